@@ -3,34 +3,34 @@
 //! One thread holds the conversation and its transcript. Models and tools work on others, and what
 //! comes of them arrives as messages, so that nothing slow ever holds it up.
 
+mod approval;
 mod bash;
-mod begin;
-mod board;
-mod calls;
-mod came;
-mod dreams;
+mod builder;
+mod call_control;
 mod error;
-mod foreground;
+mod event;
+mod headless;
+mod idle_consolidation;
 mod interactive;
 mod label;
-mod mate;
-mod mates;
-mod news;
-mod one_shot;
-mod own_command;
-mod permit;
+mod monitor_mcp;
+mod notices;
+mod prompts;
 mod recover;
 mod reminders;
-mod remote;
+mod remote_agent;
 mod report;
-mod sight;
-mod spawn;
-mod stand_in;
-mod stream;
+mod self_task;
+mod stream_json;
+mod subagent;
+mod task_panel;
 mod tasks;
-mod team;
-mod watch_mcp;
-mod words;
+mod teammate;
+mod teammate_proxy;
+mod teammate_tools;
+mod teammates;
+mod tool_dispatch;
+mod ui_event;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -42,38 +42,38 @@ use siding_model::id::{TaskId, TaskKind};
 use siding_model::notice::NoticeId;
 use siding_tools::{DeliveryAck, ToolContext};
 
-use crate::conversation::{Conversation, Effect, Entry, Event, Request, Rest};
-use crate::engine::Engine;
-use crate::message::{CallId, Message, Told, text_of};
-use crate::provider::{Answer, AskError, Cancel, Provider};
+use crate::conversation::{Conversation, Effect, Entry, Event, IdleReason, RequestId};
+use crate::message::{CallId, Message, UserContent, joined_text};
+use crate::provider::{CancelFlag, ModelResponse, Provider, ProviderError};
+use crate::runtime::BackgroundRuntime;
 use crate::transcript::Transcript;
 
-use calls::Calls;
-use came::{Came, Question};
-use foreground::Wishes;
-use mates::Company;
-use news::Follow;
+use call_control::CallControl;
+use event::{AgentEvent, ApprovalRequest};
+use notices::NoticeFollower;
 use reminders::Reminders;
+use teammates::Team;
+use tool_dispatch::ToolDispatcher;
 
-pub use begin::{Begin, Whose};
+pub use approval::{ApprovalDecision, AskPolicy, CommandGuard};
+pub use builder::{AgentBuilder, ConversationSource};
 pub use error::AgentError;
-pub use interactive::interactive;
+pub use headless::run_headless;
+pub use interactive::run_interactive;
 pub use label::Label;
-pub use one_shot::one_shot;
-pub use permit::{Doubts, Guard, Permit};
-pub use report::{End, Report};
-pub use sight::Sight;
-pub use spawn::Bounds;
-pub use stand_in::{StoodIn, stand_in};
-pub use stream::StreamLine;
+pub use report::{AgentReport, EndReason};
+pub use stream_json::StreamLine;
+pub use subagent::SubagentLimits;
+pub use teammate_proxy::{ProxyExit, run_teammate_proxy};
+pub use ui_event::UiEvent;
 
 /// How long somebody else who tells the same news is waited for, in milliseconds: everything that is
 /// due waits meanwhile.
-const TURN_MS: u64 = 100;
+const DELIVERY_LOCK_TIMEOUT_MS: u64 = 100;
 /// When it is looked again for what could not be told.
-const AGAIN: Duration = Duration::from_secs(1);
+const NOTICE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of news that go with one request. Each is bounded, and a thousand may come at once.
-const NEWS: usize = 64 << 10;
+const MAX_NOTICE_BYTES: usize = 64 << 10;
 
 /// An agent at work.
 struct Agent {
@@ -86,48 +86,52 @@ struct Agent {
     /// The labels so far.
     labels: Vec<Label>,
     /// Ends the label that is being written.
-    labelling: Cancel,
-    calls: Arc<Calls>,
+    label_cancel: CancelFlag,
+    dispatcher: Arc<ToolDispatcher>,
     system: Arc<str>,
     /// What arrives.
-    came: Receiver<Came>,
+    events: Receiver<AgentEvent>,
     /// Where it arrives.
-    sender: Sender<Came>,
+    sender: Sender<AgentEvent>,
     /// The request that is on its way.
-    asking: Option<(Request, Cancel)>,
+    active_request: Option<(RequestId, CancelFlag)>,
     /// The calls that run, and how to say what becomes of them.
-    running: HashMap<CallId, Wishes>,
+    call_controls: HashMap<CallId, CallControl>,
     /// What the results show that have not been recorded.
-    receipts: HashMap<CallId, Vec<DeliveryAck>>,
+    pending_receipts: HashMap<CallId, Vec<DeliveryAck>>,
     /// Tasks whose standing the results of this batch show: they are no news with it.
-    shown: HashSet<TaskId>,
+    tasks_in_results: HashSet<TaskId>,
     /// What a person is asked, by the call that waits for it.
-    questions: HashMap<CallId, Question>,
+    questions: HashMap<CallId, ApprovalRequest>,
     /// What a person has said while something was on its way.
-    prompts: Vec<String>,
+    queued_prompts: Vec<String>,
     reminders: Reminders,
     /// Whether there may be news that nobody has looked for.
-    has_news: bool,
+    has_new_notices: bool,
     /// Whether there may be news that is no reason to begin a turn, and is told with the next.
-    has_quiet_news: bool,
+    has_quiet_notices: bool,
     /// How often it has begun to do something.
-    begun: u64,
+    activity_count: u64,
     /// Entries that it has written.
-    entries: u64,
+    written_entries: u64,
     /// Why it has nothing to do.
-    rest: Option<Rest>,
+    idle_reason: Option<IdleReason>,
     /// Whom it works with in this process.
-    company: Company,
+    team: Team,
     /// Last, so that nothing runs when the rest is gone.
-    _follow: Follow,
-    runtime: Engine,
+    _notice_follower: NoticeFollower,
+    runtime: BackgroundRuntime,
 }
 
 impl Agent {
     /// Takes in an event and does what follows from it.
-    fn happen(&mut self, event: Event, sight: &mut dyn FnMut(Sight<'_>)) -> Result<(), AgentError> {
-        for effect in self.conversation.turn(event) {
-            self.perform(effect, sight)?;
+    fn handle_event(
+        &mut self,
+        event: Event,
+        on_event: &mut dyn FnMut(UiEvent<'_>),
+    ) -> Result<(), AgentError> {
+        for effect in self.conversation.handle_event(event) {
+            self.perform(effect, on_event)?;
         }
         Ok(())
     }
@@ -135,70 +139,82 @@ impl Agent {
     fn perform(
         &mut self,
         effect: Effect,
-        sight: &mut dyn FnMut(Sight<'_>),
+        on_event: &mut dyn FnMut(UiEvent<'_>),
     ) -> Result<(), AgentError> {
         match effect {
-            Effect::Record(entry) => self.record(&entry, sight)?,
-            Effect::Ask(request) => {
-                self.begins();
-                self.shown.clear();
-                sight(Sight::Asking);
+            Effect::Record(entry) => self.record(&entry, on_event)?,
+            Effect::SendRequest(request) => {
+                self.note_started();
+                self.tasks_in_results.clear();
+                on_event(UiEvent::RequestSent);
                 let messages = self.conversation.shared_messages();
                 // One at a time: a label that comes now would stand beside what is done next.
-                std::mem::take(&mut self.labelling).set();
+                std::mem::take(&mut self.label_cancel).set();
                 if let Some(labeller) = &self.labeller {
-                    let cancel = self.labelling.clone();
-                    label::ask(&self.runtime, labeller, &messages, &self.sender, cancel);
+                    let cancel = self.label_cancel.clone();
+                    label::request_label(&self.runtime, labeller, &messages, &self.sender, cancel);
                 }
-                self.ask(request, messages, Purpose::Answer);
+                self.send_model_request(request, messages, RequestPurpose::Answer);
             }
-            Effect::Summarise(request) => {
-                self.begins();
-                sight(Sight::Summarising);
-                let messages = words::to_summarise(self.conversation.to_summarise());
-                self.ask(request, Arc::new(messages), Purpose::Summary);
+            Effect::Summarize(request) => {
+                self.note_started();
+                on_event(UiEvent::Summarizing);
+                let messages =
+                    prompts::add_summary_request(self.conversation.messages_to_summarize());
+                self.send_model_request(request, Arc::new(messages), RequestPurpose::Summary);
             }
-            Effect::GiveUp(request) => {
-                if let Some((_, cancel)) = self.asking.take_if(|(asked, _)| *asked == request) {
+            Effect::AbandonRequest(request) => {
+                if let Some((_, cancel)) =
+                    self.active_request.take_if(|(asked, _)| *asked == request)
+                {
                     cancel.set();
                 }
             }
-            Effect::Run(call) => {
-                sight(Sight::Calls(&call));
-                let wishes =
-                    self.calls.start(&self.runtime, &self.host, call.clone(), &self.sender);
-                self.running.insert(call.id, wishes);
+            Effect::RunCall(call) => {
+                on_event(UiEvent::CallStarted(&call));
+                let wishes = self.dispatcher.start_call(
+                    &self.runtime,
+                    &self.host,
+                    call.clone(),
+                    &self.sender,
+                );
+                self.call_controls.insert(call.id, wishes);
             }
-            Effect::Recover { call, task } => {
-                let wishes =
-                    self.calls.recover(&self.runtime, &self.host, call.clone(), task, &self.sender);
-                self.running.insert(call.id, wishes);
+            Effect::RecoverCall { call, task } => {
+                let wishes = self.dispatcher.recover(
+                    &self.runtime,
+                    &self.host,
+                    call.clone(),
+                    task,
+                    &self.sender,
+                );
+                self.call_controls.insert(call.id, wishes);
             }
-            Effect::Cancel(call) => {
-                if let Some(wishes) = self.running.get(&call) {
-                    wishes.give_up();
+            Effect::CancelCall(call) => {
+                if let Some(wishes) = self.call_controls.get(&call) {
+                    wishes.cancel();
                 }
             }
-            Effect::Rest(rest) => {
+            Effect::Idle(rest) => {
                 // Also where the model is not asked again: what becomes of them now is news.
-                self.shown.clear();
-                sight(Sight::Rests(&rest));
-                self.rest = Some(rest);
+                self.tasks_in_results.clear();
+                on_event(UiEvent::Idle(&rest));
+                self.idle_reason = Some(rest);
             }
         }
         Ok(())
     }
 
     /// Notes that it has something to do.
-    fn begins(&mut self) {
-        self.rest = None;
-        self.begun += 1;
-        self.is_busy();
+    fn note_started(&mut self) {
+        self.idle_reason = None;
+        self.activity_count += 1;
+        self.mark_busy();
     }
 
     /// Has a teammate's lead wait for it.
-    fn is_busy(&self) {
-        if let Company::Mate { desk, .. } = &self.company {
+    fn mark_busy(&self) {
+        if let Team::Teammate { status: desk, .. } = &self.team {
             desk.set_idle(false);
         }
     }
@@ -207,133 +223,146 @@ impl Agent {
     fn record(
         &mut self,
         entry: &Entry,
-        sight: &mut dyn FnMut(Sight<'_>),
+        on_event: &mut dyn FnMut(UiEvent<'_>),
     ) -> Result<(), AgentError> {
-        self.transcript.add(entry)?;
-        self.entries += 1;
+        self.transcript.add_entry(entry)?;
+        self.written_entries += 1;
         match entry {
             Entry::Told { told } => {
-                let ids: Vec<NoticeId> = told.iter().filter_map(notice_of).collect();
+                let ids: Vec<NoticeId> = told.iter().filter_map(notice_id).collect();
                 if !ids.is_empty() {
                     // They are told nowhere else from now on.
                     self.transcript.sync()?;
-                    news::acknowledge(&self.host, &ids)?;
+                    notices::acknowledge(&self.host, &ids)?;
                 }
-                told.iter().for_each(|one| sight(Sight::Told(one)));
+                told.iter().for_each(|one| on_event(UiEvent::Input(one)));
             }
             Entry::Done { result } => {
-                self.running.remove(&result.call);
+                self.call_controls.remove(&result.call);
                 self.questions.remove(&result.call);
-                sight(Sight::Done(result));
-                if let Some(receipts) = self.receipts.remove(&result.call) {
+                on_event(UiEvent::CallFinished(result));
+                if let Some(receipts) = self.pending_receipts.remove(&result.call) {
                     self.host.acknowledge(receipts);
                 }
             }
-            Entry::Failed { why } => sight(Sight::Failed(why)),
+            Entry::Failed { why } => on_event(UiEvent::RequestFailed(why)),
             Entry::Answered { said, usage, .. } => {
-                sight(Sight::Said(said));
-                sight(Sight::Spent(*usage));
+                on_event(UiEvent::Response(said));
+                on_event(UiEvent::Usage(*usage));
             }
-            Entry::Summarised { usage, .. } => sight(Sight::Spent(*usage)),
+            Entry::Summarised { usage, .. } => on_event(UiEvent::Usage(*usage)),
             Entry::Asked | Entry::Started { .. } | Entry::Bound { .. } | Entry::Interrupted => {}
         }
         Ok(())
     }
 
-    fn ask(&mut self, request: Request, messages: Arc<Vec<Message>>, purpose: Purpose) {
-        let cancel = Cancel::default();
-        self.asking = Some((request, cancel.clone()));
+    fn send_model_request(
+        &mut self,
+        request: RequestId,
+        messages: Arc<Vec<Message>>,
+        purpose: RequestPurpose,
+    ) {
+        let cancel = CancelFlag::default();
+        self.active_request = Some((request, cancel.clone()));
         let (provider, system) = (Arc::clone(&self.provider), Arc::clone(&self.system));
-        let (calls, sender) = (Arc::clone(&self.calls), self.sender.clone());
+        let (calls, sender) = (Arc::clone(&self.dispatcher), self.sender.clone());
         self.runtime.spawn_blocking(move || {
-            let answer = calls.ask(&*provider, &system, &messages, purpose, &cancel, |part| {
-                // Nobody listens any more when the agent has gone.
-                let _nobody = sender.send(Came::Part(request, part));
-            });
+            let answer =
+                calls.send_request(&*provider, &system, &messages, purpose, &cancel, |part| {
+                    // Nobody listens any more when the agent has gone.
+                    let _receiver_dropped = sender.send(AgentEvent::ResponsePart(request, part));
+                });
             // Let go of first, or what follows from the answer would copy them.
             drop(messages);
-            let _nobody = sender.send(Came::Answered(request, purpose, answer));
+            let _receiver_dropped = sender.send(AgentEvent::Response(request, purpose, answer));
         });
     }
 
     /// Takes in what has arrived.
-    fn take(&mut self, came: Came, sight: &mut dyn FnMut(Sight<'_>)) -> Result<(), AgentError> {
-        let may_end_tasks = matches!(came, Came::News | Came::Done(..));
-        match came {
-            Came::Part(request, part) => {
-                if self.asking.as_ref().is_some_and(|(asked, _)| *asked == request) {
-                    sight(Sight::Part(part.as_part()));
+    fn handle_agent_event(
+        &mut self,
+        event: AgentEvent,
+        on_event: &mut dyn FnMut(UiEvent<'_>),
+    ) -> Result<(), AgentError> {
+        let may_end_tasks =
+            matches!(event, AgentEvent::NoticesAvailable | AgentEvent::CallFinished(..));
+        match event {
+            AgentEvent::ResponsePart(request, part) => {
+                if self.active_request.as_ref().is_some_and(|(asked, _)| *asked == request) {
+                    on_event(UiEvent::ResponsePart(part.as_part()));
                 }
             }
-            Came::Answered(request, purpose, answer) => {
-                let is_ours = self.asking.take_if(|(asked, _)| *asked == request).is_some();
+            AgentEvent::Response(request, purpose, answer) => {
+                let is_ours = self.active_request.take_if(|(asked, _)| *asked == request).is_some();
                 // Whoever has forgotten everything is told at once what runs.
-                if let Some(all) = (is_ours && purpose == Purpose::Summary && answer.is_ok())
-                    .then(|| reminders::all(&self.host))
+                if let Some(all) = (is_ours && purpose == RequestPurpose::Summary && answer.is_ok())
+                    .then(|| reminders::full_reminder(&self.host))
                     .flatten()
                 {
-                    self.happen(Event::Told(vec![all]), sight)?;
+                    self.handle_event(Event::Input(vec![all]), on_event)?;
                 }
-                self.happen(answered(request, purpose, answer), sight)?;
+                self.handle_event(response_event(request, purpose, answer), on_event)?;
             }
-            Came::Bound { call, task, noted } => {
-                let result = self.happen(Event::Bound { call, task }, sight);
-                let _it_has_gone = noted.send(result.is_ok());
+            AgentEvent::TaskBound { call, task, recorded: noted } => {
+                let result = self.handle_event(Event::TaskBound { call, task }, on_event);
+                let _receiver_dropped = noted.send(result.is_ok());
                 result?;
             }
-            Came::Done(result, receipts) => {
+            AgentEvent::CallFinished(result, receipts) => {
                 // What an agent that has ended leaves untold is this one's to tell, and nothing says so.
                 let has_left = |task: TaskId| task.kind().has_session();
-                self.has_news |= receipts.iter().filter_map(DeliveryAck::task).any(has_left);
-                self.shown.extend(receipts.iter().filter_map(DeliveryAck::task));
-                self.receipts.insert(result.call.clone(), receipts);
+                self.has_new_notices |= receipts.iter().filter_map(DeliveryAck::task).any(has_left);
+                self.tasks_in_results.extend(receipts.iter().filter_map(DeliveryAck::task));
+                self.pending_receipts.insert(result.call.clone(), receipts);
                 // What is new goes with the last of the results.
-                if self.conversation.open_calls() == 1 && self.running.contains_key(&result.call) {
-                    if self.has_news || self.has_quiet_news {
-                        self.tell_news(sight)?;
+                if self.conversation.open_call_count() == 1
+                    && self.call_controls.contains_key(&result.call)
+                {
+                    if self.has_new_notices || self.has_quiet_notices {
+                        self.deliver_notices(on_event)?;
                     }
-                    let reminder = self.reminders.next(&self.host, &self.shown);
+                    let reminder = self.reminders.next_reminder(&self.host, &self.tasks_in_results);
                     if let Some(reminder) = reminder {
-                        self.happen(Event::Told(vec![reminder]), sight)?;
+                        self.handle_event(Event::Input(vec![reminder]), on_event)?;
                     }
-                    self.tell_prompts(sight)?;
+                    self.deliver_prompts(on_event)?;
                 }
-                self.happen(Event::Done(result), sight)?;
+                self.handle_event(Event::CallFinished(result), on_event)?;
             }
-            Came::Label(label) => {
-                sight(Sight::Label(&label));
+            AgentEvent::Label(label) => {
+                on_event(UiEvent::Label(&label));
                 self.labels.push(label);
             }
-            Came::Message(letter) => self.receive(letter, sight)?,
-            Came::News => self.has_news = true,
-            Came::Question(question) => {
-                let Question { call, command, why, .. } = &question;
+            AgentEvent::TeamMessage(letter) => self.receive_message(letter, on_event)?,
+            AgentEvent::NoticesAvailable => self.has_new_notices = true,
+            AgentEvent::ApprovalRequested(question) => {
+                let ApprovalRequest { call, command, reason: why, .. } = &question;
                 // A call that was given up waits for nothing.
-                if self.running.contains_key(call) {
-                    sight(Sight::Question { call, command, why });
+                if self.call_controls.contains_key(call) {
+                    on_event(UiEvent::ApprovalRequested { call, command, reason: why });
                     self.questions.insert(call.clone(), question);
                 }
             }
             // Whoever has one at the terminal, or is to go, hears them before this.
-            Came::Person(_) | Came::Leave => {}
+            AgentEvent::Terminal(_) | AgentEvent::Shutdown => {}
         }
-        if let (Company::Lead(mates), true) = (&self.company, may_end_tasks) {
-            mates.part_with_ended(&self.host);
+        if let (Team::Lead(mates), true) = (&self.team, may_end_tasks) {
+            mates.remove_ended(&self.host);
         }
-        if self.has_news && !self.conversation.is_busy() {
-            self.tell_news(sight)?;
+        if self.has_new_notices && !self.conversation.is_busy() {
+            self.deliver_notices(on_event)?;
         }
         Ok(())
     }
 
     /// Tells the model what a person has said meanwhile.
-    fn tell_prompts(&mut self, sight: &mut dyn FnMut(Sight<'_>)) -> Result<(), AgentError> {
-        let prompts = std::mem::take(&mut self.prompts);
+    fn deliver_prompts(&mut self, on_event: &mut dyn FnMut(UiEvent<'_>)) -> Result<(), AgentError> {
+        let prompts = std::mem::take(&mut self.queued_prompts);
         if !prompts.is_empty() {
-            let told = prompts.into_iter().map(|text| Told::Prompt { text }).collect();
-            match self.has_quiet_news {
-                true => self.tell_news_and(told, sight)?,
-                false => self.happen(Event::Told(told), sight)?,
+            let told = prompts.into_iter().map(|text| UserContent::Prompt { text }).collect();
+            match self.has_quiet_notices {
+                true => self.deliver_notices_with(told, on_event)?,
+                false => self.handle_event(Event::Input(told), on_event)?,
             }
         }
         Ok(())
@@ -341,35 +370,35 @@ impl Agent {
 
     /// Looks for news of the session's tasks and has the model told. What is told by somebody else
     /// just now, or is too much for once, is looked for again.
-    fn tell_news(&mut self, sight: &mut dyn FnMut(Sight<'_>)) -> Result<(), AgentError> {
-        self.tell_news_and(Vec::new(), sight)
+    fn deliver_notices(&mut self, on_event: &mut dyn FnMut(UiEvent<'_>)) -> Result<(), AgentError> {
+        self.deliver_notices_with(Vec::new(), on_event)
     }
 
     /// As [`Self::tell_news`], with what else the model is to be told.
-    fn tell_news_and(
+    fn deliver_notices_with(
         &mut self,
-        others: Vec<Told>,
-        sight: &mut dyn FnMut(Sight<'_>),
+        others: Vec<UserContent>,
+        on_event: &mut dyn FnMut(UiEvent<'_>),
     ) -> Result<(), AgentError> {
-        (self.has_news, self.has_quiet_news) = (false, false);
+        (self.has_new_notices, self.has_quiet_notices) = (false, false);
         let host = Arc::clone(&self.host);
-        if let Company::Lead(mates) = &self.company {
-            mates.part_with_ended(&host);
+        if let Team::Lead(mates) = &self.team {
+            mates.remove_ended(&host);
         }
-        let outbox = news::outbox(&host)?;
-        let _turn = match outbox.lock_delivery_within(TURN_MS) {
+        let outbox = notices::session_outbox(&host)?;
+        let _delivery_lock = match outbox.lock_delivery_within(DELIVERY_LOCK_TIMEOUT_MS) {
             Err(NoticesError::Busy { .. }) => {
-                self.has_news = true;
+                self.has_new_notices = true;
                 return match others.is_empty() {
                     true => Ok(()),
-                    false => self.happen(Event::Told(others), sight),
+                    false => self.handle_event(Event::Input(others), on_event),
                 };
             }
             turn => turn?,
         };
         let notices = outbox.pending()?.notices;
         let (known, new): (Vec<_>, Vec<_>) =
-            notices.into_iter().partition(|notice| self.conversation.knows(notice.notice_id));
+            notices.into_iter().partition(|notice| self.conversation.has_notice(notice.notice_id));
         // Written down by a process that was killed before it could say so.
         let known: Vec<NoticeId> = known.into_iter().map(|notice| notice.notice_id).collect();
         if !known.is_empty() {
@@ -378,28 +407,28 @@ impl Agent {
         // What a result of this message shows is no news in it. Whether it shows all there is to tell is
         // known once it is on record, and looked for then.
         let (shown, new): (Vec<_>, Vec<_>) =
-            new.into_iter().partition(|notice| self.shown.contains(&notice.task_id));
-        self.has_news = !shown.is_empty();
+            new.into_iter().partition(|notice| self.tasks_in_results.contains(&notice.task_id));
+        self.has_new_notices = !shown.is_empty();
         // Notes that were put in order are no reason to begin a turn: they are told with the next.
         let is_loud = new.iter().any(|notice| notice.task_id.kind() != TaskKind::Dream);
         if !is_loud && others.is_empty() && !self.conversation.is_busy() {
-            self.has_quiet_news = !new.is_empty();
+            self.has_quiet_notices = !new.is_empty();
             return Ok(());
         }
         let (mut told, mut bytes) = (Vec::new(), 0);
         for notice in new {
-            let one = news::told(&host, notice);
+            let one = notices::notice_content(&host, notice);
             bytes += one.text().len();
-            if bytes > NEWS && !told.is_empty() {
-                self.has_news = true;
+            if bytes > MAX_NOTICE_BYTES && !told.is_empty() {
+                self.has_new_notices = true;
                 break;
             }
             told.push(one);
         }
         told.extend(others);
         if !told.is_empty() {
-            self.is_busy();
-            self.happen(Event::Told(told), sight)?;
+            self.mark_busy();
+            self.handle_event(Event::Input(told), on_event)?;
         }
         Ok(())
     }
@@ -407,29 +436,34 @@ impl Agent {
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum RequestPurpose {
     Answer,
     Summary,
 }
 
-fn notice_of(told: &Told) -> Option<NoticeId> {
+fn notice_id(told: &UserContent) -> Option<NoticeId> {
     match told {
-        Told::Notice { id, .. } => Some(*id),
-        Told::Prompt { .. }
-        | Told::Message { .. }
-        | Told::Reminder { .. }
-        | Told::Summary { .. } => None,
+        UserContent::Notice { id, .. } => Some(*id),
+        UserContent::Prompt { .. }
+        | UserContent::Message { .. }
+        | UserContent::Reminder { .. }
+        | UserContent::Summary { .. } => None,
     }
 }
 
-fn answered(request: Request, purpose: Purpose, answer: Result<Answer, AskError>) -> Event {
+fn response_event(
+    request: RequestId,
+    purpose: RequestPurpose,
+    answer: Result<ModelResponse, ProviderError>,
+) -> Event {
     match (answer, purpose) {
-        (Ok(Answer { said, stop, usage }), Purpose::Answer) => {
-            Event::Answered { request, said, stop, usage }
+        (
+            Ok(ModelResponse { content: said, finish_reason: stop, usage }),
+            RequestPurpose::Answer,
+        ) => Event::Response { request, said, stop, usage },
+        (Ok(ModelResponse { content: said, usage, .. }), RequestPurpose::Summary) => {
+            Event::Summary { request, text: joined_text(&said), usage }
         }
-        (Ok(Answer { said, usage, .. }), Purpose::Summary) => {
-            Event::Summarised { request, text: text_of(&said), usage }
-        }
-        (Err(error), _) => Event::Failed { request, why: error.to_string() },
+        (Err(error), _) => Event::RequestFailed { request, why: error.to_string() },
     }
 }

@@ -7,11 +7,11 @@
 
 mod entry;
 mod event;
-mod fold;
+mod replay;
 mod step;
 #[cfg(test)]
 mod tests;
-mod validity;
+mod validate;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,63 +19,63 @@ use std::sync::Arc;
 use siding_model::id::TaskId;
 use siding_model::notice::NoticeId;
 
-use crate::message::{CallId, Message, Stop, Told, ToolCall, ToolResult, Usage};
+use crate::message::{CallId, FinishReason, Message, ToolCall, ToolResult, Usage, UserContent};
 
 pub use entry::Entry;
-pub use event::{Effect, Event, Request, Rest};
-pub use fold::Fault;
-pub use validity::{Invalid, check};
+pub use event::{Effect, Event, IdleReason, RequestId};
+pub use replay::ReplayError;
+pub use validate::{InvalidMessages, validate_messages};
 
 /// What a conversation may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Terms {
+pub struct ConversationLimits {
     /// Tools that change nothing, so that several may run at once.
-    pub reading: HashSet<String>,
+    pub read_only_tools: HashSet<String>,
     /// How many of those at once, at least one.
-    pub at_once: usize,
+    pub max_parallel_reads: usize,
     /// Requests to the model that may follow one prompt.
-    pub most_requests: u32,
+    pub max_requests: u32,
     /// Tokens of context after which what was said is put in short.
-    pub compact_at: u64,
+    pub compact_at_tokens: u64,
 }
 
 /// A conversation: what was said, and what is on its way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
-    terms: Terms,
+    limits: ConversationLimits,
     /// What the model has been sent, and has said. Shared with whoever asks it, so that a long
     /// conversation is not copied for each request.
     messages: Arc<Vec<Message>>,
     /// The calls of its last answer, until their results are sent.
-    calls: Vec<Open>,
+    calls: Vec<OpenCall>,
     /// What is sent with the next request.
-    told: Vec<Told>,
+    pending_content: Vec<UserContent>,
     /// Every call that there was.
-    names: HashSet<CallId>,
+    call_ids: HashSet<CallId>,
     notices: HashSet<NoticeId>,
     /// Whether the model owes an answer to the last message.
-    is_owed: bool,
+    awaits_response: bool,
     /// Why it stopped when it last answered.
-    stop: Stop,
+    last_finish_reason: FinishReason,
     /// Why nothing goes on before somebody says something.
-    halted: Option<Rest>,
+    halt_reason: Option<IdleReason>,
     /// Requests since the last prompt.
-    requests: u32,
-    spent: Usage,
-    context: u64,
+    requests_since_prompt: u32,
+    total_usage: Usage,
+    context_tokens: u64,
     /// What this process waits for, which is on no record.
-    flight: Option<Flight>,
+    in_flight: Option<InFlight>,
     /// Numbers the requests of this process.
-    next: u32,
+    next_request_id: u32,
 }
 
 /// A call whose result has not been sent.
 #[derive(Debug, Clone, PartialEq)]
-struct Open {
+struct OpenCall {
     call: ToolCall,
     state: CallState,
     /// Whether this process runs it.
-    runs: bool,
+    runs_here: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -86,30 +86,30 @@ enum CallState {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flight {
-    Answer(Request),
-    Summary(Request),
+enum InFlight {
+    Answer(RequestId),
+    Summary(RequestId),
 }
 
 impl Conversation {
     /// Begins one in which nothing has been said.
     #[must_use]
-    pub fn new(terms: Terms) -> Self {
+    pub fn new(limits: ConversationLimits) -> Self {
         Self {
-            terms,
+            limits,
             messages: Arc::default(),
             calls: Vec::new(),
-            told: Vec::new(),
-            names: HashSet::new(),
+            pending_content: Vec::new(),
+            call_ids: HashSet::new(),
             notices: HashSet::new(),
-            is_owed: false,
-            stop: Stop::EndTurn,
-            halted: None,
-            requests: 0,
-            spent: Usage::default(),
-            context: 0,
-            flight: None,
-            next: 0,
+            awaits_response: false,
+            last_finish_reason: FinishReason::EndTurn,
+            halt_reason: None,
+            requests_since_prompt: 0,
+            total_usage: Usage::default(),
+            context_tokens: 0,
+            in_flight: None,
+            next_request_id: 0,
         }
     }
 
@@ -128,44 +128,44 @@ impl Conversation {
 
     /// Returns what is to be put in short: [`Self::messages`], and what has not been sent.
     #[must_use]
-    pub fn to_summarise(&self) -> Vec<Message> {
+    pub fn messages_to_summarize(&self) -> Vec<Message> {
         let mut whole = self.clone();
-        whole.close();
+        whole.close_user_message();
         Arc::unwrap_or_clone(whole.messages)
     }
 
     /// Whether a notice has been told, or is sent with the next request.
     #[must_use]
-    pub fn knows(&self, notice: NoticeId) -> bool {
+    pub fn has_notice(&self, notice: NoticeId) -> bool {
         self.notices.contains(&notice)
     }
 
     /// Returns what all answers have cost.
     #[must_use]
-    pub const fn spent(&self) -> Usage {
-        self.spent
+    pub const fn total_usage(&self) -> Usage {
+        self.total_usage
     }
 
     /// Returns the tokens of context in use after the last answer.
     #[must_use]
-    pub const fn context(&self) -> u64 {
-        self.context
+    pub const fn context_tokens(&self) -> u64 {
+        self.context_tokens
     }
 
     /// Whether anything is on its way: an answer, or the result of a call.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.flight.is_some() || self.open_calls() > 0
+        self.in_flight.is_some() || self.open_call_count() > 0
     }
 
     /// Returns how many calls have no result yet.
     #[must_use]
-    pub fn open_calls(&self) -> usize {
+    pub fn open_call_count(&self) -> usize {
         self.calls.iter().filter(|open| !open.is_done()).count()
     }
 }
 
-impl Open {
+impl OpenCall {
     const fn is_done(&self) -> bool {
         matches!(self.state, CallState::Done(_))
     }

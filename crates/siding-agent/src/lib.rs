@@ -7,10 +7,10 @@
 
 pub mod agent;
 pub mod conversation;
-pub mod dream;
-mod engine;
+pub mod memory_consolidation;
 pub mod message;
 pub mod provider;
+mod runtime;
 pub mod terminal;
 pub mod tool;
 pub mod transcript;

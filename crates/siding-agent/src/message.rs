@@ -16,16 +16,16 @@ pub enum Message {
         /// One for each call of the message before, in its order.
         results: Vec<ToolResult>,
         /// What else it is told.
-        told: Vec<Told>,
+        content: Vec<UserContent>,
     },
     /// From the model.
-    Assistant(Vec<Said>),
+    Assistant(Vec<AssistantContent>),
 }
 
 /// One thing that a model is told, beside the results of its calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "told", rename_all = "snake_case")]
-pub enum Told {
+pub enum UserContent {
     /// By a person, or by whoever the agent works for.
     Prompt {
         /// Their words.
@@ -57,7 +57,7 @@ pub enum Told {
     },
 }
 
-impl Told {
+impl UserContent {
     /// Returns what the model reads.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -74,7 +74,7 @@ impl Told {
 /// One thing that a model says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
-pub enum Said {
+pub enum AssistantContent {
     /// Words for people.
     Text {
         /// The words; never blank, which the API refuses.
@@ -114,10 +114,10 @@ pub struct ToolResult {
 }
 
 /// Returns the words that a model said.
-pub(crate) fn text_of(said: &[Said]) -> String {
+pub(crate) fn joined_text(content: &[AssistantContent]) -> String {
     let mut texts = Vec::new();
-    for one in said {
-        if let Said::Text { text } = one {
+    for one in content {
+        if let AssistantContent::Text { text } = one {
             texts.push(text.as_str());
         }
     }
@@ -147,7 +147,7 @@ impl CallId {
     }
 
     /// Returns another name, the `nth` of those that are made of this one.
-    pub(crate) fn another(&self, nth: usize) -> Self {
+    pub(crate) fn with_suffix(&self, nth: usize) -> Self {
         Self(format!("{}_{nth}", self.0))
     }
 }
@@ -155,7 +155,7 @@ impl CallId {
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stop {
+pub enum FinishReason {
     /// It has said what it had to say.
     EndTurn,
     /// It waits for the results of its calls.
@@ -184,7 +184,7 @@ pub struct Usage {
 impl Usage {
     /// Returns both together.
     #[must_use]
-    pub const fn and(self, other: Self) -> Self {
+    pub const fn plus(self, other: Self) -> Self {
         Self {
             input: self.input.saturating_add(other.input),
             cache_read: self.cache_read.saturating_add(other.cache_read),
@@ -195,7 +195,7 @@ impl Usage {
 
     /// Returns how much of the model's context is in use after this answer.
     #[must_use]
-    pub const fn context(self) -> u64 {
+    pub const fn context_tokens(self) -> u64 {
         self.input
             .saturating_add(self.cache_read)
             .saturating_add(self.cache_write)

@@ -3,9 +3,9 @@
 //! [`open()`] makes a [`Provider`] of a [`Model`]: `script` plays a file of answers, `remote` asks a
 //! server. When it is tried again is decided in [`retry`].
 
+mod cancellable_sleep;
 mod model;
 mod open;
-mod pause;
 mod remote;
 pub mod retry;
 mod script;
@@ -13,10 +13,10 @@ mod script;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::message::{Message, Said, Stop, Usage};
+use crate::message::{AssistantContent, FinishReason, Message, Usage};
 use crate::tool::ToolSpec;
 
-pub use model::{Model, ModelError, VARIABLE};
+pub use model::{MODEL_VARIABLE, Model, ModelError};
 pub use open::{OpenError, open};
 pub use script::ScriptError;
 
@@ -29,16 +29,16 @@ pub trait Provider: Send + Sync {
     /// # Errors
     ///
     /// [`AskError`] when it is of no use to try again, or [`Asking::cancel`] was set.
-    fn ask(
+    fn send_request(
         &self,
-        asking: &Asking<'_>,
-        listen: &mut dyn FnMut(Part<'_>),
-    ) -> Result<Answer, AskError>;
+        request: &ModelRequest<'_>,
+        on_part: &mut dyn FnMut(ResponsePart<'_>),
+    ) -> Result<ModelResponse, ProviderError>;
 }
 
 /// What a model is asked.
 #[derive(Debug, Clone)]
-pub struct Asking<'a> {
+pub struct ModelRequest<'a> {
     /// What it is told before everything else.
     pub system: &'a str,
     /// What was said so far; valid by [`crate::conversation::check`].
@@ -48,21 +48,21 @@ pub struct Asking<'a> {
     /// Tokens that it may write.
     pub max_tokens: u32,
     /// Set by whoever does not want the answer any more.
-    pub cancel: &'a Cancel,
+    pub cancel: &'a CancelFlag,
 }
 
 /// A part of an answer that is on its way. What was heard counts for nothing before the whole answer
 /// is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum ResponsePart<'a> {
     /// More words.
     Text(&'a str),
     /// More thoughts.
     Thinking(&'a str),
     /// It is tried again; what was heard of this answer is void.
-    Again {
+    Retry {
         /// What came of the last try.
-        why: &'a str,
+        reason: &'a str,
         /// After this pause, in milliseconds.
         pause_ms: u64,
     },
@@ -70,18 +70,18 @@ pub enum Part<'a> {
 
 /// A model's answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ModelResponse {
     /// What it said, in order.
-    pub said: Vec<Said>,
+    pub content: Vec<AssistantContent>,
     /// Why it stopped.
-    pub stop: Stop,
+    pub finish_reason: FinishReason,
     /// What it cost.
     pub usage: Usage,
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AskError {
+pub enum ProviderError {
     /// Nobody wants it any more.
     #[error("given up")]
     Cancelled,
@@ -92,9 +92,9 @@ pub enum AskError {
 
 /// A wish that something end, shared by all who are to hear of it.
 #[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct CancelFlag(Arc<AtomicBool>);
 
-impl Cancel {
+impl CancelFlag {
     /// Wishes it.
     pub fn set(&self) {
         self.0.store(true, Ordering::Release);

@@ -5,30 +5,30 @@
 //! to [`Wish`]es. [`Console`] has the terminal.
 
 mod console;
-mod draw;
 mod frame;
 mod input;
 mod keys;
+mod render;
 mod screen;
 mod view;
 
 pub use console::{Console, ConsoleError};
-pub use frame::{Frame, Paint, Row};
-pub use keys::{Decoder, Key};
+pub use frame::{Frame, Row, TextStyle};
+pub use keys::{Key, KeyDecoder};
 pub use screen::Screen;
-pub use view::{Task, View, Wish};
+pub use view::{TaskRow, UserAction, View};
 
 use siding_model::signal::Signal;
 
 /// What the person at the terminal has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Person {
+pub enum TerminalEvent {
     /// Pressed these.
-    Pressed(Vec<Key>),
+    Keys(Vec<Key>),
     /// Sent a signal, or the terminal has.
-    Sent(Signal),
+    Signal(Signal),
     /// Closed the terminal.
-    Gone,
+    Closed,
     /// Nothing. The terminal has taken all that was written, after [`Console::draw`] left a picture out.
     Drained,
 }

@@ -17,12 +17,12 @@ use siding_model::process::UnixMs;
 use crate::conversation::Entry;
 
 /// The format that is written, and the only one that is read.
-const FORMAT: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 /// Bytes of a transcript that are read: as much as a model is ever sent, many times over.
-const MOST: u64 = 1 << 30;
+const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
 
 /// Bytes within which its first line ends: a path and a name are in it.
-const FIRST: usize = 64 << 10;
+const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// Why a transcript cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ pub enum TranscriptError {
 
 /// What a conversation began with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
+pub struct TranscriptHeader {
     /// The directory it works in.
     pub cwd: String,
     /// The model, as it was named.
@@ -76,13 +76,13 @@ pub struct Opened {
 /// A line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum TranscriptLine {
     Opened {
         transcript: u32,
         session: SessionId,
         wall: UnixMs,
         #[serde(flatten)]
-        opened: Opened,
+        opened: TranscriptHeader,
     },
     /// The line before it was torn.
     Torn { torn: bool, wall: UnixMs },
@@ -110,16 +110,16 @@ impl Transcript {
     pub fn create(
         root: &StateDir,
         session: &SessionId,
-        opened: Opened,
+        opened: TranscriptHeader,
     ) -> Result<Self, TranscriptError> {
         let dir = root.session_dir(session.as_str(), true)?;
         let fd = file::open_at(&dir, NAME, file::OpenMode::CreateNew)
-            .map_err(|source| failed(session, "make", source))?;
+            .map_err(|source| io_error(session, "make", source))?;
         let mut transcript = Self { session: session.clone(), fd, len: 0 };
         transcript.lock()?;
         let session = session.clone();
-        transcript.write(&Line::Opened {
-            transcript: FORMAT,
+        transcript.write_line(&TranscriptLine::Opened {
+            transcript: FORMAT_VERSION,
             session,
             wall: clock::unix_now(),
             opened,
@@ -135,16 +135,19 @@ impl Transcript {
     pub fn open(
         root: &StateDir,
         session: &SessionId,
-    ) -> Result<(Self, Opened, Vec<Entry>), TranscriptError> {
-        let fd = existing(root, session, file::OpenMode::ReadWrite)?;
+    ) -> Result<(Self, TranscriptHeader, Vec<Entry>), TranscriptError> {
+        let fd = open_existing(root, session, file::OpenMode::ReadWrite)?;
         let mut transcript = Self { session: session.clone(), fd, len: 0 };
         transcript.lock()?;
-        let bytes = transcript.read()?;
+        let bytes = transcript.read_bytes()?;
         transcript.len = bytes.len() as u64;
         let (opened, entries) = parse(session, &bytes)?;
         if !bytes.ends_with(b"\n") {
             // In one step: whoever is killed in between must not leave a line that nothing explains.
-            transcript.write_after(b"\n", &Line::Torn { torn: true, wall: clock::unix_now() })?;
+            transcript.write_line_after(
+                b"\n",
+                &TranscriptLine::Torn { torn: true, wall: clock::unix_now() },
+            )?;
         }
         Ok((transcript, opened, entries))
     }
@@ -156,13 +159,13 @@ impl Transcript {
     /// # Errors
     ///
     /// [`TranscriptError`].
-    pub fn look(
+    pub fn read_snapshot(
         root: &StateDir,
         session: &SessionId,
-    ) -> Result<(Opened, Vec<Entry>), TranscriptError> {
-        let fd = existing(root, session, file::OpenMode::Read)?;
+    ) -> Result<(TranscriptHeader, Vec<Entry>), TranscriptError> {
+        let fd = open_existing(root, session, file::OpenMode::Read)?;
         let transcript = Self { session: session.clone(), fd, len: 0 };
-        parse(session, &transcript.read()?)
+        parse(session, &transcript.read_bytes()?)
     }
 
     /// Adds an entry.
@@ -170,8 +173,8 @@ impl Transcript {
     /// # Errors
     ///
     /// [`TranscriptError::Io`].
-    pub fn add(&mut self, entry: &Entry) -> Result<(), TranscriptError> {
-        self.write(&Line::Entry { wall: clock::unix_now(), entry: entry.clone() })
+    pub fn add_entry(&mut self, entry: &Entry) -> Result<(), TranscriptError> {
+        self.write_line(&TranscriptLine::Entry { wall: clock::unix_now(), entry: entry.clone() })
     }
 
     /// Has all of it on the disk, so that a machine that loses its power keeps it.
@@ -180,21 +183,21 @@ impl Transcript {
     ///
     /// [`TranscriptError::Io`].
     pub fn sync(&self) -> Result<(), TranscriptError> {
-        file::sync_data(&self.fd).map_err(|source| failed(&self.session, "sync", source))
+        file::sync_data(&self.fd).map_err(|source| io_error(&self.session, "sync", source))
     }
 
     fn lock(&self) -> Result<(), TranscriptError> {
         match file::try_lock_exclusive(&self.fd) {
             Ok(true) => Ok(()),
             Ok(false) => Err(TranscriptError::Busy { session: self.session.clone() }),
-            Err(source) => Err(failed(&self.session, "lock", source)),
+            Err(source) => Err(io_error(&self.session, "lock", source)),
         }
     }
 
-    fn read(&self) -> Result<Vec<u8>, TranscriptError> {
-        let cannot = |source| failed(&self.session, "read", source);
+    fn read_bytes(&self) -> Result<Vec<u8>, TranscriptError> {
+        let cannot = |source| io_error(&self.session, "read", source);
         let len = file::metadata(&self.fd).map_err(cannot)?.len;
-        if len > MOST {
+        if len > MAX_TRANSCRIPT_BYTES {
             return Err(cannot(io::ErrorKind::FileTooLarge.into()));
         }
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
@@ -203,21 +206,25 @@ impl Transcript {
         Ok(bytes)
     }
 
-    fn write(&mut self, line: &Line) -> Result<(), TranscriptError> {
-        self.write_after(b"", line)
+    fn write_line(&mut self, line: &TranscriptLine) -> Result<(), TranscriptError> {
+        self.write_line_after(b"", line)
     }
 
-    fn write_after(&mut self, before: &[u8], line: &Line) -> Result<(), TranscriptError> {
+    fn write_line_after(
+        &mut self,
+        before: &[u8],
+        line: &TranscriptLine,
+    ) -> Result<(), TranscriptError> {
         let mut text = before.to_vec();
         serde_json::to_writer(&mut text, line)
-            .map_err(|error| failed(&self.session, "write", error.into()))?;
+            .map_err(|error| io_error(&self.session, "write", error.into()))?;
         text.push(b'\n');
         self.append(&text)
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<(), TranscriptError> {
         file::write_all_at(&self.fd, bytes, self.len)
-            .map_err(|source| failed(&self.session, "write", source))?;
+            .map_err(|source| io_error(&self.session, "write", source))?;
         self.len += bytes.len() as u64;
         Ok(())
     }
@@ -228,16 +235,19 @@ impl Transcript {
 /// # Errors
 ///
 /// [`TranscriptError`].
-pub fn opened(root: &StateDir, session: &SessionId) -> Result<Opened, TranscriptError> {
-    let fd = existing(root, session, file::OpenMode::Read)?;
-    let mut bytes = vec![0; FIRST];
+pub fn read_header(
+    root: &StateDir,
+    session: &SessionId,
+) -> Result<TranscriptHeader, TranscriptError> {
+    let fd = open_existing(root, session, file::OpenMode::Read)?;
+    let mut bytes = vec![0; MAX_HEADER_BYTES];
     let count =
-        file::read_at(&fd, &mut bytes, 0).map_err(|source| failed(session, "read", source))?;
+        file::read_at(&fd, &mut bytes, 0).map_err(|source| io_error(session, "read", source))?;
     let first = bytes[..count].split_inclusive(|&byte| byte == b'\n').next();
     Ok(parse(session, first.unwrap_or_default())?.0)
 }
 
-fn existing(
+fn open_existing(
     root: &StateDir,
     session: &SessionId,
     how: file::OpenMode,
@@ -250,12 +260,15 @@ fn existing(
     };
     match file::open_at(&dir, NAME, how) {
         Err(source) if is_missing(&source) => Err(missing()),
-        result => result.map_err(|source| failed(session, "open", source)),
+        result => result.map_err(|source| io_error(session, "open", source)),
     }
 }
 
 /// Returns what a conversation began with, and its entries.
-fn parse(session: &SessionId, bytes: &[u8]) -> Result<(Opened, Vec<Entry>), TranscriptError> {
+fn parse(
+    session: &SessionId,
+    bytes: &[u8],
+) -> Result<(TranscriptHeader, Vec<Entry>), TranscriptError> {
     let (mut opened, mut entries) = (None, Vec::new());
     let mut torn: Option<TranscriptError> = None;
     let mut before = None;
@@ -266,25 +279,27 @@ fn parse(session: &SessionId, bytes: &[u8]) -> Result<(Opened, Vec<Entry>), Tran
             why,
         };
         let is_whole = line.ends_with(b"\n");
-        let parsed = serde_json::from_slice::<Line>(line);
+        let parsed = serde_json::from_slice::<TranscriptLine>(line);
         let entries_before = before.replace(entries.len());
         match (torn.take(), parsed) {
-            (Some(_), Ok(Line::Torn { .. })) => {}
+            (Some(_), Ok(TranscriptLine::Torn { .. })) => {}
             // It lacked nothing but its end, and whoever took it up did not count it.
-            (None, Ok(Line::Torn { .. })) => entries.truncate(entries_before.unwrap_or(0)),
+            (None, Ok(TranscriptLine::Torn { .. })) => {
+                entries.truncate(entries_before.unwrap_or(0))
+            }
             // Whoever was to say so was killed too.
             (Some(before), Err(_)) => torn = Some(before),
             // Only a line that says so follows a torn one.
             (Some(before), Ok(_)) => return Err(before),
-            (None, Ok(Line::Opened { transcript, opened: first, .. })) if number == 0 => {
-                if transcript != FORMAT {
+            (None, Ok(TranscriptLine::Opened { transcript, opened: first, .. })) if number == 0 => {
+                if transcript != FORMAT_VERSION {
                     return Err(damaged(format!(
-                        "it is of format {transcript}, and this siding reads {FORMAT}"
+                        "it is of format {transcript}, and this siding reads {FORMAT_VERSION}"
                     )));
                 }
                 opened = Some(first);
             }
-            (None, Ok(Line::Entry { entry, .. })) if is_whole && number > 0 => {
+            (None, Ok(TranscriptLine::Entry { entry, .. })) if is_whole && number > 0 => {
                 entries.push(entry);
             }
             // Not on record before its end is.
@@ -303,7 +318,7 @@ fn parse(session: &SessionId, bytes: &[u8]) -> Result<(Opened, Vec<Entry>), Tran
     }
 }
 
-fn failed(session: &SessionId, doing: &'static str, source: io::Error) -> TranscriptError {
+fn io_error(session: &SessionId, doing: &'static str, source: io::Error) -> TranscriptError {
     TranscriptError::Io { session: session.clone(), doing, source }
 }
 

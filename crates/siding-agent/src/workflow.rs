@@ -4,21 +4,21 @@
 //! says what is to be done next. Both are pure: the same records give the same answer, so a workflow
 //! goes on from its journal after whatever crash. [`carry_out`] does it: each step is a task of its own.
 
-mod carry;
 mod condition;
-mod course;
-mod fault;
+mod error;
 mod file;
 mod graph;
-mod hear;
 mod journal;
 mod load;
 mod matrix;
-mod picture;
 mod plan;
 mod raw;
 mod record;
+mod runner;
+mod shim_messages;
+mod state;
 mod steps;
+mod svg;
 pub mod task;
 #[cfg(test)]
 mod tests;
@@ -26,15 +26,17 @@ mod text;
 mod values;
 mod view;
 
-pub use carry::{Began, carry_out};
-pub use condition::{Condition, Named};
-pub use course::{Course, Live, Misfit, Next, Start, State, Track};
-pub use fault::WorkflowError;
-pub use file::{FileError, read};
-pub use journal::{catch_up, read as read_journal};
-pub use load::{LoadError, Story};
-pub use picture::svg;
-pub use plan::{OnFailure, Plan, Step, Work};
-pub use record::{Opened, Record, Rules, StepEnd, Verdict};
-pub use values::parallel;
+pub use condition::{Condition, NamedSteps};
+pub use error::WorkflowError;
+pub use file::{WorkflowFileError, read_text};
+pub use journal::{apply_ended_steps, read as read_journal};
+pub use load::{LoadedWorkflow, WorkflowJournalError};
+pub use plan::{OnFailure, Plan, Step, StepAction};
+pub use record::{RunOptions, StepEnd, WorkflowHeader, WorkflowRecord, WorkflowVerdict};
+pub use runner::{WorkflowSource, run_workflow};
+pub use state::{
+    InvalidRecord, NextActions, RunningAttempt, StepProgress, StepStart, StepStatus, WorkflowState,
+};
+pub use svg::render_svg;
+pub use values::parse_max_parallel;
 pub use view::{RunState, StepView, WorkflowView};

@@ -3,11 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod files {
+    mod allowed_roots;
     mod edit;
-    mod fence;
-    mod place;
     mod races;
     mod read;
+    mod workspace;
     mod write;
 }
 mod tiny;

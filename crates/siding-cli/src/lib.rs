@@ -42,13 +42,13 @@ pub fn main() -> ExitCode {
         return ExitCode::from(siding_core::proxy::main());
     }
     // The programs of tasks, and no commands of anybody's.
-    if first == siding_agent::workflow::task::INNER {
+    if first == siding_agent::workflow::task::WORKFLOW_SUBCOMMAND {
         return cmd::workflow::exec::main();
     }
     if first == cmd::monitor_mcp::ARGUMENT {
         return cmd::monitor_mcp::main().unwrap_or_else(|failure| failure.report());
     }
-    if first == siding_agent::dream::ARGUMENT {
+    if first == siding_agent::memory_consolidation::DREAM_SUBCOMMAND {
         return cmd::dream::main().unwrap_or_else(|failure| failure.report());
     }
     if let Some(adopt) = cmd::adopt::AtOnce::from_process() {

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use siding_tools::tools::RunArgs;
 
 /// The name of the tool.
-pub(super) const NAME: &str = "bash";
-pub(super) const ABOUT: &str = "\
+pub(super) const TOOL_NAME: &str = "bash";
+pub(super) const TOOL_DESCRIPTION: &str = "\
 Run a shell command. Answers with how it ended and its output. One that takes longer than `budget` \
 goes on in the background, and the answer has its task id. Every command is ended with all it started \
 at its `timeout`, and when this agent ends.";
@@ -16,7 +16,7 @@ at its `timeout`, and when this agent ends.";
 /// What it takes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Args {
+pub(super) struct BashArgs {
     /// Text for bash.
     pub(super) command: String,
     /// Start it in the background and answer at once with the task id.
@@ -36,9 +36,9 @@ pub(super) struct Args {
     allow_duplicate: bool,
 }
 
-impl Args {
+impl BashArgs {
     /// Returns what the tools that work on tasks are told, for a command in this directory.
-    pub(super) fn of_runtime(self, cwd: &Path) -> RunArgs {
+    pub(super) fn into_run_args(self, cwd: &Path) -> RunArgs {
         let Self { command, run_in_background, timeout, budget, stdin, allow_duplicate } = self;
         RunArgs {
             command,

@@ -7,7 +7,7 @@ use siding_core::session::SessionError;
 use siding_core::store::StoreError;
 use siding_model::id::TaskId;
 
-use crate::conversation::Fault;
+use crate::conversation::ReplayError;
 use crate::terminal::ConsoleError;
 use crate::transcript::TranscriptError;
 
@@ -19,11 +19,11 @@ pub enum AgentError {
     Transcript(#[from] TranscriptError),
     /// Its transcript holds what cannot be.
     #[error("conversation {session}: {fault}")]
-    Fault {
+    InvalidTranscript {
         /// The session.
         session: String,
         /// What is wrong.
-        fault: Fault,
+        fault: ReplayError,
     },
     /// Its session.
     #[error(transparent)]
@@ -36,7 +36,7 @@ pub enum AgentError {
     Notices(#[from] NoticesError),
     /// Where it is to work.
     #[error("{why}")]
-    Scene {
+    Workspace {
         /// What is wrong.
         why: String,
     },

@@ -7,19 +7,19 @@ use siding_core::sys::clock;
 use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
 
-use super::begin::Begin;
-use super::board::Board;
-use super::came::Came;
-use super::dreams::Dreams;
-use super::report::{End, Report};
-use super::{Agent, AgentError, Sight, Wishes};
+use super::builder::AgentBuilder;
+use super::event::AgentEvent;
+use super::idle_consolidation::IdleConsolidator;
+use super::report::{AgentReport, EndReason};
+use super::task_panel::TaskPanel;
+use super::{Agent, AgentError, CallControl, UiEvent};
 use crate::conversation::Event;
-use crate::terminal::{Console, Key, Person, View, Wish};
+use crate::terminal::{Console, Key, TerminalEvent, UserAction, View};
 
 /// How often what runs is looked at, in milliseconds: a person reads seconds.
-const LOOK_MS: u64 = 1_000;
+const TASK_REFRESH_MS: u64 = 1_000;
 /// What comes within this time is drawn at once: nobody sees more than some 60 pictures a second.
-const TOGETHER: Duration = Duration::from_millis(15);
+const REDRAW_BATCH_TIME: Duration = Duration::from_millis(15);
 
 /// Has an agent work with the person at a terminal until they leave. Everything it has started is
 /// ended then.
@@ -27,158 +27,188 @@ const TOGETHER: Duration = Duration::from_millis(15);
 /// # Errors
 ///
 /// [`AgentError`]. The terminal has been given back.
-pub fn interactive(begin: Begin, mut console: Console) -> Result<Report, AgentError> {
-    let mut view = View::new(&begin.model, clock::monotonic_now());
-    let dreams = begin.unasked.clone().map(Dreams::new);
-    let mut agent = begin.agent()?;
-    view.sees(Sight::Began(&agent.host.session));
+pub fn run_interactive(
+    builder: AgentBuilder,
+    mut console: Console,
+) -> Result<AgentReport, AgentError> {
+    let mut view = View::new(&builder.model, clock::monotonic_now());
+    let dreams = builder.idle_consolidation.clone().map(IdleConsolidator::new);
+    let mut agent = builder.build()?;
+    view.on_event(UiEvent::Started(&agent.host.session));
     view.recall(agent.conversation.messages());
     let sender = agent.sender.clone();
-    console.begin(move |person| sender.send(Came::Person(person)).is_ok())?;
-    let mut talk = Talk { board: Board::new(&agent.host), console, view, looked: None, dreams };
-    let end = agent.talk(&mut talk);
-    talk.part();
-    agent.report(end?)
+    console.start(move |person| sender.send(AgentEvent::Terminal(person)).is_ok())?;
+    let mut session = TerminalSession {
+        task_panel: TaskPanel::new(&agent.host),
+        console,
+        view,
+        refreshed_at: None,
+        idle_consolidator: dreams,
+    };
+    let end = agent.run_terminal_session(&mut session);
+    session.close();
+    agent.finish(end?)
 }
 
 /// What a talk is made of beside the agent.
-struct Talk {
+struct TerminalSession {
     console: Console,
     view: View,
-    board: Board,
+    task_panel: TaskPanel,
     /// When it was last looked at what runs.
-    looked: Option<MonotonicMs>,
-    dreams: Option<Dreams>,
+    refreshed_at: Option<MonotonicMs>,
+    idle_consolidator: Option<IdleConsolidator>,
 }
 
-impl Talk {
+impl TerminalSession {
     /// Looks at what runs when it is time, and shows everything.
-    fn show(&mut self) -> std::io::Result<()> {
+    fn refresh(&mut self) -> std::io::Result<()> {
         let now = clock::monotonic_now();
-        self.view.at(now);
-        if self.looked.is_none_or(|looked| now.ms_since(looked) >= LOOK_MS) {
-            self.looked = Some(now);
-            self.view.run(self.board.look());
+        self.view.set_now(now);
+        if self.refreshed_at.is_none_or(|looked| now.ms_since(looked) >= TASK_REFRESH_MS) {
+            self.refreshed_at = Some(now);
+            self.view.set_tasks(self.task_panel.list_tasks());
         }
         self.console.draw(&mut self.view)
     }
 
     /// Shows what is still to be said, and gives the terminal back.
-    fn part(&mut self) {
+    fn close(&mut self) {
         // Nothing is lost that is not in the transcript.
-        self.console.settle();
-        let _gone = self.show();
-        self.console.leave();
+        self.console.flush();
+        let _best_effort = self.refresh();
+        self.console.close();
     }
 }
 
 impl Agent {
-    fn talk(&mut self, talk: &mut Talk) -> Result<End, AgentError> {
-        self.take_up(None, &mut |sight| talk.view.sees(sight))?;
+    fn run_terminal_session(
+        &mut self,
+        talk: &mut TerminalSession,
+    ) -> Result<EndReason, AgentError> {
+        self.resume(None, &mut |sight| talk.view.on_event(sight))?;
         loop {
-            if talk.show().is_err() {
-                return Ok(gone());
+            if talk.refresh().is_err() {
+                return Ok(hangup_end_reason());
             }
-            let look = talk.view.ticks() || self.has_news;
-            let look = look.then_some(Duration::from_millis(LOOK_MS));
-            let Talk { dreams, view, .. } = &mut *talk;
+            let look = talk.view.needs_refresh() || self.has_new_notices;
+            let look = look.then_some(Duration::from_millis(TASK_REFRESH_MS));
+            let TerminalSession { idle_consolidator: dreams, view, .. } = &mut *talk;
             let dreams = dreams.as_mut();
-            let dream = dreams.and_then(|dreams| self.dream(dreams, &mut |seen| view.sees(seen)));
+            let dream = dreams.and_then(|dreams| {
+                self.poll_idle_consolidation(dreams, &mut |seen| view.on_event(seen))
+            });
             let first = match look.into_iter().chain(dream).min() {
-                Some(patience) => self.came.recv_timeout(patience),
-                None => self.came.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(patience) => self.events.recv_timeout(patience),
+                None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
-            let until = Instant::now() + TOGETHER;
+            let until = Instant::now() + REDRAW_BATCH_TIME;
             let mut next = match first {
                 Ok(came) => Some(came),
                 // What somebody else was telling just then.
-                Err(RecvTimeoutError::Timeout) => self.has_news.then_some(Came::News),
-                Err(RecvTimeoutError::Disconnected) => return Ok(gone()),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.has_new_notices.then_some(AgentEvent::NoticesAvailable)
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(hangup_end_reason()),
             };
             while let Some(came) = next {
-                if let Some(end) = self.hear(came, talk)? {
+                if let Some(end) = self.handle_interactive_event(came, talk)? {
                     return Ok(end);
                 }
                 let left = until.saturating_duration_since(Instant::now());
-                next = (!left.is_zero()).then(|| self.came.recv_timeout(left).ok()).flatten();
+                next = (!left.is_zero()).then(|| self.events.recv_timeout(left).ok()).flatten();
             }
         }
     }
 
     /// Takes in what has arrived. Returns how it ends, when it does.
-    fn hear(&mut self, came: Came, talk: &mut Talk) -> Result<Option<End>, AgentError> {
-        talk.view.at(clock::monotonic_now());
-        match came {
-            Came::Person(Person::Pressed(keys)) => {
+    fn handle_interactive_event(
+        &mut self,
+        event: AgentEvent,
+        session: &mut TerminalSession,
+    ) -> Result<Option<EndReason>, AgentError> {
+        session.view.set_now(clock::monotonic_now());
+        match event {
+            AgentEvent::Terminal(TerminalEvent::Keys(keys)) => {
                 for key in keys {
-                    if let Some(wish) = talk.view.press(key)
-                        && let Some(end) = self.grant(wish, talk)?
+                    if let Some(wish) = session.view.on_key(key)
+                        && let Some(end) = self.perform_user_action(wish, session)?
                     {
                         return Ok(Some(end));
                     }
                 }
             }
-            Came::Person(Person::Sent(Signal::WINCH) | Person::Drained) => {}
-            Came::Person(Person::Sent(Signal::CONT)) => {
-                if talk.console.resume().is_err() {
-                    return Ok(Some(gone()));
+            AgentEvent::Terminal(TerminalEvent::Signal(Signal::WINCH) | TerminalEvent::Drained) => {
+            }
+            AgentEvent::Terminal(TerminalEvent::Signal(Signal::CONT)) => {
+                if session.console.resume().is_err() {
+                    return Ok(Some(hangup_end_reason()));
                 }
             }
-            Came::Person(Person::Sent(Signal::INT)) => {
-                if let Some(wish) = talk.view.press(Key::Ctrl('c')) {
-                    return self.grant(wish, talk);
+            AgentEvent::Terminal(TerminalEvent::Signal(Signal::INT)) => {
+                if let Some(wish) = session.view.on_key(Key::Ctrl('c')) {
+                    return self.perform_user_action(wish, session);
                 }
             }
-            Came::Person(Person::Sent(signal)) => {
-                return Ok(Some(End::Signaled { signal: signal.to_string() }));
+            AgentEvent::Terminal(TerminalEvent::Signal(signal)) => {
+                return Ok(Some(EndReason::Signaled { signal: signal.to_string() }));
             }
-            Came::Person(Person::Gone) => return Ok(Some(gone())),
+            AgentEvent::Terminal(TerminalEvent::Closed) => return Ok(Some(hangup_end_reason())),
             // What is begun or has ended is to be seen at once.
-            came @ (Came::Bound { .. } | Came::Done(..) | Came::Message(_) | Came::News) => {
-                talk.looked = None;
-                self.take(came, &mut |sight| talk.view.sees(sight))?;
+            came @ (AgentEvent::TaskBound { .. }
+            | AgentEvent::CallFinished(..)
+            | AgentEvent::TeamMessage(_)
+            | AgentEvent::NoticesAvailable) => {
+                session.refreshed_at = None;
+                self.handle_agent_event(came, &mut |sight| session.view.on_event(sight))?;
             }
-            came @ (Came::Part(..)
-            | Came::Answered(..)
-            | Came::Question(_)
-            | Came::Label(_)
-            | Came::Leave) => {
-                self.take(came, &mut |sight| talk.view.sees(sight))?;
+            came @ (AgentEvent::ResponsePart(..)
+            | AgentEvent::Response(..)
+            | AgentEvent::ApprovalRequested(_)
+            | AgentEvent::Label(_)
+            | AgentEvent::Shutdown) => {
+                self.handle_agent_event(came, &mut |sight| session.view.on_event(sight))?;
             }
         }
         // Nothing is on its way that it could go with.
-        if self.rest.is_some() {
-            self.tell_prompts(&mut |sight| talk.view.sees(sight))?;
+        if self.idle_reason.is_some() {
+            self.deliver_prompts(&mut |sight| session.view.on_event(sight))?;
         }
         Ok(None)
     }
 
     /// Does what a person wants. Returns how it ends, when it does.
-    fn grant(&mut self, wish: Wish, talk: &mut Talk) -> Result<Option<End>, AgentError> {
-        let mut sight = |seen: Sight<'_>| talk.view.sees(seen);
-        match wish {
-            Wish::Say(text) => self.prompts.push(text),
-            Wish::Interrupt => self.happen(Event::Interrupted, &mut sight)?,
-            Wish::SendAway => self.running.values().for_each(Wishes::send_away),
-            Wish::Answer { call, yes } => {
+    fn perform_user_action(
+        &mut self,
+        action: UserAction,
+        session: &mut TerminalSession,
+    ) -> Result<Option<EndReason>, AgentError> {
+        let mut sight = |seen: UiEvent<'_>| session.view.on_event(seen);
+        match action {
+            UserAction::Submit(text) => self.queued_prompts.push(text),
+            UserAction::Interrupt => self.handle_event(Event::Interrupted, &mut sight)?,
+            UserAction::MoveToBackground => {
+                self.call_controls.values().for_each(CallControl::move_to_background)
+            }
+            UserAction::AnswerQuestion { call, yes } => {
                 if let Some(question) = self.questions.remove(&call) {
                     // Who does not want to know any more has gone.
-                    let _nobody = question.answer.send(yes);
+                    let _receiver_dropped = question.answer.send(yes);
                 }
             }
-            Wish::Leave => {
-                self.happen(Event::Interrupted, &mut sight)?;
-                return Ok(Some(End::Left));
+            UserAction::Quit => {
+                self.handle_event(Event::Interrupted, &mut sight)?;
+                return Ok(Some(EndReason::Left));
             }
-            Wish::Suspend => {
-                if talk.console.suspend().is_err() {
-                    return Ok(Some(gone()));
+            UserAction::Suspend => {
+                if session.console.suspend().is_err() {
+                    return Ok(Some(hangup_end_reason()));
                 }
             }
-            Wish::Redraw => {
-                talk.looked = None;
-                if talk.console.clear().is_err() {
-                    return Ok(Some(gone()));
+            UserAction::Redraw => {
+                session.refreshed_at = None;
+                if session.console.redraw().is_err() {
+                    return Ok(Some(hangup_end_reason()));
                 }
             }
         }
@@ -187,6 +217,6 @@ impl Agent {
 }
 
 /// How it ends when the terminal has gone.
-fn gone() -> End {
-    End::Signaled { signal: Signal::HUP.to_string() }
+fn hangup_end_reason() -> EndReason {
+    EndReason::Signaled { signal: Signal::HUP.to_string() }
 }

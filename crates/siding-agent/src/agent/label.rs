@@ -8,19 +8,19 @@ use serde::Serialize;
 use siding_model::text::{cut_head, one_line};
 use tokio::runtime::Runtime;
 
-use super::came::Came;
-use crate::message::{Message, Said, Told, text_of};
-use crate::provider::{Asking, Cancel, Provider};
+use super::event::AgentEvent;
+use crate::message::{AssistantContent, Message, UserContent, joined_text};
+use crate::provider::{CancelFlag, ModelRequest, Provider};
 
-const SYSTEM: &str = "\
+const SYSTEM_PROMPT: &str = "\
 You label what a coding agent has just done, as the subject of a commit does: past tense, about 30 \
 characters, no period, no quotes. Answer with the label alone.";
 /// Tokens that a label may take.
-const TOKENS: u32 = 40;
+const MAX_LABEL_TOKENS: u32 = 40;
 /// Bytes of each call, and of its result, that are shown.
-const SHOWN: usize = 300;
+const MAX_SHOWN_BYTES: usize = 300;
 /// Columns of a label.
-const COLUMNS: usize = 60;
+const LABEL_COLUMNS: usize = 60;
 
 /// What a batch of calls has done, in few words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -33,47 +33,47 @@ pub struct Label {
 
 /// Asks for a label of the last batch of calls. It is sent when it is there; if it never is, or
 /// `cancel` is set before, nobody minds.
-pub(super) fn ask(
+pub(super) fn request_label(
     runtime: &Runtime,
     provider: &Arc<dyn Provider>,
     messages: &[Message],
-    sender: &Sender<Came>,
-    cancel: Cancel,
+    sender: &Sender<AgentEvent>,
+    cancel: CancelFlag,
 ) {
-    let Some((text, calls)) = batch(messages) else { return };
+    let Some((text, calls)) = last_batch(messages) else { return };
     let (provider, sender) = (Arc::clone(provider), sender.clone());
     runtime.spawn_blocking(move || {
-        let told = vec![Told::Prompt { text }];
-        let messages = [Message::User { results: Vec::new(), told }];
-        let asking = Asking {
-            system: SYSTEM,
+        let told = vec![UserContent::Prompt { text }];
+        let messages = [Message::User { results: Vec::new(), content: told }];
+        let asking = ModelRequest {
+            system: SYSTEM_PROMPT,
             messages: &messages,
             tools: &[],
-            max_tokens: TOKENS,
+            max_tokens: MAX_LABEL_TOKENS,
             cancel: &cancel,
         };
-        if let Ok(answer) = provider.ask(&asking, &mut |_| {}) {
-            let text = one_line(text_of(&answer.said).trim(), COLUMNS);
+        if let Ok(answer) = provider.send_request(&asking, &mut |_| {}) {
+            let text = one_line(joined_text(&answer.content).trim(), LABEL_COLUMNS);
             if !text.is_empty() {
-                let _nobody = sender.send(Came::Label(Label { text, calls }));
+                let _receiver_dropped = sender.send(AgentEvent::Label(Label { text, calls }));
             }
         }
     });
 }
 
 /// Returns the calls whose results end the conversation as text, each with its result, and their names.
-fn batch(messages: &[Message]) -> Option<(String, Vec<String>)> {
+fn last_batch(messages: &[Message]) -> Option<(String, Vec<String>)> {
     let [.., Message::Assistant(said), Message::User { results, .. }] = messages else {
         return None;
     };
     let (mut text, mut calls) = (String::new(), Vec::new());
     for one in said {
-        let Said::Call(call) = one else { continue };
+        let AssistantContent::Call(call) = one else { continue };
         let result = results.iter().find(|result| result.call == call.id)?;
         calls.push(call.id.as_str().to_owned());
         let input = call.input.to_string();
-        text.push_str(&format!("{} {}\n", call.name, cut_head(&input, SHOWN)));
-        text.push_str(&format!("-> {}\n\n", cut_head(&result.text, SHOWN)));
+        text.push_str(&format!("{} {}\n", call.name, cut_head(&input, MAX_SHOWN_BYTES)));
+        text.push_str(&format!("-> {}\n\n", cut_head(&result.text, MAX_SHOWN_BYTES)));
     }
     (!text.is_empty()).then_some((text, calls))
 }
@@ -86,17 +86,17 @@ mod tests {
     use crate::message::{CallId, ToolCall, ToolResult};
 
     #[test]
-    fn a_batch_is_its_calls_with_their_results() {
+    fn a_batch_holds_each_call_with_its_result() {
         let id = CallId::new("a");
         let call = ToolCall { id: id.clone(), name: "bash".to_owned(), input: json!({"x": 1}) };
         let result = ToolResult { call: id, text: "y".repeat(900), is_error: false };
-        let told = vec![Told::Prompt { text: "go".to_owned() }];
-        let mut messages = vec![Message::User { results: Vec::new(), told }];
-        assert_eq!(batch(&messages), None);
-        messages.push(Message::Assistant(vec![Said::Call(call)]));
-        assert_eq!(batch(&messages), None, "no result yet");
-        messages.push(Message::User { results: vec![result], told: Vec::new() });
-        let (text, calls) = batch(&messages).expect("a batch");
+        let content = vec![UserContent::Prompt { text: "go".to_owned() }];
+        let mut messages = vec![Message::User { results: Vec::new(), content }];
+        assert_eq!(last_batch(&messages), None);
+        messages.push(Message::Assistant(vec![AssistantContent::Call(call)]));
+        assert_eq!(last_batch(&messages), None, "no result yet");
+        messages.push(Message::User { results: vec![result], content: Vec::new() });
+        let (text, calls) = last_batch(&messages).expect("a batch");
         assert_eq!(calls, ["a"]);
         assert!(text.starts_with("bash {\"x\":1}\n-> yyy") && text.len() < 400, "{text}");
     }

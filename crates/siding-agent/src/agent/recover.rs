@@ -8,16 +8,16 @@ use siding_model::id::TaskId;
 use siding_tools::{DeliveryAck, ToolAnswer as Answered, ToolContext, ToolError, text};
 use tokio::runtime::Runtime;
 
-use super::calls::{Calls, taken};
-use super::came::Came;
-use super::foreground::{Foreground, Wishes};
-use super::{remote, spawn, team};
+use super::call_control::{AgentCallContext, CallControl};
+use super::event::AgentEvent;
+use super::tool_dispatch::{ToolDispatcher, into_tool_result};
+use super::{remote_agent, subagent, teammate_tools};
 use crate::message::{ToolCall, ToolResult};
 
 /// Bytes of what it wrote meanwhile that stand in the result.
-const OUTPUT: usize = 8 << 10;
+const MAX_OUTPUT_BYTES: usize = 8 << 10;
 
-impl Calls {
+impl ToolDispatcher {
     /// Finds out what came of a call, or runs it, where that is no second time.
     pub(super) fn recover(
         self: &Arc<Self>,
@@ -25,28 +25,32 @@ impl Calls {
         host: &Arc<ToolContext>,
         call: ToolCall,
         task: Option<TaskId>,
-        sender: &Sender<Came>,
-    ) -> Wishes {
-        let found = match (call.name.as_str(), task) {
-            ("bash" | spawn::TOOL | team::SPAWN | remote::NAME, Some(task)) => {
-                found(host, &call, task)
-            }
+        sender: &Sender<AgentEvent>,
+    ) -> CallControl {
+        let recovered = match (call.name.as_str(), task) {
+            (
+                "bash"
+                | subagent::TOOL_NAME
+                | teammate_tools::SPAWN_TEAMMATE
+                | remote_agent::TOOL_NAME,
+                Some(task),
+            ) => recover_task_call(host, &call, task),
             // Its task is on record before there is anything of it.
-            ("bash" | spawn::TOOL | team::SPAWN, None) => None,
+            ("bash" | subagent::TOOL_NAME | teammate_tools::SPAWN_TEAMMATE, None) => None,
             // Whoever looks again, or ends what has ended, does no harm.
-            (name, _) if name == "task_stop" || self.reading().contains(name) => None,
-            (name, _) => Some(unknown(&call, &format!("`{name}` ran"))),
+            (name, _) if name == "task_stop" || self.read_only_tools().contains(name) => None,
+            (name, _) => Some(unknown_outcome(&call, &format!("`{name}` ran"))),
         };
-        let Some((result, receipts)) = found else {
-            return self.start(runtime, host, call, sender);
+        let Some((result, receipts)) = recovered else {
+            return self.start_call(runtime, host, call, sender);
         };
-        let _nobody = sender.send(Came::Done(result, receipts));
-        Foreground::new(call.id, sender.clone()).1
+        let _receiver_dropped = sender.send(AgentEvent::CallFinished(result, receipts));
+        AgentCallContext::new(call.id, sender.clone()).1
     }
 }
 
 /// Returns the result of a command that was about to be run as a task; `None` when it never began.
-fn found(
+fn recover_task_call(
     host: &ToolContext,
     call: &ToolCall,
     task: TaskId,
@@ -55,17 +59,18 @@ fn found(
         // It never came to that, or it is long over and was removed.
         Err(StoreError::NoSuchTask { .. }) => {
             let when =
-                format!("a {} was about to run as {task}, which is on no record", what(call));
-            return Some(unknown(call, &when));
+                format!("a {} was about to run as {task}, which is on no record", call_noun(call));
+            return Some(unknown_outcome(call, &when));
         }
-        Ok(dir) => take_back(host, dir),
+        Ok(dir) => discard_unstarted_task(host, dir),
         Err(_) => false,
     };
-    (!is_taken_back).then(|| taken(call.id.clone(), host, stands(host, call, task)))
+    (!is_taken_back)
+        .then(|| into_tool_result(call.id.clone(), host, recovered_answer(host, call, task)))
 }
 
 /// Takes back a task of which nothing is on record, and says whether nobody can begin it any more.
-fn take_back(host: &ToolContext, dir: TaskDir) -> bool {
+fn discard_unstarted_task(host: &ToolContext, dir: TaskDir) -> bool {
     if !dir.is_unrecorded() {
         return false;
     }
@@ -74,15 +79,19 @@ fn take_back(host: &ToolContext, dir: TaskDir) -> bool {
     if !locked.dir().is_unrecorded() {
         return false;
     }
-    let _left_for_the_reaper = host.root.remove_task(&locked);
+    let _best_effort = host.root.remove_task(&locked);
     true
 }
 
 /// Returns how a task stands whose caller has gone.
-fn stands(host: &ToolContext, call: &ToolCall, task: TaskId) -> Result<Answered, ToolError> {
+fn recovered_answer(
+    host: &ToolContext,
+    call: &ToolCall,
+    task: TaskId,
+) -> Result<Answered, ToolError> {
     let standing = host.snapshot(task)?;
-    let mut answer = text::answer_with_output(host, &standing, OUTPUT)?;
-    let what = what(call);
+    let mut answer = text::answer_with_output(host, &standing, MAX_OUTPUT_BYTES)?;
+    let what = call_noun(call);
     answer
         .lines
         .insert(0, format!("this agent was ended while the {what} ran, and has begun again"));
@@ -91,17 +100,17 @@ fn stands(host: &ToolContext, call: &ToolCall, task: TaskId) -> Result<Answered,
 }
 
 /// Returns what a call runs as a task.
-fn what(call: &ToolCall) -> &'static str {
+fn call_noun(call: &ToolCall) -> &'static str {
     match call.name.as_str() {
-        spawn::TOOL => "subagent",
-        team::SPAWN => "teammate",
-        remote::NAME => "remote agent",
+        subagent::TOOL_NAME => "subagent",
+        teammate_tools::SPAWN_TEAMMATE => "teammate",
+        remote_agent::TOOL_NAME => "remote agent",
         _ => "command",
     }
 }
 
 /// Returns the result of a call of which nobody knows.
-fn unknown(call: &ToolCall, when: &str) -> (ToolResult, Vec<DeliveryAck>) {
+fn unknown_outcome(call: &ToolCall, when: &str) -> (ToolResult, Vec<DeliveryAck>) {
     let text = format!(
         "this agent was ended while {when}; nobody knows whether it was done: look before you call it \
          again"

@@ -14,16 +14,16 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::task_view::TaskView;
 use siding_tools::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 
-use super::mates::Company;
+use super::teammates::Team;
 use super::{Agent, AgentError, Label, tasks};
 use crate::conversation::Entry;
-use crate::message::{Message, Usage, text_of};
+use crate::message::{Message, Usage, joined_text};
 use crate::transcript::Transcript;
 
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum End {
+pub enum EndReason {
     /// The model has ended its turn, and nothing that it has started runs.
     Done,
     /// The model has ended its turn, and its tasks have not ended within the bound. They were ended.
@@ -60,11 +60,11 @@ pub enum End {
 
 /// What came of one prompt.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Report {
+pub struct AgentReport {
     /// The conversation, for who wants to go on with it.
     pub session_id: SessionId,
     /// How it ended.
-    pub end: End,
+    pub end: EndReason,
     /// What the model said last.
     pub text: String,
     /// What was done, in few words: a label for each batch of calls, where a small model wrote one in
@@ -82,32 +82,32 @@ pub struct Report {
 
 impl Agent {
     /// Ends what still runs, or hands it up, and says how it all ended.
-    pub(super) fn report(mut self, end: End) -> Result<Report, AgentError> {
+    pub(super) fn finish(mut self, end: EndReason) -> Result<AgentReport, AgentError> {
         let host = Arc::clone(&self.host);
         // Nobody waits for it to read something any more.
-        drop(std::mem::replace(&mut self.came, channel().1));
-        let idle = match &self.company {
-            Company::Lead(mates) => mates.part_with_all(),
-            Company::Alone | Company::Mate { .. } => HashSet::new(),
+        drop(std::mem::replace(&mut self.events, channel().1));
+        let idle = match &self.team {
+            Team::Lead(mates) => mates.shut_down_all(),
+            Team::Alone | Team::Teammate { .. } => HashSet::new(),
         };
-        let running = tasks::running(&host)?;
+        let running = tasks::list_running(&host)?;
         let views = |standings: &[TaskSnapshot]| host.views(standings, ViewDetail::Full);
-        let (handed_up, ended) = match self.company {
-            Company::Alone => (views(&running), Vec::new()),
-            Company::Lead(_) | Company::Mate { .. } => {
-                let mut ended = end_all(&host, &running);
+        let (handed_up, ended) = match self.team {
+            Team::Alone => (views(&running), Vec::new()),
+            Team::Lead(_) | Team::Teammate { .. } => {
+                let mut ended = stop_tasks(&host, &running);
                 // With a teammate that had nothing to do no work is lost.
                 ended.retain(|task| !idle.contains(&task.dir.id()));
                 (Vec::new(), views(&ended))
             }
         };
-        let report = Report {
+        let report = AgentReport {
             session_id: host.session.clone(),
             end,
-            text: self.last_words(),
+            text: self.last_response_text(),
             labels: std::mem::take(&mut self.labels),
-            usage: self.conversation.spent(),
-            usage_of_subagents: spent_by_subagents(&host)?,
+            usage: self.conversation.total_usage(),
+            usage_of_subagents: subagent_usage(&host)?,
             handed_up,
             ended,
         };
@@ -118,9 +118,9 @@ impl Agent {
 
 impl Agent {
     /// Returns what the model said last.
-    pub(super) fn last_words(&self) -> String {
+    pub(super) fn last_response_text(&self) -> String {
         let said = self.conversation.messages().iter().rev().find_map(|message| match message {
-            Message::Assistant(said) => Some(text_of(said)),
+            Message::Assistant(said) => Some(joined_text(said)),
             Message::User { .. } => None,
         });
         said.unwrap_or_default()
@@ -128,14 +128,14 @@ impl Agent {
 }
 
 /// Ends tasks, and returns how they stand then.
-fn end_all(host: &ToolContext, running: &[TaskSnapshot]) -> Vec<TaskSnapshot> {
+fn stop_tasks(host: &ToolContext, running: &[TaskSnapshot]) -> Vec<TaskSnapshot> {
     let ids: Vec<TaskId> = running.iter().map(|task| task.dir.id()).collect();
     thread::scope(|scope| {
         for id in &ids {
             scope.spawn(|| {
                 let how = StopOptions { requested_by: "agent", grace: None, signal: None };
                 // What could not be ended ends with the session, and its record says so.
-                let _by_the_session = stop::stop(&host.root, SHIM_PROGRAM, *id, how);
+                let _best_effort = stop::stop(&host.root, SHIM_PROGRAM, *id, how);
             });
         }
     });
@@ -143,11 +143,12 @@ fn end_all(host: &ToolContext, running: &[TaskSnapshot]) -> Vec<TaskSnapshot> {
 }
 
 /// Returns what the subagents under a session have cost, as far as they are on record.
-fn spent_by_subagents(host: &ToolContext) -> Result<Usage, AgentError> {
+fn subagent_usage(host: &ToolContext) -> Result<Usage, AgentError> {
     let ToolContext { root, session, .. } = host;
     let family = session::session_tree(root, session)?;
     let others = family.iter().filter(|one| *one != session);
-    let entries = others.filter_map(|one| Transcript::look(root, one).ok()).flat_map(|seen| seen.1);
+    let entries =
+        others.filter_map(|one| Transcript::read_snapshot(root, one).ok()).flat_map(|seen| seen.1);
     let cost = entries.filter_map(|entry| match entry {
         Entry::Answered { usage, .. } | Entry::Summarised { usage, .. } => Some(usage),
         Entry::Told { .. }
@@ -158,5 +159,5 @@ fn spent_by_subagents(host: &ToolContext) -> Result<Usage, AgentError> {
         | Entry::Done { .. }
         | Entry::Interrupted => None,
     });
-    Ok(cost.fold(Usage::default(), Usage::and))
+    Ok(cost.fold(Usage::default(), Usage::plus))
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
 
-use crate::message::{CallId, Said, Stop, Told, ToolResult, Usage};
+use crate::message::{AssistantContent, CallId, FinishReason, ToolResult, Usage, UserContent};
 
 /// One thing that has happened in a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,16 +12,16 @@ pub enum Entry {
     /// This is sent with the next request.
     Told {
         /// In this order.
-        told: Vec<Told>,
+        told: Vec<UserContent>,
     },
     /// The model was sent all that has not been sent.
     Asked,
     /// It has answered.
     Answered {
         /// What it said. Empty when that was nothing that can be sent back.
-        said: Vec<Said>,
+        said: Vec<AssistantContent>,
         /// Why it stopped.
-        stop: Stop,
+        stop: FinishReason,
         /// What that cost.
         usage: Usage,
     },

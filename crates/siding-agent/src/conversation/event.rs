@@ -3,53 +3,55 @@
 use siding_model::id::TaskId;
 
 use super::entry::Entry;
-use crate::message::{CallId, Said, Stop, Told, ToolCall, ToolResult, Usage};
+use crate::message::{
+    AssistantContent, CallId, FinishReason, ToolCall, ToolResult, Usage, UserContent,
+};
 
 /// Numbers the requests of one process. An answer to a request that was given up is nobody's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Request(pub(super) u32);
+pub struct RequestId(pub(super) u32);
 
 /// What has happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// This process has begun to hold the conversation, and the model is to be told this. Once,
     /// before anything else.
-    Began(Vec<Told>),
+    Started(Vec<UserContent>),
     /// The model is to be told something. It is, once whatever is on its way has come.
-    Told(Vec<Told>),
+    Input(Vec<UserContent>),
     /// A call is run as a task, which is not begun before this is on record.
-    Bound {
+    TaskBound {
         /// The call.
         call: CallId,
         /// The task.
         task: TaskId,
     },
     /// A call has its result.
-    Done(ToolResult),
+    CallFinished(ToolResult),
     /// The model has answered.
-    Answered {
+    Response {
         /// Which request.
-        request: Request,
+        request: RequestId,
         /// What it said, as the provider gave it.
-        said: Vec<Said>,
+        said: Vec<AssistantContent>,
         /// Why it stopped.
-        stop: Stop,
+        stop: FinishReason,
         /// What that cost.
         usage: Usage,
     },
     /// The model has put in short what was said.
-    Summarised {
+    Summary {
         /// Which request.
-        request: Request,
+        request: RequestId,
         /// Its words.
         text: String,
         /// What that cost.
         usage: Usage,
     },
     /// A request came to nothing, and it is of no use to try again.
-    Failed {
+    RequestFailed {
         /// Which request.
-        request: Request,
+        request: RequestId,
         /// What was tried and what came of it.
         why: String,
     },
@@ -63,43 +65,43 @@ pub enum Effect {
     /// To be written before anything that follows is done.
     Record(Entry),
     /// The model is to be sent [`super::Conversation::messages`].
-    Ask(Request),
+    SendRequest(RequestId),
     /// The model is to put [`super::Conversation::to_summarise`] in short.
-    Summarise(Request),
+    Summarize(RequestId),
     /// A request is to be given up; what comes of it is not heard.
-    GiveUp(Request),
+    AbandonRequest(RequestId),
     /// A call is to be run. Never twice.
-    Run(ToolCall),
+    RunCall(ToolCall),
     /// A call was begun by a process that has ended since: it is to be found out what came of it.
-    Recover {
+    RecoverCall {
         /// The call.
         call: ToolCall,
         /// The task that it was to be run as, if it came to that.
         task: Option<TaskId>,
     },
     /// A call that runs is to be ended. Its result is still waited for.
-    Cancel(CallId),
+    CancelCall(CallId),
     /// There is nothing to be done before something happens.
-    Rest(Rest),
+    Idle(IdleReason),
 }
 
 /// Why there is nothing to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rest {
+pub enum IdleReason {
     /// The model has ended its turn, and there is nothing more to tell it.
-    Turn(Stop),
+    TurnEnded(FinishReason),
     /// Nothing has been said yet.
-    Nothing,
+    Empty,
     /// The model could not be asked.
-    Failed {
+    RequestFailed {
         /// What was tried and what came of it.
         why: String,
     },
     /// A person has interrupted it.
     Interrupted,
     /// It has asked the model as often as it may.
-    Requests {
+    RequestLimit {
         /// How often that is.
-        most: u32,
+        limit: u32,
     },
 }

@@ -7,62 +7,69 @@ use siding_model::id::{TaskId, TaskKind};
 use siding_model::notice::NoticeId;
 
 use super::*;
-use crate::message::{Said, Stop};
+use crate::message::{AssistantContent, FinishReason};
 
-fn terms() -> Terms {
-    Terms {
-        reading: HashSet::from(["read".to_owned()]),
-        at_once: 3,
-        most_requests: 50,
-        compact_at: 1_000,
+fn limits() -> ConversationLimits {
+    ConversationLimits {
+        read_only_tools: HashSet::from(["read".to_owned()]),
+        max_parallel_reads: 3,
+        max_requests: 50,
+        compact_at_tokens: 1_000,
     }
 }
 
 fn prompt(text: &str) -> Event {
-    Event::Told(vec![Told::Prompt { text: text.to_owned() }])
+    Event::Input(vec![UserContent::Prompt { text: text.to_owned() }])
 }
 
 fn task(number: u64) -> TaskId {
     TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + number).expect("in range")
 }
 
-fn notice(number: u64) -> Told {
-    Told::Notice { id: NoticeId { task: task(number), seq: 3 }, text: format!("task {number}") }
+fn notice(number: u64) -> UserContent {
+    UserContent::Notice {
+        id: NoticeId { task: task(number), seq: 3 },
+        text: format!("task {number}"),
+    }
 }
 
-fn message() -> Told {
-    Told::Message { from: "tester".to_owned(), text: "it works".to_owned() }
+fn message() -> UserContent {
+    UserContent::Message { from: "tester".to_owned(), text: "it works".to_owned() }
 }
 
-fn call(id: &str, name: &str) -> Said {
-    Said::Call(ToolCall { id: CallId::new(id), name: name.to_owned(), input: json!({}) })
+fn call(id: &str, name: &str) -> AssistantContent {
+    AssistantContent::Call(ToolCall {
+        id: CallId::new(id),
+        name: name.to_owned(),
+        input: json!({}),
+    })
 }
 
-fn answer(request: Request, said: Vec<Said>) -> Event {
-    let is_call = said.iter().any(|one| matches!(one, Said::Call(_)));
-    let stop = if is_call { Stop::ToolUse } else { Stop::EndTurn };
-    Event::Answered { request, said, stop, usage: Usage { input: 10, ..Usage::default() } }
+fn response(request: RequestId, content: Vec<AssistantContent>) -> Event {
+    let is_call = content.iter().any(|one| matches!(one, AssistantContent::Call(_)));
+    let stop = if is_call { FinishReason::ToolUse } else { FinishReason::EndTurn };
+    Event::Response { request, said: content, stop, usage: Usage { input: 10, ..Usage::default() } }
 }
 
-fn text(text: &str) -> Said {
-    Said::Text { text: text.to_owned() }
+fn text(text: &str) -> AssistantContent {
+    AssistantContent::Text { text: text.to_owned() }
 }
 
-fn done(call: &str, text: &str) -> Event {
+fn finished(call: &str, text: &str) -> Event {
     let result = ToolResult { call: CallId::new(call), text: text.to_owned(), is_error: false };
-    Event::Done(result)
+    Event::CallFinished(result)
 }
 
 /// Returns the request that is made, which must be the last effect.
-fn asked(effects: &[Effect]) -> Request {
+fn sent_request(effects: &[Effect]) -> RequestId {
     match effects.last() {
-        Some(Effect::Ask(request)) => *request,
+        Some(Effect::SendRequest(request)) => *request,
         other => panic!("not asked but {other:?}"),
     }
 }
 
 /// Returns what is put on record.
-fn entries(effects: &[Effect]) -> Vec<Entry> {
+fn recorded_entries(effects: &[Effect]) -> Vec<Entry> {
     let mut entries = Vec::new();
     for effect in effects {
         if let Effect::Record(entry) = effect {
@@ -72,10 +79,10 @@ fn entries(effects: &[Effect]) -> Vec<Entry> {
     entries
 }
 
-fn runs(effects: &[Effect]) -> Vec<&str> {
+fn started_calls(effects: &[Effect]) -> Vec<&str> {
     let mut calls = Vec::new();
     for effect in effects {
-        if let Effect::Run(call) = effect {
+        if let Effect::RunCall(call) = effect {
             calls.push(call.id.as_str());
         }
     }
@@ -83,57 +90,64 @@ fn runs(effects: &[Effect]) -> Vec<&str> {
 }
 
 #[test]
-fn results_come_first_and_all_in_one_message() {
-    let mut conversation = Conversation::new(terms());
-    assert_eq!(conversation.turn(Event::Began(Vec::new())), [Effect::Rest(Rest::Nothing)]);
-    let first = asked(&conversation.turn(prompt("go")));
-    let effects =
-        conversation.turn(answer(first, vec![text("both"), call("a", "read"), call("b", "read")]));
-    assert_eq!(runs(&effects), ["a", "b"]);
-    assert_eq!(conversation.turn(Event::Told(vec![notice(1)])).len(), 1, "only recorded");
-    assert!(runs(&conversation.turn(done("b", "second"))).is_empty());
-    asked(&conversation.turn(done("a", "first")));
-    let Some(Message::User { results, told }) = conversation.messages().last() else {
+fn results_precede_other_content_in_a_single_message() {
+    let mut conversation = Conversation::new(limits());
+    assert_eq!(
+        conversation.handle_event(Event::Started(Vec::new())),
+        [Effect::Idle(IdleReason::Empty)]
+    );
+    let first = sent_request(&conversation.handle_event(prompt("go")));
+    let effects = conversation
+        .handle_event(response(first, vec![text("both"), call("a", "read"), call("b", "read")]));
+    assert_eq!(started_calls(&effects), ["a", "b"]);
+    assert_eq!(conversation.handle_event(Event::Input(vec![notice(1)])).len(), 1, "only recorded");
+    assert!(started_calls(&conversation.handle_event(finished("b", "second"))).is_empty());
+    sent_request(&conversation.handle_event(finished("a", "first")));
+    let Some(Message::User { results, content: told }) = conversation.messages().last() else {
         panic!("the user's");
     };
     let texts: Vec<&str> = results.iter().map(|one| one.text.as_str()).collect();
     assert_eq!(texts, ["first", "second"], "in the order of the calls");
     assert_eq!(told, &[notice(1)]);
-    assert_eq!(check(conversation.messages()), Ok(()));
+    assert_eq!(validate_messages(conversation.messages()), Ok(()));
 }
 
 #[test]
-fn what_reads_runs_together_and_what_writes_alone_and_in_order() {
-    let mut conversation = Conversation::new(terms());
-    let first = asked(&conversation.turn(prompt("go")));
+fn read_only_calls_run_in_parallel_and_others_alone_in_order() {
+    let mut conversation = Conversation::new(limits());
+    let first = sent_request(&conversation.handle_event(prompt("go")));
     let calls = ["r1", "r2", "r3", "r4"].map(|id| call(id, "read")).into_iter();
     let calls = calls.chain([call("w1", "write"), call("w2", "write"), call("r5", "read")]);
-    let effects = conversation.turn(answer(first, calls.collect()));
-    assert_eq!(runs(&effects), ["r1", "r2", "r3"], "three at once");
-    assert_eq!(runs(&conversation.turn(done("r2", ""))), ["r4"]);
-    assert!(runs(&conversation.turn(done("r1", ""))).is_empty());
-    assert!(runs(&conversation.turn(done("r4", ""))).is_empty());
-    assert_eq!(runs(&conversation.turn(done("r3", ""))), ["w1"]);
-    assert_eq!(runs(&conversation.turn(done("w1", ""))), ["w2"]);
-    assert_eq!(runs(&conversation.turn(done("w2", ""))), ["r5"]);
-    asked(&conversation.turn(done("r5", "")));
+    let effects = conversation.handle_event(response(first, calls.collect()));
+    assert_eq!(started_calls(&effects), ["r1", "r2", "r3"], "three at once");
+    assert_eq!(started_calls(&conversation.handle_event(finished("r2", ""))), ["r4"]);
+    assert!(started_calls(&conversation.handle_event(finished("r1", ""))).is_empty());
+    assert!(started_calls(&conversation.handle_event(finished("r4", ""))).is_empty());
+    assert_eq!(started_calls(&conversation.handle_event(finished("r3", ""))), ["w1"]);
+    assert_eq!(started_calls(&conversation.handle_event(finished("w1", ""))), ["w2"]);
+    assert_eq!(started_calls(&conversation.handle_event(finished("w2", ""))), ["r5"]);
+    sent_request(&conversation.handle_event(finished("r5", "")));
 }
 
 #[test]
-fn an_interrupt_ends_the_calls_and_the_next_prompt_goes_with_their_results() {
-    let mut conversation = Conversation::new(terms());
-    let first = asked(&conversation.turn(prompt("go")));
-    conversation.turn(answer(first, vec![call("w1", "write"), call("w2", "write")]));
-    let effects = conversation.turn(Event::Interrupted);
-    assert!(effects.contains(&Effect::Cancel(CallId::new("w1"))));
-    assert!(!effects.contains(&Effect::Cancel(CallId::new("w2"))), "it does not run");
-    let effects = conversation.turn(done("w1", "stopped"));
-    assert_eq!(effects.last(), Some(&Effect::Rest(Rest::Interrupted)));
-    let effects = conversation.turn(Event::Told(vec![notice(1)]));
-    assert_eq!(effects.last(), Some(&Effect::Rest(Rest::Interrupted)), "a person has the word");
-    asked(&conversation.turn(prompt("something else")));
-    assert_eq!(check(conversation.messages()), Ok(()));
-    let Some(Message::User { results, told }) = conversation.messages().last() else {
+fn an_interrupt_cancels_calls_and_the_next_prompt_follows_their_results() {
+    let mut conversation = Conversation::new(limits());
+    let first = sent_request(&conversation.handle_event(prompt("go")));
+    conversation.handle_event(response(first, vec![call("w1", "write"), call("w2", "write")]));
+    let effects = conversation.handle_event(Event::Interrupted);
+    assert!(effects.contains(&Effect::CancelCall(CallId::new("w1"))));
+    assert!(!effects.contains(&Effect::CancelCall(CallId::new("w2"))), "it does not run");
+    let effects = conversation.handle_event(finished("w1", "stopped"));
+    assert_eq!(effects.last(), Some(&Effect::Idle(IdleReason::Interrupted)));
+    let effects = conversation.handle_event(Event::Input(vec![notice(1)]));
+    assert_eq!(
+        effects.last(),
+        Some(&Effect::Idle(IdleReason::Interrupted)),
+        "a person has the word"
+    );
+    sent_request(&conversation.handle_event(prompt("something else")));
+    assert_eq!(validate_messages(conversation.messages()), Ok(()));
+    let Some(Message::User { results, content: told }) = conversation.messages().last() else {
         panic!("the user's");
     };
     assert_eq!(results.len(), 2);
@@ -141,147 +155,156 @@ fn an_interrupt_ends_the_calls_and_the_next_prompt_goes_with_their_results() {
 }
 
 #[test]
-fn a_request_that_was_given_up_is_nobodys() {
-    let mut conversation = Conversation::new(terms());
-    let first = asked(&conversation.turn(prompt("go")));
-    assert!(conversation.turn(Event::Interrupted).contains(&Effect::GiveUp(first)));
+fn the_response_to_an_abandoned_request_is_ignored() {
+    let mut conversation = Conversation::new(limits());
+    let first = sent_request(&conversation.handle_event(prompt("go")));
+    assert!(conversation.handle_event(Event::Interrupted).contains(&Effect::AbandonRequest(first)));
     let before = conversation.clone();
-    conversation.turn(answer(first, vec![call("a", "read")]));
+    conversation.handle_event(response(first, vec![call("a", "read")]));
     assert_eq!(conversation, before);
-    let second = asked(&conversation.turn(prompt("again")));
+    let second = sent_request(&conversation.handle_event(prompt("again")));
     assert_ne!(first, second);
     assert_eq!(conversation.messages().len(), 1, "both prompts in one message");
 }
 
 #[test]
-fn a_full_context_is_put_in_short_and_what_is_open_is_kept() {
-    let mut conversation = Conversation::new(terms());
-    let first = asked(&conversation.turn(prompt("go")));
+fn a_full_context_is_summarized_and_unanswered_content_is_kept() {
+    let mut conversation = Conversation::new(limits());
+    let first = sent_request(&conversation.handle_event(prompt("go")));
     let usage = Usage { input: 900, output: 200, ..Usage::default() };
     let said = vec![call("a", "read")];
-    let event = Event::Answered { request: first, said, stop: Stop::ToolUse, usage };
-    conversation.turn(event);
-    conversation.turn(Event::Told(vec![notice(1)]));
-    let effects = conversation.turn(done("a", "result"));
-    let Some(Effect::Summarise(request)) = effects.last() else { panic!("{effects:?}") };
-    assert_eq!(check(&conversation.to_summarise()), Ok(()));
+    let event = Event::Response { request: first, said, stop: FinishReason::ToolUse, usage };
+    conversation.handle_event(event);
+    conversation.handle_event(Event::Input(vec![notice(1)]));
+    let effects = conversation.handle_event(finished("a", "result"));
+    let Some(Effect::Summarize(request)) = effects.last() else { panic!("{effects:?}") };
+    assert_eq!(validate_messages(&conversation.messages_to_summarize()), Ok(()));
     let usage = Usage { output: 40, ..Usage::default() };
-    let short = Event::Summarised { request: *request, text: "short".to_owned(), usage };
-    asked(&conversation.turn(short));
-    let Some(Message::User { results, told }) = conversation.messages().last() else {
+    let short = Event::Summary { request: *request, text: "short".to_owned(), usage };
+    sent_request(&conversation.handle_event(short));
+    let Some(Message::User { results, content: told }) = conversation.messages().last() else {
         panic!("the user's");
     };
     assert!(results.is_empty());
-    assert_eq!(told, &[Told::Summary { text: "short".to_owned() }, notice(1)]);
+    assert_eq!(told, &[UserContent::Summary { text: "short".to_owned() }, notice(1)]);
     assert_eq!(conversation.messages().len(), 1);
 }
 
 #[test]
-fn the_same_name_twice_is_made_another() {
-    let mut conversation = Conversation::new(terms());
-    let first = asked(&conversation.turn(prompt("go")));
-    let effects = conversation.turn(answer(first, vec![call("c 0", "read"), call("c_0", "read")]));
-    assert_eq!(runs(&effects), ["c_0", "c_0_2"]);
-    conversation.turn(done("c_0", ""));
-    let second = asked(&conversation.turn(done("c_0_2", "")));
-    let effects = conversation.turn(answer(second, vec![call("c_0", "read")]));
-    assert_eq!(runs(&effects), ["c_0_3"]);
+fn duplicate_call_ids_are_made_unique() {
+    let mut conversation = Conversation::new(limits());
+    let first = sent_request(&conversation.handle_event(prompt("go")));
+    let effects =
+        conversation.handle_event(response(first, vec![call("c 0", "read"), call("c_0", "read")]));
+    assert_eq!(started_calls(&effects), ["c_0", "c_0_2"]);
+    conversation.handle_event(finished("c_0", ""));
+    let second = sent_request(&conversation.handle_event(finished("c_0_2", "")));
+    let effects = conversation.handle_event(response(second, vec![call("c_0", "read")]));
+    assert_eq!(started_calls(&effects), ["c_0_3"]);
 }
 
 #[test]
-fn arguments_that_are_no_object_are_answered_and_not_run() {
-    let mut conversation = Conversation::new(terms());
-    let first = asked(&conversation.turn(prompt("go")));
+fn non_object_arguments_get_an_error_result_and_are_not_run() {
+    let mut conversation = Conversation::new(limits());
+    let first = sent_request(&conversation.handle_event(prompt("go")));
     let id = CallId::new("a");
-    let said = Said::Call(ToolCall { id, name: "read".to_owned(), input: Value::Null });
-    let effects = conversation.turn(answer(first, vec![said]));
-    assert!(runs(&effects).is_empty());
-    asked(&effects);
-    assert_eq!(check(conversation.messages()), Ok(()));
+    let said = AssistantContent::Call(ToolCall { id, name: "read".to_owned(), input: Value::Null });
+    let effects = conversation.handle_event(response(first, vec![said]));
+    assert!(started_calls(&effects).is_empty());
+    sent_request(&effects);
+    assert_eq!(validate_messages(conversation.messages()), Ok(()));
 }
 
 #[test]
-fn an_empty_answer_is_not_asked_for_again() {
-    let mut conversation = Conversation::new(terms());
-    let first = asked(&conversation.turn(prompt("go")));
-    let effects = conversation.turn(answer(first, vec![text(" \n")]));
-    assert_eq!(effects.last(), Some(&Effect::Rest(Rest::Turn(Stop::EndTurn))));
-    asked(&conversation.turn(prompt("well?")));
-    assert_eq!(check(conversation.messages()), Ok(()));
+fn an_empty_response_is_not_requested_again() {
+    let mut conversation = Conversation::new(limits());
+    let first = sent_request(&conversation.handle_event(prompt("go")));
+    let effects = conversation.handle_event(response(first, vec![text(" \n")]));
+    assert_eq!(effects.last(), Some(&Effect::Idle(IdleReason::TurnEnded(FinishReason::EndTurn))));
+    sent_request(&conversation.handle_event(prompt("well?")));
+    assert_eq!(validate_messages(conversation.messages()), Ok(()));
 }
 
 #[test]
-fn what_failed_is_tried_again_by_whoever_takes_it_up() {
-    let mut conversation = Conversation::new(terms());
-    let effects = conversation.turn(prompt("go"));
-    let mut transcript = entries(&effects);
-    let request = asked(&effects);
+fn a_failed_request_is_retried_after_resume() {
+    let mut conversation = Conversation::new(limits());
+    let effects = conversation.handle_event(prompt("go"));
+    let mut transcript = recorded_entries(&effects);
+    let request = sent_request(&effects);
     let why = "no network".to_owned();
-    let effects = conversation.turn(Event::Failed { request, why: why.clone() });
-    transcript.extend(entries(&effects));
-    assert_eq!(effects.last(), Some(&Effect::Rest(Rest::Failed { why })));
+    let effects = conversation.handle_event(Event::RequestFailed { request, why: why.clone() });
+    transcript.extend(recorded_entries(&effects));
+    assert_eq!(effects.last(), Some(&Effect::Idle(IdleReason::RequestFailed { why })));
     // Twice: whoever tries again may be killed while it asks.
     for _ in 0..2 {
-        let loaded = Conversation::load(terms(), transcript.clone());
+        let loaded = Conversation::load(limits(), transcript.clone());
         let mut conversation = loaded.expect("it can be loaded");
-        let effects = conversation.turn(Event::Began(Vec::new()));
-        asked(&effects);
-        assert_eq!(check(conversation.messages()), Ok(()));
-        transcript.extend(entries(&effects));
+        let effects = conversation.handle_event(Event::Started(Vec::new()));
+        sent_request(&effects);
+        assert_eq!(validate_messages(conversation.messages()), Ok(()));
+        transcript.extend(recorded_entries(&effects));
     }
 }
 
 #[test]
-fn what_is_put_in_no_words_is_not_forgotten() {
-    let mut conversation = Conversation::new(terms());
-    let first = asked(&conversation.turn(prompt("go")));
+fn an_empty_summary_does_not_drop_the_conversation() {
+    let mut conversation = Conversation::new(limits());
+    let first = sent_request(&conversation.handle_event(prompt("go")));
     let usage = Usage { input: 1_200, ..Usage::default() };
     let said = vec![text("so far")];
-    conversation.turn(Event::Answered { request: first, said, stop: Stop::EndTurn, usage });
-    let effects = conversation.turn(prompt("on"));
-    let Some(Effect::Summarise(request)) = effects.last() else { panic!("{effects:?}") };
+    conversation.handle_event(Event::Response {
+        request: first,
+        said,
+        stop: FinishReason::EndTurn,
+        usage,
+    });
+    let effects = conversation.handle_event(prompt("on"));
+    let Some(Effect::Summarize(request)) = effects.last() else { panic!("{effects:?}") };
     let request = *request;
-    let blank = Event::Summarised { request, text: " \n".to_owned(), usage };
-    let effects = conversation.turn(blank);
-    assert!(matches!(effects.last(), Some(Effect::Rest(Rest::Failed { .. }))), "{effects:?}");
+    let blank = Event::Summary { request, text: " \n".to_owned(), usage };
+    let effects = conversation.handle_event(blank);
+    assert!(
+        matches!(effects.last(), Some(Effect::Idle(IdleReason::RequestFailed { .. }))),
+        "{effects:?}"
+    );
     assert_eq!(conversation.messages().len(), 2);
 }
 
 /// A thousand turns would copy a million messages.
 #[test]
-fn what_is_sent_is_copied_only_for_whoever_keeps_it() {
-    let mut conversation = Conversation::new(terms());
-    let first = asked(&conversation.turn(prompt("go")));
+fn messages_are_copied_only_while_a_request_still_holds_them() {
+    let mut conversation = Conversation::new(limits());
+    let first = sent_request(&conversation.handle_event(prompt("go")));
     let sent = conversation.shared_messages();
     let place = Arc::as_ptr(&sent);
     drop(sent);
-    conversation.turn(answer(first, vec![call("a", "read")]));
-    let second = asked(&conversation.turn(done("a", "")));
+    conversation.handle_event(response(first, vec![call("a", "read")]));
+    let second = sent_request(&conversation.handle_event(finished("a", "")));
     let kept = conversation.shared_messages();
     assert_eq!(Arc::as_ptr(&kept), place, "they were copied, and nobody kept them");
-    conversation.turn(answer(second, vec![text("well")]));
+    conversation.handle_event(response(second, vec![text("well")]));
     assert_eq!((kept.len(), conversation.messages().len()), (3, 4));
 }
 
 /// Two agents that write to one another would else go on for ever.
 #[test]
-fn a_message_wakes_but_is_no_prompt() {
-    let mut conversation = Conversation::new(Terms { most_requests: 2, ..terms() });
-    let first = asked(&conversation.turn(prompt("go")));
-    conversation.turn(answer(first, vec![text("done")]));
-    let second = asked(&conversation.turn(Event::Told(vec![message()])));
-    conversation.turn(answer(second, vec![text("well")]));
-    let effects = conversation.turn(Event::Told(vec![message()]));
-    assert_eq!(effects.last(), Some(&Effect::Rest(Rest::Requests { most: 2 })));
+fn a_teammate_message_wakes_the_agent_but_is_no_prompt() {
+    let mut conversation = Conversation::new(ConversationLimits { max_requests: 2, ..limits() });
+    let first = sent_request(&conversation.handle_event(prompt("go")));
+    conversation.handle_event(response(first, vec![text("done")]));
+    let second = sent_request(&conversation.handle_event(Event::Input(vec![message()])));
+    conversation.handle_event(response(second, vec![text("well")]));
+    let effects = conversation.handle_event(Event::Input(vec![message()]));
+    assert_eq!(effects.last(), Some(&Effect::Idle(IdleReason::RequestLimit { limit: 2 })));
 }
 
 /// Whoever stops a turn stops the calls that wait, also when nobody lives to say so.
 #[test]
-fn what_was_interrupted_is_not_run_after_a_crash() {
-    let mut conversation = Conversation::new(terms());
+fn interrupted_calls_are_not_run_after_a_crash() {
+    let mut conversation = Conversation::new(limits());
     let mut entries = Vec::new();
     let mut turn = |event| {
-        let effects = conversation.turn(event);
+        let effects = conversation.handle_event(event);
         for effect in &effects {
             if let Effect::Record(entry) = effect {
                 entries.push(entry.clone());
@@ -289,38 +312,49 @@ fn what_was_interrupted_is_not_run_after_a_crash() {
         }
         effects
     };
-    let first = asked(&turn(prompt("go")));
-    turn(answer(first, vec![call("a", "write"), call("b", "write")]));
+    let first = sent_request(&turn(prompt("go")));
+    turn(response(first, vec![call("a", "write"), call("b", "write")]));
     turn(Event::Interrupted);
     let last = entries.iter().position(|entry| *entry == Entry::Interrupted).expect("on record");
     entries.truncate(last + 1);
-    let mut again = Conversation::load(terms(), entries).expect("a conversation");
-    let effects = again.turn(Event::Began(vec![Told::Prompt { text: "on".to_owned() }]));
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Run(_))), "{effects:?}");
+    let mut again = Conversation::load(limits(), entries).expect("a conversation");
+    let effects =
+        again.handle_event(Event::Started(vec![UserContent::Prompt { text: "on".to_owned() }]));
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::RunCall(_))), "{effects:?}");
 }
 
 /// Some servers count nothing, and would else be sent more than they take.
 #[test]
-fn what_nobody_counts_is_estimated() {
-    let mut conversation = Conversation::new(terms());
-    let first = asked(&conversation.turn(prompt(&"x".repeat(2_000))));
+fn context_is_estimated_when_the_server_reports_no_usage() {
+    let mut conversation = Conversation::new(limits());
+    let first = sent_request(&conversation.handle_event(prompt(&"x".repeat(2_000))));
     let (said, usage) = (vec![text(&"y".repeat(1_000))], Usage::default());
-    conversation.turn(Event::Answered { request: first, said, stop: Stop::EndTurn, usage });
-    assert_eq!(conversation.context(), 750);
-    let second = asked(&conversation.turn(prompt(&"x".repeat(2_000))));
+    conversation.handle_event(Event::Response {
+        request: first,
+        said,
+        stop: FinishReason::EndTurn,
+        usage,
+    });
+    assert_eq!(conversation.context_tokens(), 750);
+    let second = sent_request(&conversation.handle_event(prompt(&"x".repeat(2_000))));
     let said = vec![text("y")];
-    conversation.turn(Event::Answered { request: second, said, stop: Stop::EndTurn, usage });
-    assert_eq!(conversation.context(), 1_250);
-    let effects = conversation.turn(prompt("on"));
-    assert!(matches!(effects.last(), Some(Effect::Summarise(_))), "{effects:?}");
+    conversation.handle_event(Event::Response {
+        request: second,
+        said,
+        stop: FinishReason::EndTurn,
+        usage,
+    });
+    assert_eq!(conversation.context_tokens(), 1_250);
+    let effects = conversation.handle_event(prompt("on"));
+    assert!(matches!(effects.last(), Some(Effect::Summarize(_))), "{effects:?}");
 }
 
 #[test]
-fn requests_are_counted_from_the_last_prompt() {
-    let mut conversation = Conversation::new(Terms { most_requests: 1, ..terms() });
-    let first = asked(&conversation.turn(prompt("go")));
-    conversation.turn(answer(first, vec![call("a", "read")]));
-    let effects = conversation.turn(done("a", ""));
-    assert_eq!(effects.last(), Some(&Effect::Rest(Rest::Requests { most: 1 })));
-    asked(&conversation.turn(prompt("go on")));
+fn the_request_limit_counts_from_the_last_prompt() {
+    let mut conversation = Conversation::new(ConversationLimits { max_requests: 1, ..limits() });
+    let first = sent_request(&conversation.handle_event(prompt("go")));
+    conversation.handle_event(response(first, vec![call("a", "read")]));
+    let effects = conversation.handle_event(finished("a", ""));
+    assert_eq!(effects.last(), Some(&Effect::Idle(IdleReason::RequestLimit { limit: 1 })));
+    sent_request(&conversation.handle_event(prompt("go on")));
 }

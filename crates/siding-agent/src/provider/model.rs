@@ -7,13 +7,13 @@ use std::str::FromStr;
 use siding_model::text::one_line;
 
 /// The environment variable that names a model where a call does not.
-pub const VARIABLE: &str = "SIDING_MODEL";
+pub const MODEL_VARIABLE: &str = "SIDING_MODEL";
 
 /// What a model may be.
-const ALLOWED: &str = "`anthropic:NAME`, `openai:NAME` or `script:FILE`";
+const ALLOWED_FORMS: &str = "`anthropic:NAME`, `openai:NAME` or `script:FILE`";
 
 /// Columns of what was given in place of a model, when it is told.
-const COLUMNS: usize = 60;
+const SHOWN_COLUMNS: usize = 60;
 
 /// A model, and who answers for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,18 +32,18 @@ pub enum ModelError {
     /// None was given.
     #[error(
         "no model is chosen: give `--model PROVIDER:NAME` or set {}; a model is {}",
-        VARIABLE,
-        ALLOWED
+        MODEL_VARIABLE,
+        ALLOWED_FORMS
     )]
     Missing,
     /// What was given is none.
-    #[error("`{given}` is no model: a model is {}", ALLOWED)]
+    #[error("`{given}` is no model: a model is {}", ALLOWED_FORMS)]
     Unknown {
         /// What was given, safe to print.
         given: String,
     },
     /// A provider was given, and nothing after it.
-    #[error("`{provider}:` is only a provider: a model is {}", ALLOWED)]
+    #[error("`{provider}:` is only a provider: a model is {}", ALLOWED_FORMS)]
     Nameless {
         /// The provider.
         provider: &'static str,
@@ -77,7 +77,7 @@ impl FromStr for Model {
     type Err = ModelError;
 
     fn from_str(given: &str) -> Result<Self, ModelError> {
-        let unknown = || ModelError::Unknown { given: one_line(given, COLUMNS) };
+        let unknown = || ModelError::Unknown { given: one_line(given, SHOWN_COLUMNS) };
         let (provider, name) = given.trim().split_once(':').ok_or_else(unknown)?;
         let model = match provider {
             "anthropic" => Self::Anthropic(name.to_owned()),
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_a_provider_and_a_name() {
+    fn a_model_is_parsed_as_provider_and_name() {
         for (given, model) in [
             ("anthropic:claude-opus-5", Model::Anthropic("claude-opus-5".to_owned())),
             // Names of compatible servers have colons and slashes of their own.
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_model_is_told_what_one_is() {
+    fn an_invalid_model_is_reported_with_the_allowed_forms() {
         for (given, told) in [
             ("claude-opus-5", "`claude-opus-5` is no model"),
             ("Anthropic:x", "`Anthropic:x` is no model"),
@@ -129,12 +129,12 @@ mod tests {
             ("openai:", "`openai:` is only a provider"),
         ] {
             let error = given.parse::<Model>().expect_err("it is none").to_string();
-            assert_eq!(error, format!("{told}: a model is {ALLOWED}"));
+            assert_eq!(error, format!("{told}: a model is {ALLOWED_FORMS}"));
         }
     }
 
     #[test]
-    fn the_call_comes_before_the_environment_and_nothing_is_guessed() {
+    fn the_argument_takes_precedence_over_the_environment() {
         let chosen =
             |call, environment| Model::choose(call, environment).map(|one| one.to_string());
         assert_eq!(chosen(Some("openai:a"), Some("openai:b")).as_deref(), Ok("openai:a"));

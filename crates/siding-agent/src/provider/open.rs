@@ -2,9 +2,9 @@
 
 use super::Provider;
 use super::model::Model;
-use super::remote::{Dialect, Endpoint, Patience, Remote};
-use super::retry::Policy;
-use super::script::{ScriptError, Scripted};
+use super::remote::{ApiDialect, Endpoint, RemoteProvider, ResponseTimeouts};
+use super::retry::RetryPolicy;
+use super::script::{ScriptError, ScriptedProvider};
 
 /// Why a model cannot be asked at all.
 #[derive(Debug, thiserror::Error)]
@@ -66,10 +66,17 @@ pub fn open(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Box<dyn Provider>, OpenError> {
     let (dialect, name) = match model {
-        Model::Script(path) => return Ok(Box::new(Scripted::read(path, Policy::default())?)),
-        Model::Anthropic(name) => (Dialect::Anthropic, name),
-        Model::OpenAi(name) => (Dialect::OpenAi, name),
+        Model::Script(path) => {
+            return Ok(Box::new(ScriptedProvider::read(path, RetryPolicy::default())?));
+        }
+        Model::Anthropic(name) => (ApiDialect::Anthropic, name),
+        Model::OpenAi(name) => (ApiDialect::OpenAi, name),
     };
-    let endpoint = Endpoint::find(dialect, model, variable)?;
-    Ok(Box::new(Remote::open(endpoint, name, Policy::default(), Patience::default())?))
+    let endpoint = Endpoint::from_environment(dialect, model, variable)?;
+    Ok(Box::new(RemoteProvider::open(
+        endpoint,
+        name,
+        RetryPolicy::default(),
+        ResponseTimeouts::default(),
+    )?))
 }

@@ -6,9 +6,9 @@
 
 mod client;
 mod endpoint;
-mod fault;
-mod heard;
+mod error;
 mod request;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -23,56 +23,56 @@ use siding_core::sys::clock;
 use siding_model::text::one_line;
 use tokio::time::timeout;
 
-use self::fault::Fault;
-use self::heard::Heard;
+use self::error::RequestError;
+use self::stream::ResponseAssembler;
+use super::cancellable_sleep::{CANCEL_POLL_INTERVAL, sleep_unless_cancelled};
 use super::open::OpenError;
-use super::pause::{TICK, pause};
-use super::retry::{Next, Policy};
-use super::{Answer, AskError, Asking, Cancel, Part, Provider};
-use crate::engine::Engine;
+use super::retry::{RetryDecision, RetryPolicy};
+use super::{CancelFlag, ModelRequest, ModelResponse, Provider, ProviderError, ResponsePart};
+use crate::runtime::BackgroundRuntime;
 
-pub(super) use endpoint::{Dialect, Endpoint};
+pub(super) use endpoint::{ApiDialect, Endpoint};
 
 /// Columns of a model's name, when it is told.
-const COLUMNS: usize = 60;
+const MODEL_NAME_COLUMNS: usize = 60;
 
 /// How long it is waited for a server.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct ResponseTimeouts {
     /// For its first word: a model may think before it, and a long prompt is read before it.
-    pub(super) answer: Duration,
+    pub(super) first_part: Duration,
     /// For the next word.
-    pub(super) silence: Duration,
+    pub(super) next_part: Duration,
 }
 
-impl Default for Patience {
+impl Default for ResponseTimeouts {
     /// The first is the time-out of Anthropic's own clients; the second that of Codex for a stream.
     /// Anthropic's servers send a ping every few seconds, others nothing while a model thinks.
     fn default() -> Self {
-        Self { answer: Duration::from_secs(10 * 60), silence: Duration::from_secs(5 * 60) }
+        Self { first_part: Duration::from_secs(10 * 60), next_part: Duration::from_secs(5 * 60) }
     }
 }
 
 /// A model behind HTTP.
-pub(super) struct Remote {
+pub(super) struct RemoteProvider {
     endpoint: Endpoint,
     name: String,
     target: ServiceTarget,
     client: Client,
     /// Drives the connections between two requests too: else one that the server has closed meanwhile
     /// would be taken for good, and the next request be lost on it.
-    engine: Engine,
-    policy: Policy,
-    patience: Patience,
+    runtime: BackgroundRuntime,
+    policy: RetryPolicy,
+    timeouts: ResponseTimeouts,
 }
 
 /// Why a try came to nothing.
-enum Ended {
+enum AttemptError {
     Cancelled,
-    Fault(Fault),
+    Failed(RequestError),
 }
 
-impl Remote {
+impl RemoteProvider {
     /// Gets everything ready to ask. Connects to nobody.
     ///
     /// # Errors
@@ -81,84 +81,96 @@ impl Remote {
     pub(super) fn open(
         endpoint: Endpoint,
         name: &str,
-        policy: Policy,
-        patience: Patience,
+        policy: RetryPolicy,
+        timeouts: ResponseTimeouts,
     ) -> Result<Self, OpenError> {
-        let client = client::client(&endpoint)?;
+        let client = client::build_client(&endpoint)?;
         let target = endpoint.target(name);
-        let engine = Engine::start("siding-model", 1)
+        let engine = BackgroundRuntime::start("siding-model", 1)
             .map_err(|error| OpenError::Client { why: error.to_string() })?;
         let name = name.to_owned();
-        Ok(Self { endpoint, name, target, client, engine, policy, patience })
+        Ok(Self { endpoint, name, target, client, runtime: engine, policy, timeouts })
     }
 
     /// Asks once.
-    async fn once(
+    async fn attempt(
         &self,
         request: ChatRequest,
         options: &ChatOptions,
-        cancel: &Cancel,
-        listen: &mut dyn FnMut(Part<'_>),
-    ) -> Result<Answer, Ended> {
-        let fault = |error: &genai::Error| Ended::Fault(Fault::of(error, clock::unix_now()));
+        cancel: &CancelFlag,
+        on_part: &mut dyn FnMut(ResponsePart<'_>),
+    ) -> Result<ModelResponse, AttemptError> {
+        let fault = |error: &genai::Error| {
+            AttemptError::Failed(RequestError::from_library(error, clock::unix_now()))
+        };
         let opened =
             self.client.exec_chat_stream(self.target.clone(), request, Some(options)).await;
         let mut stream = opened.map_err(|error| fault(&error))?.stream;
-        let mut heard = Heard::default();
+        let mut assembler = ResponseAssembler::default();
         loop {
             if cancel.is_set() {
-                return Err(Ended::Cancelled);
+                return Err(AttemptError::Cancelled);
             }
-            let Ok(event) = timeout(TICK, stream.next()).await else { continue };
-            let event = event.ok_or_else(|| Ended::Fault(Fault::cut_off()))?;
-            if let Some(answer) = heard.take(event.map_err(|error| fault(&error))?, listen) {
+            let Ok(event) = timeout(CANCEL_POLL_INTERVAL, stream.next()).await else { continue };
+            let event =
+                event.ok_or_else(|| AttemptError::Failed(RequestError::truncated_stream()))?;
+            if let Some(answer) =
+                assembler.handle_event(event.map_err(|error| fault(&error))?, on_part)
+            {
                 return Ok(answer);
             }
         }
     }
 
     /// Says why there is no answer, and what can be done.
-    fn words(&self, fault: &Fault, next: Next, tries: u32) -> String {
-        let who =
-            format!("{}:{}", self.endpoint.dialect().provider(), one_line(&self.name, COLUMNS));
-        let what = self.endpoint.explain(fault);
+    fn describe_failure(&self, error: &RequestError, next: RetryDecision, tries: u32) -> String {
+        let who = format!(
+            "{}:{}",
+            self.endpoint.dialect().provider_name(),
+            one_line(&self.name, MODEL_NAME_COLUMNS)
+        );
+        let what = self.endpoint.explain(error);
         match next {
-            Next::Enough => format!("{who}, tried {tries} times: {what}"),
-            Next::Later(time) => {
+            RetryDecision::RetriesExhausted => format!("{who}, tried {tries} times: {what}"),
+            RetryDecision::WaitTooLong(time) => {
                 format!("{who}: {what}; it wants to be left alone for {} s", time.as_secs())
             }
-            Next::Again(_) | Next::Never => format!("{who}: {what}"),
+            RetryDecision::RetryAfter(_) | RetryDecision::Permanent => format!("{who}: {what}"),
         }
     }
 }
 
-impl Provider for Remote {
-    fn ask(
+impl Provider for RemoteProvider {
+    fn send_request(
         &self,
-        asking: &Asking<'_>,
-        listen: &mut dyn FnMut(Part<'_>),
-    ) -> Result<Answer, AskError> {
+        asking: &ModelRequest<'_>,
+        on_part: &mut dyn FnMut(ResponsePart<'_>),
+    ) -> Result<ModelResponse, ProviderError> {
         let dialect = self.endpoint.dialect();
-        let request = request::request(dialect, asking);
-        let options = request::options(dialect, &self.name, asking.max_tokens, self.patience);
+        let request = request::build_request(dialect, asking);
+        let options = request::build_options(dialect, &self.name, asking.max_tokens, self.timeouts);
         let mut failures = 0;
         loop {
-            let once = self.once(request.clone(), &options, asking.cancel, listen);
-            let fault = match self.engine.block_on(once) {
+            let once = self.attempt(request.clone(), &options, asking.cancel, on_part);
+            let fault = match self.runtime.block_on(once) {
                 Ok(answer) => return Ok(answer),
-                Err(Ended::Cancelled) => return Err(AskError::Cancelled),
-                Err(Ended::Fault(fault)) => fault,
+                Err(AttemptError::Cancelled) => return Err(ProviderError::Cancelled),
+                Err(AttemptError::Failed(fault)) => fault,
             };
             failures += 1;
             let dice = RandomState::new().hash_one(failures);
-            match self.policy.next(fault.trouble, failures, fault.asked, dice) {
-                Next::Again(time) => {
+            match self.policy.decide(fault.kind, failures, fault.retry_after, dice) {
+                RetryDecision::RetryAfter(time) => {
                     let pause_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-                    listen(Part::Again { why: &fault.why, pause_ms });
-                    pause(time, asking.cancel)?;
+                    on_part(ResponsePart::Retry { reason: &fault.message, pause_ms });
+                    sleep_unless_cancelled(time, asking.cancel)?;
                 }
-                next @ (Next::Never | Next::Enough | Next::Later(_)) => {
-                    return Err(AskError::Refused(self.words(&fault, next, failures)));
+                next @ (RetryDecision::Permanent
+                | RetryDecision::RetriesExhausted
+                | RetryDecision::WaitTooLong(_)) => {
+                    return Err(ProviderError::Refused(
+                        self.describe_failure(&fault, next, failures),
+                    ));
                 }
             }
         }

@@ -2,10 +2,10 @@
 //!
 //! `docs/agent-script.md` describes the file.
 
-mod fill;
 mod format;
-mod play;
+mod player;
 mod raw;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use siding_model::text::one_line;
 
-pub(super) use play::Scripted;
+pub(super) use player::ScriptedProvider;
 
 /// Columns of a path, when it is told.
 const PATH_COLUMNS: usize = 200;
@@ -22,7 +22,7 @@ const PATH_COLUMNS: usize = 200;
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// There is no such file, or it may not be read.
-    #[error("could not read the script `{}`: {error}", shown(.path))]
+    #[error("could not read the script `{}`: {error}", display_path(.path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -30,7 +30,7 @@ pub enum ScriptError {
         error: std::io::Error,
     },
     /// There is a mistake in it.
-    #[error("{}:{line}: {what}", shown(.path))]
+    #[error("{}:{line}: {what}", display_path(.path))]
     Mistake {
         /// The file.
         path: PathBuf,
@@ -42,6 +42,6 @@ pub enum ScriptError {
 }
 
 /// Returns a path that is safe to print.
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     one_line(&path.display().to_string(), PATH_COLUMNS)
 }

@@ -14,19 +14,19 @@ use siding_core::sys::{descriptor, file, pipe, poll};
 use siding_model::signal::Signal;
 
 use self::writer::Writer;
-use super::screen::{BEGIN, END, Screen};
-use super::{Decoder, Person, View};
+use super::screen::{ENTER_SEQUENCE, RESET_SEQUENCE, Screen};
+use super::{KeyDecoder, TerminalEvent, View};
 
 /// Signals that are heard. Those that end a process end it in order.
-const HEARD: [Signal; 6] =
+const HANDLED_SIGNALS: [Signal; 6] =
     [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::INT, Signal::WINCH, Signal::CONT];
 /// How long after Escape what belongs to it may come, in milliseconds. Terminals send both at once;
 /// a network may part them.
-const ESCAPE_MS: u64 = 30;
+const ESCAPE_TIMEOUT_MS: u64 = 30;
 /// How long a terminal is waited for that takes nothing, when it is given back.
-const STALLED_AFTER: Duration = Duration::from_secs(1);
+const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The size of a terminal that does not say (that of the VT100).
-const SIZE: (u16, u16) = (80, 24);
+const DEFAULT_SIZE: (u16, u16) = (80, 24);
 
 /// Why there is nobody to talk to.
 #[derive(Debug, thiserror::Error)]
@@ -58,18 +58,18 @@ pub struct Console {
     /// Until somebody listens.
     signals: Option<SignalFd>,
     screen: Screen,
-    taken: Option<Taken>,
+    active: Option<ActiveTerminal>,
     /// Whether the next signal to go on tells nothing new.
-    is_resumed: bool,
+    ignore_next_cont: bool,
 }
 
 /// What is to be given back.
 #[derive(Debug)]
-struct Taken {
+struct ActiveTerminal {
     raw: Arc<RawMode>,
     writer: Writer,
     /// Whoever listens ends with it.
-    stop: OwnedFd,
+    stop_writer: OwnedFd,
     listener: JoinHandle<()>,
 }
 
@@ -97,10 +97,10 @@ impl Console {
         Ok(Self {
             input: descriptor::duplicate_from(&stdin, 3)?,
             output: descriptor::duplicate_from(&stdout, 3)?,
-            signals: Some(SignalFd::block(&HEARD)?),
+            signals: Some(SignalFd::block(&HANDLED_SIGNALS)?),
             screen: Screen::new(has_colour),
-            taken: None,
-            is_resumed: false,
+            active: None,
+            ignore_next_cont: false,
         })
     }
 
@@ -110,24 +110,24 @@ impl Console {
     /// # Errors
     ///
     /// [`ConsoleError::Io`].
-    pub fn begin(
+    pub fn start(
         &mut self,
-        tell: impl Fn(Person) -> bool + Send + Sync + 'static,
+        notify: impl Fn(TerminalEvent) -> bool + Send + Sync + 'static,
     ) -> Result<(), ConsoleError> {
         let Some(signals) = self.signals.take() else { return Ok(()) };
         let (stopped, stop) = pipe::create_pipe()?;
         let input = self.input.try_clone()?;
         let raw = Arc::new(RawMode::enter(&self.input)?);
-        tty::restore_on_panic(&raw, self.output.try_clone()?, END);
-        let tell = Arc::new(tell);
+        tty::restore_on_panic(&raw, self.output.try_clone()?, RESET_SEQUENCE);
+        let tell = Arc::new(notify);
         let listens = Arc::clone(&tell);
-        let listener = thread::spawn(move || listen(&input, &signals, &stopped, &*listens));
+        let listener = thread::spawn(move || read_events(&input, &signals, &stopped, &*listens));
         let writer = Writer::start(self.output.try_clone()?, move || {
             // Where nobody listens any more, nothing is drawn any more.
-            let _nobody = tell(Person::Drained);
+            let _receiver_dropped = tell(TerminalEvent::Drained);
         });
-        self.taken = Some(Taken { raw, writer, stop, listener });
-        self.write(BEGIN)?;
+        self.active = Some(ActiveTerminal { raw, writer, stop_writer: stop, listener });
+        self.write(ENTER_SEQUENCE)?;
         Ok(())
     }
 
@@ -138,12 +138,12 @@ impl Console {
     ///
     /// The operating system's, when the terminal has gone.
     pub fn draw(&mut self, view: &mut View) -> io::Result<()> {
-        if self.taken.as_ref().is_some_and(|taken| !taken.writer.is_done()) {
+        if self.active.as_ref().is_some_and(|taken| !taken.writer.is_done()) {
             return Ok(());
         }
-        let (columns, rows) = tty::size(&self.output).unwrap_or(SIZE);
+        let (columns, rows) = tty::size(&self.output).unwrap_or(DEFAULT_SIZE);
         let (columns, rows) = (usize::from(columns), usize::from(rows));
-        let said = view.take_said(columns);
+        let said = view.take_output(columns);
         let frame = view.frame(columns, rows);
         let text = self.screen.draw(&said, &frame, columns);
         self.write(&text)
@@ -154,8 +154,8 @@ impl Console {
     /// # Errors
     ///
     /// The operating system's, when the terminal has gone.
-    pub fn clear(&mut self) -> io::Result<()> {
-        self.screen.forget();
+    pub fn redraw(&mut self) -> io::Result<()> {
+        self.screen.invalidate();
         self.write("\x1b[H\x1b[2J")
     }
 
@@ -165,10 +165,10 @@ impl Console {
     ///
     /// The operating system's, when the terminal has gone.
     pub fn suspend(&mut self) -> io::Result<()> {
-        self.hand_back()?;
+        self.restore_terminal()?;
         tty::suspend_self();
-        self.retake()?;
-        self.is_resumed = true;
+        self.retake_terminal()?;
+        self.ignore_next_cont = true;
         Ok(())
     }
 
@@ -178,79 +178,85 @@ impl Console {
     ///
     /// The operating system's, when the terminal has gone.
     pub fn resume(&mut self) -> io::Result<()> {
-        if !std::mem::take(&mut self.is_resumed) {
-            self.screen.forget();
-            self.retake()?;
+        if !std::mem::take(&mut self.ignore_next_cont) {
+            self.screen.invalidate();
+            self.retake_terminal()?;
         }
         Ok(())
     }
 
     /// Waits until what was drawn is to be seen, as long as the terminal takes any of it.
-    pub fn settle(&self) {
-        if let Some(taken) = &self.taken {
-            let _is_seen = taken.writer.flush(STALLED_AFTER);
+    pub fn flush(&self) {
+        if let Some(taken) = &self.active {
+            let _best_effort = taken.writer.flush(WRITE_STALL_TIMEOUT);
         }
     }
 
     /// Gives it back. What this process prints later is lost where it takes nothing.
-    pub fn leave(&mut self) {
+    pub fn close(&mut self) {
         // One that has gone takes nothing back.
-        let _gone = self.hand_back();
-        if let Some(Taken { writer, stop, listener, .. }) = self.taken.take() {
+        let _best_effort = self.restore_terminal();
+        if let Some(ActiveTerminal { writer, stop_writer: stop, listener, .. }) = self.active.take()
+        {
             drop(stop);
             // It has nothing to say any more.
-            let _ended = listener.join();
+            let _already_ended = listener.join();
             if !writer.flush(Duration::ZERO) {
                 // Whatever is still printed would wait for it for ever.
-                let _nothing_better = tty::redirect_output_to_null();
+                let _best_effort = tty::redirect_output_to_null();
             }
         }
     }
 
-    fn retake(&self) -> io::Result<()> {
-        if let Some(taken) = &self.taken {
+    fn retake_terminal(&self) -> io::Result<()> {
+        if let Some(taken) = &self.active {
             taken.raw.reenter()?;
-            self.write(BEGIN)?;
+            self.write(ENTER_SEQUENCE)?;
         }
         Ok(())
     }
 
-    fn hand_back(&mut self) -> io::Result<()> {
-        let Some(taken) = &self.taken else { return Ok(()) };
-        let (columns, _) = tty::size(&self.output).unwrap_or(SIZE);
+    fn restore_terminal(&mut self) -> io::Result<()> {
+        let Some(taken) = &self.active else { return Ok(()) };
+        let (columns, _) = tty::size(&self.output).unwrap_or(DEFAULT_SIZE);
         let erased = self.screen.erase(usize::from(columns));
-        let written = self.write(&format!("{erased}{END}"));
-        let _stalled = taken.writer.flush(STALLED_AFTER);
+        let written = self.write(&format!("{erased}{RESET_SEQUENCE}"));
+        let _best_effort = taken.writer.flush(WRITE_STALL_TIMEOUT);
         // Also when nothing can be written any more.
         taken.raw.restore()?;
         written
     }
 
     fn write(&self, text: &str) -> io::Result<()> {
-        self.taken.as_ref().map_or(Ok(()), |taken| taken.writer.write(text))
+        self.active.as_ref().map_or(Ok(()), |taken| taken.writer.write(text))
     }
 }
 
 impl Drop for Console {
     fn drop(&mut self) {
-        self.leave();
+        self.close();
     }
 }
 
 /// Tells what comes from a terminal, and which signals come.
-fn listen(input: &OwnedFd, signals: &SignalFd, stopped: &OwnedFd, tell: &dyn Fn(Person) -> bool) {
-    let mut decoder = Decoder::default();
+fn read_events(
+    input: &OwnedFd,
+    signals: &SignalFd,
+    stopped: &OwnedFd,
+    notify: &dyn Fn(TerminalEvent) -> bool,
+) {
+    let mut decoder = KeyDecoder::default();
     let mut bytes = [0; 4096];
     loop {
-        let patience = decoder.is_undecided().then_some(ESCAPE_MS);
+        let escape_timeout = decoder.has_pending().then_some(ESCAPE_TIMEOUT_MS);
         let sources = [stopped.as_fd(), signals.as_fd(), input.as_fd()];
-        let Ok(ready) = poll::wait_readable(&sources, patience) else { return };
+        let Ok(ready) = poll::wait_readable(&sources, escape_timeout) else { return };
         if ready[0] {
             return;
         }
         if ready[1] {
             for signal in signals.read_pending() {
-                if !tell(Person::Sent(signal)) {
+                if !notify(TerminalEvent::Signal(signal)) {
                     return;
                 }
             }
@@ -264,14 +270,14 @@ fn listen(input: &OwnedFd, signals: &SignalFd, stopped: &OwnedFd, tell: &dyn Fn(
                     Vec::new()
                 }
                 Ok(_) | Err(_) => {
-                    tell(Person::Gone);
+                    notify(TerminalEvent::Closed);
                     return;
                 }
             },
             (false, true) => Vec::new(),
-            (false, false) => decoder.settle(),
+            (false, false) => decoder.flush(),
         };
-        if !keys.is_empty() && !tell(Person::Pressed(keys)) {
+        if !keys.is_empty() && !notify(TerminalEvent::Keys(keys)) {
             return;
         }
     }

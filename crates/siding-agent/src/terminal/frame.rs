@@ -4,7 +4,7 @@ use siding_model::text::{display_width, one_line, wrap_text};
 
 /// What a piece of text means, which a terminal shows as colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Paint {
+pub enum TextStyle {
     /// Nothing of its own.
     Plain,
     /// A person's words, and what they must decide.
@@ -12,25 +12,25 @@ pub enum Paint {
     /// It is of less interest.
     Faint,
     /// It went well.
-    Good,
+    Success,
     /// It did not.
-    Bad,
+    Error,
     /// It is still going on.
-    Busy,
+    Active,
 }
 
 /// One row, in pieces that are safe to print.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Row(pub(super) Vec<(Paint, String)>);
+pub struct Row(pub(super) Vec<(TextStyle, String)>);
 
 impl Row {
     /// Makes a row of foreign text, cut to `columns`.
-    pub(super) fn cut(paint: Paint, text: &str, columns: usize) -> Self {
+    pub(super) fn truncated(paint: TextStyle, text: &str, columns: usize) -> Self {
         Self(vec![(paint, one_line(text, columns))])
     }
 
     /// Makes rows of foreign text; all but the first begin with blanks for `head`.
-    pub(super) fn wrapped(paint: Paint, head: &str, text: &str, columns: usize) -> Vec<Self> {
+    pub(super) fn wrapped(paint: TextStyle, head: &str, text: &str, columns: usize) -> Vec<Self> {
         let indent = display_width(head);
         let rows = wrap_text(text, columns.saturating_sub(indent)).into_iter().enumerate();
         rows.map(|(number, row)| {

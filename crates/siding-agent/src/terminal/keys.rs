@@ -1,9 +1,9 @@
 //! From the bytes of a terminal to keys.
 
 /// Bytes of a paste that are kept; what comes after them is not.
-const PASTE_MAX: usize = 1 << 20;
+const MAX_PASTE_BYTES: usize = 1 << 20;
 /// Bytes of a sequence that nobody knows after which it is given up.
-const SEQUENCE_MAX: usize = 64;
+const MAX_SEQUENCE_BYTES: usize = 64;
 /// What ends a paste.
 const PASTE_END: &[u8] = b"\x1b[201~";
 
@@ -46,85 +46,85 @@ pub enum Key {
 
 /// Makes keys of bytes, which may be cut anywhere.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct KeyDecoder {
     /// What is not a key yet.
-    held: Vec<u8>,
+    pending_bytes: Vec<u8>,
     /// What was pasted so far, while it is.
     pasted: Option<Vec<u8>>,
 }
 
 /// What the held bytes begin with.
-enum Found {
+enum Token {
     /// A key of so many bytes.
     Key(Key, usize),
     /// Something without a meaning.
-    Nothing(usize),
+    Ignored(usize),
     /// The beginning of a paste.
-    Paste(usize),
+    PasteStart(usize),
     /// Perhaps something, once more has come.
-    More,
+    Incomplete,
 }
 
-impl Decoder {
+impl KeyDecoder {
     /// Takes bytes. Returns the keys that they complete.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
-        self.held.extend_from_slice(bytes);
+        self.pending_bytes.extend_from_slice(bytes);
         let mut keys = Vec::new();
         loop {
-            if self.pasted.is_some() && !self.paste(&mut keys) {
+            if self.pasted.is_some() && !self.decode_paste(&mut keys) {
                 return keys;
             }
-            if self.held.is_empty() {
+            if self.pending_bytes.is_empty() {
                 return keys;
             }
-            let used = match find(&self.held) {
-                Found::More => return keys,
-                Found::Nothing(used) => used,
-                Found::Key(key, used) => {
+            let used = match decode_token(&self.pending_bytes) {
+                Token::Incomplete => return keys,
+                Token::Ignored(used) => used,
+                Token::Key(key, used) => {
                     keys.push(key);
                     used
                 }
-                Found::Paste(used) => {
+                Token::PasteStart(used) => {
                     self.pasted = Some(Vec::new());
                     used
                 }
             };
-            self.held.drain(..used);
+            self.pending_bytes.drain(..used);
         }
     }
 
     /// Whether bytes are held that are a key if nothing follows: Escape begins all sequences.
     #[must_use]
-    pub fn is_undecided(&self) -> bool {
-        self.pasted.is_none() && !self.held.is_empty()
+    pub fn has_pending(&self) -> bool {
+        self.pasted.is_none() && !self.pending_bytes.is_empty()
     }
 
     /// Takes it that nothing follows. What is half a sequence is nothing.
-    pub fn settle(&mut self) -> Vec<Key> {
+    pub fn flush(&mut self) -> Vec<Key> {
         if self.pasted.is_some() {
             return Vec::new();
         }
-        let held = std::mem::take(&mut self.held);
+        let held = std::mem::take(&mut self.pending_bytes);
         if held == [0x1b] { vec![Key::Escape] } else { Vec::new() }
     }
 
     /// Takes more of a paste. Returns whether it is over.
-    fn paste(&mut self, keys: &mut Vec<Key>) -> bool {
+    fn decode_paste(&mut self, keys: &mut Vec<Key>) -> bool {
         let Some(pasted) = &mut self.pasted else { return true };
-        let end = self.held.windows(PASTE_END.len()).position(|part| part == PASTE_END);
+        let end = self.pending_bytes.windows(PASTE_END.len()).position(|part| part == PASTE_END);
         // What may be the beginning of its end stays.
-        let is_begun = |from: &usize| PASTE_END.starts_with(&self.held[*from..]);
+        let is_begun = |from: &usize| PASTE_END.starts_with(&self.pending_bytes[*from..]);
         let sure = end.unwrap_or_else(|| {
-            let least = self.held.len().saturating_sub(PASTE_END.len() - 1);
-            (least..self.held.len()).find(is_begun).unwrap_or(self.held.len())
+            let least = self.pending_bytes.len().saturating_sub(PASTE_END.len() - 1);
+            (least..self.pending_bytes.len()).find(is_begun).unwrap_or(self.pending_bytes.len())
         });
-        let room = PASTE_MAX.saturating_sub(pasted.len()).min(sure);
-        pasted.extend_from_slice(&self.held[..room]);
+        let room = MAX_PASTE_BYTES.saturating_sub(pasted.len()).min(sure);
+        pasted.extend_from_slice(&self.pending_bytes[..room]);
         let Some(end) = end else {
-            self.held.drain(..sure);
+            self.pending_bytes.drain(..sure);
             return false;
         };
-        self.held.drain(..end + PASTE_END.len());
+        self.pending_bytes.drain(..end + PASTE_END.len());
         let text = String::from_utf8_lossy(&std::mem::take(pasted)).into_owned();
         self.pasted = None;
         keys.push(Key::Paste(text.replace("\r\n", "\n").replace('\r', "\n")));
@@ -132,43 +132,43 @@ impl Decoder {
     }
 }
 
-fn find(bytes: &[u8]) -> Found {
+fn decode_token(bytes: &[u8]) -> Token {
     match bytes[0] {
-        0x1b => escaped(&bytes[1..]),
-        b'\r' => Found::Key(Key::Enter, 1),
-        b'\n' => Found::Key(Key::Newline, 1),
-        b'\t' => Found::Nothing(1),
-        0x7f | 0x08 => Found::Key(Key::Backspace, 1),
-        byte @ 1..=26 => Found::Key(Key::Ctrl(char::from(byte - 1 + b'a')), 1),
-        0 | 0x1c..=0x1f => Found::Nothing(1),
-        _ => character(bytes),
+        0x1b => decode_escape(&bytes[1..]),
+        b'\r' => Token::Key(Key::Enter, 1),
+        b'\n' => Token::Key(Key::Newline, 1),
+        b'\t' => Token::Ignored(1),
+        0x7f | 0x08 => Token::Key(Key::Backspace, 1),
+        byte @ 1..=26 => Token::Key(Key::Ctrl(char::from(byte - 1 + b'a')), 1),
+        0 | 0x1c..=0x1f => Token::Ignored(1),
+        _ => decode_character(bytes),
     }
 }
 
 /// Reads what follows Escape.
-fn escaped(rest: &[u8]) -> Found {
+fn decode_escape(rest: &[u8]) -> Token {
     match rest.first() {
-        None => Found::More,
-        Some(b'[') => control(&rest[1..]),
+        None => Token::Incomplete,
+        Some(b'[') => decode_control_sequence(&rest[1..]),
         Some(b'O') => match rest.get(1) {
-            None => Found::More,
-            Some(last) => cursor(*last, false, 3),
+            None => Token::Incomplete,
+            Some(last) => decode_cursor_key(*last, false, 3),
         },
-        Some(b'\r' | b'\n') => Found::Key(Key::Newline, 2),
-        Some(b'b') => Found::Key(Key::WordLeft, 2),
-        Some(b'f') => Found::Key(Key::WordRight, 2),
-        Some(0x7f | 0x08) => Found::Key(Key::Ctrl('w'), 2),
-        Some(_) => Found::Key(Key::Escape, 1),
+        Some(b'\r' | b'\n') => Token::Key(Key::Newline, 2),
+        Some(b'b') => Token::Key(Key::WordLeft, 2),
+        Some(b'f') => Token::Key(Key::WordRight, 2),
+        Some(0x7f | 0x08) => Token::Key(Key::Ctrl('w'), 2),
+        Some(_) => Token::Key(Key::Escape, 1),
     }
 }
 
 /// Reads a control sequence: parameters and one last byte (ECMA-48, 5.4).
-fn control(rest: &[u8]) -> Found {
+fn decode_control_sequence(rest: &[u8]) -> Token {
     let Some(len) = rest.iter().position(|byte| !matches!(byte, 0x20..=0x3f)) else {
-        return if rest.len() < SEQUENCE_MAX {
-            Found::More
+        return if rest.len() < MAX_SEQUENCE_BYTES {
+            Token::Incomplete
         } else {
-            Found::Nothing(2 + rest.len())
+            Token::Ignored(2 + rest.len())
         };
     };
     let (parameters, last, used) = (&rest[..len], rest[len], len + 3);
@@ -176,21 +176,21 @@ fn control(rest: &[u8]) -> Found {
     let held = parameters.strip_prefix(b"1;").unwrap_or_default();
     let is_word = matches!(held, b"3" | b"5");
     match (parameters, last) {
-        (b"200", b'~') => Found::Paste(used),
-        (b"1" | b"7", b'~') => Found::Key(Key::Home, used),
-        (b"4" | b"8", b'~') => Found::Key(Key::End, used),
-        (b"3", b'~') => Found::Key(Key::Delete, used),
+        (b"200", b'~') => Token::PasteStart(used),
+        (b"1" | b"7", b'~') => Token::Key(Key::Home, used),
+        (b"4" | b"8", b'~') => Token::Key(Key::End, used),
+        (b"3", b'~') => Token::Key(Key::Delete, used),
         // Shift or Alt and Return, where the terminal tells.
         (b"13;2" | b"13;3", b'u') | (b"27;2;13" | b"27;3;13", b'~') => {
-            Found::Key(Key::Newline, used)
+            Token::Key(Key::Newline, used)
         }
-        _ if parameters.is_empty() || !held.is_empty() => cursor(last, is_word, used),
-        _ => Found::Nothing(used),
+        _ if parameters.is_empty() || !held.is_empty() => decode_cursor_key(last, is_word, used),
+        _ => Token::Ignored(used),
     }
 }
 
 /// Returns a key of the cursor by the last byte of its sequence.
-fn cursor(last: u8, is_word: bool, used: usize) -> Found {
+fn decode_cursor_key(last: u8, is_word: bool, used: usize) -> Token {
     let key = match last {
         b'A' => Key::Up,
         b'B' => Key::Down,
@@ -200,13 +200,13 @@ fn cursor(last: u8, is_word: bool, used: usize) -> Found {
         b'D' => Key::Left,
         b'F' => Key::End,
         b'H' => Key::Home,
-        _ => return Found::Nothing(used),
+        _ => return Token::Ignored(used),
     };
-    Found::Key(key, used)
+    Token::Key(key, used)
 }
 
 /// Reads one character of UTF-8.
-fn character(bytes: &[u8]) -> Found {
+fn decode_character(bytes: &[u8]) -> Token {
     let len = match bytes[0] {
         0xf0..=0xf7 => 4,
         0xe0..=0xef => 3,
@@ -216,12 +216,12 @@ fn character(bytes: &[u8]) -> Found {
     let whole = &bytes[..len.min(bytes.len())];
     match std::str::from_utf8(whole) {
         Ok(text) => match text.chars().next() {
-            Some(c) => Found::Key(Key::Char(c), len),
-            None => Found::More,
+            Some(c) => Token::Key(Key::Char(c), len),
+            None => Token::Incomplete,
         },
         // Cut, and right so far.
-        Err(error) if error.error_len().is_none() => Found::More,
-        Err(_) => Found::Nothing(1),
+        Err(error) if error.error_len().is_none() => Token::Incomplete,
+        Err(_) => Token::Ignored(1),
     }
 }
 
@@ -231,15 +231,15 @@ mod tests {
 
     use super::*;
 
-    fn keys(bytes: &[u8]) -> Vec<Key> {
-        let mut decoder = Decoder::default();
+    fn decode_all(bytes: &[u8]) -> Vec<Key> {
+        let mut decoder = KeyDecoder::default();
         let mut keys = decoder.feed(bytes);
-        keys.extend(decoder.settle());
+        keys.extend(decoder.flush());
         keys
     }
 
     #[test]
-    fn what_terminals_send_is_known() {
+    fn known_key_sequences_are_decoded() {
         for (bytes, key) in [
             (&b"a"[..], Key::Char('a')),
             ("你".as_bytes(), Key::Char('你')),
@@ -263,22 +263,22 @@ mod tests {
             (b"\x02", Key::Ctrl('b')),
             (b"\x1b[200~two\r\nlines \x1b[A\x1b[201~", Key::Paste("two\nlines \x1b[A".to_owned())),
         ] {
-            assert_eq!(keys(bytes), [key], "{bytes:?}");
+            assert_eq!(decode_all(bytes), [key], "{bytes:?}");
         }
         // What nobody knows is nothing, and takes nothing with it.
         for unknown in
             [&b"\x1b[99~"[..], b"\x1b[?62;4c", b"\x1b[24;1R", b"\x1b[I", b"\x00", b"\xff"]
         {
-            assert_eq!(keys(&[unknown, b"x"].concat()), [Key::Char('x')], "{unknown:?}");
+            assert_eq!(decode_all(&[unknown, b"x"].concat()), [Key::Char('x')], "{unknown:?}");
         }
-        assert_eq!(keys(b"\x1b\x1b"), [Key::Escape, Key::Escape]);
-        assert_eq!(keys(b"\x1bx"), [Key::Escape, Key::Char('x')]);
+        assert_eq!(decode_all(b"\x1b\x1b"), [Key::Escape, Key::Escape]);
+        assert_eq!(decode_all(b"\x1bx"), [Key::Escape, Key::Char('x')]);
     }
 
     proptest! {
         /// A terminal over a network cuts what is typed anywhere.
         #[test]
-        fn where_it_is_cut_changes_nothing(
+        fn the_split_of_the_input_does_not_change_the_keys(
             parts in prop::collection::vec(prop::sample::select(vec![
                 &b"ab"[..], "ü你".as_bytes(), b"\x1b[A", b"\x1b[1;5D", b"\x1bOF", b"\x03", b"\r",
                 b"\x1b[200~p\nq\x1b[201~", b"\xff", b"\x1b[?1u",
@@ -286,7 +286,7 @@ mod tests {
             cuts in prop::collection::vec(1_usize..4, 0..40),
         ) {
             let bytes = parts.concat();
-            let mut decoder = Decoder::default();
+            let mut decoder = KeyDecoder::default();
             let (mut found, mut rest) = (Vec::new(), &bytes[..]);
             for cut in cuts {
                 let (first, after) = rest.split_at(cut.min(rest.len()));
@@ -294,13 +294,13 @@ mod tests {
                 rest = after;
             }
             found.extend(decoder.feed(rest));
-            found.extend(decoder.settle());
-            prop_assert_eq!(found, keys(&bytes));
+            found.extend(decoder.flush());
+            prop_assert_eq!(found, decode_all(&bytes));
         }
 
         #[test]
-        fn no_bytes_are_too_much(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _some = keys(&bytes);
+        fn any_bytes_are_decoded_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _best_effort = decode_all(&bytes);
         }
     }
 }

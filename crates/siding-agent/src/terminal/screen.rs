@@ -4,31 +4,32 @@
 //! below is erased, what was said is printed and scrolls away, and the rows are drawn anew. Nothing
 //! is asked of the terminal, which might not answer.
 
-use super::frame::{Frame, Paint, Row};
+use super::frame::{Frame, Row, TextStyle};
 
 /// What a terminal is told when it is taken: that pasted text is to be marked.
-pub(super) const BEGIN: &str = "\x1b[?2004h";
+pub(super) const ENTER_SEQUENCE: &str = "\x1b[?2004h";
 /// What undoes all that it was ever told.
-pub(super) const END: &str = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[m";
+pub(super) const RESET_SEQUENCE: &str = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[m";
 
 /// What a terminal shows of a [`Frame`].
 #[derive(Debug)]
 pub struct Screen {
-    has_colour: bool,
-    drawn: Option<(Frame, usize)>,
+    has_color: bool,
+    last_frame: Option<(Frame, usize)>,
 }
 
 impl Screen {
     /// Begins with a terminal that shows nothing of it.
     #[must_use]
-    pub const fn new(has_colour: bool) -> Self {
-        Self { has_colour, drawn: None }
+    pub const fn new(has_color: bool) -> Self {
+        Self { has_color, last_frame: None }
     }
 
     /// Returns what prints rows for good and draws a frame below them, in a terminal of this many
     /// columns. Empty when nothing has changed.
     pub fn draw(&mut self, said: &[Row], frame: &Frame, columns: usize) -> String {
-        let is_new = self.drawn.as_ref().is_none_or(|(drawn, at)| drawn != frame || *at != columns);
+        let is_new =
+            self.last_frame.as_ref().is_none_or(|(drawn, at)| drawn != frame || *at != columns);
         if said.is_empty() && !is_new {
             return String::new();
         }
@@ -36,47 +37,47 @@ impl Screen {
         let mut out = "\x1b[?2026h\x1b[?25l".to_owned();
         out.push_str(&self.erase(columns));
         for row in said {
-            self.row(row, &mut out);
+            self.push_row(row, &mut out);
             out.push_str("\r\n");
         }
         for (number, row) in frame.rows.iter().enumerate() {
             if number > 0 {
                 out.push_str("\r\n");
             }
-            self.row(row, &mut out);
+            self.push_row(row, &mut out);
         }
         let (row, column) = frame.cursor;
-        up(frame.rows.len().saturating_sub(1 + row), &mut out);
+        cursor_up(frame.rows.len().saturating_sub(1 + row), &mut out);
         out.push('\r');
         if column > 0 {
             out.push_str(&format!("\x1b[{column}C"));
         }
         out.push_str("\x1b[?25h\x1b[?2026l");
-        self.drawn = Some((frame.clone(), columns));
+        self.last_frame = Some((frame.clone(), columns));
         out
     }
 
     /// Returns what removes the frame, so that what is printed next stands in its place.
     pub fn erase(&mut self, columns: usize) -> String {
-        let Some((frame, _)) = self.drawn.take() else { return "\r\x1b[J".to_owned() };
+        let Some((frame, _)) = self.last_frame.take() else { return "\r\x1b[J".to_owned() };
         let (row, column) = frame.cursor;
         // A terminal that has become narrower breaks the rows it shows.
         let broken = |width: usize| width.saturating_sub(1) / columns.max(1);
         let above: usize = frame.rows.iter().take(row).map(|row| 1 + broken(row.width())).sum();
         let mut out = String::new();
-        up(above + broken(column + 1), &mut out);
+        cursor_up(above + broken(column + 1), &mut out);
         out.push_str("\r\x1b[J");
         out
     }
 
     /// Forgets what is shown, since somebody else has written.
-    pub fn forget(&mut self) {
-        self.drawn = None;
+    pub fn invalidate(&mut self) {
+        self.last_frame = None;
     }
 
-    fn row(&self, row: &Row, out: &mut String) {
+    fn push_row(&self, row: &Row, out: &mut String) {
         for (paint, text) in &row.0 {
-            let code = if self.has_colour { code(*paint) } else { "" };
+            let code = if self.has_color { color_code(*paint) } else { "" };
             out.push_str(code);
             out.push_str(text);
             if !code.is_empty() {
@@ -86,18 +87,18 @@ impl Screen {
     }
 }
 
-const fn code(paint: Paint) -> &'static str {
+const fn color_code(paint: TextStyle) -> &'static str {
     match paint {
-        Paint::Plain => "",
-        Paint::Strong => "\x1b[1m",
-        Paint::Faint => "\x1b[2m",
-        Paint::Good => "\x1b[32m",
-        Paint::Bad => "\x1b[31m",
-        Paint::Busy => "\x1b[36m",
+        TextStyle::Plain => "",
+        TextStyle::Strong => "\x1b[1m",
+        TextStyle::Faint => "\x1b[2m",
+        TextStyle::Success => "\x1b[32m",
+        TextStyle::Error => "\x1b[31m",
+        TextStyle::Active => "\x1b[36m",
     }
 }
 
-fn up(rows: usize, out: &mut String) {
+fn cursor_up(rows: usize, out: &mut String) {
     if rows > 0 {
         out.push_str(&format!("\x1b[{rows}A"));
     }
@@ -108,35 +109,38 @@ mod tests {
     use super::*;
 
     fn frame(rows: &[&str], cursor: (usize, usize)) -> Frame {
-        let row = |text: &&str| Row(vec![(Paint::Busy, (*text).to_owned())]);
+        let row = |text: &&str| Row(vec![(TextStyle::Active, (*text).to_owned())]);
         Frame { rows: rows.iter().map(row).collect(), cursor }
     }
 
-    const ON: &str = "\x1b[?2026h\x1b[?25l";
-    const OFF: &str = "\x1b[?25h\x1b[?2026l";
+    const UPDATE_BEGIN: &str = "\x1b[?2026h\x1b[?25l";
+    const UPDATE_END: &str = "\x1b[?25h\x1b[?2026l";
 
     #[test]
-    fn only_what_has_changed_is_drawn_and_from_where_it_began() {
+    fn only_changes_are_drawn_from_the_first_row_of_the_frame() {
         let mut screen = Screen::new(false);
         let first = frame(&["ab", "> c", "end"], (1, 3));
         let drawn = screen.draw(&[], &first, 10);
-        assert_eq!(drawn, format!("{ON}\r\x1b[Jab\r\n> c\r\nend\x1b[1A\r\x1b[3C{OFF}"));
+        assert_eq!(
+            drawn,
+            format!("{UPDATE_BEGIN}\r\x1b[Jab\r\n> c\r\nend\x1b[1A\r\x1b[3C{UPDATE_END}")
+        );
         assert_eq!(screen.draw(&[], &first, 10), "");
-        let said = [Row(vec![(Paint::Plain, "said".to_owned())])];
+        let said = [Row(vec![(TextStyle::Plain, "said".to_owned())])];
         let drawn = screen.draw(&said, &frame(&["x"], (0, 0)), 10);
-        assert_eq!(drawn, format!("{ON}\x1b[1A\r\x1b[Jsaid\r\nx\r{OFF}"));
+        assert_eq!(drawn, format!("{UPDATE_BEGIN}\x1b[1A\r\x1b[Jsaid\r\nx\r{UPDATE_END}"));
     }
 
     #[test]
-    fn a_narrower_terminal_has_broken_the_rows() {
+    fn erasing_accounts_for_rows_wrapped_by_a_narrower_terminal() {
         let mut screen = Screen::new(false);
-        let _drawn = screen.draw(&[], &frame(&["0123456789", "> c"], (1, 3)), 10);
+        let _best_effort = screen.draw(&[], &frame(&["0123456789", "> c"], (1, 3)), 10);
         assert_eq!(screen.erase(4), "\x1b[3A\r\x1b[J");
         assert_eq!(screen.erase(4), "\r\x1b[J", "nothing is shown any more");
     }
 
     #[test]
-    fn colour_is_taken_back_and_may_be_refused() {
+    fn color_is_reset_and_can_be_disabled() {
         let frame = frame(&["ab"], (0, 0));
         assert!(Screen::new(true).draw(&[], &frame, 10).contains("\x1b[36mab\x1b[m"));
         assert!(!Screen::new(false).draw(&[], &frame, 10).contains("[36m"));

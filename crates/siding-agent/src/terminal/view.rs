@@ -1,7 +1,7 @@
 //! What a person sees of an agent, and what follows from what they press.
 
-mod press;
-mod sees;
+mod on_event;
+mod on_key;
 #[cfg(test)]
 mod tests;
 
@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 
 use siding_model::process::MonotonicMs;
 
-use super::frame::{Paint, Row};
-use super::input::Input;
+use super::frame::{Row, TextStyle};
+use super::input::InputLine;
 use crate::message::{CallId, Usage};
 
 /// Bytes of what was not printed yet that are kept.
-const SAID_BYTES_MAX: usize = 8 << 20;
+const MAX_OUTPUT_BYTES: usize = 8 << 20;
 
 /// What is shown.
 #[derive(Debug)]
@@ -23,29 +23,29 @@ pub struct View {
     pub(super) model: String,
     pub(super) now: MonotonicMs,
     /// What has not been printed yet.
-    said: VecDeque<Said>,
-    said_bytes: usize,
+    pending_output: VecDeque<OutputBlock>,
+    pending_output_bytes: usize,
     /// How many of the first of them were left out.
-    left_out: usize,
-    pub(super) input: Input,
+    dropped_blocks: usize,
+    pub(super) input: InputLine,
     /// Prompts that the model has not been told.
-    pub(super) queued: VecDeque<String>,
+    pub(super) queued_prompts: VecDeque<String>,
     /// What came so far of the answer that is on its way.
-    pub(super) heard: String,
-    pub(super) doing: Doing,
+    pub(super) partial_response: String,
+    pub(super) activity: Activity,
     /// Calls that run, in their order.
-    pub(super) calls: Vec<Running>,
-    pub(super) questions: VecDeque<Doubt>,
-    pub(super) tasks: Vec<Task>,
-    pub(super) spent: Usage,
-    leaving: Leaving,
+    pub(super) running_calls: Vec<RunningCall>,
+    pub(super) pending_questions: VecDeque<PendingQuestion>,
+    pub(super) tasks: Vec<TaskRow>,
+    pub(super) total_usage: Usage,
+    exit_confirmation: ExitConfirmation,
     /// What was said to the last key, if anything.
-    pub(super) note: Option<String>,
+    pub(super) status_note: Option<String>,
 }
 
 /// A task that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task {
+pub struct TaskRow {
     /// Its id.
     pub id: String,
     /// What it runs.
@@ -53,33 +53,33 @@ pub struct Task {
     /// How long it has run, in milliseconds.
     pub elapsed_ms: u64,
     /// How long it usually takes, in milliseconds, where that is known.
-    pub usual_ms: Option<u64>,
+    pub expected_ms: Option<u64>,
     /// What it wrote last, where that was looked for.
     pub last_line: Option<String>,
     /// Whether a call waits for it.
-    pub is_waited_for: bool,
+    pub is_foreground: bool,
     /// What it does where it does not simply run.
-    pub state: Option<&'static str>,
+    pub phase: Option<&'static str>,
 }
 
 /// What a person wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wish {
+pub enum UserAction {
     /// The model is to be told this.
-    Say(String),
+    Submit(String),
     /// What goes on in the foreground is to end.
     Interrupt,
     /// What runs in the foreground is to go on in the background.
-    SendAway,
+    MoveToBackground,
     /// Whether the command of this call is run.
-    Answer {
+    AnswerQuestion {
         /// The call.
         call: CallId,
         /// Whether it is.
         yes: bool,
     },
     /// Everything is to end.
-    Leave,
+    Quit,
     /// The process is to be suspended.
     Suspend,
     /// The screen is to be drawn anew.
@@ -88,22 +88,22 @@ pub enum Wish {
 
 /// What the agent does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Activity {
     /// Nothing before something happens.
-    Rests,
+    Idle,
     /// It has asked the model.
-    Asks { since: MonotonicMs },
+    WaitingForModel { since: MonotonicMs },
     /// It hears thoughts.
-    Thinks { since: MonotonicMs },
+    Thinking { since: MonotonicMs },
     /// It has what was said put in short.
-    Summarises { since: MonotonicMs },
+    Summarizing { since: MonotonicMs },
     /// It runs calls.
-    Runs,
+    RunningCalls,
 }
 
 /// A call that runs.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningCall {
     pub(super) id: CallId,
     pub(super) tool: String,
     pub(super) since: MonotonicMs,
@@ -111,32 +111,32 @@ pub(super) struct Running {
 
 /// What the guard has doubts about.
 #[derive(Debug)]
-pub(super) struct Doubt {
+pub(super) struct PendingQuestion {
     pub(super) call: CallId,
     pub(super) command: String,
-    pub(super) why: String,
+    pub(super) reason: String,
 }
 
 /// How close a person is to leaving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leaving {
-    No,
+enum ExitConfirmation {
+    NotRequested,
     /// The key was pressed once.
-    Once,
+    KeyPressedOnce,
     /// It was said what would be ended.
     Warned,
 }
 
 /// What is printed for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Said {
+enum OutputBlock {
     /// One row, cut where it is too long.
-    Line(Paint, String),
+    Line(TextStyle, String),
     /// As many rows as it takes, the first after this head.
-    Text(Paint, &'static str, String),
+    Text(TextStyle, &'static str, String),
 }
 
-impl Said {
+impl OutputBlock {
     const fn bytes(&self) -> usize {
         match self {
             Self::Line(_, text) | Self::Text(_, _, text) => text.len(),
@@ -151,55 +151,55 @@ impl View {
         Self {
             model: model.to_owned(),
             now,
-            said: VecDeque::new(),
-            said_bytes: 0,
-            left_out: 0,
-            input: Input::default(),
-            queued: VecDeque::new(),
-            heard: String::new(),
-            doing: Doing::Rests,
-            calls: Vec::new(),
-            questions: VecDeque::new(),
+            pending_output: VecDeque::new(),
+            pending_output_bytes: 0,
+            dropped_blocks: 0,
+            input: InputLine::default(),
+            queued_prompts: VecDeque::new(),
+            partial_response: String::new(),
+            activity: Activity::Idle,
+            running_calls: Vec::new(),
+            pending_questions: VecDeque::new(),
             tasks: Vec::new(),
-            spent: Usage::default(),
-            leaving: Leaving::No,
-            note: None,
+            total_usage: Usage::default(),
+            exit_confirmation: ExitConfirmation::NotRequested,
+            status_note: None,
         }
     }
 
     /// Says which moment it is.
-    pub fn at(&mut self, now: MonotonicMs) {
+    pub fn set_now(&mut self, now: MonotonicMs) {
         self.now = now;
     }
 
     /// Says what runs.
-    pub fn run(&mut self, tasks: Vec<Task>) {
+    pub fn set_tasks(&mut self, tasks: Vec<TaskRow>) {
         self.tasks = tasks;
     }
 
     /// Whether it changes as time passes.
     #[must_use]
-    pub fn ticks(&self) -> bool {
+    pub fn needs_refresh(&self) -> bool {
         self.is_busy() || !self.tasks.is_empty()
     }
 
     pub(super) fn is_busy(&self) -> bool {
-        self.doing != Doing::Rests || !self.calls.is_empty()
+        self.activity != Activity::Idle || !self.running_calls.is_empty()
     }
 
     /// Takes what is to be printed for good, in rows of at most `columns`.
-    pub fn take_said(&mut self, columns: usize) -> Vec<Row> {
+    pub fn take_output(&mut self, columns: usize) -> Vec<Row> {
         let mut rows = Vec::new();
-        let left_out = std::mem::take(&mut self.left_out);
-        self.said_bytes = 0;
+        let left_out = std::mem::take(&mut self.dropped_blocks);
+        self.pending_output_bytes = 0;
         if left_out > 0 {
             let text = format!("… {left_out} earlier parts are only in the transcript");
-            rows.push(Row::cut(Paint::Faint, &text, columns));
+            rows.push(Row::truncated(TextStyle::Faint, &text, columns));
         }
-        for said in self.said.drain(..) {
+        for said in self.pending_output.drain(..) {
             match said {
-                Said::Line(paint, text) => rows.push(Row::cut(paint, &text, columns)),
-                Said::Text(paint, head, text) => {
+                OutputBlock::Line(paint, text) => rows.push(Row::truncated(paint, &text, columns)),
+                OutputBlock::Text(paint, head, text) => {
                     rows.extend(Row::wrapped(paint, head, &text, columns));
                 }
             }
@@ -207,22 +207,22 @@ impl View {
         rows
     }
 
-    fn line(&mut self, paint: Paint, text: impl Into<String>) {
-        self.say(Said::Line(paint, text.into()));
+    fn push_line(&mut self, paint: TextStyle, text: impl Into<String>) {
+        self.push_output(OutputBlock::Line(paint, text.into()));
     }
 
-    fn text(&mut self, paint: Paint, head: &'static str, text: &str) {
-        self.say(Said::Text(paint, head, text.trim_end().to_owned()));
+    fn push_text(&mut self, paint: TextStyle, head: &'static str, text: &str) {
+        self.push_output(OutputBlock::Text(paint, head, text.trim_end().to_owned()));
     }
 
     /// Keeps what is to be printed. A terminal that takes nothing for days must not fill the memory.
-    fn say(&mut self, said: Said) {
-        self.said_bytes += said.bytes();
-        self.said.push_back(said);
-        while self.said_bytes > SAID_BYTES_MAX && self.said.len() > 1 {
-            let first = self.said.pop_front();
-            self.said_bytes -= first.map_or(0, |said| said.bytes());
-            self.left_out += 1;
+    fn push_output(&mut self, said: OutputBlock) {
+        self.pending_output_bytes += said.bytes();
+        self.pending_output.push_back(said);
+        while self.pending_output_bytes > MAX_OUTPUT_BYTES && self.pending_output.len() > 1 {
+            let first = self.pending_output.pop_front();
+            self.pending_output_bytes -= first.map_or(0, |said| said.bytes());
+            self.dropped_blocks += 1;
         }
     }
 }

@@ -6,53 +6,53 @@
 use std::fmt::Write as _;
 
 /// Bytes of a line that are shown.
-pub(super) const LINE_MAX: usize = 2_000;
+pub(super) const MAX_LINE_BYTES: usize = 2_000;
 /// Bytes of text that are shown, line numbers included.
-pub(super) const TEXT_MAX: usize = 64 << 10;
+pub(super) const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// Takes a file and keeps the lines that are wanted.
 #[derive(Debug)]
-pub(super) struct Excerpt {
-    first: u64,
-    most: u64,
-    page: Page,
+pub(super) struct LineExcerpt {
+    first_line: u64,
+    max_lines: u64,
+    page: ExcerptPage,
     /// Lines that have ended.
-    lines: u64,
+    finished_lines: u64,
     /// The beginning of the line that has not, with one byte more than is shown.
-    held: Vec<u8>,
+    partial_line: Vec<u8>,
     /// Bytes of that line.
-    length: u64,
+    partial_line_bytes: u64,
     /// Whether no more lines are kept.
     is_full: bool,
 }
 
 /// What was kept of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Page {
+pub(super) struct ExcerptPage {
     /// The lines, each behind its number and a tab.
     pub(super) text: String,
     /// How many there are in it.
-    pub(super) shown: u64,
+    pub(super) shown_lines: u64,
     /// Whether they were cut off by the size of the text.
-    pub(super) is_cut: bool,
+    pub(super) is_truncated: bool,
     /// Whether lines of it end in CR LF.
     pub(super) has_crlf: bool,
     /// Whether bytes of it are shown as `\xNN`.
-    pub(super) has_bytes: bool,
+    pub(super) has_escaped_bytes: bool,
     /// Whether the last of its lines is that of the file and has no newline.
     pub(super) is_unterminated: bool,
 }
 
-impl Excerpt {
+impl LineExcerpt {
     /// Wants `most` lines from the one of the number `first` on; lines count from 1.
     pub(super) fn new(first: u64, most: u64) -> Self {
         Self {
-            first: first.max(1),
-            most,
-            page: Page::default(),
-            lines: 0,
-            held: Vec::new(),
-            length: 0,
+            first_line: first.max(1),
+            max_lines: most,
+            page: ExcerptPage::default(),
+            finished_lines: 0,
+            partial_line: Vec::new(),
+            partial_line_bytes: 0,
             is_full: most == 0,
         }
     }
@@ -60,87 +60,90 @@ impl Excerpt {
     /// Takes the next bytes of the file.
     pub(super) fn feed(&mut self, mut bytes: &[u8]) {
         while let Some(at) = bytes.iter().position(|&byte| byte == b'\n') {
-            self.hold(&bytes[..at]);
+            self.buffer(&bytes[..at]);
             self.end_line(true);
             bytes = &bytes[at + 1..];
         }
-        self.hold(bytes);
+        self.buffer(bytes);
     }
 
     /// Whether all that is wanted was seen, and that there is more behind it.
     pub(super) const fn has_more(&self) -> bool {
-        self.is_full && (self.lines >= self.first + self.page.shown || self.length > 0)
+        self.is_full
+            && (self.finished_lines >= self.first_line + self.page.shown_lines
+                || self.partial_line_bytes > 0)
     }
 
     /// Returns what was kept and how many lines were seen, at the end of the file or before.
-    pub(super) fn finish(mut self) -> (Page, u64) {
-        if self.length > 0 {
+    pub(super) fn finish(mut self) -> (ExcerptPage, u64) {
+        if self.partial_line_bytes > 0 {
             self.end_line(false);
         }
-        (self.page, self.lines)
+        (self.page, self.finished_lines)
     }
 
-    fn hold(&mut self, bytes: &[u8]) {
-        self.length += bytes.len() as u64;
-        let room = (LINE_MAX + 1).saturating_sub(self.held.len());
-        if !self.is_full && self.lines + 1 >= self.first {
-            self.held.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    fn buffer(&mut self, bytes: &[u8]) {
+        self.partial_line_bytes += bytes.len() as u64;
+        let room = (MAX_LINE_BYTES + 1).saturating_sub(self.partial_line.len());
+        if !self.is_full && self.finished_lines + 1 >= self.first_line {
+            self.partial_line.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
     }
 
     fn end_line(&mut self, is_terminated: bool) {
-        self.lines += 1;
-        if !self.is_full && self.lines >= self.first {
-            self.keep(is_terminated);
+        self.finished_lines += 1;
+        if !self.is_full && self.finished_lines >= self.first_line {
+            self.push_line(is_terminated);
         }
-        self.held.clear();
-        self.length = 0;
+        self.partial_line.clear();
+        self.partial_line_bytes = 0;
     }
 
-    fn keep(&mut self, is_terminated: bool) {
-        let mut line = self.held.as_slice();
-        let mut length = self.length;
+    fn push_line(&mut self, is_terminated: bool) {
+        let mut line = self.partial_line.as_slice();
+        let mut length = self.partial_line_bytes;
         let has_crlf = is_terminated && line.len() as u64 == length && line.ends_with(b"\r");
         if has_crlf {
             line = &line[..line.len() - 1];
             length -= 1;
         }
-        let head = head(line);
+        let head = shown_prefix(line);
         let before = self.page.text.len();
-        let _in_memory = write!(self.page.text, "{}\t", self.lines);
-        let has_bytes = show(head, &mut self.page.text);
+        let _writing_to_string = write!(self.page.text, "{}\t", self.finished_lines);
+        let has_bytes = push_escaped(head, &mut self.page.text);
         let hidden = length - head.len() as u64;
         if hidden > 0 {
-            let _in_memory = write!(self.page.text, " [… {hidden} more bytes in this line]");
+            let _writing_to_string =
+                write!(self.page.text, " [… {hidden} more bytes in this line]");
         }
         self.page.text.push('\n');
-        if self.page.text.len() > TEXT_MAX {
+        if self.page.text.len() > MAX_TEXT_BYTES {
             self.page.text.truncate(before);
-            self.page.is_cut = true;
+            self.page.is_truncated = true;
             self.is_full = true;
             return;
         }
-        self.page.shown += 1;
+        self.page.shown_lines += 1;
         self.page.has_crlf |= has_crlf;
-        self.page.has_bytes |= has_bytes;
+        self.page.has_escaped_bytes |= has_bytes;
         self.page.is_unterminated = !is_terminated;
-        self.is_full = self.page.shown == self.most;
+        self.is_full = self.page.shown_lines == self.max_lines;
     }
 }
 
 /// Returns the part of a line that is shown: no character is cut.
-fn head(line: &[u8]) -> &[u8] {
-    if line.len() <= LINE_MAX {
+fn shown_prefix(line: &[u8]) -> &[u8] {
+    if line.len() <= MAX_LINE_BYTES {
         return line;
     }
     let is_start = |at: &usize| line[*at] & 0xc0 != 0x80;
     // A character has four bytes at most; what is none is cut anywhere.
-    let end = (LINE_MAX - 3..=LINE_MAX).rev().find(is_start).unwrap_or(LINE_MAX);
+    let end = (MAX_LINE_BYTES - 3..=MAX_LINE_BYTES).rev().find(is_start).unwrap_or(MAX_LINE_BYTES);
     &line[..end]
 }
 
 /// Appends bytes as text, those that are none as `\xNN`. Whether there were any.
-fn show(bytes: &[u8], text: &mut String) -> bool {
+fn push_escaped(bytes: &[u8], text: &mut String) -> bool {
     let mut has_bytes = false;
     for chunk in bytes.utf8_chunks() {
         for part in chunk.valid().split_inclusive('\0') {
@@ -151,7 +154,7 @@ fn show(bytes: &[u8], text: &mut String) -> bool {
             }
         }
         for byte in chunk.invalid() {
-            let _in_memory = write!(text, "\\x{byte:02x}");
+            let _writing_to_string = write!(text, "\\x{byte:02x}");
             has_bytes = true;
         }
     }
@@ -164,27 +167,27 @@ mod tests {
 
     use super::*;
 
-    fn page(content: &[u8], first: u64, most: u64) -> (Page, u64) {
-        let mut excerpt = Excerpt::new(first, most);
+    fn page(content: &[u8], first: u64, most: u64) -> (ExcerptPage, u64) {
+        let mut excerpt = LineExcerpt::new(first, most);
         excerpt.feed(content);
         excerpt.finish()
     }
 
     #[test]
-    fn each_line_is_behind_its_number() {
+    fn each_line_is_prefixed_with_its_number() {
         let (page, lines) = page(b"one\n\n\tthree\nfour", 1, 100);
         assert_eq!(page.text, "1\tone\n2\t\n3\t\tthree\n4\tfour\n");
-        assert_eq!((page.shown, lines, page.is_unterminated), (4, 4, true));
+        assert_eq!((page.shown_lines, lines, page.is_unterminated), (4, 4, true));
         let (page, lines) = self::page(b"one\ntwo\nthree\n", 2, 1);
-        assert_eq!((page.text.as_str(), page.shown, lines), ("2\ttwo\n", 1, 3));
+        assert_eq!((page.text.as_str(), page.shown_lines, lines), ("2\ttwo\n", 1, 3));
         assert!(!page.is_unterminated);
-        assert_eq!(self::page(b"", 1, 10), (Page::default(), 0));
+        assert_eq!(self::page(b"", 1, 10), (ExcerptPage::default(), 0));
         assert_eq!(self::page(b"\n", 1, 10).0.text, "1\t\n");
     }
 
     #[test]
-    fn more_is_told_only_of_what_was_seen_behind() {
-        let mut excerpt = Excerpt::new(1, 2);
+    fn has_more_is_set_only_by_bytes_after_the_excerpt() {
+        let mut excerpt = LineExcerpt::new(1, 2);
         excerpt.feed(b"one\ntwo");
         assert!(!excerpt.has_more());
         excerpt.feed(b"\n");
@@ -192,37 +195,37 @@ mod tests {
         excerpt.feed(b"t");
         assert!(excerpt.has_more());
         assert_eq!(excerpt.finish().0.text, "1\tone\n2\ttwo\n");
-        let mut empty_line = Excerpt::new(1, 1);
+        let mut empty_line = LineExcerpt::new(1, 1);
         empty_line.feed(b"one\n\n");
         assert!(empty_line.has_more());
     }
 
     #[test]
-    fn what_is_no_text_is_shown_as_numbers() {
+    fn bytes_that_are_not_text_are_escaped() {
         let (page, _) = page(b"caf\xe9\r\n\xff\0x\xe2\x82\n", 1, 10);
         assert_eq!(page.text, "1\tcaf\\xe9\n2\t\\xff\\x00x\\xe2\\x82\n");
-        assert!(page.has_bytes && page.has_crlf);
+        assert!(page.has_escaped_bytes && page.has_crlf);
     }
 
     #[test]
-    fn a_long_line_is_cut_between_characters_and_says_so() {
+    fn a_long_line_is_cut_at_a_character_boundary() {
         for shift in 0..4 {
             let mut line = "a".repeat(shift) + &"€😀".repeat(1_000);
             let length = line.len();
             line.push('\n');
             let (page, _) = page(line.as_bytes(), 1, 10);
             let shown = page.text.strip_prefix("1\t").unwrap().split(" [… ").next().unwrap();
-            assert!(line.starts_with(shown) && shown.len() > LINE_MAX - 4, "{}", shown.len());
+            assert!(line.starts_with(shown) && shown.len() > MAX_LINE_BYTES - 4, "{}", shown.len());
             let hidden = format!(" [… {} more bytes in this line]\n", length - shown.len());
             assert!(page.text.ends_with(&hidden), "{}", page.text);
-            assert!(!page.has_bytes);
+            assert!(!page.has_escaped_bytes);
         }
     }
 
     #[test]
-    fn a_line_of_just_the_length_is_whole_whatever_ends_it() {
+    fn a_line_of_exactly_the_maximum_length_is_not_cut() {
         for end in ["\n", "\r\n", ""] {
-            let line = "x".repeat(LINE_MAX);
+            let line = "x".repeat(MAX_LINE_BYTES);
             let (page, _) = page(format!("{line}{end}").as_bytes(), 1, 10);
             assert_eq!(page.text, format!("1\t{line}\n"), "{end:?}");
         }
@@ -232,14 +235,18 @@ mod tests {
     fn the_text_is_bounded_and_cut_between_lines() {
         let content = format!("{}\n", "x".repeat(999)).repeat(200);
         let (page, lines) = page(content.as_bytes(), 1, 1_000);
-        assert!(page.is_cut && page.text.len() <= TEXT_MAX && page.text.len() > TEXT_MAX - 1_100);
-        assert_eq!(page.text.lines().count() as u64, page.shown);
+        assert!(
+            page.is_truncated
+                && page.text.len() <= MAX_TEXT_BYTES
+                && page.text.len() > MAX_TEXT_BYTES - 1_100
+        );
+        assert_eq!(page.text.lines().count() as u64, page.shown_lines);
         assert_eq!(lines, 200);
     }
 
     proptest! {
         #[test]
-        fn how_the_bytes_come_makes_no_difference(
+        fn chunk_boundaries_do_not_change_the_excerpt(
             content in proptest::collection::vec(
                 prop_oneof![Just(b'\n'), Just(b'\r'), Just(0xe2), Just(0x82), Just(0xac), any::<u8>()],
                 0..200,
@@ -250,7 +257,7 @@ mod tests {
         ) {
             let mut cuts = cuts;
             cuts.sort_unstable();
-            let mut excerpt = Excerpt::new(first, most);
+            let mut excerpt = LineExcerpt::new(first, most);
             let mut from = 0;
             for cut in cuts {
                 let cut = cut.min(content.len());
@@ -262,7 +269,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_shown_is_what_is_there(
+        fn the_excerpt_contains_the_requested_lines(
             lines in proptest::collection::vec("[^\\n\\r\\x00]{0,20}", 0..20),
             first in 1_usize..25,
             most in 1_usize..25,

@@ -9,11 +9,11 @@ use serde::Deserialize;
 use siding_core::settings::{self, Environment};
 use siding_tools::ToolContext;
 
-use super::kind::{Access, Tool};
-use super::{Outcome, Scene};
-use crate::agent::{Guard, Permit};
-use crate::provider::Cancel;
-use crate::workflow::{Plan, Work, task};
+use super::definition::{Access, Tool};
+use super::{AgentToolContext, ToolOutcome};
+use crate::agent::{ApprovalDecision, CommandGuard};
+use crate::provider::CancelFlag;
+use crate::workflow::{Plan, StepAction, task};
 
 /// Begins a workflow.
 pub struct RunWorkflow {
@@ -22,7 +22,7 @@ pub struct RunWorkflow {
     /// The directory in which it is begun.
     pub cwd: PathBuf,
     /// Judges the commands of its steps.
-    pub guard: Guard,
+    pub guard: CommandGuard,
     /// Whether what the guard asks about is allowed.
     pub yes_to_ask: bool,
 }
@@ -30,30 +30,35 @@ pub struct RunWorkflow {
 /// Which.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub struct RunWorkflowArgs {
     /// The file, relative to the working directory or absolute.
     file: String,
 }
 
 impl Tool for RunWorkflow {
-    type Args = Args;
+    type Args = RunWorkflowArgs;
     const NAME: &'static str = "run_workflow";
-    const ABOUT: &'static str = "\
+    const DESCRIPTION: &'static str = "\
 Run a workflow in the background: a TOML file with `[[step]]` tables, each with `id`, `run` (a shell \
 command) or `prompt` (for an agent), and if wanted `needs` (ids of steps that come before), `if`, \
 `timeout`, `retries`, `matrix`. Steps whose needs are over run at once; when one fails the others are \
 stopped. Answers with its task id: `task_output` has a line for each step, `task_stop` ends it with all \
 its steps, and you are told when it ends.";
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: Access = Access::Modifying;
 
-    fn call(&self, scene: &Scene, args: Args, _cancel: &Cancel) -> Outcome {
-        let spot = scene.ground.existing(&args.file)?;
-        let text = String::from_utf8(spot.read()?)
+    fn call(
+        &self,
+        context: &AgentToolContext,
+        args: RunWorkflowArgs,
+        _cancel: &CancelFlag,
+    ) -> ToolOutcome {
+        let spot = context.allowed_roots.find_existing(&args.file)?;
+        let text = String::from_utf8(spot.read_all()?)
             .map_err(|_| format!("`{}` is no text: it cannot be a workflow", args.file))?;
         let plan = Plan::parse(Path::new(&args.file), &text).map_err(|error| error.to_string())?;
         for step in plan.steps() {
-            if let Work::Command(command) = &step.work {
-                self.judge(&step.id, command)?;
+            if let StepAction::Command(command) = &step.action {
+                self.check_command(&step.id, command)?;
             }
         }
         let failed = |error: &dyn fmt::Display| format!("the workflow was not begun: {error}");
@@ -65,7 +70,7 @@ its steps, and you are told when it ends.";
         let session = self.host.live_session().map_err(|error| failed(&error))?;
         let file = self.cwd.join(&args.file).display().to_string();
         let of = (file.as_str(), text.as_str(), &plan);
-        let id = task::begin(&self.host.root, &settings, session, &self.cwd, of)
+        let id = task::start(&self.host.root, &settings, session, &self.cwd, of)
             .map_err(|error| failed(&error))?;
         Ok(format!(
             "the workflow `{}` with {} steps runs in the background as {id}; `task_output` shows how \
@@ -78,14 +83,14 @@ its steps, and you are told when it ends.";
 
 impl RunWorkflow {
     /// Has a step's command judged, as those of `bash` are.
-    fn judge(&self, step: &str, command: &str) -> Result<(), String> {
+    fn check_command(&self, step: &str, command: &str) -> Result<(), String> {
         match (self.guard)(command, true) {
-            Permit::Yes => Ok(()),
-            Permit::Ask { .. } if self.yes_to_ask => Ok(()),
-            Permit::Ask { why } => Err(format!(
+            ApprovalDecision::Allow => Ok(()),
+            ApprovalDecision::Ask { .. } if self.yes_to_ask => Ok(()),
+            ApprovalDecision::Ask { why } => Err(format!(
                 "not run: a person has to say yes to step `{step}` first, and none is asked here: {why}"
             )),
-            Permit::No { why } => Err(format!("not run: step `{step}`: {why}")),
+            ApprovalDecision::Deny { why } => Err(format!("not run: step `{step}`: {why}")),
         }
     }
 }

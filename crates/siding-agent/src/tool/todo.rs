@@ -14,29 +14,29 @@
 //! process namespace cannot be seen, so nothing is ever taken from it; a person who knows better
 //! deletes the line of the claim.
 
-mod board;
 mod claim;
+mod commands;
 mod complete;
 mod create;
-mod decide;
 mod get;
-mod holder;
 mod id;
 mod journal;
 mod list;
+mod owner;
 mod record;
+mod state;
 #[cfg(test)]
 mod tests;
-mod words;
+mod text;
 
-pub use board::{Board, Folded, State, Todo};
 pub use claim::ClaimTask;
+pub use commands::{TodoDraft, TodoRefusal};
 pub use complete::CompleteTask;
 pub use create::CreateTask;
-pub use decide::{Draft, Refusal};
 pub use get::GetTask;
-pub use holder::{Holder, Presence};
 pub use id::TodoId;
 pub use journal::{TodoError, TodoList};
 pub use list::ListTasks;
-pub use record::{Deed, Record};
+pub use owner::{OwnerPresence, TodoOwner};
+pub use record::{TodoChange, TodoRecord};
+pub use state::{ReplayedTodos, Todo, TodoState, TodoStatus};

@@ -6,8 +6,10 @@ use std::fmt;
 use serde_json::Value;
 
 use super::todo::{ClaimTask, CompleteTask, CreateTask, GetTask, ListTasks};
-use super::{Access, AnyTool, EditFile, Outcome, ReadFile, Scene, ToolSpec, WriteFile};
-use crate::provider::Cancel;
+use super::{
+    Access, AgentToolContext, AnyTool, EditFile, ReadFile, ToolOutcome, ToolSpec, WriteFile,
+};
+use crate::provider::CancelFlag;
 
 /// Tools, in the order in which a model is told of them.
 #[derive(Default)]
@@ -25,7 +27,7 @@ impl Toolbox {
 
     /// Puts another tool at its end.
     #[must_use]
-    pub fn with(mut self, tool: impl AnyTool + 'static) -> Self {
+    pub fn with_tool(mut self, tool: impl AnyTool + 'static) -> Self {
         self.specs.push(tool.spec());
         self.tools.push(Box::new(tool));
         self
@@ -33,14 +35,18 @@ impl Toolbox {
 
     /// Puts the tools for files at its end.
     #[must_use]
-    pub fn with_files(self) -> Self {
-        self.with(ReadFile).with(WriteFile).with(EditFile)
+    pub fn with_file_tools(self) -> Self {
+        self.with_tool(ReadFile).with_tool(WriteFile).with_tool(EditFile)
     }
 
     /// Puts the tools for the shared to-do list at its end.
     #[must_use]
-    pub fn with_todo(self) -> Self {
-        self.with(CreateTask).with(ListTasks).with(GetTask).with(ClaimTask).with(CompleteTask)
+    pub fn with_todo_tools(self) -> Self {
+        self.with_tool(CreateTask)
+            .with_tool(ListTasks)
+            .with_tool(GetTask)
+            .with_tool(ClaimTask)
+            .with_tool(CompleteTask)
     }
 
     /// Returns what a model is told of them.
@@ -51,9 +57,9 @@ impl Toolbox {
 
     /// Returns the names of those that change nothing.
     #[must_use]
-    pub fn reading(&self) -> HashSet<String> {
+    pub fn read_only_tools(&self) -> HashSet<String> {
         let reading = self.tools.iter().zip(&self.specs);
-        let reading = reading.filter(|(tool, _)| tool.access() == Access::Reads);
+        let reading = reading.filter(|(tool, _)| tool.access() == Access::ReadOnly);
         reading.map(|(_, spec)| spec.name.to_owned()).collect()
     }
 
@@ -62,9 +68,15 @@ impl Toolbox {
     /// # Errors
     ///
     /// What the model reads in place of a result; for a name that no tool has, those that there are.
-    pub fn run(&self, scene: &Scene, name: &str, input: Value, cancel: &Cancel) -> Outcome {
+    pub fn run(
+        &self,
+        context: &AgentToolContext,
+        name: &str,
+        input: Value,
+        cancel: &CancelFlag,
+    ) -> ToolOutcome {
         match self.specs.iter().position(|spec| spec.name == name) {
-            Some(at) => self.tools[at].run(scene, input, cancel),
+            Some(at) => self.tools[at].run(context, input, cancel),
             None => {
                 let names: Vec<&str> = self.specs.iter().map(|spec| spec.name).collect();
                 Err(format!("there is no tool `{name}`; there are {}", names.join(", ")))
@@ -84,9 +96,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemas_are_plain_objects_whose_fields_say_what_they_are() {
-        let tools = Toolbox::new().with_files().with_todo();
-        for ToolSpec { name, about, schema } in tools.specs() {
+    fn schemas_are_plain_objects_with_described_fields() {
+        let tools = Toolbox::new().with_file_tools().with_todo_tools();
+        for ToolSpec { name, description: about, schema } in tools.specs() {
             assert!(!about.is_empty(), "{name}");
             assert_eq!(schema["type"], "object", "{name}");
             assert_eq!(schema["additionalProperties"], false, "{name}");
@@ -99,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn those_that_only_look_are_told_apart() {
-        let reading = Toolbox::new().with_files().with_todo().reading();
+    fn read_only_tools_are_listed() {
+        let reading = Toolbox::new().with_file_tools().with_todo_tools().read_only_tools();
         let wanted = ["get_task", "list_tasks", "read_file"].map(str::to_owned);
         assert_eq!(reading, HashSet::from(wanted));
     }

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::ground::Missing;
-use super::kind::{Access, Tool};
-use super::seen::Print;
-use super::spot::Spot;
-use super::{Outcome, Scene};
-use crate::provider::Cancel;
+use super::allowed_roots::MissingDirectory;
+use super::definition::{Access, Tool};
+use super::file_entry::FileEntry;
+use super::read_tracker::ContentHash;
+use super::{AgentToolContext, ToolOutcome};
+use crate::provider::CancelFlag;
 
 /// Writes a whole file.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ pub struct WriteFile;
 /// Which, and what into it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub struct WriteFileArgs {
     /// The file, relative to the working directory or absolute. Missing directories are made.
     path: String,
     /// Everything that is to be in it, as it is to be written.
@@ -25,26 +25,31 @@ pub struct Args {
 }
 
 impl Tool for WriteFile {
-    type Args = Args;
+    type Args = WriteFileArgs;
     const NAME: &'static str = "write_file";
-    const ABOUT: &'static str = "\
+    const DESCRIPTION: &'static str = "\
 Write a whole file: a new one, or one in place of what is there. To change a part of a file take \
 `edit_file`.";
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: Access = Access::Modifying;
 
-    fn call(&self, scene: &Scene, args: Args, _cancel: &Cancel) -> Outcome {
-        let spot = scene.ground.find(&args.path, Missing::Make)?;
-        if spot.entry.is_some() {
-            is_as_seen(scene, &spot)?;
+    fn call(
+        &self,
+        context: &AgentToolContext,
+        args: WriteFileArgs,
+        _cancel: &CancelFlag,
+    ) -> ToolOutcome {
+        let spot = context.allowed_roots.find(&args.path, MissingDirectory::Create)?;
+        if spot.metadata.is_some() {
+            check_unchanged(context, &spot)?;
         }
         let content = args.content.as_bytes();
-        spot.put(content)?;
-        scene.seen.remember(spot.key.clone(), Print::of(content));
-        let size = size(content);
-        Ok(match spot.entry {
+        spot.replace_content(content)?;
+        context.read_tracker.record(spot.key.clone(), ContentHash::of_content(content));
+        let size = format_size(content);
+        Ok(match spot.metadata {
             None => format!("made `{}`: {size}", spot.path),
             Some(before) => {
-                let note = if before.has_hard_links { OTHER_NAMES } else { "" };
+                let note = if before.has_hard_links { HARD_LINK_NOTE } else { "" };
                 format!("replaced `{}`, which had {} bytes: {size}{note}", spot.path, before.len)
             }
         })
@@ -52,7 +57,7 @@ Write a whole file: a new one, or one in place of what is there. To change a par
 }
 
 /// What is said of a file that had several names.
-pub(super) const OTHER_NAMES: &str =
+pub(super) const HARD_LINK_NOTE: &str =
     "; it had other names too (hard links), and under those is what was there before";
 
 /// Makes sure that a file holds what this agent has last seen in it, if it has seen it.
@@ -60,24 +65,26 @@ pub(super) const OTHER_NAMES: &str =
 /// # Errors
 ///
 /// That it does not.
-pub(super) fn is_as_seen(scene: &Scene, spot: &Spot) -> Result<(), String> {
-    match scene.seen.of(&spot.key) {
-        Some(seen) if Print::of(&spot.read()?) != seen => Err(changed(spot)),
+pub(super) fn check_unchanged(context: &AgentToolContext, file: &FileEntry) -> Result<(), String> {
+    match context.read_tracker.last_seen(&file.key) {
+        Some(seen) if ContentHash::of_content(&file.read_all()?) != seen => {
+            Err(changed_since_read(file))
+        }
         Some(_) | None => Ok(()),
     }
 }
 
 /// Says that somebody else has written to a file.
-pub(super) fn changed(spot: &Spot) -> String {
+pub(super) fn changed_since_read(file: &FileEntry) -> String {
     format!(
         "`{}` has changed since you read it, and nothing was written: read it again, then make your \
          change to what is there now",
-        spot.path
+        file.path
     )
 }
 
 /// Says how long a content is.
-fn size(content: &[u8]) -> String {
+fn format_size(content: &[u8]) -> String {
     let newlines = content.iter().filter(|&&byte| byte == b'\n').count();
     let unended = usize::from(!content.is_empty() && !content.ends_with(b"\n"));
     let count = |number: usize, what: &str| {

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::course::State;
+use super::state::StepStatus;
 
 /// What is allowed, for whoever wrote something else.
-const ALLOWED: &str =
+const ALLOWED_CONDITIONS: &str =
     "write `success()`, `failure()`, `always()`, `success(STEP)` or `failure(STEP)`";
 
 /// When a step runs, once all that it needs is over.
@@ -19,14 +19,14 @@ pub enum Condition {
     /// Whatever became of it.
     Always,
     /// These went well, whatever became of the others.
-    SuccessOf(Named),
+    SuccessOf(NamedSteps),
     /// One of these has failed.
-    FailureOf(Named),
+    FailureOf(NamedSteps),
 }
 
 /// Steps by a name: one, or all that came of a matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedSteps {
     /// As it was written.
     pub name: String,
     /// Their places among the steps.
@@ -43,7 +43,7 @@ impl Condition {
         text: &str,
         find: impl Fn(&str) -> Option<Vec<usize>>,
     ) -> Result<Self, String> {
-        let unknown = || format!("`if`: `{text}` is no condition; {ALLOWED}");
+        let unknown = || format!("`if`: `{text}` is no condition; {ALLOWED_CONDITIONS}");
         let (word, rest) = text.trim().split_once('(').ok_or_else(unknown)?;
         let name = rest.strip_suffix(')').ok_or_else(unknown)?.trim();
         if name.is_empty() {
@@ -58,7 +58,7 @@ impl Condition {
             let steps = find(name).ok_or_else(|| {
                 format!("`if`: `{name}` is none of the steps that it needs; add it to `needs`")
             })?;
-            Ok::<_, String>(Named { name: name.to_owned(), steps })
+            Ok::<_, String>(NamedSteps { name: name.to_owned(), steps })
         };
         match word {
             "success" => Ok(Self::SuccessOf(named()?)),
@@ -68,21 +68,21 @@ impl Condition {
     }
 
     /// Whether it holds, when all of `needs` are over.
-    pub(super) fn holds(&self, needs: &[usize], states: &[State]) -> bool {
-        let is = |state: State| move |step: &usize| states[*step] == state;
+    pub(super) fn is_met(&self, needs: &[usize], states: &[StepStatus]) -> bool {
+        let is = |state: StepStatus| move |step: &usize| states[*step] == state;
         match self {
-            Self::Success => needs.iter().all(is(State::Ok)),
-            Self::Failure => needs.iter().any(is(State::Failed)),
+            Self::Success => needs.iter().all(is(StepStatus::Ok)),
+            Self::Failure => needs.iter().any(is(StepStatus::Failed)),
             Self::Always => true,
-            Self::SuccessOf(named) => named.steps.iter().all(is(State::Ok)),
-            Self::FailureOf(named) => named.steps.iter().any(is(State::Failed)),
+            Self::SuccessOf(named) => named.steps.iter().all(is(StepStatus::Ok)),
+            Self::FailureOf(named) => named.steps.iter().any(is(StepStatus::Failed)),
         }
     }
 
     /// Whether it asks for a step that is there for failures: such a step is neither stopped nor left
     /// out when another one fails.
     #[must_use]
-    pub const fn is_for_failures(&self) -> bool {
+    pub const fn runs_after_failure(&self) -> bool {
         match self {
             Self::Success | Self::SuccessOf(_) => false,
             Self::Failure | Self::Always | Self::FailureOf(_) => true,
@@ -90,7 +90,7 @@ impl Condition {
     }
 
     /// Whether it can never hold for a step that needs nothing.
-    pub(super) const fn wants_needs(&self) -> bool {
+    pub(super) const fn requires_needs(&self) -> bool {
         matches!(self, Self::Failure)
     }
 }

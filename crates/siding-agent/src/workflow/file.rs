@@ -10,13 +10,13 @@ use super::plan::Plan;
 use super::raw::RawFile;
 
 /// Longest file that is read: a thousand steps of a thousand bytes.
-pub(super) const BYTES_MAX: u64 = 1 << 20;
+pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Columns of what is wrong.
-const COLUMNS: usize = 600;
+const ERROR_COLUMNS: usize = 600;
 
 /// Why a file is no workflow.
 #[derive(Debug, thiserror::Error)]
-pub enum FileError {
+pub enum WorkflowFileError {
     /// It cannot be read.
     #[error("could not read the workflow `{}`: {source}", .path.display())]
     Read {
@@ -26,7 +26,7 @@ pub enum FileError {
         source: io::Error,
     },
     /// It is too long.
-    #[error("the workflow `{}` has more than {} KiB; split it", .path.display(), BYTES_MAX >> 10)]
+    #[error("the workflow `{}` has more than {} KiB; split it", .path.display(), MAX_FILE_BYTES >> 10)]
     TooLong {
         /// The file.
         path: PathBuf,
@@ -44,15 +44,15 @@ pub enum FileError {
 }
 
 /// Something wrong at a place of the text.
-pub(super) struct Mistake {
+pub(super) struct FileMistake {
     /// In bytes from the beginning.
     pub(super) offset: usize,
     pub(super) what: String,
 }
 
-impl Mistake {
+impl FileMistake {
     /// Returns what makes a mistake of a text: at this value.
-    pub(super) fn at<T>(value: &Spanned<T>) -> impl Fn(String) -> Self + use<T> {
+    pub(super) fn at_value<T>(value: &Spanned<T>) -> impl Fn(String) -> Self + use<T> {
         let offset = value.span().start;
         move |what| Self { offset, what }
     }
@@ -69,12 +69,12 @@ impl Plan {
     /// # Errors
     ///
     /// [`FileError::Mistake`] for the first mistake.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, FileError> {
+    pub fn parse(path: &Path, text: &str) -> Result<Self, WorkflowFileError> {
         let file: RawFile = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(text.len(), |span| span.start);
-            mistake(path, text, Mistake { offset, what: error.message().to_owned() })
+            locate_mistake(path, text, FileMistake { offset, what: error.message().to_owned() })
         })?;
-        Self::of(file).map_err(|wrong| mistake(path, text, wrong))
+        Self::from_raw(file).map_err(|wrong| locate_mistake(path, text, wrong))
     }
 }
 
@@ -83,11 +83,11 @@ impl Plan {
 /// # Errors
 ///
 /// [`FileError::Read`], [`FileError::TooLong`].
-pub fn read(path: &Path) -> Result<String, FileError> {
-    let failed = |source| FileError::Read { path: path.to_owned(), source };
+pub fn read_text(path: &Path) -> Result<String, WorkflowFileError> {
+    let failed = |source| WorkflowFileError::Read { path: path.to_owned(), source };
     let facts = std::fs::metadata(path).map_err(failed)?;
-    if facts.len() > BYTES_MAX {
-        return Err(FileError::TooLong { path: path.to_owned() });
+    if facts.len() > MAX_FILE_BYTES {
+        return Err(WorkflowFileError::TooLong { path: path.to_owned() });
     }
     // A FIFO would keep the caller waiting for whoever writes.
     if !facts.is_file() {
@@ -96,8 +96,12 @@ pub fn read(path: &Path) -> Result<String, FileError> {
     std::fs::read_to_string(path).map_err(failed)
 }
 
-fn mistake(path: &Path, text: &str, Mistake { offset, what }: Mistake) -> FileError {
+fn locate_mistake(
+    path: &Path,
+    text: &str,
+    FileMistake { offset, what }: FileMistake,
+) -> WorkflowFileError {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-    FileError::Mistake { path: path.to_owned(), line, what: one_line(&what, COLUMNS) }
+    WorkflowFileError::Mistake { path: path.to_owned(), line, what: one_line(&what, ERROR_COLUMNS) }
 }

@@ -1,19 +1,19 @@
 //! One step for each combination of values.
 
-use super::file::Mistake;
-use super::plan::STEPS_MAX;
+use super::file::FileMistake;
+use super::plan::MAX_STEPS;
 use super::raw::RawMatrix;
 
 /// Most values of one key. The number of steps has a bound of its own.
-const VALUES_MAX: usize = 100;
+const MAX_VALUES: usize = 100;
 /// Most bytes of a value: it stands in the step's id.
-const VALUE_BYTES_MAX: usize = 100;
+const MAX_VALUE_BYTES: usize = 100;
 /// Most keys of a matrix.
-const KEYS_MAX: usize = 8;
+const MAX_KEYS: usize = 8;
 /// Most bytes of a key.
-const KEY_BYTES_MAX: usize = 32;
+const MAX_KEY_BYTES: usize = 32;
 /// How the variables begin by which a step knows its values.
-const VARIABLE: &str = "MATRIX_";
+const VARIABLE_PREFIX: &str = "MATRIX_";
 
 /// One combination: a value for each key, in the order of the keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) struct Combination(Vec<(String, String)>);
 
 impl Combination {
     /// Returns the id of a step with these values.
-    pub(super) fn id(&self, base: &str) -> String {
+    pub(super) fn step_id(&self, base: &str) -> String {
         if self.0.is_empty() {
             return base.to_owned();
         }
@@ -32,7 +32,7 @@ impl Combination {
 
     /// Returns the variables by which the step's command knows them.
     pub(super) fn variables(&self) -> impl Iterator<Item = (String, String)> {
-        self.0.iter().map(|(key, value)| (variable(key), value.clone()))
+        self.0.iter().map(|(key, value)| (variable_name(key), value.clone()))
     }
 
     /// Puts the values into a text that says `{{KEY}}`. The text of a step without a matrix is taken as
@@ -41,7 +41,7 @@ impl Combination {
     /// # Errors
     ///
     /// That a key is none of the matrix.
-    pub(super) fn fill(&self, field: &str, text: &str) -> Result<String, String> {
+    pub(super) fn substitute(&self, field: &str, text: &str) -> Result<String, String> {
         if self.0.is_empty() {
             return Ok(text.to_owned());
         }
@@ -70,21 +70,21 @@ impl Combination {
     /// # Errors
     ///
     /// What to write instead.
-    pub(super) fn keep_out_of(&self, command: &str) -> Result<(), String> {
+    pub(super) fn reject_placeholders(&self, command: &str) -> Result<(), String> {
         let is_used = |key: &&(String, String)| command.contains(&format!("{{{{{}}}}}", key.0));
         match self.0.iter().find(is_used) {
             Some((key, _)) => Err(format!(
                 "`run`: write \"${}\" for `{{{{{key}}}}}`: values come as variables, so that none of \
                  them can change the command",
-                variable(key)
+                variable_name(key)
             )),
             None => Ok(()),
         }
     }
 }
 
-fn variable(key: &str) -> String {
-    format!("{VARIABLE}{}", key.to_ascii_uppercase())
+fn variable_name(key: &str) -> String {
+    format!("{VARIABLE_PREFIX}{}", key.to_ascii_uppercase())
 }
 
 /// Returns all combinations, the last key changing fastest; one without values where there are no keys.
@@ -92,26 +92,29 @@ fn variable(key: &str) -> String {
 /// # Errors
 ///
 /// What is wrong with the matrix; more than `most` combinations.
-pub(super) fn expand(matrix: &RawMatrix, most: usize) -> Result<Vec<Combination>, Mistake> {
+pub(super) fn expand(matrix: &RawMatrix, most: usize) -> Result<Vec<Combination>, FileMistake> {
     if let Some(last) = matrix.values().max_by_key(|values| values.span().start)
-        && matrix.len() > KEYS_MAX
+        && matrix.len() > MAX_KEYS
     {
-        let what = format!("`matrix` has {} keys; at most {KEYS_MAX}", matrix.len());
-        return Err(Mistake::at(last)(what));
+        let what = format!("`matrix` has {} keys; at most {MAX_KEYS}", matrix.len());
+        return Err(FileMistake::at_value(last)(what));
     }
     let mut combinations = vec![Combination::default()];
     let mut variables: Vec<String> = Vec::new();
     for (key, values) in matrix {
-        let wrong = Mistake::at(values);
+        let wrong = FileMistake::at_value(values);
         check_key(key).map_err(&wrong)?;
-        if variables.contains(&variable(key)) {
-            return Err(wrong(format!("`matrix`: two keys would both be `{}`", variable(key))));
+        if variables.contains(&variable_name(key)) {
+            return Err(wrong(format!(
+                "`matrix`: two keys would both be `{}`",
+                variable_name(key)
+            )));
         }
-        variables.push(variable(key));
-        let values = read(key, values.get_ref()).map_err(&wrong)?;
+        variables.push(variable_name(key));
+        let values = parse_values(key, values.get_ref()).map_err(&wrong)?;
         if combinations.len().saturating_mul(values.len()) > most {
             return Err(wrong(format!(
-                "`matrix` makes more than {most} steps; a workflow has at most {STEPS_MAX} in all"
+                "`matrix` makes more than {most} steps; a workflow has at most {MAX_STEPS} in all"
             )));
         }
         let with = |before: &Combination| {
@@ -133,18 +136,18 @@ pub(super) fn expand(matrix: &RawMatrix, most: usize) -> Result<Vec<Combination>
 fn check_key(key: &str) -> Result<(), String> {
     let is_word = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let begins = key.starts_with(|c: char| c.is_ascii_alphabetic());
-    if is_word && begins && key.len() <= KEY_BYTES_MAX {
+    if is_word && begins && key.len() <= MAX_KEY_BYTES {
         return Ok(());
     }
     Err(format!(
         "`matrix`: `{key}` is no key; write a letter and up to {} letters, digits and `_`",
-        KEY_BYTES_MAX - 1
+        MAX_KEY_BYTES - 1
     ))
 }
 
-fn read(key: &str, values: &[toml::Value]) -> Result<Vec<String>, String> {
-    if values.is_empty() || values.len() > VALUES_MAX {
-        return Err(format!("`matrix.{key}` has {} values; write 1 to {VALUES_MAX}", values.len()));
+fn parse_values(key: &str, values: &[toml::Value]) -> Result<Vec<String>, String> {
+    if values.is_empty() || values.len() > MAX_VALUES {
+        return Err(format!("`matrix.{key}` has {} values; write 1 to {MAX_VALUES}", values.len()));
     }
     let mut read: Vec<String> = Vec::new();
     for value in values {
@@ -162,9 +165,9 @@ fn read(key: &str, values: &[toml::Value]) -> Result<Vec<String>, String> {
                 ));
             }
         };
-        if text.is_empty() || text.len() > VALUE_BYTES_MAX || text.chars().any(char::is_control) {
+        if text.is_empty() || text.len() > MAX_VALUE_BYTES || text.chars().any(char::is_control) {
             return Err(format!(
-                "`matrix.{key}`: a value has 1 to {VALUE_BYTES_MAX} bytes and no control characters"
+                "`matrix.{key}`: a value has 1 to {MAX_VALUE_BYTES} bytes and no control characters"
             ));
         }
         if read.contains(&text) {

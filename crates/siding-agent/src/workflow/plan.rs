@@ -10,15 +10,15 @@ use siding_model::text::one_line;
 use toml::Spanned;
 
 use super::condition::Condition;
-use super::file::Mistake;
+use super::file::FileMistake;
 use super::matrix::{self, Combination};
 use super::raw::{RawFile, RawStep};
 use super::{graph, values};
 
 /// Most steps, after every matrix was expanded: more cannot be looked at.
-pub(super) const STEPS_MAX: usize = 1_000;
+pub(super) const MAX_STEPS: usize = 1_000;
 /// Columns of a list of steps in an error.
-const LIST: usize = 300;
+const STEP_LIST_COLUMNS: usize = 300;
 
 /// What a failed step means for the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub enum OnFailure {
 
 /// What a step does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Work {
+pub enum StepAction {
     /// A text for the shell.
     Command(String),
     /// A prompt for an agent.
@@ -51,7 +51,7 @@ pub struct Step {
     /// Its id, with the values of its matrix: `test[os=a,py=3]`.
     pub id: String,
     /// What it does.
-    pub work: Work,
+    pub action: StepAction,
     /// Places of the steps that must be over before, each once, in their order.
     pub needs: Vec<usize>,
     /// When it runs, once they are.
@@ -85,10 +85,10 @@ pub struct Plan {
 }
 
 /// What each name stands for: places of steps that follow each other.
-type Names = HashMap<String, Range<usize>>;
+type StepNames = HashMap<String, Range<usize>>;
 
 /// A step before the names that it uses are looked up.
-struct Draft {
+struct StepDraft {
     /// Where it begins in the file.
     offset: usize,
     step: Step,
@@ -96,7 +96,7 @@ struct Draft {
     condition: Option<Spanned<String>>,
 }
 
-impl Draft {
+impl StepDraft {
     /// Returns where the file says which steps it needs.
     fn needs_offset(&self) -> usize {
         self.needs.first().map_or(self.offset, |need| need.span().start)
@@ -116,24 +116,28 @@ impl Plan {
     }
 
     /// Returns the place of a step.
-    pub(super) fn find(&self, id: &str) -> Option<usize> {
+    pub(super) fn step_index(&self, id: &str) -> Option<usize> {
         self.steps.iter().position(|step| step.id == id)
     }
 
-    pub(super) fn of(file: RawFile) -> Result<Self, Mistake> {
-        let timeout = read(file.timeout.as_ref(), |text| values::time(text))?;
-        let max_parallel = read(file.max_parallel.as_ref(), |number| values::parallel(*number))?;
+    pub(super) fn from_raw(file: RawFile) -> Result<Self, FileMistake> {
+        let timeout = parse_optional(file.timeout.as_ref(), |text| values::parse_timeout(text))?;
+        let max_parallel = parse_optional(file.max_parallel.as_ref(), |number| {
+            values::parse_max_parallel(*number)
+        })?;
         values::check_env(&file.env)?;
-        let (drafts, names) = drafts(&file)?;
+        let (drafts, names) = expand_steps(&file)?;
         if drafts.is_empty() {
             let what = "it has no step: begin one with `[[step]]`".to_owned();
-            return Err(Mistake { offset: 0, what });
+            return Err(FileMistake { offset: 0, what });
         }
-        let mut steps =
-            drafts.iter().map(|draft| resolve(draft, &names)).collect::<Result<Vec<_>, _>>()?;
-        let order = graph::order(&steps).map_err(|at| Mistake {
+        let mut steps = drafts
+            .iter()
+            .map(|draft| resolve_needs(draft, &names))
+            .collect::<Result<Vec<_>, _>>()?;
+        let order = graph::topological_order(&steps).map_err(|at| FileMistake {
             offset: drafts[at[0]].needs_offset(),
-            what: graph::circle(&steps, &at),
+            what: graph::describe_cycle(&steps, &at),
         })?;
         for &at in &order {
             let before = steps[at].needs.iter().map(|need| steps[*need].layer + 1).max();
@@ -145,25 +149,25 @@ impl Plan {
 }
 
 /// Expands every matrix. Returns the steps and what each name stands for.
-fn drafts(file: &RawFile) -> Result<(Vec<Draft>, Names), Mistake> {
-    let mut drafts: Vec<Draft> = Vec::new();
-    let mut names = Names::new();
+fn expand_steps(file: &RawFile) -> Result<(Vec<StepDraft>, StepNames), FileMistake> {
+    let mut drafts: Vec<StepDraft> = Vec::new();
+    let mut names = StepNames::new();
     for raw in &file.step {
         let (offset, raw) = (raw.span().start, raw.get_ref());
         let id = raw.id.get_ref();
-        let wrong = |what: String| Mistake::at(&raw.id)(what).in_step(id);
-        values::check_id(id).map_err(Mistake::at(&raw.id))?;
+        let wrong = |what: String| FileMistake::at_value(&raw.id)(what).in_step(id);
+        values::check_id(id).map_err(FileMistake::at_value(&raw.id))?;
         let from = drafts.len();
-        let left = STEPS_MAX.saturating_sub(from);
+        let left = MAX_STEPS.saturating_sub(from);
         let combinations = matrix::expand(&raw.matrix, left.max(1));
         for combination in combinations.map_err(|mistake| mistake.in_step(id))? {
-            let step = step(file, (offset, raw), &combination);
+            let step = build_step(file, (offset, raw), &combination);
             let step = step.map_err(|mistake| mistake.in_step(id))?;
-            if drafts.len() >= STEPS_MAX {
-                return Err(wrong(format!("a workflow has at most {STEPS_MAX} steps")));
+            if drafts.len() >= MAX_STEPS {
+                return Err(wrong(format!("a workflow has at most {MAX_STEPS} steps")));
             }
             let (needs, condition) = (raw.needs.clone(), raw.condition.clone());
-            drafts.push(Draft { offset, step, needs, condition });
+            drafts.push(StepDraft { offset, step, needs, condition });
         }
         let range = from..drafts.len();
         for at in range.clone() {
@@ -180,87 +184,90 @@ fn drafts(file: &RawFile) -> Result<(Vec<Draft>, Names), Mistake> {
 }
 
 /// Makes one step of what was written, but for the steps that it names. `offset` is where it begins.
-fn step(
+fn build_step(
     file: &RawFile,
     (offset, raw): (usize, &RawStep),
     combination: &Combination,
-) -> Result<Step, Mistake> {
-    let work = work(file, (offset, raw), combination)?;
+) -> Result<Step, FileMistake> {
+    let work = parse_action(file, (offset, raw), combination)?;
     values::check_env(&raw.env)?;
     // The step's own win over those of all, and none of them over the values of the matrix.
     let mut env = file.env.clone();
     env.extend(raw.env.clone());
     let env = env.into_iter().map(|(name, value)| {
-        let filled = combination.fill(&format!("env.{name}"), value.get_ref());
-        Ok::<_, Mistake>((name, filled.map_err(Mistake::at(&value))?))
+        let filled = combination.substitute(&format!("env.{name}"), value.get_ref());
+        Ok::<_, FileMistake>((name, filled.map_err(FileMistake::at_value(&value))?))
     });
-    let env = env.chain(combination.variables().map(Ok)).collect::<Result<_, Mistake>>()?;
+    let env = env.chain(combination.variables().map(Ok)).collect::<Result<_, FileMistake>>()?;
     Ok(Step {
-        id: combination.id(raw.id.get_ref()),
-        work,
+        id: combination.step_id(raw.id.get_ref()),
+        action: work,
         needs: Vec::new(),
         condition: Condition::default(),
-        timeout: read(raw.timeout.as_ref(), |text| values::time(text))?,
-        retries: read(raw.retries.as_ref(), |number| values::retries(*number))?.unwrap_or(0),
-        cwd: read(raw.cwd.as_ref(), |cwd| combination.fill("cwd", cwd))?,
+        timeout: parse_optional(raw.timeout.as_ref(), |text| values::parse_timeout(text))?,
+        retries: parse_optional(raw.retries.as_ref(), |number| values::parse_retries(*number))?
+            .unwrap_or(0),
+        cwd: parse_optional(raw.cwd.as_ref(), |cwd| combination.substitute("cwd", cwd))?,
         env,
         layer: 0,
     })
 }
 
 /// Returns what a step does.
-fn work(
+fn parse_action(
     file: &RawFile,
     (offset, raw): (usize, &RawStep),
     combination: &Combination,
-) -> Result<Work, Mistake> {
+) -> Result<StepAction, FileMistake> {
     match (&raw.run, &raw.prompt) {
         (Some(command), None) => {
             if let Some(model) = &raw.model {
-                return Err(Mistake::at(model)("`model` is for a step with `prompt`".to_owned()));
+                return Err(FileMistake::at_value(model)(
+                    "`model` is for a step with `prompt`".to_owned(),
+                ));
             }
-            let (wrong, command) = (Mistake::at(command), command.get_ref());
-            values::not_empty("run", command).map_err(&wrong)?;
-            combination.keep_out_of(command).map_err(&wrong)?;
-            Ok(Work::Command(command.clone()))
+            let (wrong, command) = (FileMistake::at_value(command), command.get_ref());
+            values::check_not_empty("run", command).map_err(&wrong)?;
+            combination.reject_placeholders(command).map_err(&wrong)?;
+            Ok(StepAction::Command(command.clone()))
         }
         (None, Some(text)) => {
-            let (wrong, text) = (Mistake::at(text), text.get_ref());
-            values::not_empty("prompt", text).map_err(&wrong)?;
+            let (wrong, text) = (FileMistake::at_value(text), text.get_ref());
+            values::check_not_empty("prompt", text).map_err(&wrong)?;
             let model = raw.model.as_ref().map(Spanned::get_ref).or(file.model.as_ref());
-            let text = combination.fill("prompt", text).map_err(&wrong)?;
-            Ok(Work::Prompt { text, model: model.cloned() })
+            let text = combination.substitute("prompt", text).map_err(&wrong)?;
+            Ok(StepAction::Prompt { text, model: model.cloned() })
         }
         (None, None) => {
             let what = "it does nothing: write `run`, a command, or `prompt`, for an agent";
-            Err(Mistake { offset, what: what.to_owned() })
+            Err(FileMistake { offset, what: what.to_owned() })
         }
         (Some(run), Some(prompt)) => {
             // The line that was written second is the one too many.
             let second = if run.span().start > prompt.span().start { run } else { prompt };
-            Err(Mistake::at(second)("write `run` or `prompt`, not both".to_owned()))
+            Err(FileMistake::at_value(second)("write `run` or `prompt`, not both".to_owned()))
         }
     }
 }
 
 /// Reads a value that need not be there. What is wrong with it is wrong at its place.
-fn read<T, V>(
+fn parse_optional<T, V>(
     value: Option<&Spanned<T>>,
     parse: impl Fn(&T) -> Result<V, String>,
-) -> Result<Option<V>, Mistake> {
-    value.map(|value| parse(value.get_ref()).map_err(Mistake::at(value))).transpose()
+) -> Result<Option<V>, FileMistake> {
+    value.map(|value| parse(value.get_ref()).map_err(FileMistake::at_value(value))).transpose()
 }
 
 /// Finds the steps that a step names.
-fn resolve(draft: &Draft, names: &Names) -> Result<Step, Mistake> {
+fn resolve_needs(draft: &StepDraft, names: &StepNames) -> Result<Step, FileMistake> {
     let mut step = draft.step.clone();
     let id = step.id.clone();
-    let wrong = |value, what: String| Mistake::at::<String>(value)(what).in_step(&id);
+    let wrong = |value, what: String| FileMistake::at_value::<String>(value)(what).in_step(&id);
     for need in &draft.needs {
         let Some(found) = names.get(need.get_ref()) else {
             let mut known: Vec<&str> = names.keys().map(String::as_str).collect();
             known.sort_unstable();
-            let known = one_line(&known.join(", "), LIST);
+            let known = one_line(&known.join(", "), STEP_LIST_COLUMNS);
             let what = format!(
                 "it needs `{}`, and there is no such step; there are {known}",
                 need.get_ref()
@@ -278,7 +285,7 @@ fn resolve(draft: &Draft, names: &Names) -> Result<Step, Mistake> {
         };
         let condition = Condition::parse(text.get_ref(), find);
         step.condition = condition.map_err(|what| wrong(text, what))?;
-        if step.needs.is_empty() && step.condition.wants_needs() {
+        if step.needs.is_empty() && step.condition.requires_needs() {
             let what = "`if`: it needs no step, so none of those can fail".to_owned();
             return Err(wrong(text, what));
         }

@@ -6,12 +6,12 @@ use siding_model::id::TaskId;
 use siding_model::process::UnixMs;
 
 /// The format that is written, and the only one that is read.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 1;
 
 /// What a workflow began with. Its text is kept, so that it goes on as it began whatever becomes of the
 /// file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
+pub struct WorkflowHeader {
     /// The file, absolute.
     pub file: String,
     /// What was in it.
@@ -20,12 +20,12 @@ pub struct Opened {
     pub cwd: String,
     /// What was asked for beside the file.
     #[serde(flatten)]
-    pub rules: Rules,
+    pub rules: RunOptions,
 }
 
 /// What holds for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rules {
+pub struct RunOptions {
     /// Whether what does not need a failed step goes on.
     pub keep_going: bool,
     /// How many steps may run at once.
@@ -35,7 +35,7 @@ pub struct Rules {
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
-pub enum Record {
+pub enum WorkflowRecord {
     /// It began. The first record, and only that.
     Opened {
         /// The format of all of them.
@@ -46,7 +46,7 @@ pub enum Record {
         task: TaskId,
         /// What it began with.
         #[serde(flatten)]
-        opened: Opened,
+        opened: WorkflowHeader,
     },
     /// Another task goes on with it.
     Resumed {
@@ -90,7 +90,7 @@ pub enum Record {
         /// When.
         at: UnixMs,
         /// How.
-        verdict: Verdict,
+        verdict: WorkflowVerdict,
     },
 }
 
@@ -119,7 +119,7 @@ pub enum StepEnd {
 /// How a workflow ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum WorkflowVerdict {
     /// No step has failed.
     Ok,
     /// A step has failed.
@@ -128,10 +128,10 @@ pub enum Verdict {
     Stopped,
 }
 
-impl Verdict {
+impl WorkflowVerdict {
     /// Returns its word, as in JSON.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Failed => "failed",

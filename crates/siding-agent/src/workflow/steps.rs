@@ -14,21 +14,21 @@ use siding_model::outcome::{BackgroundReason, Outcome, Placement};
 use siding_model::settings::Settings;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
-use super::course::Live;
-use super::fault::WorkflowError;
-use super::plan::{Step, Work};
+use super::error::WorkflowError;
+use super::plan::{Step, StepAction};
 use super::record::StepEnd;
+use super::state::RunningAttempt;
 
 /// By whom a step is stopped that ends with its workflow.
-pub(super) const BY: &str = "workflow";
+pub(super) const STOPPED_BY_WORKFLOW: &str = "workflow";
 /// By whom a task is stopped whose session is over.
-const SESSION: &str = "session";
+const STOPPED_BY_SESSION: &str = "session";
 /// The variables by which a step knows whose it is.
 const WORKFLOW_VARIABLE: &str = "SIDING_WORKFLOW";
 const STEP_VARIABLE: &str = "SIDING_STEP";
 
 /// Returns the task that an attempt of a step is to be.
-pub(super) fn spec(
+pub(super) fn task_spec(
     root: &StateDir,
     settings: &Settings,
     session: &SessionId,
@@ -36,23 +36,23 @@ pub(super) fn spec(
     program: &str,
     step: &Step,
 ) -> Result<TaskSpec, RunError> {
-    let (kind, command) = match &step.work {
-        Work::Command(text) => {
+    let (kind, command) = match &step.action {
+        StepAction::Command(text) => {
             let (text, shell) = (text.clone(), settings.shell.clone());
             (TaskKind::LocalBash, TaskCommand::Shell { text, shell })
         }
-        Work::Prompt { text, model } => {
+        StepAction::Prompt { text, model } => {
             let mut argv = vec![program.to_owned(), "agent".to_owned(), format!("--prompt={text}")];
             argv.extend(model.as_ref().map(|model| format!("--model={model}")));
             (TaskKind::LocalAgent, TaskCommand::Argv { argv })
         }
     };
     let base = Path::new(cwd);
-    let place = step.cwd.as_ref().map_or_else(|| base.to_owned(), |below| base.join(below));
+    let directory = step.cwd.as_ref().map_or_else(|| base.to_owned(), |below| base.join(below));
     let order = TaskRequest {
         kind,
         command,
-        cwd: request::resolve_directory(Some(&place))?,
+        cwd: request::resolve_directory(Some(&directory))?,
         session_id: session.clone(),
         name: Some(step.id.clone()),
         stdin: StdinMode::Null,
@@ -76,7 +76,11 @@ pub(super) fn environment(workflow: &str, step: &Step) -> Vec<(String, String)> 
 }
 
 /// Whether an attempt that was put on record came to nothing: its task never was.
-pub(super) fn is_unborn(root: &StateDir, id: TaskId, live: Live) -> Result<bool, WorkflowError> {
+pub(super) fn was_never_started(
+    root: &StateDir,
+    id: TaskId,
+    live: RunningAttempt,
+) -> Result<bool, WorkflowError> {
     let Some(task) = live.task else { return Ok(true) };
     let io = |source| WorkflowError::Io { id, doing: "read the boot id", source };
     let recovery = Recovery::new(root, SELF_EXE).map_err(io)?;
@@ -85,20 +89,20 @@ pub(super) fn is_unborn(root: &StateDir, id: TaskId, live: Live) -> Result<bool,
 }
 
 /// Returns how such an attempt ended.
-pub(super) fn never_begun() -> StepEnd {
+pub(super) fn lost_before_start() -> StepEnd {
     StepEnd::Lost { why: "it was never begun".to_owned() }
 }
 
 /// Returns how an attempt ended whose task has ended, `None` while that runs. `is_taken_up` says that it
 /// was begun by another than who asks, and may have been alone for a while.
-pub(super) fn end(state: &TaskState, is_taken_up: bool) -> Option<StepEnd> {
+pub(super) fn step_end(state: &TaskState, is_resumed: bool) -> Option<StepEnd> {
     let Phase::Ended { outcome, .. } = state.lifecycle.phase() else { return None };
     let why = outcome.to_string();
     Some(match outcome {
         Outcome::Exited { code: 0 } => StepEnd::Ok,
-        Outcome::Stopped { by } if by == BY => StepEnd::Stopped,
-        Outcome::Stopped { by } if by == SESSION && is_taken_up => StepEnd::Lost { why },
-        Outcome::Lost { .. } if is_taken_up => StepEnd::Lost { why },
+        Outcome::Stopped { by } if by == STOPPED_BY_WORKFLOW => StepEnd::Stopped,
+        Outcome::Stopped { by } if by == STOPPED_BY_SESSION && is_resumed => StepEnd::Lost { why },
+        Outcome::Lost { .. } if is_resumed => StepEnd::Lost { why },
         Outcome::Stopped { .. } => StepEnd::Failed { why, again: false },
         Outcome::Exited { .. }
         | Outcome::Signaled { .. }

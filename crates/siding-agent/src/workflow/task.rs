@@ -19,38 +19,38 @@ use siding_model::spec::{StdinMode, TaskCommand, self_command};
 use super::plan::Plan;
 
 /// The first argument of the program that carries out a workflow.
-pub const INNER: &str = self_command::WORKFLOW_ARG;
+pub const WORKFLOW_SUBCOMMAND: &str = self_command::WORKFLOW_ARG;
 /// The flag before its file.
-pub const FILE: &str = self_command::WORKFLOW_FILE_FLAG;
+pub const FILE_FLAG: &str = self_command::WORKFLOW_FILE_FLAG;
 /// The flag before the number of what was in the file when somebody looked at it.
-pub const CHECKED: &str = self_command::WORKFLOW_CHECKSUM_FLAG;
+pub const CHECKSUM_FLAG: &str = self_command::WORKFLOW_CHECKSUM_FLAG;
 /// The flag for going on after a failure.
-pub const KEEP_GOING: &str = "--keep-going";
+pub const KEEP_GOING_FLAG: &str = "--keep-going";
 /// The flag before the number of steps at once.
-pub const MAX_PARALLEL: &str = "--max-parallel";
+pub const MAX_PARALLEL_FLAG: &str = "--max-parallel";
 /// The flag before the workflow that it goes on with.
-pub const RESUME: &str = self_command::WORKFLOW_RESUME_FLAG;
+pub const RESUME_FLAG: &str = self_command::WORKFLOW_RESUME_FLAG;
 
 /// The signal that it takes for the wish to end.
-pub const SIGNAL: Signal = Signal::TERM;
+pub const STOP_SIGNAL: Signal = Signal::TERM;
 /// What it has beyond the grace of its steps, so that it sees how they end.
-const BEYOND_GRACE: Duration = Duration::from_secs(15);
+const EXTRA_GRACE: Duration = Duration::from_secs(15);
 
 /// Returns what stands for the content of a file, so that none is run that nobody has looked at.
 #[must_use]
-pub fn number_of(text: &str) -> u32 {
+pub fn content_checksum(text: &str) -> u32 {
     checksum(text.as_bytes())
 }
 
 /// Returns the time between the signal and the kill.
 #[must_use]
-pub fn grace(settings: &Settings) -> Duration {
-    settings.kill_grace.saturating_add(BEYOND_GRACE)
+pub fn stop_grace(settings: &Settings) -> Duration {
+    settings.kill_grace.saturating_add(EXTRA_GRACE)
 }
 
 /// Returns what a workflow is called: the name in its file, else that of the file.
 #[must_use]
-pub fn name_of(plan: &Plan, file: &Path) -> String {
+pub fn workflow_name(plan: &Plan, file: &Path) -> String {
     let file = || file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     plan.name.clone().unwrap_or_else(file)
 }
@@ -60,7 +60,7 @@ pub fn name_of(plan: &Plan, file: &Path) -> String {
 /// # Errors
 ///
 /// [`RunError`].
-pub fn begin(
+pub fn start(
     root: &StateDir,
     settings: &Settings,
     session_id: SessionId,
@@ -68,16 +68,18 @@ pub fn begin(
     (file, text, plan): (&str, &str, &Plan),
 ) -> Result<TaskId, RunError> {
     let program = std::env::current_exe().map_err(RunError::Shim)?.to_string_lossy().into_owned();
-    let number = number_of(text).to_string();
+    let number = content_checksum(text).to_string();
     let argv =
-        [program.as_str(), INNER, FILE, file, CHECKED, number.as_str()].map(str::to_owned).to_vec();
+        [program.as_str(), WORKFLOW_SUBCOMMAND, FILE_FLAG, file, CHECKSUM_FLAG, number.as_str()]
+            .map(str::to_owned)
+            .to_vec();
     let cap = settings.max_elapsed_hard_cap;
     let order = TaskRequest {
         kind: TaskKind::LocalWorkflow,
         command: TaskCommand::Argv { argv },
         cwd: request::resolve_directory(Some(cwd))?,
         session_id,
-        name: Some(name_of(plan, Path::new(file))),
+        name: Some(workflow_name(plan, Path::new(file))),
         stdin: StdinMode::Null,
         placement: Placement::Background { why: BackgroundReason::Asked },
         deadline: plan.timeout.unwrap_or(cap).min(cap),
@@ -86,8 +88,8 @@ pub fn begin(
         wait_for: Vec::new(),
     };
     let mut spec = request::task_spec(root, settings, order)?;
-    spec.signal = SIGNAL;
-    spec.grace_ms = u64::try_from(grace(settings).as_millis()).unwrap_or(u64::MAX);
+    spec.signal = STOP_SIGNAL;
+    spec.grace_ms = u64::try_from(stop_grace(settings).as_millis()).unwrap_or(u64::MAX);
     // It is silent while its steps work, which are looked at themselves.
     spec.stall_after_ms = 0;
     let given = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };

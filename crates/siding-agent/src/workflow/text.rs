@@ -7,77 +7,88 @@ use siding_model::id::TaskId;
 use siding_model::process::UnixMs;
 use siding_model::text::{make_visible, one_line};
 
-use super::course::State;
-use super::load::Story;
-use super::record::{StepEnd, Verdict};
+use super::load::LoadedWorkflow;
+use super::record::{StepEnd, WorkflowVerdict};
+use super::state::StepStatus;
 
 /// Columns of a line.
-const COLUMNS: usize = 80;
+const LINE_COLUMNS: usize = 80;
 /// Lines of a failed step's output that are shown.
-const LINES: usize = 10;
+const MAX_OUTPUT_LINES: usize = 10;
 /// Columns of the word that a line begins with.
 const WORD: usize = 8;
 
 /// Says that a step begins.
-pub(super) fn began(id: &str, attempt: u32, attempts: u32, task: TaskId) -> String {
+pub(super) fn format_step_started(id: &str, attempt: u32, attempts: u32, task: TaskId) -> String {
     // A resumed one may have one more.
     let attempts = attempts.max(attempt);
     let attempt =
         if attempt > 1 { format!(", attempt {attempt} of {attempts}") } else { String::new() };
-    line("begins", &format!("{id}  {task}{attempt}"))
+    format_line("begins", &format!("{id}  {task}{attempt}"))
 }
 
 /// Says that an attempt is over, and what is next for it.
-pub(super) fn ended(id: &str, end: &StepEnd, took_ms: u64, is_tried_again: bool) -> String {
+pub(super) fn format_step_ended(
+    id: &str,
+    end: &StepEnd,
+    took_ms: u64,
+    is_tried_again: bool,
+) -> String {
     let took = format_duration(Duration::from_millis(took_ms));
     let again = if is_tried_again { "; it is tried again" } else { "" };
     match end {
-        StepEnd::Ok => line("ok", &format!("{id}  after {took}")),
-        StepEnd::Failed { why, .. } => line("failed", &format!("{id}  {why} after {took}{again}")),
-        StepEnd::Stopped => line("stopped", &format!("{id}  after {took}")),
-        StepEnd::Lost { why } => line("lost", &format!("{id}  {why}{again}")),
+        StepEnd::Ok => format_line("ok", &format!("{id}  after {took}")),
+        StepEnd::Failed { why, .. } => {
+            format_line("failed", &format!("{id}  {why} after {took}{again}"))
+        }
+        StepEnd::Stopped => format_line("stopped", &format!("{id}  after {took}")),
+        StepEnd::Lost { why } => format_line("lost", &format!("{id}  {why}{again}")),
     }
 }
 
 /// Shows the last lines of what a failed step wrote.
-pub(super) fn tail(output: &str) -> String {
+pub(super) fn format_output_tail(output: &str) -> String {
     let shown = make_visible(output);
     let lines: Vec<&str> = shown.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = &lines[lines.len().saturating_sub(LINES)..];
+    let last = &lines[lines.len().saturating_sub(MAX_OUTPUT_LINES)..];
     last.iter().map(|line| format!("    | {line}\n")).collect()
 }
 
 /// Says that somebody wants it stopped.
-pub(super) fn stopping(by: &str) -> String {
-    line("stopping", &format!("by {by}"))
+pub(super) fn format_stopping(by: &str) -> String {
+    format_line("stopping", &format!("by {by}"))
 }
 
 /// Says how it has ended.
-pub(super) fn over(story: &Story, verdict: Verdict, now: UnixMs) -> String {
-    let states = story.course.states();
+pub(super) fn format_result(
+    workflow: &LoadedWorkflow,
+    verdict: WorkflowVerdict,
+    now: UnixMs,
+) -> String {
+    let states = workflow.state.step_statuses();
     let words = [
-        State::Ok,
-        State::Failed,
-        State::Skipped,
-        State::Stopped,
-        State::NotRun,
-        State::Waiting,
-        State::Running,
+        StepStatus::Ok,
+        StepStatus::Failed,
+        StepStatus::Skipped,
+        StepStatus::Stopped,
+        StepStatus::NotRun,
+        StepStatus::Waiting,
+        StepStatus::Running,
     ];
     let counts = words.into_iter().filter_map(|word| {
         let count = states.iter().filter(|state| **state == word).count();
-        (count > 0).then(|| format!("{count} {}", word.word().replace('_', " ")))
+        (count > 0).then(|| format!("{count} {}", word.as_str().replace('_', " ")))
     });
     let counts: Vec<String> = counts.collect();
-    let took = format_duration(Duration::from_millis(since(story.began, now)));
-    format!("workflow {} in {took}: {}\n", verdict.word(), counts.join(", "))
+    let took = format_duration(Duration::from_millis(ms_between(workflow.started_at, now)));
+    format!("workflow {} in {took}: {}\n", verdict.as_str(), counts.join(", "))
 }
 
 /// Returns the milliseconds between two moments, none when the clock was set back.
-pub(super) fn since(from: UnixMs, to: UnixMs) -> u64 {
+pub(super) fn ms_between(from: UnixMs, to: UnixMs) -> u64 {
     u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0)
 }
 
-fn line(word: &str, rest: &str) -> String {
-    format!("{word:<WORD$}  {}\n", one_line(rest, COLUMNS - WORD - 2))
+fn format_line(word: &str, rest: &str) -> String {
+    format!("{word:<WORD$}  {}\n", one_line(rest, LINE_COLUMNS - WORD - 2))
 }

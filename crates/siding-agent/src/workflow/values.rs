@@ -4,50 +4,50 @@ use std::time::Duration;
 
 use siding_model::duration;
 
-use super::file::Mistake;
+use super::file::FileMistake;
 use super::raw::RawEnv;
 
 /// Most attempts beside the first.
-const RETRIES_MAX: i64 = 10;
+const MAX_RETRIES: i64 = 10;
 /// Most steps at once: each is a shim and a descriptor.
-const PARALLEL_MAX: usize = 64;
+const MAX_PARALLEL_STEPS: usize = 64;
 /// Most bytes of an id as it is written.
-const ID_BYTES_MAX: usize = 64;
+const MAX_ID_BYTES: usize = 64;
 
 /// Reads how many attempts there may be beside the first.
-pub(super) fn retries(number: i64) -> Result<u32, String> {
+pub(super) fn parse_retries(number: i64) -> Result<u32, String> {
     u32::try_from(number)
         .ok()
-        .filter(|_| number <= RETRIES_MAX)
-        .ok_or_else(|| format!("`retries` is {number}; write 0 to {RETRIES_MAX}"))
+        .filter(|_| number <= MAX_RETRIES)
+        .ok_or_else(|| format!("`retries` is {number}; write 0 to {MAX_RETRIES}"))
 }
 
 /// Refuses what cannot be an id.
 pub(super) fn check_id(id: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let begins = id.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-    if begins && id.chars().all(allowed) && id.len() <= ID_BYTES_MAX {
+    if begins && id.chars().all(allowed) && id.len() <= MAX_ID_BYTES {
         return Ok(());
     }
     Err(format!(
-        "`id`: `{id}` cannot be one; write 1 to {ID_BYTES_MAX} of `A-Z a-z 0-9 . _ -`, the first a \
+        "`id`: `{id}` cannot be one; write 1 to {MAX_ID_BYTES} of `A-Z a-z 0-9 . _ -`, the first a \
          letter, a digit or `_`"
     ))
 }
 
 /// Refuses what cannot be a variable.
-pub(super) fn check_env(env: &RawEnv) -> Result<(), Mistake> {
+pub(super) fn check_env(env: &RawEnv) -> Result<(), FileMistake> {
     let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
     match env.iter().find(|(name, value)| !is_name(name) || value.get_ref().contains('\0')) {
-        Some((name, value)) => {
-            Err(Mistake::at(value)(format!("`env`: `{name}` cannot be set as a variable")))
-        }
+        Some((name, value)) => Err(FileMistake::at_value(value)(format!(
+            "`env`: `{name}` cannot be set as a variable"
+        ))),
         None => Ok(()),
     }
 }
 
 /// Refuses what asks for nothing.
-pub(super) fn not_empty(field: &str, text: &str) -> Result<(), String> {
+pub(super) fn check_not_empty(field: &str, text: &str) -> Result<(), String> {
     if text.trim().is_empty() || text.contains('\0') {
         return Err(format!("`{field}` has nothing in it that could be done"));
     }
@@ -55,7 +55,7 @@ pub(super) fn not_empty(field: &str, text: &str) -> Result<(), String> {
 }
 
 /// Reads how long something may take.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
     let time = duration::parse(text).map_err(|error| format!("`timeout`: {error}"))?;
     if time.is_zero() {
         return Err("`timeout` is no time at all; write such as `90s` or `10m`".to_owned());
@@ -68,9 +68,9 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 /// # Errors
 ///
 /// What is allowed.
-pub fn parallel(number: i64) -> Result<usize, String> {
+pub fn parse_max_parallel(number: i64) -> Result<usize, String> {
     usize::try_from(number)
         .ok()
-        .filter(|number| (1..=PARALLEL_MAX).contains(number))
-        .ok_or_else(|| format!("`max_parallel` is {number}; write 1 to {PARALLEL_MAX}"))
+        .filter(|number| (1..=MAX_PARALLEL_STEPS).contains(number))
+        .ok_or_else(|| format!("`max_parallel` is {number}; write 1 to {MAX_PARALLEL_STEPS}"))
 }

@@ -7,11 +7,11 @@ use serde::Serialize;
 use siding_model::id::TaskId;
 use siding_model::process::UnixMs;
 
-use super::course::{State, Track};
-use super::load::Story;
+use super::load::LoadedWorkflow;
 use super::plan::{Plan, Step};
-use super::record::{StepEnd, Verdict};
-use super::text::since;
+use super::record::{StepEnd, WorkflowVerdict};
+use super::state::{StepProgress, StepStatus};
+use super::text::ms_between;
 
 /// How a workflow stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -34,7 +34,7 @@ pub enum RunState {
 impl RunState {
     /// Returns its word, as in JSON.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Planned => "planned",
             Self::Running => "running",
@@ -73,7 +73,7 @@ pub struct StepView {
     /// Its id, with the values of its matrix.
     pub id: String,
     /// How it stands.
-    pub state: State,
+    pub state: StepStatus,
     /// The steps that must be over before.
     pub needs: Vec<String>,
     /// When it runs, once they are.
@@ -95,10 +95,11 @@ pub struct StepView {
 impl WorkflowView {
     /// Shows a file that was not begun.
     #[must_use]
-    pub fn of_plan(file: &Path, plan: &Plan) -> Self {
-        let track = Track::default();
+    pub fn from_plan(file: &Path, plan: &Plan) -> Self {
+        let track = StepProgress::default();
         let steps = plan.steps();
-        let steps = steps.iter().map(|step| of_step(plan, step, State::Waiting, &track, None));
+        let steps =
+            steps.iter().map(|step| step_view(plan, step, StepStatus::Waiting, &track, None));
         Self {
             workflow_id: None,
             name: plan.name.clone(),
@@ -113,53 +114,53 @@ impl WorkflowView {
 
     /// Shows one that has begun. `is_carried_out` says whether its newest task runs.
     #[must_use]
-    pub fn of_story(story: &Story, is_carried_out: bool, now: UnixMs) -> Self {
-        let (course, plan) = (&story.course, story.course.plan());
-        let state = match course.over() {
-            Some(Verdict::Ok) => RunState::Ok,
-            Some(Verdict::Failed) => RunState::Failed,
-            Some(Verdict::Stopped) => RunState::Stopped,
+    pub fn from_workflow(workflow: &LoadedWorkflow, is_carried_out: bool, now: UnixMs) -> Self {
+        let (course, plan) = (&workflow.state, workflow.state.plan());
+        let state = match course.recorded_verdict() {
+            Some(WorkflowVerdict::Ok) => RunState::Ok,
+            Some(WorkflowVerdict::Failed) => RunState::Failed,
+            Some(WorkflowVerdict::Stopped) => RunState::Stopped,
             None if is_carried_out => RunState::Running,
             None => RunState::Interrupted,
         };
-        let until = if state == RunState::Running { now } else { story.last };
-        let states = course.states();
-        let steps = plan.steps().iter().zip(states).zip(course.tracks());
+        let until = if state == RunState::Running { now } else { workflow.last_recorded_at };
+        let states = course.step_statuses();
+        let steps = plan.steps().iter().zip(states).zip(course.step_progress());
         let steps =
-            steps.map(|((step, state), track)| of_step(plan, step, state, track, Some(now)));
+            steps.map(|((step, state), track)| step_view(plan, step, state, track, Some(now)));
         Self {
-            workflow_id: story.tasks.first().copied(),
+            workflow_id: workflow.tasks.first().copied(),
             name: plan.name.clone(),
-            file: story.opened.file.clone(),
+            file: workflow.header.file.clone(),
             state,
-            tasks: story.tasks.clone(),
-            began_at: Some(story.began.rfc3339()),
-            elapsed_ms: Some(since(story.began, until)),
+            tasks: workflow.tasks.clone(),
+            began_at: Some(workflow.started_at.rfc3339()),
+            elapsed_ms: Some(ms_between(workflow.started_at, until)),
             steps: steps.collect(),
         }
     }
 }
 
-fn of_step(
+fn step_view(
     plan: &Plan,
     step: &Step,
-    state: State,
-    track: &Track,
+    state: StepStatus,
+    track: &StepProgress,
     until: Option<UnixMs>,
 ) -> StepView {
     let needs = step.needs.iter().map(|need| plan.steps()[*need].id.clone());
-    let elapsed = track.began.zip(track.ended.or(until));
+    let elapsed = track.started_at.zip(track.ended_at.or(until));
     StepView {
         id: step.id.clone(),
         state,
         needs: needs.collect(),
         condition: step.condition.to_string(),
         layer: step.layer,
-        attempt: track.begun,
+        attempt: track.attempts_started,
         attempts: step.retries + 1,
         task_id: track.task,
-        elapsed_ms: elapsed.map(|(began, until)| since(began, until)),
-        why: match &track.last {
+        elapsed_ms: elapsed.map(|(began, until)| ms_between(began, until)),
+        why: match &track.last_end {
             Some(StepEnd::Failed { why, .. } | StepEnd::Lost { why }) => Some(why.clone()),
             Some(StepEnd::Ok | StepEnd::Stopped) | None => None,
         },

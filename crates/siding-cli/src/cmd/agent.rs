@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use siding_agent::agent::{
-    AgentError, Begin, Bounds, Doubts, Guard, Permit, StoodIn, StreamLine, Whose, interactive,
-    one_shot, stand_in,
+    AgentBuilder, AgentError, ApprovalDecision, AskPolicy, CommandGuard, ConversationSource,
+    ProxyExit, StreamLine, SubagentLimits, run_headless, run_interactive, run_teammate_proxy,
 };
 use siding_agent::provider::{self, Model, Provider};
 use siding_agent::terminal::Console;
@@ -135,9 +135,9 @@ enum OutputFormat {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if let Some(host) = &self.stand_in {
-            return match stand_in(host).map_err(Failure::new)? {
-                StoodIn::Done => Ok(ExitCode::SUCCESS),
-                StoodIn::HostEnded => Ok(ExitCode::from(exit::NOT_DONE)),
+            return match run_teammate_proxy(host).map_err(Failure::new)? {
+                ProxyExit::Done => Ok(ExitCode::SUCCESS),
+                ProxyExit::AgentEnded => Ok(ExitCode::from(exit::NOT_DONE)),
             };
         }
         let format = self.format();
@@ -147,10 +147,10 @@ impl Args {
         let root = context::root()?;
         let settings = context::settings()?;
         let variable = |name: &str| std::env::var(name).ok();
-        let begun = self.resume.as_ref().map(|session| transcript::opened(&root, session));
+        let begun = self.resume.as_ref().map(|session| transcript::read_header(&root, session));
         let begun = begun.transpose().map_err(Failure::new)?.map(|begun| begun.model);
         let given = self.model.or(begun);
-        let named = variable(provider::VARIABLE);
+        let named = variable(provider::MODEL_VARIABLE);
         let model = Model::choose(given.as_deref(), named.as_deref()).map_err(Failure::new)?;
         let open = |model: &Model| {
             let opened = provider::open(model, &variable).map_err(Failure::new)?;
@@ -171,45 +171,46 @@ impl Args {
         };
         let whose = match (self.subagent, self.resume) {
             // At once: its tasks are about to be ended.
-            (None, Some(session)) => Whose::Resumed(session),
+            (None, Some(session)) => ConversationSource::Resumed(session),
             (subagent, _) => {
                 // A session begins.
                 reap::quietly(&root, &settings)?;
-                subagent.map_or(Whose::New { cwd: self.cwd }, Whose::Subagent)
+                subagent
+                    .map_or(ConversationSource::New { cwd: self.cwd }, ConversationSource::Subagent)
             }
         };
         let number =
             |name: &str, usual, least| number(name, variable(name).as_deref(), usual, least);
         let context = number(CONTEXT_VARIABLE, CONTEXT, LEAST_CONTEXT)?;
-        let begin = Begin {
+        let begin = AgentBuilder {
             root,
-            whose,
+            source: whose,
             provider,
             labeller,
             model: model.to_string(),
             guard: guard()?,
-            doubts: match (&self.yes_to, &console) {
-                (Some(_), _) => Doubts::Allowed,
-                (None, Some(_)) => Doubts::Asked,
-                (None, None) => Doubts::Refused,
+            ask_policy: match (&self.yes_to, &console) {
+                (Some(_), _) => AskPolicy::Allow,
+                (None, Some(_)) => AskPolicy::AskPerson,
+                (None, None) => AskPolicy::Deny,
             },
             allow_paths: self.allow_path,
             tools: self.tools,
             compact_at: u64::try_from(context / 4 * 3).unwrap_or(u64::MAX),
-            at_once: number(AT_ONCE_VARIABLE, AT_ONCE, 1)?,
-            most_requests: self.max_turns,
-            bounds: Bounds {
-                depth: number(DEPTH_VARIABLE, DEPTH, 0)?,
-                at_once: number(SUBAGENTS_VARIABLE, SUBAGENTS, 0)?,
+            max_parallel_reads: number(AT_ONCE_VARIABLE, AT_ONCE, 1)?,
+            max_requests: self.max_turns,
+            subagent_limits: SubagentLimits {
+                max_depth: number(DEPTH_VARIABLE, DEPTH, 0)?,
+                max_running: number(SUBAGENTS_VARIABLE, SUBAGENTS, 0)?,
             },
-            unasked,
+            idle_consolidation: unasked,
         };
         let stream = LineWriter::default();
         let worked = match console {
-            Some(console) => interactive(begin, console),
-            None => one_shot(begin, self.prompt, self.wait_bound, &mut |sight| match format {
+            Some(console) => run_interactive(begin, console),
+            None => run_headless(begin, self.prompt, self.wait_bound, &mut |sight| match format {
                 OutputFormat::Json => {}
-                OutputFormat::StreamJson => stream.print(&StreamLine::of(sight)),
+                OutputFormat::StreamJson => stream.print(&StreamLine::from_event(sight)),
                 OutputFormat::Text if is_subagent => show::show_subagent(sight),
                 OutputFormat::Text => show::show(sight),
             }),
@@ -280,16 +281,16 @@ fn number(name: &str, given: Option<&str>, usual: usize, least: usize) -> Result
 }
 
 /// Returns the guard with the rules in force here.
-fn guard() -> Result<Guard, Failure> {
+fn guard() -> Result<CommandGuard, Failure> {
     let rules = guarding::rules()?;
     Ok(Arc::new(move |command, background| {
         let how = if background { ExecMode::Background } else { ExecMode::Foreground };
         let judgement = judge(command, &rules, how);
         let why = guarding::reason(&judgement);
         match judgement.verdict {
-            GuardVerdict::Allow => Permit::Yes,
-            GuardVerdict::Ask => Permit::Ask { why },
-            GuardVerdict::Deny => Permit::No { why },
+            GuardVerdict::Allow => ApprovalDecision::Allow,
+            GuardVerdict::Ask => ApprovalDecision::Ask { why },
+            GuardVerdict::Deny => ApprovalDecision::Deny { why },
         }
     }))
 }
@@ -302,9 +303,9 @@ impl From<AgentError> for Failure {
             AgentError::Notices(error) => error.into(),
             AgentError::Tasks(error) => error.into(),
             error @ (AgentError::Transcript(_)
-            | AgentError::Fault { .. }
+            | AgentError::InvalidTranscript { .. }
             | AgentError::Task { .. }
-            | AgentError::Scene { .. }
+            | AgentError::Workspace { .. }
             | AgentError::Terminal(_)
             | AgentError::Io { .. }) => Self::new(error),
         }
@@ -313,14 +314,14 @@ impl From<AgentError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use siding_agent::agent::Report;
+    use siding_agent::agent::AgentReport;
 
     use super::*;
     use crate::render::schema;
 
     #[test]
     fn the_committed_schema_is_the_code() {
-        schema::assert_committed::<Report>("agent");
+        schema::assert_committed::<AgentReport>("agent");
         schema::assert_committed::<StreamLine<'_>>("agent_stream");
     }
 

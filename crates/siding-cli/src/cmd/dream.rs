@@ -6,7 +6,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use siding_agent::dream::{self, Dreamt, Idle, Order, Terms, Unasked};
+use siding_agent::memory_consolidation::{
+    self, ConsolidationLimits, ConsolidationOutcome, ConsolidationRequest, IdleConsolidationConfig,
+    IdleTime,
+};
 use siding_agent::message::Usage;
 use siding_agent::provider::{self, Model};
 use siding_agent::transcript::{Transcript, TranscriptError};
@@ -80,14 +83,14 @@ impl Args {
             Failure::new("no conversation is named: give --session ID, or set SIDING_SESSION")
                 .with_hint("`siding session list` shows them")
         })?;
-        let (opened, _entries) = Transcript::look(&root, &session)?;
+        let (opened, _entries) = Transcript::read_snapshot(&root, &session)?;
         let model = model(self.model.as_deref())?;
         // A missing key is told before anything runs.
         let _asks_nobody = provider::open(&model, &variable).map_err(Failure::new)?;
         let cwd = self.cwd.unwrap_or_else(|| PathBuf::from(opened.cwd));
         let cwd = std::path::absolute(&cwd)
             .map_err(|error| Failure::new(format!("--cwd `{}`: {error}", cwd.display())))?;
-        let order = Order {
+        let order = ConsolidationRequest {
             session: session.clone(),
             cwd: Some(cwd.clone()),
             model: model.to_string(),
@@ -109,17 +112,23 @@ impl Args {
         run.cwd = Some(cwd);
         run.json = self.json;
         let own = std::iter::once(request::self_program_path());
-        run.command = own.chain(order.words()).map(Into::into).collect();
+        run.command = own.chain(order.command_args()).map(Into::into).collect();
         run.run(IdleShim::start(PROGRAM))
     }
 }
 
 /// Returns the dreams that an agent begins by itself, if its user has said so.
-pub(super) fn unasked(model: &Model) -> Result<Option<Unasked>, Failure> {
-    let idle = Idle::read(variable(dream::VARIABLE).as_deref()).map_err(Failure::new)?;
+pub(super) fn unasked(model: &Model) -> Result<Option<IdleConsolidationConfig>, Failure> {
+    let idle = IdleTime::read(variable(memory_consolidation::IDLE_TIME_VARIABLE).as_deref())
+        .map_err(Failure::new)?;
     let Some(idle) = idle else { return Ok(None) };
     let life = super::span(TIMEOUT).map_err(Failure::new)?;
-    Ok(Some(Unasked { idle, model: model.to_string(), max_tokens: MAX_TOKENS, life }))
+    Ok(Some(IdleConsolidationConfig {
+        idle_time: idle,
+        model: model.to_string(),
+        max_tokens: MAX_TOKENS,
+        deadline: life,
+    }))
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -133,7 +142,8 @@ fn own_session() -> Option<SessionId> {
 /// Returns who is asked. A file of answers is found from another directory too.
 fn model(named: Option<&str>) -> Result<Model, Failure> {
     let is_set = |text: &String| !text.trim().is_empty();
-    let default = variable(SMALL_VARIABLE).filter(is_set).or_else(|| variable(provider::VARIABLE));
+    let default =
+        variable(SMALL_VARIABLE).filter(is_set).or_else(|| variable(provider::MODEL_VARIABLE));
     let model = Model::choose(named, default.as_deref()).map_err(Failure::new)?;
     Ok(match model {
         Model::Script(path) => Model::Script(std::path::absolute(&path).unwrap_or(path)),
@@ -163,20 +173,21 @@ pub(crate) fn main() -> Result<ExitCode, Failure> {
     let inner = <Inner as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;
     let root = context::root()?;
     let asked = provider::open(&inner.model, &variable).map_err(Failure::new)?;
-    let terms = Terms { max_tokens: inner.max_tokens, dry_run: inner.dry_run };
-    let dreamt = match dream::dream(&root, &inner.session, inner.cwd, &*asked, terms) {
-        Ok(dreamt) => dreamt,
-        Err(error) => {
-            errln!("siding: {}", one_line(&error.to_string(), COLUMNS * 2));
-            return Ok(ExitCode::from(exit::NOT_DONE));
-        }
-    };
+    let terms = ConsolidationLimits { max_tokens: inner.max_tokens, dry_run: inner.dry_run };
+    let dreamt =
+        match memory_consolidation::consolidate(&root, &inner.session, inner.cwd, &*asked, terms) {
+            Ok(dreamt) => dreamt,
+            Err(error) => {
+                errln!("siding: {}", one_line(&error.to_string(), COLUMNS * 2));
+                return Ok(ExitCode::from(exit::NOT_DONE));
+            }
+        };
     let (text, usage) = match dreamt {
-        Dreamt::Changed { diff, usage } => {
+        ConsolidationOutcome::Changed { diff, usage } => {
             let what = if inner.dry_run { "would change" } else { "changed" };
             (format!("{what} `.siding/memory.md`\n{}", make_visible(&diff)), usage)
         }
-        Dreamt::Nothing { said, usage } => {
+        ConsolidationOutcome::Unchanged { response: said, usage } => {
             let said = one_line(said.trim(), COLUMNS);
             (format!("nothing to change: {said}\n"), usage)
         }
@@ -186,7 +197,7 @@ pub(crate) fn main() -> Result<ExitCode, Failure> {
 }
 
 fn cost(usage: Usage) -> String {
-    format!("{} tokens read, {} written", usage.context() - usage.output, usage.output)
+    format!("{} tokens read, {} written", usage.context_tokens() - usage.output, usage.output)
 }
 
 impl From<TranscriptError> for Failure {
@@ -203,14 +214,14 @@ mod tests {
 
     #[test]
     fn the_task_is_told_what_the_caller_said() {
-        let order = Order {
+        let order = ConsolidationRequest {
             session: "talk".parse().expect("a name"),
             cwd: Some(PathBuf::from("/a b")),
             model: "script:/x y.toml".to_owned(),
             max_tokens: 7,
             dry_run: true,
         };
-        let inner = Inner::try_parse_from(order.words()).expect("is understood");
+        let inner = Inner::try_parse_from(order.command_args()).expect("is understood");
         assert_eq!((inner.session, inner.cwd), (order.session, order.cwd));
         assert_eq!((inner.model.to_string(), inner.max_tokens), (order.model, order.max_tokens));
         assert!(inner.dry_run);

@@ -97,9 +97,9 @@ impl How {
         run.background = self.background;
         run.budget = self.budget;
         run.timeout = Some(self.timeout.unwrap_or_else(|| millis(life)));
-        run.grace = Some(millis(task::grace(&settings)));
+        run.grace = Some(millis(task::stop_grace(&settings)));
         // What it listens to, whatever the setting says.
-        run.signal = Some(task::SIGNAL.to_string());
+        run.signal = Some(task::STOP_SIGNAL.to_string());
         // It is silent while its steps work, which are looked at themselves.
         run.stall_after = Some("0s".to_owned());
         run.session = self.session;
@@ -109,7 +109,8 @@ impl How {
         run.name = Some(name);
         run.json = self.json;
         let words = words.into_iter().map(Into::into);
-        run.command = [program.into(), task::INNER.into()].into_iter().chain(words).collect();
+        run.command =
+            [program.into(), task::WORKFLOW_SUBCOMMAND.into()].into_iter().chain(words).collect();
         run.run(IdleShim::start(PROGRAM))
     }
 }
@@ -136,7 +137,7 @@ fn find(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
 
 /// Returns the workflow that a task carries out.
 fn carried_out_by(state: &TaskState) -> TaskId {
-    let id = word_after(state, task::RESUME).and_then(|text| text.parse().ok());
+    let id = word_after(state, task::RESUME_FLAG).and_then(|text| text.parse().ok());
     id.unwrap_or(state.spec.task_id)
 }
 
@@ -150,10 +151,10 @@ fn word_after<'s>(state: &'s TaskState, flag: &str) -> Option<&'s str> {
 fn carrying_out(root: &StateDir, file: &str) -> Result<Vec<TaskId>, Failure> {
     let is_of_file = |id: &TaskId| {
         let Ok(task) = Task::read(root, *id) else { return false };
-        let of_file = word_after(&task.state, task::FILE).map(|of| of == file);
+        let of_file = word_after(&task.state, task::FILE_FLAG).map(|of| of == file);
         let of_journal = || {
             let story = read_journal(root, carried_out_by(&task.state));
-            story.is_ok_and(|story| story.opened.file == file)
+            story.is_ok_and(|story| story.header.file == file)
         };
         task.state.is_live() && of_file.unwrap_or_else(of_journal)
     };
@@ -170,9 +171,9 @@ impl From<WorkflowError> for Failure {
             error @ (WorkflowError::File(_)
             | WorkflowError::Missing { .. }
             | WorkflowError::Busy { .. }
-            | WorkflowError::Over { .. }
+            | WorkflowError::Finished { .. }
             | WorkflowError::Journal { .. }
-            | WorkflowError::Misfit { .. }
+            | WorkflowError::InvalidRecord { .. }
             | WorkflowError::Io { .. }) => Self::new(error),
         }
     }

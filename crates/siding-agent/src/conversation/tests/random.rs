@@ -8,103 +8,103 @@ use super::*;
 
 /// What the world does next.
 #[derive(Debug, Clone)]
-enum Act {
+enum Action {
     /// The model answers with words or without, with these calls, and stops for this reason.
-    Answers(bool, Vec<Called>, Stop),
-    Fails,
+    Respond(bool, Vec<RandomCall>, FinishReason),
+    FailRequest,
     /// One of the running calls is done.
-    Ends(usize),
+    FinishCall(usize),
     /// One of the running calls becomes a task.
-    Binds(usize),
+    BindTask(usize),
     Prompt,
     Notices(Vec<u64>),
     Message,
     Interrupt,
     /// The process is killed when it has done so many of the effects that are due.
-    Killed(usize),
+    KillAfter(usize),
 }
 
 /// One call of an answer.
 #[derive(Debug, Clone, Copy)]
-struct Called {
+struct RandomCall {
     /// Whether its tool only reads.
     reads: bool,
     /// Whether its arguments are what an API takes.
     is_object: bool,
 }
 
-fn called() -> impl Strategy<Value = Called> {
+fn random_call() -> impl Strategy<Value = RandomCall> {
     (any::<bool>(), prop::bool::weighted(0.9))
-        .prop_map(|(reads, is_object)| Called { reads, is_object })
+        .prop_map(|(reads, is_object)| RandomCall { reads, is_object })
 }
 
 /// Mostly what fits the calls; whatever a provider says, the rules hold.
-fn stop() -> impl Strategy<Value = Stop> {
+fn finish_reason() -> impl Strategy<Value = FinishReason> {
     prop_oneof![
-        4 => Just(Stop::ToolUse),
-        4 => Just(Stop::EndTurn),
-        1 => Just(Stop::MaxTokens),
-        1 => Just(Stop::Refusal),
-        1 => Just(Stop::Other),
+        4 => Just(FinishReason::ToolUse),
+        4 => Just(FinishReason::EndTurn),
+        1 => Just(FinishReason::MaxTokens),
+        1 => Just(FinishReason::Refusal),
+        1 => Just(FinishReason::Other),
     ]
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        4 => (any::<bool>(), prop::collection::vec(called(), 0..5), stop())
-            .prop_map(|(text, calls, stop)| Act::Answers(text, calls, stop)),
-        1 => Just(Act::Fails),
-        6 => (0_usize..8).prop_map(Act::Ends),
-        2 => (0_usize..8).prop_map(Act::Binds),
-        2 => Just(Act::Prompt),
-        2 => prop::collection::vec(0_u64..20, 1..4).prop_map(Act::Notices),
-        2 => Just(Act::Message),
-        1 => Just(Act::Interrupt),
-        2 => (0_usize..4).prop_map(Act::Killed),
+        4 => (any::<bool>(), prop::collection::vec(random_call(), 0..5), finish_reason())
+            .prop_map(|(text, calls, stop)| Action::Respond(text, calls, stop)),
+        1 => Just(Action::FailRequest),
+        6 => (0_usize..8).prop_map(Action::FinishCall),
+        2 => (0_usize..8).prop_map(Action::BindTask),
+        2 => Just(Action::Prompt),
+        2 => prop::collection::vec(0_u64..20, 1..4).prop_map(Action::Notices),
+        2 => Just(Action::Message),
+        1 => Just(Action::Interrupt),
+        2 => (0_usize..4).prop_map(Action::KillAfter),
     ]
 }
 
 /// A process that does what it is told, and what it leaves when it is killed.
 #[derive(Debug)]
-struct World {
+struct Simulation {
     conversation: Conversation,
     transcript: Vec<Entry>,
     /// Done by this process.
-    asked: Option<Request>,
-    summarising: Option<Request>,
+    active_request: Option<RequestId>,
+    active_summary: Option<RequestId>,
     running: BTreeMap<CallId, Option<TaskId>>,
     /// Done by any process.
-    run: BTreeSet<CallId>,
+    started_calls: BTreeSet<CallId>,
     results: BTreeMap<CallId, usize>,
     /// How many more effects are done before the process is killed.
-    left: Option<usize>,
+    effects_until_kill: Option<usize>,
     tasks: u64,
 }
 
-impl World {
+impl Simulation {
     fn new() -> Self {
         let mut world = Self {
-            conversation: Conversation::new(small_terms()),
+            conversation: Conversation::new(small_limits()),
             transcript: Vec::new(),
-            asked: None,
-            summarising: None,
+            active_request: None,
+            active_summary: None,
             running: BTreeMap::new(),
-            run: BTreeSet::new(),
+            started_calls: BTreeSet::new(),
             results: BTreeMap::new(),
-            left: None,
+            effects_until_kill: None,
             tasks: 100,
         };
-        world.happen(Event::Began(Vec::new()));
+        world.handle_event(Event::Started(Vec::new()));
         world
     }
 
-    fn happen(&mut self, event: Event) {
-        let effects = self.conversation.turn(event);
+    fn handle_event(&mut self, event: Event) {
+        let effects = self.conversation.handle_event(event);
         for effect in effects {
-            if self.left == Some(0) {
-                return self.begin_again();
+            if self.effects_until_kill == Some(0) {
+                return self.restart();
             }
-            self.left = self.left.map(|left| left - 1);
+            self.effects_until_kill = self.effects_until_kill.map(|left| left - 1);
             self.perform(effect);
         }
     }
@@ -117,141 +117,151 @@ impl World {
                 }
                 self.transcript.push(entry);
             }
-            Effect::Ask(request) => {
-                assert_eq!(check(self.conversation.messages()), Ok(()), "{:#?}", self.transcript);
-                assert_eq!(self.asked.replace(request), None, "two requests at once");
-                assert_eq!(self.summarising, None);
+            Effect::SendRequest(request) => {
+                assert_eq!(
+                    validate_messages(self.conversation.messages()),
+                    Ok(()),
+                    "{:#?}",
+                    self.transcript
+                );
+                assert_eq!(self.active_request.replace(request), None, "two requests at once");
+                assert_eq!(self.active_summary, None);
             }
-            Effect::Summarise(request) => {
-                assert_eq!(check(&self.conversation.to_summarise()), Ok(()));
-                assert_eq!(self.summarising.replace(request), None);
-                assert_eq!(self.asked, None);
+            Effect::Summarize(request) => {
+                assert_eq!(validate_messages(&self.conversation.messages_to_summarize()), Ok(()));
+                assert_eq!(self.active_summary.replace(request), None);
+                assert_eq!(self.active_request, None);
             }
-            Effect::GiveUp(request) => {
-                let given_up = self.asked.take().or(self.summarising.take());
+            Effect::AbandonRequest(request) => {
+                let given_up = self.active_request.take().or(self.active_summary.take());
                 assert_eq!(given_up, Some(request));
             }
-            Effect::Run(call) => {
-                assert!(self.run.insert(call.id.clone()), "{:?} was run twice", call.id);
+            Effect::RunCall(call) => {
+                assert!(self.started_calls.insert(call.id.clone()), "{:?} was run twice", call.id);
                 self.running.insert(call.id, None);
             }
-            Effect::Recover { call, task } => {
+            Effect::RecoverCall { call, task } => {
                 self.running.insert(call.id, task);
             }
-            Effect::Cancel(call) => assert!(self.running.contains_key(&call)),
-            Effect::Rest(_) => {
-                assert!(self.running.is_empty() && self.asked.is_none());
+            Effect::CancelCall(call) => assert!(self.running.contains_key(&call)),
+            Effect::Idle(_) => {
+                assert!(self.running.is_empty() && self.active_request.is_none());
             }
         }
     }
 
     /// A new process takes up what is on record.
-    fn begin_again(&mut self) {
-        (self.left, self.asked, self.summarising) = (None, None, None);
+    fn restart(&mut self) {
+        (self.effects_until_kill, self.active_request, self.active_summary) = (None, None, None);
         self.running.clear();
-        let loaded = Conversation::load(small_terms(), self.transcript.iter().cloned());
+        let loaded = Conversation::load(small_limits(), self.transcript.iter().cloned());
         self.conversation =
             loaded.unwrap_or_else(|fault| panic!("{fault}: {:#?}", self.transcript));
-        self.happen(Event::Began(Vec::new()));
+        self.handle_event(Event::Started(Vec::new()));
     }
 
-    fn act(&mut self, act: Act) {
+    fn apply_action(&mut self, act: Action) {
         match act {
-            Act::Answers(words, calls, stop) => self.answer(words, &calls, stop),
-            Act::Fails => {
-                if let Some(request) = self.asked.take().or(self.summarising.take()) {
-                    self.happen(Event::Failed { request, why: "refused".to_owned() });
+            Action::Respond(words, calls, stop) => self.respond(words, &calls, stop),
+            Action::FailRequest => {
+                if let Some(request) = self.active_request.take().or(self.active_summary.take()) {
+                    self.handle_event(Event::RequestFailed { request, why: "refused".to_owned() });
                 }
             }
-            Act::Ends(which) => {
+            Action::FinishCall(which) => {
                 if let Some(call) = self.running.keys().nth(which).cloned() {
                     self.running.remove(&call);
                     let result = ToolResult { call, text: "done".to_owned(), is_error: false };
-                    self.happen(Event::Done(result));
+                    self.handle_event(Event::CallFinished(result));
                 }
             }
-            Act::Binds(which) => {
+            Action::BindTask(which) => {
                 let unbound = self.running.iter().filter(|(_, task)| task.is_none());
                 if let Some(call) = unbound.map(|(call, _)| call.clone()).nth(which) {
                     self.tasks += 1;
                     self.running.insert(call.clone(), Some(task(self.tasks)));
-                    self.happen(Event::Bound { call, task: task(self.tasks) });
+                    self.handle_event(Event::TaskBound { call, task: task(self.tasks) });
                 }
             }
-            Act::Prompt => self.happen(prompt("and now?")),
-            Act::Notices(numbers) => {
-                self.happen(Event::Told(numbers.into_iter().map(notice).collect()));
+            Action::Prompt => self.handle_event(prompt("and now?")),
+            Action::Notices(numbers) => {
+                self.handle_event(Event::Input(numbers.into_iter().map(notice).collect()));
             }
-            Act::Message => self.happen(Event::Told(vec![message()])),
-            Act::Interrupt => self.happen(Event::Interrupted),
-            Act::Killed(left) => self.left = Some(left),
+            Action::Message => self.handle_event(Event::Input(vec![message()])),
+            Action::Interrupt => self.handle_event(Event::Interrupted),
+            Action::KillAfter(left) => self.effects_until_kill = Some(left),
         }
     }
 
-    fn answer(&mut self, words: bool, calls: &[Called], stop: Stop) {
+    fn respond(&mut self, words: bool, calls: &[RandomCall], stop: FinishReason) {
         let usage = Usage { input: 100, output: 50, ..Usage::default() };
-        if let Some(request) = self.summarising.take() {
+        if let Some(request) = self.active_summary.take() {
             let text = "in short".to_owned();
-            return self.happen(Event::Summarised { request, text, usage });
+            return self.handle_event(Event::Summary { request, text, usage });
         }
-        let Some(request) = self.asked.take() else { return };
-        let mut said: Vec<Said> =
-            vec![Said::Thinking { text: "hm".to_owned(), signature: Some("s".to_owned()) }];
+        let Some(request) = self.active_request.take() else { return };
+        let mut said: Vec<AssistantContent> = vec![AssistantContent::Thinking {
+            text: "hm".to_owned(),
+            signature: Some("s".to_owned()),
+        }];
         said.extend(words.then(|| text("words")));
         // Providers that number their calls in each answer anew give the same names again.
         let calls = calls.iter().enumerate().map(|(number, called)| {
-            Said::Call(ToolCall {
+            AssistantContent::Call(ToolCall {
                 id: CallId::new(&format!("call_{number}")),
                 name: if called.reads { "read" } else { "write" }.to_owned(),
                 input: if called.is_object { json!({}) } else { json!("{no") },
             })
         });
         said.extend(calls);
-        self.happen(Event::Answered { request, said, stop, usage });
+        self.handle_event(Event::Response { request, said, stop, usage });
     }
 
     /// Whatever is on its way comes.
-    fn settle(&mut self) {
-        self.left = None;
+    fn run_until_idle(&mut self) {
+        self.effects_until_kill = None;
         for _ in 0..100 {
-            if self.running.is_empty() && self.asked.is_none() && self.summarising.is_none() {
+            if self.running.is_empty()
+                && self.active_request.is_none()
+                && self.active_summary.is_none()
+            {
                 return;
             }
-            self.act(Act::Ends(0));
-            self.answer(true, &[], Stop::EndTurn);
+            self.apply_action(Action::FinishCall(0));
+            self.respond(true, &[], FinishReason::EndTurn);
         }
         panic!("it never comes to rest: {:#?}", self.transcript);
     }
 }
 
 /// As [`terms`], with a context that is soon full.
-fn small_terms() -> Terms {
-    Terms { compact_at: 150, most_requests: 10, ..terms() }
+fn small_limits() -> ConversationLimits {
+    ConversationLimits { compact_at_tokens: 150, max_requests: 10, ..limits() }
 }
 
 proptest! {
     #[test]
-    fn whatever_happens_each_call_has_one_result_and_the_api_takes_every_request(
-        acts in prop::collection::vec(act(), 1..60),
+    fn every_call_has_one_result_and_every_request_is_valid(
+        acts in prop::collection::vec(action(), 1..60),
     ) {
-        let mut world = World::new();
+        let mut world = Simulation::new();
         for act in acts {
-            world.act(act);
+            world.apply_action(act);
         }
-        world.settle();
-        world.happen(prompt("the last"));
-        world.settle();
+        world.run_until_idle();
+        world.handle_event(prompt("the last"));
+        world.run_until_idle();
         for (call, results) in &world.results {
             prop_assert_eq!(*results, 1, "{:?}", call);
         }
-        for call in &world.run {
+        for call in &world.started_calls {
             prop_assert!(world.results.contains_key(call), "{:?} has no result", call);
         }
         let mut known = HashSet::new();
         for entry in &world.transcript {
             let Entry::Told { told } = entry else { continue };
             for one in told {
-                if let Told::Notice { id, .. } = one {
+                if let UserContent::Notice { id, .. } = one {
                     prop_assert!(known.insert(*id), "{} was told twice", id);
                 }
             }
@@ -259,10 +269,10 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_back(acts in prop::collection::vec(act(), 1..30)) {
-        let mut world = World::new();
+    fn entries_survive_a_json_round_trip(acts in prop::collection::vec(action(), 1..30)) {
+        let mut world = Simulation::new();
         for act in acts {
-            world.act(act);
+            world.apply_action(act);
         }
         for entry in &world.transcript {
             let line = serde_json::to_string(entry).expect("it is written");

@@ -11,11 +11,11 @@ use crate::provider::open::OpenError;
 /// # Errors
 ///
 /// [`OpenError`] when the machine has no certificates.
-pub(super) fn client(endpoint: &Endpoint) -> Result<Client, OpenError> {
+pub(super) fn build_client(endpoint: &Endpoint) -> Result<Client, OpenError> {
     let failed = |why: String| OpenError::Client { why };
     let builder = client::client_builder(endpoint.url()).map_err(|error| match error {
         ClientError::NoCertificates => {
-            OpenError::NoCertificates { url: endpoint.shown().to_owned() }
+            OpenError::NoCertificates { url: endpoint.display_url().to_owned() }
         }
         error @ ClientError::Tls(_) => failed(error.to_string()),
     })?;

@@ -9,29 +9,29 @@ use genai::{Headers, ModelIden, ServiceTarget};
 use reqwest::Url;
 use siding_model::text::one_line;
 
-use super::fault::Fault;
+use super::error::RequestError;
 use crate::provider::model::Model;
 use crate::provider::open::OpenError;
-use crate::provider::retry::Trouble;
+use crate::provider::retry::FailureKind;
 
 /// The version of the Messages API. <https://docs.anthropic.com/en/api/versioning>
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// Columns of an address, when it is told.
-const COLUMNS: usize = 200;
+const URL_COLUMNS: usize = 200;
 
 /// How a server is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::provider) enum Dialect {
+pub(in crate::provider) enum ApiDialect {
     /// Anthropic's Messages API.
     Anthropic,
     /// OpenAI's chat completions.
     OpenAi,
 }
 
-impl Dialect {
+impl ApiDialect {
     /// Returns the part of a model before the colon.
-    pub(super) const fn provider(self) -> &'static str {
+    pub(super) const fn provider_name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
             Self::OpenAi => "openai",
@@ -39,7 +39,7 @@ impl Dialect {
     }
 
     /// Returns what the library calls it.
-    pub(super) const fn kind(self) -> AdapterKind {
+    pub(super) const fn adapter_kind(self) -> AdapterKind {
         match self {
             Self::Anthropic => AdapterKind::Anthropic,
             Self::OpenAi => AdapterKind::OpenAI,
@@ -65,13 +65,13 @@ impl Dialect {
     /// Returns the variables that may hold a key; the first that is set counts.
     const fn key_variables(self) -> &'static [&'static str] {
         match self {
-            Self::Anthropic => &[TOKEN, "ANTHROPIC_API_KEY"],
+            Self::Anthropic => &[AUTH_TOKEN_VARIABLE, "ANTHROPIC_API_KEY"],
             Self::OpenAi => &["OPENAI_API_KEY"],
         }
     }
 
     /// Returns those for a sentence.
-    const fn key_variables_told(self) -> &'static str {
+    const fn key_variables_text(self) -> &'static str {
         match self {
             Self::Anthropic => "ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN)",
             Self::OpenAi => "OPENAI_API_KEY",
@@ -80,20 +80,20 @@ impl Dialect {
 }
 
 /// The variable whose key is sent as a bearer token: that of gateways.
-const TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
+const AUTH_TOKEN_VARIABLE: &str = "ANTHROPIC_AUTH_TOKEN";
 
 /// A server, and what lets us in.
 pub(in crate::provider) struct Endpoint {
-    dialect: Dialect,
+    dialect: ApiDialect,
     /// Where a request goes.
     url: Url,
     /// The same without name and password, safe to print.
-    shown: String,
+    display_url: String,
     /// Whether the address was given by the environment.
-    is_given: bool,
+    is_from_environment: bool,
     headers: Vec<(&'static str, String)>,
     /// Which variable the key is from.
-    key: Option<&'static str>,
+    key_variable: Option<&'static str>,
 }
 
 impl Endpoint {
@@ -105,8 +105,8 @@ impl Endpoint {
     /// # Errors
     ///
     /// [`OpenError`] names the variable that is missing or wrong.
-    pub(in crate::provider) fn find(
-        dialect: Dialect,
+    pub(in crate::provider) fn from_environment(
+        dialect: ApiDialect,
         model: &Model,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, OpenError> {
@@ -114,16 +114,16 @@ impl Endpoint {
             variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
         };
         let given = set(dialect.url_variable());
-        let url = address(dialect, given.as_deref())?;
+        let url = request_url(dialect, given.as_deref())?;
         let key = dialect.key_variables().iter().find_map(|name| Some((*name, set(name)?)));
-        let may_lack = dialect == Dialect::OpenAi && given.is_some();
+        let may_lack = dialect == ApiDialect::OpenAi && given.is_some();
         let mut headers = Vec::new();
         match &key {
             Some((name, key)) => {
                 if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
                     return Err(OpenError::BadKey { variable: name });
                 }
-                headers.push(if dialect == Dialect::Anthropic && *name != TOKEN {
+                headers.push(if dialect == ApiDialect::Anthropic && *name != AUTH_TOKEN_VARIABLE {
                     ("x-api-key", key.clone())
                 } else {
                     ("authorization", format!("Bearer {key}"))
@@ -132,26 +132,33 @@ impl Endpoint {
             None if may_lack => {}
             None => {
                 return Err(OpenError::MissingKey {
-                    model: one_line(&model.to_string(), COLUMNS),
-                    variables: dialect.key_variables_told(),
+                    model: one_line(&model.to_string(), URL_COLUMNS),
+                    variables: dialect.key_variables_text(),
                 });
             }
         }
-        if dialect == Dialect::Anthropic {
+        if dialect == ApiDialect::Anthropic {
             headers.push(("anthropic-version", ANTHROPIC_VERSION.to_owned()));
         }
         let key = key.map(|(name, _)| name);
-        Ok(Self { dialect, shown: shown(&url), url, is_given: given.is_some(), headers, key })
+        Ok(Self {
+            dialect,
+            display_url: redacted_url(&url),
+            url,
+            is_from_environment: given.is_some(),
+            headers,
+            key_variable: key,
+        })
     }
 
     /// Returns how the server is spoken to.
-    pub(super) const fn dialect(&self) -> Dialect {
+    pub(super) const fn dialect(&self) -> ApiDialect {
         self.dialect
     }
 
     /// Returns where requests go, safe to print.
-    pub(super) fn shown(&self) -> &str {
-        &self.shown
+    pub(super) fn display_url(&self) -> &str {
+        &self.display_url
     }
 
     /// Returns where requests go.
@@ -170,49 +177,51 @@ impl Endpoint {
                 url: self.url.to_string(),
                 headers: Headers::from(headers),
             },
-            model: ModelIden::new(self.dialect.kind(), name.to_owned()),
+            model: ModelIden::new(self.dialect.adapter_kind(), name.to_owned()),
         }
     }
 
     /// Says what a failure means here, and what can be done.
-    pub(super) fn explain(&self, fault: &Fault) -> String {
-        let (url, why) = (&self.shown, &fault.why);
-        let keys = self.dialect.key_variables_told();
-        let address = if self.is_given {
+    pub(super) fn explain(&self, error: &RequestError) -> String {
+        let (url, why) = (&self.display_url, &error.message);
+        let keys = self.dialect.key_variables_text();
+        let address = if self.is_from_environment {
             format!("is {} right?", self.dialect.url_variable())
         } else {
             format!("{} may name another server", self.dialect.url_variable())
         };
-        match fault.trouble {
-            Trouble::Status(401 | 403) => match self.key {
+        match error.kind {
+            FailureKind::Status(401 | 403) => match self.key_variable {
                 Some(key) => format!("{url} refuses the key in {key} ({why}); set a valid one"),
                 None => format!("{url} wants a key ({why}); set {keys}"),
             },
-            Trouble::Status(404) => {
+            FailureKind::Status(404) => {
                 format!("{url} does not know this model ({why}); is its name right? {address}")
             }
-            Trouble::Status(413) => format!("the conversation is too long for {url} ({why})"),
-            Trouble::Status(300..=399) => {
+            FailureKind::Status(413) => format!("the conversation is too long for {url} ({why})"),
+            FailureKind::Status(300..=399) => {
                 format!("{url} sends elsewhere ({why}), which is not followed; {address}")
             }
-            Trouble::Status(_) => format!("{url} answers with an error ({why})"),
-            Trouble::Unreachable => {
+            FailureKind::Status(_) => format!("{url} answers with an error ({why})"),
+            FailureKind::Unreachable => {
                 format!("{url} cannot be reached ({why}); is there a network? {address}")
             }
-            Trouble::Silent | Trouble::Broken => format!("no whole answer from {url} ({why})"),
-            Trouble::Final => format!("{url} cannot be asked ({why}); {address}"),
+            FailureKind::TimedOut | FailureKind::Incomplete => {
+                format!("no whole answer from {url} ({why})")
+            }
+            FailureKind::Permanent => format!("{url} cannot be asked ({why}); {address}"),
         }
     }
 }
 
 /// Makes of a base the address of requests.
-fn address(dialect: Dialect, given: Option<&str>) -> Result<Url, OpenError> {
+fn request_url(dialect: ApiDialect, value: Option<&str>) -> Result<Url, OpenError> {
     let wrong = |why: String| OpenError::BadUrl {
         variable: dialect.url_variable(),
-        given: one_line(given.unwrap_or_default(), COLUMNS),
+        given: one_line(value.unwrap_or_default(), URL_COLUMNS),
         why: format!("{why}; one is like {}", dialect.default_url()),
     };
-    let mut url = Url::parse(given.unwrap_or(dialect.default_url()))
+    let mut url = Url::parse(value.unwrap_or(dialect.default_url()))
         .map_err(|error| wrong(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("it begins with neither `https://` nor `http://`".to_owned()));
@@ -221,9 +230,9 @@ fn address(dialect: Dialect, given: Option<&str>) -> Result<Url, OpenError> {
     let has_version =
         url.path_segments().and_then(|mut all| all.rfind(|one| !one.is_empty())) == Some("v1");
     let rest: &[&str] = match dialect {
-        Dialect::Anthropic if has_version => &["messages"],
-        Dialect::Anthropic => &["v1", "messages"],
-        Dialect::OpenAi => &["chat", "completions"],
+        ApiDialect::Anthropic if has_version => &["messages"],
+        ApiDialect::Anthropic => &["v1", "messages"],
+        ApiDialect::OpenAi => &["chat", "completions"],
     };
     url.path_segments_mut()
         .map_err(|()| wrong("it has no path".to_owned()))?
@@ -233,10 +242,10 @@ fn address(dialect: Dialect, given: Option<&str>) -> Result<Url, OpenError> {
 }
 
 /// Returns an address without what lets us in.
-fn shown(url: &Url) -> String {
+fn redacted_url(url: &Url) -> String {
     let mut url = url.clone();
-    let _cannot_have_one = url.set_username("");
-    let _cannot_have_one = url.set_password(None);
+    let _best_effort = url.set_username("");
+    let _best_effort = url.set_password(None);
     url.set_query(None);
-    one_line(url.as_str(), COLUMNS)
+    one_line(url.as_str(), URL_COLUMNS)
 }

@@ -8,65 +8,84 @@ mod server;
 use std::time::Duration;
 
 use self::server::Server;
-use super::{Dialect, Endpoint, Patience, Remote};
-use crate::message::{CallId, Message, Said, Told, ToolResult};
+use super::{ApiDialect, Endpoint, RemoteProvider, ResponseTimeouts};
+use crate::message::{AssistantContent, CallId, Message, ToolResult, UserContent};
 use crate::provider::model::Model;
-use crate::provider::retry::Policy;
-use crate::provider::{Answer, AskError, Asking, Cancel, Part, Provider as _};
+use crate::provider::retry::RetryPolicy;
+use crate::provider::{
+    CancelFlag, ModelRequest, ModelResponse, Provider as _, ProviderError, ResponsePart,
+};
 use crate::tool::ToolSpec;
 
 /// Pauses that nobody notices.
-fn short() -> Policy {
+fn quick_retries() -> RetryPolicy {
     let (first, longest) = (Duration::from_millis(1), Duration::from_millis(2));
-    Policy { retries: 2, first, longest, longest_asked: Duration::from_secs(1) }
+    RetryPolicy {
+        max_retries: 2,
+        initial_pause: first,
+        max_pause: longest,
+        max_server_pause: Duration::from_secs(1),
+    }
 }
 
 /// Longer than any test should take: a server of this process answers at once.
-fn patient() -> Patience {
-    Patience { answer: Duration::from_secs(60), silence: Duration::from_secs(60) }
+fn long_timeouts() -> ResponseTimeouts {
+    ResponseTimeouts { first_part: Duration::from_secs(60), next_part: Duration::from_secs(60) }
 }
 
 /// A model at an address.
-fn model_at(dialect: Dialect, url: &str, name: &str, patience: Patience) -> Remote {
+fn model_at(
+    dialect: ApiDialect,
+    url: &str,
+    name: &str,
+    timeouts: ResponseTimeouts,
+) -> RemoteProvider {
     let owned = name.to_owned();
     let (model, url_variable, key_variable) = match dialect {
-        Dialect::Anthropic => (Model::Anthropic(owned), "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
-        Dialect::OpenAi => (Model::OpenAi(owned), "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+        ApiDialect::Anthropic => {
+            (Model::Anthropic(owned), "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
+        }
+        ApiDialect::OpenAi => (Model::OpenAi(owned), "OPENAI_BASE_URL", "OPENAI_API_KEY"),
     };
     let variable = |asked: &str| match asked {
         asked if asked == url_variable => Some(url.to_owned()),
         asked if asked == key_variable => Some("key-1".to_owned()),
         _ => None,
     };
-    let endpoint = Endpoint::find(dialect, &model, &variable);
-    let opened = endpoint.and_then(|one| Remote::open(one, name, short(), patience));
+    let endpoint = Endpoint::from_environment(dialect, &model, &variable);
+    let opened =
+        endpoint.and_then(|one| RemoteProvider::open(one, name, quick_retries(), timeouts));
     opened.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn model(dialect: Dialect, server: &Server) -> Remote {
-    model_at(dialect, &server.url(), "some-model", patient())
+fn model(dialect: ApiDialect, server: &Server) -> RemoteProvider {
+    model_at(dialect, &server.url(), "some-model", long_timeouts())
 }
 
 /// Asks, and returns what was heard too.
-fn ask(model: &Remote, messages: &[Message]) -> (Result<Answer, AskError>, Vec<String>) {
-    ask_until(model, messages, &Cancel::default(), &mut |_| {})
+fn send(
+    model: &RemoteProvider,
+    messages: &[Message],
+) -> (Result<ModelResponse, ProviderError>, Vec<String>) {
+    send_until(model, messages, &CancelFlag::default(), &mut |_| {})
 }
 
 /// As [`ask`]; `also` hears each part.
-fn ask_until(
-    model: &Remote,
+fn send_until(
+    model: &RemoteProvider,
     messages: &[Message],
-    cancel: &Cancel,
+    cancel: &CancelFlag,
     also: &mut dyn FnMut(&str),
-) -> (Result<Answer, AskError>, Vec<String>) {
+) -> (Result<ModelResponse, ProviderError>, Vec<String>) {
     let tools = [tool("bash"), tool("read_file")];
-    let asking = Asking { system: "Be brief.", messages, tools: &tools, max_tokens: 77, cancel };
+    let asking =
+        ModelRequest { system: "Be brief.", messages, tools: &tools, max_tokens: 77, cancel };
     let mut heard = Vec::new();
-    let answer = model.ask(&asking, &mut |part| {
+    let answer = model.send_request(&asking, &mut |part| {
         heard.push(match part {
-            Part::Text(text) => text.to_owned(),
-            Part::Thinking(text) => format!("({text})"),
-            Part::Again { why, .. } => format!("again: {why}"),
+            ResponsePart::Text(text) => text.to_owned(),
+            ResponsePart::Thinking(text) => format!("({text})"),
+            ResponsePart::Retry { reason: why, .. } => format!("again: {why}"),
         });
         if let Some(part) = heard.last() {
             also(part);
@@ -75,29 +94,29 @@ fn ask_until(
     (answer, heard)
 }
 
-fn refusal(model: &Remote) -> String {
-    match ask(model, &[prompt("hi")]).0 {
-        Err(AskError::Refused(why)) => why,
+fn refusal_text(model: &RemoteProvider) -> String {
+    match send(model, &[prompt("hi")]).0 {
+        Err(ProviderError::Refused(why)) => why,
         other => panic!("{other:?}"),
     }
 }
 
 fn tool(name: &'static str) -> ToolSpec {
-    ToolSpec { name, about: "does", schema: serde_json::json!({ "type": "object" }) }
+    ToolSpec { name, description: "does", schema: serde_json::json!({ "type": "object" }) }
 }
 
 fn prompt(text: &str) -> Message {
-    Message::User { results: Vec::new(), told: vec![told(text)] }
+    Message::User { results: Vec::new(), content: vec![user_text(text)] }
 }
 
-fn told(text: &str) -> Told {
-    Told::Prompt { text: text.to_owned() }
+fn user_text(text: &str) -> UserContent {
+    UserContent::Prompt { text: text.to_owned() }
 }
 
 fn result(call: &str, text: &str, is_error: bool) -> ToolResult {
     ToolResult { call: CallId::new(call), text: text.to_owned(), is_error }
 }
 
-fn text(text: &str) -> Said {
-    Said::Text { text: text.to_owned() }
+fn assistant_text(text: &str) -> AssistantContent {
+    AssistantContent::Text { text: text.to_owned() }
 }

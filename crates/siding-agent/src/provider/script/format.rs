@@ -9,12 +9,12 @@ use serde_json::{Number, Value};
 use siding_model::text::one_line;
 
 use super::ScriptError;
-use super::fill::names;
 use super::raw::{RawAnswer, RawCall, RawError, RawScript};
-use crate::message::{Stop, Usage};
+use super::template::placeholder_names;
+use crate::message::{FinishReason, Usage};
 
 /// Columns of what the TOML parser says.
-const COLUMNS: usize = 300;
+const PARSER_ERROR_COLUMNS: usize = 300;
 
 /// A script, checked.
 #[derive(Debug)]
@@ -22,12 +22,12 @@ pub(super) struct Script {
     /// Whether it begins at its first answer, also in a conversation that has some already.
     pub(super) restart: bool,
     /// At least one.
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<ScriptAnswer>,
 }
 
 /// One answer of a script.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ScriptAnswer {
     /// Where it begins in the file.
     pub(super) line: usize,
     /// What the model must have been told.
@@ -36,13 +36,13 @@ pub(super) struct Answer {
     pub(super) delay: Duration,
     pub(super) thinking: Option<String>,
     pub(super) signature: Option<String>,
-    pub(super) text: Vec<Part>,
-    pub(super) end: End,
+    pub(super) text: Vec<TextPart>,
+    pub(super) end: AnswerEnd,
 }
 
 /// A part of a text.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct TextPart {
     pub(super) text: String,
     /// Time before it.
     pub(super) delay: Duration,
@@ -50,23 +50,23 @@ pub(super) struct Part {
 
 /// How an answer ends.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum AnswerEnd {
     /// As it should.
-    Whole { calls: Vec<Call>, stop: Stop, usage: Usage },
+    Complete { calls: Vec<ScriptCall>, stop: FinishReason, usage: Usage },
     /// It comes to nothing.
-    Failure(Failure),
+    Failure(PlayedFailure),
 }
 
 /// A call of a tool.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct ScriptCall {
     pub(super) tool: String,
     pub(super) input: Value,
 }
 
 /// A failure that is played.
 #[derive(Debug, Clone)]
-pub(super) struct Failure {
+pub(super) struct PlayedFailure {
     /// The HTTP status; without one the answer breaks off.
     pub(super) status: Option<u16>,
     pub(super) message: String,
@@ -83,18 +83,18 @@ impl Script {
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self, ScriptError> {
         let mistake = |offset: usize, what: String| ScriptError::Mistake {
             path: path.to_owned(),
-            line: line_of(text, offset),
+            line: line_number(text, offset),
             what,
         };
         let raw: RawScript = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(text.len(), |span| span.start);
-            mistake(offset, one_line(error.message(), COLUMNS))
+            mistake(offset, one_line(error.message(), PARSER_ERROR_COLUMNS))
         })?;
         let mut known = HashSet::new();
         let mut answers = Vec::new();
         for (number, answer) in raw.answer.into_iter().enumerate() {
             let offset = answer.span().start;
-            let checked = check(answer.into_inner(), line_of(text, offset), &mut known)
+            let checked = check_answer(answer.into_inner(), line_number(text, offset), &mut known)
                 .map_err(|what| mistake(offset, format!("answer {}: {what}", number + 1)))?;
             answers.push(checked);
         }
@@ -105,15 +105,22 @@ impl Script {
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
+fn line_number(text: &str, offset: usize) -> usize {
     let before = &text.as_bytes()[..offset.min(text.len())];
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
 /// Checks one answer. `known` are the names that those before have found, and gets its own.
-fn check(raw: RawAnswer, line: usize, known: &mut HashSet<String>) -> Result<Answer, String> {
+fn check_answer(
+    raw: RawAnswer,
+    line: usize,
+    known: &mut HashSet<String>,
+) -> Result<ScriptAnswer, String> {
     let expect = raw.expect.map(|regex| Regex::new(&regex)).transpose().map_err(|error| {
-        format!("`expect` is no regular expression: {}", one_line(&error.to_string(), COLUMNS))
+        format!(
+            "`expect` is no regular expression: {}",
+            one_line(&error.to_string(), PARSER_ERROR_COLUMNS)
+        )
     })?;
     if let Some(expect) = &expect {
         known.extend(expect.capture_names().flatten().map(str::to_owned));
@@ -129,22 +136,23 @@ fn check(raw: RawAnswer, line: usize, known: &mut HashSet<String>) -> Result<Ans
     if raw.signature.is_some() && raw.thinking.is_none() {
         return Err("`signature` is that of `thinking`, which is not there".to_owned());
     }
-    let calls: Vec<Call> = raw.call.into_iter().map(call).collect::<Result<_, _>>()?;
+    let calls: Vec<ScriptCall> = raw.call.into_iter().map(parse_call).collect::<Result<_, _>>()?;
     let whole =
         [(!calls.is_empty(), "call"), (raw.stop.is_some(), "stop"), (raw.usage.is_some(), "usage")];
     let end = match (raw.error, whole.into_iter().find(|(is_given, _)| *is_given)) {
         (Some(_), Some((_, key))) => {
             return Err(format!("`{key}` cannot be beside `error`: the answer never comes to it"));
         }
-        (Some(error), None) => End::Failure(failure(error)?),
+        (Some(error), None) => AnswerEnd::Failure(parse_failure(error)?),
         (None, _) => {
-            let natural = if calls.is_empty() { Stop::EndTurn } else { Stop::ToolUse };
+            let natural =
+                if calls.is_empty() { FinishReason::EndTurn } else { FinishReason::ToolUse };
             let stop = raw.stop.unwrap_or(natural);
-            End::Whole { calls, stop, usage: raw.usage.unwrap_or_default().into() }
+            AnswerEnd::Complete { calls, stop, usage: raw.usage.unwrap_or_default().into() }
         }
     };
-    let text: Vec<Part> = raw.text.0.into_iter().map(Part::from).collect();
-    let answer = Answer {
+    let text: Vec<TextPart> = raw.text.0.into_iter().map(TextPart::from).collect();
+    let answer = ScriptAnswer {
         line,
         expect,
         delay: Duration::from_millis(raw.delay_ms),
@@ -154,20 +162,20 @@ fn check(raw: RawAnswer, line: usize, known: &mut HashSet<String>) -> Result<Ans
         end,
     };
     let mut unknown = None;
-    answer.texts(&mut |text| {
-        let first = names(text).find(|name| !known.contains(*name));
+    answer.for_each_text(&mut |text| {
+        let first = placeholder_names(text).find(|name| !known.contains(*name));
         unknown = unknown.take().or_else(|| first.map(str::to_owned));
     });
     match unknown {
         None => Ok(answer),
         Some(name) => Err(format!(
             "`${{{name}}}` is no group of an `expect` so far ({}); write `$${{` for a shell's `${{`",
-            groups(known)
+            list_groups(known)
         )),
     }
 }
 
-fn groups(known: &HashSet<String>) -> String {
+fn list_groups(known: &HashSet<String>) -> String {
     let mut names: Vec<&str> = known.iter().map(String::as_str).collect();
     names.sort_unstable();
     if names.is_empty() {
@@ -177,10 +185,10 @@ fn groups(known: &HashSet<String>) -> String {
     }
 }
 
-fn call(raw: RawCall) -> Result<Call, String> {
+fn parse_call(raw: RawCall) -> Result<ScriptCall, String> {
     let input = match raw.input {
         None => Value::Object(serde_json::Map::new()),
-        Some(value @ (toml::Value::Table(_) | toml::Value::String(_))) => json(value)?,
+        Some(value @ (toml::Value::Table(_) | toml::Value::String(_))) => toml_to_json(value)?,
         Some(other) => {
             return Err(format!(
                 "`input` of `{}` is {}; it is a table, or a string that plays arguments that are \
@@ -190,10 +198,10 @@ fn call(raw: RawCall) -> Result<Call, String> {
             ));
         }
     };
-    Ok(Call { tool: raw.tool, input })
+    Ok(ScriptCall { tool: raw.tool, input })
 }
 
-fn json(value: toml::Value) -> Result<Value, String> {
+fn toml_to_json(value: toml::Value) -> Result<Value, String> {
     Ok(match value {
         toml::Value::String(text) => Value::String(text),
         toml::Value::Integer(number) => Value::from(number),
@@ -203,16 +211,16 @@ fn json(value: toml::Value) -> Result<Value, String> {
         toml::Value::Boolean(truth) => Value::Bool(truth),
         toml::Value::Datetime(date) => Value::String(date.to_string()),
         toml::Value::Array(items) => {
-            Value::Array(items.into_iter().map(json).collect::<Result<_, _>>()?)
+            Value::Array(items.into_iter().map(toml_to_json).collect::<Result<_, _>>()?)
         }
         toml::Value::Table(fields) => {
-            let fields = fields.into_iter().map(|(key, value)| Ok((key, json(value)?)));
+            let fields = fields.into_iter().map(|(key, value)| Ok((key, toml_to_json(value)?)));
             Value::Object(fields.collect::<Result<_, String>>()?)
         }
     })
 }
 
-fn failure(raw: RawError) -> Result<Failure, String> {
+fn parse_failure(raw: RawError) -> Result<PlayedFailure, String> {
     if let Some(status) = raw.status
         && !(400..=599).contains(&status)
     {
@@ -223,29 +231,29 @@ fn failure(raw: RawError) -> Result<Failure, String> {
             "`error.retry_after_ms` is said by a server: give `error.status` too".to_owned()
         );
     }
-    Ok(Failure {
+    Ok(PlayedFailure {
         status: raw.status,
         message: raw.message.unwrap_or_else(|| "played by the script".to_owned()),
         retry_after: raw.retry_after_ms.map(Duration::from_millis),
     })
 }
 
-impl Answer {
+impl ScriptAnswer {
     /// Shows every text that is filled.
-    fn texts(&self, show: &mut dyn FnMut(&str)) {
+    fn for_each_text(&self, show: &mut dyn FnMut(&str)) {
         self.thinking.iter().for_each(|text| show(text));
         self.text.iter().for_each(|part| show(&part.text));
-        if let End::Whole { calls, .. } = &self.end {
-            calls.iter().for_each(|call| in_value(&call.input, show));
+        if let AnswerEnd::Complete { calls, .. } = &self.end {
+            calls.iter().for_each(|call| for_each_string(&call.input, show));
         }
     }
 }
 
-fn in_value(value: &Value, show: &mut dyn FnMut(&str)) {
+fn for_each_string(value: &Value, show: &mut dyn FnMut(&str)) {
     match value {
         Value::String(text) => show(text),
-        Value::Array(items) => items.iter().for_each(|item| in_value(item, show)),
-        Value::Object(fields) => fields.values().for_each(|value| in_value(value, show)),
+        Value::Array(items) => items.iter().for_each(|item| for_each_string(item, show)),
+        Value::Object(fields) => fields.values().for_each(|value| for_each_string(value, show)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

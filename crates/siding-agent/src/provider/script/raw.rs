@@ -8,8 +8,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
-use super::format::Part;
-use crate::message::{Stop, Usage};
+use super::format::TextPart;
+use crate::message::{FinishReason, Usage};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,7 +32,7 @@ pub(super) struct RawAnswer {
     pub(super) text: RawText,
     #[serde(default)]
     pub(super) call: Vec<RawCall>,
-    pub(super) stop: Option<Stop>,
+    pub(super) stop: Option<FinishReason>,
     pub(super) usage: Option<RawUsage>,
     pub(super) error: Option<RawError>,
 }
@@ -77,7 +77,7 @@ impl From<RawUsage> for Usage {
     }
 }
 
-impl From<RawPart> for Part {
+impl From<RawPart> for TextPart {
     fn from(raw: RawPart) -> Self {
         Self { text: raw.text, delay: Duration::from_millis(raw.delay_ms) }
     }

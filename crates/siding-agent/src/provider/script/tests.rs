@@ -5,66 +5,81 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{ScriptError, Scripted};
-use crate::message::{CallId, Message, Said, Stop, Told, ToolCall, ToolResult, Usage};
-use crate::provider::retry::Policy;
-use crate::provider::{Answer, AskError, Asking, Cancel, Part, Provider as _};
+use super::{ScriptError, ScriptedProvider};
+use crate::message::{
+    AssistantContent, CallId, FinishReason, Message, ToolCall, ToolResult, Usage, UserContent,
+};
+use crate::provider::retry::RetryPolicy;
+use crate::provider::{
+    CancelFlag, ModelRequest, ModelResponse, Provider as _, ProviderError, ResponsePart,
+};
 
 /// Pauses that nobody notices.
-fn short() -> Policy {
+fn quick_retries() -> RetryPolicy {
     let (first, longest) = (Duration::from_millis(1), Duration::from_millis(2));
-    Policy { retries: 2, first, longest, longest_asked: Duration::from_millis(20) }
+    RetryPolicy {
+        max_retries: 2,
+        initial_pause: first,
+        max_pause: longest,
+        max_server_pause: Duration::from_millis(20),
+    }
 }
 
-fn read(text: &str) -> Result<Scripted, ScriptError> {
-    Scripted::new(Path::new("s.toml"), text, short())
+fn read(text: &str) -> Result<ScriptedProvider, ScriptError> {
+    ScriptedProvider::new(Path::new("s.toml"), text, quick_retries())
 }
 
-fn script(text: &str) -> Scripted {
+fn script(text: &str) -> ScriptedProvider {
     read(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn ask(script: &Scripted, messages: &[Message]) -> (Result<Answer, AskError>, Vec<String>) {
-    let cancel = Cancel::default();
-    let asking = Asking { system: "", messages, tools: &[], max_tokens: 1, cancel: &cancel };
+fn send(
+    script: &ScriptedProvider,
+    messages: &[Message],
+) -> (Result<ModelResponse, ProviderError>, Vec<String>) {
+    let cancel = CancelFlag::default();
+    let asking = ModelRequest { system: "", messages, tools: &[], max_tokens: 1, cancel: &cancel };
     let mut heard = Vec::new();
-    let answer = script.ask(&asking, &mut |part| {
+    let answer = script.send_request(&asking, &mut |part| {
         heard.push(match part {
-            Part::Text(text) => text.to_owned(),
-            Part::Thinking(text) => format!("({text})"),
-            Part::Again { why, .. } => format!("again: {why}"),
+            ResponsePart::Text(text) => text.to_owned(),
+            ResponsePart::Thinking(text) => format!("({text})"),
+            ResponsePart::Retry { reason: why, .. } => format!("again: {why}"),
         });
     });
     (answer, heard)
 }
 
-fn answer(script: &Scripted, messages: &[Message]) -> Answer {
-    ask(script, messages).0.unwrap_or_else(|error| panic!("{error}"))
+fn response(script: &ScriptedProvider, messages: &[Message]) -> ModelResponse {
+    send(script, messages).0.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn refusal(script: &Scripted, messages: &[Message]) -> String {
-    match ask(script, messages).0 {
-        Err(AskError::Refused(why)) => why,
+fn refusal_text(script: &ScriptedProvider, messages: &[Message]) -> String {
+    match send(script, messages).0 {
+        Err(ProviderError::Refused(why)) => why,
         other => panic!("{other:?}"),
     }
 }
 
 fn prompt(text: &str) -> Message {
-    Message::User { results: Vec::new(), told: vec![Told::Prompt { text: text.to_owned() }] }
+    Message::User {
+        results: Vec::new(),
+        content: vec![UserContent::Prompt { text: text.to_owned() }],
+    }
 }
 
 fn result(call: &str, text: &str) -> Message {
     let text = text.to_owned();
     let result = ToolResult { call: CallId::new(call), text, is_error: false };
-    Message::User { results: vec![result], told: Vec::new() }
+    Message::User { results: vec![result], content: Vec::new() }
 }
 
-fn text(text: &str) -> Said {
-    Said::Text { text: text.to_owned() }
+fn assistant_text(text: &str) -> AssistantContent {
+    AssistantContent::Text { text: text.to_owned() }
 }
 
 #[test]
-fn an_answer_is_thoughts_texts_and_calls() {
+fn an_answer_consists_of_thinking_texts_and_calls() {
     let script = script(
         r#"
         [[answer]]
@@ -85,32 +100,34 @@ fn an_answer_is_thoughts_texts_and_calls() {
         input = "{ no json"
         "#,
     );
-    let (answer, heard) = ask(&script, &[prompt("do it")]);
+    let (answer, heard) = send(&script, &[prompt("do it")]);
     let answer = answer.expect("it answers");
     assert_eq!(heard, ["(let )", "(me )", "(see)", "I ", "look ", "at ", "it."]);
     let call = |nth: u32, name: &str, input| {
         let id = CallId::new(&format!("script_1_{nth}"));
-        Said::Call(ToolCall { id, name: name.to_owned(), input })
+        AssistantContent::Call(ToolCall { id, name: name.to_owned(), input })
     };
     let deep = json!([1, 2.5, true, { "when": "2026-01-02" }]);
-    let thinking =
-        Said::Thinking { text: "let me see".to_owned(), signature: Some("sig".to_owned()) };
+    let thinking = AssistantContent::Thinking {
+        text: "let me see".to_owned(),
+        signature: Some("sig".to_owned()),
+    };
     assert_eq!(
-        answer.said,
+        answer.content,
         [
             thinking,
-            text("I look at it."),
+            assistant_text("I look at it."),
             call(1, "bash", json!({ "command": "ls", "deep": deep })),
             call(2, "task_list", json!({})),
             call(3, "bash", json!("{ no json")),
         ]
     );
-    assert_eq!(answer.stop, Stop::ToolUse);
+    assert_eq!(answer.finish_reason, FinishReason::ToolUse);
     assert_eq!(answer.usage, Usage { input: 7, output: 5, ..Usage::default() });
 }
 
 #[test]
-fn what_was_told_is_found_and_used_later() {
+fn captured_groups_fill_later_answers() {
     let script = script(
         r#"
         [[answer]]
@@ -124,43 +141,46 @@ fn what_was_told_is_found_and_used_later() {
         "#,
     );
     let begin = prompt("please count to 12");
-    assert_eq!(answer(&script, std::slice::from_ref(&begin)).said, [text("To 12.")]);
-    let said = Message::Assistant(vec![text("To 12.")]);
-    let told = answer(&script, &[begin, said, result("c", "began task t-a7 now")]);
-    let Some(Said::Call(call)) = told.said.last() else { panic!("{told:?}") };
+    assert_eq!(response(&script, std::slice::from_ref(&begin)).content, [assistant_text("To 12.")]);
+    let said = Message::Assistant(vec![assistant_text("To 12.")]);
+    let told = response(&script, &[begin, said, result("c", "began task t-a7 now")]);
+    let Some(AssistantContent::Call(call)) = told.content.last() else { panic!("{told:?}") };
     assert_eq!(call.input, json!({ "ids": ["t-a7"], "shell": "echo ${HOME} 12" }));
 }
 
 #[test]
-fn a_mismatch_names_file_answer_and_what_was_there() {
+fn a_mismatch_names_the_file_the_answer_and_the_actual_input() {
     let script = script("\n[[answer]]\nexpect = 'needle'\ntext = \"found\"\n");
-    let why = refusal(&script, &[prompt("hay\u{1b}[2J")]);
+    let why = refusal_text(&script, &[prompt("hay\u{1b}[2J")]);
     assert_eq!(why, "s.toml:2: answer 1 expects `needle`, and the model was told: hay\\e[2J");
-    assert_eq!(answer(&script, &[prompt("a needle")]).said, [text("found")]);
+    assert_eq!(response(&script, &[prompt("a needle")]).content, [assistant_text("found")]);
 }
 
 #[test]
-fn a_group_that_matched_nothing_is_told() {
+fn a_group_that_matched_nothing_is_reported() {
     let script =
         script("[[answer]]\nexpect = 'a(?<b>b)?'\ntext = \"one\"\n[[answer]]\ntext = \"${b}\"\n");
-    assert_eq!(answer(&script, &[prompt("a")]).said, [text("one")]);
-    let why = refusal(&script, &[prompt("a")]);
+    assert_eq!(response(&script, &[prompt("a")]).content, [assistant_text("one")]);
+    let why = refusal_text(&script, &[prompt("a")]);
     assert_eq!(why, "s.toml:4: answer 2 needs `${b}`, whose group has matched nothing so far");
 }
 
 #[test]
-fn after_the_last_answer_it_says_that_it_is_over() {
+fn requests_after_the_last_answer_say_that_the_script_ended() {
     let script = script("[[answer]]\ntext = \"a\"\nstop = \"max_tokens\"\n");
-    assert_eq!(answer(&script, &[prompt("1")]).stop, Stop::MaxTokens);
+    assert_eq!(response(&script, &[prompt("1")]).finish_reason, FinishReason::MaxTokens);
     for _ in 0..2 {
-        let last = answer(&script, &[prompt("2")]);
+        let last = response(&script, &[prompt("2")]);
         let over = "The script s.toml is over: all of its 1 answers were given.";
-        assert_eq!((last.said, last.stop), (vec![text(over)], Stop::EndTurn));
+        assert_eq!(
+            (last.content, last.finish_reason),
+            (vec![assistant_text(over)], FinishReason::EndTurn)
+        );
     }
 }
 
 #[test]
-fn a_conversation_that_is_taken_up_goes_on_where_it_was() {
+fn a_resumed_conversation_continues_at_the_next_answer() {
     let file = r#"
         [[answer]]
         expect = '(?<first>\w+)'
@@ -175,16 +195,16 @@ fn a_conversation_that_is_taken_up_goes_on_where_it_was() {
         [[answer]]
         text = "three, ${first}"
     "#;
-    let said = |one: &str| Message::Assistant(vec![text(one)]);
+    let said = |one: &str| Message::Assistant(vec![assistant_text(one)]);
     let conversation = [prompt("hello"), said("one"), prompt("b"), said("two"), prompt("c")];
-    assert_eq!(answer(&script(file), &conversation).said, [text("three, hello")]);
+    assert_eq!(response(&script(file), &conversation).content, [assistant_text("three, hello")]);
     // Another script, given in place of the first, may begin at its beginning.
     let anew = script(&format!("restart = true\n{file}"));
-    assert_eq!(answer(&anew, &conversation).said, [text("one")]);
+    assert_eq!(response(&anew, &conversation).content, [assistant_text("one")]);
 }
 
 #[test]
-fn failures_are_played_and_tried_again_as_those_of_servers() {
+fn played_failures_are_retried_like_those_of_servers() {
     let script = script(
         r#"
         [[answer]]
@@ -196,39 +216,44 @@ fn failures_are_played_and_tried_again_as_those_of_servers() {
         text = "whole"
         "#,
     );
-    let (answer, heard) = ask(&script, &[prompt("go")]);
-    assert_eq!(answer.expect("it answers in the end").said, [text("whole")]);
+    let (answer, heard) = send(&script, &[prompt("go")]);
+    assert_eq!(answer.expect("it answers in the end").content, [assistant_text("whole")]);
     let broken = "again: the answer broke off: played by the script";
     assert_eq!(heard, ["again: 429: slow down", "half ", "an", broken, "whole"]);
 }
 
 #[test]
-fn a_failure_for_good_and_too_many_of_them_end_it() {
+fn a_permanent_failure_or_too_many_failures_end_the_request() {
     let refused = script("[[answer]]\nerror = { status = 401, message = \"no\" }\n");
-    assert_eq!(refusal(&refused, &[prompt("go")]), "s.toml plays a failure: 401: no");
+    assert_eq!(refusal_text(&refused, &[prompt("go")]), "s.toml plays a failure: 401: no");
     let often = script(&"[[answer]]\nerror = { status = 529 }\n".repeat(3));
-    let (answer, heard) = ask(&often, &[prompt("go")]);
-    assert!(matches!(answer, Err(AskError::Refused(_))), "{answer:?}");
+    let (answer, heard) = send(&often, &[prompt("go")]);
+    assert!(matches!(answer, Err(ProviderError::Refused(_))), "{answer:?}");
     assert_eq!(heard.len(), 2);
     let long = script("[[answer]]\nerror = { status = 429, retry_after_ms = 21 }\n");
-    assert!(matches!(ask(&long, &[prompt("go")]).0, Err(AskError::Refused(_))));
+    assert!(matches!(send(&long, &[prompt("go")]).0, Err(ProviderError::Refused(_))));
 }
 
 #[test]
-fn no_delay_outlives_the_wish_to_end() {
+fn cancellation_interrupts_every_delay() {
     for text in [
         "[[answer]]\ndelay_ms = 3600000\ntext = \"a\"\n",
         "[[answer]]\ntext = [\"a\", { text = \"b\", delay_ms = 3600000 }]\n",
     ] {
-        let (script, cancel) = (script(text), Cancel::default());
+        let (script, cancel) = (script(text), CancelFlag::default());
         let messages = [prompt("go")];
-        let asking =
-            Asking { system: "", messages: &messages, tools: &[], max_tokens: 1, cancel: &cancel };
+        let asking = ModelRequest {
+            system: "",
+            messages: &messages,
+            tools: &[],
+            max_tokens: 1,
+            cancel: &cancel,
+        };
         let wished = std::thread::scope(|scope| {
-            let asked = scope.spawn(|| script.ask(&asking, &mut |_| {}));
+            let asked = scope.spawn(|| script.send_request(&asking, &mut |_| {}));
             let wished = Instant::now();
             cancel.set();
-            assert_eq!(asked.join().expect("it ends"), Err(AskError::Cancelled));
+            assert_eq!(asked.join().expect("it ends"), Err(ProviderError::Cancelled));
             wished
         });
         assert!(wished.elapsed() < Duration::from_secs(10));
@@ -236,7 +261,7 @@ fn no_delay_outlives_the_wish_to_end() {
 }
 
 #[test]
-fn mistakes_name_their_line_their_key_and_what_is_allowed() {
+fn a_mistake_is_reported_with_line_key_and_allowed_values() {
     for (text, told) in [
         ("", "s.toml:1: it has no answer: begin one with `[[answer]]`"),
         ("[[answer]]\ntext = \"a\"\n\n[[answer]]\n", "s.toml:4: answer 2: it says nothing: give"),
@@ -285,8 +310,9 @@ fn mistakes_name_their_line_their_key_and_what_is_allowed() {
         let error = read(text).err().unwrap_or_else(|| panic!("{text:?} is taken")).to_string();
         assert!(error.starts_with(told), "{text:?}: {error}");
     }
-    let gone =
-        Scripted::read(Path::new("/nowhere/s.toml"), short()).err().expect("it is not there");
+    let gone = ScriptedProvider::read(Path::new("/nowhere/s.toml"), quick_retries())
+        .err()
+        .expect("it is not there");
     assert!(
         gone.to_string().starts_with("could not read the script `/nowhere/s.toml`: "),
         "{gone}"

@@ -21,32 +21,32 @@ const POLL_MS: u64 = 1_000;
 
 /// The thread that writes to a terminal, and what it has still to write.
 #[derive(Debug)]
-pub(super) struct Writer(Arc<Shared>);
+pub(super) struct Writer(Arc<WriterShared>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct WriterShared {
+    queue: Mutex<WriteQueue>,
     /// Something was added, written or closed.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct WriteQueue {
     bytes: VecDeque<u8>,
     /// Whether the thread has some in hand.
-    is_writing: bool,
+    has_chunk_in_flight: bool,
     /// Chunks that were written.
-    written: u64,
+    chunks_written: u64,
     /// Why nothing can be written any more.
-    failed: Option<io::Error>,
+    error: Option<io::Error>,
     /// Whether the end of the writing is to be told.
-    is_awaited: bool,
+    notify_when_done: bool,
     is_closed: bool,
 }
 
-impl Queue {
+impl WriteQueue {
     fn is_done(&self) -> bool {
-        (self.bytes.is_empty() && !self.is_writing) || self.failed.is_some()
+        (self.bytes.is_empty() && !self.has_chunk_in_flight) || self.error.is_some()
     }
 }
 
@@ -54,10 +54,10 @@ impl Writer {
     /// Begins to write to `output`. Calls `written` when all was written, after [`Self::is_done`] has
     /// said that it was not.
     pub(super) fn start(output: OwnedFd, written: impl Fn() + Send + 'static) -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WriterShared::default());
         let own = Arc::clone(&shared);
         // It ends with the process where a terminal never takes what it has in hand.
-        let _runs_alone = thread::spawn(move || own.work(&output, &written));
+        let _best_effort = thread::spawn(move || own.write_loop(&output, &written));
         Self(shared)
     }
 
@@ -68,7 +68,7 @@ impl Writer {
     /// The operating system's, when an earlier text could not be written.
     pub(super) fn write(&self, text: &str) -> io::Result<()> {
         let mut queue = self.0.lock();
-        if let Some(failed) = &queue.failed {
+        if let Some(failed) = &queue.error {
             return Err(io::Error::new(failed.kind(), failed.to_string()));
         }
         queue.bytes.extend(text.as_bytes());
@@ -79,18 +79,18 @@ impl Writer {
     /// Whether all was written. If not, that it is will be told.
     pub(super) fn is_done(&self) -> bool {
         let mut queue = self.0.lock();
-        queue.is_awaited = !queue.is_done();
-        !queue.is_awaited
+        queue.notify_when_done = !queue.is_done();
+        !queue.notify_when_done
     }
 
     /// Waits until all was written, and for at most `patience` while nothing is. Returns whether all
     /// was.
-    pub(super) fn flush(&self, patience: Duration) -> bool {
+    pub(super) fn flush(&self, stall_timeout: Duration) -> bool {
         let mut queue = self.0.lock();
-        let (mut seen, mut until) = (queue.written, Instant::now() + patience);
+        let (mut seen, mut until) = (queue.chunks_written, Instant::now() + stall_timeout);
         while !queue.is_done() {
-            if queue.written != seen {
-                (seen, until) = (queue.written, Instant::now() + patience);
+            if queue.chunks_written != seen {
+                (seen, until) = (queue.chunks_written, Instant::now() + stall_timeout);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -112,21 +112,21 @@ impl Drop for Writer {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl WriterShared {
+    fn lock(&self) -> MutexGuard<'_, WriteQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes until the writer is dropped, or the terminal has gone.
-    fn work(&self, output: &OwnedFd, written: &dyn Fn()) {
-        while let Some(chunk) = self.next() {
+    fn write_loop(&self, output: &OwnedFd, written: &dyn Fn()) {
+        while let Some(chunk) = self.next_chunk() {
             let result = write_all(output, &chunk);
             let mut queue = self.lock();
-            queue.is_writing = false;
-            queue.written += 1;
-            queue.failed = result.err();
-            let is_told = queue.is_done() && std::mem::take(&mut queue.is_awaited);
-            let has_failed = queue.failed.is_some();
+            queue.has_chunk_in_flight = false;
+            queue.chunks_written += 1;
+            queue.error = result.err();
+            let is_told = queue.is_done() && std::mem::take(&mut queue.notify_when_done);
+            let has_failed = queue.error.is_some();
             self.changed.notify_all();
             drop(queue);
             if is_told {
@@ -139,15 +139,15 @@ impl Shared {
     }
 
     /// Waits for the next bytes to write. `None` when there will be none.
-    fn next(&self) -> Option<Vec<u8>> {
+    fn next_chunk(&self) -> Option<Vec<u8>> {
         let mut queue = self.lock();
         while queue.bytes.is_empty() && !queue.is_closed {
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         let count = queue.bytes.len().min(CHUNK_BYTES);
         let chunk: Vec<u8> = queue.bytes.drain(..count).collect();
-        queue.is_writing = !chunk.is_empty();
-        queue.is_writing.then_some(chunk)
+        queue.has_chunk_in_flight = !chunk.is_empty();
+        queue.has_chunk_in_flight.then_some(chunk)
     }
 }
 
@@ -157,7 +157,7 @@ fn write_all(output: &OwnedFd, mut rest: &[u8]) -> io::Result<()> {
             Ok(count) => rest = &rest[count..],
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let _tries_again = poll::wait_writable(output.as_fd(), POLL_MS)?;
+                let _best_effort = poll::wait_writable(output.as_fd(), POLL_MS)?;
             }
             Err(error) => return Err(error),
         }
@@ -172,23 +172,23 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_millis(50);
+    const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
     /// More than a pipe holds.
-    const MANY: usize = 300_000;
+    const MORE_THAN_PIPE_BYTES: usize = 300_000;
 
     /// A reader that stalls keeps nobody waiting, gets all of it when it reads, and that is told.
     #[test]
-    fn nothing_waits_for_a_reader_that_stalls() {
+    fn a_stalled_terminal_blocks_nobody_and_completion_is_reported() {
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
         let (tell, told) = mpsc::channel();
         let writer = Writer::start(writer.into(), move || {
-            let _told = tell.send(());
+            let _receiver_dropped = tell.send(());
         });
-        writer.write(&"x".repeat(MANY)).expect("is queued");
+        writer.write(&"x".repeat(MORE_THAN_PIPE_BYTES)).expect("is queued");
         assert!(!writer.is_done());
-        assert!(!writer.flush(PATIENCE), "nobody reads");
+        assert!(!writer.flush(FLUSH_TIMEOUT), "nobody reads");
         assert!(told.try_recv().is_err());
-        let mut text = vec![0; MANY];
+        let mut text = vec![0; MORE_THAN_PIPE_BYTES];
         reader.read_exact(&mut text).expect("all of it comes");
         assert!(writer.flush(Duration::from_secs(10)));
         told.recv_timeout(Duration::from_secs(10)).expect("the end of it is told");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_has_gone_is_an_error() {
+    fn writing_to_a_closed_terminal_is_an_error() {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let writer = Writer::start(writer.into(), || {});

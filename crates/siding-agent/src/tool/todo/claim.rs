@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_core::sys::clock;
 
-use super::decide;
+use super::commands;
 use super::id::TodoId;
-use super::record::Deed;
-use super::words;
-use crate::provider::Cancel;
-use crate::tool::{Access, Outcome, Scene, Tool};
+use super::record::TodoChange;
+use super::text;
+use crate::provider::CancelFlag;
+use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
 /// Claims a to-do, or gives it back.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +18,7 @@ pub struct ClaimTask;
 /// Which.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub struct ClaimTaskArgs {
     /// Id of the to-do, such as `t1`.
     id: String,
     /// Give it back instead, not done: others may claim it then.
@@ -27,31 +27,36 @@ pub struct Args {
 }
 
 impl Tool for ClaimTask {
-    type Args = Args;
+    type Args = ClaimTaskArgs;
     const NAME: &'static str = "claim_task";
-    const ABOUT: &'static str = "\
+    const DESCRIPTION: &'static str = "\
 Take a to-do before you work on it, so that no other agent does: it is in_progress then and you are its \
 owner. Refused while it waits for others or somebody else owns it; what belonged to an agent whose \
 process is gone can be claimed. Nothing is run by this.";
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: Access = Access::Modifying;
 
-    fn call(&self, scene: &Scene, args: Args, cancel: &Cancel) -> Outcome {
+    fn call(
+        &self,
+        context: &AgentToolContext,
+        args: ClaimTaskArgs,
+        cancel: &CancelFlag,
+    ) -> ToolOutcome {
         let id: TodoId = args.id.parse().map_err(|error| format!("`id`: {error}"))?;
-        let who = &scene.holder;
-        let (deeds, board) = scene.todo.change(cancel, |board| {
-            let presence = |other: &_| who.looks_for(other);
+        let who = &context.todo_owner;
+        let (deeds, board) = context.todo_list.update(cancel, |board| {
+            let presence = |other: &_| who.presence_of(other);
             if args.give_back {
-                decide::give_back(board, id, who, presence)
+                commands::give_back(board, id, who, presence)
             } else {
-                decide::claim(board, id, who, presence)
+                commands::claim(board, id, who, presence)
             }
         })?;
         let text = board.get(id).map_or_else(String::new, |todo| {
-            words::whole(&board, id, todo, who, clock::unix_now())
+            text::format_todo(&board, id, todo, who, clock::unix_now())
         });
         Ok(match deeds.last() {
-            Some(Deed::Returned { .. }) => format!("{id} is given back and pending again"),
-            Some(Deed::Claimed { instead_of: Some(lost), .. }) => {
+            Some(TodoChange::Returned { .. }) => format!("{id} is given back and pending again"),
+            Some(TodoChange::Claimed { instead_of: Some(lost), .. }) => {
                 format!("{id} is yours; {} had it, whose process is gone\n\n{text}", lost.owner)
             }
             Some(_) => format!("{id} is yours\n\n{text}"),

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::board::State;
-use super::decide;
+use super::commands;
 use super::id::TodoId;
-use super::words;
-use crate::provider::Cancel;
-use crate::tool::{Access, Outcome, Scene, Tool};
+use super::state::TodoStatus;
+use super::text;
+use crate::provider::CancelFlag;
+use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
 /// Has a to-do done.
 #[derive(Debug, Clone, Copy)]
@@ -17,34 +17,39 @@ pub struct CompleteTask;
 /// Which.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub struct CompleteTaskArgs {
     /// Id of the to-do, such as `t1`.
     id: String,
 }
 
 impl Tool for CompleteTask {
-    type Args = Args;
+    type Args = CompleteTaskArgs;
     const NAME: &'static str = "complete_task";
-    const ABOUT: &'static str = "\
+    const DESCRIPTION: &'static str = "\
 Say that a to-do that you own is done, once it really is. What waited for it can be claimed then. This \
 ends no command that runs: for that take `task_stop`.";
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: Access = Access::Modifying;
 
-    fn call(&self, scene: &Scene, args: Args, cancel: &Cancel) -> Outcome {
+    fn call(
+        &self,
+        context: &AgentToolContext,
+        args: CompleteTaskArgs,
+        cancel: &CancelFlag,
+    ) -> ToolOutcome {
         let id: TodoId = args.id.parse().map_err(|error| format!("`id`: {error}"))?;
-        let who = &scene.holder;
-        let (deeds, board) = scene.todo.change(cancel, |board| {
-            decide::complete(board, id, who, |other| who.looks_for(other))
+        let who = &context.todo_owner;
+        let (deeds, board) = context.todo_list.update(cancel, |board| {
+            commands::complete(board, id, who, |other| who.presence_of(other))
         })?;
         if deeds.is_empty() {
             return Ok(format!("{id} was completed already"));
         }
-        let freed = board.all().filter(|(_, todo)| {
+        let freed = board.iter().filter(|(_, todo)| {
             todo.blocked_by.contains(&id)
-                && todo.state == State::Pending
-                && board.waits_for(todo).next().is_none()
+                && todo.status == TodoStatus::Pending
+                && board.open_blockers(todo).next().is_none()
         });
-        let freed = words::ids(freed.map(|(id, _)| id));
+        let freed = text::join_ids(freed.map(|(id, _)| id));
         let may_follow = if freed.is_empty() {
             String::new()
         } else {

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::decide::{self, Draft};
+use super::commands::{self, TodoDraft};
 use super::id::TodoId;
-use super::record::Deed;
-use super::words;
-use crate::provider::Cancel;
-use crate::tool::{Access, Outcome, Scene, Tool};
+use super::record::TodoChange;
+use super::text;
+use crate::provider::CancelFlag;
+use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
 /// Puts a to-do on the list.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ pub struct CreateTask;
 /// What is to be done.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub struct CreateTaskArgs {
     /// What is to be done, in a line.
     subject: String,
     /// All that somebody else needs to know to do it.
@@ -29,27 +29,33 @@ pub struct Args {
 }
 
 impl Tool for CreateTask {
-    type Args = Args;
+    type Args = CreateTaskArgs;
     const NAME: &'static str = "create_task";
-    const ABOUT: &'static str = "\
+    const DESCRIPTION: &'static str = "\
 Put a to-do on the list of this project, which all its agents share. A to-do is work for an agent to \
 plan or do; nothing runs for it. To run a command take `bash` instead; its background tasks are not on \
 this list.";
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: Access = Access::Modifying;
 
-    fn call(&self, scene: &Scene, args: Args, cancel: &Cancel) -> Outcome {
+    fn call(
+        &self,
+        context: &AgentToolContext,
+        args: CreateTaskArgs,
+        cancel: &CancelFlag,
+    ) -> ToolOutcome {
         let blocked_by: Result<Vec<TodoId>, _> =
             args.blocked_by.iter().map(|id| id.parse::<TodoId>()).collect();
-        let draft = Draft {
+        let draft = TodoDraft {
             subject: args.subject.split_whitespace().collect::<Vec<_>>().join(" "),
             description: args.description.trim().to_owned(),
             blocked_by: blocked_by.map_err(|error| format!("`blocked_by`: {error}"))?,
         };
-        let (deeds, board) = scene.todo.change(cancel, |board| decide::create(board, &draft))?;
-        let Some(Deed::Created { id, subject, .. }) = deeds.first() else {
+        let (deeds, board) =
+            context.todo_list.update(cancel, |board| commands::create(board, &draft))?;
+        let Some(TodoChange::Created { id, subject, .. }) = deeds.first() else {
             return Err("nothing was put on the list".to_owned());
         };
-        let waiting = board.get(*id).map(|todo| words::ids(board.waits_for(todo)));
+        let waiting = board.get(*id).map(|todo| text::join_ids(board.open_blockers(todo)));
         Ok(match waiting {
             Some(blockers) if !blockers.is_empty() => {
                 format!("{id} is on the to-do list, waiting for {blockers}: {subject}")

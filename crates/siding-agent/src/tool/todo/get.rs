@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_core::sys::clock;
 
-use super::decide::Refusal;
+use super::commands::TodoRefusal;
 use super::id::TodoId;
-use super::words;
-use crate::provider::Cancel;
-use crate::tool::{Access, Outcome, Scene, Tool};
+use super::text;
+use crate::provider::CancelFlag;
+use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
 /// Shows a to-do.
 #[derive(Debug, Clone, Copy)]
@@ -17,23 +17,28 @@ pub struct GetTask;
 /// Which.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub struct GetTaskArgs {
     /// Id of the to-do, such as `t1`.
     id: String,
 }
 
 impl Tool for GetTask {
-    type Args = Args;
+    type Args = GetTaskArgs;
     const NAME: &'static str = "get_task";
-    const ABOUT: &'static str = "\
+    const DESCRIPTION: &'static str = "\
 Show all that is known of a to-do: its description, its owner, what it waits for. For the output of a \
 command that runs take `task_output`.";
-    const ACCESS: Access = Access::Reads;
+    const ACCESS: Access = Access::ReadOnly;
 
-    fn call(&self, scene: &Scene, args: Args, _cancel: &Cancel) -> Outcome {
+    fn call(
+        &self,
+        context: &AgentToolContext,
+        args: GetTaskArgs,
+        _cancel: &CancelFlag,
+    ) -> ToolOutcome {
         let id: TodoId = args.id.parse().map_err(|error| format!("`id`: {error}"))?;
-        let board = scene.todo.read()?.board;
-        let todo = board.get(id).ok_or_else(|| Refusal::Unknown { id }.to_string())?;
-        Ok(words::whole(&board, id, todo, &scene.holder, clock::unix_now()))
+        let board = context.todo_list.read()?.state;
+        let todo = board.get(id).ok_or_else(|| TodoRefusal::Unknown { id }.to_string())?;
+        Ok(text::format_todo(&board, id, todo, &context.todo_owner, clock::unix_now()))
     }
 }

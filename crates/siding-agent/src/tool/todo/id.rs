@@ -12,7 +12,7 @@ pub struct TodoId(u32);
 
 impl TodoId {
     /// The first of a list.
-    pub(super) const FIRST: Self = Self(1);
+    pub(super) const FIRST_ID: Self = Self(1);
 
     /// Returns the one after this, `None` after the last there can be.
     pub(super) const fn next(self) -> Option<Self> {
@@ -26,27 +26,27 @@ impl TodoId {
 /// A text that names no to-do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no to-do: they are named `t1`, `t2` and so on (a task, which runs, is not one)")]
-pub struct NoTodoId(String);
+pub struct InvalidTodoId(String);
 
 impl FromStr for TodoId {
-    type Err = NoTodoId;
+    type Err = InvalidTodoId;
 
     /// Takes what a model may write: also `T3`, `#3` and `3`.
-    fn from_str(text: &str) -> Result<Self, NoTodoId> {
+    fn from_str(text: &str) -> Result<Self, InvalidTodoId> {
         let number = text.trim().trim_start_matches('#').trim_start_matches(['t', 'T']);
         // A sign would be taken too.
         let is_plain = number.bytes().all(|byte| byte.is_ascii_digit());
         match number.parse() {
             Ok(number) if number > 0 && is_plain => Ok(Self(number)),
-            Ok(_) | Err(_) => Err(NoTodoId(text.chars().take(40).collect())),
+            Ok(_) | Err(_) => Err(InvalidTodoId(text.chars().take(40).collect())),
         }
     }
 }
 
 impl TryFrom<String> for TodoId {
-    type Error = NoTodoId;
+    type Error = InvalidTodoId;
 
-    fn try_from(text: String) -> Result<Self, NoTodoId> {
+    fn try_from(text: String) -> Result<Self, InvalidTodoId> {
         text.parse()
     }
 }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_read_as_models_write_it() {
+    fn an_id_is_parsed_in_every_form_models_write() {
         for text in ["t3", "T3", "3", "#3", "#t3", " t3 "] {
             assert_eq!(text.parse(), Ok(TodoId(3)), "{text}");
         }

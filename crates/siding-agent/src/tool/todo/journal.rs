@@ -15,21 +15,22 @@ use std::time::{Duration, Instant};
 use siding_core::sys::dir_entry::{self, FileKind};
 use siding_core::sys::{clock, file};
 
-use super::board::{Board, Folded};
-use super::decide::Refusal;
-use super::record::{self, Deed};
-use crate::provider::Cancel;
+use super::commands::TodoRefusal;
+use super::record::{self, TodoChange};
+use super::state::{ReplayedTodos, TodoState};
+use crate::provider::CancelFlag;
 
 /// The directory in the project's.
-const DIRECTORY: &str = ".siding";
+const SIDING_DIRECTORY: &str = ".siding";
 /// The file in that.
-const NAME: &str = "todo.jsonl";
+const TODO_FILE_NAME: &str = "todo.jsonl";
 /// Longest file that is read. [`super::decide`] allows about as much.
-const BYTES_MAX: usize = 32 << 20;
+const MAX_JOURNAL_BYTES: usize = 32 << 20;
 /// How long others may have the file. Whoever has it needs some milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// The shortest and the longest pause between two tries.
-const PAUSE: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(20));
+const LOCK_RETRY_PAUSES: (Duration, Duration) =
+    (Duration::from_micros(200), Duration::from_millis(20));
 
 /// The to-do list of a project.
 #[derive(Debug, Clone)]
@@ -42,9 +43,9 @@ pub struct TodoList {
 pub enum TodoError {
     /// The agent may not do that.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] TodoRefusal),
     /// Somebody else has had the list for long.
-    #[error("the to-do list is locked by another process for {} s; try again later", PATIENCE.as_secs())]
+    #[error("the to-do list is locked by another process for {} s; try again later", LOCK_TIMEOUT.as_secs())]
     Busy,
     /// Nobody wants it any more.
     #[error("given up while another process had the to-do list")]
@@ -59,7 +60,7 @@ pub enum TodoError {
     },
     /// Something else is in its place.
     #[error("`{}` is no file that siding has made: a person should look at it", .path.display())]
-    Foreign {
+    NotOurs {
         /// The file.
         path: PathBuf,
     },
@@ -67,7 +68,7 @@ pub enum TodoError {
     #[error(
         "`{}` has more than {} MiB; a person can begin a new list by moving it away",
         .path.display(),
-        BYTES_MAX >> 20
+        MAX_JOURNAL_BYTES >> 20
     )]
     TooLarge {
         /// The file.
@@ -103,11 +104,11 @@ impl TodoList {
     /// # Errors
     ///
     /// [`TodoError`].
-    pub fn read(&self) -> Result<Folded, TodoError> {
-        match self.open(file::OpenMode::Read) {
-            Ok(opened) => self.fold(&opened),
+    pub fn read(&self) -> Result<ReplayedTodos, TodoError> {
+        match self.open_file(file::OpenMode::Read) {
+            Ok(opened) => self.replay(&opened),
             Err(TodoError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                Ok(Folded::default())
+                Ok(ReplayedTodos::default())
             }
             Err(error) => Err(error),
         }
@@ -119,30 +120,30 @@ impl TodoList {
     /// # Errors
     ///
     /// [`TodoError`], and then nothing was changed.
-    pub(super) fn change(
+    pub(super) fn update(
         &self,
-        cancel: &Cancel,
-        decide: impl FnOnce(&Board) -> Result<Vec<Deed>, Refusal>,
-    ) -> Result<(Vec<Deed>, Board), TodoError> {
+        cancel: &CancelFlag,
+        decide: impl FnOnce(&TodoState) -> Result<Vec<TodoChange>, TodoRefusal>,
+    ) -> Result<(Vec<TodoChange>, TodoState), TodoError> {
         let opened = self.lock(cancel)?;
-        let Folded { mut board, is_torn, .. } = self.fold(&opened)?;
+        let ReplayedTodos { state: mut board, is_torn, .. } = self.replay(&opened)?;
         let deeds = decide(&board)?;
         let at = clock::unix_now();
         if deeds.is_empty() {
             return Ok((deeds, board));
         }
-        let before = opened.metadata().map_err(self.failed("read"))?.len();
+        let before = opened.metadata().map_err(self.io_error("read"))?.len();
         let mut lines = if is_torn { vec![b'\n'] } else { Vec::new() };
         if before == 0 {
-            lines.extend(record::header());
+            lines.extend(record::header_line());
         }
-        let records = record::records(at, &deeds);
-        lines.extend(record::lines(&records));
+        let records = record::records_at(at, &deeds);
+        lines.extend(record::encode_records(&records));
         let written = file::write_all_at(&opened, &lines, before).and_then(|()| opened.sync_data());
         if let Err(error) = written {
             // What was not promised must not be found later. Shortening needs no space.
-            let _as_good_as_can_be = opened.set_len(before);
-            return Err(self.failed("write")(error));
+            let _best_effort = opened.set_len(before);
+            return Err(self.io_error("write")(error));
         }
         for record in records {
             let applies = board.apply(record);
@@ -151,75 +152,77 @@ impl TodoList {
         Ok((deeds, board))
     }
 
-    fn fold(&self, opened: &File) -> Result<Folded, TodoError> {
-        let bytes = file::read_to_end(opened.as_fd(), BYTES_MAX).map_err(|error| {
+    fn replay(&self, opened: &File) -> Result<ReplayedTodos, TodoError> {
+        let bytes = file::read_to_end(opened.as_fd(), MAX_JOURNAL_BYTES).map_err(|error| {
             if error.kind() == io::ErrorKind::FileTooLarge {
                 TodoError::TooLarge { path: self.path() }
             } else {
-                self.failed("read")(error)
+                self.io_error("read")(error)
             }
         })?;
-        Board::fold(&bytes)
+        TodoState::replay(&bytes)
             .map_err(|too_new| TodoError::TooNew { path: self.path(), format: too_new.0 })
     }
 
     /// Opens the file as the only one who may change it, made where it is missing.
-    fn lock(&self, cancel: &Cancel) -> Result<File, TodoError> {
+    fn lock(&self, cancel: &CancelFlag) -> Result<File, TodoError> {
         let begun = Instant::now();
-        let mut pause = PAUSE.0;
+        let mut pause = LOCK_RETRY_PAUSES.0;
         loop {
-            let opened = self.open_or_make()?;
+            let opened = self.open_or_create()?;
             match opened.try_lock() {
                 // It may have been put aside since it was opened: then the lock is worth nothing.
-                Ok(()) if self.is_in_place(&opened) => return Ok(opened),
+                Ok(()) if self.is_current_file(&opened) => return Ok(opened),
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) => return Err(self.failed("lock")(error)),
+                Err(TryLockError::Error(error)) => return Err(self.io_error("lock")(error)),
             }
             if cancel.is_set() {
                 return Err(TodoError::Cancelled);
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > LOCK_TIMEOUT {
                 return Err(TodoError::Busy);
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(PAUSE.1);
+            pause = (pause * 2).min(LOCK_RETRY_PAUSES.1);
         }
     }
 
-    fn is_in_place(&self, opened: &File) -> bool {
-        let place = self.directory().and_then(|dir| file::metadata_at(dir, NAME));
+    fn is_current_file(&self, opened: &File) -> bool {
+        let place = self.open_directory().and_then(|dir| file::metadata_at(dir, TODO_FILE_NAME));
         let opened = file::metadata(opened);
         matches!((place, opened), (Ok(place), Ok(opened)) if place.identity == opened.identity)
     }
 
-    fn open_or_make(&self) -> Result<File, TodoError> {
+    fn open_or_create(&self) -> Result<File, TodoError> {
         let make = || {
             let project = file::open_directory(&self.project)?;
-            already(file::create_directory(&project, DIRECTORY))?;
-            let dir = self.directory()?;
-            already(file::open_at(&dir, NAME, file::OpenMode::CreateNew).map(drop))?;
+            ignore_already_exists(file::create_directory(&project, SIDING_DIRECTORY))?;
+            let dir = self.open_directory()?;
+            ignore_already_exists(
+                file::open_at(&dir, TODO_FILE_NAME, file::OpenMode::CreateNew).map(drop),
+            )?;
             dir_entry::sync_directory(dir);
             io::Result::Ok(())
         };
-        match self.open(file::OpenMode::ReadWrite) {
+        match self.open_file(file::OpenMode::ReadWrite) {
             Err(TodoError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                make().map_err(self.failed("make"))?;
-                self.open(file::OpenMode::ReadWrite)
+                make().map_err(self.io_error("make"))?;
+                self.open_file(file::OpenMode::ReadWrite)
             }
             result => result,
         }
     }
 
-    fn open(&self, how: file::OpenMode) -> Result<File, TodoError> {
-        let foreign = || TodoError::Foreign { path: self.path() };
+    fn open_file(&self, how: file::OpenMode) -> Result<File, TodoError> {
+        let foreign = || TodoError::NotOurs { path: self.path() };
         // Neither way waits for a FIFO that somebody has put there.
-        let opened = self.directory().and_then(|dir| file::open_at(dir, NAME, how));
+        let opened = self.open_directory().and_then(|dir| file::open_at(dir, TODO_FILE_NAME, how));
         let opened = opened.map_err(|error| {
             let is_link = error.raw_os_error() == Some(file::SYMLINK_ERRNO);
             let is_other = is_link || error.kind() == io::ErrorKind::NotADirectory;
-            if is_other { foreign() } else { self.failed("open")(error) }
+            if is_other { foreign() } else { self.io_error("open")(error) }
         })?;
-        match dir_entry::entry_of_fd(&opened).map_err(self.failed("open"))?.kind {
+        match dir_entry::entry_of_fd(&opened).map_err(self.io_error("open"))?.kind {
             FileKind::File => Ok(File::from(opened)),
             FileKind::Directory
             | FileKind::Link
@@ -231,21 +234,21 @@ impl TodoList {
 
     /// Opens the directory of the file. A link in its place is not followed: a repository may bring
     /// one that leads anywhere.
-    fn directory(&self) -> io::Result<OwnedFd> {
+    fn open_directory(&self) -> io::Result<OwnedFd> {
         let project = file::open_directory(&self.project)?;
-        file::open_at(project, DIRECTORY, file::OpenMode::Directory)
+        file::open_at(project, SIDING_DIRECTORY, file::OpenMode::Directory)
     }
 
     fn path(&self) -> PathBuf {
-        self.project.join(DIRECTORY).join(NAME)
+        self.project.join(SIDING_DIRECTORY).join(TODO_FILE_NAME)
     }
 
-    fn failed(&self, doing: &'static str) -> impl Fn(io::Error) -> TodoError {
+    fn io_error(&self, doing: &'static str) -> impl Fn(io::Error) -> TodoError {
         move |source| TodoError::Io { doing, path: self.path(), source }
     }
 }
 
-fn already(result: io::Result<()>) -> io::Result<()> {
+fn ignore_already_exists(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result,

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::words;
-use crate::provider::Cancel;
-use crate::tool::{Access, Outcome, Scene, Tool};
+use super::text;
+use crate::provider::CancelFlag;
+use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
 /// Shows the list.
 #[derive(Debug, Clone, Copy)]
@@ -14,25 +14,30 @@ pub struct ListTasks;
 /// What of it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub struct ListTasksArgs {
     /// Completed ones too.
     #[serde(default)]
     all: bool,
 }
 
 impl Tool for ListTasks {
-    type Args = Args;
+    type Args = ListTasksArgs;
     const NAME: &'static str = "list_tasks";
-    const ABOUT: &'static str = "\
+    const DESCRIPTION: &'static str = "\
 Show the to-do list of this project: what is to be done, who does it, what waits for what. For commands \
 that run in the background take `task_list`.";
-    const ACCESS: Access = Access::Reads;
+    const ACCESS: Access = Access::ReadOnly;
 
-    fn call(&self, scene: &Scene, args: Args, _cancel: &Cancel) -> Outcome {
-        let folded = scene.todo.read()?;
-        let mut text = words::list(&folded.board, args.all, &scene.holder);
-        if folded.void > 0 {
-            let count = folded.void;
+    fn call(
+        &self,
+        context: &AgentToolContext,
+        args: ListTasksArgs,
+        _cancel: &CancelFlag,
+    ) -> ToolOutcome {
+        let folded = context.todo_list.read()?;
+        let mut text = text::format_list(&folded.state, args.all, &context.todo_owner);
+        if folded.ignored_lines > 0 {
+            let count = folded.ignored_lines;
             let lines = if count == 1 { "line" } else { "lines" };
             text.push_str(&format!(
                 "[{count} {lines} of `.siding/todo.jsonl` cannot be understood and count for nothing]\n"

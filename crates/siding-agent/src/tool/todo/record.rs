@@ -5,27 +5,27 @@
 use serde::{Deserialize, Serialize};
 use siding_model::process::UnixMs;
 
-use super::holder::Holder;
 use super::id::TodoId;
+use super::owner::TodoOwner;
 
 /// The format that this build writes, and the newest that it reads.
-const FORMAT: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 /// One thing that was done to a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct TodoRecord {
     /// When, only to be shown.
     #[serde(rename = "at_ms")]
     pub at: UnixMs,
     /// What.
     #[serde(flatten)]
-    pub deed: Deed,
+    pub deed: TodoChange,
 }
 
 /// What was done to a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "did", rename_all = "snake_case")]
-pub enum Deed {
+pub enum TodoChange {
     /// A to-do was put on the list.
     Created {
         /// Its name.
@@ -42,73 +42,75 @@ pub enum Deed {
         /// The to-do.
         id: TodoId,
         /// Who.
-        by: Holder,
+        by: TodoOwner,
         /// Whom it was taken from, who was seen to be gone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        instead_of: Option<Holder>,
+        instead_of: Option<TodoOwner>,
     },
     /// Whoever worked on one does not any more, and it is not done.
     Returned {
         /// The to-do.
         id: TodoId,
         /// Who.
-        by: Holder,
+        by: TodoOwner,
     },
     /// One is done.
     Completed {
         /// The to-do.
         id: TodoId,
         /// Who.
-        by: Holder,
+        by: TodoOwner,
     },
 }
 
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct JournalHeader {
     format: u32,
 }
 
 /// One line of a journal.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once, and most are records")]
-pub(super) enum Line {
+pub(super) enum JournalLine {
     /// Something that was done.
-    Record(Record),
+    Record(TodoRecord),
     /// The format of the file.
     Header,
     /// The format of a newer siding.
-    TooNew(u32),
+    UnsupportedFormat(u32),
     /// Nothing that can be understood, such as what a crash has left.
     Damaged,
 }
 
 /// Reads a line without its newline.
-pub(super) fn read(line: &[u8]) -> Line {
+pub(super) fn parse_line(line: &[u8]) -> JournalLine {
     if let Ok(record) = serde_json::from_slice(line) {
-        return Line::Record(record);
+        return JournalLine::Record(record);
     }
     match serde_json::from_slice(line) {
-        Ok(Header { format }) if format > FORMAT => Line::TooNew(format),
-        Ok(_) => Line::Header,
-        Err(_) => Line::Damaged,
+        Ok(JournalHeader { format }) if format > FORMAT_VERSION => {
+            JournalLine::UnsupportedFormat(format)
+        }
+        Ok(_) => JournalLine::Header,
+        Err(_) => JournalLine::Damaged,
     }
 }
 
 /// Returns the line that a file begins with.
-pub(super) fn header() -> Vec<u8> {
-    line(&Header { format: FORMAT })
+pub(super) fn header_line() -> Vec<u8> {
+    encode_line(&JournalHeader { format: FORMAT_VERSION })
 }
 
 /// Returns the records of what was done.
-pub(super) fn records(at: UnixMs, deeds: &[Deed]) -> Vec<Record> {
-    deeds.iter().map(|deed| Record { at, deed: deed.clone() }).collect()
+pub(super) fn records_at(at: UnixMs, deeds: &[TodoChange]) -> Vec<TodoRecord> {
+    deeds.iter().map(|deed| TodoRecord { at, deed: deed.clone() }).collect()
 }
 
 /// Returns the lines that records are in a file.
-pub(super) fn lines(records: &[Record]) -> Vec<u8> {
-    records.iter().flat_map(line).collect()
+pub(super) fn encode_records(records: &[TodoRecord]) -> Vec<u8> {
+    records.iter().flat_map(encode_line).collect()
 }
 
-fn line(content: &impl Serialize) -> Vec<u8> {
+fn encode_line(content: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(content).expect("has only texts and numbers");
     line.push(b'\n');
     line

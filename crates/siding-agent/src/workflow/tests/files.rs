@@ -1,9 +1,9 @@
 //! What a file may say.
 
-use super::{plan, wrong};
-use crate::workflow::{Condition, OnFailure, Work};
+use super::{plan, plan_error};
+use crate::workflow::{Condition, OnFailure, StepAction};
 
-const REAL: &str = r#"
+const EXAMPLE_FILE: &str = r#"
 name = "release"
 max_parallel = 3
 on_failure = "continue"
@@ -33,8 +33,8 @@ cwd = "docs"
 "#;
 
 #[test]
-fn a_real_file_is_read_as_it_says() {
-    let plan = plan(REAL);
+fn an_example_file_is_parsed_completely() {
+    let plan = plan(EXAMPLE_FILE);
     let ids: Vec<&str> = plan.steps().iter().map(|step| step.id.as_str()).collect();
     let tests =
         ["test[os=a,py=3]", "test[os=a,py=3.12]", "test[os=b c,py=3]", "test[os=b c,py=3.12]"];
@@ -52,12 +52,15 @@ fn a_real_file_is_read_as_it_says() {
     assert_eq!(notes.condition.to_string(), "failure(test)");
     assert!(matches!(&notes.condition, Condition::FailureOf(named) if named.steps == [1, 2, 3, 4]));
     let model = Some("script:x".to_owned());
-    assert_eq!(notes.work, Work::Prompt { text: "Say why {{this}} failed.".to_owned(), model });
+    assert_eq!(
+        notes.action,
+        StepAction::Prompt { text: "Say why {{this}} failed.".to_owned(), model }
+    );
 }
 
 /// Each mistake is told with its line, its step, what was given and what is allowed.
 #[test]
-fn mistakes_are_told_with_what_is_allowed() {
+fn mistakes_are_reported_with_the_allowed_values() {
     let step = |rest: &str| format!("[[step]]\nid = \"a\"\n{rest}\n");
     let run = |rest: &str| step(&format!("run = \"x\"\n{rest}"));
     let cases = [
@@ -93,15 +96,15 @@ fn mistakes_are_told_with_what_is_allowed() {
         ("[[step]]\nrun = \"x\"".to_owned(), "`id`"),
     ];
     for (text, part) in cases {
-        let told = wrong(&text);
+        let told = plan_error(&text);
         assert!(told.starts_with("flow.toml:") && told.contains(part), "{told}\n{text}");
     }
     let second = format!("{}[[step]]\nid = \"b\"\nrun = \"x\"\nneeds = [\"c\"]\n", run(""));
-    assert!(wrong(&second).starts_with("flow.toml:8: step `b`"), "{}", wrong(&second));
+    assert!(plan_error(&second).starts_with("flow.toml:8: step `b`"), "{}", plan_error(&second));
 }
 
 #[test]
-fn a_circle_is_named_in_its_order() {
+fn a_cycle_is_reported_in_order() {
     let step = |id: &str, needs: &str| {
         format!("[[step]]\nid = \"{id}\"\nrun = \"x\"\nneeds = [{needs}]\n")
     };
@@ -113,7 +116,7 @@ fn a_circle_is_named_in_its_order() {
         step("c", r#""b""#),
     ]
     .concat();
-    let told = wrong(&text);
+    let told = plan_error(&text);
     let circles =
         ["b needs a needs c needs b", "a needs c needs b needs a", "c needs b needs a needs c"];
     assert!(circles.iter().any(|circle| told.contains(circle)), "{told}");
@@ -126,16 +129,16 @@ fn the_number_of_steps_is_bounded() {
     let axis = values.join(",");
     let of = |keys: &str| format!("[[step]]\nid = \"a\"\nrun = \"x\"\nmatrix = {{ {keys} }}\n");
     assert_eq!(plan(&of(&format!("x = [{axis}], y = [1, 2]"))).steps().len(), 80);
-    let many = wrong(&of(&format!("x = [{axis}], y = [{axis}]")));
+    let many = plan_error(&of(&format!("x = [{axis}], y = [{axis}]")));
     assert!(many.contains("at most 1000"), "{many}");
     let text: String =
         (0..=1000).map(|number| format!("[[step]]\nid=\"s{number}\"\nrun=\"x\"\n")).collect();
-    assert!(wrong(&text).contains("at most 1000 steps"), "{}", wrong(&text));
+    assert!(plan_error(&text).contains("at most 1000 steps"), "{}", plan_error(&text));
 }
 
 /// A step may be long: a mistake names its own line, and not that of `[[step]]`.
 #[test]
-fn a_mistake_names_its_own_line() {
+fn a_mistake_is_reported_with_its_own_line() {
     // The line with the mark is the wrong one.
     let marked = [
         "max_parallel = 2\ntimeout = \"5\" #!\n[[step]]\nid = \"a\"\nrun = \"x\"",
@@ -167,7 +170,7 @@ fn a_mistake_names_its_own_line() {
     ];
     for text in marked {
         let line = text.lines().position(|line| line.ends_with("#!")).expect("is marked") + 1;
-        let told = wrong(text);
+        let told = plan_error(text);
         assert!(told.starts_with(&format!("flow.toml:{line}: ")), "{told}\n{text}");
     }
 }

@@ -79,7 +79,7 @@ impl Args {
         let settings = context::load(&sources)?;
         // A session begins.
         reap::quietly(&root, &settings)?;
-        let named = std::env::var(provider::VARIABLE).ok();
+        let named = std::env::var(provider::MODEL_VARIABLE).ok();
         let model = Model::choose(self.model.as_deref(), named.as_deref()).map_err(Failure::new)?;
         let cwd = request::resolve_directory(self.cwd.as_deref())?;
         let options = ServeOptions {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use siding_agent::agent::{End, Report, Sight};
-use siding_agent::message::{Said, Told, Usage};
-use siding_agent::provider::Part;
+use siding_agent::agent::{AgentReport, EndReason, UiEvent};
+use siding_agent::message::{AssistantContent, Usage, UserContent};
+use siding_agent::provider::ResponsePart;
 use siding_model::advice;
 use siding_model::duration::format_duration;
 use siding_model::signal::Signal;
@@ -17,41 +17,41 @@ use crate::failure::Failure;
 use crate::print;
 
 /// Shows what the agent does.
-pub(super) fn show(sight: Sight<'_>) {
+pub(super) fn show(sight: UiEvent<'_>) {
     match sight {
-        Sight::Began(session) => errln!("siding: conversation {session}"),
-        Sight::Said(said) => {
+        UiEvent::Started(session) => errln!("siding: conversation {session}"),
+        UiEvent::Response(said) => {
             for one in said {
-                if let Said::Text { text } = one {
+                if let AssistantContent::Text { text } = one {
                     // Nobody need read it.
                     let _unread = print::text(&format!("{}\n", make_visible(text)));
                 }
             }
         }
-        Sight::Calls(call) => {
+        UiEvent::CallStarted(call) => {
             errln!("{}", one_line(&format!("> {} {}", call.name, gist(&call.input)), LINE));
         }
-        Sight::Done(result) => {
+        UiEvent::CallFinished(result) => {
             let mark = if result.is_error { "! " } else { "  " };
             let first = result.text.lines().next().unwrap_or_default().replace('\t', " ");
             errln!("{}", one_line(&format!("{mark}{first}"), LINE));
         }
-        Sight::Label(label) => errln!("= {}", label.text),
-        Sight::Told(Told::Notice { id, .. }) => errln!("* news of {}", id.task),
-        Sight::Told(Told::Message { from, .. }) => errln!("* message of {}", one_line(from, LINE)),
-        Sight::Part(Part::Again { why, pause_ms }) => {
+        UiEvent::Label(label) => errln!("= {}", label.text),
+        UiEvent::Input(UserContent::Notice { id, .. }) => errln!("* news of {}", id.task),
+        UiEvent::Input(UserContent::Message { from, .. }) => errln!("* message of {}", one_line(from, LINE)),
+        UiEvent::ResponsePart(ResponsePart::Retry { reason: why, pause_ms }) => {
             let pause = format_duration(Duration::from_millis(pause_ms));
             errln!("{}", one_line(&format!("! again in {pause}: {why}"), LINE * 4));
         }
-        Sight::Summarising => errln!("  what was said is put in short"),
-        Sight::Part(Part::Text(_) | Part::Thinking(_))
-        | Sight::Told(Told::Prompt { .. } | Told::Reminder { .. } | Told::Summary { .. })
-        | Sight::Spent(_)
-        | Sight::Asking
-        | Sight::Question { .. }
-        | Sight::Rests(_)
+        UiEvent::Summarizing => errln!("  what was said is put in short"),
+        UiEvent::ResponsePart(ResponsePart::Text(_) | ResponsePart::Thinking(_))
+        | UiEvent::Input(UserContent::Prompt { .. } | UserContent::Reminder { .. } | UserContent::Summary { .. })
+        | UiEvent::Usage(_)
+        | UiEvent::RequestSent
+        | UiEvent::ApprovalRequested { .. }
+        | UiEvent::Idle(_)
         // It ends with this, and that is told.
-        | Sight::Failed(_) => {}
+        | UiEvent::RequestFailed(_) => {}
     }
 }
 
@@ -62,44 +62,44 @@ fn gist(input: &Value) -> String {
 }
 
 /// Shows what a subagent does: what it calls. Its words are for whoever has started it, when it is done.
-pub(super) fn show_subagent(sight: Sight<'_>) {
+pub(super) fn show_subagent(sight: UiEvent<'_>) {
     match sight {
-        Sight::Calls(_) | Sight::Part(Part::Again { .. }) => show(sight),
-        Sight::Part(Part::Text(_) | Part::Thinking(_))
-        | Sight::Began(_)
-        | Sight::Asking
-        | Sight::Said(_)
-        | Sight::Done(_)
-        | Sight::Label(_)
-        | Sight::Told(_)
-        | Sight::Spent(_)
-        | Sight::Summarising
-        | Sight::Question { .. }
-        | Sight::Rests(_)
+        UiEvent::CallStarted(_) | UiEvent::ResponsePart(ResponsePart::Retry { .. }) => show(sight),
+        UiEvent::ResponsePart(ResponsePart::Text(_) | ResponsePart::Thinking(_))
+        | UiEvent::Started(_)
+        | UiEvent::RequestSent
+        | UiEvent::Response(_)
+        | UiEvent::CallFinished(_)
+        | UiEvent::Label(_)
+        | UiEvent::Input(_)
+        | UiEvent::Usage(_)
+        | UiEvent::Summarizing
+        | UiEvent::ApprovalRequested { .. }
+        | UiEvent::Idle(_)
         // It ends with this, and that is told.
-        | Sight::Failed(_) => {}
+        | UiEvent::RequestFailed(_) => {}
     }
 }
 
 /// Says how it ended, and where to go on.
-pub(super) fn tell_end(report: &Report) {
+pub(super) fn tell_end(report: &AgentReport) {
     let usage = report.usage;
     errln!("siding: {}", how(&report.end));
     // A model from a file costs nothing.
     if usage != Usage::default() {
-        let read = usage.context() - usage.output;
+        let read = usage.context_tokens() - usage.output;
         let (cached, written) = (usage.cache_read, usage.output);
         errln!("        {read} tokens read ({cached} from the cache), {written} written");
     }
     let others = report.usage_of_subagents;
     if others != Usage::default() {
-        let read = others.context() - others.output;
+        let read = others.context_tokens() - others.output;
         let (cached, written) = (others.cache_read, others.output);
         errln!(
             "        its subagents: {read} tokens read ({cached} from the cache), {written} written"
         );
     }
-    let was_talk = matches!(report.end, End::Left | End::Signaled { .. });
+    let was_talk = matches!(report.end, EndReason::Left | EndReason::Signaled { .. });
     let prompt = if was_talk { "" } else { " -p TEXT" };
     errln!("        go on: siding agent --resume {}{prompt}", report.session_id);
     for view in &report.ended {
@@ -108,7 +108,7 @@ pub(super) fn tell_end(report: &Report) {
 }
 
 /// Says what whoever has started a subagent wants to know: last what it said last.
-pub(super) fn tell_end_of_subagent(report: &Report) -> Result<(), Failure> {
+pub(super) fn tell_end_of_subagent(report: &AgentReport) -> Result<(), Failure> {
     let mut text = String::new();
     for view in &report.handed_up {
         text.push_str(&format!(
@@ -116,7 +116,7 @@ pub(super) fn tell_end_of_subagent(report: &Report) -> Result<(), Failure> {
             advice::format_task_line(view, LINE)
         ));
     }
-    if report.end != End::Done {
+    if report.end != EndReason::Done {
         text.push_str(&format!("siding: {}\n", how(&report.end)));
     }
     text.push_str(&make_visible(&report.text));
@@ -126,42 +126,44 @@ pub(super) fn tell_end_of_subagent(report: &Report) -> Result<(), Failure> {
 }
 
 /// Says how it ended.
-fn how(end: &End) -> String {
+fn how(end: &EndReason) -> String {
     match end {
-        End::Done => "done".to_owned(),
-        End::WaitBound { bound_ms } => {
+        EndReason::Done => "done".to_owned(),
+        EndReason::WaitBound { bound_ms } => {
             format!(
                 "its tasks did not end within {}",
                 format_duration(Duration::from_millis(*bound_ms))
             )
         }
-        End::Refused => "the provider has refused to let the model go on".to_owned(),
-        End::Cut => "the model's answer was longer than it may be, and was cut".to_owned(),
-        End::Stopped => "the model was stopped by its provider, which does not say why".to_owned(),
-        End::Requests { most } => {
+        EndReason::Refused => "the provider has refused to let the model go on".to_owned(),
+        EndReason::Cut => "the model's answer was longer than it may be, and was cut".to_owned(),
+        EndReason::Stopped => {
+            "the model was stopped by its provider, which does not say why".to_owned()
+        }
+        EndReason::Requests { most } => {
             format!("the model was asked {most} times (--max-turns) and is not done")
         }
-        End::Failed { why } => format!("it cannot go on: {}", one_line(why, LINE * 6)),
-        End::Interrupted => "interrupted".to_owned(),
-        End::Left => "left".to_owned(),
-        End::Signaled { signal } => format!("ended by {signal}"),
+        EndReason::Failed { why } => format!("it cannot go on: {}", one_line(why, LINE * 6)),
+        EndReason::Interrupted => "interrupted".to_owned(),
+        EndReason::Left => "left".to_owned(),
+        EndReason::Signaled { signal } => format!("ended by {signal}"),
     }
 }
 
 /// Returns the exit code.
-pub(super) fn code(end: &End) -> u8 {
+pub(super) fn code(end: &EndReason) -> u8 {
     match end {
-        End::Done | End::Left => 0,
-        End::Signaled { signal } => {
+        EndReason::Done | EndReason::Left => 0,
+        EndReason::Signaled { signal } => {
             let number = signal.parse().map_or(0, Signal::number);
             exit::SIGNALED.saturating_add(u8::try_from(number).unwrap_or(0))
         }
-        End::WaitBound { .. } => exit::TIMED_OUT,
-        End::Refused
-        | End::Cut
-        | End::Stopped
-        | End::Requests { .. }
-        | End::Failed { .. }
-        | End::Interrupted => exit::NOT_DONE,
+        EndReason::WaitBound { .. } => exit::TIMED_OUT,
+        EndReason::Refused
+        | EndReason::Cut
+        | EndReason::Stopped
+        | EndReason::Requests { .. }
+        | EndReason::Failed { .. }
+        | EndReason::Interrupted => exit::NOT_DONE,
     }
 }

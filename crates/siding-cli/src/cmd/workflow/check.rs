@@ -32,7 +32,7 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let plan = workflow::read(&self.file).and_then(|text| Plan::parse(&self.file, &text));
+        let plan = workflow::read_text(&self.file).and_then(|text| Plan::parse(&self.file, &text));
         let plan = match plan {
             Ok(plan) => plan,
             Err(error) => {
@@ -41,7 +41,7 @@ impl Args {
             }
         };
         if self.json {
-            json::print(&WorkflowView::of_plan(&self.file, &plan))?;
+            json::print(&WorkflowView::from_plan(&self.file, &plan))?;
         } else {
             let layers = plan.steps().iter().map(|step| step.layer + 1).max().unwrap_or(0);
             let file = self.file.display().to_string();

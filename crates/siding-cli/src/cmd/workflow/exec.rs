@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use siding_agent::workflow::{
-    self, Began, OnFailure, Opened, Plan, Rules, Verdict, WorkflowError, carry_out, task,
+    self, OnFailure, Plan, RunOptions, WorkflowError, WorkflowHeader, WorkflowSource,
+    WorkflowVerdict, run_workflow, task,
 };
 use siding_core::run::request;
 use siding_core::sys::birthmark;
@@ -20,7 +21,7 @@ use crate::print;
 const AT_ONCE: usize = 4;
 
 #[derive(Debug, clap::Parser)]
-#[command(name = task::INNER)]
+#[command(name = task::WORKFLOW_SUBCOMMAND)]
 struct Args {
     #[arg(long, required_unless_present = "resume", conflicts_with = "resume")]
     file: Option<PathBuf>,
@@ -48,26 +49,29 @@ impl Args {
         let settings = context::settings()?;
         let own = birthmark::own_birthmark().and_then(|mark| mark.task_id());
         let own = own.filter(|own| own.kind() == TaskKind::LocalWorkflow).ok_or_else(|| {
-            Failure::new(format!("`{}` is what `siding workflow run` starts", task::INNER))
+            Failure::new(format!(
+                "`{}` is what `siding workflow run` starts",
+                task::WORKFLOW_SUBCOMMAND
+            ))
         })?;
         let began = match (self.resume, &self.file) {
-            (Some(id), _) => Began::Before(id),
-            (None, Some(file)) => Began::New(self.opened(file)?),
-            (None, None) => return Err(Failure::new(format!("{} is missing", task::FILE))),
+            (Some(id), _) => WorkflowSource::Resumed(id),
+            (None, Some(file)) => WorkflowSource::New(self.opened(file)?),
+            (None, None) => return Err(Failure::new(format!("{} is missing", task::FILE_FLAG))),
         };
-        let verdict = carry_out(&root, &settings, began, own, &mut |line| {
+        let verdict = run_workflow(&root, &settings, began, own, &mut |line| {
             // What is on record does not depend on who reads.
             let _unread = print::text(line);
         })?;
         Ok(match verdict {
-            Verdict::Ok => ExitCode::SUCCESS,
-            Verdict::Failed | Verdict::Stopped => ExitCode::from(exit::NOT_DONE),
+            WorkflowVerdict::Ok => ExitCode::SUCCESS,
+            WorkflowVerdict::Failed | WorkflowVerdict::Stopped => ExitCode::from(exit::NOT_DONE),
         })
     }
 
-    fn opened(&self, file: &Path) -> Result<Opened, Failure> {
-        let text = workflow::read(file).map_err(WorkflowError::from)?;
-        if self.checked.is_some_and(|number| number != task::number_of(&text)) {
+    fn opened(&self, file: &Path) -> Result<WorkflowHeader, Failure> {
+        let text = workflow::read_text(file).map_err(WorkflowError::from)?;
+        if self.checked.is_some_and(|number| number != task::content_checksum(&text)) {
             return Err(Failure::new(format!(
                 "`{}` has changed since it was looked at, and nothing was run",
                 file.display()
@@ -77,11 +81,11 @@ impl Args {
         let plan = Plan::parse(file, &text).map_err(WorkflowError::from)?;
         let processors = || std::thread::available_parallelism().map_or(AT_ONCE, usize::from);
         let most = self.max_parallel.or(plan.max_parallel);
-        let rules = Rules {
+        let rules = RunOptions {
             keep_going: self.keep_going || plan.on_failure == OnFailure::Continue,
             max_parallel: most.unwrap_or_else(processors),
         };
         let cwd = request::resolve_directory(None)?;
-        Ok(Opened { file: file.display().to_string(), text, cwd, rules })
+        Ok(WorkflowHeader { file: file.display().to_string(), text, cwd, rules })
     }
 }

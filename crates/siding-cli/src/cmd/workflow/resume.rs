@@ -34,14 +34,14 @@ impl Args {
         match view.state {
             RunState::Running => return Err(WorkflowError::Busy { id }.into()),
             RunState::Ok | RunState::Failed => {
-                let (word, file) = (view.state.word(), story.opened.file.into());
-                return Err(WorkflowError::Over { id, word, file }.into());
+                let (word, file) = (view.state.as_str(), story.header.file.into());
+                return Err(WorkflowError::Finished { id, word, file }.into());
             }
             RunState::Interrupted | RunState::Stopped | RunState::Planned => {}
         }
-        let words = vec![task::RESUME.to_owned(), id.to_string()];
-        let plan = story.course.plan();
-        let (name, timeout) = (task::name_of(plan, story.opened.file.as_ref()), plan.timeout);
-        self.how.begin(name, words, Some(story.opened.cwd.into()), timeout)
+        let words = vec![task::RESUME_FLAG.to_owned(), id.to_string()];
+        let plan = story.state.plan();
+        let (name, timeout) = (task::workflow_name(plan, story.header.file.as_ref()), plan.timeout);
+        self.how.begin(name, words, Some(story.header.cwd.into()), timeout)
     }
 }

@@ -43,13 +43,13 @@ pub(super) struct Args {
 /// Reads how many steps may run at once.
 fn parallel(text: &str) -> Result<usize, String> {
     let number: i64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-    workflow::parallel(number)
+    workflow::parse_max_parallel(number)
 }
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         // A mistake is told before anything runs.
-        let text = workflow::read(&self.file).map_err(WorkflowError::from)?;
+        let text = workflow::read_text(&self.file).map_err(WorkflowError::from)?;
         let plan = Plan::parse(&self.file, &text).map_err(WorkflowError::from)?;
         let file = std::path::absolute(&self.file)
             .ok()
@@ -63,15 +63,16 @@ impl Args {
                 "the same file is being run already as {other}; this is another run"
             ));
         }
-        let number = task::number_of(&text).to_string();
-        let mut words = vec![task::FILE.to_owned(), file, task::CHECKED.to_owned(), number];
+        let number = task::content_checksum(&text).to_string();
+        let mut words =
+            vec![task::FILE_FLAG.to_owned(), file, task::CHECKSUM_FLAG.to_owned(), number];
         if self.keep_going {
-            words.push(task::KEEP_GOING.to_owned());
+            words.push(task::KEEP_GOING_FLAG.to_owned());
         }
         if let Some(most) = self.max_parallel {
-            words.extend([task::MAX_PARALLEL.to_owned(), most.to_string()]);
+            words.extend([task::MAX_PARALLEL_FLAG.to_owned(), most.to_string()]);
         }
-        let name = self.name.unwrap_or_else(|| task::name_of(&plan, &self.file));
+        let name = self.name.unwrap_or_else(|| task::workflow_name(&plan, &self.file));
         self.how.begin(name, words, None, plan.timeout)
     }
 }

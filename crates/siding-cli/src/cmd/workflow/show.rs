@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use siding_agent::workflow::{
-    self, Plan, RunState, State, StepView, Story, WorkflowError, WorkflowView, read_journal, svg,
-    task,
+    self, LoadedWorkflow, Plan, RunState, StepStatus, StepView, WorkflowError, WorkflowView,
+    read_journal, render_svg, task,
 };
 use siding_core::store::StateDir;
 use siding_core::sys::clock;
@@ -49,8 +49,8 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let view = view(&self.what)?;
         match &self.svg {
-            Some(path) if path.as_os_str() == STDOUT => print::text(&svg(&view))?,
-            Some(path) => std::fs::write(path, svg(&view)).map_err(|error| {
+            Some(path) if path.as_os_str() == STDOUT => print::text(&render_svg(&view))?,
+            Some(path) => std::fs::write(path, render_svg(&view)).map_err(|error| {
                 Failure::new(format!("could not write `{}`: {error}", path.display()))
             })?,
             None if self.json => json::print(&view)?,
@@ -64,9 +64,9 @@ fn view(what: &str) -> Result<WorkflowView, Failure> {
     let path = Path::new(what);
     // An id has no dot and no slash, and a file that is called like one can be written as `./NAME`.
     if what.contains(['.', '/']) || (path.is_file() && !what.starts_with("w-")) {
-        let text = workflow::read(path).map_err(WorkflowError::from)?;
+        let text = workflow::read_text(path).map_err(WorkflowError::from)?;
         let plan = Plan::parse(path, &text).map_err(WorkflowError::from)?;
-        return Ok(WorkflowView::of_plan(path, &plan));
+        return Ok(WorkflowView::from_plan(path, &plan));
     }
     let root = context::root()?;
     let id = find(&root, what)?;
@@ -79,7 +79,10 @@ fn view(what: &str) -> Result<WorkflowView, Failure> {
 }
 
 /// Reads a workflow, and how it stands.
-pub(super) fn look(root: &StateDir, id: TaskId) -> Result<(Story, WorkflowView), WorkflowError> {
+pub(super) fn look(
+    root: &StateDir,
+    id: TaskId,
+) -> Result<(LoadedWorkflow, WorkflowView), WorkflowError> {
     let mut story = read_journal(root, id)?;
     let is_carried_out = loop {
         if is_carried_out(root, &story) {
@@ -89,26 +92,26 @@ pub(super) fn look(root: &StateDir, id: TaskId) -> Result<(Story, WorkflowView),
         let before = std::mem::replace(&mut story, read_journal(root, id)?);
         if story.tasks == before.tasks {
             // Its steps go on until their session's grace is over, and nobody records how they end.
-            workflow::catch_up(root, &mut story);
+            workflow::apply_ended_steps(root, &mut story);
             break false;
         }
     };
-    let view = WorkflowView::of_story(&story, is_carried_out, clock::unix_now());
+    let view = WorkflowView::from_workflow(&story, is_carried_out, clock::unix_now());
     Ok((story, view))
 }
 
 /// Shows a workflow whose task runs and has put nothing on record yet.
 fn about_to_begin(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
     let task = Task::read(root, id).ok().filter(|task| task.state.is_live())?;
-    let file = Path::new(word_after(&task.state, task::FILE)?);
-    let plan = Plan::parse(file, &workflow::read(file).ok()?).ok()?;
-    let mut view = WorkflowView::of_plan(file, &plan);
+    let file = Path::new(word_after(&task.state, task::FILE_FLAG)?);
+    let plan = Plan::parse(file, &workflow::read_text(file).ok()?).ok()?;
+    let mut view = WorkflowView::from_plan(file, &plan);
     (view.workflow_id, view.tasks, view.state) = (Some(id), vec![id], RunState::Running);
     Some(view)
 }
 
 /// Whether a task carries the workflow out now.
-fn is_carried_out(root: &StateDir, story: &Story) -> bool {
+fn is_carried_out(root: &StateDir, story: &LoadedWorkflow) -> bool {
     let lives = |id: &TaskId| {
         // One that was removed has ended.
         context::recover(root, *id).is_ok()
@@ -121,7 +124,7 @@ fn text(view: &WorkflowView, colour: Colour) -> String {
     let name = view.name.as_deref().unwrap_or("workflow");
     let took = view.elapsed_ms.map(|ms| format!(" after {}", time(ms))).unwrap_or_default();
     let id = view.workflow_id.map(|id| format!("{id}  ")).unwrap_or_default();
-    let head = format!("{id}{}{took}  {}", view.state.word(), one_line(name, 36));
+    let head = format!("{id}{}{took}  {}", view.state.as_str(), one_line(name, 36));
     let rows: Vec<_> = view.steps.iter().map(row).collect();
     let titles = [("STATE", Side::Left), ("TOOK", Side::Right), ("TASK", Side::Left)];
     let mut text = format!("{head}\n{}\n\n", one_line(&view.file, usize::MAX));
@@ -144,7 +147,7 @@ fn row(step: &StepView) -> ([String; 3], String) {
     if let Some(why) = &step.why {
         last += &format!(": {why}");
     }
-    ([step.state.word().replace('_', " "), took, task], last)
+    ([step.state.as_str().replace('_', " "), took, task], last)
 }
 
 /// Says what can be done next.
@@ -156,7 +159,7 @@ fn next(view: &WorkflowView) -> Option<String> {
         )),
         RunState::Stopped => Some(format!("`siding workflow resume {id}` goes on.")),
         RunState::Failed => {
-            let failed = view.steps.iter().find(|step| step.state == State::Failed)?;
+            let failed = view.steps.iter().find(|step| step.state == StepStatus::Failed)?;
             Some(format!("`siding output {}` shows what the first failure wrote.", failed.task_id?))
         }
         RunState::Running => Some(format!("`siding wait {id}` waits for its end.")),
@@ -184,7 +187,7 @@ mod tests {
         let long = "x".repeat(60);
         let file = format!("name = \"a\\u001b[31mb\"\n[[step]]\nid = \"{long}\"\nrun = \"true\"\n");
         let plan = Plan::parse(Path::new("flow.toml"), &file).expect("a workflow");
-        let shown = text(&WorkflowView::of_plan(Path::new("flow.toml"), &plan), Colour::Off);
+        let shown = text(&WorkflowView::from_plan(Path::new("flow.toml"), &plan), Colour::Off);
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         assert!(!shown.contains('\x1b') && shown.contains("planned"), "{shown}");
     }

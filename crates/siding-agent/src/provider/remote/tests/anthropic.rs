@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::server::{Reply, Server};
-use super::{ask, model, prompt, result, text, told};
-use crate::message::{CallId, Message, Said, Stop, ToolCall, Usage};
-use crate::provider::remote::Dialect;
+use super::{assistant_text, model, prompt, result, send, user_text};
+use crate::message::{AssistantContent, CallId, FinishReason, Message, ToolCall, Usage};
+use crate::provider::remote::ApiDialect;
 
 /// Returns the events of a whole message as they go over the wire.
 pub(super) fn message(blocks: &[Value], stop: &str) -> String {
@@ -33,12 +33,12 @@ fn whole_block(index: usize, block: &Value) -> String {
     let kind = block["type"].as_str().expect("it has one");
     let (empty, deltas) = match kind {
         "text" => {
-            (json!({ "type": kind, "text": "" }), halves("text_delta", "text", &block["text"]))
+            (json!({ "type": kind, "text": "" }), split_delta("text_delta", "text", &block["text"]))
         }
         "thinking" => {
             let empty = json!({ "type": kind, "thinking": "", "signature": "" });
-            let mut deltas = halves("thinking_delta", "thinking", &block["thinking"]);
-            deltas.extend(halves("signature_delta", "signature", &block["signature"]));
+            let mut deltas = split_delta("thinking_delta", "thinking", &block["thinking"]);
+            deltas.extend(split_delta("signature_delta", "signature", &block["signature"]));
             (empty, deltas)
         }
         "tool_use" => {
@@ -46,7 +46,7 @@ fn whole_block(index: usize, block: &Value) -> String {
             empty["input"] = json!({});
             let input = &block["input"];
             let input = input.as_str().map_or_else(|| input.to_string(), str::to_owned);
-            (empty, halves("input_json_delta", "partial_json", &Value::String(input)))
+            (empty, split_delta("input_json_delta", "partial_json", &Value::String(input)))
         }
         _ => (block.clone(), Vec::new()),
     };
@@ -58,7 +58,7 @@ fn whole_block(index: usize, block: &Value) -> String {
     events + &event("content_block_stop", json!({ "index": index }))
 }
 
-fn halves(kind: &str, key: &str, whole: &Value) -> Vec<Value> {
+fn split_delta(kind: &str, key: &str, whole: &Value) -> Vec<Value> {
     let whole = whole.as_str().expect("it is a text");
     let (first, second) = whole.split_at(whole.floor_char_boundary(whole.len() / 2));
     [first, second].map(|half| json!({ "type": kind, key: half })).to_vec()
@@ -72,8 +72,8 @@ fn tool_use(id: &str, input: &Value) -> Value {
     json!({ "type": "tool_use", "id": id, "name": "bash", "input": input })
 }
 
-fn call(id: &str, input: Value) -> Said {
-    Said::Call(ToolCall { id: CallId::new(id), name: "bash".to_owned(), input })
+fn call(id: &str, input: Value) -> AssistantContent {
+    AssistantContent::Call(ToolCall { id: CallId::new(id), name: "bash".to_owned(), input })
 }
 
 fn stream(blocks: &[Value], stop: &str) -> Reply {
@@ -81,7 +81,7 @@ fn stream(blocks: &[Value], stop: &str) -> Reply {
 }
 
 #[test]
-fn an_answer_comes_back_as_it_was_said() {
+fn a_response_is_parsed_and_sent_back_unchanged() {
     let blocks = [
         thinking(),
         json!({ "type": "redacted_thinking", "data": "ZW5jcnlwdGVk" }),
@@ -91,34 +91,35 @@ fn an_answer_comes_back_as_it_was_said() {
     ];
     let end = [json!({ "type": "text", "text": "Done." })];
     let server = Server::new(vec![stream(&blocks, "tool_use"), stream(&end, "end_turn")]);
-    let model = model(Dialect::Anthropic, &server);
+    let model = model(ApiDialect::Anthropic, &server);
 
     let begin = prompt("list");
-    let (answer, heard) = ask(&model, std::slice::from_ref(&begin));
+    let (answer, heard) = send(&model, std::slice::from_ref(&begin));
     let answer = answer.expect("it answers");
     assert_eq!(heard, ["(hm, )", "(well)", "I list ", "– them."]);
-    let kept = |text: &str, signature: &str| Said::Thinking {
+    let kept = |text: &str, signature: &str| AssistantContent::Thinking {
         text: text.to_owned(),
         signature: Some(signature.to_owned()),
     };
     assert_eq!(
-        answer.said,
+        answer.content,
         [
             kept("hm, well", "c2lnbmF0dXJl"),
             kept("", "redacted_thinking ZW5jcnlwdGVk"),
-            text("I list – them."),
+            assistant_text("I list – them."),
             call("toolu_1", json!({ "command": "ls" })),
             call("toolu_2", json!({})),
         ]
     );
-    assert_eq!(answer.stop, Stop::ToolUse);
+    assert_eq!(answer.finish_reason, FinishReason::ToolUse);
     let usage = Usage { input: 10, cache_read: 3000, cache_write: 200, output: 40 };
     assert_eq!(answer.usage, usage);
 
     let results = vec![result("toolu_1", "a b", false), result("toolu_2", "", true)];
-    let next = Message::User { results, told: vec![told("a notice"), told("and go on")] };
-    let (answer, _) = ask(&model, &[begin, Message::Assistant(answer.said), next]);
-    assert_eq!(answer.expect("it answers").said, [text("Done.")]);
+    let next =
+        Message::User { results, content: vec![user_text("a notice"), user_text("and go on")] };
+    let (answer, _) = send(&model, &[begin, Message::Assistant(answer.content), next]);
+    assert_eq!(answer.expect("it answers").content, [assistant_text("Done.")]);
 
     let requests = server.requests();
     let cached = json!({ "type": "ephemeral" });
@@ -160,35 +161,39 @@ fn an_answer_comes_back_as_it_was_said() {
 }
 
 #[test]
-fn arguments_that_are_no_json_are_a_text() {
+fn arguments_that_are_not_json_are_kept_as_text() {
     let blocks = [tool_use("toolu_1", &json!("{\"command\": \"ls"))];
     let server = Server::new(vec![stream(&blocks, "max_tokens")]);
-    let (answer, _) = ask(&model(Dialect::Anthropic, &server), &[prompt("hi")]);
+    let (answer, _) = send(&model(ApiDialect::Anthropic, &server), &[prompt("hi")]);
     let answer = answer.expect("it answers");
-    assert_eq!(answer.said, [call("toolu_1", json!("{\"command\": \"ls"))]);
-    assert_eq!(answer.stop, Stop::MaxTokens);
+    assert_eq!(answer.content, [call("toolu_1", json!("{\"command\": \"ls"))]);
+    assert_eq!(answer.finish_reason, FinishReason::MaxTokens);
 }
 
 #[test]
-fn thoughts_that_nobody_has_signed_are_not_sent_back() {
+fn unsigned_thinking_is_not_sent_back() {
     let server = Server::new(vec![stream(&[json!({ "type": "text", "text": "a" })], "end_turn")]);
-    let unsigned = Said::Thinking { text: "another's".to_owned(), signature: None };
-    let said = Message::Assistant(vec![unsigned, text("b")]);
-    let (answer, _) = ask(&model(Dialect::Anthropic, &server), &[prompt("1"), said, prompt("2")]);
+    let unsigned = AssistantContent::Thinking { text: "another's".to_owned(), signature: None };
+    let said = Message::Assistant(vec![unsigned, assistant_text("b")]);
+    let (answer, _) =
+        send(&model(ApiDialect::Anthropic, &server), &[prompt("1"), said, prompt("2")]);
     assert!(answer.is_ok(), "{answer:?}");
     let body = &server.requests()[0].body;
     assert_eq!(body["messages"][1]["content"], json!([{ "type": "text", "text": "b" }]));
 }
 
 #[test]
-fn texts_and_calls_stay_in_their_order() {
+fn texts_and_calls_keep_their_order() {
     let blocks = [
         json!({ "type": "text", "text": "first" }),
         tool_use("toolu_1", &json!({})),
         json!({ "type": "text", "text": "second" }),
     ];
     let server = Server::new(vec![stream(&blocks, "tool_use")]);
-    let (answer, _) = ask(&model(Dialect::Anthropic, &server), &[prompt("hi")]);
-    let said = answer.expect("it answers").said;
-    assert_eq!(said, [text("first"), call("toolu_1", json!({})), text("second")]);
+    let (answer, _) = send(&model(ApiDialect::Anthropic, &server), &[prompt("hi")]);
+    let said = answer.expect("it answers").content;
+    assert_eq!(
+        said,
+        [assistant_text("first"), call("toolu_1", json!({})), assistant_text("second")]
+    );
 }

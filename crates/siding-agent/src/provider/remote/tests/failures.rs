@@ -8,56 +8,65 @@ use serde_json::json;
 
 use super::anthropic::{event, message};
 use super::server::{Reply, Server};
-use super::{ask, ask_until, model, model_at, patient, prompt, refusal, text};
-use crate::provider::remote::{Dialect, Patience, Remote};
-use crate::provider::retry::Policy;
-use crate::provider::{AskError, Cancel};
+use super::{
+    assistant_text, long_timeouts, model, model_at, prompt, refusal_text, send, send_until,
+};
+use crate::provider::remote::{ApiDialect, RemoteProvider, ResponseTimeouts};
+use crate::provider::retry::RetryPolicy;
+use crate::provider::{CancelFlag, ProviderError};
 
-const OVERLOADED: &str =
+const OVERLOADED_BODY: &str =
     r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
 
-fn whole() -> Reply {
+fn complete_reply() -> Reply {
     Reply::stream(message(&[json!({ "type": "text", "text": "Hello there" })], "end_turn"))
 }
 
 /// An answer without its end.
-fn half() -> Reply {
+fn truncated_reply() -> Reply {
     let body = message(&[json!({ "type": "text", "text": "Good night" })], "end_turn");
     let end = body.find("event: content_block_stop").expect("it is there");
     Reply::stream(body[..end].to_owned())
 }
 
 /// Asks a server that gives these answers; the last is whole.
-fn heard(replies: Vec<Reply>) -> Vec<String> {
+fn received_parts(replies: Vec<Reply>) -> Vec<String> {
     let tries = replies.len();
     let server = Server::new(replies);
-    let (answer, heard) = ask(&model(Dialect::Anthropic, &server), &[prompt("hi")]);
-    assert_eq!(answer.expect("it answers in the end").said, [text("Hello there")]);
+    let (answer, heard) = send(&model(ApiDialect::Anthropic, &server), &[prompt("hi")]);
+    assert_eq!(answer.expect("it answers in the end").content, [assistant_text("Hello there")]);
     assert_eq!(server.requests().len(), tries);
     heard
 }
 
 #[test]
-fn a_server_that_asks_for_time_gets_it() {
+fn a_retry_after_header_is_honored() {
     let begin = Instant::now();
     let slow = Reply::error(429, &["retry-after-ms: 150"], r#"{"error":{"message":"slow down"}}"#);
-    assert_eq!(heard(vec![slow, whole()]), ["again: 429: slow down", "Hello", " there"]);
+    assert_eq!(
+        received_parts(vec![slow, complete_reply()]),
+        ["again: 429: slow down", "Hello", " there"]
+    );
     // The policy's own pauses are 2 ms at most.
     assert!(begin.elapsed() >= Duration::from_millis(150));
 }
 
 #[test]
-fn an_overloaded_server_is_asked_again_wherever_it_says_so() {
-    let within = Reply::stream(format!("event: error\ndata: {OVERLOADED}\n\n"));
-    let replies = vec![Reply::error(529, &[], OVERLOADED), within, whole()];
+fn an_overloaded_server_is_retried_for_any_form_of_the_error() {
+    let within = Reply::stream(format!("event: error\ndata: {OVERLOADED_BODY}\n\n"));
+    let replies = vec![Reply::error(529, &[], OVERLOADED_BODY), within, complete_reply()];
     let again = "again: 529: Overloaded";
-    assert_eq!(heard(replies), [again, again, "Hello", " there"]);
+    assert_eq!(received_parts(replies), [again, again, "Hello", " there"]);
 }
 
 #[test]
-fn what_was_heard_of_a_broken_answer_is_void() {
+fn parts_of_a_truncated_response_are_discarded() {
     // Once the connection breaks, once the stream just ends.
-    let heard = heard(vec![half().and_breaks(), half(), whole()]);
+    let heard = received_parts(vec![
+        truncated_reply().then_disconnect(),
+        truncated_reply(),
+        complete_reply(),
+    ]);
     let [good, night, broke, good_too, night_too, ended, hello, there] = &heard[..] else {
         panic!("{heard:?}");
     };
@@ -68,22 +77,22 @@ fn what_was_heard_of_a_broken_answer_is_void() {
 }
 
 #[test]
-fn an_answer_that_stops_coming_is_asked_for_again() {
-    let server = Server::new(vec![half().and_stalls(), whole()]);
-    let patience = Patience { silence: Duration::from_secs(2), ..patient() };
-    let model = model_at(Dialect::Anthropic, &server.url(), "some-model", patience);
-    let (answer, heard) = ask(&model, &[prompt("hi")]);
-    assert_eq!(answer.expect("it answers").said, [text("Hello there")]);
+fn a_stalled_response_is_requested_again() {
+    let server = Server::new(vec![truncated_reply().then_stall(), complete_reply()]);
+    let patience = ResponseTimeouts { next_part: Duration::from_secs(2), ..long_timeouts() };
+    let model = model_at(ApiDialect::Anthropic, &server.url(), "some-model", patience);
+    let (answer, heard) = send(&model, &[prompt("hi")]);
+    assert_eq!(answer.expect("it answers").content, [assistant_text("Hello there")]);
     assert_eq!(heard[2], "again: the answer stopped coming");
 }
 
 #[test]
-fn a_server_that_never_begins_is_left() {
+fn a_server_that_never_responds_times_out() {
     // It takes connections, and that is all.
     let silent = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let url = format!("http://{}", silent.local_addr().expect("it is bound"));
-    let patience = Patience { answer: Duration::from_millis(50), ..patient() };
-    let why = refusal(&model_at(Dialect::Anthropic, &url, "some-model", patience));
+    let patience = ResponseTimeouts { first_part: Duration::from_millis(50), ..long_timeouts() };
+    let why = refusal_text(&model_at(ApiDialect::Anthropic, &url, "some-model", patience));
     let told = format!(
         "anthropic:some-model, tried 3 times: no whole answer from {url}/v1/messages (no answer for \
          too long)"
@@ -92,9 +101,9 @@ fn a_server_that_never_begins_is_left() {
 }
 
 #[test]
-fn it_is_given_up_after_the_last_try() {
-    let server = Server::new((0..3).map(|_| Reply::error(529, &[], OVERLOADED)).collect());
-    let why = refusal(&model(Dialect::Anthropic, &server));
+fn the_last_retry_ends_with_an_error() {
+    let server = Server::new((0..3).map(|_| Reply::error(529, &[], OVERLOADED_BODY)).collect());
+    let why = refusal_text(&model(ApiDialect::Anthropic, &server));
     let begin = "anthropic:some-model, tried 3 times: http://";
     let end = "answers with an error (529: Overloaded)";
     assert!(why.starts_with(begin) && why.ends_with(end), "{why}");
@@ -102,40 +111,44 @@ fn it_is_given_up_after_the_last_try() {
 }
 
 #[test]
-fn who_wants_to_be_left_alone_for_long_is() {
+fn a_long_retry_after_ends_the_request() {
     let limit = Reply::error(429, &["retry-after: 7200"], r#"{"error":{"message":"used up"}}"#);
     let server = Server::new(vec![limit]);
-    let why = refusal(&model(Dialect::Anthropic, &server));
+    let why = refusal_text(&model(ApiDialect::Anthropic, &server));
     assert!(why.ends_with("(429: used up); it wants to be left alone for 7200 s"), "{why}");
 }
 
 #[test]
-fn what_can_be_done_is_said_and_nothing_tried_twice() {
+fn a_permanent_error_suggests_a_fix_and_is_not_retried() {
     let error = r#"{"error":{"type":"e","message":"m"}}"#;
     for (dialect, status, said) in [
-        (Dialect::Anthropic, 401, "refuses the key in ANTHROPIC_API_KEY (401: m); set a valid one"),
-        (Dialect::OpenAi, 403, "refuses the key in OPENAI_API_KEY (403: m); set a valid one"),
         (
-            Dialect::Anthropic,
+            ApiDialect::Anthropic,
+            401,
+            "refuses the key in ANTHROPIC_API_KEY (401: m); set a valid one",
+        ),
+        (ApiDialect::OpenAi, 403, "refuses the key in OPENAI_API_KEY (403: m); set a valid one"),
+        (
+            ApiDialect::Anthropic,
             404,
             "does not know this model (404: m); is its name right? is ANTHROPIC_BASE_URL right?",
         ),
-        (Dialect::OpenAi, 400, "answers with an error (400: m)"),
-        (Dialect::OpenAi, 413, "(413: m)"),
+        (ApiDialect::OpenAi, 400, "answers with an error (400: m)"),
+        (ApiDialect::OpenAi, 413, "(413: m)"),
     ] {
         let server = Server::new(vec![Reply::error(status, &[], error)]);
-        let why = refusal(&model(dialect, &server));
+        let why = refusal_text(&model(dialect, &server));
         assert!(why.contains(&server.url()) && why.ends_with(said), "{why}");
         assert_eq!(server.requests().len(), 1);
     }
 }
 
 #[test]
-fn a_redirection_is_not_followed() {
-    let other = Server::new(vec![whole()]);
+fn a_redirect_is_not_followed() {
+    let other = Server::new(vec![complete_reply()]);
     let location = format!("location: {}/v1/messages", other.url());
     let server = Server::new(vec![Reply::error(307, &[&location], "")]);
-    let why = refusal(&model(Dialect::Anthropic, &server));
+    let why = refusal_text(&model(ApiDialect::Anthropic, &server));
     let told =
         format!("sends elsewhere (307 to {}/v1/messages), which is not followed", other.url());
     assert!(why.contains(&told) && why.ends_with("is ANTHROPIC_BASE_URL right?"), "{why}");
@@ -143,12 +156,12 @@ fn a_redirection_is_not_followed() {
 }
 
 #[test]
-fn where_nobody_listens_the_address_is_told() {
+fn a_refused_connection_is_reported_with_the_url() {
     let gone = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = gone.local_addr().expect("it is bound");
     drop(gone);
     let url = format!("http://{address}");
-    let why = refusal(&model_at(Dialect::OpenAi, &url, "some-model", patient()));
+    let why = refusal_text(&model_at(ApiDialect::OpenAi, &url, "some-model", long_timeouts()));
     let begin =
         format!("openai:some-model, tried 3 times: {url}/chat/completions cannot be reached (");
     assert!(why.starts_with(&begin) && why.contains("Connection refused"), "{why}");
@@ -157,54 +170,55 @@ fn where_nobody_listens_the_address_is_told() {
 }
 
 #[test]
-fn a_server_without_tls_is_told_at_once() {
+fn a_server_without_tls_is_reported_immediately() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let url = format!("https://{}", listener.local_addr().expect("it is bound"));
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("somebody comes");
         // What is left unread would make a reset of the end.
-        let _hello = stream.read(&mut [0; 16 * 1024]).expect("it says hello");
+        let _best_effort = stream.read(&mut [0; 16 * 1024]).expect("it says hello");
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("it is taken");
     });
-    let why = refusal(&model_at(Dialect::OpenAi, &url, "some-model", patient()));
+    let why = refusal_text(&model_at(ApiDialect::OpenAi, &url, "some-model", long_timeouts()));
     answering.join().expect("it answered");
     assert!(why.contains("cannot be asked (it does not speak TLS: is it http://?)"), "{why}");
 }
 
 #[test]
-fn the_wish_to_end_is_heard_in_the_middle_of_an_answer() {
-    let server = Server::new(vec![half().and_stalls()]);
-    let (cancel, mut wished) = (Cancel::default(), None);
-    let model = model(Dialect::Anthropic, &server);
-    let (answer, heard) = ask_until(&model, &[prompt("hi")], &cancel, &mut |part| {
+fn cancellation_interrupts_a_response() {
+    let server = Server::new(vec![truncated_reply().then_stall()]);
+    let (cancel, mut wished) = (CancelFlag::default(), None);
+    let model = model(ApiDialect::Anthropic, &server);
+    let (answer, heard) = send_until(&model, &[prompt("hi")], &cancel, &mut |part| {
         if part == "night" {
             cancel.set();
             wished = Some(Instant::now());
         }
     });
-    assert_eq!(answer, Err(AskError::Cancelled));
+    assert_eq!(answer, Err(ProviderError::Cancelled));
     assert_eq!(heard, ["Good ", "night"]);
     // Far below the 60 s of patience; how soon is measured by nobody on a busy machine.
     assert!(wished.is_some_and(|wished| wished.elapsed() < Duration::from_secs(10)));
 }
 
 #[test]
-fn the_wish_to_end_is_heard_in_a_pause() {
+fn cancellation_interrupts_a_retry_pause() {
     let limit = Reply::error(429, &["retry-after: 3000"], "");
     let server = Server::new(vec![limit]);
-    let policy = Policy { longest_asked: Duration::from_secs(3600), ..super::short() };
-    let model = Remote { policy, ..model(Dialect::Anthropic, &server) };
-    let (cancel, mut wished) = (Cancel::default(), None);
-    let (answer, _) = ask_until(&model, &[prompt("hi")], &cancel, &mut |_| {
+    let policy =
+        RetryPolicy { max_server_pause: Duration::from_secs(3600), ..super::quick_retries() };
+    let model = RemoteProvider { policy, ..model(ApiDialect::Anthropic, &server) };
+    let (cancel, mut wished) = (CancelFlag::default(), None);
+    let (answer, _) = send_until(&model, &[prompt("hi")], &cancel, &mut |_| {
         cancel.set();
         wished = Some(Instant::now());
     });
-    assert_eq!(answer, Err(AskError::Cancelled));
+    assert_eq!(answer, Err(ProviderError::Cancelled));
     assert!(wished.is_some_and(|wished| wished.elapsed() < Duration::from_secs(10)));
 }
 
 #[test]
-fn an_error_that_nobody_knows_is_tried_again() {
+fn an_unknown_error_event_is_retried() {
     let odd = Reply::stream(event("error", json!({ "error": { "type": "odd", "message": "m" } })));
-    assert_eq!(heard(vec![odd, whole()])[0], "again: m");
+    assert_eq!(received_parts(vec![odd, complete_reply()])[0], "again: m");
 }

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::server::{Reply, Server};
-use super::{ask, model, model_at, patient, prompt, result, text, told};
-use crate::message::{CallId, Message, Said, Stop, ToolCall, Usage};
-use crate::provider::remote::Dialect;
+use super::{assistant_text, long_timeouts, model, model_at, prompt, result, send, user_text};
+use crate::message::{AssistantContent, CallId, FinishReason, Message, ToolCall, Usage};
+use crate::provider::remote::ApiDialect;
 
 /// Returns a stream of chunks as it goes over the wire.
 fn stream(deltas: &[Value], reason: &str) -> Reply {
@@ -39,7 +39,7 @@ fn call(id: &str, name: &str, input: Value) -> ToolCall {
 }
 
 #[test]
-fn two_calls_and_the_request_that_answers_them() {
+fn two_calls_and_the_request_with_their_results() {
     let deltas = [
         json!({ "role": "assistant", "reasoning_content": "hm" }),
         json!({ "content": "I " }),
@@ -53,28 +53,32 @@ fn two_calls_and_the_request_that_answers_them() {
         stream(&deltas, "tool_calls"),
         stream(&[json!({ "content": "Done." })], "stop"),
     ]);
-    let model = model(Dialect::OpenAi, &server);
+    let model = model(ApiDialect::OpenAi, &server);
 
     let begin = prompt("list");
-    let (answer, heard) = ask(&model, std::slice::from_ref(&begin));
+    let (answer, heard) = send(&model, std::slice::from_ref(&begin));
     let answer = answer.expect("it answers");
     assert_eq!(heard, ["(hm)", "I ", "look."]);
-    let thinking = Said::Thinking { text: "hm".to_owned(), signature: None };
+    let thinking = AssistantContent::Thinking { text: "hm".to_owned(), signature: None };
     let calls = [
         call("call_a", "bash", json!({ "command": "ls" })),
         call("call_b", "read_file", json!({ "path": "a" })),
     ];
-    let [first, second] = calls.map(Said::Call);
-    assert_eq!(answer.said, [thinking, text("I look."), first, second]);
-    assert_eq!(answer.stop, Stop::ToolUse);
+    let [first, second] = calls.map(AssistantContent::Call);
+    assert_eq!(answer.content, [thinking, assistant_text("I look."), first, second]);
+    assert_eq!(answer.finish_reason, FinishReason::ToolUse);
     let usage = Usage { input: 36, cache_read: 64, cache_write: 0, output: 9 };
     assert_eq!(answer.usage, usage);
 
     let results = vec![result("call_a", "a b", false), result("call_b", "no such file", true)];
-    let next = Message::User { results, told: vec![told("a notice"), told("and go on")] };
-    let (answer, _) = ask(&model, &[begin, Message::Assistant(answer.said), next]);
+    let next =
+        Message::User { results, content: vec![user_text("a notice"), user_text("and go on")] };
+    let (answer, _) = send(&model, &[begin, Message::Assistant(answer.content), next]);
     let answer = answer.expect("it answers");
-    assert_eq!((answer.said, answer.stop), (vec![text("Done.")], Stop::EndTurn));
+    assert_eq!(
+        (answer.content, answer.finish_reason),
+        (vec![assistant_text("Done.")], FinishReason::EndTurn)
+    );
 
     let requests = server.requests();
     assert_eq!(requests[1].path, "/chat/completions");
@@ -107,24 +111,24 @@ fn two_calls_and_the_request_that_answers_them() {
 }
 
 #[test]
-fn a_call_without_arguments_has_none_and_broken_ones_are_a_text() {
+fn empty_arguments_become_an_object_and_invalid_ones_stay_text() {
     let deltas =
         [part(0, Some("call_a"), Some("bash"), ""), part(1, Some("call_b"), Some("bash"), "{no")];
     // A server that says `stop` with calls.
     let server = Server::new(vec![stream(&deltas, "stop")]);
-    let (answer, _) = ask(&model(Dialect::OpenAi, &server), &[prompt("hi")]);
+    let (answer, _) = send(&model(ApiDialect::OpenAi, &server), &[prompt("hi")]);
     let answer = answer.expect("it answers");
     let calls = [call("call_a", "bash", json!({})), call("call_b", "bash", json!("{no"))];
-    assert_eq!(answer.said, calls.map(Said::Call));
-    assert_eq!(answer.stop, Stop::ToolUse);
+    assert_eq!(answer.content, calls.map(AssistantContent::Call));
+    assert_eq!(answer.finish_reason, FinishReason::ToolUse);
 }
 
 #[test]
-fn a_name_is_sent_as_it_was_given() {
+fn the_model_name_is_sent_unchanged() {
     for name in ["qwen3-max", "org::model", "gpt-5.6", "a/b:c-high"] {
         let server = Server::new(vec![stream(&[json!({ "content": "a" })], "stop")]);
-        let model = model_at(Dialect::OpenAi, &server.url(), name, patient());
-        let (answer, _) = ask(&model, &[prompt("hi")]);
+        let model = model_at(ApiDialect::OpenAi, &server.url(), name, long_timeouts());
+        let (answer, _) = send(&model, &[prompt("hi")]);
         assert!(answer.is_ok(), "{answer:?}");
         let body = &server.requests()[0].body;
         assert_eq!(body["model"], name);

@@ -9,7 +9,7 @@ use std::thread;
 use serde_json::Value;
 
 /// What a client sent.
-pub(super) struct Request {
+pub(super) struct ReceivedRequest {
     pub(super) path: String,
     /// Names in small letters.
     pub(super) headers: HashMap<String, String>,
@@ -21,15 +21,15 @@ pub(super) struct Reply {
     status: u16,
     headers: String,
     body: String,
-    end: End,
+    end: ReplyEnd,
 }
 
 /// How an answer ends.
-enum End {
+enum ReplyEnd {
     /// As it should.
-    Whole,
+    Complete,
     /// The connection is closed in the middle.
-    Break,
+    Disconnect,
     /// Nothing more comes before the client goes.
     Stall,
 }
@@ -38,23 +38,23 @@ impl Reply {
     /// A stream of these events.
     pub(super) fn stream(body: String) -> Self {
         let headers = "content-type: text/event-stream\r\n".to_owned();
-        Self { status: 200, headers, body, end: End::Whole }
+        Self { status: 200, headers, body, end: ReplyEnd::Complete }
     }
 
     /// An error, with header lines.
     pub(super) fn error(status: u16, headers: &[&str], body: &str) -> Self {
         let headers = headers.iter().map(|line| format!("{line}\r\n")).collect();
-        Self { status, headers, body: body.to_owned(), end: End::Whole }
+        Self { status, headers, body: body.to_owned(), end: ReplyEnd::Complete }
     }
 
     /// Breaks off after what it has.
-    pub(super) fn and_breaks(self) -> Self {
-        Self { end: End::Break, ..self }
+    pub(super) fn then_disconnect(self) -> Self {
+        Self { end: ReplyEnd::Disconnect, ..self }
     }
 
     /// Stops coming after what it has.
-    pub(super) fn and_stalls(self) -> Self {
-        Self { end: End::Stall, ..self }
+    pub(super) fn then_stall(self) -> Self {
+        Self { end: ReplyEnd::Stall, ..self }
     }
 
     fn write(self, stream: &mut TcpStream) -> std::io::Result<()> {
@@ -70,9 +70,9 @@ impl Reply {
             stream.flush()?;
         }
         match end {
-            End::Whole => write!(stream, "0\r\n\r\n"),
-            End::Break => Ok(()),
-            End::Stall => stream.read(&mut [0]).map(drop),
+            ReplyEnd::Complete => write!(stream, "0\r\n\r\n"),
+            ReplyEnd::Disconnect => Ok(()),
+            ReplyEnd::Stall => stream.read(&mut [0]).map(drop),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Reply {
 /// A server. Its thread ends when all answers were given.
 pub(super) struct Server {
     address: SocketAddr,
-    requests: Receiver<Request>,
+    requests: Receiver<ReceivedRequest>,
 }
 
 impl Server {
@@ -92,10 +92,10 @@ impl Server {
         thread::spawn(move || {
             for reply in replies {
                 let Ok((mut stream, _)) = listener.accept() else { return };
-                if read(&mut stream, &send).is_some() {
-                    let _gone = reply.write(&mut stream);
+                if serve_request(&mut stream, &send).is_some() {
+                    let _peer_gone = reply.write(&mut stream);
                 }
-                let _gone = stream.shutdown(Shutdown::Both);
+                let _peer_gone = stream.shutdown(Shutdown::Both);
             }
         });
         Self { address, requests }
@@ -107,12 +107,12 @@ impl Server {
     }
 
     /// Returns what was asked so far.
-    pub(super) fn requests(&self) -> Vec<Request> {
+    pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
         self.requests.try_iter().collect()
     }
 }
 
-fn read(stream: &mut TcpStream, send: &Sender<Request>) -> Option<()> {
+fn serve_request(stream: &mut TcpStream, send: &Sender<ReceivedRequest>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -128,5 +128,5 @@ fn read(stream: &mut TcpStream, send: &Sender<Request>) -> Option<()> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let body = serde_json::from_slice(&body).ok()?;
-    send.send(Request { path, headers, body }).ok()
+    send.send(ReceivedRequest { path, headers, body }).ok()
 }

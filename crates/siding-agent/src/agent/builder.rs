@@ -1,0 +1,273 @@
+//! The beginning of an agent, and its being taken up again.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use siding_core::run::request;
+use siding_core::session;
+use siding_core::store::StateDir;
+use siding_core::sys::procfs;
+use siding_model::advice::Dialect;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::process::ProcRef;
+use siding_tools::ToolContext;
+
+use super::approval::{Approver, AskPolicy, CommandGuard};
+use super::event::AgentEvent;
+use super::notices::NoticeFollower;
+use super::reminders::{self, Reminders};
+use super::subagent::{SubagentLimits, SubagentSpawner};
+use super::teammates::{Team, Teammates};
+use super::tool_dispatch::ToolDispatcher;
+use super::{Agent, AgentError, UiEvent, prompts};
+use crate::conversation::{Conversation, ConversationLimits, Entry, Event};
+use crate::memory_consolidation::IdleConsolidationConfig;
+use crate::message::UserContent;
+use crate::provider::{CancelFlag, Provider};
+use crate::runtime::BackgroundRuntime;
+use crate::tool::project_notes::ProjectNotes;
+use crate::tool::todo::{TodoList, TodoOwner};
+use crate::tool::{AgentToolContext, AllowedRoots, RunWorkflow, Toolbox};
+use crate::transcript::{Transcript, TranscriptHeader};
+
+/// Whose conversation it is.
+#[derive(Debug, Clone)]
+pub enum ConversationSource {
+    /// One that begins.
+    New {
+        /// The directory to work in; the process's own when none is given.
+        cwd: Option<PathBuf>,
+    },
+    /// One that goes on.
+    Resumed(SessionId),
+    /// That of a subagent, whose task this process is.
+    Subagent(TaskId),
+    /// That of a teammate in this process.
+    Teammate {
+        /// Its task.
+        task: TaskId,
+        /// The process that stands in for it there.
+        proxy_pid: i32,
+    },
+}
+
+/// What an agent is made of.
+pub struct AgentBuilder {
+    /// The state directory.
+    pub root: StateDir,
+    /// Whose conversation it is.
+    pub source: ConversationSource,
+    /// Who answers for the model.
+    pub provider: Arc<dyn Provider>,
+    /// Who labels what was done, if anybody does.
+    pub labeller: Option<Arc<dyn Provider>>,
+    /// The model, as it was named.
+    pub model: String,
+    /// Judges commands.
+    pub guard: CommandGuard,
+    /// What becomes of what the guard would ask a person about.
+    pub ask_policy: AskPolicy,
+    /// Directories beside its own in which files may be read and written.
+    pub allow_paths: Vec<PathBuf>,
+    /// The only tools that it has, where these are not all.
+    pub tools: Option<Vec<String>>,
+    /// Tokens of context after which what was said is put in short.
+    pub compact_at: u64,
+    /// Read-only tools that run at once.
+    pub max_parallel_reads: usize,
+    /// Requests to the model that may follow one prompt.
+    pub max_requests: u32,
+    /// How many subagents there may be.
+    pub subagent_limits: SubagentLimits,
+    /// The dreams that it begins by itself at a terminal, if it does.
+    pub idle_consolidation: Option<IdleConsolidationConfig>,
+}
+
+impl AgentBuilder {
+    pub(super) fn build(self) -> Result<Agent, AgentError> {
+        let is_subagent = matches!(self.source, ConversationSource::Subagent(_));
+        self.build_in_team(|sender| match is_subagent {
+            true => Team::Alone,
+            false => Team::Lead(Teammates::new(sender)),
+        })
+    }
+
+    /// Makes an agent that works with others: whom is asked with where things arrive at it.
+    pub(super) fn build_in_team(
+        self,
+        make_team: impl FnOnce(Sender<AgentEvent>) -> Team,
+    ) -> Result<Agent, AgentError> {
+        let own_pid = match self.source {
+            // Its session ends with its task.
+            ConversationSource::Teammate { proxy_pid: stand_in, .. } => stand_in,
+            ConversationSource::New { .. }
+            | ConversationSource::Resumed(_)
+            | ConversationSource::Subagent(_) => i32::try_from(std::process::id()).unwrap_or(0),
+        };
+        let ConversationState {
+            session,
+            header: mut opened,
+            resumed: taken_up,
+            parent_session: under,
+        } = ConversationState::open(&self.root, self.source, &self.model, own_pid)?;
+        opened.cwd = request::resolve_directory(Some(opened.cwd.as_ref()))?;
+        match &under {
+            Some(under) => session::open_child(&self.root, &session, own_pid, under)?,
+            None => session::open(&self.root, &session, own_pid)?,
+        };
+        let (transcript, entries) = match taken_up {
+            Some(taken_up) => taken_up,
+            None => (Transcript::create(&self.root, &session, opened.clone())?, Vec::new()),
+        };
+        let owner = procfs::identify(own_pid);
+        let host = Arc::new(ToolContext::new(self.root, session.clone(), owner, Dialect::Agent));
+        let cwd = PathBuf::from(&opened.cwd);
+        let context = tool_context(&cwd, &self.allow_paths, &session, owner)?;
+        // What cannot be read is no reason not to work.
+        let notes = ProjectNotes::read(&cwd).ok().and_then(|memory| memory.format_for_model());
+        let workflows = RunWorkflow {
+            host: Arc::clone(&host),
+            cwd: cwd.clone(),
+            guard: Arc::clone(&self.guard),
+            yes_to_ask: self.ask_policy == AskPolicy::Allow,
+        };
+        let toolbox = Toolbox::new().with_file_tools().with_todo_tools().with_tool(workflows);
+        let spawner = SubagentSpawner {
+            model: self.model,
+            cwd: cwd.clone(),
+            // Nobody can be asked by a subagent, also where somebody is at the terminal.
+            yes_to_ask: self.ask_policy == AskPolicy::Allow,
+            allow_paths: self.allow_paths,
+            limits: self.subagent_limits,
+            tools: self.tools,
+            compact_at: self.compact_at,
+            max_parallel_reads: self.max_parallel_reads,
+            max_requests: self.max_requests,
+        };
+        let (sender, came) = channel();
+        let team = make_team(sender.clone());
+        let warden = Approver { guard: self.guard, ask_policy: self.ask_policy };
+        let calls = ToolDispatcher::new(toolbox, context, spawner, team.clone(), warden)
+            .map_err(|why| AgentError::Workspace { why: format!("--tools: {why}") })?;
+        let calls = Arc::new(calls);
+        let limits = ConversationLimits {
+            read_only_tools: calls.read_only_tools(),
+            max_parallel_reads: self.max_parallel_reads.max(1),
+            max_requests: self.max_requests,
+            compact_at_tokens: self.compact_at,
+        };
+        let fault = |fault| AgentError::InvalidTranscript { session: session.to_string(), fault };
+        let conversation = Conversation::load(limits, entries).map_err(fault)?;
+        let runtime = BackgroundRuntime::start("siding-tool", 2)
+            .map_err(|source| AgentError::Io { doing: "start", source })?;
+        let follow = NoticeFollower::start(&host, sender.clone())?;
+        Ok(Agent {
+            host,
+            transcript,
+            conversation,
+            provider: self.provider,
+            labeller: self.labeller,
+            labels: Vec::new(),
+            label_cancel: CancelFlag::default(),
+            dispatcher: calls,
+            system: prompts::system_prompt(&cwd, &team, notes.as_deref()).into(),
+            events: came,
+            sender,
+            active_request: None,
+            call_controls: HashMap::new(),
+            pending_receipts: HashMap::new(),
+            tasks_in_results: HashSet::new(),
+            questions: HashMap::new(),
+            queued_prompts: Vec::new(),
+            reminders: Reminders::default(),
+            has_new_notices: false,
+            has_quiet_notices: false,
+            activity_count: 0,
+            written_entries: 0,
+            idle_reason: None,
+            team,
+            _notice_follower: follow,
+            runtime,
+        })
+    }
+}
+
+/// Where a conversation is, and what is there.
+struct ConversationState {
+    session: SessionId,
+    header: TranscriptHeader,
+    /// Its transcript, and what is in it.
+    resumed: Option<(Transcript, Vec<Entry>)>,
+    /// The session of whoever has started it.
+    parent_session: Option<SessionId>,
+}
+
+impl ConversationState {
+    fn open(
+        root: &StateDir,
+        whose: ConversationSource,
+        model: &str,
+        own: i32,
+    ) -> Result<Self, AgentError> {
+        let (session, under) = match whose {
+            ConversationSource::New { cwd } => {
+                let process = procfs::identify(own).ok_or_else(|| AgentError::Io {
+                    doing: "look at this process",
+                    source: std::io::ErrorKind::NotFound.into(),
+                })?;
+                let name = format!("agent-{}-{}", process.pid, process.start_ticks);
+                let session = name.parse().unwrap_or_else(|_| SessionId::implicit());
+                let cwd = request::resolve_directory(cwd.as_deref())?;
+                let opened = TranscriptHeader { cwd, model: model.to_owned() };
+                return Ok(Self { session, header: opened, resumed: None, parent_session: None });
+            }
+            ConversationSource::Resumed(session) => (session, None),
+            ConversationSource::Subagent(task) | ConversationSource::Teammate { task, .. } => {
+                (session::subagent_session_id(task), Some(parent_session(root, task)?))
+            }
+        };
+        let (transcript, opened, entries) = Transcript::open(root, &session)?;
+        Ok(Self {
+            session,
+            header: opened,
+            resumed: Some((transcript, entries)),
+            parent_session: under,
+        })
+    }
+}
+
+/// Returns the session that a subagent's or teammate's task is of: that of whoever started it.
+fn parent_session(root: &StateDir, task: TaskId) -> Result<SessionId, AgentError> {
+    let read = root.task_dir(task)?.read().map_err(|source| AgentError::Task { task, source })?;
+    Ok(read.state.spec.session_id)
+}
+
+fn tool_context(
+    cwd: &Path,
+    allow_paths: &[PathBuf],
+    session: &SessionId,
+    owner: Option<ProcRef>,
+) -> Result<AgentToolContext, AgentError> {
+    let ground = AllowedRoots::new(cwd, allow_paths)
+        .map_err(|error| AgentError::Workspace { why: error.to_string() })?;
+    let holder = owner
+        .ok_or_else(|| std::io::ErrorKind::NotFound.into())
+        .and_then(|owner| TodoOwner::for_process(session.as_str(), owner))
+        .map_err(|source| AgentError::Io { doing: "look at this process", source })?;
+    Ok(AgentToolContext::new(ground, TodoList::new(cwd), holder))
+}
+
+impl Agent {
+    /// Takes up what was left, if anything was, and a prompt, if there is one.
+    pub(super) fn resume(
+        &mut self,
+        prompt: Option<String>,
+        on_event: &mut dyn FnMut(UiEvent<'_>),
+    ) -> Result<(), AgentError> {
+        let mut told: Vec<UserContent> = reminders::full_reminder(&self.host).into_iter().collect();
+        told.extend(prompt.map(|text| UserContent::Prompt { text }));
+        self.handle_event(Event::Started(told), on_event)
+    }
+}

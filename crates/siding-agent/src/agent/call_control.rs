@@ -1,0 +1,120 @@
+//! A call of the agent's model: how it is told what a person wants of it.
+
+use std::sync::mpsc::{Sender, sync_channel};
+use std::time::Duration;
+
+use siding_model::id::TaskId;
+use siding_tools::{CallContext, CancelReason, TaskSnapshot, ToolContext};
+use tokio::sync::{oneshot, watch};
+
+use super::event::{AgentEvent, ApprovalRequest};
+use crate::message::CallId;
+use crate::provider::CancelFlag;
+
+/// What somebody wants of a call that runs.
+#[derive(Debug)]
+pub(crate) struct CallControl {
+    cancelled: watch::Sender<bool>,
+    backgrounded: watch::Sender<bool>,
+    /// The same as `gone`, for tools that only look now and then.
+    cancel: CancelFlag,
+}
+
+impl CallControl {
+    /// Ends it.
+    pub(crate) fn cancel(&self) {
+        self.cancel.set();
+        self.cancelled.send_replace(true);
+    }
+
+    /// Has it wait for nothing any more. A task that it has begun is not ended by this.
+    pub(crate) fn stop_waiting(&self) {
+        self.cancel.set();
+    }
+
+    /// Has what it runs go on in the background.
+    pub(crate) fn move_to_background(&self) {
+        self.backgrounded.send_replace(true);
+    }
+}
+
+/// One call of a tool that works on tasks.
+#[derive(Debug)]
+pub(crate) struct AgentCallContext {
+    call: CallId,
+    cancelled: watch::Receiver<bool>,
+    backgrounded: watch::Receiver<bool>,
+    sender: Sender<AgentEvent>,
+}
+
+impl AgentCallContext {
+    /// Makes one, with the other end of it.
+    pub(crate) fn new(call: CallId, sender: Sender<AgentEvent>) -> (Self, CallControl, CancelFlag) {
+        let (wish, gone) = watch::channel(false);
+        let (away, is_away) = watch::channel(false);
+        let cancel = CancelFlag::default();
+        let wishes = CallControl { cancelled: wish, backgrounded: away, cancel: cancel.clone() };
+        (Self { call, cancelled: gone, backgrounded: is_away, sender }, wishes, cancel)
+    }
+
+    /// Asks a person whether a command is run. `None` when the answer is not wanted any more.
+    pub(crate) async fn ask_approval(&self, command: &str, why: &str) -> Option<bool> {
+        let (answer, answered) = oneshot::channel();
+        let (command, why) = (command.to_owned(), why.to_owned());
+        let question = ApprovalRequest { call: self.call.clone(), command, reason: why, answer };
+        self.sender.send(AgentEvent::ApprovalRequested(question)).ok()?;
+        tokio::select! {
+            answer = answered => Some(answer.unwrap_or(false)),
+            _cancelled = self.cancelled() => None,
+        }
+    }
+}
+
+impl CallContext for AgentCallContext {
+    fn name(&self) -> &'static str {
+        "user"
+    }
+
+    fn accept_task(&self, task: TaskId) -> bool {
+        let (noted, is_noted) = sync_channel(1);
+        let bound = AgentEvent::TaskBound { call: self.call.clone(), task, recorded: noted };
+        self.sender.send(bound).is_ok() && is_noted.recv().unwrap_or(false)
+    }
+
+    fn limit_wait(&self, wanted: Duration) -> Duration {
+        wanted
+    }
+
+    fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static {
+        let mut gone = self.cancelled.clone();
+        async move {
+            match gone.wait_for(|gone| *gone).await {
+                Ok(_) => CancelReason::ResultUnwanted,
+                // The agent has gone; its session decides.
+                Err(_) => CancelReason::CallerGone,
+            }
+        }
+    }
+
+    fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut away = self.backgrounded.clone();
+        async move {
+            if away.wait_for(|away| *away).await.is_err() {
+                // The agent has gone, and wants nothing any more.
+                std::future::pending().await
+            }
+        }
+    }
+
+    async fn progress_due(&self) {
+        std::future::pending().await
+    }
+
+    async fn report_progress(
+        &mut self,
+        _host: &ToolContext,
+        _standing: Option<&TaskSnapshot>,
+        _bound: Duration,
+    ) {
+    }
+}

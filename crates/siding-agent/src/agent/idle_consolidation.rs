@@ -1,0 +1,137 @@
+//! The dreams of an agent at a terminal that has nothing to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use siding_core::sys::clock;
+use siding_model::process::MonotonicMs;
+
+use super::{Agent, UiEvent};
+use crate::conversation::IdleReason;
+use crate::memory_consolidation::{self, ConsolidationRequest, IdleConsolidationConfig};
+
+/// What is known of them.
+#[derive(Debug)]
+pub(super) struct IdleConsolidator {
+    config: IdleConsolidationConfig,
+    /// Since when nobody works.
+    idle_since: MonotonicMs,
+    /// The entries that there were then.
+    entries: u64,
+    /// When the last began, and the entries that there were then.
+    last_run: Option<(MonotonicMs, u64)>,
+    /// Whether it may still dream.
+    is_running: bool,
+}
+
+impl IdleConsolidator {
+    pub(super) fn new(terms: IdleConsolidationConfig) -> Self {
+        Self {
+            config: terms,
+            idle_since: clock::monotonic_now(),
+            entries: 0,
+            last_run: None,
+            is_running: false,
+        }
+    }
+
+    /// Takes in how many entries there are now. Whether a dream is to be ended, since something has
+    /// happened.
+    fn note_activity(&mut self, now: MonotonicMs, entries: u64) -> bool {
+        if entries == self.entries {
+            return false;
+        }
+        (self.idle_since, self.entries) = (now, entries);
+        std::mem::take(&mut self.is_running)
+    }
+
+    /// Returns the time until the next one is due, if nothing happens.
+    fn time_until_due(&self, now: MonotonicMs) -> Option<Duration> {
+        let since = |then: MonotonicMs| Duration::from_millis(now.ms_since(then));
+        let entries = self.entries - self.last_run.map_or(0, |(_, entries)| entries);
+        let last = self.last_run.map(|(then, _)| since(then));
+        self.config.idle_time.time_until_due(since(self.idle_since), last, entries)
+    }
+
+    fn note_started(&mut self, now: MonotonicMs) {
+        (self.last_run, self.is_running) = (Some((now, self.entries)), true);
+    }
+}
+
+impl Agent {
+    /// Ends a dream when something has happened, and begins one when it is time. Returns the time until
+    /// the next is due.
+    pub(super) fn poll_idle_consolidation(
+        &mut self,
+        dreams: &mut IdleConsolidator,
+        on_event: &mut dyn FnMut(UiEvent<'_>),
+    ) -> Option<Duration> {
+        let now = clock::monotonic_now();
+        if dreams.note_activity(now, self.written_entries) {
+            let host = Arc::clone(&self.host);
+            // Its end is not waited for: it writes nothing any more.
+            self.runtime.spawn_blocking(move || memory_consolidation::interrupt(&host));
+        }
+        if !matches!(self.idle_reason, Some(IdleReason::TurnEnded(_))) {
+            return None;
+        }
+        let left = dreams.time_until_due(now)?;
+        if !left.is_zero() {
+            return Some(left);
+        }
+        dreams.note_started(now);
+        let order = ConsolidationRequest {
+            session: self.host.session.clone(),
+            cwd: None,
+            model: dreams.config.model.clone(),
+            max_tokens: dreams.config.max_tokens,
+            dry_run: false,
+        };
+        if let Err(error) = memory_consolidation::start(&self.host, &order, dreams.config.deadline)
+        {
+            on_event(UiEvent::RequestFailed(&format!(
+                "the notes could not be put in order: {error}"
+            )));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory_consolidation::IdleTime;
+
+    #[test]
+    fn consolidation_is_due_after_idle_time_and_interrupted_by_an_entry() {
+        let idle = IdleTime::read(Some("10s")).expect("is a time").expect("is set");
+        let life = Duration::from_secs(1);
+        let terms = IdleConsolidationConfig {
+            idle_time: idle,
+            model: "script:x".to_owned(),
+            max_tokens: 1,
+            deadline: life,
+        };
+        let mut dreams = IdleConsolidator::new(terms);
+        let at = |seconds: u64| MonotonicMs(seconds * 1_000);
+        assert!(
+            !dreams.note_activity(at(100), 19) && dreams.time_until_due(at(500)).is_none(),
+            "too little was said"
+        );
+        assert!(!dreams.note_activity(at(101), 20));
+        assert_eq!(dreams.time_until_due(at(104)), Some(Duration::from_secs(7)));
+        assert_eq!(dreams.time_until_due(at(111)), Some(Duration::ZERO));
+        dreams.note_started(at(111));
+        assert!(
+            !dreams.note_activity(at(112), 20) && dreams.time_until_due(at(9_999)).is_none(),
+            "nothing is new"
+        );
+        assert!(dreams.note_activity(at(120), 21), "a turn begins");
+        assert!(!dreams.note_activity(at(121), 40), "it was ended before");
+        assert_eq!(
+            dreams.time_until_due(at(122)),
+            Some(Duration::from_secs(30 * 60 - 11)),
+            "not so often"
+        );
+    }
+}

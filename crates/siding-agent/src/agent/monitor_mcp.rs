@@ -1,0 +1,104 @@
+//! The tool `monitor_mcp`: has siding's own command watch another MCP server.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use siding_tools::{ToolAnswer, ToolContext, ToolError};
+
+use super::self_task::start_task;
+
+/// The name of the tool.
+pub(super) const TOOL_NAME: &str = "monitor_mcp";
+pub(super) const TOOL_DESCRIPTION: &str = "\
+Watch a resource, or what a tool answers, of another MCP server, in the background. Answers with the \
+task id; you are told each change in one line, as an event. Ends at its `timeout`, or with `task_stop`.";
+
+/// What it takes.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MonitorMcpArgs {
+    /// Text for bash that starts the server. Or give `url`.
+    #[serde(default)]
+    pub(super) command: Option<String>,
+    /// The address of a server that speaks Streamable HTTP and needs no token.
+    #[serde(default)]
+    url: Option<String>,
+    /// The URI of the resource to watch. Or give `tool`.
+    #[serde(default)]
+    resource: Option<String>,
+    /// The tool to call again and again: one that changes nothing.
+    #[serde(default)]
+    tool: Option<String>,
+    /// What the tool is called with.
+    #[serde(default)]
+    arguments: Option<Map<String, Value>>,
+    /// Seconds between two looks where the server does not tell of changes (default 10).
+    #[serde(default)]
+    every: Option<f64>,
+    /// Tell only changes with a line that matches this regular expression.
+    #[serde(default, rename = "match")]
+    pattern: Option<String>,
+    /// Deadline in seconds: how long it may live (default 300).
+    #[serde(default)]
+    timeout: Option<f64>,
+}
+
+impl MonitorMcpArgs {
+    /// Returns the words of the command.
+    fn command_args(&self) -> Vec<String> {
+        let seconds = |given: Option<f64>| given.map(|seconds| format!("{seconds}s"));
+        let arguments = self.arguments.clone().map(|given| Value::Object(given).to_string());
+        let flags = [
+            ("url", self.url.clone()),
+            ("resource", self.resource.clone()),
+            ("tool", self.tool.clone()),
+            ("arguments", arguments),
+            ("every", seconds(self.every)),
+            ("match", self.pattern.clone()),
+            ("timeout", seconds(self.timeout)),
+        ];
+        let given = flags.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
+        let mut words = vec!["monitor-mcp".to_owned(), "--json".to_owned()];
+        words.extend(given.map(|(flag, value)| format!("--{flag}={value}")));
+        words.extend(self.command.iter().flat_map(|text| ["--".to_owned(), text.clone()]));
+        words
+    }
+
+    /// Begins to watch, as a task of the agent's session.
+    pub(super) fn start(&self, host: &ToolContext, cwd: &Path) -> Result<ToolAnswer, ToolError> {
+        let begun = start_task(host, cwd, &self.command_args())?;
+        Ok(ToolAnswer::from_line(match begun.has_ended {
+            false => format!("{} watches it; you are told what changes", begun.id),
+            true => format!("{} has ended already: task_output says why", begun.id),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_become_command_line_arguments() {
+        let given = json!({
+            "command": "server --flag", "tool": "-x", "arguments": { "a": 1 }, "every": 1.5,
+            "match": "^a b$",
+        });
+        let args: MonitorMcpArgs = serde_json::from_value(given).expect("is understood");
+        let wanted = [
+            "monitor-mcp",
+            "--json",
+            "--tool=-x",
+            "--arguments={\"a\":1}",
+            "--every=1.5s",
+            "--match=^a b$",
+            "--",
+            "server --flag",
+        ];
+        assert_eq!(args.command_args(), wanted);
+    }
+}

@@ -1,0 +1,91 @@
+//! News of the session's tasks: heard as it comes, and put into words.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+use siding_core::notices::{FollowEvent, NoticesError, Outbox, OutboxFollower};
+use siding_core::sys::pipe;
+use siding_model::notice::{Consumer, NoticeId, NoticeView};
+use siding_tools::{SHIM_PROGRAM, ToolContext, answer_notices};
+
+use super::AgentError;
+use super::event::AgentEvent;
+use crate::message::UserContent;
+
+/// How often it is looked for news that cannot be waited for: no inotify instance is left, or no space.
+const NOTICE_POLL_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The wait for news. Ends with it.
+#[derive(Debug)]
+pub(super) struct NoticeFollower {
+    /// Nobody reads any more once this is closed.
+    _reader: OwnedFd,
+}
+
+impl NoticeFollower {
+    /// Begins to wait, and says so whenever there may be something.
+    pub(super) fn start(
+        host: &Arc<ToolContext>,
+        sender: Sender<AgentEvent>,
+    ) -> Result<Self, AgentError> {
+        let made = pipe::create_pipe();
+        let (reader, writer) =
+            made.map_err(|source| AgentError::Io { doing: "make a pipe", source })?;
+        let host = Arc::clone(host);
+        thread::spawn(move || {
+            // Where it cannot be waited for it is looked for.
+            while follow_outbox(&host, &writer, &sender).is_err() {
+                thread::sleep(NOTICE_POLL_INTERVAL);
+                if sender.send(AgentEvent::NoticesAvailable).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { _reader: reader })
+    }
+}
+
+fn follow_outbox(
+    host: &ToolContext,
+    out: &OwnedFd,
+    sender: &Sender<AgentEvent>,
+) -> Result<(), NoticesError> {
+    let outbox = session_outbox(host)?;
+    let mut follower = OutboxFollower::new(&outbox, SHIM_PROGRAM)?;
+    // What came before this.
+    follower.schedule_later(&outbox.pending()?);
+    let _receiver_dropped = sender.send(AgentEvent::NoticesAvailable);
+    loop {
+        match follower.next_event(out.as_fd())? {
+            FollowEvent::ReaderClosed => return Ok(()),
+            FollowEvent::TasksChanged(tasks) => {
+                let look = outbox.pending_for(&tasks)?;
+                follower.schedule_later(&look);
+                if !look.notices.is_empty() && sender.send(AgentEvent::NoticesAvailable).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Returns the outbox of the agent's session.
+pub(super) fn session_outbox(host: &ToolContext) -> Result<Outbox<'_>, NoticesError> {
+    Outbox::new(&host.root, host.session.clone(), Consumer::agent())
+}
+
+/// Notes that the model is told these.
+pub(super) fn acknowledge(host: &ToolContext, ids: &[NoticeId]) -> Result<(), NoticesError> {
+    session_outbox(host)?.acknowledge(ids)
+}
+
+/// Returns a notice as the model is told it: a block of its own.
+pub(super) fn notice_content(host: &ToolContext, notice: NoticeView) -> UserContent {
+    UserContent::Notice {
+        id: notice.notice_id,
+        text: answer_notices::format_notice(host.dialect, notice),
+    }
+}

@@ -1,0 +1,244 @@
+//! The tool `remote_agent`: gives an agent on another server a task, through siding's own command.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use reqwest::Url;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, json};
+use siding_core::stop::{self, StopOptions};
+use siding_http::client::is_loopback_url;
+use siding_model::text::one_line;
+use siding_tools::async_fd::run_blocking;
+use siding_tools::tools;
+use siding_tools::{CallContext, CancelReason, SHIM_PROGRAM, ToolAnswer, ToolContext, ToolError};
+
+use super::self_task::start_task;
+
+/// The name of the tool.
+pub(super) const TOOL_NAME: &str = "remote_agent";
+pub(super) const TOOL_DESCRIPTION: &str = "\
+Give an agent on an A2A 1.0 server a task. It sees nothing of this conversation and of these files, so \
+say all it needs to know. Answers at once with a task id; you are told what came of it, and at once \
+when it waits for an answer: give that with `task`. `task_stop` has the server cancel it.";
+/// Columns of an address and of a text, when a person is asked about them.
+const SHOWN_COLUMNS: usize = 200;
+
+/// What it takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RemoteAgentArgs {
+    /// Where the agent is: `http://HOST:PORT` or `https://HOST`.
+    url: String,
+    /// What it is told.
+    text: String,
+    /// The conversation on that server to go on with.
+    #[serde(default)]
+    context: Option<String>,
+    /// The task on that server that waits for this answer.
+    #[serde(default)]
+    task: Option<String>,
+    /// The name of the environment variable that holds the server's token; never the token itself.
+    #[serde(default)]
+    bearer_env: Option<String>,
+    /// What it is in a few words, for people.
+    #[serde(default)]
+    name: Option<String>,
+    /// False waits for its end, for `budget` at most; then it goes on in the background (default
+    /// true).
+    #[serde(default = "yes")]
+    background: bool,
+    /// Seconds to wait with `background` false (default 15).
+    #[serde(default)]
+    budget: Option<f64>,
+    /// Deadline in seconds: how long it may live (default 1800).
+    #[serde(default)]
+    timeout: Option<f64>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl RemoteAgentArgs {
+    /// Says what is wrong with them.
+    pub(super) fn validate(&self) -> Result<(), ToolError> {
+        let wrong = |why: &str| Err(ToolError::Arguments(why.to_owned()));
+        if self.text.trim().is_empty() {
+            return wrong("`text` is empty; say what the agent is to do");
+        }
+        // A token that was given instead of its variable must not become an argument.
+        let is_variable = |name: &String| {
+            let mut letters = name.chars();
+            letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+                && letters.all(|one| one.is_ascii_alphanumeric() || one == '_')
+        };
+        if !self.bearer_env.as_ref().is_none_or(is_variable) {
+            return wrong("`bearer_env` is the name of an environment variable, not a token");
+        }
+        Ok(())
+    }
+
+    /// Returns the command as a person may read it, and as guard rules see it.
+    pub(super) fn display_command(&self) -> String {
+        let [url, text] =
+            [&self.url, &self.text].map(|one| shell_quote(&one_line(one, SHOWN_COLUMNS)));
+        format!("siding a2a send {url} {text}")
+    }
+
+    /// Returns why a person should look first: what leaves this machine cannot be taken back.
+    pub(super) fn approval_concern(&self) -> Option<String> {
+        // Whatever is no address is refused by the command.
+        let url = Url::parse(&self.url).ok().filter(|url| !is_loopback_url(url))?;
+        let host = one_line(url.host_str()?, SHOWN_COLUMNS);
+        Some(format!("it sends text to another machine, {host}"))
+    }
+
+    /// Returns the words of the command.
+    fn command_args(&self) -> Vec<String> {
+        let flags = [
+            ("context", self.context.clone()),
+            ("task", self.task.clone()),
+            ("bearer-env", self.bearer_env.clone()),
+            ("name", self.name.clone()),
+            ("timeout", self.timeout.map(|seconds| format!("{seconds}s"))),
+        ];
+        let given = flags.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
+        let mut words: Vec<String> =
+            ["a2a", "send", "--json", "--background"].map(str::to_owned).into();
+        words.extend(given.map(|(flag, value)| format!("--{flag}={value}")));
+        words.extend(["--".to_owned(), self.url.clone(), self.text.clone()]);
+        words
+    }
+
+    /// Sends it, as a task of the agent's session.
+    pub(super) async fn start<C: CallContext>(
+        &self,
+        host: &Arc<ToolContext>,
+        call: &mut C,
+        cwd: &Path,
+    ) -> Result<ToolAnswer, ToolError> {
+        let started = run_blocking(|| {
+            let started = start_task(host, cwd, &self.command_args())?;
+            // An agent that is killed now finds it again.
+            match call.accept_task(started.id) {
+                true => Ok(started),
+                false => Err(ToolError::Cancelled),
+            }
+        })?;
+        let id = started.id;
+        if started.has_ended {
+            return Ok(ToolAnswer::from_line(format!(
+                "{id} has ended already: task_output says why"
+            )));
+        }
+        if self.background {
+            return Ok(ToolAnswer::from_line(format!(
+                "{id} has sent it; you are told what comes of it, and when an answer is wanted"
+            )));
+        }
+        // Without a budget the wait ends with the task, or at the bound that every wait has.
+        let budget = run_blocking(|| host.current_budget(self.budget.is_some()))?;
+        let seconds = self.budget.or(budget.map(|budget| budget.as_secs_f64()));
+        let waited =
+            call_task_tool(host, call, "wait", json!({ "ids": [id], "timeout": seconds })).await;
+        // As a command that is waited for: an agent that has gone leaves it to whoever ends the rest.
+        if matches!(waited, Err(ToolError::Cancelled))
+            && call.cancelled().await == CancelReason::ResultUnwanted
+        {
+            let how = StopOptions { requested_by: "user", grace: None, signal: None };
+            let _best_effort = run_blocking(|| stop::stop(&host.root, SHIM_PROGRAM, id, how));
+        }
+        let waited = waited?;
+        match run_blocking(|| host.snapshot(id))?.state.is_live() {
+            true => Ok(waited),
+            false => call_task_tool(host, call, "output", json!({ "id": id })).await,
+        }
+    }
+}
+
+/// Calls a tool that works on tasks.
+async fn call_task_tool<C: CallContext>(
+    host: &Arc<ToolContext>,
+    call: &mut C,
+    tool: &str,
+    input: serde_json::Value,
+) -> Result<ToolAnswer, ToolError> {
+    let input: Map<_, _> = input.as_object().cloned().unwrap_or_default();
+    let answer = tools::call(host, call, tool, input).await;
+    answer.unwrap_or_else(|| Err(ToolError::Arguments(format!("there is no tool `{tool}`"))))
+}
+
+/// Returns a word as a shell reads it: text of a model must not pass for more of the command.
+fn shell_quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn parse_args(given: Value) -> RemoteAgentArgs {
+        serde_json::from_value(given).expect("is understood")
+    }
+
+    #[test]
+    fn arguments_become_command_line_arguments() {
+        let args = parse_args(json!({
+            "url": "http://h", "text": "--do it", "context": "-c", "task": "t", "bearer_env": "PEER",
+            "name": "n", "timeout": 1.5,
+        }));
+        let wanted = [
+            "a2a",
+            "send",
+            "--json",
+            "--background",
+            "--context=-c",
+            "--task=t",
+            "--bearer-env=PEER",
+            "--name=n",
+            "--timeout=1.5s",
+            "--",
+            "http://h",
+            "--do it",
+        ];
+        assert_eq!(args.command_args(), wanted);
+        assert!(args.background && args.validate().is_ok());
+    }
+
+    #[test]
+    fn a_token_and_an_empty_text_are_refused() {
+        for (bearer, text) in [("sk-1234", "x"), ("", "x"), ("1A", "x"), ("PEER", " \n")] {
+            let args = parse_args(json!({ "url": "http://h", "text": text, "bearer_env": bearer }));
+            let why = args.validate().expect_err("refused").to_string();
+            assert!(!why.contains("sk-1234"), "{why}");
+        }
+    }
+
+    #[test]
+    fn sending_to_another_machine_needs_approval() {
+        let doubt = |url: &str| parse_args(json!({ "url": url, "text": "x" })).approval_concern();
+        for here in ["http://127.0.0.1:1", "http://127.9.9.9", "http://[::1]:1", "http://LOCALHOST"]
+        {
+            assert_eq!(doubt(here), None, "{here}");
+        }
+        for away in [
+            "http://10.0.0.5",
+            "https://build.example",
+            "http://127.0.0.1.example",
+            "http://localhost@build.example",
+            "http://[::2]",
+        ] {
+            assert!(doubt(away).is_some_and(|why| why.contains("another machine")), "{away}");
+        }
+    }
+
+    #[test]
+    fn text_cannot_break_out_of_the_displayed_command() {
+        let args = parse_args(json!({ "url": "http://h", "text": "it's\n; rm -rf /" }));
+        assert_eq!(args.display_command(), r"siding a2a send 'http://h' 'it'\''s\n; rm -rf /'");
+    }
+}

@@ -1,0 +1,57 @@
+//! Tasks that a command of siding's own begins.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use siding_model::id::TaskId;
+use siding_model::text::one_line;
+use siding_tools::{ToolContext, ToolError};
+
+/// Columns of what siding says when it does not begin.
+const ERROR_COLUMNS: usize = 600;
+
+/// A task that was begun.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StartedTask {
+    pub(super) id: TaskId,
+    /// Whether it is over already.
+    pub(super) has_ended: bool,
+}
+
+/// Has this program begin a task of the agent's session in the background, with the words of a command
+/// that prints the task as JSON.
+///
+/// # Errors
+///
+/// [`Refusal`], with what the command says.
+pub(super) fn start_task(
+    host: &ToolContext,
+    cwd: &Path,
+    args: &[String],
+) -> Result<StartedTask, ToolError> {
+    let failed = |source| ToolError::Io { doing: "start siding", source };
+    let program = std::env::current_exe().map_err(failed)?;
+    let done = Command::new(program)
+        .args(args)
+        .env("SIDING_SESSION", host.session.as_str())
+        .current_dir(cwd)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(failed)?;
+    let view: Option<Value> = serde_json::from_slice(&done.stdout).ok();
+    let id = view.as_ref().and_then(|view| view["task_id"].as_str()?.parse().ok());
+    match id {
+        Some(id) => {
+            let has_ended = view.is_some_and(|view| !view["outcome"].is_null());
+            Ok(StartedTask { id, has_ended })
+        }
+        None => {
+            let said = String::from_utf8_lossy(&done.stderr);
+            Err(ToolError::Arguments(format!(
+                "not begun: {}",
+                one_line(said.trim(), ERROR_COLUMNS)
+            )))
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! `spawn_agent`: a subagent, as a task of its own.
+//!
+//! What it is to do is put into a transcript, which is that of a conversation like any other, and only then
+//! its task is begun. So nothing of it stands among the arguments of a program, whoever is killed in
+//! between has lost nothing, and a person can go on with the conversation later.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use siding_core::run::RunError;
+use siding_core::session;
+use siding_model::id::{TaskId, TaskKind};
+use siding_model::spec::StdinMode;
+use siding_model::text::one_line;
+use siding_tools::tools::{self, SelfTask};
+use siding_tools::{CallContext, ToolAnswer, ToolContext, ToolError};
+
+use super::teammate_tools;
+use super::tool_dispatch::ToolDispatcher;
+use crate::conversation::Entry;
+use crate::message::UserContent;
+use crate::provider::Model;
+use crate::transcript::{Transcript, TranscriptError, TranscriptHeader};
+
+/// Columns of a subagent's name.
+const NAME_COLUMNS: usize = 48;
+
+/// The tool's name.
+pub(super) const TOOL_NAME: &str = "spawn_agent";
+
+pub(super) const TOOL_DESCRIPTION: &str = "\
+Have another agent work on something of its own, with the tools you have. It sees nothing of this \
+conversation, so say all it needs to know, and what you want to hear in the end. Answers at once with \
+its task id; you are told its last words when it is done, and can do something else meanwhile. \
+`task_list` shows it and the tasks it starts. What still runs when it is done goes on as yours; \
+`task_stop` ends it with all its tasks.";
+
+/// How many subagents there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SubagentLimits {
+    /// How deep they may stand under one another: 1 is a subagent that may have none.
+    pub max_depth: usize,
+    /// How many may run at once under the topmost session.
+    pub max_running: usize,
+}
+
+impl SubagentLimits {
+    /// Says why one more may not be started by an agent that stands at `depth` while `running` run.
+    pub(super) fn check(self, depth: usize, running: usize) -> Result<(), String> {
+        if depth >= self.max_depth {
+            return Err(format!(
+                "not started: subagents may stand {} deep, and this one would be deeper; do it \
+                 yourself",
+                self.max_depth
+            ));
+        }
+        if running >= self.max_running {
+            return Err(format!(
+                "not started: as many subagents and teammates run as may at once ({}); wait for one with `task_wait`, \
+                 or stop one with `task_stop`",
+                self.max_running
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What `spawn_agent` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpawnAgentArgs {
+    /// What it is to do, with all it needs to know.
+    prompt: String,
+    /// What that is in a few words, for people.
+    #[serde(default)]
+    name: Option<String>,
+    /// Its model, such as `anthropic:NAME` (default: yours).
+    #[serde(default)]
+    model: Option<String>,
+    /// The tools that it may call, of those that you have (default: all of them).
+    #[serde(default)]
+    tools: Option<Vec<String>>,
+    /// How often it may ask its model (default 100).
+    #[serde(default)]
+    max_turns: Option<u32>,
+    /// Deadline in seconds: how long it may live (default 1800).
+    #[serde(default)]
+    timeout: Option<f64>,
+    /// False waits for its answer, for `budget` at most; then it goes on in the background (default
+    /// true).
+    #[serde(default = "yes")]
+    background: bool,
+    /// Seconds to wait with `background` false (default 15).
+    #[serde(default)]
+    budget: Option<f64>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// What a subagent gets of whoever starts it. It is never allowed more.
+#[derive(Debug)]
+pub(super) struct SubagentSpawner {
+    pub(super) model: String,
+    pub(super) cwd: PathBuf,
+    pub(super) yes_to_ask: bool,
+    pub(super) allow_paths: Vec<PathBuf>,
+    pub(super) limits: SubagentLimits,
+    /// The only tools that it has, where these are not all.
+    pub(super) tools: Option<Vec<String>>,
+    /// Tokens of context after which what was said is put in short.
+    pub(super) compact_at: u64,
+    /// Read-only tools that run at once.
+    pub(super) max_parallel_reads: usize,
+    /// Requests to the model that may follow one prompt.
+    pub(super) max_requests: u32,
+}
+
+impl ToolDispatcher {
+    /// Starts one.
+    pub(super) async fn spawn_agent<C: CallContext>(
+        &self,
+        host: &ToolContext,
+        call: &mut C,
+        input: Map<String, Value>,
+    ) -> Result<ToolAnswer, ToolError> {
+        let args: SpawnAgentArgs = tools::parse_arguments(input)?;
+        if let Some(tools) = &args.tools {
+            let alone = teammate_tools::without_tools(
+                tools,
+                &[teammate_tools::SPAWN_TEAMMATE, teammate_tools::SEND_MESSAGE],
+            );
+            if alone.len() < tools.len() {
+                let why = "`tools`: a subagent has no teammates; leave out those for them";
+                return Err(ToolError::Arguments(why.to_owned()));
+            }
+            self.check_tools(tools)
+                .map_err(|why| ToolError::Arguments(format!("`tools`: {why}")))?;
+        }
+        self.spawner.start(host, call, args).await
+    }
+}
+
+impl SubagentSpawner {
+    async fn start<C: CallContext>(
+        &self,
+        host: &ToolContext,
+        call: &mut C,
+        args: SpawnAgentArgs,
+    ) -> Result<ToolAnswer, ToolError> {
+        if args.prompt.trim().is_empty() {
+            return Err(ToolError::Arguments("`prompt` is empty; say what it is to do".to_owned()));
+        }
+        let model = args.model.as_deref().unwrap_or(&self.model);
+        let model = model
+            .parse::<Model>()
+            .map_err(|error| ToolError::Arguments(format!("`model`: {error}")))?;
+        let own = SelfTask {
+            kind: TaskKind::LocalAgent,
+            name: display_name(args.name.as_deref(), &args.prompt),
+            stdin: StdinMode::Null,
+            background: args.background,
+            budget: args.budget,
+            timeout: args.timeout,
+        };
+        let prepare = |id: TaskId| {
+            let right =
+                session::lock_spawning(&host.root, &host.session).map_err(RunError::from)?;
+            let depth = session::depth(&host.root, &host.session);
+            self.limits.check(depth, count_running(host)?).map_err(ToolError::Arguments)?;
+            let tools = args.tools.as_ref().or(self.tools.as_ref());
+            let tools = tools.map(|tools| {
+                teammate_tools::without_tools(
+                    tools,
+                    &[teammate_tools::SPAWN_TEAMMATE, teammate_tools::SEND_MESSAGE],
+                )
+            });
+            let arguments = self.command_args(id, &model, args.max_turns, tools)?;
+            self.create_conversation(host, id, &model, Some(args.prompt)).map_err(|error| {
+                ToolError::Arguments(format!("the subagent could not be prepared: {error}"))
+            })?;
+            Ok::<_, ToolError>((arguments, right))
+        };
+        tools::begin_own(host, call, own, prepare).await
+    }
+
+    /// Begins its conversation, with what it is to do if that is known.
+    pub(super) fn create_conversation(
+        &self,
+        host: &ToolContext,
+        id: TaskId,
+        model: &Model,
+        prompt: Option<String>,
+    ) -> Result<(), TranscriptError> {
+        let cwd = self.cwd.to_string_lossy().into_owned();
+        let opened = TranscriptHeader { cwd, model: model.to_string() };
+        let session = session::subagent_session_id(id);
+        let mut transcript = Transcript::create(&host.root, &session, opened)?;
+        if let Some(text) = prompt {
+            transcript.add_entry(&Entry::Told { told: vec![UserContent::Prompt { text }] })?;
+        }
+        transcript.sync()
+    }
+
+    /// Returns the arguments with which this program is the subagent.
+    fn command_args(
+        &self,
+        id: TaskId,
+        model: &Model,
+        max_turns: Option<u32>,
+        tools: Option<Vec<String>>,
+    ) -> Result<Vec<String>, ToolError> {
+        let mut arguments = vec!["agent".to_owned(), "--subagent".to_owned(), id.to_string()];
+        arguments.extend(["--model".to_owned(), model.to_string()]);
+        arguments.extend(max_turns.map(|most| format!("--max-turns={most}")));
+        arguments.extend(tools.map(|tools| format!("--tools={}", tools.join(","))));
+        if self.yes_to_ask {
+            arguments.push("--yes-to=ask".to_owned());
+        }
+        for path in &self.allow_paths {
+            arguments.push(format!("--allow-path={}", utf8_path(path)?));
+        }
+        Ok(arguments)
+    }
+}
+
+fn utf8_path(path: &Path) -> Result<&str, ToolError> {
+    path.to_str().ok_or_else(|| {
+        let path = one_line(&path.to_string_lossy(), NAME_COLUMNS);
+        ToolError::Arguments(format!("not started: `{path}`, which is allowed, is not UTF-8"))
+    })
+}
+
+/// Returns how many subagents and teammates run under the topmost session.
+pub(super) fn count_running(host: &ToolContext) -> Result<usize, ToolError> {
+    let top = session::root_session(&host.root, &host.session);
+    let family = session::session_tree(&host.root, &top)?;
+    let agents = host.root.live_tasks()?.into_iter().filter(|id| id.kind().has_session());
+    // One whose shim was killed gets another, or its end is put on record.
+    let states = agents.filter_map(|id| host.snapshot(id).ok()).map(|standing| standing.state);
+    Ok(states.filter(|it| it.is_live() && family.contains(&it.spec.session_id)).count())
+}
+
+/// Returns a name for people: the given one, or the beginning of what it is to do.
+fn display_name(value: Option<&str>, prompt: &str) -> String {
+    let given = value.filter(|name| !name.trim().is_empty()).unwrap_or(prompt);
+    let words: Vec<&str> = given.split_whitespace().collect();
+    format!("agent: {}", one_line(&words.join(" "), NAME_COLUMNS))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// However they start one another, none stands deeper and no more run than may.
+        #[test]
+        fn subagent_depth_and_count_never_exceed_their_limits(
+            (max_depth, max_running) in (0..4_usize, 0..6_usize),
+            starts in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..60),
+        ) {
+            let bounds = SubagentLimits { max_depth, max_running };
+            // The depths of those that run, and first that of whoever a person has started.
+            let mut agents = vec![0];
+            for (which, ends) in starts {
+                let which = which.index(agents.len());
+                if ends && which > 0 {
+                    agents.swap_remove(which);
+                } else if bounds.check(agents[which], agents.len() - 1).is_ok() {
+                    agents.push(agents[which] + 1);
+                }
+                prop_assert!(agents.len() - 1 <= max_running);
+                prop_assert!(agents.iter().all(|one| *one <= max_depth));
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_limit_and_the_alternative() {
+        let bounds = SubagentLimits { max_depth: 3, max_running: 8 };
+        let why = bounds.check(3, 0).expect_err("too deep");
+        assert!(why.contains("3 deep") && why.contains("yourself"), "{why}");
+        let why = bounds.check(0, 8).expect_err("too many");
+        assert!(why.contains("at once (8)") && why.contains("`task_stop`"), "{why}");
+    }
+
+    #[test]
+    fn a_display_name_is_one_line() {
+        assert_eq!(display_name(Some("fix the tests"), "x"), "agent: fix the tests");
+        assert_eq!(display_name(Some(" "), " look\nat it \u{1b}[2J"), "agent: look at it \\e[2J");
+    }
+}

@@ -1,0 +1,65 @@
+//! What runs, as it is shown to a person who watches.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use siding_core::view::{self, ViewDetail};
+use siding_model::id::TaskId;
+use siding_model::task_view::PlacementKind;
+use siding_tools::{TaskSnapshot, ToolContext, text};
+
+use super::tasks;
+use crate::terminal::TaskRow;
+
+/// Tasks of which the last line is looked for. No more than these are shown.
+pub(super) const MAX_TASKS_WITH_LAST_LINE: usize = 6;
+
+/// What is known of the tasks that run.
+#[derive(Debug)]
+pub(super) struct TaskPanel {
+    host: Arc<ToolContext>,
+    /// What is usual for each, which does not change while it runs.
+    expected_ms: HashMap<TaskId, Option<u64>>,
+}
+
+impl TaskPanel {
+    pub(super) fn new(host: &Arc<ToolContext>) -> Self {
+        Self { host: Arc::clone(host), expected_ms: HashMap::new() }
+    }
+
+    /// Looks at what runs now: what somebody waits for first, then the oldest.
+    pub(super) fn list_tasks(&mut self) -> Vec<TaskRow> {
+        let running = tasks::list_recorded(&self.host).unwrap_or_default();
+        self.expected_ms.retain(|id, _| running.iter().any(|task| task.dir.id() == *id));
+        let mut views: Vec<_> =
+            running.into_iter().map(|task| (self.task_view(&task), task)).collect();
+        views.sort_by_key(|(view, _)| {
+            (view.placement.kind == PlacementKind::Background, std::cmp::Reverse(view.elapsed_ms))
+        });
+        let shown = views.into_iter().enumerate().map(|(number, (view, standing))| TaskRow {
+            id: view.task_id.to_string(),
+            last_line: (number < MAX_TASKS_WITH_LAST_LINE)
+                .then(|| text::last_line(&standing))
+                .flatten(),
+            is_foreground: view.placement.kind == PlacementKind::Foreground,
+            phase: (!view.is_in_progress()).then(|| view.phase.as_str()),
+            elapsed_ms: view.elapsed_ms,
+            expected_ms: view.expected_ms,
+            command: view.display_name().to_owned(),
+        });
+        shown.collect()
+    }
+
+    fn task_view(&mut self, task: &TaskSnapshot) -> siding_model::task_view::TaskView {
+        let id = task.dir.id();
+        if let Some(usual) = self.expected_ms.get(&id) {
+            let mut view =
+                view::task_view(&self.host.root, &task.dir, &task.state, ViewDetail::Brief);
+            view.expected_ms = *usual;
+            return view;
+        }
+        let view = self.host.view(task, ViewDetail::Brief);
+        self.expected_ms.insert(id, view.expected_ms);
+        view
+    }
+}

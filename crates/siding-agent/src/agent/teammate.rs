@@ -1,0 +1,249 @@
+//! A teammate at work: an agent on a thread of its own, which ends its turns and goes on when somebody
+//! writes to it.
+
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+
+use siding_core::input::{InputError, TaskInput};
+use siding_core::stop::{self, StopOptions};
+use siding_model::notice::format_teammate_xml;
+use siding_model::text::cut_head;
+use siding_tools::{SHIM_PROGRAM, ToolContext};
+
+use super::call_control::CallControl;
+use super::event::AgentEvent;
+use super::teammates::{LEAD_NAME, ReceiverState, Team, TeamMessage, TeammateStatus, Teammates};
+use super::{Agent, AgentError, NOTICE_RETRY_INTERVAL, UiEvent};
+use crate::conversation::{Event, IdleReason};
+use crate::message::{AssistantContent, FinishReason, Message, UserContent, joined_text};
+
+/// Bytes of its last words that the lead is told.
+const MAX_REPORT_BYTES: usize = 16 << 10;
+
+impl Agent {
+    /// Works until it is to go, or its task has ended.
+    pub(super) fn serve(mut self) {
+        let Team::Teammate { status: desk, teammates: mates } = self.team.clone() else { return };
+        let host = Arc::clone(&self.host);
+        // However this ends, also by a panic: nobody is said to work who does not.
+        let mut cleanup =
+            TeammateCleanup { host: &host, status: &desk, teammates: &mates, ends_task: true };
+        let mut log = TeammateLog::open(&host, &desk);
+        let end = self.serve_loop(&desk, &mates, &mut log);
+        // Nobody wants any more what is on its way.
+        if let Some((_, cancel)) = self.active_request.take() {
+            cancel.set();
+        }
+        // Its tasks are ended by whoever has it go, who says what was lost with them, or by its session.
+        self.call_controls.values().for_each(CallControl::stop_waiting);
+        match end {
+            // Whoever has it go ends its task.
+            Ok(ServeEnd::ShutdownRequested) => cleanup.ends_task = false,
+            Ok(ServeEnd::TaskEnded) => {}
+            Err(error) => {
+                let why = format!("it has ended, since it could not go on: {error}");
+                log.write_line(&why);
+                let _logged_by_callee = notify_lead(&mates, &desk, "failed", &why);
+            }
+        }
+    }
+
+    fn serve_loop(
+        &mut self,
+        desk: &TeammateStatus,
+        teammates: &Teammates,
+        log: &mut TeammateLog<'_>,
+    ) -> Result<ServeEnd, AgentError> {
+        self.resume(None, &mut |seen| log.on_event(seen))?;
+        let mut reported = None;
+        while !log.is_closed() {
+            if let Some(rest) = self.idle_reason.clone().filter(|_| !desk.is_idle()) {
+                let is_reported = match idle_status(&rest, self.last_turn_text()) {
+                    // News has come to one that cannot go on: that it cannot is known.
+                    Some(_) if reported == Some(self.activity_count) => true,
+                    Some((status, text)) => {
+                        log.write_line(&format!("[{status}]"));
+                        notify_lead(teammates, desk, status, &text)
+                    }
+                    None => true,
+                };
+                // Only now: a lead to which everybody is idle ends.
+                if is_reported {
+                    reported = Some(self.activity_count);
+                    desk.set_idle(true);
+                    teammates.wake_lead();
+                }
+            }
+            let event = match self.has_new_notices && self.idle_reason.is_some() {
+                true => self.events.recv_timeout(NOTICE_RETRY_INTERVAL),
+                false => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let event = match event {
+                Ok(AgentEvent::Shutdown) | Err(RecvTimeoutError::Disconnected) => {
+                    return Ok(ServeEnd::ShutdownRequested);
+                }
+                Ok(came) => came,
+                // What somebody else was telling just then.
+                Err(RecvTimeoutError::Timeout) => AgentEvent::NoticesAvailable,
+            };
+            self.handle_agent_event(event, &mut |seen| log.on_event(seen))?;
+        }
+        Ok(ServeEnd::TaskEnded)
+    }
+
+    /// Takes in a message, and says so when it is on record.
+    pub(super) fn receive_message(
+        &mut self,
+        message: TeamMessage,
+        on_event: &mut dyn FnMut(UiEvent<'_>),
+    ) -> Result<(), AgentError> {
+        let TeamMessage { from, text, recorded: noted } = message;
+        let was_idle = self.idle_reason.is_some();
+        // A teammate works for the lead as that does for a person.
+        let told = match (&self.team, from.as_str()) {
+            (Team::Teammate { .. }, LEAD_NAME) => UserContent::Prompt { text },
+            _ => UserContent::Message { from, text },
+        };
+        self.handle_event(Event::Input(vec![told]), on_event)?;
+        let _receiver_dropped = noted.send(match (was_idle, self.idle_reason.is_some()) {
+            (false, _) => ReceiverState::Busy,
+            (true, false) => ReceiverState::Started,
+            (true, true) => ReceiverState::Halted,
+        });
+        Ok(())
+    }
+
+    /// Returns what the model said in the turn that has ended.
+    fn last_turn_text(&self) -> String {
+        match self.conversation.messages().last() {
+            Some(Message::Assistant(said)) => joined_text(said),
+            Some(Message::User { .. }) | None => String::new(),
+        }
+    }
+}
+
+/// Why a teammate has stopped to work.
+#[derive(Debug)]
+enum ServeEnd {
+    ShutdownRequested,
+    TaskEnded,
+}
+
+/// Takes a teammate's place away when it has gone.
+struct TeammateCleanup<'m> {
+    host: &'m ToolContext,
+    status: &'m TeammateStatus,
+    teammates: &'m Teammates,
+    /// Whether its task is to be ended, if it has not.
+    ends_task: bool,
+}
+
+impl Drop for TeammateCleanup<'_> {
+    fn drop(&mut self) {
+        self.teammates.remove(self.status.task);
+        if self.ends_task {
+            let how = StopOptions { requested_by: "agent", grace: None, signal: None };
+            // What could not be ended ends with the session, and its record says so.
+            let _best_effort = stop::stop(&self.host.root, SHIM_PROGRAM, self.status.task, how);
+        }
+        self.teammates.wake_lead();
+    }
+}
+
+/// Tells the lead that a teammate has stopped. Returns whether it was told: one that is about to end wants
+/// to know nothing any more.
+fn notify_lead(teammates: &Teammates, desk: &TeammateStatus, status: &str, text: &str) -> bool {
+    let words = cut_head(text, MAX_REPORT_BYTES);
+    let mut words = words.to_owned();
+    if words.len() < text.len() {
+        words.push_str("\n… `task_output` has the rest");
+    }
+    let block = format_teammate_xml(&desk.name, desk.task, Some(status), &words);
+    teammates.deliver(&desk.name, LEAD_NAME, block).is_ok()
+}
+
+/// Returns what the lead is told when a teammate has nothing to do: in a word, and in its words.
+fn idle_status(reason: &IdleReason, said: String) -> Option<(&'static str, String)> {
+    Some(match reason {
+        IdleReason::TurnEnded(FinishReason::EndTurn) => ("idle", said),
+        IdleReason::TurnEnded(FinishReason::MaxTokens) => ("cut", said),
+        IdleReason::TurnEnded(FinishReason::Refusal) => {
+            ("refused", "its provider has refused to let its model go on".to_owned())
+        }
+        IdleReason::TurnEnded(FinishReason::ToolUse | FinishReason::Other) => {
+            ("stopped", "its model was stopped by its provider, which does not say why".to_owned())
+        }
+        IdleReason::RequestFailed { why } => {
+            ("failed", format!("its model could not be asked: {why}"))
+        }
+        IdleReason::RequestLimit { limit: most } => (
+            "out_of_requests",
+            format!("it has asked its model {most} times; with a message of yours it goes on"),
+        ),
+        IdleReason::Empty | IdleReason::Interrupted => return None,
+    })
+}
+
+/// What a teammate does, written for who looks at its task.
+struct TeammateLog<'h> {
+    /// Gone once nobody writes it down any more.
+    proxy_input: Option<TaskInput<'h>>,
+}
+
+impl<'h> TeammateLog<'h> {
+    fn open(host: &'h ToolContext, status: &TeammateStatus) -> Self {
+        let standing = host.snapshot(status.task).ok();
+        let open = |it: siding_tools::TaskSnapshot| {
+            TaskInput::open_for_host(&host.root, SHIM_PROGRAM, &it.dir, &it.state).ok()
+        };
+        Self { proxy_input: standing.and_then(open) }
+    }
+
+    const fn is_closed(&self) -> bool {
+        self.proxy_input.is_none()
+    }
+
+    fn write_line(&mut self, text: &str) {
+        let Some(stand_in) = &mut self.proxy_input else { return };
+        match stand_in.write(format!("{}\n", text.trim_end()).as_bytes()) {
+            // One that does not read just now reads what comes later.
+            Ok(()) | Err(InputError::Unread { .. }) => {}
+            Err(_) => self.proxy_input = None,
+        }
+    }
+
+    fn on_event(&mut self, event: UiEvent<'_>) {
+        match event {
+            UiEvent::Response(said) => {
+                for one in said {
+                    if let AssistantContent::Text { text } = one {
+                        self.write_line(text);
+                    }
+                }
+            }
+            UiEvent::CallStarted(call) => {
+                self.write_line(&format!("> {} {}", call.name, call.input))
+            }
+            UiEvent::Input(UserContent::Prompt { text }) => {
+                self.write_line(&format!("< {LEAD_NAME}: {text}"))
+            }
+            UiEvent::Input(UserContent::Message { from, .. }) => {
+                self.write_line(&format!("< {from}"))
+            }
+            UiEvent::Input(UserContent::Notice { id, .. }) => {
+                self.write_line(&format!("* news of {}", id.task))
+            }
+            UiEvent::RequestFailed(why) => self.write_line(&format!("! {why}")),
+            UiEvent::Input(UserContent::Reminder { .. } | UserContent::Summary { .. })
+            | UiEvent::Started(_)
+            | UiEvent::RequestSent
+            | UiEvent::ResponsePart(_)
+            | UiEvent::CallFinished(_)
+            | UiEvent::Label(_)
+            | UiEvent::Usage(_)
+            | UiEvent::Summarizing
+            | UiEvent::ApprovalRequested { .. }
+            | UiEvent::Idle(_) => {}
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! `spawn_teammate` and `send_message`.
+
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use siding_core::run::RunError;
+use siding_core::session;
+use siding_core::stop::{self, StopOptions};
+use siding_core::store::StateDir;
+use siding_core::sys::procfs;
+use siding_model::id::{TaskId, TaskKind};
+use siding_model::notice::format_teammate_xml;
+use siding_model::spec::StdinMode;
+use siding_tools::async_fd::run_blocking;
+use siding_tools::tools::{self, SelfTask};
+use siding_tools::{SHIM_PROGRAM, ToolAnswer, ToolContext, ToolError};
+
+use super::approval::AskPolicy;
+use super::builder::{AgentBuilder, ConversationSource};
+use super::call_control::AgentCallContext;
+use super::subagent;
+use super::teammate_proxy::agent_argument;
+use super::teammates::{LEAD_NAME, ReceiverState, ReservedName, Team, TeammateStatus, Teammates};
+use super::tool_dispatch::ToolDispatcher;
+use crate::provider::{self, Model, Provider};
+
+/// The tools' names.
+pub(super) const SPAWN_TEAMMATE: &str = "spawn_teammate";
+pub(super) const SEND_MESSAGE: &str = "send_message";
+
+pub(super) const SPAWN_DESCRIPTION: &str = "\
+Have another agent work beside you for as long as you do, with the tools you have. It sees nothing of \
+this conversation, so say all it needs to know. You are told what it says last each time it has nothing \
+more to do; it is idle then, remembers everything, and goes on when you write to it with \
+`send_message`. For a single piece of work `spawn_agent` is better. `task_stop` ends it.";
+
+pub(super) const SEND_DESCRIPTION: &str = "\
+Write to a teammate. One that is idle begins with it at once; one that is busy reads it with its next \
+request. What it answers is told to you when it comes.";
+
+/// Bytes of a message.
+const MAX_MESSAGE_BYTES: usize = 32 << 10;
+
+/// What `spawn_teammate` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpawnTeammateArgs {
+    /// What it is called: small letters, digits and dashes.
+    name: String,
+    /// What it is, and what it is to do first, with all it needs to know.
+    prompt: String,
+    /// Its model, such as `anthropic:NAME` (default: yours).
+    #[serde(default)]
+    model: Option<String>,
+    /// How often it may ask its model for one message of yours (default: as often as you).
+    #[serde(default)]
+    max_turns: Option<u32>,
+    /// Deadline in seconds: how long it may live (default 1800).
+    #[serde(default)]
+    timeout: Option<f64>,
+}
+
+/// What `send_message` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SendMessageArgs {
+    /// The name of whoever is to read it.
+    to: String,
+    /// What they are to know or do.
+    text: String,
+}
+
+/// What a teammate is made of beside what all have.
+struct TeammateSpec {
+    task: TaskId,
+    provider: Arc<dyn Provider>,
+    model: Model,
+    max_turns: Option<u32>,
+    /// What it is to do first.
+    prompt: String,
+}
+
+impl ToolDispatcher {
+    /// Makes a teammate.
+    pub(super) async fn spawn_teammate(
+        &self,
+        host: &ToolContext,
+        call: &mut AgentCallContext,
+        input: Map<String, Value>,
+    ) -> Result<ToolAnswer, ToolError> {
+        let Team::Lead(mates) = &self.team else {
+            return Err(ToolError::Arguments("only the lead makes teammates".to_owned()));
+        };
+        let args: SpawnTeammateArgs = tools::parse_arguments(input)?;
+        if args.prompt.trim().is_empty() {
+            return Err(ToolError::Arguments("`prompt` is empty; say what it is to do".to_owned()));
+        }
+        let reserved = mates.reserve(args.name.trim()).map_err(ToolError::Arguments)?;
+        let wrong =
+            |error: &dyn std::fmt::Display| ToolError::Arguments(format!("`model`: {error}"));
+        let model = args.model.as_deref().unwrap_or(&self.spawner.model);
+        let model = model.parse::<Model>().map_err(|error| wrong(&error))?;
+        let opened = provider::open(&model, &|name| std::env::var(name).ok());
+        let provider: Arc<dyn Provider> = Arc::from(opened.map_err(|error| wrong(&error))?);
+        let own = SelfTask {
+            kind: TaskKind::InProcessTeammate,
+            name: format!("teammate: {}", args.name.trim()),
+            stdin: StdinMode::Pipe,
+            background: true,
+            budget: None,
+            timeout: args.timeout,
+        };
+        let mut task = None;
+        let prepare = |id: TaskId| {
+            let right =
+                session::lock_spawning(&host.root, &host.session).map_err(RunError::from)?;
+            let running = subagent::count_running(host)?;
+            self.spawner.limits.check(0, running).map_err(ToolError::Arguments)?;
+            let source = std::io::ErrorKind::NotFound.into();
+            let this = i32::try_from(std::process::id()).ok().and_then(procfs::identify);
+            let this = this.ok_or(ToolError::Io { doing: "look at this process", source })?;
+            self.spawner.create_conversation(host, id, &model, None).map_err(|error| {
+                ToolError::Arguments(format!("the teammate could not be prepared: {error}"))
+            })?;
+            task = Some(id);
+            let arguments = ["agent".to_owned(), format!("--stand-in={}", agent_argument(this))];
+            Ok::<_, ToolError>((arguments.to_vec(), right))
+        };
+        let started = tools::begin_own(host, call, own, prepare).await;
+        let Ok(mut answer) = started else {
+            // It may run all the same when its making was interrupted.
+            if let Some(task) = task {
+                run_blocking(|| stop_task(host, task));
+            }
+            return started;
+        };
+        if let Some(task) = task {
+            let SpawnTeammateArgs { prompt, max_turns, .. } = args;
+            let made = TeammateSpec { task, provider, model, max_turns, prompt };
+            let sits = run_blocking(|| self.start_teammate(host, mates, reserved, made))?;
+            answer.lines.extend(sits);
+        }
+        Ok(answer)
+    }
+
+    /// Has a teammate begin whose task runs. Returns what its maker is to know.
+    fn start_teammate(
+        &self,
+        host: &ToolContext,
+        teammates: &Arc<Teammates>,
+        reserved: ReservedName<'_>,
+        made: TeammateSpec,
+    ) -> Result<Option<String>, ToolError> {
+        let TeammateSpec { task, provider, model, max_turns, prompt } = made;
+        let not_begun = |error: &dyn std::fmt::Display| {
+            stop_task(host, task);
+            ToolError::Arguments(format!("the teammate could not begin: {error}"))
+        };
+        let state = host.snapshot(task).map_err(|error| not_begun(&error))?.state;
+        // Whoever has called it reads how it ended.
+        let Some(leader) = state.leader.filter(|_| state.is_live()) else { return Ok(None) };
+        let spawner = &self.spawner;
+        let begin = AgentBuilder {
+            root: StateDir::open(host.root.path()).map_err(|error| not_begun(&error))?,
+            source: ConversationSource::Teammate { task, proxy_pid: leader.pid() },
+            provider,
+            labeller: None,
+            model: model.to_string(),
+            guard: Arc::clone(&self.approver.guard),
+            // Nobody sees what it would ask, also where somebody is at the terminal.
+            ask_policy: if spawner.yes_to_ask { AskPolicy::Allow } else { AskPolicy::Deny },
+            allow_paths: spawner.allow_paths.clone(),
+            tools: spawner.tools.as_ref().map(|tools| without_tools(tools, &[SPAWN_TEAMMATE])),
+            compact_at: spawner.compact_at,
+            max_parallel_reads: spawner.max_parallel_reads,
+            max_requests: max_turns.unwrap_or(spawner.max_requests),
+            subagent_limits: spawner.limits,
+            idle_consolidation: None,
+        };
+        let name = reserved.name().to_owned();
+        let status = Arc::new(TeammateStatus::new(name.clone(), task));
+        let company =
+            |_| Team::Teammate { status: Arc::clone(&status), teammates: Arc::clone(teammates) };
+        let agent = begin.build_in_team(company).map_err(|error| not_begun(&error))?;
+        let sender = agent.sender.clone();
+        let (go, may_go) = sync_channel::<()>(1);
+        let thread = thread::Builder::new().name(format!("siding-{name}")).spawn(move || {
+            // Not before it can be written to.
+            if may_go.recv().is_ok() {
+                agent.serve();
+            }
+        });
+        let thread = thread.map_err(|error| not_begun(&error))?;
+        reserved.occupy(Arc::clone(&status), sender, thread);
+        let _peer_gone = go.send(());
+        teammates.deliver(LEAD_NAME, &name, prompt).map_err(ToolError::Arguments)?;
+        Ok(Some(format!(
+            "`{name}` works; you are told what it says last when it is idle, and `{SEND_MESSAGE}` writes to it"
+        )))
+    }
+
+    /// Hands a message over.
+    pub(super) fn send_message(&self, input: Map<String, Value>) -> Result<ToolAnswer, ToolError> {
+        let SendMessageArgs { to, text } = tools::parse_arguments(input)?;
+        if text.trim().is_empty() {
+            return Err(ToolError::Arguments(
+                "`text` is empty; say what they are to know".to_owned(),
+            ));
+        }
+        if text.len() > MAX_MESSAGE_BYTES {
+            return Err(ToolError::Arguments(format!(
+                "`text` has {} bytes, and {MAX_MESSAGE_BYTES} is the limit; write it to a file, and send its path",
+                text.len()
+            )));
+        }
+        let (mates, from, text) = match &self.team {
+            Team::Alone => {
+                return Err(ToolError::Arguments("there is nobody to write to".to_owned()));
+            }
+            Team::Lead(mates) => (mates, LEAD_NAME, text),
+            Team::Teammate { status: desk, teammates: mates } => {
+                let name = desk.name.as_str();
+                (mates, name, format_teammate_xml(name, desk.task, None, &text))
+            }
+        };
+        let to = to.trim();
+        let delivered =
+            run_blocking(|| mates.deliver(from, to, text)).map_err(ToolError::Arguments)?;
+        Ok(ToolAnswer::from_line(match delivered {
+            ReceiverState::Started => format!("delivered; {to} was idle and begins with it"),
+            ReceiverState::Busy => {
+                format!("delivered; {to} is busy and reads it with the next request")
+            }
+            ReceiverState::Halted => {
+                format!("delivered; {to} has stopped, and reads it when somebody has it go on")
+            }
+        }))
+    }
+}
+
+/// Ends a task in which nobody works.
+fn stop_task(host: &ToolContext, task: TaskId) {
+    let how = StopOptions { requested_by: "agent", grace: None, signal: None };
+    // What could not be ended ends with the session, and its record says so.
+    let _best_effort = stop::stop(&host.root, SHIM_PROGRAM, task, how);
+}
+
+/// Returns the tools that are none of these.
+pub(super) fn without_tools(tools: &[String], not: &[&str]) -> Vec<String> {
+    tools.iter().filter(|tool| !not.contains(&tool.as_str())).cloned().collect()
+}

@@ -1,0 +1,384 @@
+//! Teammates, as all agents of this process know them: who there is, and how a message gets to them.
+//!
+//! A message is handed over by the one who sends it to the one thread that reads for its receiver, and
+//! counts as delivered when it is in the receiver's transcript. So there is no mailbox on the disk that
+//! could be read twice or not at all.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use siding_core::notices::Outbox;
+use siding_core::session;
+use siding_model::id::{TaskId, TaskKind};
+use siding_model::notice::{Consumer, NoticeView};
+use siding_model::text::one_line;
+use siding_tools::ToolContext;
+
+use super::event::AgentEvent;
+
+/// What teammates call the agent that has made them.
+pub(super) const LEAD_NAME: &str = "lead";
+/// Characters of a name.
+const MAX_NAME_CHARS: usize = 24;
+
+/// A message on its way.
+#[derive(Debug)]
+pub(super) struct TeamMessage {
+    /// Whose it is.
+    pub(super) from: String,
+    /// What the receiver's model reads.
+    pub(super) text: String,
+    /// Told, once it is on record, what the receiver does with it.
+    pub(super) recorded: SyncSender<ReceiverState>,
+}
+
+/// What a receiver does with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReceiverState {
+    /// It reads it with its next request.
+    Busy,
+    /// It had nothing to do, and begins with it.
+    Started,
+    /// It cannot go on by itself, and reads it when it does.
+    Halted,
+}
+
+/// What everybody may know of one teammate.
+#[derive(Debug)]
+pub(super) struct TeammateStatus {
+    pub(super) name: String,
+    /// Its task.
+    pub(super) task: TaskId,
+    /// Whether it has nothing to do, and the lead has been told so.
+    is_idle: AtomicBool,
+}
+
+impl TeammateStatus {
+    pub(super) const fn new(name: String, task: TaskId) -> Self {
+        Self { name, task, is_idle: AtomicBool::new(false) }
+    }
+
+    pub(super) fn set_idle(&self, is_idle: bool) {
+        self.is_idle.store(is_idle, Ordering::Release);
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_idle.load(Ordering::Acquire)
+    }
+}
+
+/// Whom an agent works with in its own process.
+#[derive(Debug, Clone)]
+pub(super) enum Team {
+    /// Nobody: it works for another process.
+    Alone,
+    /// Teammates, which it has made.
+    Lead(Arc<Teammates>),
+    /// It is a teammate.
+    Teammate { status: Arc<TeammateStatus>, teammates: Arc<Teammates> },
+}
+
+/// The teammates of this process, and the agent that has made them.
+#[derive(Debug)]
+pub(super) struct Teammates {
+    lead: Sender<AgentEvent>,
+    slots: Mutex<Vec<Slot>>,
+}
+
+/// A place for a teammate.
+#[derive(Debug)]
+struct Slot {
+    name: String,
+    /// Who sits there, once it is at work.
+    teammate: Option<Teammate>,
+}
+
+#[derive(Debug)]
+struct Teammate {
+    status: Arc<TeammateStatus>,
+    sender: Sender<AgentEvent>,
+    thread: JoinHandle<()>,
+}
+
+/// A name that nobody else can take. It is free again when this is dropped before anybody sits there.
+#[derive(Debug)]
+pub(super) struct ReservedName<'m> {
+    teammates: &'m Teammates,
+    name: String,
+}
+
+impl Drop for ReservedName<'_> {
+    fn drop(&mut self) {
+        self.teammates
+            .lock_slots()
+            .retain(|seat| seat.name != self.name || seat.teammate.is_some());
+    }
+}
+
+impl ReservedName<'_> {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Has a teammate that is at work sit there.
+    pub(super) fn occupy(
+        self,
+        status: Arc<TeammateStatus>,
+        sender: Sender<AgentEvent>,
+        thread: JoinHandle<()>,
+    ) {
+        let mut seats = self.teammates.lock_slots();
+        if let Some(seat) = seats.iter_mut().find(|seat| seat.name == self.name) {
+            seat.teammate = Some(Teammate { status, sender, thread });
+        }
+        drop(seats);
+    }
+}
+
+impl Teammates {
+    pub(super) fn new(lead: Sender<AgentEvent>) -> Arc<Self> {
+        Arc::new(Self { lead, slots: Mutex::default() })
+    }
+
+    fn lock_slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reserves a name.
+    ///
+    /// # Errors
+    ///
+    /// Says why it cannot be had, and what can.
+    pub(super) fn reserve(&self, name: &str) -> Result<ReservedName<'_>, String> {
+        let is_plain = |one: char| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '-';
+        if name.is_empty()
+            || name.len() > MAX_NAME_CHARS
+            || !name.chars().all(is_plain)
+            || name == LEAD_NAME
+        {
+            return Err(format!(
+                "`name`: `{}` cannot name a teammate; take up to {MAX_NAME_CHARS} small letters, digits and \
+                 dashes, and not `{LEAD_NAME}`, which is you",
+                one_line(name, MAX_NAME_CHARS * 2)
+            ));
+        }
+        let mut seats = self.lock_slots();
+        if seats.iter().any(|seat| seat.name == name) {
+            return Err(format!(
+                "there is a teammate `{name}` already; write to it with `send_message`, or take another \
+                 name"
+            ));
+        }
+        seats.push(Slot { name: name.to_owned(), teammate: None });
+        Ok(ReservedName { teammates: self, name: name.to_owned() })
+    }
+
+    /// Hands a message over, and waits until it is in its receiver's transcript. Returns what the receiver
+    /// does with it.
+    ///
+    /// # Errors
+    ///
+    /// Says that there is nobody of this name, and who there is.
+    pub(super) fn deliver(
+        &self,
+        from: &str,
+        to: &str,
+        text: String,
+    ) -> Result<ReceiverState, String> {
+        let sender = match to {
+            LEAD_NAME if from != LEAD_NAME => Some(self.lead.clone()),
+            _ => self.sender_for(from, to),
+        };
+        let nobody = || {
+            if to == LEAD_NAME && from != LEAD_NAME {
+                return format!("not delivered: `{LEAD_NAME}` is about to end, and you with it");
+            }
+            let others = self.recipients_for(from);
+            let whom = match others.is_empty() {
+                true => "there is nobody to write to; `spawn_teammate` makes a teammate".to_owned(),
+                false => format!("you can write to {}", others.join(", ")),
+            };
+            format!(
+                "not delivered: there is no teammate `{}`; {whom}",
+                one_line(to, MAX_NAME_CHARS * 2)
+            )
+        };
+        let (noted, is_recorded) = sync_channel(1);
+        let message = TeamMessage { from: from.to_owned(), text, recorded: noted };
+        let sent =
+            sender.is_some_and(|sender| sender.send(AgentEvent::TeamMessage(message)).is_ok());
+        // It may end before it has read it.
+        let delivered = sent.then(|| is_recorded.recv().ok()).flatten();
+        delivered.ok_or_else(nobody)
+    }
+
+    fn sender_for(&self, from: &str, to: &str) -> Option<Sender<AgentEvent>> {
+        let seats = self.lock_slots();
+        let seat = seats.iter().find(|seat| seat.name == to && seat.name != from)?;
+        Some(seat.teammate.as_ref()?.sender.clone())
+    }
+
+    /// Returns all that somebody can write to.
+    pub(super) fn recipients_for(&self, from: &str) -> Vec<String> {
+        let seats = self.lock_slots();
+        let names =
+            seats.iter().filter(|seat| seat.teammate.is_some()).map(|seat| seat.name.as_str());
+        [LEAD_NAME]
+            .into_iter()
+            .chain(names)
+            .filter(|name| *name != from)
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Whether this task is a teammate that has nothing to do.
+    pub(super) fn is_idle(&self, task: TaskId) -> bool {
+        self.lock_slots().iter().any(|seat| {
+            seat.teammate
+                .as_ref()
+                .is_some_and(|mate| mate.status.task == task && mate.status.is_idle())
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock_slots().is_empty()
+    }
+
+    /// Whether there is news for a teammate that has nothing to do yet.
+    pub(super) fn has_notices(&self, host: &ToolContext) -> bool {
+        let seats = self.lock_slots();
+        let mut tasks = seats.iter().filter_map(|seat| Some(seat.teammate.as_ref()?.status.task));
+        tasks.any(|task| {
+            let session = session::subagent_session_id(task);
+            let outbox = Outbox::new(&host.root, session, Consumer::agent());
+            // Notes that were put in order wake nobody.
+            let is_loud = |notice: &NoticeView| notice.task_id.kind() != TaskKind::Dream;
+            // What cannot be read is no reason to wait.
+            outbox
+                .and_then(|outbox| outbox.pending())
+                .is_ok_and(|look| look.notices.iter().any(is_loud))
+        })
+    }
+
+    /// Has the lead look whether it is done.
+    pub(super) fn wake_lead(&self) {
+        // It wants to know nothing any more when it has gone.
+        let _peer_gone = self.lead.send(AgentEvent::NoticesAvailable);
+    }
+
+    /// Has those go whose tasks have ended.
+    pub(super) fn remove_ended(&self, host: &ToolContext) {
+        let lives = |mate: &Teammate| {
+            let read = host.root.task_dir(mate.status.task).ok().and_then(|dir| dir.read().ok());
+            // What cannot be read just now says nothing.
+            read.is_none_or(|it| it.state.is_live())
+        };
+        self.lock_slots().retain(|seat| {
+            let Some(mate) = seat.teammate.as_ref().filter(|mate| !lives(mate)) else {
+                return true;
+            };
+            // Its thread ends by itself.
+            let _peer_gone = mate.sender.send(AgentEvent::Shutdown);
+            false
+        });
+    }
+
+    /// Forgets one that has gone by itself.
+    pub(super) fn remove(&self, task: TaskId) {
+        let is_it = |mate: &Teammate| mate.status.task == task;
+        self.lock_slots().retain(|seat| !seat.teammate.as_ref().is_some_and(is_it));
+    }
+
+    /// Has all of them go, and waits until they begin nothing any more. Returns which had nothing to do.
+    pub(super) fn shut_down_all(&self) -> HashSet<TaskId> {
+        let mates: Vec<Teammate> =
+            self.lock_slots().drain(..).filter_map(|seat| seat.teammate).collect();
+        let mut idle = HashSet::new();
+        for mate in &mates {
+            idle.extend(mate.status.is_idle().then_some(mate.status.task));
+            let _peer_gone = mate.sender.send(AgentEvent::Shutdown);
+        }
+        for mate in mates {
+            // What a panic of its own has to say it has said.
+            let _logged_by_callee = mate.thread.join();
+        }
+        idle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    fn task() -> TaskId {
+        let bits = (TaskId::MIN_BITS << 12) | 0x5d3;
+        TaskId::new(TaskKind::InProcessTeammate, bits).expect("a number of that kind")
+    }
+
+    /// Has a teammate sit there that notes what it reads until it is to go.
+    fn spawn_teammate(teammates: &Teammates, name: &str) -> Arc<TeammateStatus> {
+        let (sender, came) = channel();
+        let desk = Arc::new(TeammateStatus::new(name.to_owned(), task()));
+        let thread = thread::spawn(move || {
+            while let Ok(AgentEvent::TeamMessage(letter)) = came.recv() {
+                let is_idle = letter.text == "idle?";
+                let noted = if is_idle { ReceiverState::Started } else { ReceiverState::Busy };
+                letter.recorded.send(noted).expect("its sender waits");
+            }
+        });
+        teammates.reserve(name).expect("free").occupy(Arc::clone(&desk), sender, thread);
+        desk
+    }
+
+    #[test]
+    fn a_teammate_name_is_plain_and_can_be_reserved_once() {
+        let (lead, _came) = channel();
+        let mates = Teammates::new(lead);
+        for wrong in ["", "lead", "Tester", "a b", "\u{1b}[2J", &"x".repeat(MAX_NAME_CHARS + 1)] {
+            let why = mates.reserve(wrong).expect_err("is no name");
+            assert!(why.contains("small letters"), "{why}");
+        }
+        let first = mates.reserve("tester").expect("free");
+        assert!(mates.reserve("tester").expect_err("taken").contains("already"));
+        drop(first);
+        let _keeps_alive = spawn_teammate(&mates, "tester");
+        assert!(mates.reserve("tester").expect_err("taken").contains("send_message"));
+        assert_eq!(mates.recipients_for(LEAD_NAME), ["tester"]);
+        mates.remove(task());
+        assert!(mates.reserve("tester").is_ok());
+    }
+
+    #[test]
+    fn a_message_counts_as_delivered_once_the_receiver_records_it() {
+        let (lead, came) = channel();
+        let mates = Teammates::new(lead);
+        let none = mates.deliver(LEAD_NAME, "tester", "x".to_owned()).expect_err("nobody is there");
+        assert!(none.contains("spawn_teammate"), "{none}");
+        let desk = spawn_teammate(&mates, "tester");
+        assert_eq!(
+            mates.deliver(LEAD_NAME, "tester", "idle?".to_owned()),
+            Ok(ReceiverState::Started)
+        );
+        assert_eq!(mates.deliver(LEAD_NAME, "tester", "busy?".to_owned()), Ok(ReceiverState::Busy));
+        let wrong =
+            mates.deliver(LEAD_NAME, "other", "x".to_owned()).expect_err("nobody of that name");
+        assert!(wrong.ends_with("you can write to tester"), "{wrong}");
+        assert!(mates.deliver("tester", "tester", "x".to_owned()).is_err(), "not to itself");
+        assert!(mates.deliver(LEAD_NAME, LEAD_NAME, "x".to_owned()).is_err(), "not to itself");
+        assert!(!mates.is_idle(task()));
+        desk.set_idle(true);
+        assert!(mates.is_idle(task()));
+        assert_eq!(mates.shut_down_all(), HashSet::from([task()]));
+        assert!(mates.deliver(LEAD_NAME, "tester", "x".to_owned()).is_err(), "it has gone");
+        // A lead that reads nothing any more keeps nobody waiting.
+        drop(came);
+        let gone = mates.deliver("tester", LEAD_NAME, "x".to_owned()).expect_err("it has gone");
+        assert!(gone.contains("about to end"), "{gone}");
+    }
+}

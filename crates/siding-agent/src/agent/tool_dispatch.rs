@@ -1,0 +1,308 @@
+//! Running the tools that the model calls, and asking the model itself.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use schemars::JsonSchema;
+use serde_json::Value;
+use siding_model::text::one_line;
+use siding_tools::async_fd::run_blocking;
+use siding_tools::tools;
+use siding_tools::{DeliveryAck, ToolAnswer as Answered, ToolContext, ToolError, schema};
+use tokio::runtime::Runtime;
+
+use super::approval::Approver;
+use super::call_control::{AgentCallContext, CallControl};
+use super::event::{AgentEvent, OwnedResponsePart};
+use super::subagent::{self, SubagentSpawner};
+use super::teammates::Team;
+use super::{RequestPurpose, bash, monitor_mcp, remote_agent, teammate_tools};
+use crate::message::{CallId, Message, ToolCall, ToolResult};
+use crate::provider::{
+    CancelFlag, ModelRequest, ModelResponse, Provider, ProviderError, ResponsePart,
+};
+use crate::tool::{AgentToolContext, ToolSpec, Toolbox};
+
+/// Tokens that a model may write in one answer. All current models may write as many.
+const MAX_RESPONSE_TOKENS: u32 = 16_384;
+/// What stands between siding's words about a command and those of the command.
+const OUTPUT_SEPARATOR: &str = "\n\noutput:\n";
+
+/// Columns of the name of a tool that does not exist.
+const TOOL_NAME_COLUMNS: usize = 60;
+
+/// What the model may call, and how it is done.
+pub(super) struct ToolDispatcher {
+    toolbox: Toolbox,
+    context: AgentToolContext,
+    pub(super) spawner: SubagentSpawner,
+    pub(super) approver: Approver,
+    pub(super) team: Team,
+    specs: Vec<ToolSpec>,
+}
+
+impl ToolDispatcher {
+    /// Puts the tools together.
+    ///
+    /// # Errors
+    ///
+    /// Says that a tool which is to be the only one does not exist.
+    pub(super) fn new(
+        toolbox: Toolbox,
+        context: AgentToolContext,
+        spawner: SubagentSpawner,
+        team: Team,
+        approver: Approver,
+    ) -> Result<Self, String> {
+        let mut specs = vec![
+            tool_spec::<bash::BashArgs>(bash::TOOL_NAME, bash::TOOL_DESCRIPTION),
+            tool_spec::<subagent::SpawnAgentArgs>(subagent::TOOL_NAME, subagent::TOOL_DESCRIPTION),
+            tool_spec::<monitor_mcp::MonitorMcpArgs>(
+                monitor_mcp::TOOL_NAME,
+                monitor_mcp::TOOL_DESCRIPTION,
+            ),
+            tool_spec::<remote_agent::RemoteAgentArgs>(
+                remote_agent::TOOL_NAME,
+                remote_agent::TOOL_DESCRIPTION,
+            ),
+        ];
+        if let Team::Lead(_) = &team {
+            specs.push(tool_spec::<teammate_tools::SpawnTeammateArgs>(
+                teammate_tools::SPAWN_TEAMMATE,
+                teammate_tools::SPAWN_DESCRIPTION,
+            ));
+        }
+        if !matches!(team, Team::Alone) {
+            specs.push(tool_spec::<teammate_tools::SendMessageArgs>(
+                teammate_tools::SEND_MESSAGE,
+                teammate_tools::SEND_DESCRIPTION,
+            ));
+        }
+        for tool in tools::all_tools() {
+            if let Some(name) = agent_tool_name(tool.name) {
+                specs.push(ToolSpec {
+                    name,
+                    description: tool.description,
+                    schema: tool.schema.into(),
+                });
+            }
+        }
+        specs.extend(toolbox.specs().iter().cloned());
+        let mut calls = Self { toolbox, context, spawner, approver, team, specs };
+        if let Some(only) = &calls.spawner.tools {
+            calls.check_tools(only)?;
+            calls.specs.retain(|spec| only.iter().any(|name| name == spec.name));
+        }
+        Ok(calls)
+    }
+
+    /// Returns the names of the tools that change nothing.
+    pub(super) fn read_only_tools(&self) -> HashSet<String> {
+        let own = ["output", "wait", "list", "why"].into_iter().filter_map(agent_tool_name);
+        let mut names = self.toolbox.read_only_tools();
+        names.extend(own.map(str::to_owned));
+        names
+    }
+
+    /// Asks the model.
+    pub(super) fn send_request(
+        &self,
+        provider: &dyn Provider,
+        system: &str,
+        messages: &[Message],
+        purpose: RequestPurpose,
+        cancel: &CancelFlag,
+        mut on_part: impl FnMut(OwnedResponsePart),
+    ) -> Result<ModelResponse, ProviderError> {
+        let asking = ModelRequest {
+            system,
+            messages,
+            tools: &self.specs,
+            max_tokens: MAX_RESPONSE_TOKENS,
+            cancel,
+        };
+        provider.send_request(&asking, &mut |part| {
+            if purpose == RequestPurpose::Answer || matches!(part, ResponsePart::Retry { .. }) {
+                on_part(OwnedResponsePart::from_part(part));
+            }
+        })
+    }
+
+    /// Runs a call. What comes of it is sent.
+    pub(super) fn start_call(
+        self: &Arc<Self>,
+        runtime: &Runtime,
+        host: &Arc<ToolContext>,
+        call: ToolCall,
+        sender: &Sender<AgentEvent>,
+    ) -> CallControl {
+        let (mut foreground, wishes, cancel) =
+            AgentCallContext::new(call.id.clone(), sender.clone());
+        let (this, host, sender) = (Arc::clone(self), Arc::clone(host), sender.clone());
+        let ToolCall { id, name, input } = call;
+        runtime.spawn(async move {
+            let (result, receipts) = match (name.as_str(), runtime_tool_name(&name), input) {
+                _ if !this.has_tool(&name) => (
+                    ToolResult { call: id, text: this.unknown_tool(&name), is_error: true },
+                    Vec::new(),
+                ),
+                (bash::TOOL_NAME, _, Value::Object(input)) => {
+                    into_tool_result(id, &host, this.run_bash(&host, &mut foreground, input).await)
+                }
+                (subagent::TOOL_NAME, _, Value::Object(input)) => {
+                    let answer = this.spawn_agent(&host, &mut foreground, input).await;
+                    into_tool_result(id, &host, answer)
+                }
+                (teammate_tools::SPAWN_TEAMMATE, _, Value::Object(input)) => {
+                    let answer = this.spawn_teammate(&host, &mut foreground, input).await;
+                    into_tool_result(id, &host, answer)
+                }
+                (teammate_tools::SEND_MESSAGE, _, Value::Object(input)) => {
+                    into_tool_result(id, &host, this.send_message(input))
+                }
+                (monitor_mcp::TOOL_NAME, _, Value::Object(input)) => into_tool_result(
+                    id,
+                    &host,
+                    this.run_monitor_mcp(&host, &foreground, input).await,
+                ),
+                (remote_agent::TOOL_NAME, _, Value::Object(input)) => into_tool_result(
+                    id,
+                    &host,
+                    this.run_remote_agent(&host, &mut foreground, input).await,
+                ),
+                (_, Some(tool), Value::Object(input)) => {
+                    let answer = tools::call(&host, &mut foreground, tool, input).await;
+                    let answer = answer
+                        .unwrap_or_else(|| Err(ToolError::Arguments(this.unknown_tool(&name))));
+                    into_tool_result(id, &host, answer)
+                }
+                (_, _, input) => {
+                    let outcome =
+                        run_blocking(|| this.toolbox.run(&this.context, &name, input, &cancel));
+                    let is_error = outcome.is_err();
+                    let text = outcome.unwrap_or_else(|why| why);
+                    (ToolResult { call: id, text, is_error }, Vec::new())
+                }
+            };
+            // Nobody waits for it when the agent has gone.
+            let _receiver_dropped = sender.send(AgentEvent::CallFinished(result, receipts));
+        });
+        wishes
+    }
+
+    pub(super) fn has_tool(&self, name: &str) -> bool {
+        self.specs.iter().any(|spec| spec.name == name)
+    }
+
+    /// Makes sure that all of these are tools that there are here.
+    ///
+    /// # Errors
+    ///
+    /// Says which is none, and which there are.
+    pub(super) fn check_tools(&self, tools: &[String]) -> Result<(), String> {
+        match tools.iter().find(|name| !self.has_tool(name)) {
+            _ if tools.is_empty() => Err("no tool is named; name one, or leave it out".to_owned()),
+            Some(name) => Err(self.unknown_tool(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Says that there is no such tool, and which there are.
+    fn unknown_tool(&self, name: &str) -> String {
+        let names: Vec<&str> = self.specs.iter().map(|spec| spec.name).collect();
+        let name = one_line(name, TOOL_NAME_COLUMNS);
+        format!("there is no tool `{name}`; there are {}", names.join(", "))
+    }
+
+    async fn run_bash(
+        &self,
+        host: &ToolContext,
+        call: &mut AgentCallContext,
+        input: serde_json::Map<String, Value>,
+    ) -> Result<Answered, ToolError> {
+        let args: bash::BashArgs = tools::parse_arguments(input)?;
+        self.approver.approve(call, &args.command, args.run_in_background).await?;
+        tools::run(host, call, args.into_run_args(&self.spawner.cwd)).await
+    }
+
+    async fn run_monitor_mcp(
+        &self,
+        host: &ToolContext,
+        call: &AgentCallContext,
+        input: serde_json::Map<String, Value>,
+    ) -> Result<Answered, ToolError> {
+        let args: monitor_mcp::MonitorMcpArgs = tools::parse_arguments(input)?;
+        if let Some(command) = &args.command {
+            self.approver.approve(call, command, true).await?;
+        }
+        run_blocking(|| args.start(host, &self.spawner.cwd))
+    }
+
+    async fn run_remote_agent(
+        &self,
+        host: &Arc<ToolContext>,
+        call: &mut AgentCallContext,
+        input: serde_json::Map<String, Value>,
+    ) -> Result<Answered, ToolError> {
+        let args: remote_agent::RemoteAgentArgs = tools::parse_arguments(input)?;
+        args.validate()?;
+        self.approver
+            .approve_with_concern(call, &args.display_command(), args.approval_concern())
+            .await?;
+        args.start(host, call, &self.spawner.cwd).await
+    }
+}
+
+impl fmt::Debug for ToolDispatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls").field("specs", &self.specs).finish_non_exhaustive()
+    }
+}
+
+fn tool_spec<A: JsonSchema>(name: &'static str, about: &'static str) -> ToolSpec {
+    ToolSpec { name, description: about, schema: schema::for_arguments::<A>().into() }
+}
+
+/// Returns what this agent calls a tool that works on tasks.
+fn agent_tool_name(tool: &str) -> Option<&'static str> {
+    Some(match tool {
+        "output" => "task_output",
+        "wait" => "task_wait",
+        "stop" => "task_stop",
+        "list" => "task_list",
+        "input" => "task_input",
+        "why" => "task_why",
+        _ => return None,
+    })
+}
+
+/// Returns the tool that this agent calls so.
+fn runtime_tool_name(name: &str) -> Option<&str> {
+    name.strip_prefix("task_").filter(|tool| agent_tool_name(tool).is_some())
+}
+
+/// Returns the result of a call.
+pub(super) fn into_tool_result(
+    call: CallId,
+    host: &ToolContext,
+    answer: Result<Answered, ToolError>,
+) -> (ToolResult, Vec<DeliveryAck>) {
+    match answer {
+        Ok(mut answer) => {
+            let receipts = std::mem::take(&mut answer.delivery_acks);
+            let is_error = answer.is_error;
+            let mut text = answer.lines.join("\n");
+            if let Some(output) = answer.output.filter(|output| !output.is_empty()) {
+                text.push_str(OUTPUT_SEPARATOR);
+                text.push_str(&output);
+            }
+            (ToolResult { call, text, is_error }, receipts)
+        }
+        Err(refusal) => {
+            let text = refusal.format_line(host.dialect);
+            (ToolResult { call, text, is_error: true }, Vec::new())
+        }
+    }
+}

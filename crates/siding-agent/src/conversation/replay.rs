@@ -1,0 +1,191 @@
+//! What each entry means.
+
+use std::sync::Arc;
+
+use super::entry::Entry;
+use super::event::IdleReason;
+use super::{CallState, Conversation, ConversationLimits, OpenCall};
+use crate::message::{AssistantContent, CallId, Message, ToolCall, ToolResult, UserContent};
+
+/// An entry that cannot follow those before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("entry {number}: {what}")]
+pub struct ReplayError {
+    /// Its number, from 0 on.
+    pub number: usize,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+impl Conversation {
+    /// Takes up a conversation where its entries end.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] for the first entry that cannot follow those before it.
+    pub fn load(
+        limits: ConversationLimits,
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<Self, ReplayError> {
+        let mut conversation = Self::new(limits);
+        for (number, entry) in entries.into_iter().enumerate() {
+            conversation.apply(entry).map_err(|what| ReplayError { number, what })?;
+        }
+        Ok(conversation)
+    }
+
+    /// Takes in one entry.
+    pub(super) fn apply(&mut self, entry: Entry) -> Result<(), &'static str> {
+        match entry {
+            Entry::Told { told } => self.apply_user_content(told),
+            Entry::Asked => return self.apply_request(),
+            Entry::Answered { said, stop, usage } => {
+                if !std::mem::take(&mut self.awaits_response) {
+                    return Err("an answer to nothing");
+                }
+                self.total_usage = self.total_usage.plus(usage);
+                self.context_tokens = match usage.context_tokens() {
+                    // Whoever answered counts nothing.
+                    0 => self.context_tokens.saturating_add(self.estimate_tokens(&said)),
+                    counted => counted,
+                };
+                self.apply_response(said);
+                self.last_finish_reason = stop;
+            }
+            Entry::Failed { why } => {
+                self.awaits_response = false;
+                self.halt_reason = Some(IdleReason::RequestFailed { why });
+            }
+            Entry::Started { call } => {
+                let open = self.find_call(&call).ok_or("a call that is not open was started")?;
+                if open.state != CallState::Waiting {
+                    return Err("a call was started twice");
+                }
+                open.state = CallState::Started { task: None };
+            }
+            Entry::Bound { call, task } => {
+                let open = self.find_call(&call).ok_or("a call that is not open got a task")?;
+                if !matches!(open.state, CallState::Started { .. }) {
+                    return Err("a call that does not run got a task");
+                }
+                open.state = CallState::Started { task: Some(task) };
+            }
+            Entry::Done { result } => {
+                let open = self.find_call(&result.call).ok_or("the result of no open call")?;
+                if open.is_done() {
+                    return Err("a second result of a call");
+                }
+                open.state = CallState::Done(result);
+                open.runs_here = false;
+            }
+            Entry::Interrupted => {
+                self.awaits_response = false;
+                self.halt_reason = Some(IdleReason::Interrupted);
+            }
+            Entry::Summarised { text, usage } => {
+                if self.calls.iter().any(|open| !open.is_done()) {
+                    return Err("put in short while a call was open");
+                }
+                self.total_usage = self.total_usage.plus(usage);
+                self.context_tokens = usage.output;
+                self.awaits_response = false;
+                // What has not been answered is said again as it was.
+                let unanswered = match self.messages.last() {
+                    Some(Message::User { content: told, .. }) => told.clone(),
+                    Some(Message::Assistant(_)) | None => Vec::new(),
+                };
+                self.messages = Arc::default();
+                self.calls.clear();
+                let summary = std::iter::once(UserContent::Summary { text });
+                self.pending_content.splice(..0, summary.chain(unanswered));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns about how many tokens the last message and the answer to it are.
+    fn estimate_tokens(&self, content: &[AssistantContent]) -> u64 {
+        /// What providers name for English text; code has fewer.
+        const BYTES_PER_TOKEN: u64 = 4;
+        let sent: usize = match self.messages.last() {
+            Some(Message::User { results, content: told }) => {
+                let results = results.iter().map(|result| result.text.len());
+                results.chain(told.iter().map(|one| one.text().len())).sum()
+            }
+            Some(Message::Assistant(_)) | None => 0,
+        };
+        let said = content.iter().map(|one| match one {
+            AssistantContent::Text { text } | AssistantContent::Thinking { text, .. } => text.len(),
+            AssistantContent::Call(call) => call.name.len() + call.input.to_string().len(),
+        });
+        (sent + said.sum::<usize>()) as u64 / BYTES_PER_TOKEN
+    }
+
+    fn apply_user_content(&mut self, content: Vec<UserContent>) {
+        for one in &content {
+            match one {
+                UserContent::Prompt { .. } => {
+                    self.halt_reason = None;
+                    self.requests_since_prompt = 0;
+                }
+                UserContent::Notice { id, .. } => {
+                    self.notices.insert(*id);
+                }
+                UserContent::Message { .. }
+                | UserContent::Reminder { .. }
+                | UserContent::Summary { .. } => {}
+            }
+        }
+        self.pending_content.extend(content);
+    }
+
+    fn apply_request(&mut self) -> Result<(), &'static str> {
+        if self.calls.iter().any(|open| !open.is_done()) {
+            return Err("asked while a call was open");
+        }
+        self.close_user_message();
+        if !matches!(self.messages.last(), Some(Message::User { .. })) {
+            return Err("asked with nothing to say");
+        }
+        self.awaits_response = true;
+        self.halt_reason = None;
+        self.requests_since_prompt += 1;
+        Ok(())
+    }
+
+    fn apply_response(&mut self, content: Vec<AssistantContent>) {
+        let calls = content.iter().filter_map(|one| match one {
+            AssistantContent::Call(call) => Some(call.clone()),
+            AssistantContent::Text { .. } | AssistantContent::Thinking { .. } => None,
+        });
+        let open = |call: ToolCall| OpenCall { call, state: CallState::Waiting, runs_here: false };
+        self.calls = calls.map(open).collect();
+        self.call_ids.extend(self.calls.iter().map(|open| open.call.id.clone()));
+        if !content.is_empty() {
+            Arc::make_mut(&mut self.messages).push(Message::Assistant(content));
+        }
+    }
+
+    /// Makes a message of what has not been sent, or adds it to one that was not answered.
+    pub(super) fn close_user_message(&mut self) {
+        let done = |open: OpenCall| match open.state {
+            CallState::Done(result) => Some(result),
+            CallState::Waiting | CallState::Started { .. } => None,
+        };
+        let results: Vec<ToolResult> =
+            std::mem::take(&mut self.calls).into_iter().filter_map(done).collect();
+        let new = std::mem::take(&mut self.pending_content);
+        let messages = Arc::make_mut(&mut self.messages);
+        match messages.last_mut() {
+            Some(Message::User { content: told, .. }) => told.extend(new),
+            _ if results.is_empty() && new.is_empty() => {}
+            Some(Message::Assistant(_)) | None => {
+                messages.push(Message::User { results, content: new });
+            }
+        }
+    }
+
+    pub(super) fn find_call(&mut self, call: &CallId) -> Option<&mut OpenCall> {
+        self.calls.iter_mut().find(|open| open.call.id == *call)
+    }
+}

@@ -1,0 +1,68 @@
+//! What an API takes as a conversation.
+
+use std::collections::HashSet;
+
+use crate::message::{AssistantContent, CallId, Message};
+
+/// Why a list of messages would be refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("message {number}: {what}")]
+pub struct InvalidMessages {
+    /// Its number, from 0 on.
+    pub number: usize,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+/// Checks a list of messages against the rules of the Messages API: they alternate and begin and end
+/// with the user's; none is empty; each call has a name of its own, and exactly one result in the
+/// message that follows, before everything else in it; nothing else has a result.
+///
+/// # Errors
+///
+/// [`Invalid`] for the first message that breaks a rule.
+pub fn validate_messages(messages: &[Message]) -> Result<(), InvalidMessages> {
+    let mut names: HashSet<&CallId> = HashSet::new();
+    let mut open: Vec<&CallId> = Vec::new();
+    for (number, message) in messages.iter().enumerate() {
+        let says = |holds: bool, what: &'static str| {
+            if holds { Ok(()) } else { Err(InvalidMessages { number, what }) }
+        };
+        match message {
+            Message::User { results, content: told } => {
+                says(number % 2 == 0, "the user's comes after the user's")?;
+                says(!results.is_empty() || !told.is_empty(), "it is empty")?;
+                says(told.iter().all(|one| !one.text().trim().is_empty()), "a blank text")?;
+                let answered: Vec<&CallId> = results.iter().map(|one| &one.call).collect();
+                says(answered == open, "its results are not those of the calls before it")?;
+                open.clear();
+            }
+            Message::Assistant(said) => {
+                says(number % 2 == 1, "the model's does not come after the user's")?;
+                let is_said =
+                    |one: &AssistantContent| !matches!(one, AssistantContent::Thinking { .. });
+                says(said.iter().any(is_said), "it says nothing")?;
+                for one in said {
+                    match one {
+                        AssistantContent::Text { text } => {
+                            says(!text.trim().is_empty(), "a blank text")?
+                        }
+                        AssistantContent::Thinking { .. } => {}
+                        AssistantContent::Call(call) => {
+                            says(call.input.is_object(), "arguments that are no object")?;
+                            says(names.insert(&call.id), "two calls of one name")?;
+                            open.push(&call.id);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let last = messages.len().saturating_sub(1);
+    let ends_well = matches!(messages.last(), Some(Message::User { .. }));
+    if ends_well {
+        Ok(())
+    } else {
+        Err(InvalidMessages { number: last, what: "the last is not the user's" })
+    }
+}

@@ -1,0 +1,242 @@
+//! Dreams of a model that is played here.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+use crate::message::{CallId, FinishReason};
+use crate::provider::{ModelResponse, ResponsePart};
+
+/// What is done in place of an answer.
+type FakeReply = Box<dyn FnMut(&ModelRequest<'_>) -> Result<ModelResponse, ProviderError> + Send>;
+
+/// A model that does what it is told, and remembers what it was asked.
+struct FakeModel {
+    replies: Mutex<VecDeque<FakeReply>>,
+    prompts: Mutex<Vec<String>>,
+}
+
+impl Provider for FakeModel {
+    fn send_request(
+        &self,
+        request: &ModelRequest<'_>,
+        _listen: &mut dyn FnMut(ResponsePart<'_>),
+    ) -> Result<ModelResponse, ProviderError> {
+        let last = match request.messages.last().expect("there is one") {
+            Message::User { results, content: told } => {
+                let results = results.iter().map(|result| result.text.as_str());
+                results.chain(told.iter().map(UserContent::text)).collect::<Vec<_>>().join("\n")
+            }
+            Message::Assistant(_) => panic!("the model has the last word"),
+        };
+        self.prompts.lock().expect("nobody panics").push(last);
+        let play = self.replies.lock().expect("nobody panics").pop_front();
+        play.expect("it is not asked more often")(request)
+    }
+}
+
+fn fake_model(plays: Vec<FakeReply>) -> FakeModel {
+    FakeModel { replies: Mutex::new(plays.into()), prompts: Mutex::default() }
+}
+
+/// An answer: words, and a call of the tool, if there is one.
+fn reply_with(text: &str, input: Option<Value>) -> FakeReply {
+    let mut said = vec![AssistantContent::Text { text: text.to_owned() }];
+    said.extend(input.map(|input| {
+        AssistantContent::Call(ToolCall { id: CallId::new("a"), name: TOOL_NAME.to_owned(), input })
+    }));
+    let usage = Usage { input: 100, output: 10, ..Usage::default() };
+    Box::new(move |_| {
+        Ok(ModelResponse { content: said.clone(), finish_reason: FinishReason::EndTurn, usage })
+    })
+}
+
+/// A conversation about a project, which this test's process holds.
+struct TestProject {
+    root: StateDir,
+    session: SessionId,
+    transcript: Transcript,
+    directory: TempDir,
+}
+
+impl TestProject {
+    /// Makes one whose model has ended its turn.
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
+        let session: SessionId = "talk".parse().expect("a name");
+        let own = i32::try_from(std::process::id()).expect("a number");
+        session::open(&root, &session, own).expect("opened");
+        let cwd = directory.path().join("project");
+        std::fs::create_dir(&cwd).expect("made");
+        let opened =
+            TranscriptHeader { cwd: cwd.display().to_string(), model: "script:x".to_owned() };
+        let mut transcript = Transcript::create(&root, &session, opened).expect("made");
+        for entry in [prompt("build it with ninja"), Entry::Asked, assistant_entry("It is built.")]
+        {
+            transcript.add_entry(&entry).expect("added");
+        }
+        Self { root, session, transcript, directory }
+    }
+
+    fn notes(&self) -> Option<String> {
+        std::fs::read_to_string(self.directory.path().join("project/.siding/memory.md")).ok()
+    }
+
+    fn write_notes(&self, notes: &str) {
+        let directory = self.directory.path().join("project/.siding");
+        std::fs::create_dir_all(&directory).expect("made");
+        std::fs::write(directory.join("memory.md"), notes).expect("written");
+    }
+
+    fn consolidate(
+        &self,
+        model: &FakeModel,
+        limits: ConsolidationLimits,
+    ) -> Result<ConsolidationOutcome, ConsolidationError> {
+        consolidate(&self.root, &self.session, None, model, limits)
+    }
+}
+
+const LIMITS: ConsolidationLimits = ConsolidationLimits { max_tokens: 32_000, dry_run: false };
+
+fn prompt(text: &str) -> Entry {
+    Entry::Told { told: vec![UserContent::Prompt { text: text.to_owned() }] }
+}
+
+fn assistant_entry(text: &str) -> Entry {
+    let said = vec![AssistantContent::Text { text: text.to_owned() }];
+    Entry::Answered { said, stop: FinishReason::EndTurn, usage: Usage::default() }
+}
+
+#[test]
+fn a_conversation_is_consolidated_into_notes() {
+    let place = TestProject::new();
+    let model =
+        fake_model(vec![reply_with("Noted.", Some(json!({ "content": "- built with ninja\n" })))]);
+    let dreamt = place.consolidate(&model, LIMITS).expect("dreamt");
+    let usage = Usage { input: 100, output: 10, ..Usage::default() };
+    let diff = "@@ -0,0 +1 @@\n+- built with ninja\n".to_owned();
+    assert_eq!(dreamt, ConsolidationOutcome::Changed { diff, usage });
+    assert_eq!(place.notes().as_deref(), Some("- built with ninja\n"));
+    let asked = model.prompts.lock().expect("nobody panics").concat();
+    assert!(asked.contains("no notes yet") && asked.contains("user: build it with ninja\n"));
+}
+
+#[test]
+fn an_invalid_edit_is_reported_to_the_model_and_retried() {
+    let place = TestProject::new();
+    place.write_notes("- built with make\n");
+    let edit = |old: &str| json!({ "edits": [{ "old": old, "new": "ninja" }] });
+    let model = fake_model(vec![
+        reply_with("", Some(edit("cmake"))),
+        reply_with("", Some(json!({ "what": 1 }))),
+        reply_with("", Some(edit("make"))),
+    ]);
+    let dreamt = place.consolidate(&model, LIMITS).expect("dreamt");
+    assert!(
+        matches!(dreamt, ConsolidationOutcome::Changed { usage, .. } if usage.input == 300),
+        "{dreamt:?}"
+    );
+    assert_eq!(place.notes().as_deref(), Some("- built with ninja\n"));
+    let asked = model.prompts.lock().expect("nobody panics").clone();
+    assert!(asked[0].contains("<notes>\n- built with make\n</notes>"), "{asked:?}");
+    assert!(asked[1].contains("`old` is not there"), "{asked:?}");
+    assert!(asked[2].contains("cannot be read: unknown field `what`"), "{asked:?}");
+}
+
+#[test]
+fn notes_stay_unchanged_in_a_dry_run_or_without_edits() {
+    let place = TestProject::new();
+    place.write_notes("- kept\n");
+    let dry = ConsolidationLimits { dry_run: true, ..LIMITS };
+    let model = fake_model(vec![reply_with("", Some(json!({ "content": "- new\n" })))]);
+    let dreamt = place.consolidate(&model, dry).expect("dreamt");
+    assert!(
+        matches!(&dreamt, ConsolidationOutcome::Changed { diff, .. } if diff.contains("+- new"))
+    );
+    let nothing = fake_model(vec![reply_with("All is noted.", None)]);
+    let dreamt = place.consolidate(&nothing, LIMITS).expect("dreamt");
+    assert!(
+        matches!(&dreamt, ConsolidationOutcome::Unchanged { response, .. } if response == "All is noted.")
+    );
+    assert_eq!(place.notes().as_deref(), Some("- kept\n"));
+}
+
+#[test]
+fn a_secret_is_never_written_to_the_notes() {
+    let place = TestProject::new();
+    let secret = || reply_with("", Some(json!({ "content": "DB_PASSWORD=hunter2222\n" })));
+    let error = place
+        .consolidate(&fake_model(vec![secret(), secret(), secret()]), LIMITS)
+        .expect_err("unfit");
+    assert!(error.to_string().contains("looks like a password"), "{error}");
+    assert_eq!(place.notes(), None);
+}
+
+#[test]
+fn consolidation_is_refused_during_a_turn() {
+    let mut place = TestProject::new();
+    place.transcript.add_entry(&prompt("go on")).expect("added");
+    let error = place.consolidate(&fake_model(Vec::new()), LIMITS).expect_err("busy");
+    assert!(matches!(error, ConsolidationError::Busy { .. }), "{error}");
+    // Of a conversation that was left in the middle of a turn nobody is disturbed.
+    session::close(&place.root, &place.session).expect("closed");
+    let model = fake_model(vec![reply_with("Nothing.", None)]);
+    assert!(place.consolidate(&model, LIMITS).is_ok());
+}
+
+/// Also when the model answers all the same, at once or only after it was given up.
+#[test]
+fn a_new_turn_interrupts_consolidation() {
+    for waits in [true, false] {
+        let place = TestProject::new();
+        let TestProject { root, session, mut transcript, directory } = place;
+        let call = json!({ "content": "- x\n" });
+        let mut answer = reply_with("", Some(call));
+        let play: FakeReply = Box::new(move |asking| {
+            transcript.add_entry(&prompt("go on")).expect("added");
+            while waits && !asking.cancel.is_set() {
+                thread::sleep(Duration::from_millis(5));
+            }
+            if waits { Err(ProviderError::Cancelled) } else { answer(asking) }
+        });
+        let error =
+            consolidate(&root, &session, None, &fake_model(vec![play]), LIMITS).expect_err("busy");
+        assert!(matches!(error, ConsolidationError::Busy { .. }), "{error}");
+        assert!(!notes_exist(directory.path()));
+    }
+}
+
+fn notes_exist(directory: &Path) -> bool {
+    directory.join("project/.siding/memory.md").exists()
+}
+
+#[test]
+fn the_token_budget_is_enforced() {
+    let place = TestProject::new();
+    let few = ConsolidationLimits { max_tokens: 100, dry_run: false };
+    let error = place.consolidate(&fake_model(Vec::new()), few).expect_err("too few").to_string();
+    assert!(error.contains("--max-tokens"), "{error}");
+    let play: FakeReply = Box::new(|asking| {
+        assert!(asking.max_tokens <= 4_000);
+        let usage = Usage { input: 3_000, output: 1_000, ..Usage::default() };
+        let input = json!({});
+        let call = ToolCall { id: CallId::new("a"), name: TOOL_NAME.to_owned(), input };
+        Ok(ModelResponse {
+            content: vec![AssistantContent::Call(call)],
+            finish_reason: FinishReason::ToolUse,
+            usage,
+        })
+    });
+    let terms = ConsolidationLimits { max_tokens: 4_000, dry_run: false };
+    let error = place.consolidate(&fake_model(vec![play]), terms).expect_err("used up");
+    assert!(
+        matches!(error, ConsolidationError::BudgetExhausted { spent: 4_000, most: 4_000 }),
+        "{error}"
+    );
+}

@@ -1,0 +1,89 @@
+//! When it is time for a dream that nobody has asked for. Pure.
+
+use std::time::Duration;
+
+use siding_model::duration;
+
+/// The variable that says after how much idleness; without it there are none.
+pub const IDLE_TIME_VARIABLE: &str = "SIDING_DREAM_AFTER";
+/// Time between two of a conversation.
+const MIN_INTERVAL: Duration = Duration::from_secs(30 * 60);
+/// Entries of a transcript that make another one worth its price: about five calls of tools.
+const MIN_NEW_ENTRIES: u64 = 20;
+
+/// What a person has said about dreams while nobody works. They cost money, so without a word there
+/// are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdleTime {
+    after: Duration,
+}
+
+impl IdleTime {
+    /// Reads what [`VARIABLE`] holds. Nothing when it is not set, empty, or `off`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn read(value: Option<&str>) -> Result<Option<Self>, String> {
+        match value.map(str::trim) {
+            None | Some("" | "off") => Ok(None),
+            Some(text) => match duration::parse(text) {
+                Ok(after) => Ok(Some(Self { after })),
+                Err(error) => Err(format!("{IDLE_TIME_VARIABLE}: {error}, or `off`")),
+            },
+        }
+    }
+
+    /// Returns the time until a dream is due if nothing happens, none when it is: nobody has worked for
+    /// so long, the last dream of this conversation is so long ago, and so many entries have come since.
+    /// Without them it never is.
+    #[must_use]
+    pub fn time_until_due(
+        self,
+        idle_for: Duration,
+        since_last: Option<Duration>,
+        entries_since_last: u64,
+    ) -> Option<Duration> {
+        let again = since_last.map_or(Duration::ZERO, |since| MIN_INTERVAL.saturating_sub(since));
+        let left = self.after.saturating_sub(idle_for).max(again);
+        (entries_since_last >= MIN_NEW_ENTRIES).then_some(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn idle_consolidation_is_off_by_default() {
+        for none in [None, Some(""), Some(" "), Some("off")] {
+            assert_eq!(IdleTime::read(none), Ok(None));
+        }
+        assert!(IdleTime::read(Some("10m")).expect("is a time").is_some());
+        let wrong = IdleTime::read(Some("soon")).expect_err("is none");
+        assert!(wrong.contains(IDLE_TIME_VARIABLE) && wrong.contains("`off`"), "{wrong}");
+    }
+
+    proptest! {
+        /// Waiting longer, and saying more, never makes it too early.
+        #[test]
+        fn more_idle_time_and_entries_never_make_it_less_due(
+            idle in 0_u64..3600, last in proptest::option::of(0_u64..7200), entries in 0_u64..40,
+            more: u16,
+        ) {
+            let when = IdleTime { after: Duration::from_secs(600) };
+            let is_due =
+                |idle, last, entries| when.time_until_due(idle, last, entries) == Some(Duration::ZERO);
+            let due = |more: u64| {
+                let seconds = |time: u64| Duration::from_secs(time + more);
+                is_due(seconds(idle), last.map(seconds), entries + more)
+            };
+            prop_assert!(!due(0) || due(u64::from(more)));
+            prop_assert!(!is_due(Duration::from_secs(599), None, 1000));
+            prop_assert!(!is_due(Duration::MAX, Some(MIN_INTERVAL - Duration::from_secs(1)), 1000));
+            prop_assert!(!is_due(Duration::MAX, None, MIN_NEW_ENTRIES - 1));
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Playing a script.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use siding_model::text::one_line;
+
+use super::format::{
+    AnswerEnd, PlayedFailure, Script, ScriptAnswer, ScriptCall, TextPart as Piece,
+};
+use super::template::{Captures, fill, fill_value};
+use super::{ScriptError, display_path};
+use crate::message::{AssistantContent, CallId, FinishReason, Message, ToolCall, Usage};
+use crate::provider::cancellable_sleep::sleep_unless_cancelled;
+use crate::provider::retry::{FailureKind, RetryDecision, RetryPolicy};
+use crate::provider::{self, CancelFlag, ModelRequest, Provider, ProviderError, ResponsePart};
+
+/// Columns of what the model was told, when it is not what the script expects.
+const SHOWN_COLUMNS: usize = 400;
+
+/// A model that says what stands in a file.
+pub(crate) struct ScriptedProvider {
+    path: PathBuf,
+    script: Script,
+    policy: RetryPolicy,
+    /// Empty before the first request, which tells how far the conversation is.
+    state: Mutex<Option<PlaybackState>>,
+}
+
+/// How far a script is played.
+#[derive(Debug, Default)]
+struct PlaybackState {
+    next_answer: usize,
+    captures: Captures,
+}
+
+/// One answer with everything filled in.
+struct FilledAnswer {
+    delay: Duration,
+    thinking: Option<String>,
+    signature: Option<String>,
+    text: Vec<Piece>,
+    end: FilledEnd,
+}
+
+enum FilledEnd {
+    Complete { calls: Vec<ToolCall>, stop: FinishReason, usage: Usage },
+    Failure(PlayedFailure),
+}
+
+impl ScriptedProvider {
+    /// Reads a script. Failures in it are followed by what `policy` says.
+    ///
+    /// # Errors
+    ///
+    /// [`ScriptError`] when it cannot be read, or for the first mistake in it.
+    pub(crate) fn read(path: &Path, policy: RetryPolicy) -> Result<Self, ScriptError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ScriptError::Read { path: path.to_owned(), error })?;
+        Self::new(path, &text, policy)
+    }
+
+    pub(super) fn new(path: &Path, text: &str, policy: RetryPolicy) -> Result<Self, ScriptError> {
+        let script = Script::parse(path, text)?;
+        Ok(Self { path: path.to_owned(), script, policy, state: Mutex::new(None) })
+    }
+
+    /// Takes the next answer. Nothing when all were given.
+    fn next_answer(&self, messages: &[Message]) -> Result<Option<FilledAnswer>, ProviderError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = state.get_or_insert_with(|| self.replay_position(messages));
+        let Some(answer) = self.script.answers.get(state.next_answer) else { return Ok(None) };
+        let number = state.next_answer + 1;
+        let told = last_user_text(messages);
+        let refused = |what: String| {
+            let place = format!("{}:{}", display_path(&self.path), answer.line);
+            ProviderError::Refused(format!("{place}: answer {number} {what}"))
+        };
+        if let Some(expect) = &answer.expect
+            && !answer.matches_expectation(&told, &mut state.captures)
+        {
+            let told = one_line(&told, SHOWN_COLUMNS);
+            return Err(refused(format!("expects `{expect}`, and the model was told: {told}")));
+        }
+        let turn = answer.fill(number, &state.captures).map_err(|name| {
+            refused(format!("needs `${{{name}}}`, whose group has matched nothing so far"))
+        })?;
+        state.next_answer += 1;
+        Ok(Some(turn))
+    }
+
+    /// Returns how far a conversation is that another process has begun: as many answers were given
+    /// as the model has messages in it.
+    fn replay_position(&self, messages: &[Message]) -> PlaybackState {
+        let mut state = PlaybackState::default();
+        if self.script.restart {
+            return state;
+        }
+        let given =
+            messages.iter().enumerate().filter(|(_, one)| matches!(one, Message::Assistant(_)));
+        for (at, _) in given {
+            let is_failure = |answer: &ScriptAnswer| matches!(answer.end, AnswerEnd::Failure(_));
+            while self.script.answers.get(state.next_answer).is_some_and(is_failure) {
+                state.next_answer += 1;
+            }
+            if let Some(answer) = self.script.answers.get(state.next_answer) {
+                let _best_effort = answer
+                    .matches_expectation(&last_user_text(&messages[..at]), &mut state.captures);
+            }
+            state.next_answer += 1;
+        }
+        state
+    }
+
+    /// Says that there is nothing more.
+    fn exhausted_answer(&self) -> FilledAnswer {
+        let text = format!(
+            "The script {} is over: all of its {} answers were given.",
+            display_path(&self.path),
+            self.script.answers.len()
+        );
+        let end = FilledEnd::Complete {
+            calls: Vec::new(),
+            stop: FinishReason::EndTurn,
+            usage: Usage::default(),
+        };
+        let text = vec![Piece { text, delay: Duration::ZERO }];
+        FilledAnswer { delay: Duration::ZERO, thinking: None, signature: None, text, end }
+    }
+}
+
+impl Provider for ScriptedProvider {
+    fn send_request(
+        &self,
+        request: &ModelRequest<'_>,
+        on_part: &mut dyn FnMut(ResponsePart<'_>),
+    ) -> Result<provider::ModelResponse, ProviderError> {
+        let mut failures = 0;
+        loop {
+            let turn =
+                self.next_answer(request.messages)?.unwrap_or_else(|| self.exhausted_answer());
+            turn.emit_parts(request.cancel, on_part)?;
+            let failure = match turn.end {
+                FilledEnd::Failure(failure) => failure,
+                FilledEnd::Complete { calls, stop, usage } => {
+                    let said = response_content(turn.thinking, turn.signature, turn.text, calls);
+                    return Ok(provider::ModelResponse {
+                        content: said,
+                        finish_reason: stop,
+                        usage,
+                    });
+                }
+            };
+            failures += 1;
+            let (why, asked) = (failure.message(), failure.retry_after);
+            let dice = RandomState::new().hash_one(failures);
+            match self.policy.decide(failure.failure_kind(), failures, asked, dice) {
+                RetryDecision::RetryAfter(time) => {
+                    let pause_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+                    on_part(ResponsePart::Retry { reason: &why, pause_ms });
+                    sleep_unless_cancelled(time, request.cancel)?;
+                }
+                RetryDecision::Permanent
+                | RetryDecision::RetriesExhausted
+                | RetryDecision::WaitTooLong(_) => {
+                    let path = display_path(&self.path);
+                    return Err(ProviderError::Refused(format!("{path} plays a failure: {why}")));
+                }
+            }
+        }
+    }
+}
+
+impl ScriptAnswer {
+    /// Matches what the model was told, and keeps what the named groups have found. Whether it is
+    /// what is expected.
+    fn matches_expectation(&self, told: &str, found: &mut Captures) -> bool {
+        let Some(expect) = &self.expect else { return true };
+        let Some(captures) = expect.captures(told) else { return false };
+        let groups = expect.capture_names().flatten();
+        let matched = groups.filter_map(|name| Some((name, captures.name(name)?)));
+        found.extend(matched.map(|(name, text)| (name.to_owned(), text.as_str().to_owned())));
+        true
+    }
+
+    /// Fills it. `number` is its own, from 1.
+    fn fill(&self, number: usize, found: &Captures) -> Result<FilledAnswer, String> {
+        let part = |part: &Piece| Ok(Piece { text: fill(&part.text, found)?, delay: part.delay });
+        let end = match &self.end {
+            AnswerEnd::Failure(failure) => FilledEnd::Failure(failure.clone()),
+            AnswerEnd::Complete { calls, stop, usage } => {
+                let call = |(nth, call): (usize, &ScriptCall)| {
+                    Ok(ToolCall {
+                        id: CallId::new(&format!("script_{number}_{}", nth + 1)),
+                        name: call.tool.clone(),
+                        input: fill_value(&call.input, found)?,
+                    })
+                };
+                let calls = calls.iter().enumerate().map(call).collect::<Result<_, String>>()?;
+                FilledEnd::Complete { calls, stop: *stop, usage: *usage }
+            }
+        };
+        Ok(FilledAnswer {
+            delay: self.delay,
+            thinking: self.thinking.as_deref().map(|text| fill(text, found)).transpose()?,
+            signature: self.signature.clone(),
+            text: self.text.iter().map(part).collect::<Result<_, String>>()?,
+            end,
+        })
+    }
+}
+
+impl FilledAnswer {
+    /// Lets the parts be heard, a word at a time as from a model.
+    fn emit_parts(
+        &self,
+        cancel: &CancelFlag,
+        on_part: &mut dyn FnMut(ResponsePart<'_>),
+    ) -> Result<(), ProviderError> {
+        sleep_unless_cancelled(self.delay, cancel)?;
+        if let Some(thinking) = &self.thinking {
+            for_each_word(thinking, &mut |word| on_part(ResponsePart::Thinking(word)));
+        }
+        for part in &self.text {
+            sleep_unless_cancelled(part.delay, cancel)?;
+            for_each_word(&part.text, &mut |word| on_part(ResponsePart::Text(word)));
+        }
+        Ok(())
+    }
+}
+
+impl PlayedFailure {
+    const fn failure_kind(&self) -> FailureKind {
+        match self.status {
+            Some(status) => FailureKind::Status(status),
+            None => FailureKind::Incomplete,
+        }
+    }
+
+    fn message(&self) -> String {
+        let message = one_line(&self.message, SHOWN_COLUMNS);
+        match self.status {
+            Some(status) => format!("{status}: {message}"),
+            None => format!("the answer broke off: {message}"),
+        }
+    }
+}
+
+fn for_each_word(text: &str, listen: &mut dyn FnMut(&str)) {
+    text.split_inclusive(char::is_whitespace).for_each(listen);
+}
+
+/// Returns all that the last message to the model holds.
+fn last_user_text(messages: &[Message]) -> String {
+    let last = messages.iter().rev().find_map(|message| match message {
+        Message::User { results, content: told } => Some((results, told)),
+        Message::Assistant(_) => None,
+    });
+    let Some((results, told)) = last else { return String::new() };
+    let results = results.iter().map(|result| result.text.as_str());
+    let texts: Vec<&str> = results.chain(told.iter().map(|one| one.text())).collect();
+    texts.join("\n")
+}
+
+fn response_content(
+    thinking: Option<String>,
+    signature: Option<String>,
+    parts: Vec<Piece>,
+    calls: Vec<ToolCall>,
+) -> Vec<AssistantContent> {
+    let text: String = parts.into_iter().map(|part| part.text).collect();
+    let thinking = thinking.map(|text| AssistantContent::Thinking { text, signature });
+    let text = (!text.trim().is_empty()).then_some(AssistantContent::Text { text });
+    thinking.into_iter().chain(text).chain(calls.into_iter().map(AssistantContent::Call)).collect()
+}

@@ -1,0 +1,219 @@
+//! What is shown of what an agent does.
+
+use std::time::Duration;
+
+use siding_model::duration::format_duration;
+
+use super::{Activity, PendingQuestion, RunningCall, TextStyle, View};
+use crate::agent::UiEvent;
+use crate::conversation::IdleReason;
+use crate::message::{AssistantContent, FinishReason, Message, ToolCall, ToolResult, UserContent};
+use crate::provider::ResponsePart;
+
+/// Messages of an earlier conversation that are shown when it is taken up.
+const MAX_RECALLED_MESSAGES: usize = 12;
+
+impl View {
+    /// Shows the end of a conversation that is taken up, and has its prompts at hand.
+    pub fn recall(&mut self, messages: &[Message]) {
+        let from = messages.len().saturating_sub(MAX_RECALLED_MESSAGES);
+        if from > 0 {
+            self.push_line(TextStyle::Faint, "… what was said before is in the transcript");
+        }
+        for (number, message) in messages.iter().enumerate() {
+            match message {
+                Message::User { content: told, .. } => {
+                    for one in told {
+                        let UserContent::Prompt { text } = one else { continue };
+                        self.input.add_to_history(text);
+                        if number >= from {
+                            self.print_prompt(text);
+                        }
+                    }
+                }
+                Message::Assistant(said) if number >= from => self.print_response(said),
+                Message::Assistant(_) => {}
+            }
+        }
+    }
+
+    /// Takes in what is to be seen.
+    pub fn on_event(&mut self, event: UiEvent<'_>) {
+        let since = self.now;
+        match event {
+            UiEvent::Started(session) => {
+                let line = format!("siding agent {session}; --resume takes it up again");
+                self.push_line(TextStyle::Faint, line);
+            }
+            UiEvent::RequestSent => {
+                self.partial_response.clear();
+                self.activity = Activity::WaitingForModel { since };
+            }
+            UiEvent::Summarizing => {
+                self.push_line(TextStyle::Faint, "  what was said is put in short");
+                self.activity = Activity::Summarizing { since };
+            }
+            UiEvent::ResponsePart(part) => self.on_response_part(part),
+            UiEvent::Response(said) => {
+                self.partial_response.clear();
+                self.print_response(said);
+                self.activity = Activity::RunningCalls;
+            }
+            UiEvent::CallStarted(call) => self.on_call_started(call),
+            UiEvent::CallFinished(result) => self.on_call_finished(result),
+            UiEvent::Input(told) => self.on_user_content(told),
+            UiEvent::RequestFailed(why) => self.push_text(TextStyle::Error, "! ", why),
+            UiEvent::Label(label) => self.push_line(TextStyle::Faint, format!("= {}", label.text)),
+            UiEvent::Usage(usage) => self.total_usage = self.total_usage.plus(usage),
+            UiEvent::ApprovalRequested { call, command, reason: why } => {
+                self.pending_questions.push_back(PendingQuestion {
+                    call: call.clone(),
+                    command: command.to_owned(),
+                    reason: why.to_owned(),
+                })
+            }
+            UiEvent::Idle(rest) => self.on_idle(rest),
+        }
+    }
+
+    fn on_response_part(&mut self, part: ResponsePart<'_>) {
+        match (part, self.activity) {
+            (ResponsePart::Text(text), _) => {
+                self.partial_response.push_str(text);
+                if let Activity::Thinking { since } = self.activity {
+                    self.activity = Activity::WaitingForModel { since };
+                }
+            }
+            (ResponsePart::Thinking(_), Activity::WaitingForModel { since }) => {
+                self.activity = Activity::Thinking { since }
+            }
+            (ResponsePart::Thinking(_), _) => {}
+            (ResponsePart::Retry { reason: why, pause_ms }, _) => {
+                self.partial_response.clear();
+                let pause = format_duration(Duration::from_millis(pause_ms));
+                self.push_line(TextStyle::Error, format!("! again in {pause}: {why}"));
+            }
+        }
+    }
+
+    fn on_call_started(&mut self, call: &ToolCall) {
+        let command = call.input.get("command").and_then(serde_json::Value::as_str);
+        let what = match (call.name.as_str(), command) {
+            ("bash", Some(command)) => format!("$ {command}"),
+            (name, _) => format!("> {name} {}", call.input),
+        };
+        self.push_line(TextStyle::Active, what);
+        let running = RunningCall { id: call.id.clone(), tool: call.name.clone(), since: self.now };
+        self.running_calls.push(running);
+    }
+
+    fn on_call_finished(&mut self, result: &ToolResult) {
+        self.running_calls.retain(|call| call.id != result.call);
+        self.pending_questions.retain(|doubt| doubt.call != result.call);
+        let first = result.text.lines().next().unwrap_or_default();
+        if result.is_error {
+            self.push_line(TextStyle::Error, format!("! {first}"));
+        } else {
+            self.push_line(TextStyle::Faint, format!("  {first}"));
+        }
+    }
+
+    fn on_user_content(&mut self, told: &UserContent) {
+        match told {
+            UserContent::Prompt { text } => {
+                if let Some(at) = self.queued_prompts.iter().position(|queued| queued == text) {
+                    self.queued_prompts.remove(at);
+                }
+                self.print_prompt(text);
+            }
+            UserContent::Notice { id, text } => {
+                let news = notice_summary(text).unwrap_or_default();
+                self.push_line(TextStyle::Success, format!("* {}  {news}", id.task));
+            }
+            UserContent::Message { from, text } => {
+                let words = element_text(text, "text").unwrap_or_default();
+                self.push_text(TextStyle::Success, "< ", &format!("{from}: {words}"));
+            }
+            UserContent::Reminder { .. } | UserContent::Summary { .. } => {}
+        }
+    }
+
+    fn on_idle(&mut self, reason: &IdleReason) {
+        let is_known = !self.is_busy();
+        self.activity = Activity::Idle;
+        // It rests again whenever something has come that changes nothing.
+        if is_known {
+            return;
+        }
+        match reason {
+            IdleReason::Interrupted => {
+                self.print_partial_response();
+                self.push_line(
+                    TextStyle::Error,
+                    "! interrupted; what runs in the background goes on",
+                );
+            }
+            IdleReason::RequestLimit { limit: most } => self.push_line(
+                TextStyle::Error,
+                format!(
+                    "! the model was asked {most} times (--max-turns); say what is to be done now"
+                ),
+            ),
+            IdleReason::TurnEnded(FinishReason::Refusal) => {
+                self.push_line(
+                    TextStyle::Error,
+                    "! the provider has refused to let the model go on",
+                );
+            }
+            IdleReason::TurnEnded(FinishReason::MaxTokens) => {
+                self.push_line(
+                    TextStyle::Error,
+                    "! the model's answer was longer than it may be, and was cut",
+                );
+            }
+            IdleReason::TurnEnded(FinishReason::ToolUse | FinishReason::Other) => {
+                self.push_line(TextStyle::Error, "! the model was stopped by its provider");
+            }
+            IdleReason::TurnEnded(FinishReason::EndTurn)
+            | IdleReason::Empty
+            | IdleReason::RequestFailed { .. } => {}
+        }
+    }
+
+    /// Prints what came of an answer that will have no end.
+    fn print_partial_response(&mut self) {
+        let heard = std::mem::take(&mut self.partial_response);
+        if !heard.trim().is_empty() {
+            self.push_text(TextStyle::Plain, "", &format!("{heard} …"));
+        }
+    }
+
+    fn print_prompt(&mut self, text: &str) {
+        self.push_text(TextStyle::Plain, "", "");
+        self.push_text(TextStyle::Strong, "> ", text);
+    }
+
+    fn print_response(&mut self, content: &[AssistantContent]) {
+        for one in content {
+            if let AssistantContent::Text { text } = one {
+                self.push_text(TextStyle::Plain, "", "");
+                self.push_text(TextStyle::Plain, "", text);
+            }
+        }
+    }
+}
+
+/// Returns what a notice says happened: `failed (7)  npm test`.
+fn notice_summary(notice: &str) -> Option<String> {
+    let element = |name: &str| element_text(notice, name);
+    let code = element("exit_code").map_or_else(String::new, |code| format!(" ({code})"));
+    Some(format!("{}{code}  {}", element("status")?, element("command")?))
+}
+
+/// Returns the text of an element of a block.
+fn element_text(block: &str, name: &str) -> Option<String> {
+    let (_, rest) = block.split_once(&format!("\n  <{name}>"))?;
+    let (text, _) = rest.split_once(&format!("</{name}>"))?;
+    // As it was before it was an element (PAINS C11).
+    Some(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+}

@@ -1,0 +1,324 @@
+//! Carrying a workflow out: its steps are begun, watched and stopped as [`Course`](super::Course) says.
+//!
+//! One thread and one poll. Every act is on record before it is done. The steps belong to a session of
+//! the workflow's own whose owner is this process: when it is killed they end after the session's
+//! grace, unless another goes on with the workflow before.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use siding_core::launch::{IdleShim, SELF_EXE};
+use siding_core::output;
+use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
+use siding_core::session;
+use siding_core::store::StateDir;
+use siding_core::sys::signals::SignalFd;
+use siding_core::sys::{clock, poll};
+use siding_core::watch::TaskWatch;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::protocol::ShimRequest;
+use siding_model::settings::Settings;
+use siding_model::signal::Signal;
+
+use super::error::WorkflowError;
+use super::journal::WorkflowJournal;
+use super::record::{StepEnd, WorkflowHeader, WorkflowRecord, WorkflowVerdict};
+use super::shim_messages::{StepMessages, read_step_messages};
+use super::state::StepStart;
+use super::{steps, text};
+
+/// Bytes of a failed step's output that are looked at for its last lines.
+const TAIL_BYTES: usize = 4 << 10;
+
+/// Which workflow is carried out.
+#[derive(Debug, Clone)]
+pub enum WorkflowSource {
+    /// One that begins.
+    New(WorkflowHeader),
+    /// One that began before, by its first task.
+    Resumed(TaskId),
+}
+
+/// Carries a workflow out to its end, as this task. What happens is told in lines.
+///
+/// # Errors
+///
+/// [`WorkflowError`]; then the steps that run end with this process.
+pub fn run_workflow(
+    root: &StateDir,
+    settings: &Settings,
+    source: WorkflowSource,
+    task: TaskId,
+    print_line: &mut dyn FnMut(&str),
+) -> Result<WorkflowVerdict, WorkflowError> {
+    let id = match &source {
+        WorkflowSource::New(_) => task,
+        WorkflowSource::Resumed(id) => *id,
+    };
+    let io = |doing: &'static str| move |source| WorkflowError::Io { id, doing, source };
+    // A signal is a message from here on: none can fall between a record and an act.
+    let signals = SignalFd::block(&[Signal::TERM, Signal::INT, Signal::HUP])
+        .map_err(io("listen to signals"))?;
+    let program = std::env::current_exe().map_err(io("find siding's own path"))?;
+    let session: SessionId = id.to_string().parse().map_err(RunError::from)?;
+    let own_pid = i32::try_from(std::process::id()).unwrap_or(0);
+    let journal = match source {
+        WorkflowSource::New(opened) => {
+            session::open(root, &session, own_pid)?;
+            WorkflowJournal::create(root, id, opened, clock::unix_now())?
+        }
+        WorkflowSource::Resumed(_) => {
+            let mut journal = WorkflowJournal::resume(root, id)?;
+            if let Some(verdict @ (WorkflowVerdict::Ok | WorkflowVerdict::Failed)) =
+                journal.workflow.state.recorded_verdict()
+            {
+                let file = journal.workflow.header.file.into();
+                return Err(WorkflowError::Finished { id, word: verdict.as_str(), file });
+            }
+            // Before anything else: what runs still may end for want of an owner.
+            session::open(root, &session, own_pid)?;
+            journal.add_record(&WorkflowRecord::Resumed { at: clock::unix_now(), task })?;
+            journal
+        }
+    };
+    let program = program.to_string_lossy().into_owned();
+    let mut runner = WorkflowRunner {
+        root,
+        settings,
+        id,
+        session,
+        program,
+        signals,
+        journal,
+        running: BTreeMap::new(),
+        print_line,
+    };
+    runner.resume_steps()?;
+    runner.run()
+}
+
+/// A step that runs.
+struct RunningStep<'r> {
+    watch: TaskWatch<'r>,
+    attempt: u32,
+    /// Whether another process began it.
+    is_resumed: bool,
+    /// Which of its shims was asked to stop it: a new one may not have heard.
+    stop_sent_to_shim: Option<u32>,
+}
+
+struct WorkflowRunner<'r, 't> {
+    root: &'r StateDir,
+    settings: &'t Settings,
+    id: TaskId,
+    session: SessionId,
+    program: String,
+    signals: SignalFd,
+    journal: WorkflowJournal,
+    running: BTreeMap<usize, RunningStep<'r>>,
+    print_line: &'t mut dyn FnMut(&str),
+}
+
+impl WorkflowRunner<'_, '_> {
+    /// Takes up the steps that ran when nobody carried the workflow out any more.
+    fn resume_steps(&mut self) -> Result<(), WorkflowError> {
+        let tracks = self.journal.workflow.state.step_progress().iter().enumerate();
+        let live: Vec<_> = tracks.filter_map(|(at, track)| Some((at, track.running?))).collect();
+        for (at, live) in live {
+            let is_unborn = steps::was_never_started(self.root, self.id, live)?;
+            let Some(task) = live.task.filter(|_| !is_unborn) else {
+                self.record_end(at, live.attempt, steps::lost_before_start(), None)?;
+                continue;
+            };
+            let watch = TaskWatch::open(self.root, SELF_EXE, task).map_err(RunError::from)?;
+            let running = RunningStep {
+                watch,
+                attempt: live.attempt,
+                is_resumed: true,
+                stop_sent_to_shim: None,
+            };
+            self.running.insert(at, running);
+            self.check_step(at, true)?;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<WorkflowVerdict, WorkflowError> {
+        loop {
+            let next = self.journal.workflow.state.next_actions();
+            if let Some(verdict) = next.verdict {
+                return self.finish(verdict);
+            }
+            for at in next.stop {
+                self.stop_step(at);
+            }
+            // One at a time: what comes of it may mean that no other is to begin.
+            match next.start.first() {
+                Some(start) => self.start_attempt(*start)?,
+                None => self.wait_for_event()?,
+            }
+            self.handle_signals()?;
+            self.handle_step_messages()?;
+        }
+    }
+
+    /// Begins an attempt of a step.
+    fn start_attempt(
+        &mut self,
+        StepStart { step: at, attempt }: StepStart,
+    ) -> Result<(), WorkflowError> {
+        let story = &self.journal.workflow;
+        let step = story.state.plan().steps()[at].clone();
+        let cwd = &story.header.cwd;
+        let spec =
+            steps::task_spec(self.root, self.settings, &self.session, cwd, &self.program, &step);
+        let task = spec.as_ref().ok().map(|spec| spec.task_id);
+        let (when, id) = (clock::unix_now(), step.id.clone());
+        self.journal.add_record(&WorkflowRecord::Began { at: when, step: id, attempt, task })?;
+        let env = steps::environment(&self.id.to_string(), &step);
+        let given = LaunchEnv { env: &env, env_clear: false, duplicates: Duplicates::Allowed };
+        let launch = spec.and_then(|spec| {
+            let begun = run::start_task(self.root, &spec, &given, IdleShim::start(SELF_EXE))?;
+            Ok((spec.task_id, begun))
+        });
+        let why = match launch {
+            Ok((task, LaunchResult::Started(link))) => {
+                let watch = TaskWatch::from_connection(self.root, SELF_EXE, task, link);
+                let running =
+                    RunningStep { watch, attempt, is_resumed: false, stop_sent_to_shim: None };
+                self.running.insert(at, running);
+                (self.print_line)(&text::format_step_started(
+                    &step.id,
+                    attempt,
+                    step.retries + 1,
+                    task,
+                ));
+                return Ok(());
+            }
+            Ok((_, LaunchResult::Duplicate(first))) => format!("{first} does the same"),
+            Err(error) => error.to_string(),
+        };
+        self.record_end(at, attempt, StepEnd::Failed { why, again: true }, None)
+    }
+
+    /// Asks for the end of a step, unless whoever keeps it was asked already.
+    fn stop_step(&mut self, at: usize) {
+        let Some(running) = self.running.get_mut(&at) else { return };
+        let shim = running.watch.reconnects();
+        if running.stop_sent_to_shim == Some(shim) {
+            return;
+        }
+        let stop = ShimRequest::Stop {
+            by: steps::STOPPED_BY_WORKFLOW.to_owned(),
+            grace_ms: None,
+            signal: None,
+        };
+        // One that does not take it now is asked again when something happens, and has a deadline.
+        running.stop_sent_to_shim = running.watch.send(&stop).is_ok().then_some(shim);
+    }
+
+    fn wait_for_event(&self) -> Result<(), WorkflowError> {
+        let steps = self.running.values().filter_map(|running| running.watch.source());
+        let sources: Vec<BorrowedFd<'_>> = steps.chain([self.signals.as_fd()]).collect();
+        poll::wait_readable(&sources, None).map(drop).map_err(self.io_error("wait"))
+    }
+
+    fn handle_signals(&mut self) -> Result<(), WorkflowError> {
+        let Some(signal) = self.signals.read_pending().into_iter().next() else { return Ok(()) };
+        if self.journal.workflow.state.stop_requested_by().is_some() {
+            return Ok(());
+        }
+        let by = signal.to_string();
+        (self.print_line)(&text::format_stopping(&by));
+        self.journal.add_record(&WorkflowRecord::Stopping { at: clock::unix_now(), by })
+    }
+
+    fn handle_step_messages(&mut self) -> Result<(), WorkflowError> {
+        let ready =
+            |running: &RunningStep<'_>| running.watch.source().is_none_or(poll::is_readable);
+        let ready: Vec<usize> =
+            self.running.iter().filter(|(_, running)| ready(running)).map(|(at, _)| *at).collect();
+        for at in ready {
+            let Some(running) = self.running.get_mut(&at) else { continue };
+            let attempt = running.attempt;
+            match read_step_messages(&mut running.watch) {
+                StepMessages::CheckState { had_messages: anything } => {
+                    self.check_step(at, anything)?
+                }
+                StepMessages::Failed { why, again } => {
+                    self.record_end(at, attempt, StepEnd::Failed { why, again }, None)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks whether a step has ended. Where nothing was heard it may not even be on record.
+    fn check_step(&mut self, at: usize, had_messages: bool) -> Result<(), WorkflowError> {
+        let Some(running) = self.running.get(&at) else { return Ok(()) };
+        let (attempt, is_taken_up) = (running.attempt, running.is_resumed);
+        let (dir, state) = match running.watch.state() {
+            Ok(read) => read,
+            Err(_) if !had_messages => return Ok(()),
+            Err(error) => {
+                let end = StepEnd::Failed { why: error.to_string(), again: false };
+                return self.record_end(at, attempt, end, None);
+            }
+        };
+        let Some(end) = steps::step_end(&state, is_taken_up) else { return Ok(()) };
+        let shown = match end {
+            StepEnd::Failed { .. } => output::excerpt(&dir, state.spec.keep_head, TAIL_BYTES).ok(),
+            StepEnd::Ok | StepEnd::Stopped | StepEnd::Lost { .. } => None,
+        };
+        self.record_end(at, attempt, end, shown.map(|excerpt| excerpt.text))
+    }
+
+    /// Puts the end of an attempt on record.
+    fn record_end(
+        &mut self,
+        at: usize,
+        attempt: u32,
+        end: StepEnd,
+        output: Option<String>,
+    ) -> Result<(), WorkflowError> {
+        // A stop that reaches everybody at once may have hit a step that was only just being begun,
+        // before this process has heard of it.
+        self.handle_signals()?;
+        let asked = self.running.get(&at).and_then(|running| running.stop_sent_to_shim);
+        let is_stopped =
+            asked.is_some() || self.journal.workflow.state.stop_requested_by().is_some();
+        let has_failed = matches!(end, StepEnd::Failed { .. });
+        let end = if has_failed && is_stopped { StepEnd::Stopped } else { end };
+        let now = clock::unix_now();
+        let course = &self.journal.workflow.state;
+        let id = course.plan().steps()[at].id.clone();
+        let began = course.step_progress()[at].started_at.unwrap_or(now);
+        let record = WorkflowRecord::Ended { at: now, step: id.clone(), attempt, end: end.clone() };
+        self.journal.add_record(&record)?;
+        self.running.remove(&at);
+        let is_tried_again = !self.journal.workflow.state.step_statuses()[at].is_finished();
+        (self.print_line)(&text::format_step_ended(
+            &id,
+            &end,
+            text::ms_between(began, now),
+            is_tried_again,
+        ));
+        if let Some(output) = output {
+            (self.print_line)(&text::format_output_tail(&output));
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, verdict: WorkflowVerdict) -> Result<WorkflowVerdict, WorkflowError> {
+        let now = clock::unix_now();
+        self.journal.add_record(&WorkflowRecord::Over { at: now, verdict })?;
+        session::close(self.root, &self.session)?;
+        (self.print_line)(&text::format_result(&self.journal.workflow, verdict, now));
+        Ok(verdict)
+    }
+
+    fn io_error(&self, doing: &'static str) -> impl Fn(std::io::Error) -> WorkflowError + use<> {
+        let id = self.id;
+        move |source| WorkflowError::Io { id, doing, source }
+    }
+}

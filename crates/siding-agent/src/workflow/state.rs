@@ -1,0 +1,345 @@
+//! What has happened to a workflow, and what is to be done next. The only place that decides.
+//!
+//! ```text
+//! waiting ──► running ──► ok
+//!    │           ├──────► failed       no attempt is left, or none is allowed
+//!    │           └──────► stopped      by the workflow; waiting again when it is resumed
+//!    ├─► skipped                       its condition does not hold
+//!    └─► not_run                       the workflow is being ended
+//! ```
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use siding_model::id::TaskId;
+use siding_model::process::UnixMs;
+
+use super::plan::Plan;
+use super::record::{RunOptions, StepEnd, WorkflowRecord, WorkflowVerdict};
+
+/// How a step stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    /// It has not begun, or is to be tried again.
+    Waiting,
+    /// An attempt runs.
+    Running,
+    /// It went well.
+    Ok,
+    /// It did not.
+    Failed,
+    /// Its condition does not hold.
+    Skipped,
+    /// The workflow has stopped it.
+    Stopped,
+    /// The workflow ended before its turn.
+    NotRun,
+}
+
+impl StepStatus {
+    /// Returns its word, as in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+            Self::Stopped => "stopped",
+            Self::NotRun => "not_run",
+        }
+    }
+
+    /// Whether nothing more becomes of it, as long as nobody resumes the workflow.
+    #[must_use]
+    pub const fn is_finished(self) -> bool {
+        !matches!(self, Self::Waiting | Self::Running)
+    }
+}
+
+/// An attempt that has begun and is not over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunningAttempt {
+    /// Which.
+    pub attempt: u32,
+    /// The task that it is.
+    pub task: Option<TaskId>,
+}
+
+/// What has happened to one step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StepProgress {
+    /// Attempts that were begun.
+    pub attempts_started: u32,
+    /// Attempts that failed.
+    pub failed_attempts: u32,
+    /// The attempt that runs.
+    pub running: Option<RunningAttempt>,
+    /// How the last one ended that is over.
+    pub last_end: Option<StepEnd>,
+    /// The task of the last attempt.
+    pub task: Option<TaskId>,
+    /// When the last attempt began.
+    pub started_at: Option<UnixMs>,
+    /// When that was over.
+    pub ended_at: Option<UnixMs>,
+}
+
+/// A record that cannot follow those before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidRecord(String);
+
+/// A step to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepStart {
+    /// Its place.
+    pub step: usize,
+    /// Which attempt, from 1 on.
+    pub attempt: u32,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NextActions {
+    /// Steps to begin, in this order.
+    pub start: Vec<StepStart>,
+    /// Places of steps that run and are to be stopped.
+    pub stop: Vec<usize>,
+    /// How it ended, once nothing is left to be done.
+    pub verdict: Option<WorkflowVerdict>,
+}
+
+/// A workflow and what has happened to it.
+#[derive(Debug, Clone)]
+pub struct WorkflowState {
+    plan: Plan,
+    options: RunOptions,
+    progress: Vec<StepProgress>,
+    /// Who wants it stopped.
+    stop_requested_by: Option<String>,
+    recorded_verdict: Option<WorkflowVerdict>,
+}
+
+impl WorkflowState {
+    /// Returns a workflow to which nothing has happened yet.
+    #[must_use]
+    pub fn new(plan: Plan, rules: RunOptions) -> Self {
+        let tracks = vec![StepProgress::default(); plan.steps().len()];
+        Self {
+            plan,
+            options: rules,
+            progress: tracks,
+            stop_requested_by: None,
+            recorded_verdict: None,
+        }
+    }
+
+    /// Returns what it consists of.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Returns what has happened to each step.
+    #[must_use]
+    pub fn step_progress(&self) -> &[StepProgress] {
+        &self.progress
+    }
+
+    /// Returns how it ended, if that is on record.
+    #[must_use]
+    pub const fn recorded_verdict(&self) -> Option<WorkflowVerdict> {
+        self.recorded_verdict
+    }
+
+    /// Looks whether a record can follow what has happened.
+    ///
+    /// # Errors
+    ///
+    /// [`Misfit`], when it cannot.
+    pub(super) fn check_record(&self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
+        let misfit = |what: String| Err(InvalidRecord(what));
+        match (record, self.recorded_verdict) {
+            (WorkflowRecord::Opened { .. }, _) => misfit("it began twice".to_owned()),
+            (WorkflowRecord::Resumed { .. }, None | Some(WorkflowVerdict::Stopped)) => Ok(()),
+            (_, Some(_)) => misfit("something follows its end".to_owned()),
+            (WorkflowRecord::Began { step, attempt, .. }, None) => {
+                let track = &self.progress[self.step_index(step)?];
+                if track.running.is_some() || *attempt != track.attempts_started + 1 {
+                    return misfit(format!("attempt {attempt} of `{step}` begins out of turn"));
+                }
+                if matches!(track.last_end, Some(StepEnd::Ok)) {
+                    return misfit(format!("`{step}` begins again after it went well"));
+                }
+                Ok(())
+            }
+            (WorkflowRecord::Ended { step, attempt, .. }, None) => {
+                let live = self.progress[self.step_index(step)?].running;
+                if live.is_none_or(|live| live.attempt != *attempt) {
+                    return misfit(format!("attempt {attempt} of `{step}` ends and does not run"));
+                }
+                Ok(())
+            }
+            (WorkflowRecord::Stopping { .. } | WorkflowRecord::Over { .. }, None) => Ok(()),
+        }
+    }
+
+    /// Takes in what has happened.
+    ///
+    /// # Errors
+    ///
+    /// [`Misfit`], and then nothing has changed.
+    pub fn apply(&mut self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
+        self.check_record(record)?;
+        match record {
+            WorkflowRecord::Opened { .. } => {}
+            WorkflowRecord::Resumed { .. } => {
+                (self.stop_requested_by, self.recorded_verdict) = (None, None)
+            }
+            WorkflowRecord::Began { at, step, attempt, task } => {
+                let place = self.step_index(step)?;
+                let track = &mut self.progress[place];
+                track.attempts_started = *attempt;
+                track.running = Some(RunningAttempt { attempt: *attempt, task: *task });
+                (track.task, track.started_at, track.ended_at) = (*task, Some(*at), None);
+            }
+            WorkflowRecord::Ended { at, step, end, .. } => {
+                let place = self.step_index(step)?;
+                let track = &mut self.progress[place];
+                track.running = None;
+                track.failed_attempts += u32::from(matches!(end, StepEnd::Failed { .. }));
+                (track.last_end, track.ended_at) = (Some(end.clone()), Some(*at));
+            }
+            WorkflowRecord::Stopping { by, .. } => self.stop_requested_by = Some(by.clone()),
+            WorkflowRecord::Over { verdict, .. } => self.recorded_verdict = Some(*verdict),
+        }
+        Ok(())
+    }
+
+    /// Returns who wants it stopped, if anybody does.
+    #[must_use]
+    pub fn stop_requested_by(&self) -> Option<&str> {
+        self.stop_requested_by.as_deref()
+    }
+
+    /// Returns how each step stands.
+    #[must_use]
+    pub fn step_statuses(&self) -> Vec<StepStatus> {
+        self.survey_steps().0
+    }
+
+    /// Returns what is to be done.
+    #[must_use]
+    pub fn next_actions(&self) -> NextActions {
+        if self.recorded_verdict.is_some() {
+            return NextActions { verdict: self.recorded_verdict, ..NextActions::default() };
+        }
+        let (states, ready) = self.survey_steps();
+        let is_failing = self.is_failing();
+        let running: Vec<usize> =
+            (0..states.len()).filter(|at| states[*at] == StepStatus::Running).collect();
+        let room = self.options.max_parallel.saturating_sub(running.len());
+        let start = |step: &usize| StepStart {
+            step: *step,
+            attempt: self.progress[*step].attempts_started + 1,
+        };
+        NextActions {
+            start: ready.iter().take(room).map(start).collect(),
+            verdict: states
+                .iter()
+                .all(|state| state.is_finished())
+                .then(|| self.compute_verdict(&states)),
+            stop: running.into_iter().filter(|at| !self.may_run(*at, is_failing)).collect(),
+        }
+    }
+
+    /// Returns how each step stands, and the places of those whose turn it is.
+    fn survey_steps(&self) -> (Vec<StepStatus>, Vec<usize>) {
+        let is_failing = self.is_failing();
+        let mut states = vec![StepStatus::Waiting; self.progress.len()];
+        let mut ready = Vec::new();
+        for &at in self.plan.order() {
+            let (track, step) = (&self.progress[at], &self.plan.steps()[at]);
+            let may_run = self.may_run(at, is_failing);
+            states[at] = match &track.last_end {
+                _ if track.running.is_some() => StepStatus::Running,
+                Some(StepEnd::Ok) => StepStatus::Ok,
+                Some(StepEnd::Failed { .. }) if self.has_failed(at) || !may_run => {
+                    StepStatus::Failed
+                }
+                Some(StepEnd::Stopped | StepEnd::Lost { .. }) if !may_run => StepStatus::Stopped,
+                // It had its turn once, and nothing that it needs has changed.
+                Some(_) => {
+                    ready.push(at);
+                    StepStatus::Waiting
+                }
+                None if !step.needs.iter().all(|need| states[*need].is_finished()) => {
+                    StepStatus::Waiting
+                }
+                None if step.condition.is_met(&step.needs, &states) => {
+                    if may_run {
+                        ready.push(at);
+                        StepStatus::Waiting
+                    } else {
+                        StepStatus::NotRun
+                    }
+                }
+                None => {
+                    let is_cut = |need: &usize| is_cut_short(states[*need]);
+                    if step.needs.iter().any(is_cut) {
+                        StepStatus::NotRun
+                    } else {
+                        StepStatus::Skipped
+                    }
+                }
+            };
+        }
+        ready.sort_unstable();
+        (states, ready)
+    }
+
+    /// Whether a step may begin or go on.
+    fn may_run(&self, at: usize, is_failing: bool) -> bool {
+        let is_for_failures = self.plan.steps()[at].condition.runs_after_failure();
+        self.stop_requested_by.is_none() && (!is_failing || is_for_failures)
+    }
+
+    /// Whether a step has failed and the others are to end for it.
+    fn is_failing(&self) -> bool {
+        !self.options.keep_going && (0..self.progress.len()).any(|at| self.has_failed(at))
+    }
+
+    /// Whether a step has failed for good.
+    fn has_failed(&self, at: usize) -> bool {
+        let track = &self.progress[at];
+        match track.last_end {
+            Some(StepEnd::Failed { again, .. }) if track.running.is_none() => {
+                !again || track.failed_attempts > self.plan.steps()[at].retries
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    fn compute_verdict(&self, states: &[StepStatus]) -> WorkflowVerdict {
+        if self.stop_requested_by.is_some() && states.iter().copied().any(is_cut_short) {
+            WorkflowVerdict::Stopped
+        } else if states.contains(&StepStatus::Failed) {
+            WorkflowVerdict::Failed
+        } else {
+            WorkflowVerdict::Ok
+        }
+    }
+
+    fn step_index(&self, step: &str) -> Result<usize, InvalidRecord> {
+        self.plan
+            .step_index(step)
+            .ok_or_else(|| InvalidRecord(format!("there is no step `{step}`")))
+    }
+}
+
+/// Whether a step has not come to an end of its own because its workflow was ended.
+const fn is_cut_short(state: StepStatus) -> bool {
+    matches!(state, StepStatus::Stopped | StepStatus::NotRun)
+}

@@ -1,0 +1,108 @@
+//! A working directory with an agent in it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use siding_agent::provider::CancelFlag;
+use siding_agent::tool::todo::{TodoList, TodoOwner};
+use siding_agent::tool::{AgentToolContext, AllowedRoots, ToolOutcome, Toolbox};
+use tempfile::TempDir;
+
+/// A directory, `work` in it where the agent is, and what else a test puts there.
+pub(super) struct Workspace {
+    pub(super) dir: TempDir,
+    context: AgentToolContext,
+    tools: Toolbox,
+}
+
+impl Workspace {
+    pub(super) fn new() -> Self {
+        Self::with_allowed(&[])
+    }
+
+    /// Allows more directories beside `work`, which are made.
+    pub(super) fn with_allowed(allowed: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let allowed: Vec<PathBuf> = allowed.iter().map(|name| dir.path().join(name)).collect();
+        for directory in &allowed {
+            std::fs::create_dir(directory).expect("is made");
+        }
+        let work = dir.path().join("work");
+        std::fs::create_dir(&work).expect("is made");
+        let scene = tool_context(&work, &allowed);
+        Self { dir, context: scene, tools: Toolbox::new().with_file_tools() }
+    }
+
+    /// Returns a path below the whole directory.
+    pub(super) fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    /// Writes a file below the whole directory, with what is missing above it.
+    pub(super) fn put_file(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().expect("has one")).expect("is made");
+        std::fs::write(path, content).expect("is written");
+    }
+
+    pub(super) fn read_bytes(&self, path: &str) -> Vec<u8> {
+        std::fs::read(self.path(path)).expect("is there")
+    }
+
+    pub(super) fn read_text(&self, path: &str) -> String {
+        String::from_utf8(self.read_bytes(path)).expect("is text")
+    }
+
+    pub(super) fn call(&self, tool: &str, input: Value) -> ToolOutcome {
+        self.tools.run(&self.context, tool, input, &CancelFlag::default())
+    }
+
+    pub(super) fn read(&self, path: &str) -> ToolOutcome {
+        self.call("read_file", json!({ "path": path }))
+    }
+
+    pub(super) fn write(&self, path: &str, content: &str) -> ToolOutcome {
+        self.call("write_file", json!({ "path": path, "content": content }))
+    }
+
+    pub(super) fn edit(&self, path: &str, old: &str, new: &str) -> ToolOutcome {
+        self.call("edit_file", json!({ "path": path, "old": old, "new": new }))
+    }
+
+    /// Returns the names in a directory, sorted.
+    pub(super) fn file_names(&self, path: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(path)).expect("is a directory");
+        let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("is read").file_name();
+        let mut names: Vec<String> =
+            entries.map(|entry| name(entry).into_string().expect("is text")).collect();
+        names.sort();
+        names
+    }
+}
+
+/// Returns the scene of another agent in the same directory.
+pub(super) fn tool_context(work: &Path, allowed: &[PathBuf]) -> AgentToolContext {
+    let ground = AllowedRoots::new(work, allowed).expect("is a directory");
+    AgentToolContext::new(
+        ground,
+        TodoList::new(work),
+        TodoOwner::current("agent").expect("has /proc"),
+    )
+}
+
+#[track_caller]
+pub(super) fn assert_refused(outcome: ToolOutcome, parts: &[&str]) {
+    let why = outcome.expect_err("is refused");
+    for part in parts {
+        assert!(why.contains(part), "no {part:?} in {why}");
+    }
+}
+
+#[track_caller]
+pub(super) fn assert_accepted(outcome: ToolOutcome, parts: &[&str]) -> String {
+    let said = outcome.unwrap_or_else(|why| panic!("refused: {why}"));
+    for part in parts {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    said
+}
