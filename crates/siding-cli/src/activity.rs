@@ -13,14 +13,14 @@ use siding_model::size::Bytes;
 use crate::failure::Failure;
 
 /// Most runs that are asked of the history: more than a busy week has.
-pub(crate) const RUNS_MAX: usize = 20_000;
+pub(crate) const MAX_HISTORY_RUNS: usize = 20_000;
 
 /// Returns the report of a period. `remembered` are runs of the history: those of tasks that are no
 /// longer kept count too. A task that cannot be read is named on stderr and left out.
-pub(crate) fn gather(
+pub(crate) fn build_report(
     root: &StateDir,
     period: Period,
-    remembered: &[Run],
+    history_runs: &[Run],
     retention_bytes: Bytes,
 ) -> Result<ActivityReport, Failure> {
     let mut ids = root.all_tasks()?;
@@ -35,7 +35,7 @@ pub(crate) fn gather(
         }
     }
     let kept: HashSet<TaskId> = tasks.iter().map(|task| task.task_id).collect();
-    let removed = remembered.iter().filter(|run| !kept.contains(&run.task_id));
+    let removed = history_runs.iter().filter(|run| !kept.contains(&run.task_id));
     tasks.extend(removed.map(ActivityTask::from_run));
     let disk = activity::disk_use(root, retention_bytes)?;
     Ok(ActivityReport::new(period, tasks, &activity::reaped_processes(root), disk))

@@ -23,13 +23,13 @@ use siding_model::text::one_line;
 use crate::failure::Failure;
 
 /// Columns of a machine's name.
-const MACHINE: usize = 100;
+const MACHINE_NAME_COLUMNS: usize = 100;
 
 /// The program that becomes shims.
-pub(crate) const PROGRAM: &CStr = launch::SELF_EXE;
+pub(crate) const SHIM_PROGRAM: &CStr = launch::SELF_EXE;
 
 /// Opens the state directory.
-pub(crate) fn root() -> Result<StateDir, Failure> {
+pub(crate) fn open_state_dir() -> Result<StateDir, Failure> {
     let path = StateDir::default_path().ok_or_else(|| {
         Failure::new("there is no place for siding's state: neither HOME nor XDG_STATE_HOME is set")
             .with_hint("set SIDING_STATE_DIR to a directory of your own")
@@ -38,24 +38,24 @@ pub(crate) fn root() -> Result<StateDir, Failure> {
 }
 
 /// Returns this boot's id.
-pub(crate) fn boot() -> Result<BootId, Failure> {
+pub(crate) fn boot_id() -> Result<BootId, Failure> {
     procfs::boot_id()
         .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))
 }
 
 /// Returns the settings in force, without anything from the call. Says what was ignored.
-pub(crate) fn settings() -> Result<Settings, Failure> {
-    load(&Environment::from_process())
+pub(crate) fn load_settings() -> Result<Settings, Failure> {
+    load_settings_from(&Environment::from_process())
 }
 
 /// Returns the settings as far as they are legal, for a command that must work whatever a settings
 /// file says.
-pub(crate) fn legal_settings() -> Settings {
+pub(crate) fn load_valid_settings() -> Settings {
     settings::read(&Environment::from_process()).settings
 }
 
 /// Returns the settings in force. Says what was ignored.
-pub(crate) fn load(environment: &Environment) -> Result<Settings, Failure> {
+pub(crate) fn load_settings_from(environment: &Environment) -> Result<Settings, Failure> {
     let settings = settings::load(environment)?;
     for warning in settings.warnings() {
         errln!("siding: {warning}");
@@ -69,7 +69,7 @@ pub(crate) struct Task {
     pub(crate) dir: TaskDir,
     pub(crate) state: TaskState,
     /// What of it its own caller need not be told.
-    pub(crate) news: Vec<NoticeId>,
+    pub(crate) covered_notices: Vec<NoticeId>,
 }
 
 impl Task {
@@ -85,13 +85,13 @@ impl Task {
         let dir = root.task_dir(id)?;
         let story =
             dir.read_notices().map_err(|error| Failure::new(format!("task {id}: {error}")))?;
-        Ok(Self::of(dir, story))
+        Ok(Self::from_parts(dir, story))
     }
 
     /// Takes what was read of a task.
-    pub(crate) fn of(dir: TaskDir, story: TaskNotices) -> Self {
+    pub(crate) fn from_parts(dir: TaskDir, story: TaskNotices) -> Self {
         let news = Coverage::FullResult.covered_ids(&story.notices).collect();
-        Self { dir, state: story.state, news }
+        Self { dir, state: story.state, covered_notices: news }
     }
 
     /// Returns how it is shown.
@@ -102,43 +102,43 @@ impl Task {
 
 /// Makes sure that somebody keeps the task, if it has not ended.
 pub(crate) fn recover(root: &StateDir, id: TaskId) -> Result<(), Failure> {
-    let recovery = recovery(root)?;
-    say(id, &recovery.recover_task(id)?);
+    let recovery = prepare_recovery(root)?;
+    report_recovery(id, &recovery.recover_task(id)?);
     Ok(())
 }
 
 /// Puts new shims in place where old ones were killed. Returns whether all of it went well.
 pub(crate) fn recover_all(root: &StateDir) -> Result<bool, Failure> {
-    let mut went_well = true;
-    let mut elsewhere = Elsewhere::default();
-    recovery(root)?.recover_all(|id, found| match found {
-        Ok(RecoveryOutcome::OtherMachine { machine }) => elsewhere.add(id, machine),
-        Ok(found) => say(id, &found),
+    let mut all_recovered = true;
+    let mut other_machines = OtherMachineTasks::default();
+    prepare_recovery(root)?.recover_all(|id, found| match found {
+        Ok(RecoveryOutcome::OtherMachine { machine }) => other_machines.add(id, machine),
+        Ok(found) => report_recovery(id, &found),
         Err(error) => {
-            went_well = false;
+            all_recovered = false;
             Failure::from(error).report();
         }
     })?;
-    for line in elsewhere.lines() {
+    for line in other_machines.format_lines() {
         errln!("siding: {line}");
     }
-    Ok(went_well)
+    Ok(all_recovered)
 }
 
 /// Tasks that other machines keep: one line for each machine, however many they are.
 #[derive(Debug, Default)]
-struct Elsewhere(BTreeMap<String, Vec<TaskId>>);
+struct OtherMachineTasks(BTreeMap<String, Vec<TaskId>>);
 
-impl Elsewhere {
+impl OtherMachineTasks {
     /// Takes a task.
     fn add(&mut self, id: TaskId, machine: String) {
         self.0.entry(machine).or_default().push(id);
     }
 
     /// Returns a line for each machine.
-    fn lines(self) -> Vec<String> {
+    fn format_lines(self) -> Vec<String> {
         let line = |(machine, ids): (String, Vec<TaskId>)| {
-            let machine = one_line(&machine, MACHINE);
+            let machine = one_line(&machine, MACHINE_NAME_COLUMNS);
             match ids.as_slice() {
                 [id] => format!("{id}: another machine keeps it, `{machine}`; ask there"),
                 ids => format!("another machine keeps {} tasks, `{machine}`; ask there", ids.len()),
@@ -149,8 +149,8 @@ impl Elsewhere {
 }
 
 /// Prepares recovery.
-pub(crate) fn recovery(root: &StateDir) -> Result<Recovery<'_>, Failure> {
-    Recovery::new(root, PROGRAM).map_err(|error| {
+pub(crate) fn prepare_recovery(root: &StateDir) -> Result<Recovery<'_>, Failure> {
+    Recovery::new(root, SHIM_PROGRAM).map_err(|error| {
         Failure::new(format!("could not read this boot's id: {error}"))
             .with_hint("is `/proc` mounted? `siding doctor` tells what this machine lacks")
     })
@@ -161,7 +161,7 @@ pub(crate) fn recovery(root: &StateDir) -> Result<Recovery<'_>, Failure> {
 /// # Errors
 ///
 /// When that cannot be the name of one: another's must not be taken for it.
-pub(crate) fn asked_session(named: Option<SessionId>) -> Result<SessionId, Failure> {
+pub(crate) fn resolve_session(named: Option<SessionId>) -> Result<SessionId, Failure> {
     if let Some(named) = named {
         return Ok(named);
     }
@@ -175,7 +175,7 @@ pub(crate) fn asked_session(named: Option<SessionId>) -> Result<SessionId, Failu
 
 /// Fails for a session that was never opened. A name that was mistyped has nothing either, and should
 /// not look as if it had nothing yet.
-pub(crate) fn expect_known(root: &StateDir, session: &SessionId) -> Result<(), Failure> {
+pub(crate) fn ensure_session_exists(root: &StateDir, session: &SessionId) -> Result<(), Failure> {
     match session::read(root, session) {
         Ok(None) if !session.is_implicit() => {
             Err(SessionError::Unknown { id: session.clone() }.into())
@@ -187,7 +187,7 @@ pub(crate) fn expect_known(root: &StateDir, session: &SessionId) -> Result<(), F
 }
 
 /// Returns the session that this process belongs to.
-pub(crate) fn session() -> SessionId {
+pub(crate) fn current_session() -> SessionId {
     std::env::var("SIDING_SESSION")
         .ok()
         .and_then(|name| name.parse().ok())
@@ -196,23 +196,27 @@ pub(crate) fn session() -> SessionId {
 
 /// Notes what the caller was shown of a task, as far as `state` says: its session's agent needs no
 /// notice of it.
-pub(crate) fn consumed(root: &StateDir, state: &TaskState, shown: Coverage) {
-    note_consumed(notices::ack_shown(root, state, &session(), shown));
+pub(crate) fn mark_consumed(root: &StateDir, state: &TaskState, shown: Coverage) {
+    report_consume_error(notices::ack_shown(root, state, &current_session(), shown));
 }
 
 /// Notes that the task's own caller has taken its result: nobody needs a notice of it.
-pub(crate) fn returned(root: &StateDir, task: &Task) {
-    note_consumed(notices::ack_returned(root, &task.state.spec.session_id, &task.news));
+pub(crate) fn mark_returned(root: &StateDir, task: &Task) {
+    report_consume_error(notices::ack_returned(
+        root,
+        &task.state.spec.session_id,
+        &task.covered_notices,
+    ));
 }
 
-fn note_consumed(result: Result<(), notices::NoticesError>) {
+fn report_consume_error(result: Result<(), notices::NoticesError>) {
     if let Err(error) = result {
         errln!("siding: this will be told again by `siding notices`: {error}");
     }
 }
 
 /// Notes how far a consumer was shown a task's output, unless it has seen more.
-pub(crate) fn note_seen(dir: &TaskDir, consumer: &SessionId, offset: u64) {
+pub(crate) fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u64) {
     let noted = output::load_read_cursor(dir, consumer).and_then(|seen| {
         if offset > seen { output::advance_read_cursor(dir, consumer, offset) } else { Ok(()) }
     });
@@ -222,7 +226,7 @@ pub(crate) fn note_seen(dir: &TaskDir, consumer: &SessionId, offset: u64) {
 }
 
 /// Tells the person what recovery found, where it is news.
-pub(crate) fn say(id: TaskId, found: &RecoveryOutcome) {
+pub(crate) fn report_recovery(id: TaskId, found: &RecoveryOutcome) {
     match found {
         RecoveryOutcome::Continued => {
             errln!("siding: {id}: its shim had been stopped; continued it")
@@ -237,7 +241,9 @@ pub(crate) fn say(id: TaskId, found: &RecoveryOutcome) {
             errln!("siding: {id}: {why}; moved to `{}`", path.display());
         }
         RecoveryOutcome::OtherMachine { machine } => {
-            for line in Elsewhere(BTreeMap::from([(machine.clone(), vec![id])])).lines() {
+            for line in
+                OtherMachineTasks(BTreeMap::from([(machine.clone(), vec![id])])).format_lines()
+            {
                 errln!("siding: {line}");
             }
         }
@@ -256,14 +262,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_named_once_however_many_tasks_it_keeps() {
+    fn one_line_names_each_machine_and_counts_its_tasks() {
         let id: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
-        let mut elsewhere = Elsewhere::default();
+        let mut elsewhere = OtherMachineTasks::default();
         for machine in ["far 1", "near\u{202e} 2", "far 1", "far 1"] {
             elsewhere.add(id, machine.to_owned());
         }
         assert_eq!(
-            elsewhere.lines(),
+            elsewhere.format_lines(),
             [
                 "another machine keeps 3 tasks, `far 1`; ask there",
                 "b-4k7q0n2m8x5t: another machine keeps it, `near\\u{202e} 2`; ask there",

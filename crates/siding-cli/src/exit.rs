@@ -7,10 +7,10 @@ use siding_model::lifecycle::Phase;
 use siding_model::outcome::{LeaderEnd, Outcome};
 
 /// `wait` and `run --wait-for`: a task ended first, so that what was waited for can no longer come.
-pub(crate) const ENDED_FIRST: u8 = 1;
+pub(crate) const TASK_ENDED_FIRST: u8 = 1;
 /// `agent`, and the watch of `monitor-mcp`: it could not go on; a workflow: a step has failed, or it
 /// was stopped; `workflow check`: there is a mistake.
-pub(crate) const NOT_DONE: u8 = 1;
+pub(crate) const INCOMPLETE: u8 = 1;
 /// `hook`: the call is denied, or there is news to wake for. The hosts' own number.
 pub(crate) const HOOK_BLOCKS: u8 = 2;
 /// `guard`: a person should look at the command first.
@@ -22,65 +22,65 @@ pub(crate) const STILL_RUNNING: u8 = 75;
 /// `run`: the deadline passed; `wait`: the bound was reached. As timeout(1).
 pub(crate) const TIMED_OUT: u8 = 124;
 /// siding itself failed, or was told nonsense. As timeout(1) and docker.
-pub(crate) const OWN_FAILURE: u8 = 125;
+pub(crate) const SIDING_FAILED: u8 = 125;
 /// The command was found and could not be executed. As a shell.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found. As a shell.
 pub(crate) const NOT_FOUND: u8 = 127;
 /// Added to a signal's number. As a shell.
-pub(crate) const SIGNALED: u8 = 128;
+pub(crate) const SIGNAL_BASE: u8 = 128;
 
 /// `ENOENT` and `ENOTDIR` (errno(3)): there is no such program.
-const MISSING: [i32; 2] = [2, 20];
+const PROGRAM_MISSING_ERRNOS: [i32; 2] = [2, 20];
 
 /// Returns what `run` exits with for a task in this state.
-pub(crate) fn of_task(state: &TaskState) -> ExitCode {
+pub(crate) fn code_for_task(state: &TaskState) -> ExitCode {
     let Phase::Ended { outcome, leader } = state.lifecycle.phase() else {
         if !state.spec.wait_for.is_empty() {
             return ExitCode::from(if state.ready.is_some() { 0 } else { STILL_RUNNING });
         }
         return match (&state.leader_end, state.lifecycle.phase()) {
             // The command itself is over; what lingers is told in words.
-            (Some(end), Phase::Lingering { .. }) => ExitCode::from(of_end(end)),
+            (Some(end), Phase::Lingering { .. }) => ExitCode::from(code_for_leader_end(end)),
             _ => ExitCode::from(STILL_RUNNING),
         };
     };
     let code = match outcome {
         Outcome::Deadline { .. } => TIMED_OUT,
-        Outcome::FailedToStart { .. } => of_errno(state.spawn_errno),
+        Outcome::FailedToStart { .. } => code_for_spawn_errno(state.spawn_errno),
         Outcome::Stopped { .. } | Outcome::Limit { .. } => {
-            leader.as_ref().map_or(SIGNALED + 15, of_stopped)
+            leader.as_ref().map_or(SIGNAL_BASE + 15, code_for_stopped)
         }
         Outcome::Exited { .. } | Outcome::Signaled { .. } | Outcome::Lost { .. } | _ => {
-            leader.as_ref().map_or(OWN_FAILURE, of_end)
+            leader.as_ref().map_or(SIDING_FAILED, code_for_leader_end)
         }
     };
     // Zero would say that it is ready.
-    ExitCode::from(if code == 0 && state.is_waiting_for_ready() { ENDED_FIRST } else { code })
+    ExitCode::from(if code == 0 && state.is_waiting_for_ready() { TASK_ENDED_FIRST } else { code })
 }
 
 /// A command that was stopped failed, even when it exits with 0 on SIGTERM.
-fn of_stopped(end: &LeaderEnd) -> u8 {
-    match of_end(end) {
-        0 => SIGNALED + 15,
+fn code_for_stopped(end: &LeaderEnd) -> u8 {
+    match code_for_leader_end(end) {
+        0 => SIGNAL_BASE + 15,
         code => code,
     }
 }
 
-fn of_end(end: &LeaderEnd) -> u8 {
+fn code_for_leader_end(end: &LeaderEnd) -> u8 {
     match end {
         LeaderEnd::Exited { code } => *code,
         LeaderEnd::Signaled { signal, .. } => {
-            SIGNALED.saturating_add(u8::try_from(signal.number()).unwrap_or(0))
+            SIGNAL_BASE.saturating_add(u8::try_from(signal.number()).unwrap_or(0))
         }
-        LeaderEnd::Unknown { .. } => OWN_FAILURE,
+        LeaderEnd::Unknown { .. } => SIDING_FAILED,
     }
 }
 
-fn of_errno(errno: Option<i32>) -> u8 {
+fn code_for_spawn_errno(errno: Option<i32>) -> u8 {
     match errno {
-        Some(errno) if MISSING.contains(&errno) => NOT_FOUND,
-        None | Some(0) => OWN_FAILURE,
+        Some(errno) if PROGRAM_MISSING_ERRNOS.contains(&errno) => NOT_FOUND,
+        None | Some(0) => SIDING_FAILED,
         Some(_) => NOT_EXECUTABLE,
     }
 }

@@ -54,15 +54,15 @@ impl Failure {
         if let Some(hint) = &self.hint {
             errln!("  hint: {}", one_line(hint, usize::MAX));
         }
-        ExitCode::from(exit::OWN_FAILURE)
+        ExitCode::from(exit::SIDING_FAILED)
     }
 }
 
 /// Reports what the argument parser has to say: help on standard output, mistakes on the other.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn report_clap_error(error: &clap::Error) -> ExitCode {
     // A closed pipe is no reason to fail.
-    let _closed = error.print();
-    if error.use_stderr() { ExitCode::from(exit::OWN_FAILURE) } else { ExitCode::SUCCESS }
+    let _peer_gone = error.print();
+    if error.use_stderr() { ExitCode::from(exit::SIDING_FAILED) } else { ExitCode::SUCCESS }
 }
 
 impl From<StoreError> for Failure {
@@ -78,7 +78,7 @@ impl From<StoreError> for Failure {
                     ),
                 };
             }
-            StoreError::Io { source, .. } => hint_for(source.kind()),
+            StoreError::Io { source, .. } => io_error_hint(source.kind()),
             StoreError::Exposed { .. }
             | StoreError::OtherUser { .. }
             | StoreError::NoSuchTask { .. }
@@ -88,7 +88,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-fn hint_for(kind: ErrorKind) -> Option<&'static str> {
+fn io_error_hint(kind: ErrorKind) -> Option<&'static str> {
     if matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
         Some("set SIDING_STATE_DIR to a directory that you can write")
     } else if matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {

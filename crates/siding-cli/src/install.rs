@@ -1,23 +1,23 @@
 //! Installing siding into hosts: editing their files so that nothing else in them changes.
 
 pub(crate) mod error;
-pub(crate) mod examine;
 mod file;
 pub(crate) mod hooks;
 pub(crate) mod hosts;
 pub(crate) mod json;
-mod made;
-mod memory;
+mod json_value;
+mod mcp_server;
 pub(crate) mod notify;
 pub(crate) mod plan;
 pub(crate) mod program;
-mod server;
+mod record;
+mod record_store;
 mod status_line;
 pub(crate) mod target;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timer;
 mod toml;
-mod tree;
+pub(crate) mod verify;
 
-pub(crate) use self::memory::Memory;
+pub(crate) use self::record_store::InstallRecords;

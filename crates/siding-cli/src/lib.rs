@@ -8,18 +8,18 @@
 #![deny(clippy::print_stderr, reason = "they end the program when nobody reads: use `errln!`")]
 
 #[macro_use]
-mod err;
+mod stderr;
 
 mod activity;
 mod cmd;
 mod context;
 mod exit;
 mod failure;
-mod guarding;
+mod guard_rules;
 mod install;
-mod past;
-mod print;
 mod render;
+mod run_history;
+mod stdout;
 
 use std::process::ExitCode;
 
@@ -45,13 +45,13 @@ pub fn main() -> ExitCode {
     if first == siding_agent::workflow::task::WORKFLOW_SUBCOMMAND {
         return cmd::workflow::exec::main();
     }
-    if first == cmd::monitor_mcp::ARGUMENT {
+    if first == cmd::monitor_mcp::WATCH_ARGUMENT {
         return cmd::monitor_mcp::main().unwrap_or_else(|failure| failure.report());
     }
     if first == siding_agent::memory_consolidation::DREAM_SUBCOMMAND {
         return cmd::dream::main().unwrap_or_else(|failure| failure.report());
     }
-    if let Some(adopt) = cmd::adopt::AtOnce::from_process() {
+    if let Some(adopt) = cmd::adopt::FastAdopt::from_process() {
         let outcome = adopt.run(|| IdleShim::fork(siding_shim::main));
         return outcome.unwrap_or_else(|failure| failure.report());
     }
@@ -60,7 +60,7 @@ pub fn main() -> ExitCode {
     let shim = (first == "run" || first == "adopt").then(|| IdleShim::fork(siding_shim::main));
     let outcome = match cmd::Cli::from_process() {
         Ok(cli) => cli.run(shim),
-        Err(error) => return failure::usage(&error),
+        Err(error) => return failure::report_clap_error(&error),
     };
     outcome.unwrap_or_else(|failure| failure.report())
 }

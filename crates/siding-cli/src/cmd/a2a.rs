@@ -28,7 +28,7 @@ pub(crate) struct Args {
 enum Command {
     Send(Box<send::Args>),
     Serve(Box<serve::Args>),
-    #[command(name = follow::NAME, hide = true)]
+    #[command(name = follow::FOLLOW_COMMAND, hide = true)]
     Follow(Box<follow::Args>),
 }
 

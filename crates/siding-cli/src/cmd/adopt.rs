@@ -15,8 +15,8 @@ use siding_model::id::{SessionId, TaskId};
 use super::release;
 use crate::context::{self, Task};
 use crate::failure::Failure;
-use crate::print;
 use crate::render;
+use crate::stdout;
 
 /// Keeps a process that runs already: a shell of an agent, with all it will start.
 ///
@@ -65,11 +65,11 @@ impl Args {
     /// Adopts the process; `shim` is to keep it.
     pub(crate) fn run(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
         if self.at_once {
-            return AtOnce { pid: self.pid, session: self.session }.run(|| shim);
+            return FastAdopt { pid: self.pid, session: self.session }.run(|| shim);
         }
-        let root = context::root()?;
+        let root = context::open_state_dir()?;
         // Before anything is changed.
-        let settings = context::settings()?;
+        let settings = context::load_settings()?;
         let view = match claim(&root, self.pid, self.session)? {
             ClaimOutcome::Marked(claim) => {
                 let view = AdoptView::new(self.pid, &claim);
@@ -84,12 +84,14 @@ impl Args {
                 return Err(Failure::new(why)
                     .with_hint("what it starts has that mark too; start it anew to have it kept"));
             }
-            ClaimOutcome::AlreadyMarked { task } => AdoptView::already(self.pid, task, &root),
+            ClaimOutcome::AlreadyMarked { task } => {
+                AdoptView::already_adopted(self.pid, task, &root)
+            }
         };
         if self.json {
             render::json::print(&view)?;
         } else {
-            print::text(&line(&view))?;
+            stdout::print_text(&format_line(&view))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -97,12 +99,12 @@ impl Args {
 
 /// What a shell asks for that waits: `adopt PID --at-once [--session ID]`.
 #[derive(Debug)]
-pub(crate) struct AtOnce {
+pub(crate) struct FastAdopt {
     pid: i32,
     session: Option<SessionId>,
 }
 
-impl AtOnce {
+impl FastAdopt {
     /// Reads this process's arguments, if they are exactly these: what a shell waits for needs no
     /// parser for everything else. `None` for whatever else they are.
     pub(crate) fn from_process() -> Option<Self> {
@@ -110,10 +112,10 @@ impl AtOnce {
             .skip(1)
             .map(|word| word.into_string().ok())
             .collect::<Option<_>>()?;
-        Self::of(&words.iter().map(String::as_str).collect::<Vec<_>>())
+        Self::from_words(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    fn of(words: &[&str]) -> Option<Self> {
+    fn from_words(words: &[&str]) -> Option<Self> {
         let (pid, session) = match words {
             ["adopt", pid, "--at-once"] => (pid, None),
             ["adopt", pid, "--at-once", "--session", session] => (pid, Some(session.parse().ok()?)),
@@ -127,45 +129,51 @@ impl AtOnce {
         self,
         shim: impl FnOnce() -> io::Result<IdleShim>,
     ) -> Result<ExitCode, Failure> {
-        let root = context::root();
+        let root = context::open_state_dir();
         match host::adoption_route(root.as_ref().ok()) {
             AdoptionRoute::ThisProcess => {}
-            AdoptionRoute::Supervisor(files) => return self.ring(Some(&files)),
-            AdoptionRoute::Unreachable => return self.ring(None),
+            AdoptionRoute::Supervisor(files) => return self.notify_supervisor(Some(&files)),
+            AdoptionRoute::Unreachable => return self.notify_supervisor(None),
         }
         let root = root?;
         match claim(&root, self.pid, self.session)? {
             ClaimOutcome::Marked(claim) => {
-                print::text(&line(&AdoptView::new(self.pid, &claim)))?;
+                stdout::print_text(&format_line(&AdoptView::new(self.pid, &claim)))?;
                 let shim = shim();
-                claim.hand_to_shim(&root, shim, &AdoptionSettings::from(&context::settings()?))?;
+                claim.hand_to_shim(
+                    &root,
+                    shim,
+                    &AdoptionSettings::from(&context::load_settings()?),
+                )?;
             }
             ClaimOutcome::AlreadyMarked { task } => {
-                print::text(&line(&AdoptView::already(self.pid, task, &root)))?;
+                stdout::print_text(&format_line(&AdoptView::already_adopted(
+                    self.pid, task, &root,
+                )))?;
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 
     /// Has the supervisor of the host take on a shell in a sandbox, and says whose session it is.
-    fn ring(self, files: Option<&HostFiles>) -> Result<ExitCode, Failure> {
+    fn notify_supervisor(self, files: Option<&HostFiles>) -> Result<ExitCode, Failure> {
         if let Some(files) = files {
             // One that was killed: the next hook starts another, which looks.
-            let _nobody_listens = files.ring_bell(BellByte::Scan);
+            let _receiver_dropped = files.ring_bell(BellByte::Scan);
         }
         let current = || Some(files?.context().ok()?.session);
         let session = self.session.or_else(inherited_session).or_else(current);
         // There is no id yet: it is the supervisor's to give.
-        print::text(&session.map_or_else(
-            || format!("{IN_SANDBOX}\n"),
-            |session| format!("{IN_SANDBOX} {session}\n"),
+        stdout::print_text(&session.map_or_else(
+            || format!("{IN_SANDBOX_WORD}\n"),
+            |session| format!("{IN_SANDBOX_WORD} {session}\n"),
         ))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// What stands for the task's id where the shell is in a sandbox.
-const IN_SANDBOX: &str = "in-sandbox";
+const IN_SANDBOX_WORD: &str = "in-sandbox";
 
 fn claim(root: &StateDir, pid: i32, session: Option<SessionId>) -> Result<ClaimOutcome, Failure> {
     Ok(adopt::claim(root, pid, session.or_else(inherited_session).as_ref())?)
@@ -180,13 +188,13 @@ impl AdoptView {
         Self { pid, task_id: claim.task, session_id: Some(claim.session.clone()), already: false }
     }
 
-    fn already(pid: i32, task: TaskId, root: &StateDir) -> Self {
-        Self { pid, task_id: task, session_id: session_of(root, task), already: true }
+    fn already_adopted(pid: i32, task: TaskId, root: &StateDir) -> Self {
+        Self { pid, task_id: task, session_id: session_of_task(root, task), already: true }
     }
 }
 
 /// Returns the session of a task that is on record.
-fn session_of(root: &StateDir, task: TaskId) -> Option<SessionId> {
+fn session_of_task(root: &StateDir, task: TaskId) -> Option<SessionId> {
     Task::read(root, task).ok().map(|task| task.state.spec.session_id)
 }
 
@@ -196,7 +204,7 @@ fn was_released(root: &StateDir, task: TaskId) -> bool {
 }
 
 /// Returns what the shell reads: one word or two.
-fn line(view: &AdoptView) -> String {
+fn format_line(view: &AdoptView) -> String {
     match &view.session_id {
         Some(session) => format!("{} {session}\n", view.task_id),
         None => format!("{}\n", view.task_id),
@@ -210,8 +218,8 @@ mod tests {
 
     /// The parser of all arguments takes the same, and refuses the rest with its reasons.
     #[test]
-    fn what_a_shell_asks_for_is_read_without_a_parser() {
-        let read = |words: &str| AtOnce::of(&words.split(' ').collect::<Vec<_>>());
+    fn fast_adopt_accepts_exactly_the_documented_arguments() {
+        let read = |words: &str| FastAdopt::from_words(&words.split(' ').collect::<Vec<_>>());
         let with = read("adopt 42 --at-once --session chat-7").expect("is that");
         assert_eq!((with.pid, with.session.as_ref().map(SessionId::as_str)), (42, Some("chat-7")));
         let without = read("adopt 42 --at-once").expect("is that");
@@ -231,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<AdoptView>("adopt");
     }
 }

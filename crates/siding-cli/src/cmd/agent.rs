@@ -1,7 +1,7 @@
 //! `siding agent`: a coding agent that no slow command holds up.
 
-mod show;
-mod stream;
+mod json_stream;
+mod text_output;
 
 use std::path::{PathBuf, absolute};
 use std::process::ExitCode;
@@ -19,36 +19,36 @@ use siding_guard::{ExecMode, GuardVerdict, judge};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
 
-use self::stream::LineWriter;
+use self::json_stream::LineWriter;
 use crate::cmd::{dream, reap};
 use crate::context;
 use crate::exit;
 use crate::failure::Failure;
-use crate::guarding;
-use crate::print;
+use crate::guard_rules;
 use crate::render::json;
+use crate::stdout;
 
 /// Requests to the model that may follow one prompt.
 const MAX_TURNS: u32 = 100;
 /// Read-only tools that run at once (SPEC 11).
-const AT_ONCE: usize = 10;
+const MAX_CONCURRENT_TOOLS: usize = 10;
 /// The variable that says otherwise.
-const AT_ONCE_VARIABLE: &str = "SIDING_MAX_TOOL_CONCURRENCY";
+const CONCURRENT_TOOLS_VARIABLE: &str = "SIDING_MAX_TOOL_CONCURRENCY";
 /// The variable that names the small model where the call does not.
-pub(super) const SMALL_VARIABLE: &str = "SIDING_SMALL_MODEL";
+pub(super) const SMALL_MODEL_VARIABLE: &str = "SIDING_SMALL_MODEL";
 /// Tokens of context that a model takes: the smallest of the large ones that are current. The variable
 /// that says otherwise, and how many any model takes.
-const CONTEXT: usize = 200_000;
-const CONTEXT_VARIABLE: &str = "SIDING_CONTEXT_TOKENS";
-const LEAST_CONTEXT: usize = 4_000;
+const CONTEXT_TOKENS: usize = 200_000;
+const CONTEXT_TOKENS_VARIABLE: &str = "SIDING_CONTEXT_TOKENS";
+const MIN_CONTEXT_TOKENS: usize = 4_000;
 /// How deep subagents may stand under one another, and the variable that says otherwise.
-const DEPTH: usize = 3;
-const DEPTH_VARIABLE: &str = "SIDING_MAX_SUBAGENT_DEPTH";
+const MAX_SUBAGENT_DEPTH: usize = 3;
+const SUBAGENT_DEPTH_VARIABLE: &str = "SIDING_MAX_SUBAGENT_DEPTH";
 /// Subagents that may run at once under one session, and the variable that says otherwise.
-const SUBAGENTS: usize = 8;
+const MAX_SUBAGENTS: usize = 8;
 const SUBAGENTS_VARIABLE: &str = "SIDING_MAX_SUBAGENTS";
 /// Columns of a line about a call.
-const LINE: usize = print::WIDTH;
+const CALL_COLUMNS: usize = stdout::TEXT_COLUMNS;
 
 /// Works on prompts with a model and tools, at a terminal or on a single one with -p.
 ///
@@ -78,7 +78,7 @@ Exit codes: 0 when it is done, 1 when it could not go on, 124 when tasks had
 to be ended.")]
 pub(crate) struct Args {
     /// What it is to do; without it you are asked at the terminal
-    #[arg(short, long, value_name = "TEXT", value_parser = words)]
+    #[arg(short, long, value_name = "TEXT", value_parser = parse_prompt)]
     prompt: Option<String>,
     /// The model: PROVIDER:NAME
     #[arg(long, value_name = "MODEL")]
@@ -102,7 +102,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = MAX_TURNS)]
     max_turns: u32,
     /// How long tasks are waited for at the end
-    #[arg(long, value_name = "D", default_value = "10m", value_parser = super::span)]
+    #[arg(long, value_name = "D", default_value = "10m", value_parser = super::parse_duration)]
     wait_bound: Duration,
     /// Run what the guard would ask a person about
     #[arg(long, value_name = "ask", value_parser = ["ask"])]
@@ -137,58 +137,60 @@ impl Args {
         if let Some(host) = &self.stand_in {
             return match run_teammate_proxy(host).map_err(Failure::new)? {
                 ProxyExit::Done => Ok(ExitCode::SUCCESS),
-                ProxyExit::AgentEnded => Ok(ExitCode::from(exit::NOT_DONE)),
+                ProxyExit::AgentEnded => Ok(ExitCode::from(exit::INCOMPLETE)),
             };
         }
-        let format = self.format();
+        let format = self.effective_format();
         let is_subagent = self.subagent.is_some();
         // Before any thread begins.
-        let console = self.console()?;
-        let root = context::root()?;
-        let settings = context::settings()?;
+        let console = self.open_console()?;
+        let root = context::open_state_dir()?;
+        let settings = context::load_settings()?;
         let variable = |name: &str| std::env::var(name).ok();
         let begun = self.resume.as_ref().map(|session| transcript::read_header(&root, session));
-        let begun = begun.transpose().map_err(Failure::new)?.map(|begun| begun.model);
-        let given = self.model.or(begun);
-        let named = variable(provider::MODEL_VARIABLE);
-        let model = Model::choose(given.as_deref(), named.as_deref()).map_err(Failure::new)?;
+        let resumed_model = begun.transpose().map_err(Failure::new)?.map(|begun| begun.model);
+        let requested_model = self.model.or(resumed_model);
+        let default_model = variable(provider::MODEL_VARIABLE);
+        let model = Model::choose(requested_model.as_deref(), default_model.as_deref())
+            .map_err(Failure::new)?;
         let open = |model: &Model| {
             let opened = provider::open(model, &variable).map_err(Failure::new)?;
             Ok::<Arc<dyn Provider>, Failure>(Arc::from(opened))
         };
         let provider = open(&model)?;
-        let small = self.small_model.or_else(|| variable(SMALL_VARIABLE));
+        let small = self.small_model.or_else(|| variable(SMALL_MODEL_VARIABLE));
         // Nobody sees what a subagent's would say.
         let small = small.filter(|name| !name.trim().is_empty() && self.subagent.is_none());
         let small: Option<Model> =
             small.map(|name| name.parse().map_err(Failure::new)).transpose()?;
         let labeller = small.as_ref().map(open).transpose()?;
-        let model = from_anywhere(model)?;
-        let small = small.map(from_anywhere).transpose()?;
-        let unasked = match &console {
-            Some(_) => dream::unasked(small.as_ref().unwrap_or(&model))?,
+        let model = with_absolute_script_path(model)?;
+        let small = small.map(with_absolute_script_path).transpose()?;
+        let idle_dreams = match &console {
+            Some(_) => dream::idle_dreams(small.as_ref().unwrap_or(&model))?,
             None => None,
         };
-        let whose = match (self.subagent, self.resume) {
+        let source = match (self.subagent, self.resume) {
             // At once: its tasks are about to be ended.
             (None, Some(session)) => ConversationSource::Resumed(session),
             (subagent, _) => {
                 // A session begins.
-                reap::quietly(&root, &settings)?;
+                reap::run_quietly(&root, &settings)?;
                 subagent
                     .map_or(ConversationSource::New { cwd: self.cwd }, ConversationSource::Subagent)
             }
         };
-        let number =
-            |name: &str, usual, least| number(name, variable(name).as_deref(), usual, least);
-        let context = number(CONTEXT_VARIABLE, CONTEXT, LEAST_CONTEXT)?;
-        let begin = AgentBuilder {
+        let number = |name: &str, usual, least| {
+            read_count_variable(name, variable(name).as_deref(), usual, least)
+        };
+        let context = number(CONTEXT_TOKENS_VARIABLE, CONTEXT_TOKENS, MIN_CONTEXT_TOKENS)?;
+        let builder = AgentBuilder {
             root,
-            source: whose,
+            source,
             provider,
             labeller,
             model: model.to_string(),
-            guard: guard()?,
+            guard: load_guard()?,
             ask_policy: match (&self.yes_to, &console) {
                 (Some(_), _) => AskPolicy::Allow,
                 (None, Some(_)) => AskPolicy::AskPerson,
@@ -197,51 +199,53 @@ impl Args {
             allow_paths: self.allow_path,
             tools: self.tools,
             compact_at: u64::try_from(context / 4 * 3).unwrap_or(u64::MAX),
-            max_parallel_reads: number(AT_ONCE_VARIABLE, AT_ONCE, 1)?,
+            max_parallel_reads: number(CONCURRENT_TOOLS_VARIABLE, MAX_CONCURRENT_TOOLS, 1)?,
             max_requests: self.max_turns,
             subagent_limits: SubagentLimits {
-                max_depth: number(DEPTH_VARIABLE, DEPTH, 0)?,
-                max_running: number(SUBAGENTS_VARIABLE, SUBAGENTS, 0)?,
+                max_depth: number(SUBAGENT_DEPTH_VARIABLE, MAX_SUBAGENT_DEPTH, 0)?,
+                max_running: number(SUBAGENTS_VARIABLE, MAX_SUBAGENTS, 0)?,
             },
-            idle_consolidation: unasked,
+            idle_consolidation: idle_dreams,
         };
         let stream = LineWriter::default();
-        let worked = match console {
-            Some(console) => run_interactive(begin, console),
-            None => run_headless(begin, self.prompt, self.wait_bound, &mut |sight| match format {
-                OutputFormat::Json => {}
-                OutputFormat::StreamJson => stream.print(&StreamLine::from_event(sight)),
-                OutputFormat::Text if is_subagent => show::show_subagent(sight),
-                OutputFormat::Text => show::show(sight),
-            }),
+        let result = match console {
+            Some(console) => run_interactive(builder, console),
+            None => {
+                run_headless(builder, self.prompt, self.wait_bound, &mut |sight| match format {
+                    OutputFormat::Json => {}
+                    OutputFormat::StreamJson => stream.print_lines(&StreamLine::from_event(sight)),
+                    OutputFormat::Text if is_subagent => text_output::show_subagent_event(sight),
+                    OutputFormat::Text => text_output::show_event(sight),
+                })
+            }
         };
-        let report = worked.map_err(Failure::from).inspect_err(|failure| {
+        let report = result.map_err(Failure::from).inspect_err(|failure| {
             if format == OutputFormat::StreamJson {
-                stream.print(&[StreamLine::Error { message: &failure.message() }]);
+                stream.print_lines(&[StreamLine::Error { message: &failure.message() }]);
             }
         })?;
         match format {
             OutputFormat::Json => json::print(&report)?,
-            OutputFormat::StreamJson => stream.print(&[StreamLine::End(&report)]),
-            OutputFormat::Text if is_subagent => show::tell_end_of_subagent(&report)?,
-            OutputFormat::Text => show::tell_end(&report),
+            OutputFormat::StreamJson => stream.print_lines(&[StreamLine::End(&report)]),
+            OutputFormat::Text if is_subagent => text_output::print_subagent_end(&report)?,
+            OutputFormat::Text => text_output::print_end(&report),
         }
-        Ok(ExitCode::from(show::code(&report.end)))
+        Ok(ExitCode::from(text_output::exit_code(&report.end)))
     }
 }
 
 impl Args {
-    const fn format(&self) -> OutputFormat {
+    const fn effective_format(&self) -> OutputFormat {
         if self.json { OutputFormat::Json } else { self.output_format }
     }
 
     /// Returns the terminal of the person to talk to: where no prompt was given. A conversation that is
     /// taken up goes on without one, where there is no terminal.
-    fn console(&self) -> Result<Option<Console>, Failure> {
+    fn open_console(&self) -> Result<Option<Console>, Failure> {
         if self.prompt.is_some() || self.subagent.is_some() {
             return Ok(None);
         }
-        if self.format() != OutputFormat::Text {
+        if self.effective_format() != OutputFormat::Text {
             let is_alone = "JSON is printed of one prompt: give it with -p TEXT";
             return self.resume.as_ref().map(|_| None).ok_or_else(|| Failure::new(is_alone));
         }
@@ -254,7 +258,7 @@ impl Args {
 }
 
 /// Reads a prompt.
-fn words(given: &str) -> Result<String, &'static str> {
+fn parse_prompt(given: &str) -> Result<String, &'static str> {
     if given.trim().is_empty() {
         return Err("say what it is to do");
     }
@@ -262,7 +266,7 @@ fn words(given: &str) -> Result<String, &'static str> {
 }
 
 /// Returns a model that is the same in every directory.
-fn from_anywhere(model: Model) -> Result<Model, Failure> {
+fn with_absolute_script_path(model: Model) -> Result<Model, Failure> {
     Ok(match model {
         Model::Script(file) => Model::Script(absolute(file).map_err(Failure::new)?),
         other @ (Model::Anthropic(_) | Model::OpenAi(_)) => other,
@@ -270,23 +274,28 @@ fn from_anywhere(model: Model) -> Result<Model, Failure> {
 }
 
 /// Reads how many there may be of something, at least so many.
-fn number(name: &str, given: Option<&str>, usual: usize, least: usize) -> Result<usize, Failure> {
+fn read_count_variable(
+    name: &str,
+    given: Option<&str>,
+    usual: usize,
+    least: usize,
+) -> Result<usize, Failure> {
     let Some(text) = given.filter(|text| !text.is_empty()) else { return Ok(usual) };
     text.trim().parse().ok().filter(|count| *count >= least).ok_or_else(|| {
         Failure::new(format!(
             "{name}: `{}` is not how many there may be; write a number from {least} on",
-            one_line(text, LINE)
+            one_line(text, CALL_COLUMNS)
         ))
     })
 }
 
 /// Returns the guard with the rules in force here.
-fn guard() -> Result<CommandGuard, Failure> {
-    let rules = guarding::rules()?;
+fn load_guard() -> Result<CommandGuard, Failure> {
+    let rules = guard_rules::load_rules()?;
     Ok(Arc::new(move |command, background| {
         let how = if background { ExecMode::Background } else { ExecMode::Foreground };
         let judgement = judge(command, &rules, how);
-        let why = guarding::reason(&judgement);
+        let why = guard_rules::format_reason(&judgement);
         match judgement.verdict {
             GuardVerdict::Allow => ApprovalDecision::Allow,
             GuardVerdict::Ask => ApprovalDecision::Ask { why },
@@ -320,25 +329,25 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_committed_schema_is_the_code() {
+    fn committed_schemas_match_the_code() {
         schema::assert_committed::<AgentReport>("agent");
         schema::assert_committed::<StreamLine<'_>>("agent_stream");
     }
 
     #[test]
-    fn a_prompt_has_words() {
-        assert!(words(" \n").is_err());
-        assert_eq!(words(" go ").as_deref(), Ok(" go "));
+    fn an_empty_prompt_is_rejected() {
+        assert!(parse_prompt(" \n").is_err());
+        assert_eq!(parse_prompt(" go ").as_deref(), Ok(" go "));
     }
 
     #[test]
-    fn how_many_there_may_be_is_a_number() {
-        assert_eq!(number("N", None, 10, 1).ok(), Some(10));
-        assert_eq!(number("N", Some(""), 10, 1).ok(), Some(10));
-        assert_eq!(number("N", Some(" 3 "), 10, 1).ok(), Some(3));
-        assert_eq!(number("N", Some("0"), 10, 0).ok(), Some(0));
+    fn count_variables_accept_only_numbers_in_range() {
+        assert_eq!(read_count_variable("N", None, 10, 1).ok(), Some(10));
+        assert_eq!(read_count_variable("N", Some(""), 10, 1).ok(), Some(10));
+        assert_eq!(read_count_variable("N", Some(" 3 "), 10, 1).ok(), Some(3));
+        assert_eq!(read_count_variable("N", Some("0"), 10, 0).ok(), Some(0));
         for wrong in ["0", "-1", "many"] {
-            let why = number("N", Some(wrong), 10, 1).expect_err("is none").message();
+            let why = read_count_variable("N", Some(wrong), 10, 1).expect_err("is none").message();
             assert!(why.starts_with("N: ") && why.contains(wrong), "{why}");
         }
     }

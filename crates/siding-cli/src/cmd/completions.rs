@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::failure::Failure;
-use crate::print;
+use crate::stdout;
 
 /// Prints a script that completes siding's commands and flags in a shell.
 #[derive(Debug, clap::Args)]
@@ -23,12 +23,12 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        print::bytes(&script(self.shell))?;
+        stdout::print_bytes(&completion_script(self.shell))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn script(shell: Shell) -> Vec<u8> {
+fn completion_script(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut super::Cli::command(), "siding", &mut script);
     script
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn every_shell_completes_every_command() {
         for shell in Shell::value_variants() {
-            let script = String::from_utf8(script(*shell)).expect("text");
+            let script = String::from_utf8(completion_script(*shell)).expect("text");
             for command in super::super::Cli::command().get_subcommands() {
                 assert!(script.contains(command.get_name()), "{shell}: {}", command.get_name());
             }

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use siding_model::settings;
 
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::{render, stdout};
 
 /// Shows settings and where each comes from, prints their schema, and checks files.
 ///
@@ -48,7 +48,7 @@ impl Args {
             Command::Show(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Schema(SchemaArgs {}) => {
-                print::text(&render::schema::text(settings::file_schema()))?;
+                stdout::print_text(&render::schema::schema_text(settings::file_schema()))?;
                 Ok(ExitCode::SUCCESS)
             }
         }
@@ -61,21 +61,21 @@ mod tests {
 
     use super::*;
 
-    fn committed(name: &str) -> String {
+    fn read_doc(name: &str) -> String {
         let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     #[test]
-    fn the_committed_schema_is_the_printed_one() {
+    fn committed_schema_matches_the_printed_schema() {
         let name = "schema/config.schema.json";
-        let printed = render::schema::text(settings::file_schema());
-        assert_eq!(committed(name), printed, "run `siding config schema > docs/{name}`");
+        let printed = render::schema::schema_text(settings::file_schema());
+        assert_eq!(read_doc(name), printed, "run `siding config schema > docs/{name}`");
     }
 
     #[test]
-    fn the_documented_table_has_every_key_with_its_value_and_meaning() {
-        let text = committed("settings.md");
+    fn settings_doc_lists_every_key_with_default_and_meaning() {
+        let text = read_doc("settings.md");
         let builtin = Settings::default();
         for key in Key::ALL {
             let row = format!("| `{key}` | `{}` | {}", builtin.value(*key), key.about());

@@ -13,20 +13,20 @@ use siding_model::failure_class::{ArmingSetting, FailureClass, failure_classes};
 use crate::context;
 use crate::exit;
 use crate::failure::Failure;
-use crate::install::examine::Findings;
-use crate::install::hosts::{Host, Places};
-use crate::install::program::Program;
-use crate::{print, render};
+use crate::install::hosts::{BaseDirs, Host};
+use crate::install::program::SidingProgram;
+use crate::install::verify::Findings;
+use crate::{render, stdout};
 
 /// Name of the check of the host's own settings files.
-const HOST_SETTINGS: &str = "host settings";
+const HOST_SETTINGS_CHECK_NAME: &str = "host settings";
 /// Layer of a value that nobody set.
-const BUILT_IN: &str = "built-in";
+const BUILT_IN_LAYER: &str = "built-in";
 /// What arms the guard.
-const RULES: &str = "rules of `siding guard rules`";
+const GUARD_RULES_TEXT: &str = "rules of `siding guard rules`";
 
 /// Exit code when siding works and a guarantee is weaker.
-const WEAKER: u8 = 1;
+const WEAKER_EXIT_CODE: u8 = 1;
 
 /// Says what this machine offers, and which guarantee is weaker without.
 ///
@@ -58,7 +58,7 @@ pub(crate) struct Args {
 /// What `--json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "doctor")]
-struct Examination {
+struct DoctorReport {
     verdict: DoctorVerdict,
     state_dir: Option<String>,
     checks: Vec<Check>,
@@ -79,7 +79,7 @@ struct WatchTable {
 
 /// What a verdict is about.
 #[derive(Debug, Clone, Copy)]
-enum About {
+enum VerdictSubject {
     Machine,
     Host(Host),
 }
@@ -87,49 +87,58 @@ enum About {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if self.watch {
-            let classes = failure_classes(&context::legal_settings());
+            let classes = failure_classes(&context::load_valid_settings());
             if self.json {
                 render::json::print(&WatchTable { classes })?;
             } else {
-                print::text(&watch_words(&classes))?;
+                stdout::print_text(&format_watch_table(&classes))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
         let path = StateDir::default_path();
         // Mistakes in settings are the business of `config check`; the shell is wanted here.
-        let shell = context::legal_settings().shell;
+        let shell = context::load_valid_settings().shell;
         let mut machine = doctor::run_checks(path.as_deref(), &shell);
-        machine.push(host_settings());
+        machine.push(check_host_settings());
         let (about, checks, repairs) = match self.host {
-            None => (About::Machine, machine, None),
+            None => (VerdictSubject::Machine, machine, None),
             Some(host) => {
-                let mut findings = Findings::of(host, &Places::from_process()?, &Program::this()?)?;
+                let mut findings = Findings::for_host(
+                    host,
+                    &BaseDirs::from_process()?,
+                    &SidingProgram::current()?,
+                )?;
                 let concerns_host = |check: &Check| {
                     check.name == "state directory"
-                        || check.name == HOST_SETTINGS && host == Host::ClaudeCode
+                        || check.name == HOST_SETTINGS_CHECK_NAME && host == Host::ClaudeCode
                 };
                 findings.checks.extend(machine.into_iter().filter(concerns_host));
-                (About::Host(host), findings.checks, Some(findings.repairs))
+                (VerdictSubject::Host(host), findings.checks, Some(findings.repairs))
             }
         };
         let verdict = doctor::verdict(&checks);
         if self.json {
             let state_dir = path.map(|path| path.display().to_string());
             let host = self.host.map(Host::name);
-            render::json::print(&Examination { verdict, state_dir, checks, host, repairs })?;
+            render::json::print(&DoctorReport { verdict, state_dir, checks, host, repairs })?;
         } else {
-            print::text(&words(&checks, &repairs.unwrap_or_default(), verdict, about))?;
+            stdout::print_text(&format_checks(
+                &checks,
+                &repairs.unwrap_or_default(),
+                verdict,
+                about,
+            ))?;
         }
         Ok(match verdict {
             DoctorVerdict::Whole => ExitCode::SUCCESS,
-            DoctorVerdict::Weaker => ExitCode::from(WEAKER),
-            DoctorVerdict::Broken => ExitCode::from(exit::OWN_FAILURE),
+            DoctorVerdict::Weaker => ExitCode::from(WEAKER_EXIT_CODE),
+            DoctorVerdict::Broken => ExitCode::from(exit::SIDING_FAILED),
         })
     }
 }
 
 /// Checks the `bash.background…` keys in the settings files of the agent program.
-fn host_settings() -> Check {
+fn check_host_settings() -> Check {
     let reading = settings::read(&Environment::from_process());
     let unused = reading.settings.warnings().iter().filter(|warning| warning.is_about_host());
     let remarks: Vec<String> = reading
@@ -143,45 +152,46 @@ fn host_settings() -> Check {
         remarks => (CheckState::Limited, remarks.join("; ")),
     };
     let without = "deadline, cap, signal and grace are not those that the host's file was to set";
-    Check { name: HOST_SETTINGS, state, weight: CheckWeight::Comfort, found, without }
+    Check { name: HOST_SETTINGS_CHECK_NAME, state, weight: CheckWeight::Comfort, found, without }
 }
 
 /// Formats one row for each failure class: whether its detector is armed, the detector, its action
 /// and the settings that arm it.
-fn watch_words(classes: &[FailureClass]) -> String {
+fn format_watch_table(classes: &[FailureClass]) -> String {
     let width = classes.iter().map(|one| one.class.chars().count()).max().unwrap_or(0);
     let column = "armed".len() + 2 + width + 2;
     let mut text = String::new();
     for FailureClass { class, detector, armed, action, settings } in classes {
         let armed = if *armed { "armed" } else { "off" };
-        let row = print::wrapped(&format!("{detector}: {action}"), column, print::WIDTH);
+        let row =
+            stdout::wrap_indented(&format!("{detector}: {action}"), column, stdout::TEXT_COLUMNS);
         text.push_str(&format!("{armed:<5}  {class:<width$}  {}\n", row.trim_start()));
         let setting = |one: &ArmingSetting| match one.origin {
-            BUILT_IN => format!("{}={}", one.key, one.value),
+            BUILT_IN_LAYER => format!("{}={}", one.key, one.value),
             layer => format!("{}={} ({layer})", one.key, one.value),
         };
         let by = settings.iter().map(setting).collect::<Vec<_>>().join(", ");
-        let by = if by.is_empty() { RULES.to_owned() } else { by };
-        text.push_str(&format!("{}\n", print::wrapped(&by, column, print::WIDTH)));
+        let by = if by.is_empty() { GUARD_RULES_TEXT.to_owned() } else { by };
+        text.push_str(&format!("{}\n", stdout::wrap_indented(&by, column, stdout::TEXT_COLUMNS)));
     }
     text.push('\n');
     let note = "Background and adopted tasks are watched. `0` disarms a watchdog.";
-    text.push_str(&format!("{}\n", print::wrapped(note, 0, print::WIDTH)));
+    text.push_str(&format!("{}\n", stdout::wrap_indented(note, 0, stdout::TEXT_COLUMNS)));
     text
 }
 
 /// Returns one row a check; what is not as it should be says what is weaker.
-fn words(
+fn format_checks(
     checks: &[Check],
     repairs: &BTreeMap<&'static str, String>,
     verdict: DoctorVerdict,
-    about: About,
+    about: VerdictSubject,
 ) -> String {
     let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
     let column = "missing".len() + 2 + width + 2;
     let mut text = String::new();
     for check in checks {
-        let found = print::wrapped(&check.found, column, print::WIDTH);
+        let found = stdout::wrap_indented(&check.found, column, stdout::TEXT_COLUMNS);
         let name = check.name;
         text.push_str(&format!(
             "{:<7}  {name:<width$}  {}\n",
@@ -194,24 +204,27 @@ fn words(
                 CheckWeight::Comfort => "weaker without it:",
             };
             let said = format!("{weight} {}", check.without);
-            text.push_str(&format!("{}\n", print::wrapped(&said, 9, print::WIDTH)));
+            text.push_str(&format!("{}\n", stdout::wrap_indented(&said, 9, stdout::TEXT_COLUMNS)));
             if let Some(repair) = repairs.get(name) {
                 let said = format!("to repair it: {repair}");
-                text.push_str(&format!("{}\n", print::wrapped(&said, 9, print::WIDTH)));
+                text.push_str(&format!(
+                    "{}\n",
+                    stdout::wrap_indented(&said, 9, stdout::TEXT_COLUMNS)
+                ));
             }
         }
     }
     let end = match (verdict, about) {
-        (DoctorVerdict::Whole, About::Machine) => {
+        (DoctorVerdict::Whole, VerdictSubject::Machine) => {
             "Every guarantee holds on this machine.".to_owned()
         }
-        (DoctorVerdict::Whole, About::Host(host)) => {
+        (DoctorVerdict::Whole, VerdictSubject::Host(host)) => {
             format!("siding is whole in {}.", host.title())
         }
-        (DoctorVerdict::Weaker, About::Machine) => {
+        (DoctorVerdict::Weaker, VerdictSubject::Machine) => {
             "siding works here; what is said above is weaker.".to_owned()
         }
-        (DoctorVerdict::Weaker, About::Host(host)) => {
+        (DoctorVerdict::Weaker, VerdictSubject::Host(host)) => {
             format!("siding is not whole in {}; see above what repairs it.", host.title())
         }
         (DoctorVerdict::Broken, _) => {
@@ -227,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_that_is_not_right_says_what_is_weaker() {
+    fn a_failed_check_states_the_weaker_guarantee() {
         let check = |state, weight| Check {
             name: "pidfd_open",
             state,
@@ -240,17 +253,22 @@ mod tests {
             check(CheckState::Ok, CheckWeight::Needed),
             check(CheckState::Missing, CheckWeight::Needed),
         ];
-        let text = words(&checks, &BTreeMap::new(), DoctorVerdict::Broken, About::Machine);
+        let text = format_checks(
+            &checks,
+            &BTreeMap::new(),
+            DoctorVerdict::Broken,
+            VerdictSubject::Machine,
+        );
         assert_eq!(text.matches("without it:").count(), 1, "{text}");
         assert!(text.starts_with("ok       pidfd_open  as it was"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 
     #[test]
-    fn every_failure_class_has_its_row_with_what_arms_it() {
+    fn the_watch_table_lists_every_failure_class_and_its_settings() {
         let settings = siding_model::settings::Settings::default();
         let classes = failure_classes(&settings);
-        let text = watch_words(&classes);
+        let text = format_watch_table(&classes);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         for one in &classes {
             let word = if one.armed { "armed  " } else { "off    " };
@@ -260,8 +278,8 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
-        crate::render::schema::assert_committed::<Examination>("doctor");
+    fn committed_schemas_match_the_code() {
+        crate::render::schema::assert_committed::<DoctorReport>("doctor");
         crate::render::schema::assert_committed::<WatchTable>("doctor_watch");
     }
 }

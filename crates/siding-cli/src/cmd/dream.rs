@@ -19,20 +19,20 @@ use siding_core::session;
 use siding_model::id::{SessionId, TaskKind};
 use siding_model::text::{make_visible, one_line};
 
-use super::agent::SMALL_VARIABLE;
+use super::agent::SMALL_MODEL_VARIABLE;
 use super::run;
-use crate::context::{self, PROGRAM};
+use crate::context::{self, SHIM_PROGRAM};
 use crate::exit;
 use crate::failure::Failure;
-use crate::print;
+use crate::stdout;
 
 /// Tokens that the model may read and write in all: the notes at their largest, three times as much
 /// of the conversation, and the notes once more.
 const MAX_TOKENS: u64 = 48_000;
 /// How long it may live: one answer, tried again a few times.
-const TIMEOUT: &str = "5m";
+const DEFAULT_TIMEOUT: &str = "5m";
 /// Columns of what the model says when nothing is to be changed.
-const COLUMNS: usize = 400;
+const ANSWER_COLUMNS: usize = 400;
 
 /// Has a model read a conversation and bring the notes on its project up to date.
 ///
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = MAX_TOKENS)]
     max_tokens: u64,
     /// How long it may take
-    #[arg(long, value_name = "D", default_value = TIMEOUT)]
+    #[arg(long, value_name = "D", default_value = DEFAULT_TIMEOUT)]
     timeout: String,
     /// Show what would be changed, and change nothing
     #[arg(long)]
@@ -78,19 +78,19 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let session = self.session.clone().or_else(own_session).ok_or_else(|| {
+        let root = context::open_state_dir()?;
+        let session = self.session.clone().or_else(session_from_env).ok_or_else(|| {
             Failure::new("no conversation is named: give --session ID, or set SIDING_SESSION")
                 .with_hint("`siding session list` shows them")
         })?;
         let (opened, _entries) = Transcript::read_snapshot(&root, &session)?;
-        let model = model(self.model.as_deref())?;
+        let model = choose_model(self.model.as_deref())?;
         // A missing key is told before anything runs.
-        let _asks_nobody = provider::open(&model, &variable).map_err(Failure::new)?;
+        let _best_effort = provider::open(&model, &read_variable).map_err(Failure::new)?;
         let cwd = self.cwd.unwrap_or_else(|| PathBuf::from(opened.cwd));
         let cwd = std::path::absolute(&cwd)
             .map_err(|error| Failure::new(format!("--cwd `{}`: {error}", cwd.display())))?;
-        let order = ConsolidationRequest {
+        let request = ConsolidationRequest {
             session: session.clone(),
             cwd: Some(cwd.clone()),
             model: model.to_string(),
@@ -111,18 +111,18 @@ impl Args {
         run.session = session::require_live(&root, &session).is_ok().then(|| session.to_string());
         run.cwd = Some(cwd);
         run.json = self.json;
-        let own = std::iter::once(request::self_program_path());
-        run.command = own.chain(order.command_args()).map(Into::into).collect();
-        run.run(IdleShim::start(PROGRAM))
+        let program = std::iter::once(request::self_program_path());
+        run.command = program.chain(request.command_args()).map(Into::into).collect();
+        run.run(IdleShim::start(SHIM_PROGRAM))
     }
 }
 
 /// Returns the dreams that an agent begins by itself, if its user has said so.
-pub(super) fn unasked(model: &Model) -> Result<Option<IdleConsolidationConfig>, Failure> {
-    let idle = IdleTime::read(variable(memory_consolidation::IDLE_TIME_VARIABLE).as_deref())
+pub(super) fn idle_dreams(model: &Model) -> Result<Option<IdleConsolidationConfig>, Failure> {
+    let idle = IdleTime::read(read_variable(memory_consolidation::IDLE_TIME_VARIABLE).as_deref())
         .map_err(Failure::new)?;
     let Some(idle) = idle else { return Ok(None) };
-    let life = super::span(TIMEOUT).map_err(Failure::new)?;
+    let life = super::parse_duration(DEFAULT_TIMEOUT).map_err(Failure::new)?;
     Ok(Some(IdleConsolidationConfig {
         idle_time: idle,
         model: model.to_string(),
@@ -131,19 +131,20 @@ pub(super) fn unasked(model: &Model) -> Result<Option<IdleConsolidationConfig>, 
     }))
 }
 
-fn variable(name: &str) -> Option<String> {
+fn read_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-fn own_session() -> Option<SessionId> {
-    variable("SIDING_SESSION")?.parse().ok()
+fn session_from_env() -> Option<SessionId> {
+    read_variable("SIDING_SESSION")?.parse().ok()
 }
 
 /// Returns who is asked. A file of answers is found from another directory too.
-fn model(named: Option<&str>) -> Result<Model, Failure> {
+fn choose_model(named: Option<&str>) -> Result<Model, Failure> {
     let is_set = |text: &String| !text.trim().is_empty();
-    let default =
-        variable(SMALL_VARIABLE).filter(is_set).or_else(|| variable(provider::MODEL_VARIABLE));
+    let default = read_variable(SMALL_MODEL_VARIABLE)
+        .filter(is_set)
+        .or_else(|| read_variable(provider::MODEL_VARIABLE));
     let model = Model::choose(named, default.as_deref()).map_err(Failure::new)?;
     Ok(match model {
         Model::Script(path) => Model::Script(std::path::absolute(&path).unwrap_or(path)),
@@ -154,7 +155,7 @@ fn model(named: Option<&str>) -> Result<Model, Failure> {
 /// The program that dreams.
 #[derive(Debug, clap::Parser)]
 #[command(name = "siding __dream", disable_help_flag = true)]
-struct Inner {
+struct DreamTaskArgs {
     #[arg(long)]
     session: SessionId,
     #[arg(long)]
@@ -170,16 +171,16 @@ struct Inner {
 /// Dreams, in the task.
 pub(crate) fn main() -> Result<ExitCode, Failure> {
     let words = std::env::args_os().skip(1);
-    let inner = <Inner as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;
-    let root = context::root()?;
-    let asked = provider::open(&inner.model, &variable).map_err(Failure::new)?;
+    let inner = <DreamTaskArgs as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;
+    let root = context::open_state_dir()?;
+    let asked = provider::open(&inner.model, &read_variable).map_err(Failure::new)?;
     let terms = ConsolidationLimits { max_tokens: inner.max_tokens, dry_run: inner.dry_run };
     let dreamt =
         match memory_consolidation::consolidate(&root, &inner.session, inner.cwd, &*asked, terms) {
             Ok(dreamt) => dreamt,
             Err(error) => {
-                errln!("siding: {}", one_line(&error.to_string(), COLUMNS * 2));
-                return Ok(ExitCode::from(exit::NOT_DONE));
+                errln!("siding: {}", one_line(&error.to_string(), ANSWER_COLUMNS * 2));
+                return Ok(ExitCode::from(exit::INCOMPLETE));
             }
         };
     let (text, usage) = match dreamt {
@@ -188,15 +189,15 @@ pub(crate) fn main() -> Result<ExitCode, Failure> {
             (format!("{what} `.siding/memory.md`\n{}", make_visible(&diff)), usage)
         }
         ConsolidationOutcome::Unchanged { response: said, usage } => {
-            let said = one_line(said.trim(), COLUMNS);
+            let said = one_line(said.trim(), ANSWER_COLUMNS);
             (format!("nothing to change: {said}\n"), usage)
         }
     };
-    print::text(&format!("{text}{}\n", cost(usage)))?;
+    stdout::print_text(&format!("{text}{}\n", format_usage(usage)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn cost(usage: Usage) -> String {
+fn format_usage(usage: Usage) -> String {
     format!("{} tokens read, {} written", usage.context_tokens() - usage.output, usage.output)
 }
 
@@ -213,17 +214,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_task_is_told_what_the_caller_said() {
-        let order = ConsolidationRequest {
+    fn task_arguments_reproduce_the_request() {
+        let request = ConsolidationRequest {
             session: "talk".parse().expect("a name"),
             cwd: Some(PathBuf::from("/a b")),
             model: "script:/x y.toml".to_owned(),
             max_tokens: 7,
             dry_run: true,
         };
-        let inner = Inner::try_parse_from(order.command_args()).expect("is understood");
-        assert_eq!((inner.session, inner.cwd), (order.session, order.cwd));
-        assert_eq!((inner.model.to_string(), inner.max_tokens), (order.model, order.max_tokens));
+        let inner = DreamTaskArgs::try_parse_from(request.command_args()).expect("is understood");
+        assert_eq!((inner.session, inner.cwd), (request.session, request.cwd));
+        assert_eq!(
+            (inner.model.to_string(), inner.max_tokens),
+            (request.model, request.max_tokens)
+        );
         assert!(inner.dry_run);
     }
 }

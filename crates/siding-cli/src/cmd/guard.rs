@@ -1,8 +1,8 @@
 //! `siding guard`: what speaks against a command, before it runs.
 
 mod explain;
+mod judgement_text;
 mod rules;
-mod show;
 mod test;
 
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use siding_guard::{ExecMode, GuardVerdict, judge};
 
 use crate::exit;
 use crate::failure::Failure;
-use crate::guarding;
+use crate::guard_rules;
 use crate::render::{json, out};
 
 /// Judges a command before it runs: allow, ask or deny, by which rule, and where in the text.
@@ -74,23 +74,23 @@ impl Args {
             Some(Command::Test(args)) => return args.run(),
             None => {}
         }
-        let text = text(self.text)?;
-        let how = match (self.background, self.unattended) {
+        let text = shell_text(self.text)?;
+        let exec_mode = match (self.background, self.unattended) {
             (false, _) => ExecMode::Foreground,
             (true, false) => ExecMode::Background,
             (true, true) => ExecMode::Unattended,
         };
-        let judgement = judge(&text, &guarding::rules()?, how);
+        let judgement = judge(&text, &guard_rules::load_rules()?, exec_mode);
         if self.json {
             json::print(&judgement)?;
         } else {
-            out::print(&show::judgement(&judgement))?;
+            out::print(&judgement_text::format_judgement(&judgement))?;
         }
-        Ok(code(judgement.verdict))
+        Ok(exit_code(judgement.verdict))
     }
 }
 
-fn code(verdict: GuardVerdict) -> ExitCode {
+fn exit_code(verdict: GuardVerdict) -> ExitCode {
     match verdict {
         GuardVerdict::Allow => ExitCode::SUCCESS,
         GuardVerdict::Ask => ExitCode::from(exit::GUARD_ASKS),
@@ -99,7 +99,7 @@ fn code(verdict: GuardVerdict) -> ExitCode {
 }
 
 /// Returns the words of a call as one text for a shell.
-fn text(words: Vec<OsString>) -> Result<String, Failure> {
+fn shell_text(words: Vec<OsString>) -> Result<String, Failure> {
     let words = words.into_iter().map(|word| {
         word.into_string().map_err(|word| {
             Failure::new(format!("`{}` is not UTF-8", word.display()))
@@ -109,11 +109,11 @@ fn text(words: Vec<OsString>) -> Result<String, Failure> {
     let words: Vec<String> = words.collect::<Result<_, _>>()?;
     Ok(match words.as_slice() {
         [one] => one.clone(),
-        several => several.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        several => several.iter().map(|word| shell_quote(word)).collect::<Vec<_>>().join(" "),
     })
 }
 
-fn quoted(word: &str) -> String {
+fn shell_quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
@@ -129,13 +129,14 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<GuardReport>("guard");
     }
 
     #[test]
-    fn several_words_are_one_text() {
-        let words = |all: &[&str]| text(all.iter().map(OsString::from).collect()).expect("UTF-8");
+    fn arguments_are_joined_into_one_quoted_shell_text() {
+        let words =
+            |all: &[&str]| shell_text(all.iter().map(OsString::from).collect()).expect("UTF-8");
         assert_eq!(words(&["a b"]), "a b");
         assert_eq!(words(&["a", "b c", "it's", ""]), r"a 'b c' 'it'\''s' ''");
     }

@@ -1,6 +1,6 @@
 //! `siding history`: how earlier runs went.
 
-mod words;
+mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,15 +13,17 @@ use siding_model::size::format_size as size;
 
 use crate::context;
 use crate::failure::Failure;
-use crate::past;
-use crate::render::grid::{Side, grid};
-use crate::render::paint::Colour;
+use crate::render::color::ColorMode;
+use crate::render::table_layout::{Align, format_grid};
 use crate::render::{self, out};
+use crate::run_history;
 
-pub(super) use words::{ago, filter, nothing, place, places};
+pub(super) use text::{
+    build_filter, count_directories, format_age, format_command, report_no_runs,
+};
 
 /// Runs that are listed without --limit.
-const LISTED: usize = 20;
+const DEFAULT_LISTED_RUNS: usize = 20;
 
 /// Shows how earlier runs of commands went: when, how long, with how much memory, and how they
 /// ended.
@@ -54,12 +56,13 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let filter = filter(&self.command, self.cwd)?;
+        let root = context::open_state_dir()?;
+        let filter = build_filter(&self.command, self.cwd)?;
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
-        let limit = limit.unwrap_or(if self.json { usize::MAX } else { LISTED });
+        let limit = limit.unwrap_or(if self.json { usize::MAX } else { DEFAULT_LISTED_RUNS });
         // One more than is shown tells that there are more.
-        let mut runs = past::ask(&root, |history| history.runs(&filter, limit.saturating_add(1)))?;
+        let mut runs =
+            run_history::query(&root, |history| history.runs(&filter, limit.saturating_add(1)))?;
         let more = runs.len() > limit;
         runs.truncate(limit);
         if self.json {
@@ -68,10 +71,10 @@ impl Args {
             return Ok(ExitCode::SUCCESS);
         }
         if runs.is_empty() {
-            nothing(&filter);
+            report_no_runs(&filter);
             return Ok(ExitCode::SUCCESS);
         }
-        out::print(&table(&runs, Colour::of_stdout()))?;
+        out::print(&format_table(&runs, ColorMode::for_stdout()))?;
         if more {
             errln!("siding: there are more; --limit N lists them");
         }
@@ -79,30 +82,30 @@ impl Args {
     }
 }
 
-fn table(runs: &[Run], colour: Colour) -> String {
+fn format_table(runs: &[Run], colour: ColorMode) -> String {
     let now = clock::unix_now();
-    let places = places(runs.iter().map(|run| run.cwd.as_str()));
+    let directories = count_directories(runs.iter().map(|run| run.cwd.as_str()));
     let row = |run: &Run| {
         let took = run
             .ran_ms
             .map_or_else(|| "-".to_owned(), |ms| format_duration(Duration::from_millis(ms)));
         let over = if matches!(run.length(), RunLength::AtLeast(_)) { ">" } else { "" };
         let cells = [
-            ago(run.ended, now),
+            format_age(run.ended, now),
             format!("{over}{took}"),
             run.peak_memory.map_or_else(|| "-".to_owned(), size),
             render::short_outcome(&run.outcome),
         ];
-        (cells, place(&run.command, &run.cwd, places))
+        (cells, format_command(&run.command, &run.cwd, directories))
     };
     let rows: Vec<_> = runs.iter().map(row).collect();
     let titles = [
-        ("WHEN", Side::Right),
-        ("TOOK", Side::Right),
-        ("MEMORY", Side::Right),
-        ("HOW", Side::Left),
+        ("WHEN", Align::Right),
+        ("TOOK", Align::Right),
+        ("MEMORY", Align::Right),
+        ("HOW", Align::Left),
     ];
-    grid(titles, "COMMAND", &rows, colour)
+    format_grid(titles, "COMMAND", &rows, colour)
 }
 
 #[cfg(test)]
@@ -111,7 +114,7 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_schema_is_the_committed_one() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<RunView>("history");
     }
 }

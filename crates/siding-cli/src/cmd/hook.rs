@@ -14,37 +14,37 @@ mod batch;
 mod budget;
 mod codex_wake;
 mod conversation;
-mod daily;
+mod daily_report;
+mod encode;
 mod host;
 mod input;
 mod monitor_limit;
-mod news;
+mod notices;
 mod notify_person;
 mod pre_tool_use;
-mod predecessors;
 mod prompt;
 mod reminder;
 mod running;
 mod session_end;
 mod session_start;
+mod stale_sessions;
 mod status_line;
 mod stop;
 mod supervision;
-mod wire;
 
 use std::process::ExitCode;
 
-use answer::{Answer, Told};
+use answer::{AnswerWithAcks, HookAnswer};
 use conversation::Conversation;
-use host::{Event, Host};
-use input::Input;
+use host::{HookEvent, HookHost};
+use input::HookInput;
 use siding_model::settings::HostBudget;
 
 pub(crate) use status_line::status_line;
 
 use crate::exit;
 use crate::failure::Failure;
-use crate::render::out::Reader;
+use crate::render::out::ReaderState;
 
 /// Answers an event of an agent's conversation: JSON on stdin, JSON on stdout.
 ///
@@ -63,10 +63,10 @@ code 125 and no decision. Exit code 2 means: denied, or (await-notice) news.")]
 pub(crate) struct Args {
     /// The event
     #[arg(value_enum, value_name = "EVENT")]
-    event: Event,
+    event: HookEvent,
     /// The program that calls
     #[arg(long, value_enum, default_value = "claude-code")]
-    host: Host,
+    host: HookHost,
     /// How long the host waits for a shell call of its main agent (`15s`, `off`); a `budget` in
     /// siding's settings counts before it
     #[arg(long, value_name = "D", default_value_t)]
@@ -80,94 +80,107 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        if let Some(conversation) = self.notify.conversation(self.owner_pid)? {
+        if let Some(conversation) = self.notify.followed_conversation(self.owner_pid)? {
             return notify_person::follow(&conversation, self.host, &self.notify);
         }
-        let input = Input::from_stdin(self.event)?;
+        let input = HookInput::from_stdin(self.event)?;
         input.enter_directory();
-        supervision::ring(&input, self.host, self.event);
+        supervision::notify_supervisor(&input, self.host, self.event);
         match self.event {
-            Event::PreToolUse => {
+            HookEvent::PreToolUse => {
                 let answer = pre_tool_use::answer(&input, self.host);
-                let said = wire::said(&answer, self.host, self.event);
+                let encoded = encode::encode_answer(&answer, self.host, self.event);
                 // A call that is denied is not made, and no other host moves calls.
-                let is_made = self.host == Host::ClaudeCode && !matches!(answer, Answer::Deny(_));
-                let updated = is_made
+                let call_proceeds =
+                    self.host == HookHost::ClaudeCode && !matches!(answer, HookAnswer::Deny(_));
+                let updated = call_proceeds
                     .then(|| budget::updated_input(&input, self.budget))
                     .flatten()
-                    .or_else(|| budget::subagent_input(&input).filter(|_| is_made));
+                    .or_else(|| budget::updated_subagent_input(&input).filter(|_| call_proceeds));
                 let event = self.event.name(self.host);
-                let remark = is_made.then(|| monitor_limit::remark(&input)).flatten();
-                let said = said.with_updated_input(updated, event).with_fact(remark, event);
-                said.print()?;
-                Ok(said.code())
+                let remark =
+                    call_proceeds.then(|| monitor_limit::format_limit_remark(&input)).flatten();
+                let encoded = encoded.with_updated_input(updated, event).with_fact(remark, event);
+                encoded.print()?;
+                Ok(encoded.exit_code())
             }
-            Event::SessionStart => self.within(&input, |conversation| {
-                self.say(session_start::answer(conversation, self.host)?)
+            HookEvent::SessionStart => self.with_conversation(&input, |conversation| {
+                self.send_answer(session_start::answer(conversation, self.host)?)
             }),
-            Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => {
-                let has_run = self.event == Event::PostToolUse;
-                let moved = has_run.then(|| budget::moved(&input, self.budget)).flatten();
+            HookEvent::PostToolUse | HookEvent::PostToolUseFailure | HookEvent::PostToolBatch => {
+                let has_run = self.event == HookEvent::PostToolUse;
+                let moved =
+                    has_run.then(|| budget::format_background_move(&input, self.budget)).flatten();
                 let ends_batch = batch::ends_batch(self.event, self.host);
-                self.within(&input, |conversation| {
-                    self.say_after(moved, batch::answer(&input, conversation, ends_batch)?)
+                self.with_conversation(&input, |conversation| {
+                    self.send_answer_with_fact(
+                        moved,
+                        batch::answer(&input, conversation, ends_batch)?,
+                    )
                 })
             }
-            Event::UserPromptSubmit => {
-                self.within(&input, |conversation| self.say(prompt::answer(conversation)?))
-            }
-            Event::Stop => self.within(&input, |conversation| {
-                let told = stop::answer(&input, conversation, self.host)?;
-                if self.host == Host::Codex && !matches!(told.answer(), Answer::Hold(_)) {
+            HookEvent::UserPromptSubmit => self.with_conversation(&input, |conversation| {
+                self.send_answer(prompt::answer(conversation)?)
+            }),
+            HookEvent::Stop => self.with_conversation(&input, |conversation| {
+                let answer = stop::answer(&input, conversation, self.host)?;
+                if self.host == HookHost::Codex && !matches!(answer.answer(), HookAnswer::Hold(_)) {
                     // Without it the news waits for the next prompt.
                     codex_wake::start_waiter(&input, conversation).unwrap_or_else(|failure| {
                         failure.report();
                     });
                 }
-                self.say(told)
+                self.send_answer(answer)
             }),
-            Event::SessionEnd => self.say(session_end::answer()?.into()),
-            Event::AwaitNotice => self.within(&input, |conversation| match self.host {
-                Host::Codex => {
-                    codex_wake::run(conversation, input.session_id.as_deref().unwrap_or_default())
-                }
-                Host::ClaudeCode | Host::Gemini => await_notice::run(conversation),
-            }),
-            Event::NotifyPerson => self.within(&input, |conversation| {
-                notify_person::start(conversation, self.host, &self.notify)
+            HookEvent::SessionEnd => self.send_answer(session_end::answer()?.into()),
+            HookEvent::AwaitNotice => {
+                self.with_conversation(&input, |conversation| match self.host {
+                    HookHost::Codex => codex_wake::run(
+                        conversation,
+                        input.session_id.as_deref().unwrap_or_default(),
+                    ),
+                    HookHost::ClaudeCode | HookHost::Gemini => await_notice::run(conversation),
+                })
+            }
+            HookEvent::NotifyPerson => self.with_conversation(&input, |conversation| {
+                notify_person::start_detached(conversation, self.host, &self.notify)
             }),
         }
     }
 
     /// Does what an event asks for in the conversation that it names. Without one that is nothing.
-    fn within(
+    fn with_conversation(
         &self,
-        input: &Input,
+        input: &HookInput,
         act: impl FnOnce(&Conversation) -> Result<ExitCode, Failure>,
     ) -> Result<ExitCode, Failure> {
-        match Conversation::of(input, self.host, self.owner_pid)? {
+        match Conversation::from_input(input, self.host, self.owner_pid)? {
             Some(conversation) => act(&conversation),
             None => Ok(ExitCode::SUCCESS),
         }
     }
 
     /// Says an answer to the host, and notes what it was told thereby.
-    fn say(&self, told: Told<'_>) -> Result<ExitCode, Failure> {
-        self.say_after(None, told)
+    fn send_answer(&self, answer: AnswerWithAcks<'_>) -> Result<ExitCode, Failure> {
+        self.send_answer_with_fact(None, answer)
     }
 
     /// Says an answer behind a fact that needs no acknowledgement.
-    fn say_after(&self, fact: Option<String>, told: Told<'_>) -> Result<ExitCode, Failure> {
-        let said = wire::said(told.answer(), self.host, self.event);
-        let said = said.with_fact(fact, self.event.name(self.host));
-        if said.print()? == Reader::There {
-            told.acknowledge();
+    fn send_answer_with_fact(
+        &self,
+        fact: Option<String>,
+        answer: AnswerWithAcks<'_>,
+    ) -> Result<ExitCode, Failure> {
+        let encoded = encode::encode_answer(answer.answer(), self.host, self.event);
+        let encoded = encoded.with_fact(fact, self.event.name(self.host));
+        if encoded.print()? == ReaderState::Connected {
+            answer.acknowledge();
         }
-        Ok(said.code())
+        Ok(encoded.exit_code())
     }
 }
 
 /// Returns the exit code by which a hook blocks or wakes: the hosts' own.
-fn block() -> ExitCode {
+fn block_exit_code() -> ExitCode {
     ExitCode::from(exit::HOOK_BLOCKS)
 }

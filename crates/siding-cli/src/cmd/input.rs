@@ -10,12 +10,12 @@ use serde::Serialize;
 use siding_core::input::TaskInput;
 use siding_model::id::TaskId;
 
-use crate::context::{self, PROGRAM, Task};
+use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render;
 
 /// Bytes read from a file at once.
-const BLOCK: usize = 64 << 10;
+const BLOCK_BYTES: usize = 64 << 10;
 
 /// Writes to the standard input of a task that was started with `--stdin pipe`.
 #[derive(Debug, clap::Args)]
@@ -63,13 +63,13 @@ struct InputView {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
+        let root = context::open_state_dir()?;
         let task = Task::find(&root, &self.id)?;
         let id = task.dir.id();
-        let mut input = TaskInput::open(&root, PROGRAM, &task.dir, &task.state)?;
+        let mut input = TaskInput::open(&root, SHIM_PROGRAM, &task.dir, &task.state)?;
         let mut written_bytes = 0;
         if let Some(path) = &self.file {
-            written_bytes = self.copy(path, &mut input)?;
+            written_bytes = self.copy_file(path, &mut input)?;
         } else if !self.text.is_empty() {
             let newline = if self.no_newline { "" } else { "\n" };
             let text = format!("{}{newline}", self.text.join(" "));
@@ -85,7 +85,7 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn copy(&self, path: &PathBuf, input: &mut TaskInput<'_>) -> Result<u64, Failure> {
+    fn copy_file(&self, path: &PathBuf, input: &mut TaskInput<'_>) -> Result<u64, Failure> {
         let failed = |doing: &str, error: io::Error| {
             Failure::new(format!("could not {doing} `{}`: {error}", path.display()))
         };
@@ -94,7 +94,7 @@ impl Args {
         } else {
             Box::new(File::open(path).map_err(|error| failed("open", error))?)
         };
-        let mut block = vec![0; BLOCK];
+        let mut block = vec![0; BLOCK_BYTES];
         let mut written = 0;
         loop {
             match source.read(&mut block) {
@@ -116,7 +116,7 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<InputView>("input");
     }
 }

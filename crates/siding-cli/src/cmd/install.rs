@@ -12,13 +12,13 @@ use siding_model::text::make_visible;
 use super::NotifyWay;
 use crate::context;
 use crate::failure::Failure;
-use crate::install::hosts::{Host, Places, Scope};
+use crate::install::hosts::{BaseDirs, Host, Scope};
 use crate::install::notify::{self, NotifyChoice};
-use crate::install::plan::{Action, Done, Fate, carry_out};
-use crate::install::program::{Program, search};
-use crate::install::target::{Content, Target};
-use crate::install::{Memory, timer};
-use crate::{print, render};
+use crate::install::plan::{Action, ChangeKind, FileChange, apply_plan};
+use crate::install::program::{SidingProgram, find_in_path};
+use crate::install::target::{FileContent, TargetFile};
+use crate::install::{InstallRecords, timer};
+use crate::{render, stdout};
 
 /// Installs siding in an agent: its hooks and siding's MCP server.
 ///
@@ -39,7 +39,7 @@ Examples:
 What each host gets: docs/hosts.md.")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(super) call: Call,
+    pub(super) call: CommonArgs,
     #[command(flatten)]
     options: InstallOptions,
 }
@@ -62,10 +62,10 @@ pub(super) struct InstallOptions {
 
 /// What `install` and `uninstall` are told.
 #[derive(Debug, clap::Args)]
-pub(super) struct Call {
+pub(super) struct CommonArgs {
     /// The host
     #[arg(value_enum, value_name = "HOST")]
-    what: What,
+    what: InstallTarget,
     /// Whose settings are changed; for claude-code
     #[arg(long, value_enum)]
     scope: Option<Scope>,
@@ -79,12 +79,12 @@ pub(super) struct Call {
 
 /// What siding can be installed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum InstallTarget {
     Host(Host),
     Timer,
 }
 
-impl ValueEnum for What {
+impl ValueEnum for InstallTarget {
     fn value_variants<'v>() -> &'v [Self] {
         &[
             Self::Host(Host::ClaudeCode),
@@ -108,7 +108,7 @@ impl ValueEnum for What {
 /// What `--json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "install")]
-struct Report {
+struct InstallReport {
     /// Which way.
     action: Action,
     /// The host's name as an argument, or `timer`.
@@ -122,7 +122,7 @@ struct Report {
     /// The program that the host calls.
     program: String,
     /// Every file that was looked at.
-    files: Vec<Done>,
+    files: Vec<FileChange>,
     /// What a person should know or do beside.
     notes: Vec<String>,
 }
@@ -133,43 +133,46 @@ impl Args {
     }
 }
 
-impl Call {
+impl CommonArgs {
     /// Installs or uninstalls.
     pub(super) fn run(self, action: Action, options: &InstallOptions) -> Result<ExitCode, Failure> {
-        let program = Program::this()?;
-        let places = Places::from_process()?;
-        let memory = Memory::find()?;
-        let scopes = matches!(self.what, What::Host(host) if host.has_scopes());
+        let program = SidingProgram::current()?;
+        let places = BaseDirs::from_process()?;
+        let memory = InstallRecords::locate()?;
+        let scopes = matches!(self.what, InstallTarget::Host(host) if host.has_scopes());
         if self.scope.is_some() && !scopes {
             return Err(Failure::new("only claude-code has scopes").with_hint("leave out --scope"));
         }
         let scope = self.scope.unwrap_or_default();
-        let has_budget = matches!(self.what, What::Host(host) if host.has_budget());
+        let has_budget = matches!(self.what, InstallTarget::Host(host) if host.has_budget());
         if options.budget.is_some() && !has_budget {
             return Err(Failure::new("only claude-code moves its own calls to the background")
                 .with_hint("leave out --budget; `blocking_budget` is that of siding's tools"));
         }
         let mut notes = Vec::new();
         let (changed, files) = match self.what {
-            What::Host(host) => {
+            InstallTarget::Host(host) => {
                 if action == Action::Install {
                     notes = host.notes(&places, scope, &program);
                 }
-                let mut targets = options.targets(host, &places, scope, &program)?;
+                let mut targets = options.resolve_targets(host, &places, scope, &program)?;
                 if action == Action::Install {
-                    notes.extend(options.add_to(&mut targets, host, scope, &program)?);
+                    notes.extend(options.apply_options(&mut targets, host, scope, &program)?);
                 }
-                let files = carry_out(&targets, action, self.dry_run, &program.names, &memory)?;
-                let address = !self.dry_run && options.keep_address(host, scope, action)?;
-                (address || files.iter().any(Done::is_change), files)
+                let files = apply_plan(&targets, action, self.dry_run, &program.names, &memory)?;
+                let address =
+                    !self.dry_run && options.update_webhook_address(host, scope, action)?;
+                (address || files.iter().any(FileChange::is_change), files)
             }
-            What::Timer if options.notify.is_some() || options.statusline => {
+            InstallTarget::Timer if options.notify.is_some() || options.statusline => {
                 return Err(Failure::new("a timer tells nobody, and has no status line")
                     .with_hint("leave out --notify and --statusline"));
             }
-            What::Timer => timer::carry_out(&places, action, self.dry_run, &program, &memory)?,
+            InstallTarget::Timer => {
+                timer::apply_timer(&places, action, self.dry_run, &program, &memory)?
+            }
         };
-        let report = Report {
+        let report = InstallReport {
             action,
             host: self.what.name(),
             scope: scopes.then_some(scope),
@@ -182,7 +185,7 @@ impl Call {
         if self.json {
             render::json::print(&report)?;
         } else {
-            print::text(&report.words(self.what.title()))?;
+            stdout::print_text(&report.format_text(self.what.title()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -190,13 +193,13 @@ impl Call {
 
 impl InstallOptions {
     /// Returns what a host's files are to hold, with the budget asked for or the installed one.
-    fn targets(
+    fn resolve_targets(
         &self,
         host: Host,
-        places: &Places,
+        places: &BaseDirs,
         scope: Scope,
-        program: &Program,
-    ) -> Result<Vec<Target>, Failure> {
+        program: &SidingProgram,
+    ) -> Result<Vec<TargetFile>, Failure> {
         let targets = host.targets(places, scope, program, None)?;
         let budget = match self.budget {
             Some(budget) => budget.duration().map(|_| budget.to_string()),
@@ -210,12 +213,12 @@ impl InstallOptions {
     }
 
     /// Adds what was asked for to a host's files. Returns what a person should know.
-    fn add_to(
+    fn apply_options(
         &self,
-        targets: &mut [Target],
+        targets: &mut [TargetFile],
         host: Host,
         scope: Scope,
-        program: &Program,
+        program: &SidingProgram,
     ) -> Result<Vec<String>, Failure> {
         if self.notify.is_some() && !host.has_hooks() {
             return Err(Failure::new(format!(
@@ -226,13 +229,13 @@ impl InstallOptions {
                 "`siding notices --follow --ack --notify` in a terminal of its own tells you",
             ));
         }
-        if self.statusline && !add_status_line(targets) {
+        if self.statusline && !request_status_line(targets) {
             return Err(Failure::new("only claude-code has a status line that a program fills")
                 .with_hint("leave out --statusline"));
         }
         let ways = notify::add_entry(targets, self.notify.as_ref(), &program.names);
         let mut notes = Vec::new();
-        if ways.contains(&NotifyWay::Desktop) && search("notify-send").is_none() {
+        if ways.contains(&NotifyWay::Desktop) && find_in_path("notify-send").is_none() {
             notes.push(
                 "no desktop notifications: `notify-send` is not in the search path".to_owned(),
             );
@@ -246,7 +249,10 @@ impl InstallOptions {
                     ));
             }
             let stored = || notify::has_address(host.name());
-            if !given && !stored() && context::legal_settings().notify_webhook.address().is_none() {
+            if !given
+                && !stored()
+                && context::load_valid_settings().notify_webhook.address().is_none()
+            {
                 return Err(Failure::new("--notify webhook: no address is known").with_hint(
                     "give it as `--notify webhook=URL`, or set notify_webhook in your own settings",
                 ));
@@ -256,7 +262,12 @@ impl InstallOptions {
     }
 
     /// Stores the address of a webhook, or forgets it. Returns whether that changed anything.
-    fn keep_address(&self, host: Host, scope: Scope, action: Action) -> Result<bool, Failure> {
+    fn update_webhook_address(
+        &self,
+        host: Host,
+        scope: Scope,
+        action: Action,
+    ) -> Result<bool, Failure> {
         match (action, &self.notify) {
             (Action::Install, Some(NotifyChoice::Ways { address: Some(address), .. })) => {
                 notify::store_address(host.name(), address)
@@ -270,18 +281,18 @@ impl InstallOptions {
 }
 
 /// Asks for the status line where a file has a place for one. Returns whether one has.
-fn add_status_line(targets: &mut [Target]) -> bool {
+fn request_status_line(targets: &mut [TargetFile]) -> bool {
     let mut has_place = false;
     for target in targets {
-        if let Content::Json { status_line: Some(line), .. } = &mut target.content {
-            line.asked = true;
+        if let FileContent::Json { status_line: Some(line), .. } = &mut target.content {
+            line.is_requested = true;
             has_place = true;
         }
     }
     has_place
 }
 
-impl What {
+impl InstallTarget {
     const fn name(self) -> &'static str {
         match self {
             Self::Host(host) => host.name(),
@@ -297,9 +308,9 @@ impl What {
     }
 }
 
-impl Report {
+impl InstallReport {
     /// Returns it for people: every diff, what was done, and what to know.
-    fn words(&self, title: &str) -> String {
+    fn format_text(&self, title: &str) -> String {
         let mut text = String::new();
         for done in &self.files {
             text.push_str(&make_visible(&done.diff));
@@ -307,13 +318,13 @@ impl Report {
                 text.push('\n');
             }
         }
-        for done in self.files.iter().filter(|done| done.fate != Fate::Unchanged) {
+        for done in self.files.iter().filter(|done| done.fate != ChangeKind::Unchanged) {
             let path = make_visible(&done.path.display().to_string());
             let what = match (done.fate, self.dry_run) {
-                (Fate::Created, false) => "created",
-                (Fate::Created, true) => "would create",
-                (Fate::Removed, false) => "removed",
-                (Fate::Removed, true) => "would remove",
+                (ChangeKind::Created, false) => "created",
+                (ChangeKind::Created, true) => "would create",
+                (ChangeKind::Removed, false) => "removed",
+                (ChangeKind::Removed, true) => "would remove",
                 (_, false) => "changed",
                 (_, true) => "would change",
             };
@@ -342,7 +353,7 @@ impl Report {
         let title = format!("{title}{scope}");
         text.push_str(&format!("{}\n", verdict.replace("HOST", &title)));
         for note in &self.notes {
-            text.push_str(&format!("{}\n", print::wrapped(note, 0, print::WIDTH)));
+            text.push_str(&format!("{}\n", stdout::wrap_indented(note, 0, stdout::TEXT_COLUMNS)));
         }
         text
     }
@@ -353,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
-        crate::render::schema::assert_committed::<Report>("install");
+    fn committed_schema_matches_the_code() {
+        crate::render::schema::assert_committed::<InstallReport>("install");
     }
 }

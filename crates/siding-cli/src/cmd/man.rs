@@ -9,7 +9,7 @@ use clap::CommandFactory;
 use clap_mangen::Man;
 
 use crate::failure::Failure;
-use crate::print;
+use crate::stdout;
 
 /// Prints a manual page, or writes all of them into a directory.
 #[derive(Debug, clap::Args)]
@@ -30,23 +30,23 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match &self.dir {
-            Some(dir) => write_all(dir)?,
-            None => print::bytes(&page(&self.command)?)?,
+            Some(dir) => write_all_pages(dir)?,
+            None => stdout::print_bytes(&page_for(&self.command)?)?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Returns all commands, with the names and texts that come from their parents filled in.
-fn commands() -> clap::Command {
+fn command_tree() -> clap::Command {
     // `help` repeats every command and is no page of its own.
     let mut commands = super::Cli::command().disable_help_subcommand(true);
     commands.build();
     commands
 }
 
-fn page(words: &[String]) -> Result<Vec<u8>, Failure> {
-    let all = commands();
+fn page_for(words: &[String]) -> Result<Vec<u8>, Failure> {
+    let all = command_tree();
     let mut command = &all;
     for word in words {
         command = command.find_subcommand(word).ok_or_else(|| {
@@ -62,24 +62,24 @@ fn page(words: &[String]) -> Result<Vec<u8>, Failure> {
     render(command).map_err(|error| Failure::new(format!("could not make the page: {error}")))
 }
 
-fn write_all(dir: &Path) -> Result<(), Failure> {
+fn write_all_pages(dir: &Path) -> Result<(), Failure> {
     let failed = |doing: &str, error: &std::io::Error| {
         Failure::new(format!("could not {doing} `{}`: {error}", dir.display()))
             .with_hint("give a directory that you may write, such as ~/.local/share/man/man1")
     };
     std::fs::create_dir_all(dir).map_err(|error| failed("create", &error))?;
-    write_below(&commands(), dir).map_err(|error| failed("write to", &error))
+    write_pages(&command_tree(), dir).map_err(|error| failed("write to", &error))
 }
 
 /// Writes the page of a command and those of all commands below it.
-fn write_below(command: &clap::Command, dir: &Path) -> std::io::Result<()> {
-    std::fs::write(dir.join(man(command).get_filename()), render(command)?)?;
+fn write_pages(command: &clap::Command, dir: &Path) -> std::io::Result<()> {
+    std::fs::write(dir.join(new_man_page(command).get_filename()), render(command)?)?;
     // What only siding itself calls is no page.
     let mut shown = command.get_subcommands().filter(|command| !command.is_hide_set());
-    shown.try_for_each(|command| write_below(command, dir))
+    shown.try_for_each(|command| write_pages(command, dir))
 }
 
-fn man(command: &clap::Command) -> Man {
+fn new_man_page(command: &clap::Command) -> Man {
     // clap_mangen fills the text behind the options, examples too; `render` writes it instead.
     let command = command.clone().after_help(None).after_long_help(None);
     // Only the program itself knows its version.
@@ -89,9 +89,9 @@ fn man(command: &clap::Command) -> Man {
 /// Returns the page of a command.
 fn render(command: &clap::Command) -> std::io::Result<Vec<u8>> {
     let mut page = Vec::new();
-    man(command).render(&mut page)?;
+    new_man_page(command).render(&mut page)?;
     if let Some(text) = command.get_after_long_help().or_else(|| command.get_after_help()) {
-        help_text::sections(&text.to_string()).to_writer(&mut page)?;
+        help_text::to_sections(&text.to_string()).to_writer(&mut page)?;
     }
     Ok(page)
 }
@@ -102,12 +102,12 @@ mod tests {
 
     #[test]
     fn every_command_has_a_page() {
-        for command in commands().get_subcommands() {
-            let page = page(&[command.get_name().to_owned()]).expect("a page");
+        for command in command_tree().get_subcommands() {
+            let page = page_for(&[command.get_name().to_owned()]).expect("a page");
             let page = String::from_utf8(page).expect("text");
             assert!(page.contains(".SH SYNOPSIS"), "{}", command.get_name());
         }
-        assert!(page(&["session".to_owned(), "open".to_owned()]).is_ok());
-        assert!(page(&["no-such-command".to_owned()]).is_err());
+        assert!(page_for(&["session".to_owned(), "open".to_owned()]).is_ok());
+        assert!(page_for(&["no-such-command".to_owned()]).is_err());
     }
 }

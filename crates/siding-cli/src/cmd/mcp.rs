@@ -8,7 +8,7 @@ use siding_mcp::{HttpOptions, McpError, McpOptions};
 use crate::cmd::reap;
 use crate::context;
 use crate::failure::Failure;
-use crate::print;
+use crate::stdout;
 
 /// Serves siding's tools to an MCP client, over standard input and output or over HTTP.
 ///
@@ -42,11 +42,12 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let settings = context::settings()?;
+        let root = context::open_state_dir()?;
+        let settings = context::load_settings()?;
         // A session begins. Beside the serving: a client waits for the first answer.
         std::thread::spawn(move || {
-            let cleared = context::root().and_then(|root| reap::quietly(&root, &settings));
+            let cleared =
+                context::open_state_dir().and_then(|root| reap::run_quietly(&root, &settings));
             if let Err(failure) = cleared {
                 failure.report();
             }
@@ -59,7 +60,7 @@ impl Args {
         let options = McpOptions { session: self.session, http };
         siding_mcp::serve(root, options, |line| {
             // Over HTTP standard output is nobody else's. Nobody need read it.
-            let _unread = print::text(&format!("{line}\n"));
+            let _peer_gone = stdout::print_text(&format!("{line}\n"));
         })?;
         Ok(ExitCode::SUCCESS)
     }

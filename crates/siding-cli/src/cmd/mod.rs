@@ -41,7 +41,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use siding_core::launch::IdleShim;
 
-use crate::context::PROGRAM;
+use crate::context::SHIM_PROGRAM;
 use crate::failure::Failure;
 
 pub(crate) use notices::{NotifyWay, join_ways};
@@ -188,7 +188,7 @@ impl Cli {
     /// Runs the command that was asked for; `shim` waits already for what it may need.
     pub(crate) fn run(self, shim: Option<io::Result<IdleShim>>) -> Result<ExitCode, Failure> {
         match self.command {
-            Command::Run(args) => args.run(shim.unwrap_or_else(|| IdleShim::start(PROGRAM))),
+            Command::Run(args) => args.run(shim.unwrap_or_else(|| IdleShim::start(SHIM_PROGRAM))),
             Command::Ps(args) => args.run(),
             Command::Show(args) => args.run(),
             Command::Output(args) => args.run(),
@@ -211,7 +211,7 @@ impl Cli {
             Command::Workflow(args) => args.run(),
             Command::Dream(args) => args.run(),
             Command::Mcp(args) => args.run(),
-            Command::Adopt(args) => args.run(shim.unwrap_or_else(|| IdleShim::start(PROGRAM))),
+            Command::Adopt(args) => args.run(shim.unwrap_or_else(|| IdleShim::start(SHIM_PROGRAM))),
             Command::Release(args) => args.run(),
             Command::Install(args) => args.run(),
             Command::Uninstall(args) => args.run(),
@@ -227,6 +227,6 @@ impl Cli {
 }
 
 /// Parses a duration argument such as `1h30m`.
-fn span(text: &str) -> Result<std::time::Duration, String> {
+fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
     siding_model::duration::parse(text).map_err(|error| error.to_string())
 }

@@ -7,12 +7,12 @@ use siding_core::launch::IdleShim;
 use siding_model::monitor::Monitor;
 
 use super::run;
-use crate::context::{self, PROGRAM};
+use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 
 /// How long a monitor lives unless the call says otherwise: long enough to see something happen,
 /// short enough that a forgotten one does no harm.
-const TIMEOUT: Duration = Duration::from_secs(300);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Runs a command in the background and tells its lines.
 ///
@@ -31,7 +31,7 @@ A command that buffers its lines when nobody is at a terminal is told late: see
 grep --line-buffered, stdbuf -oL, python -u.")]
 pub(crate) struct Args {
     /// Only lines that match this regular expression
-    #[arg(long = "match", value_name = "RE", value_parser = pattern)]
+    #[arg(long = "match", value_name = "RE", value_parser = check_pattern)]
     pattern: Option<String>,
     /// How long it may live (default: 5m)
     #[arg(long, value_name = "D", conflicts_with = "persistent")]
@@ -73,14 +73,14 @@ pub(crate) struct Args {
 }
 
 /// Checks a pattern, so that a mistake is told before anything runs.
-fn pattern(text: &str) -> Result<String, String> {
+fn check_pattern(text: &str) -> Result<String, String> {
     regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let mut run = run::Args::default();
-        run.timeout = Some(life(self.timeout.as_deref(), self.persistent)?);
+        run.timeout = Some(resolve_deadline(self.timeout.as_deref(), self.persistent)?);
         run.background = true;
         run.stall_after = self.stall_after;
         run.session = self.session;
@@ -93,15 +93,22 @@ impl Args {
         run.json = self.json;
         run.command = self.command;
         run.monitor = Some(Monitor::new(self.pattern));
-        run.run(IdleShim::start(PROGRAM))
+        run.run(IdleShim::start(SHIM_PROGRAM))
     }
 }
 
 /// Returns a monitor's deadline, as `run` reads it.
-pub(super) fn life(timeout: Option<&str>, is_persistent: bool) -> Result<String, Failure> {
+pub(super) fn resolve_deadline(
+    timeout: Option<&str>,
+    is_persistent: bool,
+) -> Result<String, Failure> {
     if let Some(timeout) = timeout {
         return Ok(timeout.to_owned());
     }
-    let life = if is_persistent { context::settings()?.max_elapsed_hard_cap } else { TIMEOUT };
+    let life = if is_persistent {
+        context::load_settings()?.max_elapsed_hard_cap
+    } else {
+        DEFAULT_TIMEOUT
+    };
     Ok(format!("{}ms", life.as_millis()))
 }

@@ -18,22 +18,22 @@ use siding_model::monitor::Monitor;
 use siding_model::text::one_line;
 
 use super::{monitor, run};
-use crate::context::{self, PROGRAM};
+use crate::context::{self, SHIM_PROGRAM};
 use crate::exit;
 use crate::failure::Failure;
-use crate::print;
+use crate::stdout;
 
 /// The first argument of the program that watches.
-pub(crate) const ARGUMENT: &str = siding_model::spec::self_command::WATCH_MCP_ARG;
+pub(crate) const WATCH_ARGUMENT: &str = siding_model::spec::self_command::WATCH_MCP_ARG;
 /// The least time between two looks.
-const EVERY_MIN: Duration = Duration::from_secs(1);
+const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How a server is started or reached again in a row before it is given up: with the pauses between,
 /// half a minute.
-const RESTARTS: u32 = 5;
+const DEFAULT_MAX_RESTARTS: u32 = 5;
 /// Columns of why it was given up.
-const COLUMNS: usize = 400;
+const REASON_COLUMNS: usize = 400;
 /// Columns of the name that it gets when nobody names it.
-const NAME: usize = 80;
+const TASK_NAME_COLUMNS: usize = 80;
 
 /// Watches a resource or a tool of another MCP server and tells its changes.
 ///
@@ -53,7 +53,7 @@ The server's own words on standard error are in the output, behind `server:`.
 A token is named by its variable, and is on no command line and no disk.")]
 pub(crate) struct Args {
     #[command(flatten)]
-    target: Target,
+    target: WatchTarget,
     /// How long it may live (default: 5m)
     #[arg(long, value_name = "D", conflicts_with = "persistent")]
     timeout: Option<String>,
@@ -79,7 +79,7 @@ pub(crate) struct Args {
 
 /// What is watched, as it is given on both command lines.
 #[derive(Debug, clap::Args)]
-struct Target {
+struct WatchTarget {
     /// The resource to watch
     #[arg(long, value_name = "URI", required_unless_present = "tool", conflicts_with = "tool")]
     resource: Option<String>,
@@ -87,20 +87,20 @@ struct Target {
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// What the tool is called with: a JSON object
-    #[arg(long, value_name = "JSON", value_parser = object)]
+    #[arg(long, value_name = "JSON", value_parser = parse_object)]
     #[arg(requires = "tool", conflicts_with = "resource")]
     arguments: Option<Map<String, Value>>,
     /// How often to look; at least 1s
-    #[arg(long, value_name = "D", default_value = "10s", value_parser = every)]
+    #[arg(long, value_name = "D", default_value = "10s", value_parser = parse_interval)]
     every: Duration,
     /// Only tell changes with a line that matches this regular expression
-    #[arg(long = "match", value_name = "RE", value_parser = pattern)]
+    #[arg(long = "match", value_name = "RE", value_parser = parse_pattern)]
     pattern: Option<Regex>,
     /// How often in a row the server is started or reached again
-    #[arg(long, value_name = "N", default_value_t = RESTARTS)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_RESTARTS)]
     restarts: u32,
     /// The address of a server that speaks Streamable HTTP
-    #[arg(long, value_name = "URL", value_parser = url, conflicts_with = "command")]
+    #[arg(long, value_name = "URL", value_parser = parse_url, conflicts_with = "command")]
     url: Option<String>,
     /// The variable that holds the token the server wants
     #[arg(long, value_name = "VARIABLE", requires = "url", conflicts_with = "command")]
@@ -111,24 +111,24 @@ struct Target {
 }
 
 /// Checks a pattern, so that a mistake is told before anything runs.
-fn pattern(text: &str) -> Result<Regex, String> {
+fn parse_pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| error.to_string())
 }
 
-fn object(text: &str) -> Result<Map<String, Value>, String> {
+fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_str(text).map_err(|error| format!("write a JSON object: {error}"))
 }
 
-fn every(text: &str) -> Result<Duration, String> {
-    let every = super::span(text)?;
-    if every < EVERY_MIN {
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let every = super::parse_duration(text)?;
+    if every < MIN_POLL_INTERVAL {
         return Err("a server is asked once a second at most; write `1s` or more".to_owned());
     }
     Ok(every)
 }
 
 /// Checks an address: it is on record and on a command line, so that no secret may be in it.
-fn url(text: &str) -> Result<String, String> {
+fn parse_url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     match host {
@@ -145,56 +145,59 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let mut run = run::Args::default();
         run.kind = TaskKind::MonitorMcp;
-        run.timeout = Some(monitor::life(self.timeout.as_deref(), self.persistent)?);
+        run.timeout = Some(monitor::resolve_deadline(self.timeout.as_deref(), self.persistent)?);
         run.background = true;
         // Silence is what it is for, and trouble it tells itself.
         run.stall_after = Some("0s".to_owned());
         // The server is part of it.
         run.on_leader_exit = Some("reap".to_owned());
         // What a task is not given by itself, such as the token of siding's own server.
-        run.env = self.target.token()?.into_iter().collect();
+        run.env = self.target.token_variable()?.into_iter().collect();
         run.session = self.session;
         run.cwd = self.cwd;
         run.allow_duplicate = self.allow_duplicate;
-        run.name = Some(self.name.unwrap_or_else(|| self.target.name()));
+        run.name = Some(self.name.unwrap_or_else(|| self.target.default_name()));
         run.json = self.json;
-        let words = self.target.words(&context::settings()?.shell);
-        let own = [request::self_program_path(), ARGUMENT.to_owned()];
+        let words = self.target.to_argv(&context::load_settings()?.shell);
+        let own = [request::self_program_path(), WATCH_ARGUMENT.to_owned()];
         run.command = own.into_iter().chain(words).map(Into::into).collect();
         run.monitor = Some(Monitor::new(Some(NOTICE_LINE_PATTERN.to_owned())));
-        run.run(IdleShim::start(PROGRAM))
+        run.run(IdleShim::start(SHIM_PROGRAM))
     }
 }
 
-impl Target {
+impl WatchTarget {
     /// Returns the variable that holds the token, with its value.
-    fn token(&self) -> Result<Option<String>, Failure> {
+    fn token_variable(&self) -> Result<Option<String>, Failure> {
         let Some(name) = &self.bearer_env else { return Ok(None) };
-        let token = bearer(name)?;
+        let token = read_bearer_token(name)?;
         Ok(Some(format!("{name}={}", token.0)))
     }
 
     /// Returns what people call it: what is watched, and where.
-    fn name(&self) -> String {
-        let what = self.resource.as_ref().or(self.tool.as_ref());
+    fn default_name(&self) -> String {
+        let watched = self.resource.as_ref().or(self.tool.as_ref());
         let server = self.url.clone().unwrap_or_else(|| self.command.join(" "));
-        one_line(&format!("{} of {server}", what.map_or("", String::as_str)), NAME)
+        one_line(&format!("{} of {server}", watched.map_or("", String::as_str)), TASK_NAME_COLUMNS)
     }
 
     /// Returns the arguments of the program that watches.
-    fn words(&self, shell: &str) -> Vec<String> {
+    fn to_argv(&self, shell: &str) -> Vec<String> {
         let mut words = Vec::new();
-        let mut say = |flag: &str, value: Option<String>| {
+        let mut push_flag = |flag: &str, value: Option<String>| {
             words.extend(value.map(|value| format!("--{flag}={value}")));
         };
-        say("resource", self.resource.clone());
-        say("tool", self.tool.clone());
-        say("arguments", self.arguments.clone().map(|given| Value::Object(given).to_string()));
-        say("every", Some(format!("{}ms", self.every.as_millis())));
-        say("match", self.pattern.as_ref().map(ToString::to_string));
-        say("restarts", Some(self.restarts.to_string()));
-        say("url", self.url.clone());
-        say("bearer-env", self.bearer_env.clone());
+        push_flag("resource", self.resource.clone());
+        push_flag("tool", self.tool.clone());
+        push_flag(
+            "arguments",
+            self.arguments.clone().map(|given| Value::Object(given).to_string()),
+        );
+        push_flag("every", Some(format!("{}ms", self.every.as_millis())));
+        push_flag("match", self.pattern.as_ref().map(ToString::to_string));
+        push_flag("restarts", Some(self.restarts.to_string()));
+        push_flag("url", self.url.clone());
+        push_flag("bearer-env", self.bearer_env.clone());
         match self.command.as_slice() {
             [] => {}
             [text] => words.extend(["--", shell, "-c", text].map(str::to_owned)),
@@ -203,9 +206,9 @@ impl Target {
         words
     }
 
-    fn watch(self) -> Result<WatchSpec, Failure> {
-        let bearer = self.bearer_env.as_deref().map(bearer).transpose()?;
-        let what = match (self.resource, self.tool) {
+    fn into_watch(self) -> Result<WatchSpec, Failure> {
+        let bearer = self.bearer_env.as_deref().map(read_bearer_token).transpose()?;
+        let target = match (self.resource, self.tool) {
             (Some(uri), _) => McpTarget::Resource(uri),
             (None, Some(name)) => {
                 McpTarget::Tool { name, arguments: self.arguments.unwrap_or_default() }
@@ -217,12 +220,12 @@ impl Target {
             None => WatchedServer::Program(self.command),
         };
         let (every, pattern, restarts) = (self.every, self.pattern, self.restarts);
-        Ok(WatchSpec { server, target: what, interval: every, pattern, restarts })
+        Ok(WatchSpec { server, target, interval: every, pattern, restarts })
     }
 }
 
 /// Reads a token.
-fn bearer(name: &str) -> Result<BearerToken, Failure> {
+fn read_bearer_token(name: &str) -> Result<BearerToken, Failure> {
     let token = std::env::var(name).ok().filter(|token| !token.is_empty());
     token.map(BearerToken).ok_or_else(|| {
         Failure::new(format!("--bearer-env {name}: there is no such variable, or nothing in it"))
@@ -233,24 +236,24 @@ fn bearer(name: &str) -> Result<BearerToken, Failure> {
 /// The program that watches.
 #[derive(Debug, clap::Parser)]
 #[command(name = "siding __watch-mcp", disable_help_flag = true)]
-struct Inner {
+struct WatchTaskArgs {
     #[command(flatten)]
-    target: Target,
+    target: WatchTarget,
 }
 
 /// Watches, in the task.
 pub(crate) fn main() -> Result<ExitCode, Failure> {
     let words = std::env::args_os().skip(1);
-    let inner = <Inner as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;
-    let watched = inner.target.watch()?;
-    let say = |line: &str| {
+    let inner = <WatchTaskArgs as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;
+    let watched = inner.target.into_watch()?;
+    let print_line = |line: &str| {
         // Nobody need read it.
-        let _unread = print::text(&format!("{line}\n"));
+        let _peer_gone = stdout::print_text(&format!("{line}\n"));
     };
-    let why = watch(&watched, say)
+    let why = watch(&watched, print_line)
         .map_err(|error| Failure::new(format!("could not begin to watch: {error}")))?;
-    say(&format!("! {}", one_line(&why, COLUMNS)));
-    Ok(ExitCode::from(exit::NOT_DONE))
+    print_line(&format!("! {}", one_line(&why, REASON_COLUMNS)));
+    Ok(ExitCode::from(exit::INCOMPLETE))
 }
 
 #[cfg(test)]
@@ -259,31 +262,31 @@ mod tests {
 
     use super::*;
 
-    fn inner(words: &[&str]) -> Result<Target, clap::Error> {
+    fn parse_task_args(words: &[&str]) -> Result<WatchTarget, clap::Error> {
         let words = [&["siding"], words].concat();
-        Inner::try_parse_from(words).map(|inner| inner.target)
+        WatchTaskArgs::try_parse_from(words).map(|inner| inner.target)
     }
 
     /// What the task's program is told is what the caller said.
     #[test]
-    fn both_command_lines_say_the_same() {
+    fn task_arguments_reproduce_the_request() {
         for words in [
             &["--resource", "file:///a b", "--every", "90s", "--", "server", "--flag", "x y"][..],
             &["--tool=-x", "--arguments", "{\"a\":[1]}", "--match", "^a|b$", "--", "s", "1"],
             &["--tool", "t", "--url", "https://a.example/mcp?x=1", "--bearer-env", "T"],
         ] {
-            let given = inner(words).expect("is understood");
-            let told = given.words("bash");
-            let told: Vec<&str> = told.iter().map(String::as_str).collect();
-            let again = inner(&told).expect("is understood");
-            assert_eq!(format!("{given:?}"), format!("{again:?}"));
+            let target = parse_task_args(words).expect("is understood");
+            let argv = target.to_argv("bash");
+            let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+            let again = parse_task_args(&argv).expect("is understood");
+            assert_eq!(format!("{target:?}"), format!("{again:?}"));
         }
-        let text = inner(&["--resource", "x", "--", "a | b"]).expect("is understood");
-        assert!(text.words("zsh").ends_with(&["--", "zsh", "-c", "a | b"].map(str::to_owned)));
+        let text = parse_task_args(&["--resource", "x", "--", "a | b"]).expect("is understood");
+        assert!(text.to_argv("zsh").ends_with(&["--", "zsh", "-c", "a | b"].map(str::to_owned)));
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn invalid_arguments_are_rejected_with_a_reason() {
         for (words, said) in [
             (&["--", "server"][..], "--resource"),
             (&["--resource", "x"], "COMMAND"),
@@ -298,7 +301,7 @@ mod tests {
             (&["--resource", "x", "--bearer-env", "T"], "--url"),
             (&["--resource", "x", "--arguments", "{}", "--", "s"], "cannot be used with"),
         ] {
-            let error = inner(words).expect_err("is wrong").to_string();
+            let error = parse_task_args(words).expect_err("is wrong").to_string();
             assert!(error.contains(said), "{words:?}: {error}");
         }
     }

@@ -1,13 +1,13 @@
 //! `siding notices`: what a session's tasks have to tell, once each.
 
 mod ack;
-mod losses;
-mod people;
-mod request;
+mod error_text;
+mod failures;
+mod notifier;
+mod notify_way;
 mod text;
-mod trouble;
-mod way;
 mod webhook;
+mod webhook_client;
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -20,10 +20,10 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::{Consumer, NoticeId, NoticeView, format_notice_xml};
 use siding_model::text::one_line;
 
-pub(crate) use people::{Bell, People};
-pub(crate) use way::{NotifyWay, join_ways};
+pub(crate) use notifier::{BellTarget, PersonNotifier};
+pub(crate) use notify_way::{NotifyWay, join_ways};
 
-use crate::context::{self, PROGRAM};
+use crate::context::{self, SHIM_PROGRAM};
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::{json, out};
@@ -84,11 +84,11 @@ impl Args {
         if let Some(Command::Ack(args)) = self.command {
             return args.run();
         }
-        let root = context::root()?;
-        let session = context::asked_session(self.session.clone())?;
-        context::expect_known(&root, &session)?;
-        let people = match self.notify {
-            true => Some(people::People::new(&context::settings()?)?),
+        let root = context::open_state_dir()?;
+        let session = context::resolve_session(self.session.clone())?;
+        context::ensure_session_exists(&root, &session)?;
+        let notifier = match self.notify {
+            true => Some(notifier::PersonNotifier::from_settings(&context::load_settings()?)?),
             false => None,
         };
         // Ends that nobody has recorded yet are news.
@@ -99,38 +99,39 @@ impl Args {
             false => Consumer::agent(),
         });
         let outbox = Outbox::new(&root, session, consumer)?;
-        let told = HashSet::new();
-        let mut teller = Teller { args: &self, outbox: &outbox, people, told, unread: 0 };
-        let told = if self.follow { teller.follow() } else { teller.once() };
-        if let Some(people) = teller.people.take() {
+        let printed = HashSet::new();
+        let mut printer =
+            NoticePrinter { args: &self, outbox: &outbox, notifier, printed, unreadable: 0 };
+        let result = if self.follow { printer.follow() } else { printer.print_once() };
+        if let Some(people) = printer.notifier.take() {
             people.finish();
         }
-        told?;
-        Ok(if recovered && teller.unread == 0 {
+        result?;
+        Ok(if recovered && printer.unreadable == 0 {
             ExitCode::SUCCESS
         } else {
-            ExitCode::from(exit::OWN_FAILURE)
+            ExitCode::from(exit::SIDING_FAILED)
         })
     }
 }
 
 /// Prints and acknowledges.
-struct Teller<'a> {
+struct NoticePrinter<'a> {
     args: &'a Args,
     outbox: &'a Outbox<'a>,
-    people: Option<people::People>,
+    notifier: Option<notifier::PersonNotifier>,
     /// What was printed and not acknowledged: once is enough for one reader.
-    told: HashSet<NoticeId>,
+    printed: HashSet<NoticeId>,
     /// Tasks that could not be read.
-    unread: usize,
+    unreadable: usize,
 }
 
-impl Teller<'_> {
-    fn once(&mut self) -> Result<(), Failure> {
-        let _turn = self.turn()?;
-        let look = self.outbox.pending()?;
-        self.tell(&look)?;
-        if look.notices.is_empty() && !self.args.json {
+impl NoticePrinter<'_> {
+    fn print_once(&mut self) -> Result<(), Failure> {
+        let _keeps_alive = self.lock_delivery()?;
+        let pending = self.outbox.pending()?;
+        self.deliver(&pending)?;
+        if pending.notices.is_empty() && !self.args.json {
             errln!("siding: nothing new in session `{}`", self.outbox.session());
         }
         Ok(())
@@ -139,19 +140,19 @@ impl Teller<'_> {
     fn follow(&mut self) -> Result<(), Failure> {
         // One descriptor for each task that runs.
         descriptor::raise_open_limit();
-        let mut follower = OutboxFollower::new(self.outbox, PROGRAM)?;
+        let mut follower = OutboxFollower::new(self.outbox, SHIM_PROGRAM)?;
         let stdout = std::io::stdout();
         let mut tasks: Option<Vec<TaskId>> = None;
         loop {
-            let turn = self.turn()?;
-            let look = match &tasks {
+            let delivery_lock = self.lock_delivery()?;
+            let pending = match &tasks {
                 None => self.outbox.pending()?,
                 Some(tasks) => self.outbox.pending_for(tasks)?,
             };
-            let reader = self.tell(&look)?;
-            drop(turn);
-            follower.schedule_later(&look);
-            if reader == out::Reader::Gone {
+            let reader = self.deliver(&pending)?;
+            drop(delivery_lock);
+            follower.schedule_later(&pending);
+            if reader == out::ReaderState::Disconnected {
                 return Ok(());
             }
             tasks = match follower.next_event(stdout.as_fd())? {
@@ -162,47 +163,50 @@ impl Teller<'_> {
     }
 
     /// Who acknowledges tells alone.
-    fn turn(&self) -> Result<Option<siding_core::notices::DeliveryLock>, Failure> {
+    fn lock_delivery(&self) -> Result<Option<siding_core::notices::DeliveryLock>, Failure> {
         Ok(if self.args.ack { Some(self.outbox.lock_delivery()?) } else { None })
     }
 
     /// Prints what was not printed before, and acknowledges it if that was asked for.
-    fn tell(&mut self, look: &PendingNotices) -> Result<out::Reader, Failure> {
-        for (id, error) in &look.unreadable {
-            self.unread += 1;
+    fn deliver(&mut self, pending: &PendingNotices) -> Result<out::ReaderState, Failure> {
+        for (id, error) in &pending.unreadable {
+            self.unreadable += 1;
             errln!("siding: task {id}: {}", one_line(&error.to_string(), usize::MAX));
         }
-        let new: Vec<&NoticeView> =
-            look.notices.iter().filter(|notice| !self.told.contains(&notice.notice_id)).collect();
-        let reader = self.print(&new)?;
-        if reader == out::Reader::There {
-            if let Some(people) = &mut self.people {
-                people.tell(&new);
+        let new: Vec<&NoticeView> = pending
+            .notices
+            .iter()
+            .filter(|notice| !self.printed.contains(&notice.notice_id))
+            .collect();
+        let reader = self.print_notices(&new)?;
+        if reader == out::ReaderState::Connected {
+            if let Some(people) = &mut self.notifier {
+                people.notify(&new);
             }
             let ids: Vec<NoticeId> = new.iter().map(|notice| notice.notice_id).collect();
             if self.args.ack {
                 self.outbox.acknowledge(&ids)?;
             } else if self.args.follow {
-                self.told.extend(ids);
+                self.printed.extend(ids);
             }
         }
         Ok(reader)
     }
 
-    fn print(&self, notices: &[&NoticeView]) -> Result<out::Reader, Failure> {
+    fn print_notices(&self, notices: &[&NoticeView]) -> Result<out::ReaderState, Failure> {
         if self.args.json && !self.args.follow {
             return json::print_to_reader(&notices);
         }
         let mut text = String::new();
         for notice in notices {
             if self.args.json {
-                text.push_str(&json::line(notice)?);
+                text.push_str(&json::to_line(notice)?);
             } else if self.args.xml {
                 text.push_str(&format_notice_xml(notice));
             } else {
-                text.push_str(&text::of(notice));
+                text.push_str(&text::format_notice(notice));
             }
         }
-        if text.is_empty() { Ok(out::Reader::There) } else { out::print(&text) }
+        if text.is_empty() { Ok(out::ReaderState::Connected) } else { out::print(&text) }
     }
 }

@@ -1,7 +1,7 @@
 //! `siding output`: what a task wrote.
 
 mod follow;
-mod remark;
+mod footer;
 mod view;
 
 use std::num::NonZeroUsize;
@@ -23,7 +23,7 @@ use crate::context::{self, Task};
 use crate::failure::Failure;
 use crate::render::{self, out};
 
-use self::remark::{Manner, Printed, remark};
+use self::footer::{Printed, ReadMode, format_footer};
 use self::view::OutputView;
 
 /// Prints what a task wrote: by default what is new since the last look.
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long)]
     errors: bool,
     /// How much text at most (`32KiB`, `none`; default: output_max_bytes)
-    #[arg(long, value_name = "N", value_parser = max_bytes)]
+    #[arg(long, value_name = "N", value_parser = parse_max_bytes)]
     max_bytes: Option<MaxBytes>,
     /// The exact bytes that are kept
     #[arg(long, conflicts_with_all = ["grep", "errors", "max_bytes", "json"])]
@@ -84,7 +84,7 @@ enum MaxBytes {
     None,
 }
 
-fn max_bytes(text: &str) -> Result<MaxBytes, String> {
+fn parse_max_bytes(text: &str) -> Result<MaxBytes, String> {
     if text == "none" {
         return Ok(MaxBytes::None);
     }
@@ -97,69 +97,69 @@ fn max_bytes(text: &str) -> Result<MaxBytes, String> {
 
 /// Where a look begins, and whether it counts as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Begin {
+struct ReadStart {
     from: u64,
     /// What was seen before.
-    seen: u64,
+    cursor: u64,
 }
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
+        let root = context::open_state_dir()?;
         let task = Task::find(&root, &self.id)?;
-        let consumer = context::session();
-        let begin = self.begin(&task, &consumer)?;
+        let consumer = context::current_session();
+        let begin = self.read_start(&task, &consumer)?;
         let next = if self.follow {
-            follow::run(&self, &root, &task, self.first_of_last(&task, begin.from)?)?
+            follow::run(&self, &root, &task, self.tail_offset(&task, begin.from)?)?
         } else if self.raw {
-            self.print_raw(&task, self.first_of_last(&task, begin.from)?)?
+            self.print_raw(&task, self.tail_offset(&task, begin.from)?)?
         } else {
-            self.print(&task, begin)?
+            self.print_text(&task, begin)?
         };
         // Only what follows without a break on what was seen counts as seen.
-        let counts = self.is_look() && begin.from <= begin.seen;
+        let counts = self.is_unfiltered() && begin.from <= begin.cursor;
         if let Some(next) = next.filter(|_| counts) {
-            context::note_seen(&task.dir, &consumer, next);
+            context::advance_read_cursor(&task.dir, &consumer, next);
         }
         if let Some(next) = next
-            && self.shows_the_end()
+            && self.includes_end()
         {
             // One that was followed has ended since it was read.
             let task = if self.follow { Task::read(&root, task.dir.id())? } else { task };
-            note_the_end(&root, &task, next);
+            mark_end_consumed(&root, &task, next);
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn begin(&self, task: &Task, consumer: &SessionId) -> Result<Begin, Failure> {
-        let seen = output::load_read_cursor(&task.dir, consumer)
-            .map_err(|error| unreadable(task, &error))?;
+    fn read_start(&self, task: &Task, consumer: &SessionId) -> Result<ReadStart, Failure> {
+        let cursor = output::load_read_cursor(&task.dir, consumer)
+            .map_err(|error| read_failure(task, &error))?;
         let from = match self.since {
             Some(since) => since,
-            None if self.all || !self.is_look() => 0,
-            None => seen,
+            None if self.all || !self.is_unfiltered() => 0,
+            None => cursor,
         };
-        Ok(Begin { from, seen })
+        Ok(ReadStart { from, cursor })
     }
 
     /// Returns where the last lines begin, if only those are wanted.
-    fn first_of_last(&self, task: &Task, from: u64) -> Result<u64, Failure> {
+    fn tail_offset(&self, task: &Task, from: u64) -> Result<u64, Failure> {
         let Some(last) = self.tail else { return Ok(from) };
         output::last_lines_offset(&task.dir, task.state.spec.keep_head, from, last.get())
-            .map_err(|error| unreadable(task, &error))
+            .map_err(|error| read_failure(task, &error))
     }
 
     /// Whether everything between two offsets is shown, and not a choice of it.
-    const fn is_look(&self) -> bool {
+    const fn is_unfiltered(&self) -> bool {
         self.tail.is_none() && self.grep.is_none() && !self.errors && !self.raw
     }
 
     /// Whether the last of what is asked for is the last that there is.
-    const fn shows_the_end(&self) -> bool {
+    const fn includes_end(&self) -> bool {
         self.grep.is_none() && !self.errors
     }
 
-    fn choose(&self) -> LineFilter {
+    fn line_filter(&self) -> LineFilter {
         match &self.grep {
             Some(regex) => LineFilter::Matching(regex.clone()),
             None if self.errors => LineFilter::Errors,
@@ -167,58 +167,58 @@ impl Args {
         }
     }
 
-    fn size(&self) -> TextLimit {
+    fn size_limit(&self) -> TextLimit {
         let max = match self.max_bytes {
             Some(MaxBytes::None) => return TextLimit::Unlimited,
             Some(MaxBytes::Some(bytes)) => bytes,
-            None => context::legal_settings().output_max_bytes,
+            None => context::load_valid_settings().output_max_bytes,
         };
         let max = usize::try_from(max.0).unwrap_or(usize::MAX);
         // Whoever names an offset reads on from there; everybody else wants to know how it stands.
-        let pages = self.since.is_some() && self.is_look();
+        let pages = self.since.is_some() && self.is_unfiltered();
         if pages { TextLimit::Page(max) } else { TextLimit::HeadTail(max) }
     }
 
     /// Prints readable text. Returns the offset behind it, `None` when nobody read it.
-    fn print(&self, task: &Task, begin: Begin) -> Result<Option<u64>, Failure> {
+    fn print_text(&self, task: &Task, begin: ReadStart) -> Result<Option<u64>, Failure> {
         let query = OutputQuery {
             from: begin.from,
-            filter: self.choose(),
+            filter: self.line_filter(),
             last_lines: self.tail.map(NonZeroUsize::get),
-            limit: self.size(),
+            limit: self.size_limit(),
         };
         if self.json {
             return self.print_json(task, &query);
         }
         let (mut printed, mut ends_line) = (Printed::Nothing, true);
         let mut failed = None;
-        let reading = read(task, &query, |text| {
+        let reading = read_output(task, &query, |text| {
             if !text.is_empty() {
                 (printed, ends_line) = (Printed::Something, text.ends_with('\n'));
             }
             out::write(text.as_bytes()).inspect_err(|error| failed = Some(error.kind()))
         });
         let reading = match reading {
-            Err(error) if failed.is_none() => return Err(unreadable(task, &error)),
-            result => out::result(result)?,
+            Err(error) if failed.is_none() => return Err(read_failure(task, &error)),
+            result => out::map_broken_pipe(result)?,
         };
         let Some(reading) = reading else { return Ok(None) };
-        if !ends_line && out::print("\n")? == out::Reader::Gone {
+        if !ends_line && out::print("\n")? == out::ReaderState::Disconnected {
             return Ok(None);
         }
-        let manner = if self.is_look() && self.since.is_some() {
-            Manner::Page
-        } else if self.is_look() {
-            Manner::Look
+        let mode = if self.is_unfiltered() && self.since.is_some() {
+            ReadMode::Page
+        } else if self.is_unfiltered() {
+            ReadMode::Unfiltered
         } else {
-            Manner::Choice
+            ReadMode::Filtered
         };
-        if let Some(max) = unsaid_cut(&query, &reading) {
+        if let Some(max) = unreported_truncation(&query, &reading) {
             errln!(
                 "siding: cut to the last {max} bytes; a larger --max-bytes, or `none`, shows more"
             );
         }
-        if let Some(remark) = remark(task, manner, printed, &reading) {
+        if let Some(remark) = format_footer(task, mode, printed, &reading) {
             errln!("siding: {remark}");
         }
         Ok(Some(reading.next))
@@ -226,11 +226,11 @@ impl Args {
 
     fn print_json(&self, task: &Task, query: &OutputQuery) -> Result<Option<u64>, Failure> {
         let mut text = String::new();
-        let reading = read(task, query, |part| {
+        let reading = read_output(task, query, |part| {
             text.push_str(part);
             Ok(())
         })
-        .map_err(|error| unreadable(task, &error))?;
+        .map_err(|error| read_failure(task, &error))?;
         let ReadSummary { from, next, bytes, gap, truncated } = reading;
         let reader = render::json::print_to_reader(&OutputView {
             task_id: task.dir.id(),
@@ -241,13 +241,13 @@ impl Args {
             text,
             truncated,
             phase: task.state.lifecycle.phase().into(),
-            outcome: outcome(&task.state).cloned(),
+            outcome: ended_outcome(&task.state).cloned(),
         })?;
-        Ok((reader == out::Reader::There).then_some(next))
+        Ok((reader == out::ReaderState::Connected).then_some(next))
     }
 
     fn print_raw(&self, task: &Task, from: u64) -> Result<Option<u64>, Failure> {
-        let copied = out::result(output::copy(&task.dir, from, out::write))?;
+        let copied = out::map_broken_pipe(output::copy(&task.dir, from, out::write))?;
         if let Some(copied) = copied.filter(|copied| copied.released > 0) {
             errln!(
                 "siding: {} bytes are gone for good and were skipped; `siding show {}` says which",
@@ -260,7 +260,7 @@ impl Args {
 }
 
 /// Returns the size to which a text was cut that is too short to say so itself.
-fn unsaid_cut(query: &OutputQuery, reading: &ReadSummary) -> Option<usize> {
+fn unreported_truncation(query: &OutputQuery, reading: &ReadSummary) -> Option<usize> {
     match query.limit {
         TextLimit::HeadTail(max) if reading.truncated && max < MIN_MARKED_TEXT_BYTES => Some(max),
         TextLimit::HeadTail(_) | TextLimit::Page(_) | TextLimit::Unlimited => None,
@@ -268,14 +268,14 @@ fn unsaid_cut(query: &OutputQuery, reading: &ReadSummary) -> Option<usize> {
 }
 
 /// Takes note that the final output of a task and its outcome were shown, if they were.
-fn note_the_end(root: &StateDir, task: &Task, next: u64) {
+fn mark_end_consumed(root: &StateDir, task: &Task, next: u64) {
     let is_all = task.state.closed.as_ref().is_none_or(|closed| next >= closed.output.bytes);
     if !task.state.is_live() && is_all {
-        context::consumed(root, &task.state, Coverage::Output);
+        context::mark_consumed(root, &task.state, Coverage::Output);
     }
 }
 
-fn read(
+fn read_output(
     task: &Task,
     query: &OutputQuery,
     out: impl FnMut(&str) -> std::io::Result<()>,
@@ -285,7 +285,7 @@ fn read(
     output::read(&task.dir, task.state.spec.keep_head, stream, query, out)
 }
 
-fn outcome(state: &TaskState) -> Option<&Outcome> {
+fn ended_outcome(state: &TaskState) -> Option<&Outcome> {
     match state.lifecycle.phase() {
         Phase::Ended { outcome, .. } => Some(outcome),
         Phase::Starting { .. }
@@ -296,6 +296,6 @@ fn outcome(state: &TaskState) -> Option<&Outcome> {
     }
 }
 
-fn unreadable(task: &Task, error: &std::io::Error) -> Failure {
+fn read_failure(task: &Task, error: &std::io::Error) -> Failure {
     Failure::new(format!("task {}: could not read its output: {error}", task.dir.id()))
 }

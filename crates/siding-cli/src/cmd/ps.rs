@@ -14,14 +14,14 @@ use siding_model::task_view::TaskView;
 use crate::context;
 use crate::exit;
 use crate::failure::Failure;
-use crate::past;
-use crate::render::paint::Colour;
+use crate::render::color::ColorMode;
 use crate::render::{self, out};
+use crate::run_history;
 
 /// Ended tasks that are listed without --all.
-const RECENT: usize = 10;
+const SHOWN_ENDED_TASKS: usize = 10;
 /// Ended tasks of which those are chosen, by the time of their end.
-const LOOKED_AT: usize = 64;
+const ENDED_CANDIDATES: usize = 64;
 
 /// Lists tasks: those that run, and those that ended last.
 ///
@@ -51,86 +51,96 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
+        let root = context::open_state_dir()?;
         let recovered = context::recover_all(&root)?;
-        let found = self.look(&root)?;
+        let found = self.collect_tasks(&root)?;
         if let Some(session) = self.session.as_ref().filter(|_| found.is_empty()) {
-            context::expect_known(&root, session)?;
+            context::ensure_session_exists(&root, session)?;
         }
-        let unread = found.unread;
+        let unread = found.unreadable;
         if self.json {
             print_json(&root, found)?;
         } else {
-            self.print(&root, found)?;
+            self.print_table(&root, found)?;
         }
         Ok(if recovered && unread == 0 {
             ExitCode::SUCCESS
         } else {
-            ExitCode::from(exit::OWN_FAILURE)
+            ExitCode::from(exit::SIDING_FAILED)
         })
     }
 
-    fn look(&self, root: &StateDir) -> Result<Found, Failure> {
+    fn collect_tasks(&self, root: &StateDir) -> Result<TaskList, Failure> {
         let live = root.live_tasks()?;
         let mut ids = if self.running { Vec::new() } else { root.all_tasks()? };
         let kept = ids.len();
-        if self.is_short() {
+        if self.shows_recent_only() {
             // Most journals need not even be opened for the few that are shown.
-            ids = listing::most_recent(root, ids, LOOKED_AT);
+            ids = listing::most_recent(root, ids, ENDED_CANDIDATES);
         }
         ids.extend(live);
         ids.sort_unstable();
         ids.dedup();
         let unopened = kept.saturating_sub(ids.len());
-        let mut found = Found { unopened, ..Found::default() };
+        let mut found = TaskList { unopened, ..TaskList::default() };
         // With what its subagents have started.
         let sessions =
             self.session.as_ref().map(|id| session::session_tree(root, id)).transpose()?;
-        for (id, row) in listing::read_views(root, &ids, |view| self.row(view, sessions.as_ref()))?
+        for (id, row) in
+            listing::read_views(root, &ids, |view| self.to_row(view, sessions.as_ref()))?
         {
             match row {
                 Ok(Some(Row::View(view))) => found.views.push(*view),
                 Ok(Some(Row::Text(ended))) => found.ended.push(ended),
                 Ok(Some(Row::Other) | None) => {}
                 Err(error) => {
-                    found.unread += usize::from(report(root, id, &error) == Report::Failed)
+                    found.unreadable +=
+                        usize::from(report_unreadable(root, id, &error) == UnreadableTask::Failed)
                 }
             }
         }
-        sort(&mut found.views);
+        sort_views(&mut found.views);
         found.ended.sort_unstable();
         Ok(found)
     }
 
     /// Returns what is kept of a task until it is printed.
-    fn row(&self, view: TaskView, sessions: Option<&HashSet<SessionId>>) -> Row {
+    fn to_row(&self, view: TaskView, sessions: Option<&HashSet<SessionId>>) -> Row {
         let is_asked_for = sessions.is_none_or(|sessions| sessions.contains(&view.session_id));
         if !is_asked_for || (self.running && view.outcome.is_some()) {
             return Row::Other;
         }
         if self.json && view.outcome.is_some() {
-            let text = render::json::element(&view);
+            let text = render::json::to_list_element(&view);
             let moment = view.ended_at.unwrap_or(view.started_at);
-            return Row::Text(Ended { moment: Reverse(moment), task_id: view.task_id, text });
+            return Row::Text(EndedTask {
+                sort_time: Reverse(moment),
+                task_id: view.task_id,
+                text,
+            });
         }
         Row::View(Box::new(view))
     }
 
     /// Whether only the last of those that have ended are shown.
-    const fn is_short(&self) -> bool {
+    const fn shows_recent_only(&self) -> bool {
         !self.all && !self.json && !self.running && self.session.is_none()
     }
 
-    fn print(&self, root: &StateDir, found: Found) -> Result<(), Failure> {
-        let Found { mut views, unopened, .. } = found;
+    fn print_table(&self, root: &StateDir, found: TaskList) -> Result<(), Failure> {
+        let TaskList { mut views, unopened, .. } = found;
         if views.is_empty() {
             errln!("siding: no tasks; `siding run -- COMMAND` starts one");
             return Ok(());
         }
-        past::expect(root, &mut views);
+        run_history::add_expectations(root, &mut views);
         let running = views.iter().take_while(|view| view.outcome.is_none()).count();
-        let shown = if self.is_short() { views.len().min(running + RECENT) } else { views.len() };
-        out::print(&render::table(&views[..shown], Colour::of_stdout()))?;
+        let shown = if self.shows_recent_only() {
+            views.len().min(running + SHOWN_ENDED_TASKS)
+        } else {
+            views.len()
+        };
+        out::print(&render::task_table(&views[..shown], ColorMode::for_stdout()))?;
         let more = unopened + views.len() - shown;
         if more > 0 {
             errln!("siding: {more} more have ended; --all lists them");
@@ -140,10 +150,10 @@ impl Args {
 }
 
 /// Prints a list: what runs, then what has ended.
-fn print_json(root: &StateDir, found: Found) -> Result<(), Failure> {
-    let Found { mut views, ended, .. } = found;
-    past::expect(root, &mut views);
-    let views = views.iter().map(render::json::element);
+fn print_json(root: &StateDir, found: TaskList) -> Result<(), Failure> {
+    let TaskList { mut views, ended, .. } = found;
+    run_history::add_expectations(root, &mut views);
+    let views = views.iter().map(render::json::to_list_element);
     render::json::print_list(views.chain(ended.into_iter().map(|task| task.text)))
 }
 
@@ -151,32 +161,32 @@ fn print_json(root: &StateDir, found: Found) -> Result<(), Failure> {
 enum Row {
     View(Box<TaskView>),
     /// It is printed as JSON, and nothing can change in it.
-    Text(Ended),
+    Text(EndedTask),
     /// It was not asked for.
     Other,
 }
 
 /// A task that has ended, in words. In order: the last to end first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Ended {
-    moment: Reverse<String>,
+struct EndedTask {
+    sort_time: Reverse<String>,
     task_id: TaskId,
     text: Vec<u8>,
 }
 
 /// What there is, in the order in which it is printed.
 #[derive(Default)]
-struct Found {
+struct TaskList {
     views: Vec<TaskView>,
     /// Those that have ended, where they are printed as JSON.
-    ended: Vec<Ended>,
+    ended: Vec<EndedTask>,
     /// Tasks that ended so long ago that they were not looked at.
     unopened: usize,
     /// Tasks that could not be read.
-    unread: usize,
+    unreadable: usize,
 }
 
-impl Found {
+impl TaskList {
     fn is_empty(&self) -> bool {
         self.views.is_empty() && self.ended.is_empty()
     }
@@ -184,14 +194,14 @@ impl Found {
 
 /// What became of a task that could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Report {
+enum UnreadableTask {
     /// It was set aside, or is left for a newer siding, and that was said.
-    Told,
+    Reported,
     /// Not even that.
     Failed,
 }
 
-fn report(root: &StateDir, id: TaskId, error: &JournalReadError) -> Report {
+fn report_unreadable(root: &StateDir, id: TaskId, error: &JournalReadError) -> UnreadableTask {
     let result = match error {
         JournalReadError::Io(error) => {
             Err(Failure::new(format!("task {id}: could not read it: {error}")))
@@ -199,21 +209,21 @@ fn report(root: &StateDir, id: TaskId, error: &JournalReadError) -> Report {
         JournalReadError::Content(_) => context::recover(root, id),
     };
     match result {
-        Ok(()) => Report::Told,
+        Ok(()) => UnreadableTask::Reported,
         Err(failure) => {
             failure.report();
-            Report::Failed
+            UnreadableTask::Failed
         }
     }
 }
 
 /// What runs first, the newest on top; then what has ended, the last on top.
-fn sort(views: &mut [TaskView]) {
+fn sort_views(views: &mut [TaskView]) {
     views.sort_by(|a, b| {
-        fn moment(view: &TaskView) -> &str {
+        fn sort_time(view: &TaskView) -> &str {
             view.ended_at.as_deref().unwrap_or(&view.started_at)
         }
         let ended = a.outcome.is_some().cmp(&b.outcome.is_some());
-        ended.then_with(|| moment(b).cmp(moment(a))).then_with(|| a.task_id.cmp(&b.task_id))
+        ended.then_with(|| sort_time(b).cmp(sort_time(a))).then_with(|| a.task_id.cmp(&b.task_id))
     });
 }

@@ -1,6 +1,6 @@
 //! `siding reap`: clears what crashes left.
 
-mod words;
+mod text;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -14,15 +14,15 @@ use siding_model::retention::RetentionLimits;
 use siding_model::settings::Settings;
 use siding_model::unowned::ReportAudience;
 
-use crate::context::{self, PROGRAM};
+use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
-use crate::{past, print, render};
+use crate::{render, run_history, stdout};
 
-pub(super) use words::foreign::report;
-pub(super) use words::summary;
+pub(super) use text::format_summary;
+pub(super) use text::unowned::format_report;
 
 /// Exit code when something is left that could not be cleared.
-const LEFT: u8 = 1;
+const INCOMPLETE_EXIT_CODE: u8 = 1;
 
 /// Clears what crashes left, and what has outlived its retention.
 ///
@@ -61,7 +61,7 @@ pub(crate) struct Args {
 /// What `--json` prints. `docs/schema/reap.schema.json` is the contract.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "reap")]
-struct Reaped<'s> {
+struct ReapReport<'s> {
     /// Whether nothing was done, and this is only what would be.
     dry_run: bool,
     /// How many steps of each kind there are.
@@ -72,19 +72,21 @@ struct Reaped<'s> {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let settings = context::settings()?;
-        let limits = limits(&settings);
+        let root = context::open_state_dir()?;
+        let settings = context::load_settings()?;
+        let limits = retention_limits(&settings);
         let mut steps = if self.dry_run {
             reap::plan_all(&root, &limits)?
         } else {
             // A crowd of strays is held by one descriptor each.
             descriptor::raise_open_limit();
-            let mut steps = reap::reap_all(&root, PROGRAM, &limits, || past::keep(&root))?;
+            let mut steps = reap::reap_all(&root, SHIM_PROGRAM, &limits, || {
+                run_history::ingest_ended_runs(&root)
+            })?;
             if !self.json && steps.iter().any(|step| matches!(step, ReapStep::Leaving { .. })) {
                 errln!("siding: waiting for shims to end the tasks of sessions that are over");
             }
-            reap::await_stopping(&root, PROGRAM, &mut steps);
+            reap::await_stopping(&root, SHIM_PROGRAM, &mut steps);
             steps
         };
         steps.extend(if self.foreign {
@@ -97,15 +99,15 @@ impl Args {
         steps.extend(reap::reap_sockets(&settings.reap_sockets, self.dry_run));
         if self.json {
             let counts = reap::count_by_kind(&steps);
-            render::json::print(&Reaped { dry_run: self.dry_run, counts, steps: &steps })?;
+            render::json::print(&ReapReport { dry_run: self.dry_run, counts, steps: &steps })?;
         } else {
-            print::text(&words::all(&steps, &settings, self.dry_run))?;
+            stdout::print_text(&text::format_steps(&steps, &settings, self.dry_run))?;
         }
         if !self.dry_run {
-            note_report(&root, &settings, &steps, ReportAudience::Caller);
+            record_report_shown(&root, &settings, &steps, ReportAudience::Caller);
         }
         Ok(if steps.iter().any(ReapStep::is_failure) {
-            ExitCode::from(LEFT)
+            ExitCode::from(INCOMPLETE_EXIT_CODE)
         } else {
             ExitCode::SUCCESS
         })
@@ -119,12 +121,13 @@ pub(super) fn report_for_agent(
     settings: &Settings,
     steps: &[ReapStep],
 ) -> Option<String> {
-    report(steps, settings)
-        .or_else(|| reap::is_unowned_report_unseen(root, settings).then(words::foreign::unseen))
+    format_report(steps, settings).or_else(|| {
+        reap::is_unowned_report_unseen(root, settings).then(text::unowned::format_unseen_report)
+    })
 }
 
 /// Writes the record that a report of foreign orphans was shown, if these steps have one.
-pub(super) fn note_report(
+pub(super) fn record_report_shown(
     root: &StateDir,
     settings: &Settings,
     steps: &[ReapStep],
@@ -137,35 +140,45 @@ pub(super) fn note_report(
 
 /// Clears what crashes left, for a program that begins. Returns what was done. Who runs nothing
 /// afterwards raises the limit of open descriptors first.
-pub(super) fn quietly(root: &StateDir, settings: &Settings) -> Result<Vec<ReapStep>, Failure> {
-    let mut steps = reap::reap_all(root, PROGRAM, &limits(settings), || past::keep(root))?;
+pub(super) fn run_quietly(root: &StateDir, settings: &Settings) -> Result<Vec<ReapStep>, Failure> {
+    let mut steps = reap::reap_all(root, SHIM_PROGRAM, &retention_limits(settings), || {
+        run_history::ingest_ended_runs(root)
+    })?;
     steps.extend(reap::reap_sockets(&settings.reap_sockets, false));
     Ok(steps)
 }
 
 /// Clears what crashes and dead hosts left, for a session that is opened. The caller shows the
 /// [`report`] and then calls [`note_report`].
-pub(super) fn for_session(root: &StateDir, settings: &Settings) -> Result<Vec<ReapStep>, Failure> {
-    let mut steps = reap::reap_all(root, PROGRAM, &limits(settings), || past::keep(root))?;
-    steps.extend(foreign_and_sockets(root, settings));
+pub(super) fn run_for_session(
+    root: &StateDir,
+    settings: &Settings,
+) -> Result<Vec<ReapStep>, Failure> {
+    let mut steps = reap::reap_all(root, SHIM_PROGRAM, &retention_limits(settings), || {
+        run_history::ingest_ended_runs(root)
+    })?;
+    steps.extend(reap_unowned_and_sockets(root, settings));
     Ok(steps)
 }
 
 /// As [`for_session`], for a caller that waits: without what is only old.
-pub(super) fn at_once(root: &StateDir, settings: &Settings) -> Result<Vec<ReapStep>, Failure> {
-    let mut steps = reap::reap_urgent(root, PROGRAM)?;
-    steps.extend(foreign_and_sockets(root, settings));
+pub(super) fn run_for_session_fast(
+    root: &StateDir,
+    settings: &Settings,
+) -> Result<Vec<ReapStep>, Failure> {
+    let mut steps = reap::reap_urgent(root, SHIM_PROGRAM)?;
+    steps.extend(reap_unowned_and_sockets(root, settings));
     Ok(steps)
 }
 
-fn foreign_and_sockets(root: &StateDir, settings: &Settings) -> Vec<ReapStep> {
+fn reap_unowned_and_sockets(root: &StateDir, settings: &Settings) -> Vec<ReapStep> {
     let mut steps = reap::reap_unowned_unattended(root, settings, false);
     // Afterwards: a relay that was ended holds its socket no longer.
     steps.extend(reap::reap_sockets(&settings.reap_sockets, false));
     steps
 }
 
-fn limits(settings: &Settings) -> RetentionLimits {
+fn retention_limits(settings: &Settings) -> RetentionLimits {
     RetentionLimits {
         age: settings.retention_age,
         tasks: settings.retention_tasks,
@@ -187,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
-        crate::render::schema::assert_committed::<Reaped<'static>>("reap");
+    fn committed_schema_matches_the_code() {
+        crate::render::schema::assert_committed::<ReapReport<'static>>("reap");
     }
 }

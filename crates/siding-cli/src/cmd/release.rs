@@ -13,14 +13,14 @@ use siding_model::protocol::ShimRequest;
 use siding_model::task_view::ProcessView;
 use siding_model::text::one_line;
 
-use crate::context::{self, PROGRAM, Task};
+use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::{render, stdout};
 
 /// How long a shim may take to answer, in milliseconds.
-const ANSWER_MS: u64 = 10_000;
+const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
 /// Processes that are named, and columns of each.
-const NAMED_MAX: usize = 5;
+const MAX_NAMED_PROCESSES: usize = 5;
 const COMMAND_COLUMNS: usize = 40;
 
 /// Gives an adopted process back: it goes on, and nothing keeps it.
@@ -44,31 +44,34 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
+        let root = context::open_state_dir()?;
         let id = root.resolve(&self.id)?;
         let before = Task::read(&root, id)?.view(&root, ViewDetail::Full);
-        let mut watch = TaskWatch::open(&root, PROGRAM, id)?;
+        let mut watch = TaskWatch::open(&root, SHIM_PROGRAM, id)?;
         let request = ShimRequest::Release { by: "user".to_owned() };
-        match watch.request(&request, ANSWER_MS) {
+        match watch.request(&request, SHIM_ANSWER_TIMEOUT_MS) {
             Err(WatchError::Ask { source: ShimRequestError::Refused { why }, .. }) => {
-                return Err(refused(id, &why));
+                return Err(refusal(id, &why));
             }
             result => drop(result?),
         }
         let task = Task::read(&root, id)?;
         if !is_released(&task) {
-            return Err(refused(id, "it has ended already"));
+            return Err(refusal(id, "it has ended already"));
         }
-        let said = words(id, &before.processes);
+        let said = format_released(id, &before.processes);
         if self.json {
             let mut view = task.view(&root, ViewDetail::Full);
             view.message = Some(said);
             render::json::print(&view)?;
         } else {
-            print::text(&format!("{}\n", print::wrapped(&said, 0, print::WIDTH)))?;
+            stdout::print_text(&format!(
+                "{}\n",
+                stdout::wrap_indented(&said, 0, stdout::TEXT_COLUMNS)
+            ))?;
         }
         // Its session's agent has been told, if it is the one that asked.
-        context::consumed(&root, &task.state, Coverage::Status);
+        context::mark_consumed(&root, &task.state, Coverage::Status);
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -78,19 +81,19 @@ pub(super) fn is_released(task: &Task) -> bool {
     matches!(task.state.lifecycle.phase(), Phase::Ended { outcome: Outcome::Released { .. }, .. })
 }
 
-fn refused(id: TaskId, why: &str) -> Failure {
+fn refusal(id: TaskId, why: &str) -> Failure {
     Failure::new(format!("task {id} cannot be released: {why}"))
         .with_hint(format!("`siding show {id}` tells how it stands"))
 }
 
 /// Says what goes on.
-fn words(id: TaskId, processes: &[ProcessView]) -> String {
-    let named = processes.iter().take(NAMED_MAX);
+fn format_released(id: TaskId, processes: &[ProcessView]) -> String {
+    let named = processes.iter().take(MAX_NAMED_PROCESSES);
     let mut named: Vec<String> = named
         .map(|one| format!("{} ({})", one.pid, one_line(&one.command, COMMAND_COLUMNS)))
         .collect();
-    if processes.len() > NAMED_MAX {
-        named.push(format!("{} more", processes.len() - NAMED_MAX));
+    if processes.len() > MAX_NAMED_PROCESSES {
+        named.push(format!("{} more", processes.len() - MAX_NAMED_PROCESSES));
     }
     let going_on = match named.as_slice() {
         [] => "what is left of it goes on".to_owned(),
@@ -104,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_on_is_named() {
+    fn processes_that_keep_running_are_named() {
         let id = "b-4k7q0n2m8x5t".parse().expect("an id");
         let process = |pid| ProcessView {
             pid,
@@ -113,9 +116,9 @@ mod tests {
             cpu_ms: 0,
         };
         let all: Vec<ProcessView> = (1..8).map(process).collect();
-        let said = words(id, &all);
+        let said = format_released(id, &all);
         assert!(said.contains("1 (vim notes") && said.ends_with("2 more"), "{said}");
         assert!(!said.contains('\u{1b}'), "{said:?}");
-        assert!(words(id, &[]).ends_with("what is left of it goes on"));
+        assert!(format_released(id, &[]).ends_with("what is left of it goes on"));
     }
 }

@@ -10,14 +10,14 @@ use siding_core::sys::clock;
 use siding_history::Filter;
 use siding_model::activity::Period;
 
-use crate::activity::{self, RUNS_MAX};
+use crate::activity::{self, MAX_HISTORY_RUNS};
 use crate::context;
 use crate::failure::Failure;
-use crate::past;
-use crate::render::paint::Colour;
+use crate::render::color::ColorMode;
 use crate::render::{json, out};
+use crate::run_history;
 
-pub(crate) use text::{headline, screen};
+pub(crate) use text::{format_headline, format_screen};
 
 /// Shows what ran in the last 24 hours: how much failed, what was stopped or reaped and by which
 /// rule, what lingers, the slowest and the noisiest tasks, and the disk they take.
@@ -37,7 +37,7 @@ TIME is how long a task took, or, where it has an ×, how many there were; of
 the noisiest it is what they wrote.")]
 pub(crate) struct Args {
     /// How far back, as in `8h` or `7d`
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = super::span)]
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = super::parse_duration)]
     since: Duration,
     /// Print JSON
     #[arg(long, conflicts_with = "markdown")]
@@ -53,21 +53,23 @@ impl Args {
             return Err(Failure::new("--since 0s: no time to report on")
                 .with_hint("give a duration such as `24h` or `7d`"));
         }
-        let root = context::root()?;
-        let settings = context::settings()?;
+        let root = context::open_state_dir()?;
+        let settings = context::load_settings()?;
         // Nothing is to count as running that does not.
-        let _failures_were_reported = context::recover_all(&root)?;
+        let _logged_by_callee = context::recover_all(&root)?;
         let until = clock::unix_now();
         let back = i64::try_from(self.since.as_millis()).unwrap_or(i64::MAX);
         let period = Period { since: until.plus_ms(back.saturating_neg()), until };
-        let runs = past::ask(&root, |history| history.runs(&Filter::default(), RUNS_MAX))?;
-        let report = activity::gather(&root, period, &runs, settings.retention_bytes)?;
+        let runs = run_history::query(&root, |history| {
+            history.runs(&Filter::default(), MAX_HISTORY_RUNS)
+        })?;
+        let report = activity::build_report(&root, period, &runs, settings.retention_bytes)?;
         if self.json {
             json::print(&report)?;
         } else if self.markdown {
-            out::print(&markdown::document(&report, self.since))?;
+            out::print(&markdown::format_document(&report, self.since))?;
         } else {
-            out::print(&screen(&report, self.since, Colour::of_stdout()))?;
+            out::print(&format_screen(&report, self.since, ColorMode::for_stdout()))?;
         }
         if report.is_empty() && !self.json {
             errln!("siding: --since looks further back; `siding run -- COMMAND` runs something");
@@ -83,7 +85,7 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_schema_is_the_committed_one() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<ActivityReport>("report");
     }
 }

@@ -1,10 +1,10 @@
 //! `siding run`: runs a command as a task.
 
-mod at_once;
-mod begin;
+mod auto_background;
 mod follow;
 mod limits;
-mod live;
+mod output_stream;
+mod plan;
 
 use std::io;
 use std::process::ExitCode;
@@ -23,12 +23,12 @@ use siding_model::signal::Signal;
 use siding_model::task_view::TaskView;
 use siding_model::wait::Condition;
 
-use crate::context::{self, PROGRAM, Task};
-use crate::err;
+use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::past;
 use crate::render::{self, out};
+use crate::run_history;
+use crate::stderr;
 
 /// Runs a command as a task.
 ///
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Tell the agent, once, when this is so: `output:REGEX`, `port:N`, `http:URL`, `file:PATH`; all
     /// of them, where several are given. Without --background the call returns then, or at the
     /// budget, and the command goes on
-    #[arg(long, value_name = "WHAT", value_parser = super::wait::awaited)]
+    #[arg(long, value_name = "WHAT", value_parser = super::wait::parse_readiness_condition)]
     wait_for: Vec<Condition>,
     /// With --background: wait this long for an early end
     #[arg(long, value_name = "D")]
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     env_clear: bool,
     /// What the command reads: nothing, or what `siding input` writes
     #[arg(long, value_name = "FROM", default_value = "null")]
-    stdin: From,
+    stdin: StdinSource,
     /// What happens to processes that outlive the shell
     #[arg(long, value_name = "WHAT")]
     pub(super) on_leader_exit: Option<String>,
@@ -151,7 +151,7 @@ enum OnTimeout {
 
 /// What the command reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum From {
+enum StdinSource {
     /// Nothing: prompts fail at once.
     #[default]
     Null,
@@ -162,18 +162,18 @@ enum From {
 impl Args {
     /// Runs the command; `shim` is to keep it.
     pub(crate) fn run(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let plan = begin::plan(&self, &root)?;
+        let root = context::open_state_dir()?;
+        let plan = plan::prepare(&self, &root)?;
         // From here on an interrupt is a message, so that none can fall between start and wait.
         let signals = SignalFd::block(&[Signal::INT, Signal::TERM, Signal::HUP])
             .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))?;
-        let begun = match begin::begin(&self, &root, &plan, shim)? {
+        let launch = match plan::start_task(&self, &root, &plan, shim)? {
             LaunchResult::Started(link) => link,
-            LaunchResult::Duplicate(first) => return self.duplicate(&root, first),
+            LaunchResult::Duplicate(first) => return self.report_duplicate(&root, first),
         };
-        let mut watch = TaskWatch::from_connection(&root, PROGRAM, plan.spec.task_id, begun);
+        let mut watch = TaskWatch::from_connection(&root, SHIM_PROGRAM, plan.spec.task_id, launch);
         let quiet = self.json || self.background;
-        let show = if quiet { follow::Show::Nothing } else { follow::Show::Output };
+        let show = if quiet { follow::ShownOutput::Nothing } else { follow::ShownOutput::Output };
         let followed = match follow::follow(&mut watch, &plan, &signals, show) {
             Ok(followed) => followed,
             Err(failure) => {
@@ -182,9 +182,11 @@ impl Args {
                 return Err(failure);
             }
         };
-        let (task, left) = match followed.end {
-            follow::End::Over(task) => (*task, None),
-            follow::End::Left(signal) => (Task::read(&root, plan.spec.task_id)?, Some(signal)),
+        let (task, detached_by) = match followed.end {
+            follow::FollowEnd::Finished(task) => (*task, None),
+            follow::FollowEnd::Detached(signal) => {
+                (Task::read(&root, plan.spec.task_id)?, Some(signal))
+            }
         };
         let reader = if self.json {
             self.print_json(&root, &task, &plan)?
@@ -193,31 +195,31 @@ impl Args {
         };
         // A hand-over says that there is more to come.
         let is_cut = !task.state.is_live() && followed.unshown > 0;
-        if is_cut && left.is_none() {
+        if is_cut && detached_by.is_none() {
             let unshown = followed.unshown;
             let id = task.state.spec.task_id;
-            render::say(&format!(
+            render::print_note(&format!(
                 "nobody has read the last {unshown} bytes; `siding output {id}` shows them"
             ));
         }
-        if left.is_none() && reader == out::Reader::There {
+        if detached_by.is_none() && reader == out::ReaderState::Connected {
             if !is_cut {
-                context::returned(&root, &task);
+                context::mark_returned(&root, &task);
             }
             // What is told next is that `siding output` shows what is new.
             if (task.state.is_live() || is_cut)
                 && let Some(shown) = followed.shown
             {
-                context::note_seen(&task.dir, &context::session(), shown);
+                context::advance_read_cursor(&task.dir, &context::current_session(), shown);
             }
         }
-        Ok(match left {
+        Ok(match detached_by {
             Some(signal) => ExitCode::from(
-                exit::SIGNALED.saturating_add(u8::try_from(signal.number()).unwrap_or(0)),
+                exit::SIGNAL_BASE.saturating_add(u8::try_from(signal.number()).unwrap_or(0)),
             ),
             // Asked for, and done.
             None if self.background && task.state.is_live() => ExitCode::SUCCESS,
-            None => exit::of_task(&task.state),
+            None => exit::code_for_task(&task.state),
         })
     }
 
@@ -225,10 +227,10 @@ impl Args {
         &self,
         root: &siding_core::store::StateDir,
         task: &Task,
-        plan: &begin::Plan,
-    ) -> Result<out::Reader, Failure> {
+        plan: &plan::RunPlan,
+    ) -> Result<out::ReaderState, Failure> {
         let mut view = task.view(root, ViewDetail::Full);
-        expect(root, &mut view);
+        add_expectation(root, &mut view);
         let keep_head = task.state.spec.keep_head;
         let is_over = view.outcome.is_some() || view.leader_outcome.is_some();
         let excerpt = match is_over {
@@ -239,7 +241,8 @@ impl Args {
             view.output.text = Some(excerpt.text);
             view.output.truncated = excerpt.truncated;
         }
-        view.message = plan.notes.iter().cloned().chain(render::advice(root, &view)).reduce(join);
+        view.message =
+            plan.notes.iter().cloned().chain(render::advice(root, &view)).reduce(join_messages);
         render::json::print_to_reader(&view)
     }
 
@@ -248,37 +251,37 @@ impl Args {
         &self,
         root: &siding_core::store::StateDir,
         task: &Task,
-        plan: &begin::Plan,
-    ) -> Result<out::Reader, Failure> {
+        plan: &plan::RunPlan,
+    ) -> Result<out::ReaderState, Failure> {
         for note in &plan.notes {
-            render::say(note);
+            render::print_note(note);
         }
-        let mut reader = out::Reader::There;
+        let mut reader = out::ReaderState::Connected;
         if self.background {
             reader = out::print(&format!("{}\n", task.state.spec.task_id))?;
         }
         let mut view = task.view(root, ViewDetail::Full);
-        expect(root, &mut view);
+        add_expectation(root, &mut view);
         if self.background && !task.state.is_live() {
             // Nobody has seen what it wrote, and this is all that is told of its end.
             let keep_head = task.state.spec.keep_head;
-            render::say(&render::ended_line(&view));
+            render::print_note(&render::ended_line(&view));
             if let Ok(excerpt) = output::excerpt(&task.dir, keep_head, plan.handover_max_bytes) {
-                let _unread = err::print(&excerpt.text);
+                let _peer_gone = stderr::print(&excerpt.text);
             }
         }
         // Its caller is told here, and by no notice.
         let limits = &task.state.spec.limits;
-        let told = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
-        told.for_each(|breach| render::say(&breach.detail));
+        let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
+        breaches.for_each(|breach| render::print_note(&breach.detail));
         if let Some(advice) = render::advice(root, &view) {
-            render::say(&advice);
+            render::print_note(&advice);
         }
         Ok(reader)
     }
 
     /// Reports the task that runs the same command already.
-    fn duplicate(
+    fn report_duplicate(
         &self,
         root: &siding_core::store::StateDir,
         first: siding_model::id::TaskId,
@@ -294,7 +297,7 @@ impl Args {
             view.message = Some(message);
             render::json::print(&view)?;
         } else {
-            render::say(&message);
+            render::print_note(&message);
         }
         Ok(ExitCode::from(exit::STILL_RUNNING))
     }
@@ -302,12 +305,12 @@ impl Args {
 
 /// Adds what is usual for a command that was handed over. Who asked for the background waits for
 /// nothing, not even for this.
-fn expect(root: &siding_core::store::StateDir, view: &mut TaskView) {
+fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
     if view.placement.why != Some(BackgroundReason::Asked) {
-        past::expect(root, std::slice::from_mut(view));
+        run_history::add_expectations(root, std::slice::from_mut(view));
     }
 }
 
-fn join(all: String, next: String) -> String {
+fn join_messages(all: String, next: String) -> String {
     format!("{all}; {next}")
 }

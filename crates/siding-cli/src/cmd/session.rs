@@ -58,7 +58,7 @@ impl Args {
 
 /// Returns the specifications of the tasks that have not ended. One that cannot be read is left
 /// out: recovery has said why.
-pub(super) fn running(root: &StateDir) -> Result<Vec<TaskSpec>, Failure> {
+pub(super) fn running_specs(root: &StateDir) -> Result<Vec<TaskSpec>, Failure> {
     let live = |id: TaskId| {
         let task = Task::read(root, id).ok()?;
         task.state.is_live().then_some(task.state.spec)
@@ -69,7 +69,7 @@ pub(super) fn running(root: &StateDir) -> Result<Vec<TaskSpec>, Failure> {
 /// How a session stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Standing {
+enum SessionStatus {
     /// Its owner lives.
     Live,
     /// Its owner has ended.
@@ -82,8 +82,8 @@ enum Standing {
     Damaged,
 }
 
-impl Standing {
-    fn of(session: &Session, boot: &BootId) -> Self {
+impl SessionStatus {
+    fn from_session(session: &Session, boot: &BootId) -> Self {
         match (session.is_closed, session.is_live(boot)) {
             (true, _) => Self::Closed,
             (false, true) => Self::Live,
@@ -113,7 +113,7 @@ struct SessionView {
     /// session and for one that cannot be read.
     owner_pid: Option<i32>,
     /// How it stands.
-    state: Standing,
+    state: SessionStatus,
     /// When it was last opened, RFC 3339; null where `owner_pid` is.
     #[schemars(extend("format" = "date-time"))]
     opened_at: Option<String>,
@@ -133,7 +133,7 @@ impl SessionView {
         Self {
             session_id: session.id.clone(),
             owner_pid: Some(session.owner(boot).pid),
-            state: Standing::of(session, boot),
+            state: SessionStatus::from_session(session, boot),
             opened_at: Some(session.opened_at.rfc3339()),
             running,
             under: session.parent.clone(),
@@ -143,7 +143,7 @@ impl SessionView {
 }
 
 /// Reads a session's name.
-fn name(text: &str) -> Result<SessionId, String> {
+fn parse_session_id(text: &str) -> Result<SessionId, String> {
     text.parse().map_err(|error: siding_model::id::BadSessionId| error.to_string())
 }
 
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
+    fn committed_schema_matches_the_code() {
         crate::render::schema::assert_committed::<SessionView>("session");
     }
 }

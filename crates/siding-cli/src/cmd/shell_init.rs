@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use siding_model::id::SessionId;
 
 use crate::failure::Failure;
-use crate::print;
+use crate::stdout;
 
 /// Prints what lets each shell of an agent have itself adopted, as its first act.
 ///
@@ -51,9 +51,9 @@ impl Args {
         let program = std::env::current_exe()
             .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
         let text = match self.shell {
-            Shell::Bash | Shell::Zsh => text(&program, self.session.as_ref())?,
+            Shell::Bash | Shell::Zsh => init_script(&program, self.session.as_ref())?,
         };
-        print::text(&text)?;
+        stdout::print_text(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -64,7 +64,7 @@ impl Args {
 /// # Errors
 ///
 /// When the program's path is not UTF-8.
-pub(crate) fn text(program: &Path, session: Option<&SessionId>) -> Result<String, Failure> {
+pub(crate) fn init_script(program: &Path, session: Option<&SessionId>) -> Result<String, Failure> {
     let Some(path) = program.to_str() else {
         return Err(Failure::new(format!("the path `{}` is not UTF-8", program.display()))
             .with_hint("install siding in a directory whose name is"));
@@ -73,14 +73,14 @@ pub(crate) fn text(program: &Path, session: Option<&SessionId>) -> Result<String
     let template = include_str!("shell_init/line.sh");
     // A session's name needs no quotes (`SessionId`). Outside of the sandbox somebody may have taken the
     // shell on before it reads this: then nobody else sets the variable.
-    let kept = session.map_or_else(
+    let export_line = session.map_or_else(
         || ":".to_owned(),
         |session| format!("export SIDING_SESSION=${{SIDING_SESSION:-{session}}}"),
     );
     let session = session.map_or_else(String::new, |session| format!(" --session {session}"));
     Ok(template
         .replace("SESSION </dev", &format!("{session} </dev"))
-        .replace("KEPT", &kept)
+        .replace("KEPT", &export_line)
         .replace("PROGRAM", &quoted))
 }
 
@@ -89,9 +89,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_in_cannot_break_out() {
+    fn inserted_values_cannot_break_out_of_the_script() {
         let session = "chat-7".parse().expect("a name");
-        let text = text(Path::new("/opt/it's/siding"), Some(&session)).expect("UTF-8");
+        let text = init_script(Path::new("/opt/it's/siding"), Some(&session)).expect("UTF-8");
         let call = r#"{ '/opt/it'\''s/siding' adopt "$$" --at-once --session chat-7 </dev/null"#;
         assert!(text.contains(call) && text.contains("-x '/opt/it'\\''s/siding' ]]"), "{text}");
         assert!(text.contains("export SIDING_SESSION=${SIDING_SESSION:-chat-7}\n"), "{text}");

@@ -13,9 +13,9 @@ use siding_model::task_view::TaskView;
 use crate::context::{self, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::past;
-use crate::render::paint::Colour;
+use crate::render::color::ColorMode;
 use crate::render::{self, out};
+use crate::run_history;
 
 /// Shows how tasks stand: state, processes, ports, what a stop ended, the last output, what next.
 #[derive(Debug, clap::Args)]
@@ -37,13 +37,13 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let settings = context::legal_settings();
+        let root = context::open_state_dir()?;
+        let settings = context::load_valid_settings();
         let max = usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX);
         let mut failed = false;
         let (mut views, mut states) = (Vec::new(), Vec::new());
         for text in &self.ids {
-            match view(&root, text, max) {
+            match load_view(&root, text, max) {
                 Ok((view, state)) => {
                     views.push(view);
                     states.push(state);
@@ -61,21 +61,27 @@ impl Args {
                 render::json::print_to_reader(&views)?
             }
             views => {
-                let sheets: Vec<_> =
-                    views.iter().map(|view| render::task(view, Colour::of_stdout())).collect();
+                let sheets: Vec<_> = views
+                    .iter()
+                    .map(|view| render::task_screen(view, ColorMode::for_stdout()))
+                    .collect();
                 out::print(&sheets.join("\n"))?
             }
         };
-        if reader == out::Reader::There {
+        if reader == out::ReaderState::Connected {
             // Outcome and last output were shown: there is nothing left to tell.
             let ended = states.iter().filter(|state| !state.is_live());
-            ended.for_each(|state| context::consumed(&root, state, Coverage::Details));
+            ended.for_each(|state| context::mark_consumed(&root, state, Coverage::Details));
         }
-        Ok(if failed { ExitCode::from(exit::OWN_FAILURE) } else { ExitCode::SUCCESS })
+        Ok(if failed { ExitCode::from(exit::SIDING_FAILED) } else { ExitCode::SUCCESS })
     }
 }
 
-fn view(root: &StateDir, text: &str, max_bytes: usize) -> Result<(TaskView, TaskState), Failure> {
+fn load_view(
+    root: &StateDir,
+    text: &str,
+    max_bytes: usize,
+) -> Result<(TaskView, TaskState), Failure> {
     let task = Task::find(root, text)?;
     let mut view = task.view(root, ViewDetail::Full);
     let excerpt =
@@ -84,7 +90,7 @@ fn view(root: &StateDir, text: &str, max_bytes: usize) -> Result<(TaskView, Task
         })?;
     view.output.text = Some(excerpt.text);
     view.output.truncated = excerpt.truncated;
-    past::expect(root, std::slice::from_mut(&mut view));
+    run_history::add_expectations(root, std::slice::from_mut(&mut view));
     if task.state.is_live() {
         view.usage = why::request_usage(&task.dir);
     }

@@ -9,16 +9,16 @@ use siding_model::duration::format_duration;
 use siding_model::history::{Quantile, RunSummary, StatsView};
 use siding_model::size::format_size as size;
 
-use super::history::{ago, filter, nothing, place, places};
+use super::history::{build_filter, count_directories, format_age, format_command, report_no_runs};
 use crate::context;
 use crate::failure::Failure;
-use crate::past;
-use crate::render::grid::{Side, grid};
-use crate::render::paint::Colour;
-use crate::render::{self, out, spark};
+use crate::render::color::ColorMode;
+use crate::render::table_layout::{Align, format_grid};
+use crate::render::{self, out, sparkline};
+use crate::run_history;
 
 /// Commands that are listed without --limit.
-const LISTED: usize = 20;
+const DEFAULT_LISTED_COMMANDS: usize = 20;
 
 /// Shows what is usual for each command: runs, median, p90, how many succeed, memory, the last
 /// ones.
@@ -54,11 +54,11 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let filter = filter(&self.command, self.cwd)?;
-        let mut summaries = past::ask(&root, |history| history.summaries(&filter))?;
+        let root = context::open_state_dir()?;
+        let filter = build_filter(&self.command, self.cwd)?;
+        let mut summaries = run_history::query(&root, |history| history.summaries(&filter))?;
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
-        let limit = limit.unwrap_or(if self.json { usize::MAX } else { LISTED });
+        let limit = limit.unwrap_or(if self.json { usize::MAX } else { DEFAULT_LISTED_COMMANDS });
         let more = summaries.len().saturating_sub(limit);
         summaries.truncate(limit);
         if self.json {
@@ -67,10 +67,10 @@ impl Args {
             return Ok(ExitCode::SUCCESS);
         }
         if summaries.is_empty() {
-            nothing(&filter);
+            report_no_runs(&filter);
             return Ok(ExitCode::SUCCESS);
         }
-        out::print(&table(&summaries, Colour::of_stdout()))?;
+        out::print(&format_table(&summaries, ColorMode::for_stdout()))?;
         if more > 0 {
             errln!("siding: {more} more; --limit N lists them");
         }
@@ -78,36 +78,36 @@ impl Args {
     }
 }
 
-fn table(summaries: &[RunSummary], colour: Colour) -> String {
+fn format_table(summaries: &[RunSummary], colour: ColorMode) -> String {
     let now = clock::unix_now();
-    let places = places(summaries.iter().map(|summary| summary.last.cwd.as_str()));
+    let directories = count_directories(summaries.iter().map(|summary| summary.last.cwd.as_str()));
     let row = |summary: &RunSummary| {
         let usual = summary.expectation;
         let cells = [
             summary.runs.to_string(),
-            quantile(usual.map(|usual| usual.median)),
-            quantile(usual.map(|usual| usual.p90)),
-            summary.success_rate().map_or_else(|| "-".to_owned(), percent),
+            format_quantile(usual.map(|usual| usual.median)),
+            format_quantile(usual.map(|usual| usual.p90)),
+            summary.success_rate().map_or_else(|| "-".to_owned(), format_percent),
             summary.peak_memory.map_or_else(|| "-".to_owned(), size),
-            ago(summary.last.ended, now),
-            spark(&summary.recent),
+            format_age(summary.last.ended, now),
+            sparkline(&summary.recent),
         ];
-        (cells, place(&summary.last.command, &summary.last.cwd, places))
+        (cells, format_command(&summary.last.command, &summary.last.cwd, directories))
     };
     let rows: Vec<_> = summaries.iter().map(row).collect();
     let titles = [
-        ("RUNS", Side::Right),
-        ("MEDIAN", Side::Right),
-        ("P90", Side::Right),
-        ("OK", Side::Right),
-        ("MEMORY", Side::Right),
-        ("LAST", Side::Right),
-        ("RECENT", Side::Right),
+        ("RUNS", Align::Right),
+        ("MEDIAN", Align::Right),
+        ("P90", Align::Right),
+        ("OK", Align::Right),
+        ("MEMORY", Align::Right),
+        ("LAST", Align::Right),
+        ("RECENT", Align::Right),
     ];
-    grid(titles, "COMMAND", &rows, colour)
+    format_grid(titles, "COMMAND", &rows, colour)
 }
 
-fn quantile(quantile: Option<Quantile>) -> String {
+fn format_quantile(quantile: Option<Quantile>) -> String {
     match quantile {
         None => "-".to_owned(),
         Some(Quantile::Exact(ms)) => format_duration(Duration::from_millis(ms)),
@@ -115,7 +115,7 @@ fn quantile(quantile: Option<Quantile>) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
+fn format_percent(share: f64) -> String {
     // Never rounded up: 100% is all of them.
     format!("{:.0}%", (share * 100.0).floor())
 }
@@ -129,12 +129,12 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_schema_is_the_committed_one() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<StatsView>("stats");
     }
 
     #[test]
-    fn a_line_tells_what_is_usual() {
+    fn a_row_shows_the_usual_duration_and_success_rate() {
         let last = Run {
             task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
             command: "cargo test".to_owned(),
@@ -158,7 +158,7 @@ mod tests {
             peak_memory: Some(212 << 20),
             last,
         };
-        let text = table(&[summary], Colour::Off);
+        let text = format_table(&[summary], ColorMode::Off);
         assert_eq!(
             text,
             "RUNS  MEDIAN      P90   OK  MEMORY    LAST  RECENT  COMMAND\n   \

@@ -14,7 +14,7 @@ const INPUT_MAX_BYTES: u64 = 1 << 20;
 /// Longest output of the other status line that is shown, in bytes.
 const OUTPUT_MAX_BYTES: u64 = 64 << 10;
 /// Time for the other status line. Hosts end one that takes longer than the next update.
-const OTHER_MAX: Duration = Duration::from_secs(5);
+const PREVIOUS_LINE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Prints one line on the tasks of a conversation: what runs, what has run longest, and what waits
 /// for an answer.
@@ -42,13 +42,14 @@ impl Args {
         let stdin = std::io::stdin();
         if !stdin.is_terminal() {
             // What cannot be read is told below, when it cannot be parsed.
-            let _told_below = stdin.lock().take(INPUT_MAX_BYTES).read_to_end(&mut input);
+            let _best_effort = stdin.lock().take(INPUT_MAX_BYTES).read_to_end(&mut input);
         }
         // Both work at the same time.
-        let previous = self.before.as_deref().map(|command| PreviousLine::start(command, &input));
+        let previous =
+            self.before.as_deref().map(|command| PreviousStatusLine::start(command, &input));
         let line = status_line(&input);
         let mut text = match previous.transpose()? {
-            Some(previous) => previous.output(),
+            Some(previous) => previous.wait_for_output(),
             None => Vec::new(),
         };
         if !text.is_empty() && !text.ends_with(b"\n") {
@@ -61,18 +62,18 @@ impl Args {
                 failure.report();
             }
         }
-        let _nobody_may_read = out::result(out::write(&text))?;
+        let _peer_gone = out::map_broken_pipe(out::write(&text))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Another status line, at work.
-struct PreviousLine {
+struct PreviousStatusLine {
     child: Child,
     output: Receiver<Vec<u8>>,
 }
 
-impl PreviousLine {
+impl PreviousStatusLine {
     fn start(command: &str, input: &[u8]) -> Result<Self, Failure> {
         let failed = |error| Failure::new(format!("could not run the other status line: {error}"));
         let mut child = Command::new("/bin/sh")
@@ -85,7 +86,7 @@ impl PreviousLine {
         if let Some(mut stdin) = child.stdin.take() {
             let input = input.to_vec();
             let write = move || {
-                let _one_that_reads_nothing_is_right = stdin.write_all(&input);
+                let _peer_gone = stdin.write_all(&input);
             };
             std::thread::Builder::new().spawn(write).map_err(failed)?;
         }
@@ -93,8 +94,8 @@ impl PreviousLine {
         if let Some(stdout) = child.stdout.take() {
             let read = move || {
                 let mut text = Vec::new();
-                let _what_came_is_shown = stdout.take(OUTPUT_MAX_BYTES).read_to_end(&mut text);
-                let _nobody_waits_any_more = sender.send(text);
+                let _best_effort = stdout.take(OUTPUT_MAX_BYTES).read_to_end(&mut text);
+                let _receiver_dropped = sender.send(text);
             };
             std::thread::Builder::new().spawn(read).map_err(failed)?;
         }
@@ -102,10 +103,10 @@ impl PreviousLine {
     }
 
     /// Waits for its output, and ends it when that takes too long.
-    fn output(mut self) -> Vec<u8> {
-        let text = self.output.recv_timeout(OTHER_MAX).unwrap_or_default();
+    fn wait_for_output(mut self) -> Vec<u8> {
+        let text = self.output.recv_timeout(PREVIOUS_LINE_TIMEOUT).unwrap_or_default();
         let _already_ended = self.child.kill();
-        let _its_code_is_the_hosts_to_ignore = self.child.wait();
+        let _already_ended = self.child.wait();
         text
     }
 }

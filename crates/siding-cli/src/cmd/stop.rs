@@ -13,15 +13,15 @@ use siding_model::signal::Signal;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
-use crate::context::{self, PROGRAM, Task};
+use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
-use crate::print;
 use crate::render::{self, out};
+use crate::stdout;
 
 /// Columns beside an id.
-const OUTCOME: usize = 64;
+const OUTCOME_COLUMNS: usize = 64;
 /// Longest reason of a survival.
-const WHY: usize = 400;
+const REASON_COLUMNS: usize = 400;
 
 /// Ends tasks with everything they started.
 ///
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "all", value_name = "ID")]
     session: Option<SessionId>,
     /// Time between the polite signal and the kill instead of the task's own
-    #[arg(long, value_name = "D", value_parser = super::span)]
+    #[arg(long, value_name = "D", value_parser = super::parse_duration)]
     grace: Option<Duration>,
     /// The polite signal instead of the task's own
     #[arg(long, value_name = "SIGNAL")]
@@ -57,15 +57,15 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let (ids, mut failures) = self.chosen(&root)?;
+        let root = context::open_state_dir()?;
+        let (ids, mut failures) = self.select_tasks(&root)?;
         if self.all && ids.is_empty() {
             errln!("siding: nothing runs");
         }
         let mut tasks = Vec::new();
         // All are asked at once: a hundred stops take as long as the slowest.
         for result in
-            parallel::map(&ids, parallel::MAX_WAITING_THREADS, |id| self.stop_one(&root, *id))
+            parallel::map(&ids, parallel::MAX_WAITING_THREADS, |id| self.stop_task(&root, *id))
         {
             match result {
                 Ok(task) => tasks.push(task),
@@ -83,17 +83,19 @@ impl Args {
                 views => render::json::print_to_reader(&views)?,
             }
         } else {
-            out::print(&views.iter().map(words).collect::<String>())?
+            out::print(&views.iter().map(format_stopped).collect::<String>())?
         };
-        if reader == out::Reader::There {
+        if reader == out::ReaderState::Connected {
             // Who asked for the end has been told of it.
-            tasks.iter().for_each(|task| context::consumed(&root, &task.state, Coverage::Status));
+            tasks
+                .iter()
+                .for_each(|task| context::mark_consumed(&root, &task.state, Coverage::Status));
         }
         let has_left = views
             .iter()
             .any(|view| view.stop_report.as_ref().is_some_and(|report| !report.is_complete()));
         Ok(if failures > 0 || has_left {
-            ExitCode::from(crate::exit::OWN_FAILURE)
+            ExitCode::from(crate::exit::SIDING_FAILED)
         } else {
             ExitCode::SUCCESS
         })
@@ -101,7 +103,7 @@ impl Args {
 
     /// Returns the tasks to stop, and how many names no task has, or may be meant and cannot be read:
     /// they are reported, and the others are stopped all the same.
-    fn chosen(&self, root: &StateDir) -> Result<(Vec<TaskId>, usize), Failure> {
+    fn select_tasks(&self, root: &StateDir) -> Result<(Vec<TaskId>, usize), Failure> {
         if !self.all {
             let mut unknown = 0;
             let mut ids = Vec::new();
@@ -119,57 +121,70 @@ impl Args {
         let Some(session) = &self.session else { return Ok((root.live_tasks()?, 0)) };
         // With what its subagents have started.
         let sessions = session::session_tree(root, session)?;
-        let own = stop::list_running(root, |spec| sessions.contains(&spec.session_id))?;
-        if own.specs.is_empty() {
-            context::expect_known(root, session)?;
+        let running = stop::list_running(root, |spec| sessions.contains(&spec.session_id))?;
+        if running.specs.is_empty() {
+            context::ensure_session_exists(root, session)?;
         }
-        for (id, error) in &own.unreadable {
+        for (id, error) in &running.unreadable {
             Failure::new(format!("task {id} may belong to `{session}`: {error}")).report();
         }
-        let ids = own.specs.iter().map(|spec| spec.task_id).collect();
-        Ok((ids, own.unreadable.len()))
+        let ids = running.specs.iter().map(|spec| spec.task_id).collect();
+        Ok((ids, running.unreadable.len()))
     }
 
-    fn stop_one(&self, root: &StateDir, id: TaskId) -> Result<Task, Failure> {
-        let how = StopOptions { requested_by: "user", grace: self.grace, signal: self.signal };
-        stop::stop(root, PROGRAM, id, how)?;
+    fn stop_task(&self, root: &StateDir, id: TaskId) -> Result<Task, Failure> {
+        let options = StopOptions { requested_by: "user", grace: self.grace, signal: self.signal };
+        stop::stop(root, SHIM_PROGRAM, id, options)?;
         Task::read(root, id)
     }
 }
 
 /// Returns what came of one task. Nothing in it is wider than 80 columns.
-fn words(view: &TaskView) -> String {
+fn format_stopped(view: &TaskView) -> String {
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
     // An outcome may name a program that could not be started, whatever that is called.
-    let mut text = format!("{}  {}\n", view.task_id, one_line(&outcome, OUTCOME));
+    let mut text = format!("{}  {}\n", view.task_id, one_line(&outcome, OUTCOME_COLUMNS));
     let Some(report) = &view.stop_report else { return text };
     let mut line = |line: &str| {
         text.push_str(line);
         text.push('\n');
     };
     for ended in &report.ended {
-        line(&format!("  ended {:>7}  {:<8} {}", ended.pid, ended.signal, short(&ended.command)));
+        line(&format!(
+            "  ended {:>7}  {:<8} {}",
+            ended.pid,
+            ended.signal,
+            short_command(&ended.command)
+        ));
     }
     let listed = u32::try_from(report.ended.len()).unwrap_or(u32::MAX);
     if report.ended_total > listed {
         line(&format!("  … and {} more", report.ended_total - listed));
     }
     for survivor in &report.survivors {
-        line(&format!("  STILL ALIVE {:>7}  {}", survivor.pid, short(&survivor.command)));
-        line(&print::wrapped(&one_line(&survivor.why, WHY), 14, print::WIDTH));
+        line(&format!("  STILL ALIVE {:>7}  {}", survivor.pid, short_command(&survivor.command)));
+        line(&stdout::wrap_indented(
+            &one_line(&survivor.why, REASON_COLUMNS),
+            14,
+            stdout::TEXT_COLUMNS,
+        ));
     }
     if let Some(why) = &report.unproven {
         line("  NOT PROVEN that nothing is left:");
-        line(&print::wrapped(&one_line(why, WHY), 14, print::WIDTH));
+        line(&stdout::wrap_indented(&one_line(why, REASON_COLUMNS), 14, stdout::TEXT_COLUMNS));
     }
     if !report.ports_freed.is_empty() {
         let ports: Vec<_> = report.ports_freed.iter().map(ToString::to_string).collect();
-        line(&print::wrapped(&format!("ports freed: {}", ports.join(", ")), 2, print::WIDTH));
+        line(&stdout::wrap_indented(
+            &format!("ports freed: {}", ports.join(", ")),
+            2,
+            stdout::TEXT_COLUMNS,
+        ));
     }
     text
 }
 
 /// Returns what fits beside a pid and what became of it in 80 columns.
-fn short(command: &str) -> String {
+fn short_command(command: &str) -> String {
     one_line(command, 54)
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::install::{Call, InstallOptions};
+use super::install::{CommonArgs, InstallOptions};
 use crate::failure::Failure;
 use crate::install::plan::Action;
 
@@ -18,7 +18,7 @@ Examples:
   siding uninstall claude-code --scope project")]
 pub(crate) struct Args {
     #[command(flatten)]
-    call: Call,
+    call: CommonArgs,
 }
 
 impl Args {

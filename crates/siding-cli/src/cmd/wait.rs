@@ -16,11 +16,11 @@ use siding_model::task_view::WaitDetail;
 use siding_model::text::one_line;
 use siding_model::wait::{Condition, Quantifier, WaitVerdict};
 
-use crate::context::{self, PROGRAM, Task};
+use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::print;
 use crate::render::{self, out};
+use crate::stdout;
 
 /// Waits for tasks to end, or for what they do.
 ///
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     /// What to wait for; may be repeated
-    #[arg(long = "for", value_name = "WHAT", value_parser = condition)]
+    #[arg(long = "for", value_name = "WHAT", value_parser = parse_condition)]
     conditions: Vec<Condition>,
     /// Until one of these comes true for one of the tasks
     #[arg(long, conflicts_with = "all")]
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     /// How long to wait at most (default: wait_bound)
-    #[arg(long, value_name = "D", value_parser = super::span)]
+    #[arg(long, value_name = "D", value_parser = super::parse_duration)]
     timeout: Option<Duration>,
     /// Print the result as JSON
     #[arg(long)]
@@ -69,7 +69,7 @@ pub(crate) struct Args {
 }
 
 /// Reads a condition and checks its pattern, so that a mistake is told with the usage.
-fn condition(text: &str) -> Result<Condition, String> {
+fn parse_condition(text: &str) -> Result<Condition, String> {
     let condition: Condition = text.parse().map_err(|error| format!("{error}"))?;
     if let Condition::Output(pattern) = &condition {
         regex::Regex::new(pattern).map_err(|error| error.to_string())?;
@@ -78,8 +78,8 @@ fn condition(text: &str) -> Result<Condition, String> {
 }
 
 /// Reads a condition of a task that does not run yet, whose end is told anyway.
-pub(super) fn awaited(text: &str) -> Result<Condition, String> {
-    let condition = condition(text)?;
+pub(super) fn parse_readiness_condition(text: &str) -> Result<Condition, String> {
+    let condition = parse_condition(text)?;
     if condition == Condition::Exit {
         return Err(
             "its end is told anyway; write output:REGEX, port:N, http:URL or file:PATH".to_owned()
@@ -90,34 +90,35 @@ pub(super) fn awaited(text: &str) -> Result<Condition, String> {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let bound = bound(self.timeout)?;
+        let root = context::open_state_dir()?;
+        let bound = resolve_bound(self.timeout)?;
         let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
         // One descriptor per task and a few of our own.
         descriptor::raise_open_limit();
-        let ids = distinct(&root, &self.ids)?;
+        let ids = resolve_distinct(&root, &self.ids)?;
         let conditions = if self.conditions.is_empty() {
             vec![Condition::Exit]
         } else {
             self.conditions.clone()
         };
         let quantifier = if self.any { Quantifier::Any } else { Quantifier::All };
-        let answer = Waiter::new(&root, PROGRAM, &ids, conditions, quantifier, bound_ms)?.run()?;
+        let answer =
+            Waiter::new(&root, SHIM_PROGRAM, &ids, conditions, quantifier, bound_ms)?.run()?;
         let code = match answer.verdict {
             WaitVerdict::Satisfied => ExitCode::SUCCESS,
-            WaitVerdict::Ended => ExitCode::from(exit::ENDED_FIRST),
+            WaitVerdict::Ended => ExitCode::from(exit::TASK_ENDED_FIRST),
             WaitVerdict::Timeout => ExitCode::from(exit::TIMED_OUT),
         };
-        let told: Vec<TaskId> =
-            answer.met.iter().filter(|hit| tells_end(hit)).map(|hit| hit.task_id).collect();
+        let ended: Vec<TaskId> =
+            answer.met.iter().filter(|hit| is_end(hit)).map(|hit| hit.task_id).collect();
         let reader = if self.json {
             render::json::print_to_reader(&answer.view(bound_ms))?
         } else {
             self.print_text(&root, &answer, bound)?
         };
-        if reader == out::Reader::There {
-            for id in told {
-                context::consumed(&root, &Task::read(&root, id)?.state, Coverage::Status);
+        if reader == out::ReaderState::Connected {
+            for id in ended {
+                context::mark_consumed(&root, &Task::read(&root, id)?.state, Coverage::Status);
             }
         }
         Ok(code)
@@ -128,11 +129,11 @@ impl Args {
         root: &StateDir,
         answer: &WaitResult,
         bound: Duration,
-    ) -> Result<out::Reader, Failure> {
+    ) -> Result<out::ReaderState, Failure> {
         let mut text = String::new();
         for hit in &answer.met {
             let line = match &hit.detail {
-                Some(detail) if !tells_end(hit) => hit_line(hit, detail),
+                Some(detail) if !is_end(hit) => format_hit(hit, detail),
                 _ => render::ended_line(
                     &Task::read(root, hit.task_id)?.view(root, ViewDetail::Brief),
                 ),
@@ -144,14 +145,14 @@ impl Args {
         match answer.verdict {
             WaitVerdict::Satisfied => {}
             WaitVerdict::Ended => {
-                errln!("siding: ended first; {} can no longer come", self.wanted());
+                errln!("siding: ended first; {} can no longer come", self.format_conditions());
             }
             WaitVerdict::Timeout => {
                 let bound = duration::format_duration(bound);
                 let wanted = if self.conditions.is_empty() {
                     "not ended".to_owned()
                 } else {
-                    format!("no {}", self.wanted())
+                    format!("no {}", self.format_conditions())
                 };
                 errln!("siding: {wanted} within the bound of {bound}; they go on");
             }
@@ -160,14 +161,14 @@ impl Args {
     }
 
     /// Returns what was waited for, in few words.
-    fn wanted(&self) -> String {
+    fn format_conditions(&self) -> String {
         let all: Vec<String> = self.conditions.iter().map(ToString::to_string).collect();
-        one_line(&format!("`{}`", all.join("`, `")), print::WIDTH)
+        one_line(&format!("`{}`", all.join("`, `")), stdout::TEXT_COLUMNS)
     }
 }
 
 /// Returns how long to wait. A bound that an administrator has locked is not passed.
-fn bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
+fn resolve_bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
     let sources = match timeout {
         // A look, and no wait at all.
         Some(Duration::ZERO) => return Ok(Duration::ZERO),
@@ -177,11 +178,11 @@ fn bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
         }
         None => Environment::from_process(),
     };
-    Ok(context::load(&sources)?.wait_bound)
+    Ok(context::load_settings_from(&sources)?.wait_bound)
 }
 
 /// Returns the tasks, each once, in the order in which they were named.
-fn distinct(root: &StateDir, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
+fn resolve_distinct(root: &StateDir, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
     let mut known = std::collections::HashSet::new();
     let mut ids = Vec::new();
     for text in texts {
@@ -194,11 +195,11 @@ fn distinct(root: &StateDir, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
 }
 
 /// Whether this says how the task ended.
-const fn tells_end(hit: &MetCondition) -> bool {
+const fn is_end(hit: &MetCondition) -> bool {
     matches!(hit.detail, Some(WaitDetail::Outcome(_)) | None)
 }
 
 /// Returns one line about what came true: `b-4k7q0n2m8x5t  port:3000  process 4711 listens`.
-fn hit_line(hit: &MetCondition, detail: &WaitDetail) -> String {
-    one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), print::WIDTH)
+fn format_hit(hit: &MetCondition, detail: &WaitDetail) -> String {
+    one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), stdout::TEXT_COLUMNS)
 }

@@ -8,7 +8,7 @@ use siding_core::why::{self, WhyError};
 use siding_model::evidence::WhyView;
 use siding_model::id::TaskId;
 
-use crate::context::{self, PROGRAM, Task};
+use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render::{self, out};
 
@@ -38,22 +38,22 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
+        let root = context::open_state_dir()?;
         let id = root.resolve(&self.id)?;
-        let view = ask(&root, id)?;
+        let view = request_why(&root, id)?;
         if self.json {
             render::json::print(&view)?;
         } else {
-            out::print(&render::why(&view))?;
+            out::print(&render::why_screen(&view))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn ask(root: &StateDir, id: TaskId) -> Result<WhyView, Failure> {
+fn request_why(root: &StateDir, id: TaskId) -> Result<WhyView, Failure> {
     context::recover(root, id)?;
-    why::why_view(root, PROGRAM, id).or_else(|error| match error {
-        WhyError::Ended(id) => Err(ended(root, &Task::read(root, id)?)),
+    why::why_view(root, SHIM_PROGRAM, id).or_else(|error| match error {
+        WhyError::Ended(id) => Err(ended_failure(root, &Task::read(root, id)?)),
         WhyError::Watch(error) => Err(error.into()),
         error @ WhyError::Ask { .. } => {
             Err(Failure::new(error).with_hint(format!("`siding show {id}` tells how it stands")))
@@ -61,7 +61,7 @@ fn ask(root: &StateDir, id: TaskId) -> Result<WhyView, Failure> {
     })
 }
 
-fn ended(root: &StateDir, task: &Task) -> Failure {
+fn ended_failure(root: &StateDir, task: &Task) -> Failure {
     let view = task.view(root, ViewDetail::Brief);
     let id = view.task_id;
     let how = view.outcome.map_or_else(String::new, |outcome| format!(": {outcome}"));
@@ -75,7 +75,7 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<WhyView>("why");
     }
 }

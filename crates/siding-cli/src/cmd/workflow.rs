@@ -18,7 +18,7 @@ use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::spec::TaskCommand as Words;
 
-use crate::context::{self, PROGRAM, Task};
+use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 
 /// Runs, resumes and shows workflows: files of steps that need each other.
@@ -61,7 +61,7 @@ impl Args {
 
 /// How the task of a workflow is run.
 #[derive(Debug, clap::Args)]
-struct How {
+struct WorkflowRunArgs {
     /// Start in the background and return at once
     #[arg(long)]
     background: bool,
@@ -79,9 +79,9 @@ struct How {
     json: bool,
 }
 
-impl How {
+impl WorkflowRunArgs {
     /// Has this program carry out a workflow, as a task.
-    fn begin(
+    fn start(
         self,
         name: String,
         words: Vec<String>,
@@ -90,14 +90,14 @@ impl How {
     ) -> Result<ExitCode, Failure> {
         let program = std::env::current_exe()
             .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
-        let settings = context::legal_settings();
+        let settings = context::load_valid_settings();
         let life = timeout.unwrap_or(settings.max_elapsed_hard_cap);
         let mut run = super::run::Args::default();
         run.kind = TaskKind::LocalWorkflow;
         run.background = self.background;
         run.budget = self.budget;
-        run.timeout = Some(self.timeout.unwrap_or_else(|| millis(life)));
-        run.grace = Some(millis(task::stop_grace(&settings)));
+        run.timeout = Some(self.timeout.unwrap_or_else(|| format_millis(life)));
+        run.grace = Some(format_millis(task::stop_grace(&settings)));
         // What it listens to, whatever the setting says.
         run.signal = Some(task::STOP_SIGNAL.to_string());
         // It is silent while its steps work, which are looked at themselves.
@@ -111,16 +111,16 @@ impl How {
         let words = words.into_iter().map(Into::into);
         run.command =
             [program.into(), task::WORKFLOW_SUBCOMMAND.into()].into_iter().chain(words).collect();
-        run.run(IdleShim::start(PROGRAM))
+        run.run(IdleShim::start(SHIM_PROGRAM))
     }
 }
 
-fn millis(time: Duration) -> String {
+fn format_millis(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
 
 /// Finds a workflow by a piece of the id of one of its tasks.
-fn find(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
+fn find_workflow(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
     let id = match (root.resolve(text), text.parse::<TaskId>()) {
         (Ok(id), _) => id,
         // Its task was removed, and perhaps not yet what its session keeps.
@@ -132,31 +132,31 @@ fn find(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
         return Err(Failure::new(format!("{id} is no workflow but a task of kind {kind}"))
             .with_hint(format!("`siding show {id}` shows it")));
     }
-    Ok(Task::read(root, id).map_or(id, |task| carried_out_by(&task.state)))
+    Ok(Task::read(root, id).map_or(id, |task| workflow_of_task(&task.state)))
 }
 
 /// Returns the workflow that a task carries out.
-fn carried_out_by(state: &TaskState) -> TaskId {
-    let id = word_after(state, task::RESUME_FLAG).and_then(|text| text.parse().ok());
+fn workflow_of_task(state: &TaskState) -> TaskId {
+    let id = argument_after(state, task::RESUME_FLAG).and_then(|text| text.parse().ok());
     id.unwrap_or(state.spec.task_id)
 }
 
-fn word_after<'s>(state: &'s TaskState, flag: &str) -> Option<&'s str> {
+fn argument_after<'s>(state: &'s TaskState, flag: &str) -> Option<&'s str> {
     let Words::Argv { argv } = &state.spec.command else { return None };
     let at = argv.iter().position(|word| word == flag)?;
     argv.get(at + 1).map(String::as_str)
 }
 
 /// Returns the tasks that carry out a workflow of this file now.
-fn carrying_out(root: &StateDir, file: &str) -> Result<Vec<TaskId>, Failure> {
+fn running_workflows_of_file(root: &StateDir, file: &str) -> Result<Vec<TaskId>, Failure> {
     let is_of_file = |id: &TaskId| {
         let Ok(task) = Task::read(root, *id) else { return false };
-        let of_file = word_after(&task.state, task::FILE_FLAG).map(|of| of == file);
-        let of_journal = || {
-            let story = read_journal(root, carried_out_by(&task.state));
+        let matches_argument = argument_after(&task.state, task::FILE_FLAG).map(|of| of == file);
+        let matches_journal = || {
+            let story = read_journal(root, workflow_of_task(&task.state));
             story.is_ok_and(|story| story.header.file == file)
         };
-        task.state.is_live() && of_file.unwrap_or_else(of_journal)
+        task.state.is_live() && matches_argument.unwrap_or_else(matches_journal)
     };
     let live = root.live_tasks()?.into_iter();
     Ok(live.filter(|id| id.kind() == TaskKind::LocalWorkflow).filter(is_of_file).collect())

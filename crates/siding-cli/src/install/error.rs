@@ -3,24 +3,24 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::json::Fault;
+use super::json::TextError;
 
 /// What can go wrong while a host's files are changed. Unless said otherwise nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InstallError {
     /// A file is not as its host reads it.
     #[error("`{path}`, {fault}")]
-    Text {
+    InvalidText {
         /// The file.
         path: PathBuf,
         /// What is wrong, and where.
-        fault: Fault,
+        fault: TextError,
         /// Whether the host reads plain JSON and nothing else.
         strict: bool,
     },
     /// A file is not UTF-8.
     #[error("`{path}` is not UTF-8: byte {offset} is none of a character")]
-    Bytes {
+    NotUtf8 {
         /// The file.
         path: PathBuf,
         /// Where, in bytes from 0.
@@ -28,7 +28,7 @@ pub(crate) enum InstallError {
     },
     /// There is something that is no file.
     #[error("`{path}` is no file")]
-    NoFile {
+    NotAFile {
         /// What is there.
         path: PathBuf,
     },
@@ -44,13 +44,13 @@ pub(crate) enum InstallError {
     },
     /// A link leads nowhere.
     #[error("`{path}` is a link that leads nowhere")]
-    Dangling {
+    DanglingLink {
         /// The link.
         path: PathBuf,
     },
     /// Somebody else has written to a file meanwhile.
     #[error("`{path}` was changed by somebody else meanwhile; it was left alone")]
-    Changed {
+    ConcurrentChange {
         /// The file.
         path: PathBuf,
     },
@@ -80,16 +80,18 @@ impl InstallError {
     /// Returns what a person can do.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Text { strict: true, .. } => Some(
+            Self::InvalidText { strict: true, .. } => Some(
                 "correct that line and call siding again; until then the host ignores all of the \
                  file, whatever siding adds",
             ),
-            Self::Text { strict: false, .. } => Some("correct that line and call siding again"),
-            Self::Bytes { .. } => Some("save it as UTF-8 and call siding again"),
-            Self::Dangling { .. } => Some("make the file it leads to, or remove the link"),
-            Self::Changed { .. } => Some("call siding again"),
+            Self::InvalidText { strict: false, .. } => {
+                Some("correct that line and call siding again")
+            }
+            Self::NotUtf8 { .. } => Some("save it as UTF-8 and call siding again"),
+            Self::DanglingLink { .. } => Some("make the file it leads to, or remove the link"),
+            Self::ConcurrentChange { .. } => Some("call siding again"),
             Self::TooNew { .. } => Some("call the siding that installed it, or upgrade this one"),
-            Self::NoFile { .. } | Self::TooLarge { .. } | Self::Io { .. } => None,
+            Self::NotAFile { .. } | Self::TooLarge { .. } | Self::Io { .. } => None,
         }
     }
 

@@ -13,17 +13,17 @@ use siding_core::sys::clock;
 use super::error::InstallError;
 
 /// Bytes of a file beyond which it is no host's settings.
-const LARGEST: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Permissions of a file that was not there: such files may hold keys of a person.
-const NEW_FILE: u32 = 0o600;
+const NEW_FILE_MODE: u32 = 0o600;
 /// Permissions of a directory that was not there.
-const NEW_DIRECTORY: u32 = 0o700;
+const NEW_DIRECTORY_MODE: u32 = 0o700;
 /// What a backup's name has behind that of the file, before the time.
-const BACKUP: &str = ".siding-backup-";
+const BACKUP_INFIX: &str = ".siding-backup-";
 
 /// A file as it was read.
 #[derive(Debug, Clone)]
-pub(crate) struct Original {
+pub(crate) struct OriginalFile {
     /// Where it is, links followed.
     path: PathBuf,
     /// What was in it; `None` when there was no file.
@@ -32,19 +32,19 @@ pub(crate) struct Original {
     owner: Option<(u32, u32)>,
 }
 
-impl Original {
+impl OriginalFile {
     /// Reads a file, if there is one.
     ///
     /// # Errors
     ///
     /// When there is something that is no file, or one that cannot be read.
     pub(crate) fn read(path: &Path) -> Result<Self, InstallError> {
-        let missing = |path: PathBuf| Self { path, bytes: None, mode: NEW_FILE, owner: None };
+        let missing = |path: PathBuf| Self { path, bytes: None, mode: NEW_FILE_MODE, owner: None };
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return if path.is_symlink() {
-                    Err(InstallError::Dangling { path: path.to_owned() })
+                    Err(InstallError::DanglingLink { path: path.to_owned() })
                 } else {
                     Ok(missing(path.to_owned()))
                 };
@@ -53,10 +53,10 @@ impl Original {
         };
         let facts = path.metadata().map_err(InstallError::io("look at", &path))?;
         if !facts.is_file() {
-            return Err(InstallError::NoFile { path });
+            return Err(InstallError::NotAFile { path });
         }
-        if facts.len() > LARGEST {
-            return Err(InstallError::TooLarge { path, len: facts.len(), max: LARGEST });
+        if facts.len() > MAX_FILE_BYTES {
+            return Err(InstallError::TooLarge { path, len: facts.len(), max: MAX_FILE_BYTES });
         }
         let bytes = read_bytes(&path)?;
         let owner = Some((facts.uid(), facts.gid()));
@@ -75,7 +75,7 @@ impl Original {
     /// [`InstallError::Bytes`].
     pub(crate) fn text(&self) -> Result<Option<&str>, InstallError> {
         let Some(bytes) = &self.bytes else { return Ok(None) };
-        let text = std::str::from_utf8(bytes).map_err(|error| InstallError::Bytes {
+        let text = std::str::from_utf8(bytes).map_err(|error| InstallError::NotUtf8 {
             path: self.path.clone(),
             offset: error.valid_up_to(),
         })?;
@@ -88,13 +88,13 @@ impl Original {
     ///
     /// [`InstallError::Changed`], or the operating system's. The file is then as it was.
     pub(crate) fn replace(&self, text: &str) -> Result<(), InstallError> {
-        let name = beside(&self.path, &format!(".siding-{}", std::process::id()));
+        let name = append_to_name(&self.path, &format!(".siding-{}", std::process::id()));
         let written = self.write_new(&name, text.as_bytes()).and_then(|()| {
-            self.expect_unchanged()?;
+            self.ensure_unchanged()?;
             std::fs::rename(&name, &self.path).map_err(InstallError::io("replace", &self.path))
         });
         if written.is_err() {
-            let _never_there = std::fs::remove_file(&name);
+            let _already_removed = std::fs::remove_file(&name);
         }
         written?;
         self.sync_directory()
@@ -106,7 +106,7 @@ impl Original {
     ///
     /// As [`Original::replace`].
     pub(crate) fn remove(&self) -> Result<(), InstallError> {
-        self.expect_unchanged()?;
+        self.ensure_unchanged()?;
         std::fs::remove_file(&self.path).map_err(InstallError::io("remove", &self.path))?;
         self.sync_directory()
     }
@@ -121,10 +121,10 @@ impl Original {
         let now: String =
             clock::unix_now().rfc3339().chars().filter(char::is_ascii_digit).collect();
         let stamp = now.get(..14).unwrap_or(&now);
-        let mut path = beside(&self.path, &format!("{BACKUP}{stamp}"));
+        let mut path = append_to_name(&self.path, &format!("{BACKUP_INFIX}{stamp}"));
         let mut again = 2;
         while path.exists() {
-            path = beside(&self.path, &format!("{BACKUP}{stamp}-{again}"));
+            path = append_to_name(&self.path, &format!("{BACKUP_INFIX}{stamp}-{again}"));
             again += 1;
         }
         self.write_new(&path, bytes)?;
@@ -132,11 +132,11 @@ impl Original {
     }
 
     /// Returns the backups beside it that say the same as `text`.
-    pub(crate) fn backups_of(&self, text: &str) -> Vec<PathBuf> {
+    pub(crate) fn backups_equal_to(&self, text: &str) -> Vec<PathBuf> {
         let (Some(dir), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return Vec::new();
         };
-        let start = format!("{}{BACKUP}", name.display());
+        let start = format!("{}{BACKUP_INFIX}", name.display());
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start));
         let mut same: Vec<PathBuf> = ours
@@ -152,13 +152,13 @@ impl Original {
     /// # Errors
     ///
     /// The operating system's.
-    pub(crate) fn make_directory(&self) -> Result<Vec<PathBuf>, InstallError> {
+    pub(crate) fn create_directories(&self) -> Result<Vec<PathBuf>, InstallError> {
         let above = self.path.ancestors().skip(1);
         let mut made: Vec<PathBuf> =
             above.take_while(|dir| !dir.exists()).map(Path::to_owned).collect();
         made.reverse();
         for dir in &made {
-            let result = DirBuilder::new().mode(NEW_DIRECTORY).create(dir);
+            let result = DirBuilder::new().mode(NEW_DIRECTORY_MODE).create(dir);
             result.map_err(InstallError::io("make", dir))?;
         }
         Ok(made)
@@ -168,7 +168,7 @@ impl Original {
         let io = |source| InstallError::io("write", path)(source);
         let mut options = OpenOptions::new();
         let mut file =
-            options.write(true).create_new(true).mode(NEW_FILE).open(path).map_err(io)?;
+            options.write(true).create_new(true).mode(NEW_FILE_MODE).open(path).map_err(io)?;
         file.write_all(bytes).map_err(io)?;
         if let Some((uid, gid)) = self.owner {
             let facts = file.metadata().map_err(io)?;
@@ -181,7 +181,7 @@ impl Original {
     }
 
     /// Looks whether it still is what was read.
-    fn expect_unchanged(&self) -> Result<(), InstallError> {
+    fn ensure_unchanged(&self) -> Result<(), InstallError> {
         let now = match read_bytes(&self.path) {
             Ok(bytes) => Some(bytes),
             Err(InstallError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
@@ -190,7 +190,7 @@ impl Original {
         if now == self.bytes {
             Ok(())
         } else {
-            Err(InstallError::Changed { path: self.path.clone() })
+            Err(InstallError::ConcurrentChange { path: self.path.clone() })
         }
     }
 
@@ -205,12 +205,12 @@ impl Original {
 fn read_bytes(path: &Path) -> Result<Vec<u8>, InstallError> {
     let io = |source| InstallError::io("read", path)(source);
     let mut bytes = Vec::new();
-    File::open(path).map_err(io)?.take(LARGEST + 1).read_to_end(&mut bytes).map_err(io)?;
+    File::open(path).map_err(io)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
     Ok(bytes)
 }
 
 /// Returns a path with something behind its name.
-fn beside(path: &Path, end: &str) -> PathBuf {
+fn append_to_name(path: &Path, end: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(end);
     PathBuf::from(name)
@@ -221,17 +221,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_somebody_else_has_written_meanwhile_stays() {
+    fn a_concurrent_change_is_detected_and_kept() {
         let dir = std::env::temp_dir().join(format!("siding-file-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("made");
         let path = dir.join("settings.json");
         std::fs::write(&path, "1").expect("written");
-        let original = Original::read(&path).expect("read");
-        let new = Original::read(&dir.join("new.json")).expect("not there");
+        let original = OriginalFile::read(&path).expect("read");
+        let new = OriginalFile::read(&dir.join("new.json")).expect("not there");
         std::fs::write(&path, "2").expect("written");
         std::fs::write(dir.join("new.json"), "3").expect("written");
         for refused in [original.replace("x"), original.remove(), new.replace("x")] {
-            assert!(matches!(refused, Err(InstallError::Changed { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(InstallError::ConcurrentChange { .. })), "{refused:?}");
         }
         let text = |name: &str| std::fs::read_to_string(dir.join(name)).expect("there");
         assert_eq!((text("settings.json"), text("new.json")), ("2".to_owned(), "3".to_owned()));

@@ -3,36 +3,36 @@
 
 use serde_json::Value;
 
-use super::json::{Fault, Json, Step, Way};
-use super::made::{self, Made};
-use super::program::Names;
-use super::tree::Tree;
+use super::json::{JsonDocument, JsonPath, PathStep, TextError};
+use super::json_value::JsonValue;
+use super::program::ProgramNames;
+use super::record::{self, InstallRecord};
 
 /// The member with all hooks.
-const HOOKS: &str = "hooks";
+const HOOKS_KEY: &str = "hooks";
 
 /// One entry that is to be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct HookEntry {
     /// The host's name of the event.
     pub(crate) event: &'static str,
     /// The tools it is for; `None` for an event that has none, or for all.
     pub(crate) matcher: Option<&'static str>,
     /// The last argument of `siding hook`.
-    pub(crate) word: &'static str,
+    pub(crate) event_arg: &'static str,
     /// The handler as the host wants it.
-    pub(crate) handler: Tree,
+    pub(crate) handler: JsonValue,
 }
 
 /// A handler of siding's that is there.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct InstalledHook {
     /// The host's name of the event.
     pub(crate) event: String,
     /// The tools it is for.
     pub(crate) matcher: Option<String>,
     /// The last argument of `siding hook`.
-    pub(crate) word: String,
+    pub(crate) event_arg: String,
     /// The program it calls.
     pub(crate) program: String,
     /// All of it.
@@ -41,36 +41,36 @@ pub(crate) struct Found {
     index: usize,
 }
 
-impl Entry {
-    fn is_for(&self, found: &Found) -> bool {
-        (found.event.as_str(), found.matcher.as_deref(), found.word.as_str())
-            == (self.event, self.matcher, self.word)
+impl HookEntry {
+    fn matches_installed(&self, found: &InstalledHook) -> bool {
+        (found.event.as_str(), found.matcher.as_deref(), found.event_arg.as_str())
+            == (self.event, self.matcher, self.event_arg)
     }
 
     /// Returns what is said of it: the event, and the tools.
     pub(crate) fn title(&self) -> String {
         match self.matcher {
-            Some(matcher) => format!("{} ({matcher}) {}", self.event, self.word),
-            None => format!("{} {}", self.event, self.word),
+            Some(matcher) => format!("{} ({matcher}) {}", self.event, self.event_arg),
+            None => format!("{} {}", self.event, self.event_arg),
         }
     }
 }
 
 /// Returns siding's handlers, in the order of the file.
-pub(crate) fn find(json: &Json, names: &Names) -> Vec<Found> {
-    let Some(Value::Object(events)) = json.get(&[Step::Key(HOOKS)]) else {
+pub(crate) fn find(json: &JsonDocument, names: &ProgramNames) -> Vec<InstalledHook> {
+    let Some(Value::Object(events)) = json.get(&[PathStep::Key(HOOKS_KEY)]) else {
         return Vec::new();
     };
     let mut all = Vec::new();
     for (event, groups) in &events {
         for (group, value) in groups.as_array().into_iter().flatten().enumerate() {
             let matcher = value["matcher"].as_str().filter(|text| !text.is_empty());
-            for (index, handler) in value[HOOKS].as_array().into_iter().flatten().enumerate() {
-                if let Some((program, word)) = names.hook(handler) {
-                    all.push(Found {
+            for (index, handler) in value[HOOKS_KEY].as_array().into_iter().flatten().enumerate() {
+                if let Some((program, word)) = names.parse_hook_handler(handler) {
+                    all.push(InstalledHook {
                         event: event.clone(),
                         matcher: matcher.map(str::to_owned),
-                        word,
+                        event_arg: word,
                         program,
                         handler: handler.clone(),
                         group,
@@ -89,76 +89,84 @@ pub(crate) fn find(json: &Json, names: &Names) -> Vec<Found> {
 ///
 /// When `hooks` is no object, or what is in it for one of the events is not as the host wants it.
 pub(crate) fn install(
-    json: &mut Json,
-    entries: &[Entry],
-    names: &Names,
-    made: &mut Made,
-) -> Result<(), Fault> {
-    check(json, entries)?;
+    json: &mut JsonDocument,
+    entries: &[HookEntry],
+    names: &ProgramNames,
+    record: &mut InstallRecord,
+) -> Result<(), TextError> {
+    check_shape(json, entries)?;
     let mut found = find(json, names);
     let mut missing = Vec::new();
     for entry in entries {
-        match found.iter().position(|one| entry.is_for(one)) {
+        match found.iter().position(|one| entry.matches_installed(one)) {
             None => missing.push(entry),
             Some(at) => {
-                let one = found.remove(at);
-                if one.handler != entry.handler.value() {
-                    json.replace(&one.way(), &entry.handler);
+                let installed = found.remove(at);
+                if installed.handler != entry.handler.to_value() {
+                    json.replace(&installed.json_path(), &entry.handler);
                 }
             }
         }
     }
     // What an older siding put there, or somebody twice.
-    take(json, &found, Some(made));
+    remove_handlers(json, &found, Some(record));
     for entry in missing {
-        let matcher = entry.matcher.map(|text| ("matcher".to_owned(), Tree::text(text)));
-        let handlers = (HOOKS.to_owned(), Tree::List(vec![entry.handler.clone()]));
-        let group = Tree::Map(matcher.into_iter().chain([handlers]).collect());
-        made::append(json, &[HOOKS, entry.event], group, made);
+        let matcher = entry.matcher.map(|text| ("matcher".to_owned(), JsonValue::text(text)));
+        let handlers = (HOOKS_KEY.to_owned(), JsonValue::List(vec![entry.handler.clone()]));
+        let group = JsonValue::Map(matcher.into_iter().chain([handlers]).collect());
+        record::append_to_array(json, &[HOOKS_KEY, entry.event], group, record);
     }
     Ok(())
 }
 
 /// Takes all of siding's handlers out.
-pub(crate) fn remove(json: &mut Json, names: &Names, made: Option<&Made>) {
+pub(crate) fn remove(
+    json: &mut JsonDocument,
+    names: &ProgramNames,
+    record: Option<&InstallRecord>,
+) {
     let found = find(json, names);
-    take(json, &found, made);
+    remove_handlers(json, &found, record);
 }
 
-fn take(json: &mut Json, found: &[Found], made: Option<&Made>) {
+fn remove_handlers(
+    json: &mut JsonDocument,
+    found: &[InstalledHook],
+    record: Option<&InstallRecord>,
+) {
     // From the end, so that the numbers of the others stay.
-    for one in found.iter().rev() {
-        json.remove(&one.way());
-        let [hooks, event, group, handlers, _] = one.way();
+    for installed in found.iter().rev() {
+        json.remove(&installed.json_path());
+        let [hooks, event, group, handlers, _] = installed.json_path();
         if json.len(&[hooks, event, group, handlers]) == Some(0) {
             json.remove(&[hooks, event, group]);
-            made::tidy(json, &[HOOKS, &one.event], made);
+            record::remove_if_empty(json, &[HOOKS_KEY, &installed.event], record);
         }
     }
 }
 
-impl Found {
-    fn way(&self) -> [Step<'_>; 5] {
-        let event = Step::Key(&self.event);
-        let (group, index) = (Step::Index(self.group), Step::Index(self.index));
-        [Step::Key(HOOKS), event, group, Step::Key(HOOKS), index]
+impl InstalledHook {
+    fn json_path(&self) -> [PathStep<'_>; 5] {
+        let event = PathStep::Key(&self.event);
+        let (group, index) = (PathStep::Index(self.group), PathStep::Index(self.index));
+        [PathStep::Key(HOOKS_KEY), event, group, PathStep::Key(HOOKS_KEY), index]
     }
 }
 
 /// Checks the shape of everything that entries go to.
-fn check(json: &Json, entries: &[Entry]) -> Result<(), Fault> {
-    made::expect_objects(json, &[HOOKS])?;
-    let wrong = |way: Way<'_>, what: &str| Err(json.fault(way, what.to_owned()));
+fn check_shape(json: &JsonDocument, entries: &[HookEntry]) -> Result<(), TextError> {
+    record::ensure_objects(json, &[HOOKS_KEY])?;
+    let wrong = |way: JsonPath<'_>, what: &str| Err(json.error_at(way, what.to_owned()));
     for entry in entries {
-        let way = [Step::Key(HOOKS), Step::Key(entry.event)];
-        json.twice(&way)?;
+        let way = [PathStep::Key(HOOKS_KEY), PathStep::Key(entry.event)];
+        json.ensure_unique_keys(&way)?;
         let Some(groups) = json.get(&way) else { continue };
         let Value::Array(groups) = groups else {
-            return wrong(&way, &format!("`{HOOKS}.{}` is no list", entry.event));
+            return wrong(&way, &format!("`{HOOKS_KEY}.{}` is no list", entry.event));
         };
         for (index, group) in groups.iter().enumerate() {
-            let way = [way[0], way[1], Step::Index(index)];
-            if !group[HOOKS].is_array() {
+            let way = [way[0], way[1], PathStep::Index(index)];
+            if !group[HOOKS_KEY].is_array() {
                 return wrong(
                     &way,
                     &format!("this entry of `{}` has no list `hooks`", entry.event),

@@ -7,29 +7,29 @@ mod opencode;
 
 use std::path::PathBuf;
 
-use super::program::{Program, quoted};
-use super::target::Target;
+use super::program::{SidingProgram, shell_quote};
+use super::target::TargetFile;
 use crate::failure::Failure;
 
 pub(crate) use self::claude_code::Scope;
 
 /// Where files are looked for.
 #[derive(Debug, Clone)]
-pub(crate) struct Places {
+pub(crate) struct BaseDirs {
     /// The user's home.
     pub(crate) home: PathBuf,
     /// The working directory.
     pub(crate) cwd: PathBuf,
 }
 
-impl Places {
+impl BaseDirs {
     /// Returns those of this process.
     ///
     /// # Errors
     ///
     /// When there is no home or no working directory.
     pub(crate) fn from_process() -> Result<Self, Failure> {
-        let home = absolute("HOME").ok_or_else(|| {
+        let home = absolute_path_variable("HOME").ok_or_else(|| {
             Failure::new("HOME is not set to an absolute path")
                 .with_hint("set it to your home directory: the host's files are found by it")
         })?;
@@ -40,17 +40,17 @@ impl Places {
     }
 
     /// Returns the directory that a variable names.
-    pub(crate) fn set(&self, variable: &str) -> Option<PathBuf> {
-        absolute(variable)
+    pub(crate) fn variable_dir(&self, variable: &str) -> Option<PathBuf> {
+        absolute_path_variable(variable)
     }
 
     /// Returns the directory of the user's settings, by the XDG specification.
-    pub(crate) fn config(&self) -> PathBuf {
-        self.set("XDG_CONFIG_HOME").unwrap_or_else(|| self.home.join(".config"))
+    pub(crate) fn config_dir(&self) -> PathBuf {
+        self.variable_dir("XDG_CONFIG_HOME").unwrap_or_else(|| self.home.join(".config"))
     }
 }
 
-fn absolute(variable: &str) -> Option<PathBuf> {
+fn absolute_path_variable(variable: &str) -> Option<PathBuf> {
     let value = std::env::var_os(variable)?;
     Some(PathBuf::from(value)).filter(|path| path.is_absolute())
 }
@@ -111,7 +111,7 @@ impl Host {
     }
 
     /// Returns the setting that switches its hooks off.
-    pub(crate) const fn off_switch(self) -> Option<&'static str> {
+    pub(crate) const fn disable_hooks_key(self) -> Option<&'static str> {
         match self {
             Self::ClaudeCode => Some("disableAllHooks"),
             Self::Codex | Self::Gemini | Self::Opencode => None,
@@ -127,7 +127,12 @@ impl Host {
     }
 
     /// Returns what a person should know or do beside an install.
-    pub(crate) fn notes(self, places: &Places, scope: Scope, program: &Program) -> Vec<String> {
+    pub(crate) fn notes(
+        self,
+        places: &BaseDirs,
+        scope: Scope,
+        program: &SidingProgram,
+    ) -> Vec<String> {
         let mut notes = match self {
             Self::ClaudeCode => claude_code::notes(scope, program),
             Self::Codex => codex::notes(places),
@@ -151,11 +156,11 @@ impl Host {
     /// When the program's path is none that a shell could be told.
     pub(crate) fn targets(
         self,
-        places: &Places,
+        places: &BaseDirs,
         scope: Scope,
-        program: &Program,
+        program: &SidingProgram,
         budget: Option<&str>,
-    ) -> Result<Vec<Target>, Failure> {
+    ) -> Result<Vec<TargetFile>, Failure> {
         match self {
             Self::ClaudeCode => Ok(claude_code::targets(places, scope, program, budget)),
             Self::Codex => codex::targets(places, program),
@@ -166,6 +171,6 @@ impl Host {
 }
 
 /// Returns the line by which a host that uses a shell calls `siding hook`.
-fn shell_call(program: &Program, host: &str, word: &str) -> String {
-    format!("{} hook --host {host} {word}", quoted(&program.path))
+fn hook_command_line(program: &SidingProgram, host: &str, word: &str) -> String {
+    format!("{} hook --host {host} {word}", shell_quote(&program.path))
 }

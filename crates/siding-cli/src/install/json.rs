@@ -5,8 +5,8 @@
 //! [`Json::remove`] takes out again to the byte, comments and trailing commas included. Of a
 //! container that was empty its inside must be remembered by the caller ([`super::made`]).
 
-mod fault;
-mod places;
+mod error;
+mod spans;
 #[cfg(test)]
 mod tests;
 
@@ -14,9 +14,9 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-pub(crate) use self::fault::Fault;
-use self::places::{Container, Places};
-use super::tree::{Layout, Tree, member};
+pub(crate) use self::error::TextError;
+use self::spans::{Container, JsonSpans};
+use super::json_value::{JsonValue, Layout, format_key};
 
 /// What a host's parser takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,11 +30,11 @@ pub(crate) enum Dialect {
 }
 
 /// The place of a value: the way from the root.
-pub(crate) type Way<'w> = &'w [Step<'w>];
+pub(crate) type JsonPath<'w> = &'w [PathStep<'w>];
 
 /// One step down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step<'w> {
+pub(crate) enum PathStep<'w> {
     /// To an object's member.
     Key(&'w str),
     /// To an array's element.
@@ -43,7 +43,7 @@ pub(crate) enum Step<'w> {
 
 /// A text that is one JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Json {
+pub(crate) struct JsonDocument {
     text: String,
     dialect: Dialect,
 }
@@ -51,15 +51,16 @@ pub(crate) struct Json {
 /// What some editors put before a text; no part of it.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-impl Json {
+impl JsonDocument {
     /// Reads a text.
     ///
     /// # Errors
     ///
     /// What is wrong with it, and where.
-    pub(crate) fn read(text: &str, dialect: Dialect) -> Result<Self, Fault> {
+    pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Self, TextError> {
         let json = Self { text: text.to_owned(), dialect };
-        Places::read(json.body(), dialect).map_err(|fault| fault.behind_mark(json.has_mark()))?;
+        JsonSpans::parse(json.body(), dialect)
+            .map_err(|fault| fault.after_byte_order_mark(json.has_byte_order_mark()))?;
         Ok(json)
     }
 
@@ -73,7 +74,7 @@ impl Json {
         self.text
     }
 
-    fn has_mark(&self) -> bool {
+    fn has_byte_order_mark(&self) -> bool {
         self.text.starts_with(BYTE_ORDER_MARK)
     }
 
@@ -81,87 +82,87 @@ impl Json {
         self.text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&self.text)
     }
 
-    fn places(&self) -> Places<'_> {
-        Places::read(self.body(), self.dialect).expect("it was read, and edits keep it JSON")
+    fn spans(&self) -> JsonSpans<'_> {
+        JsonSpans::parse(self.body(), self.dialect).expect("it was read, and edits keep it JSON")
     }
 
     /// Returns a value, if it is there.
-    pub(crate) fn get(&self, way: Way<'_>) -> Option<Value> {
-        self.places().value(way)
+    pub(crate) fn get(&self, path: JsonPath<'_>) -> Option<Value> {
+        self.spans().value(path)
     }
 
     /// Returns how many members a container has, `None` where there is none.
-    pub(crate) fn len(&self, way: Way<'_>) -> Option<usize> {
-        Some(self.places().container(way)?.members.len())
+    pub(crate) fn len(&self, path: JsonPath<'_>) -> Option<usize> {
+        Some(self.spans().container(path)?.members.len())
     }
 
     /// Returns what is between the brackets of a container.
-    pub(crate) fn inside(&self, way: Way<'_>) -> Option<String> {
-        let container = self.places().container(way)?;
+    pub(crate) fn inner_text(&self, path: JsonPath<'_>) -> Option<String> {
+        let container = self.spans().container(path)?;
         Some(self.body()[container.inside].to_owned())
     }
 
     /// Returns the text of a value, empty where there is none.
-    pub(crate) fn text_of(&self, way: Way<'_>) -> String {
-        let range = self.places().range(way).unwrap_or_default();
+    pub(crate) fn raw_text(&self, path: JsonPath<'_>) -> String {
+        let range = self.spans().value_span(path).unwrap_or_default();
         self.body()[range].to_owned()
     }
 
     /// Puts the text of a value in the place of one.
-    pub(crate) fn set_text(&mut self, way: Way<'_>, text: &str) {
-        let range = self.places().range(way).expect("the caller has looked");
-        self.apply(vec![(range, text.to_owned())]);
+    pub(crate) fn set_raw_text(&mut self, path: JsonPath<'_>, text: &str) {
+        let range = self.spans().value_span(path).expect("the caller has looked");
+        self.apply_edits(vec![(range, text.to_owned())]);
     }
 
     /// Returns a fault at a value, for a caller whom its shape does not suit.
-    pub(crate) fn fault(&self, way: Way<'_>, what: String) -> Fault {
-        let places = self.places();
-        let start = places.range(way).map_or(0, |range| range.start);
-        Fault::at(self.body(), start, what)
+    pub(crate) fn error_at(&self, path: JsonPath<'_>, what: String) -> TextError {
+        let places = self.spans();
+        let start = places.value_span(path).map_or(0, |range| range.start);
+        TextError::at_offset(self.body(), start, what)
     }
 
     /// Returns a fault when a key on the way is there twice: a host takes one of them.
-    pub(crate) fn twice(&self, way: Way<'_>) -> Result<(), Fault> {
-        match self.places().twice(way) {
+    pub(crate) fn ensure_unique_keys(&self, path: JsonPath<'_>) -> Result<(), TextError> {
+        match self.spans().find_duplicate_key(path) {
             None => Ok(()),
             Some((start, key)) => {
-                Err(Fault::at(self.body(), start, format!("`{key}` is there twice")))
+                Err(TextError::at_offset(self.body(), start, format!("`{key}` is there twice")))
             }
         }
     }
 
     /// Puts a value behind the last member of a container, under `key` in an object.
-    pub(crate) fn insert(&mut self, way: Way<'_>, key: Option<&str>, value: &Tree) {
+    pub(crate) fn insert(&mut self, path: JsonPath<'_>, key: Option<&str>, value: &JsonValue) {
         let body = self.body();
-        let places = self.places();
-        let container = places.container(way).expect("the caller has looked");
-        let style = Style::of(body, &places, &container);
-        let named = key.map_or_else(String::new, |key| member(key, &style.layout));
-        let mut text = style.before() + &named + &value.render(&style.layout);
-        let last = places.last_in(&container);
+        let places = self.spans();
+        let container = places.container(path).expect("the caller has looked");
+        let style = InsertStyle::for_container(body, &places, &container);
+        let named = key.map_or_else(String::new, |key| format_key(key, &style.layout));
+        let mut text = style.before_member() + &named + &value.render(&style.layout);
+        let last = places.last_token_in(&container);
         let mut edits = Vec::new();
         match container.members.last() {
-            Some(_) if places.is_comma_last(&container) => text.push(','),
+            Some(_) if places.ends_with_comma(&container) => text.push(','),
             Some(end) => edits.push((end.end..end.end, ",".to_owned())),
-            None if style.closes(&body[last.end..container.inside.end]) => {
-                text.push_str(&style.closing());
+            None if style.needs_closing_line(&body[last.end..container.inside.end]) => {
+                text.push_str(&style.before_closing_bracket());
             }
             None => {}
         }
         let at = last.end;
         edits.push((at..at, text));
-        self.apply(edits);
+        self.apply_edits(edits);
     }
 
     /// Takes a member or element out, with its comma.
-    pub(crate) fn remove(&mut self, way: Way<'_>) {
+    pub(crate) fn remove(&mut self, path: JsonPath<'_>) {
         let body = self.body();
-        let places = self.places();
-        let range = places.member(way).expect("the caller has looked");
-        let before = places.before(range.start);
+        let places = self.spans();
+        let range = places.member_span(path).expect("the caller has looked");
+        let before = places.token_before(range.start);
         let mut edits = Vec::new();
         let mut end = range.end;
-        match places.comma_behind(range.end) {
+        match places.comma_after(range.end) {
             Some(comma) if body[range.end..comma.start].trim().is_empty() => end = comma.end,
             Some(comma) => edits.push((comma, String::new())),
             None => {
@@ -170,31 +171,31 @@ impl Json {
         }
         // A comment to the end of the line must not swallow what follows.
         let newline = body[end..].trim_start_matches([' ', '\t']).starts_with(['\n', '\r']);
-        let kept = if before.ends_line && !newline { newline_of(body) } else { "" };
+        let kept = if before.ends_line && !newline { detect_newline(body) } else { "" };
         edits.push((before.end..end, kept.to_owned()));
-        self.apply(edits);
+        self.apply_edits(edits);
     }
 
     /// Puts another value in the place of one.
-    pub(crate) fn replace(&mut self, way: Way<'_>, value: &Tree) {
+    pub(crate) fn replace(&mut self, path: JsonPath<'_>, value: &JsonValue) {
         let body = self.body();
-        let places = self.places();
-        let range = places.range(way).expect("the caller has looked");
-        let container = places.container(&way[..way.len().saturating_sub(1)]);
+        let places = self.spans();
+        let range = places.value_span(path).expect("the caller has looked");
+        let container = places.container(&path[..path.len().saturating_sub(1)]);
         let layout = container.map_or(Layout::Line { gap: " " }, |container| {
-            Style::of(body, &places, &container).layout
+            InsertStyle::for_container(body, &places, &container).layout
         });
-        self.apply(vec![(range, value.render(&layout))]);
+        self.apply_edits(vec![(range, value.render(&layout))]);
     }
 
     /// Puts a text between the brackets of a container that has no members.
-    pub(crate) fn set_inside(&mut self, way: Way<'_>, text: &str) {
-        let inside = self.places().container(way).expect("the caller has looked").inside;
-        self.apply(vec![(inside, text.to_owned())]);
+    pub(crate) fn set_inner_text(&mut self, path: JsonPath<'_>, text: &str) {
+        let inside = self.spans().container(path).expect("the caller has looked").inside;
+        self.apply_edits(vec![(inside, text.to_owned())]);
     }
 
-    fn apply(&mut self, mut edits: Vec<(Range<usize>, String)>) {
-        let mark = if self.has_mark() { BYTE_ORDER_MARK } else { "" };
+    fn apply_edits(&mut self, mut edits: Vec<(Range<usize>, String)>) {
+        let mark = if self.has_byte_order_mark() { BYTE_ORDER_MARK } else { "" };
         let mut body = self.body().to_owned();
         // From the end, so that the places of the others stay; of two at one place the first goes
         // in last, and so stands first.
@@ -207,18 +208,18 @@ impl Json {
 }
 
 /// How what is put into a container is laid out.
-struct Style {
+struct InsertStyle {
     layout: Layout,
     /// Whether members that are there are on the line of the bracket.
-    first: bool,
+    is_first_member: bool,
     /// What stands before the line with the closing bracket, where that gets a line of its own.
-    outer: String,
+    outer_indent: String,
 }
 
-impl Style {
-    fn of(body: &str, places: &Places<'_>, container: &Container) -> Self {
-        let root = places.root();
-        let unit = unit(body, &root);
+impl InsertStyle {
+    fn for_container(body: &str, places: &JsonSpans<'_>, container: &Container) -> Self {
+        let root = places.root_span();
+        let unit = detect_indent_unit(body, &root);
         let outer = indent_at(body, container.range.start);
         let first = container.members.is_empty();
         let on_line = match container.members.first() {
@@ -226,7 +227,7 @@ impl Style {
             None => root.start < container.range.start && !body[root.clone()].contains('\n'),
         };
         // Whatever follows a comment to the end of the line has to begin a new one.
-        let on_line = on_line && !places.last_in(container).ends_line;
+        let on_line = on_line && !places.last_token_in(container).ends_line;
         let layout = if on_line {
             let tight = body[root].split_once("\":").is_none_or(|(_, rest)| !rest.starts_with(' '));
             Layout::Line { gap: if tight { "" } else { " " } }
@@ -235,36 +236,36 @@ impl Style {
                 Some(member) => indent_at(body, member.start),
                 None => format!("{outer}{unit}"),
             };
-            Layout::Lines { newline: newline_of(body), indent, unit }
+            Layout::Lines { newline: detect_newline(body), indent, unit }
         };
-        Self { layout, first, outer }
+        Self { layout, is_first_member: first, outer_indent: outer }
     }
 
     /// Returns what stands before a new member.
-    fn before(&self) -> String {
+    fn before_member(&self) -> String {
         match &self.layout {
-            Layout::Line { .. } if self.first => String::new(),
+            Layout::Line { .. } if self.is_first_member => String::new(),
             Layout::Line { gap } => (*gap).to_owned(),
             Layout::Lines { newline, indent, .. } => format!("{newline}{indent}"),
         }
     }
 
     /// Returns whether the closing bracket has to be put on a line of its own.
-    fn closes(&self, rest: &str) -> bool {
+    fn needs_closing_line(&self, rest: &str) -> bool {
         matches!(self.layout, Layout::Lines { .. }) && !rest.contains('\n')
     }
 
     /// Returns what stands before that bracket then.
-    fn closing(&self) -> String {
+    fn before_closing_bracket(&self) -> String {
         match &self.layout {
             Layout::Line { .. } => String::new(),
-            Layout::Lines { newline, .. } => format!("{newline}{}", self.outer),
+            Layout::Lines { newline, .. } => format!("{newline}{}", self.outer_indent),
         }
     }
 }
 
 /// Returns how lines end.
-fn newline_of(body: &str) -> &'static str {
+fn detect_newline(body: &str) -> &'static str {
     if body.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
@@ -275,7 +276,7 @@ fn indent_at(body: &str, at: usize) -> String {
 }
 
 /// Returns what each level is indented by: that of the root's first member, else two blanks.
-fn unit(body: &str, root: &Range<usize>) -> String {
+fn detect_indent_unit(body: &str, root: &Range<usize>) -> String {
     let inside = body.get(root.start + 1..root.end).unwrap_or_default();
     let line = inside.lines().skip(1).find(|line| !line.trim().is_empty());
     let indent: String =

@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use siding_core::store::StateDir;
 use siding_model::settings::Webhook;
 
-use super::file::Original;
-use super::hooks::{self, Entry};
-use super::json::{Dialect, Json};
-use super::program::{Names, words};
-use super::target::{Content, Target};
-use super::tree::Tree;
+use super::file::OriginalFile;
+use super::hooks::{self, HookEntry};
+use super::json::{Dialect, JsonDocument};
+use super::json_value::JsonValue;
+use super::program::{ProgramNames, split_words};
+use super::target::{FileContent, TargetFile};
 use crate::cmd::{NotifyWay, join_ways};
 use crate::failure::Failure;
 
 /// The last argument of `siding hook` in the entry that opens the session, from which this entry is
 /// made, and in this one.
-const OPENS: &str = "session-start";
-const NOTIFIES: &str = "notify-person";
+const SESSION_START_ARG: &str = "session-start";
+const NOTIFY_PERSON_ARG: &str = "notify-person";
 
 /// What `--notify` asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,13 +71,13 @@ impl std::str::FromStr for NotifyChoice {
 /// Adds the entry to a host's files where it was asked for. Without `asked` the choice of an earlier
 /// install stays. Returns the ways that are installed.
 pub(crate) fn add_entry(
-    targets: &mut [Target],
+    targets: &mut [TargetFile],
     asked: Option<&NotifyChoice>,
-    names: &Names,
+    names: &ProgramNames,
 ) -> Vec<NotifyWay> {
     let with_hooks = targets.iter_mut().find_map(|target| match &mut target.content {
-        Content::Json { hooks, .. } if !hooks.is_empty() => Some((&target.path, hooks)),
-        Content::Json { .. } | Content::Toml(_) | Content::Own(_) => None,
+        FileContent::Json { hooks, .. } if !hooks.is_empty() => Some((&target.path, hooks)),
+        FileContent::Json { .. } | FileContent::Toml(_) | FileContent::Owned(_) => None,
     });
     let Some((path, entries)) = with_hooks else { return Vec::new() };
     let ways = match asked {
@@ -86,21 +86,23 @@ pub(crate) fn add_entry(
         None => installed_ways(path, names),
     };
     if !ways.is_empty() {
-        let opens = entries.iter().find(|entry| entry.word == OPENS).cloned();
-        entries.extend(opens.map(|opens| entry(&opens, &join_ways(&ways))));
+        let opens = entries.iter().find(|entry| entry.event_arg == SESSION_START_ARG).cloned();
+        entries.extend(opens.map(|opens| notify_entry(&opens, &join_ways(&ways))));
     }
     ways
 }
 
 /// Returns the ways that an earlier install has put into a file.
-fn installed_ways(path: &Path, names: &Names) -> Vec<NotifyWay> {
+fn installed_ways(path: &Path, names: &ProgramNames) -> Vec<NotifyWay> {
     let read = |path: &Path| {
-        let original = Original::read(path).ok()?;
-        let json = Json::read(original.text().ok()??, Dialect::Loose).ok()?;
-        let found = hooks::find(&json, names).into_iter().find(|found| found.word == NOTIFIES)?;
+        let original = OriginalFile::read(path).ok()?;
+        let json = JsonDocument::parse(original.text().ok()??, Dialect::Loose).ok()?;
+        let found = hooks::find(&json, names)
+            .into_iter()
+            .find(|found| found.event_arg == NOTIFY_PERSON_ARG)?;
         let args: Vec<String> = match found.handler["args"].as_array() {
             Some(args) => args.iter().filter_map(|arg| arg.as_str().map(str::to_owned)).collect(),
-            None => words(found.handler["command"].as_str()?),
+            None => split_words(found.handler["command"].as_str()?),
         };
         let at = args.iter().position(|arg| arg == "--via")?;
         args.get(at + 1)?.parse::<NotifyChoice>().ok()
@@ -112,32 +114,39 @@ fn installed_ways(path: &Path, names: &Names) -> Vec<NotifyWay> {
 }
 
 /// Returns the entry, in the form that the host has for the one which opens the session.
-fn entry(opens: &Entry, ways: &str) -> Entry {
-    Entry { word: NOTIFIES, handler: notifying(&opens.handler, ways), ..opens.clone() }
+fn notify_entry(opens: &HookEntry, ways: &str) -> HookEntry {
+    HookEntry {
+        event_arg: NOTIFY_PERSON_ARG,
+        handler: to_notify_value(&opens.handler, ways),
+        ..opens.clone()
+    }
 }
 
-fn notifying(tree: &Tree, ways: &str) -> Tree {
+fn to_notify_value(tree: &JsonValue, ways: &str) -> JsonValue {
     match tree {
-        Tree::Text(text) => Tree::Text(match text.strip_suffix(OPENS) {
+        JsonValue::Text(text) => JsonValue::Text(match text.strip_suffix(SESSION_START_ARG) {
             // A line for a shell, and the name of an entry.
-            Some(before) if before.contains(" hook ") => format!("{before}--via {ways} {NOTIFIES}"),
-            Some(before) => format!("{before}{NOTIFIES}"),
+            Some(before) if before.contains(" hook ") => {
+                format!("{before}--via {ways} {NOTIFY_PERSON_ARG}")
+            }
+            Some(before) => format!("{before}{NOTIFY_PERSON_ARG}"),
             None => text.clone(),
         }),
-        Tree::List(list) => {
-            let opens = Tree::text(OPENS);
-            let notifies = ["--via", ways, NOTIFIES].map(Tree::text);
+        JsonValue::List(list) => {
+            let opens = JsonValue::text(SESSION_START_ARG);
+            let notifies = ["--via", ways, NOTIFY_PERSON_ARG].map(JsonValue::text);
             let words = list.iter().flat_map(|word| match *word == opens {
                 true => notifies.to_vec(),
                 false => vec![word.clone()],
             });
-            Tree::List(words.collect())
+            JsonValue::List(words.collect())
         }
-        Tree::Map(members) => {
-            let member = |(key, value): &(String, Tree)| (key.clone(), notifying(value, ways));
-            Tree::Map(members.iter().map(member).collect())
+        JsonValue::Map(members) => {
+            let member =
+                |(key, value): &(String, JsonValue)| (key.clone(), to_notify_value(value, ways));
+            JsonValue::Map(members.iter().map(member).collect())
         }
-        Tree::Number(_) | Tree::Flag(_) => tree.clone(),
+        JsonValue::Number(_) | JsonValue::Flag(_) => tree.clone(),
     }
 }
 
@@ -154,7 +163,7 @@ fn address_path(state: &Path, host: &str) -> PathBuf {
 /// When it cannot be read.
 pub(crate) fn stored_address(state: &Path, host: &str) -> Result<Option<Webhook>, Failure> {
     let path = address_path(state, host);
-    let file = Original::read(&path)?;
+    let file = OriginalFile::read(&path)?;
     let Some(text) = file.text()? else { return Ok(None) };
     let address = text.trim().parse().map_err(|error| {
         Failure::new(format!("`{}`: {error}", path.display()))
@@ -179,8 +188,8 @@ pub(crate) fn store_address(host: &str, address: &Webhook) -> Result<bool, Failu
     if stored_address(&state, host).ok().flatten().as_ref() == Some(address) {
         return Ok(false);
     }
-    let file = Original::read(&address_path(&state, host))?;
-    file.make_directory()?;
+    let file = OriginalFile::read(&address_path(&state, host))?;
+    file.create_directories()?;
     file.replace(&format!("{}\n", address.address().unwrap_or("off")))?;
     Ok(true)
 }
@@ -205,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_are_read_and_a_secret_is_not_repeated() {
+    fn notify_ways_parse_and_errors_hide_the_secret() {
         let read = |text: &str| text.parse::<NotifyChoice>();
         assert_eq!(read("off"), Ok(NotifyChoice::Off));
         let Ok(NotifyChoice::Ways { ways, address }) =
@@ -220,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_way_names_those_that_there_are() {
+    fn an_unknown_way_lists_the_allowed_ways() {
         let why = "mail".parse::<NotifyChoice>().expect_err("no way");
         assert!(why.contains("`mail`") && why.contains("desktop, bell, webhook"), "{why}");
         let why = "webhok=https://example.org/secret".parse::<NotifyChoice>().expect_err("no way");
@@ -236,24 +245,24 @@ mod tests {
     }
 
     #[test]
-    fn each_form_of_an_entry_has_its_own() {
-        let args = Tree::map([
-            ("command", Tree::text("/bin/siding")),
-            ("args", Tree::texts(["hook", "session-start"])),
+    fn both_entry_forms_get_the_notify_arguments() {
+        let args = JsonValue::map([
+            ("command", JsonValue::text("/bin/siding")),
+            ("args", JsonValue::texts(["hook", "session-start"])),
         ]);
-        let expected = Tree::map([
-            ("command", Tree::text("/bin/siding")),
-            ("args", Tree::texts(["hook", "--via", "desktop,bell", "notify-person"])),
+        let expected = JsonValue::map([
+            ("command", JsonValue::text("/bin/siding")),
+            ("args", JsonValue::texts(["hook", "--via", "desktop,bell", "notify-person"])),
         ]);
-        assert_eq!(notifying(&args, "desktop,bell"), expected);
-        let line = Tree::map([
-            ("name", Tree::text("siding session-start")),
-            ("command", Tree::text("siding hook --host gemini session-start")),
+        assert_eq!(to_notify_value(&args, "desktop,bell"), expected);
+        let line = JsonValue::map([
+            ("name", JsonValue::text("siding session-start")),
+            ("command", JsonValue::text("siding hook --host gemini session-start")),
         ]);
-        let expected = Tree::map([
-            ("name", Tree::text("siding notify-person")),
-            ("command", Tree::text("siding hook --host gemini --via bell notify-person")),
+        let expected = JsonValue::map([
+            ("name", JsonValue::text("siding notify-person")),
+            ("command", JsonValue::text("siding hook --host gemini --via bell notify-person")),
         ]);
-        assert_eq!(notifying(&line, "bell"), expected);
+        assert_eq!(to_notify_value(&line, "bell"), expected);
     }
 }

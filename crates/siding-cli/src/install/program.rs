@@ -10,26 +10,26 @@ use crate::failure::Failure;
 /// The flag of `siding hook` with the budget of the host's own shell calls.
 pub(crate) const BUDGET_FLAG: &str = "--budget";
 /// The program's usual name.
-const USUAL: &str = "siding";
+const PROGRAM_NAME: &str = "siding";
 
 /// This program, as a host is to call it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Program {
+pub(crate) struct SidingProgram {
     /// Its absolute path.
     pub(crate) path: String,
     /// Whether its mere name leads to it: the search path does.
     pub(crate) on_path: bool,
     /// By which its calls are known.
-    pub(crate) names: Names,
+    pub(crate) names: ProgramNames,
 }
 
-impl Program {
+impl SidingProgram {
     /// Finds out.
     ///
     /// # Errors
     ///
     /// When there is no path to it that a host could be told.
-    pub(crate) fn this() -> Result<Self, Failure> {
+    pub(crate) fn current() -> Result<Self, Failure> {
         let own = std::env::current_exe()
             .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
         if !file::is_program(&own) {
@@ -37,24 +37,24 @@ impl Program {
             return Err(Failure::new(message).with_hint("call siding again by its new path"));
         }
         // A link in the search path outlives the version it leads to.
-        let on_path = search(USUAL).filter(|found| file::is_same_file(found, &own));
+        let on_path = find_in_path(PROGRAM_NAME).filter(|found| file::is_same_file(found, &own));
         let path = on_path.as_deref().unwrap_or(&own);
         let Some(text) = path.to_str() else {
             return Err(Failure::new(format!("the path `{}` is not UTF-8", path.display()))
                 .with_hint("install siding in a directory whose name is"));
         };
-        let names = Names::with(own.file_name().and_then(|name| name.to_str()));
+        let names = ProgramNames::with_name(own.file_name().and_then(|name| name.to_str()));
         Ok(Self { path: text.to_owned(), on_path: on_path.is_some(), names })
     }
 
     /// Returns what a file that others have too is to call: the mere name where that works here.
-    pub(crate) fn shared(&self) -> &str {
-        if self.on_path { USUAL } else { &self.path }
+    pub(crate) fn shared_path(&self) -> &str {
+        if self.on_path { PROGRAM_NAME } else { &self.path }
     }
 }
 
 /// Returns the first program of that name in the search path.
-pub(crate) fn search(name: &str) -> Option<PathBuf> {
+pub(crate) fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .filter(|dir| dir.is_absolute())
@@ -64,13 +64,13 @@ pub(crate) fn search(name: &str) -> Option<PathBuf> {
 
 /// Names under which siding is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Names(Vec<String>);
+pub(crate) struct ProgramNames(Vec<String>);
 
-impl Names {
+impl ProgramNames {
     /// Returns the usual name, and one more.
-    pub(crate) fn with(own: Option<&str>) -> Self {
-        let own = own.filter(|own| *own != USUAL).map(str::to_owned);
-        Self([USUAL.to_owned()].into_iter().chain(own).collect())
+    pub(crate) fn with_name(own: Option<&str>) -> Self {
+        let own = own.filter(|own| *own != PROGRAM_NAME).map(str::to_owned);
+        Self([PROGRAM_NAME.to_owned()].into_iter().chain(own).collect())
     }
 
     /// Returns whether a command is siding, by its file name.
@@ -81,7 +81,7 @@ impl Names {
 
     /// Returns the program and the last argument of a handler that calls `siding hook`, in either
     /// form: with `args`, or as a line for a shell.
-    pub(crate) fn hook(&self, handler: &Value) -> Option<(String, String)> {
+    pub(crate) fn parse_hook_handler(&self, handler: &Value) -> Option<(String, String)> {
         let command = handler["command"].as_str()?;
         let (program, args) = match handler["args"].as_array() {
             Some(args) => {
@@ -89,7 +89,7 @@ impl Names {
                 (command.to_owned(), args.collect::<Vec<_>>())
             }
             None => {
-                let mut words = words(command).into_iter();
+                let mut words = split_words(command).into_iter();
                 (words.next()?, words.collect())
             }
         };
@@ -100,7 +100,7 @@ impl Names {
 
     /// Returns the budget in a handler that calls `siding hook --budget D WORD`.
     pub(crate) fn hook_budget(&self, handler: &Value) -> Option<String> {
-        self.hook(handler)?;
+        self.parse_hook_handler(handler)?;
         let mut args = handler["args"].as_array()?.iter().filter_map(Value::as_str);
         args.find(|arg| *arg == BUDGET_FLAG)?;
         args.next().map(str::to_owned)
@@ -108,7 +108,7 @@ impl Names {
 
     /// Returns the program of a server's entry that starts `siding mcp`: `command` with `args`, or
     /// `command` as a list.
-    pub(crate) fn server(&self, entry: &Value) -> Option<String> {
+    pub(crate) fn parse_server_entry(&self, entry: &Value) -> Option<String> {
         let (program, first) = match &entry["command"] {
             Value::String(program) => (program.as_str(), entry["args"][0].as_str()),
             Value::Array(words) => (words.first()?.as_str()?, words.get(1)?.as_str()),
@@ -119,7 +119,7 @@ impl Names {
 }
 
 /// Returns a word as a shell takes it.
-pub(crate) fn quoted(word: &str) -> String {
+pub(crate) fn shell_quote(word: &str) -> String {
     let plain = |char: char| char.is_ascii_alphanumeric() || "/._-+@%:,=".contains(char);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -128,7 +128,7 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 /// Returns the words of a line that [`quoted`] words make up.
-pub(super) fn words(line: &str) -> Vec<String> {
+pub(super) fn split_words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut inside = false;
     let mut chars = line.trim().chars();
@@ -159,15 +159,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_calls_are_known_and_no_others() {
-        let names = Names::with(Some("siding-dev"));
-        let line = format!("{} hook --host codex stop", quoted("/opt/it's here/siding"));
+    fn only_calls_of_siding_are_recognized() {
+        let names = ProgramNames::with_name(Some("siding-dev"));
+        let line = format!("{} hook --host codex stop", shell_quote("/opt/it's here/siding"));
         for (handler, program, word) in [
             (json!({"command": "/a b/siding", "args": ["hook", "stop"]}), "/a b/siding", "stop"),
             (json!({"command": "siding-dev hook stop"}), "siding-dev", "stop"),
             (json!({"command": line}), "/opt/it's here/siding", "stop"),
         ] {
-            let found = names.hook(&handler);
+            let found = names.parse_hook_handler(&handler);
             assert_eq!(found, Some((program.to_owned(), word.to_owned())), "{handler}");
         }
         for other in [
@@ -178,17 +178,23 @@ mod tests {
             json!({"type": "http", "url": "siding"}),
             json!("siding hook"),
         ] {
-            assert_eq!(names.hook(&other), None, "{other}");
+            assert_eq!(names.parse_hook_handler(&other), None, "{other}");
         }
         let handler = json!({"command": "siding", "args": ["hook", "--budget", "9s", "stop"]});
         assert_eq!(names.hook_budget(&handler).as_deref(), Some("9s"));
-        assert_eq!(names.hook(&handler).map(|(_, word)| word).as_deref(), Some("stop"));
+        assert_eq!(
+            names.parse_hook_handler(&handler).map(|(_, word)| word).as_deref(),
+            Some("stop")
+        );
         let none = json!({"command": "siding", "args": ["hook", "stop"]});
         assert_eq!(names.hook_budget(&none), None);
         let siding = Some("siding".to_owned());
-        assert_eq!(names.server(&json!({"command": ["siding", "mcp"]})), siding);
-        assert_eq!(names.server(&json!({"command": "siding", "args": ["mcp"]})), siding);
-        assert_eq!(names.server(&json!({"command": "siding", "args": ["ps"]})), None);
-        assert_eq!(names.server(&json!({"command": "npx", "args": ["mcp"]})), None);
+        assert_eq!(names.parse_server_entry(&json!({"command": ["siding", "mcp"]})), siding);
+        assert_eq!(
+            names.parse_server_entry(&json!({"command": "siding", "args": ["mcp"]})),
+            siding
+        );
+        assert_eq!(names.parse_server_entry(&json!({"command": "siding", "args": ["ps"]})), None);
+        assert_eq!(names.parse_server_entry(&json!({"command": "npx", "args": ["mcp"]})), None);
     }
 }

@@ -4,61 +4,63 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::hosts::{Host, Places, Scope};
-use super::json::{Dialect, Json, Step};
-use super::made::Made;
-use super::program::{Names, Program};
-use super::target::{Content, Target};
-use super::tree::Tree;
+use super::hosts::{BaseDirs, Host, Scope};
+use super::json::{Dialect, JsonDocument, PathStep};
+use super::json_value::JsonValue;
+use super::program::{ProgramNames, SidingProgram};
+use super::record::InstallRecord;
+use super::target::{FileContent, TargetFile};
 
-fn program(path: &str) -> Program {
-    Program { path: path.to_owned(), on_path: false, names: Names::with(None) }
+fn program(path: &str) -> SidingProgram {
+    SidingProgram { path: path.to_owned(), on_path: false, names: ProgramNames::with_name(None) }
 }
 
 /// The file with the hooks, and with the server's entry too, so that one text has all there is.
-fn target(path: &str, dialect: Dialect) -> Target {
-    let places = Places { home: "/h".into(), cwd: "/".into() };
+fn target(path: &str, dialect: Dialect) -> TargetFile {
+    let places = BaseDirs { home: "/h".into(), cwd: "/".into() };
     let targets = Host::ClaudeCode.targets(&places, Scope::User, &program(path), None);
     let mut all = (Vec::new(), None);
     for target in targets.expect("paths are UTF-8") {
-        let Content::Json { hooks, server, .. } = target.content else { panic!("{target:?}") };
+        let FileContent::Json { hooks, server, .. } = target.content else { panic!("{target:?}") };
         all.0.extend(hooks);
         all.1 = all.1.or(server);
     }
-    Target {
+    TargetFile {
         path: "/f".into(),
-        content: Content::Json { dialect, hooks: all.0, server: all.1, status_line: None },
+        content: FileContent::Json { dialect, hooks: all.0, server: all.1, status_line: None },
     }
 }
 
-fn names() -> Names {
-    Names::with(None)
+fn names() -> ProgramNames {
+    ProgramNames::with_name(None)
 }
 
 #[track_caller]
-fn install(target: &Target, old: Option<&str>, made: &mut Made) -> String {
-    let text = target.installed(old, &names(), made);
+fn install_into(target: &TargetFile, old: Option<&str>, made: &mut InstallRecord) -> String {
+    let text = target.text_with_siding(old, &names(), made);
     text.unwrap_or_else(|fault| panic!("{fault}: {old:?}"))
 }
 
 /// Installs, sees that a second time changes nothing, and uninstalls.
 #[track_caller]
-fn there_and_back(old: Option<&str>, dialect: Dialect) -> Option<String> {
+fn install_and_uninstall(old: Option<&str>, dialect: Dialect) -> Option<String> {
     let target = target("/opt/siding", dialect);
-    let mut made = Made::default();
-    let new = install(&target, old, &mut made);
+    let mut made = InstallRecord::default();
+    let new = install_into(&target, old, &mut made);
     assert_ne!(Some(new.as_str()), old);
     let first = made.clone();
-    assert_eq!(install(&target, Some(&new), &mut made), new, "not idempotent: {old:?}");
+    assert_eq!(install_into(&target, Some(&new), &mut made), new, "not idempotent: {old:?}");
     assert_eq!(made, first);
-    Json::read(&new, dialect).unwrap_or_else(|fault| panic!("{fault}: {new}"));
-    target.removed(&new, &names(), Some(&made)).unwrap_or_else(|fault| panic!("{fault}: {new}"))
+    JsonDocument::parse(&new, dialect).unwrap_or_else(|fault| panic!("{fault}: {new}"));
+    target
+        .text_without_siding(&new, &names(), Some(&made))
+        .unwrap_or_else(|fault| panic!("{fault}: {new}"))
 }
 
-const OTHERS: &str = r#"{"matcher": "Bash", "hooks": [{"type": "command", "command": "x"}]}"#;
+const OTHER_HOOK: &str = r#"{"matcher": "Bash", "hooks": [{"type": "command", "command": "x"}]}"#;
 
 #[test]
-fn uninstall_gives_back_what_was_there() {
+fn uninstall_restores_the_original_text() {
     let strict = [
         "{}",
         "{}\n",
@@ -89,8 +91,11 @@ fn uninstall_gives_back_what_was_there() {
         "{\"\\u0068ooks\": {}}",
     ];
     for text in strict {
-        let text = text.replace("OTHERS", OTHERS);
-        assert_eq!(there_and_back(Some(&text), Dialect::Strict).as_deref(), Some(text.as_str()));
+        let text = text.replace("OTHERS", OTHER_HOOK);
+        assert_eq!(
+            install_and_uninstall(Some(&text), Dialect::Strict).as_deref(),
+            Some(text.as_str())
+        );
     }
     for text in [
         "// a\n{} // b\n",
@@ -102,15 +107,18 @@ fn uninstall_gives_back_what_was_there() {
         "{\"hooks\": { // none yet\n}}",
         "{\"hooks\": {\"Stop\": [OTHERS, /* c */], /* d */}, // e\r\n}",
     ] {
-        let text = text.replace("OTHERS", OTHERS);
-        assert_eq!(there_and_back(Some(&text), Dialect::Loose).as_deref(), Some(text.as_str()));
+        let text = text.replace("OTHERS", OTHER_HOOK);
+        assert_eq!(
+            install_and_uninstall(Some(&text), Dialect::Loose).as_deref(),
+            Some(text.as_str())
+        );
     }
-    assert_eq!(there_and_back(None, Dialect::Strict), None);
+    assert_eq!(install_and_uninstall(None, Dialect::Strict), None);
 }
 
 /// Without a memory, as on another machine: what is left empty goes.
 #[test]
-fn uninstall_needs_no_memory() {
+fn uninstall_works_without_a_record() {
     let target = target("/opt/siding", Dialect::Strict);
     for (text, left) in [
         ("{\n  \"a\": 1\n}\n", "{\n  \"a\": 1\n}\n"),
@@ -118,36 +126,40 @@ fn uninstall_needs_no_memory() {
         ("{\"hooks\": {}, \"a\": 1}", "{ \"a\": 1}"),
         ("{\"hooks\": {\"Stop\": [OTHERS]}}", "{\"hooks\": {\"Stop\": [OTHERS]}}"),
     ] {
-        let (text, left) = (text.replace("OTHERS", OTHERS), left.replace("OTHERS", OTHERS));
-        let new = install(&target, Some(&text), &mut Made::default());
-        let out = target.removed(&new, &names(), None).expect("JSON");
+        let (text, left) = (text.replace("OTHERS", OTHER_HOOK), left.replace("OTHERS", OTHER_HOOK));
+        let new = install_into(&target, Some(&text), &mut InstallRecord::default());
+        let out = target.text_without_siding(&new, &names(), None).expect("JSON");
         assert_eq!(out.as_deref(), Some(left.as_str()), "{text}");
     }
 }
 
 #[test]
-fn another_program_takes_the_place_of_the_first() {
-    let mut made = Made::default();
+fn reinstall_replaces_the_old_program_path() {
+    let mut made = InstallRecord::default();
     let text = "{\n  \"model\": \"x\"\n}\n";
-    let first = install(&target("/old/siding", Dialect::Strict), Some(text), &mut made);
-    let second = install(&target("/new/siding", Dialect::Strict), Some(&first), &mut made);
+    let first = install_into(&target("/old/siding", Dialect::Strict), Some(text), &mut made);
+    let second = install_into(&target("/new/siding", Dialect::Strict), Some(&first), &mut made);
     assert_eq!(second, first.replace("/old/", "/new/"));
     // A row that no longer is, and one that is there twice.
     let stale = second.replacen("\"post-tool-batch\"", "\"of-old-times\"", 1);
     assert_eq!(
-        hooks_of(&install(&target("/new/siding", Dialect::Strict), Some(&stale), &mut made)),
-        hooks_of(&second)
+        sorted_hooks(&install_into(
+            &target("/new/siding", Dialect::Strict),
+            Some(&stale),
+            &mut made
+        )),
+        sorted_hooks(&second)
     );
     let target = target("/new/siding", Dialect::Strict);
     assert_eq!(
-        target.removed(&second, &names(), Some(&made)).expect("JSON").as_deref(),
+        target.text_without_siding(&second, &names(), Some(&made)).expect("JSON").as_deref(),
         Some(text)
     );
 }
 
 /// The handlers, in an order of their own.
-fn hooks_of(text: &str) -> Vec<String> {
-    let json = Json::read(text, Dialect::Strict).expect("JSON");
+fn sorted_hooks(text: &str) -> Vec<String> {
+    let json = JsonDocument::parse(text, Dialect::Strict).expect("JSON");
     let found = super::hooks::find(&json, &names());
     let mut all: Vec<String> = found
         .into_iter()
@@ -158,7 +170,7 @@ fn hooks_of(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_not_ours_is_not_touched_and_said() {
+fn unexpected_structures_are_rejected_and_left_unchanged() {
     for (text, line, column, what) in [
         ("[]", 1, 1, "no object"),
         ("{\n  \"hooks\": []\n}", 2, 12, "`hooks` is no object"),
@@ -169,25 +181,25 @@ fn what_is_not_ours_is_not_touched_and_said() {
         ("{\"mcpServers\": 3}", 1, 16, "`mcpServers` is no object"),
         ("{\"mcpServers\": {\"siding\": {\"command\": \"npx\"}}}", 1, 27, "does not start siding"),
     ] {
-        let mut made = Made::default();
+        let mut made = InstallRecord::default();
         let target = target("/opt/siding", Dialect::Strict);
-        let fault = target.installed(Some(text), &names(), &mut made).expect_err(text);
+        let fault = target.text_with_siding(Some(text), &names(), &mut made).expect_err(text);
         assert!(fault.what.contains(what), "{fault}");
         assert_eq!((fault.line, fault.column), (line, column), "{text}: {fault}");
-        let left = target.removed(text, &names(), None).expect("JSON");
+        let left = target.text_without_siding(text, &names(), None).expect("JSON");
         assert_eq!(left.as_deref(), Some(text));
     }
 }
 
 /// A variable that a person has set for the server is the person's.
 #[test]
-fn the_environment_of_the_server_stays() {
-    let mut made = Made::default();
+fn reinstall_keeps_the_users_server_environment() {
+    let mut made = InstallRecord::default();
     let old = target("/old/siding", Dialect::Strict);
-    let text = install(&old, None, &mut made);
+    let text = install_into(&old, None, &mut made);
     let mine = text.replace("\"env\": {}", "\"env\": {\"SIDING_KILL_GRACE\": \"5s\"}");
     assert_ne!(mine, text);
-    let moved = install(&target("/new/siding", Dialect::Strict), Some(&mine), &mut made);
+    let moved = install_into(&target("/new/siding", Dialect::Strict), Some(&mine), &mut made);
     assert_eq!(moved, mine.replace("/old/", "/new/"));
 }
 
@@ -233,7 +245,7 @@ fn value(dialect: Dialect) -> impl Strategy<Value = String> {
 
 /// A file as a host may have it, with hooks of others or without.
 fn file(dialect: Dialect) -> impl Strategy<Value = String> {
-    let group = || prop_oneof![Just(OTHERS.to_owned()), Just("{\"hooks\":[]}".to_owned())];
+    let group = || prop_oneof![Just(OTHER_HOOK.to_owned()), Just("{\"hooks\":[]}".to_owned())];
     let event = move |name: &'static str| {
         members(dialect, ('[', ']'), group()).prop_map(move |list| format!("\"{name}\":{list}"))
     };
@@ -263,46 +275,46 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_file_is_as_before(text in file(Dialect::Strict)) {
-        prop_assert_eq!(there_and_back(Some(&text), Dialect::Strict), Some(text));
+    fn uninstall_restores_any_strict_json(text in file(Dialect::Strict)) {
+        prop_assert_eq!(install_and_uninstall(Some(&text), Dialect::Strict), Some(text));
     }
 
     #[test]
-    fn any_file_with_comments_is_as_before(text in file(Dialect::Loose)) {
-        prop_assert_eq!(there_and_back(Some(&text), Dialect::Loose), Some(text));
+    fn uninstall_restores_any_json_with_comments(text in file(Dialect::Loose)) {
+        prop_assert_eq!(install_and_uninstall(Some(&text), Dialect::Loose), Some(text));
     }
 
     /// A person edits the file in between: their edit stays, and all of siding goes.
     #[test]
-    fn edits_in_between_stay(
+    fn edits_between_install_and_uninstall_are_kept(
         text in file(Dialect::Loose),
         event in select(vec!["Stop", "Notification"]),
         top in any::<bool>(),
     ) {
         let target = target("/opt/siding", Dialect::Loose);
-        let mut made = Made::default();
+        let mut made = InstallRecord::default();
         let edit = |text: String| {
-            let mut json = Json::read(&text, Dialect::Loose).expect("JSON");
-            let group = Tree::map([("hooks", Tree::List(vec![]))]);
-            let there = json.get(&[Step::Key("hooks"), Step::Key(event)]).is_some();
+            let mut json = JsonDocument::parse(&text, Dialect::Loose).expect("JSON");
+            let group = JsonValue::map([("hooks", JsonValue::List(vec![]))]);
+            let there = json.get(&[PathStep::Key("hooks"), PathStep::Key(event)]).is_some();
             match (top, there) {
                 (false, true) => {
-                    json.insert(&[Step::Key("hooks"), Step::Key(event)], None, &group);
+                    json.insert(&[PathStep::Key("hooks"), PathStep::Key(event)], None, &group);
                 }
-                (false, false) if json.get(&[Step::Key("hooks")]).is_some() => {
-                    json.insert(&[Step::Key("hooks")], Some(event), &Tree::List(vec![group]));
+                (false, false) if json.get(&[PathStep::Key("hooks")]).is_some() => {
+                    json.insert(&[PathStep::Key("hooks")], Some(event), &JsonValue::List(vec![group]));
                 }
                 _ => json.insert(&[], Some("theirs"), &group),
             }
             json.into_text()
         };
-        let new = install(&target, Some(&text), &mut made);
-        let left = target.removed(&edit(new), &names(), Some(&made)).expect("JSON").expect("a file");
+        let new = install_into(&target, Some(&text), &mut made);
+        let left = target.text_without_siding(&edit(new), &names(), Some(&made)).expect("JSON").expect("a file");
         prop_assert!(!left.contains("siding"), "{}", left);
         // Where the person's own place was there before, it is as if siding never had been.
-        let value = |text: &str| Json::read(text, Dialect::Loose).expect("JSON").get(&[]);
-        let had = Json::read(&text, Dialect::Loose).expect("JSON");
-        if top || had.get(&[Step::Key("hooks"), Step::Key(event)]).is_some() {
+        let value = |text: &str| JsonDocument::parse(text, Dialect::Loose).expect("JSON").get(&[]);
+        let had = JsonDocument::parse(&text, Dialect::Loose).expect("JSON");
+        if top || had.get(&[PathStep::Key("hooks"), PathStep::Key(event)]).is_some() {
             prop_assert_eq!(value(&left), value(&edit(text)));
         }
     }

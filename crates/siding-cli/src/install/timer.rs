@@ -5,94 +5,94 @@ use std::process::{Command, Stdio};
 use siding_core::store::StateDir;
 use siding_model::text::one_line;
 
-use super::hosts::Places;
-use super::memory::Memory;
-use super::plan::{self, Action, Done};
-use super::program::Program;
-use super::target::{Content, Target};
+use super::hosts::BaseDirs;
+use super::plan::{self, Action, FileChange};
+use super::program::SidingProgram;
+use super::record_store::InstallRecords;
+use super::target::{FileContent, TargetFile};
 use crate::failure::Failure;
 
 /// The unit that is enabled.
-const TIMER: &str = "siding-reap.timer";
+const TIMER_UNIT: &str = "siding-reap.timer";
 /// The unit that it starts.
-const SERVICE: &str = "siding-reap.service";
+const SERVICE_UNIT: &str = "siding-reap.service";
 /// Columns of what systemctl says.
-const WIDTH: usize = 200;
+const ERROR_COLUMNS: usize = 200;
 
 /// Installs or uninstalls the timer. Returns whether anything changed, and the files.
 ///
 /// # Errors
 ///
 /// When there is no manager to run it, or it does not start: then all is as before.
-pub(crate) fn carry_out(
-    places: &Places,
+pub(crate) fn apply_timer(
+    places: &BaseDirs,
     action: Action,
-    dry: bool,
-    program: &Program,
-    memory: &Memory,
-) -> Result<(bool, Vec<Done>), Failure> {
-    let targets = targets(places, program);
-    let go = |action| plan::carry_out(&targets, action, dry, &program.names, memory);
-    if dry {
+    dry_run: bool,
+    program: &SidingProgram,
+    records: &InstallRecords,
+) -> Result<(bool, Vec<FileChange>), Failure> {
+    let targets = unit_files(places, program);
+    let go = |action| plan::apply_plan(&targets, action, dry_run, &program.names, records);
+    if dry_run {
         let files = go(action)?;
-        return Ok((files.iter().any(Done::is_change), files));
+        return Ok((files.iter().any(FileChange::is_change), files));
     }
     match action {
         Action::Install => {
-            expect_manager(places, program)?;
-            let was_on = is_on();
+            ensure_manager(places, program)?;
+            let was_on = is_enabled();
             let files = go(action)?;
-            let changed = files.iter().any(Done::is_change);
+            let changed = files.iter().any(FileChange::is_change);
             if (changed || !was_on)
-                && let Err(failure) = switch_on()
+                && let Err(failure) = enable()
             {
                 if !changed {
                     return Err(failure);
                 }
                 go(Action::Uninstall)?;
-                let _still_silent = reload();
+                let _best_effort = reload();
                 return Err(failure.with_hint("the files were taken back: all is as it was"));
             }
             Ok((changed || !was_on, files))
         }
         Action::Uninstall => {
             // While the manager still knows the unit.
-            switch_off();
+            disable();
             let files = go(action)?;
-            let _no_manager = reload();
-            Ok((files.iter().any(Done::is_change), files))
+            let _best_effort = reload();
+            Ok((files.iter().any(FileChange::is_change), files))
         }
     }
 }
 
 /// Returns the two files.
-fn targets(places: &Places, program: &Program) -> Vec<Target> {
-    let dir = places.config().join("systemd/user");
+fn unit_files(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetFile> {
+    let dir = places.config_dir().join("systemd/user");
     vec![
-        Target {
-            path: dir.join(SERVICE),
-            content: Content::Own(service(&program.path, &carried(places))),
+        TargetFile {
+            path: dir.join(SERVICE_UNIT),
+            content: FileContent::Owned(service_unit(&program.path, &unit_environment(places))),
         },
-        Target { path: dir.join(TIMER), content: Content::Own(timer()) },
+        TargetFile { path: dir.join(TIMER_UNIT), content: FileContent::Owned(timer_unit()) },
     ]
 }
 
 /// Returns what the reaper must be told to find the state and the settings of this process: whoever
 /// starts it knows nothing of the variables of a person's shell.
-fn carried(places: &Places) -> Vec<(&'static str, String)> {
+fn unit_environment(places: &BaseDirs) -> Vec<(&'static str, String)> {
     let usual = places.home.join(".local/state/siding");
     let state = StateDir::default_path().filter(|path| *path != usual);
-    let config = places.set("XDG_CONFIG_HOME");
+    let config = places.variable_dir("XDG_CONFIG_HOME");
     [("SIDING_STATE_DIR", state), ("XDG_CONFIG_HOME", config)]
         .into_iter()
         .filter_map(|(name, path)| Some((name, path?.display().to_string())))
         .collect()
 }
 
-fn service(program: &str, carried: &[(&str, String)]) -> String {
+fn service_unit(program: &str, carried: &[(&str, String)]) -> String {
     let environment: String = carried
         .iter()
-        .map(|(name, value)| format!("Environment={}\n", quoted(&format!("{name}={value}"))))
+        .map(|(name, value)| format!("Environment={}\n", unit_quote(&format!("{name}={value}"))))
         .collect();
     // A shim that the reaper puts in the place of a killed one outlives it: only the reaper itself
     // is ended. Exit code 1: something is left, which the next time may clear.
@@ -106,11 +106,11 @@ fn service(program: &str, carried: &[(&str, String)]) -> String {
          {environment}ExecStart={} reap\n\
          SuccessExitStatus=1\n\
          KillMode=process\n",
-        quoted(&program.replace('$', "$$"))
+        unit_quote(&program.replace('$', "$$"))
     )
 }
 
-fn timer() -> String {
+fn timer_unit() -> String {
     "# Written by `siding install timer`.\n\
      [Unit]\n\
      Description=Clears what crashed agent sessions left, every 15 minutes\n\
@@ -126,7 +126,7 @@ fn timer() -> String {
 }
 
 /// Returns a word as a unit file has it.
-fn quoted(word: &str) -> String {
+fn unit_quote(word: &str) -> String {
     let escaped = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     format!("\"{escaped}\"")
 }
@@ -136,10 +136,10 @@ fn quoted(word: &str) -> String {
 /// # Errors
 ///
 /// When there is not, with what to do instead.
-fn expect_manager(places: &Places, program: &Program) -> Result<(), Failure> {
+fn ensure_manager(places: &BaseDirs, program: &SidingProgram) -> Result<(), Failure> {
     systemctl(&["show-environment"]).map(drop).map_err(|why| {
         let message = format!("no systemd user manager answers here: {why}");
-        let cron = cron(&program.path, &carried(places));
+        let cron = crontab_line(&program.path, &unit_environment(places));
         Failure::new(message).with_hint(format!(
             "nothing was changed; with cron the line `{cron}` in `crontab -e` does the same, and \
              sessions clear what is left when they start"
@@ -148,16 +148,16 @@ fn expect_manager(places: &Places, program: &Program) -> Result<(), Failure> {
 }
 
 /// Returns the line that has cron do the same. A `%` ends a command there (crontab(5)).
-fn cron(program: &str, carried: &[(&str, String)]) -> String {
-    let word = |text: &str| super::program::quoted(text).replace('%', "\\%");
+fn crontab_line(program: &str, carried: &[(&str, String)]) -> String {
+    let word = |text: &str| super::program::shell_quote(text).replace('%', "\\%");
     let environment: String =
         carried.iter().map(|(name, value)| format!("{name}={} ", word(value))).collect();
     format!("*/15 * * * * {environment}{} reap", word(program))
 }
 
 /// Returns whether the timer runs, and will after the next start of the machine.
-pub(crate) fn is_on() -> bool {
-    let says = |what, word| systemctl(&[what, TIMER]).is_ok_and(|said| said.trim() == word);
+pub(crate) fn is_enabled() -> bool {
+    let says = |what, word| systemctl(&[what, TIMER_UNIT]).is_ok_and(|said| said.trim() == word);
     says("is-enabled", "enabled") && says("is-active", "active")
 }
 
@@ -166,15 +166,15 @@ pub(crate) fn is_on() -> bool {
 /// # Errors
 ///
 /// What systemctl says.
-fn switch_on() -> Result<(), Failure> {
-    let on = reload().and_then(|()| systemctl(&["enable", "--now", TIMER]).map(drop));
+fn enable() -> Result<(), Failure> {
+    let on = reload().and_then(|()| systemctl(&["enable", "--now", TIMER_UNIT]).map(drop));
     on.map_err(|why| Failure::new(format!("systemd did not start the timer: {why}")))
 }
 
 /// Has the manager stop the timer, if there is a manager.
-fn switch_off() {
+fn disable() {
     // Without one, nothing runs.
-    let _no_manager = systemctl(&["disable", "--now", TIMER]);
+    let _best_effort = systemctl(&["disable", "--now", TIMER_UNIT]);
 }
 
 /// Has the manager read the files anew.
@@ -195,7 +195,7 @@ fn systemctl(args: &[&str]) -> Result<String, String> {
     }
     let said = String::from_utf8_lossy(&done.stderr);
     let line = said.lines().find(|line| !line.trim().is_empty());
-    Err(line.map_or_else(|| done.status.to_string(), |line| one_line(line.trim(), WIDTH)))
+    Err(line.map_or_else(|| done.status.to_string(), |line| one_line(line.trim(), ERROR_COLUMNS)))
 }
 
 #[cfg(test)]
@@ -203,13 +203,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_cannot_break_out_of_its_unit() {
+    fn a_path_cannot_escape_its_unit_file() {
         let carried = [("SIDING_STATE_DIR", "/s t%".to_owned())];
-        let text = service("/a b/100%/\"x\"/$HOME/siding", &carried);
+        let text = service_unit("/a b/100%/\"x\"/$HOME/siding", &carried);
         let line = "ExecStart=\"/a b/100%%/\\\"x\\\"/$$HOME/siding\" reap\n";
         assert!(text.contains(line), "{text}");
         assert!(text.contains("Environment=\"SIDING_STATE_DIR=/s t%%\"\n"), "{text}");
-        let line = cron("/a%/siding", &carried);
+        let line = crontab_line("/a%/siding", &carried);
         assert_eq!(line, r"*/15 * * * * SIDING_STATE_DIR='/s t\%' /a\%/siding reap");
     }
 }

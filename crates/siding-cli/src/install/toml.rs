@@ -2,13 +2,13 @@
 
 use toml_edit::{Document, DocumentMut, Item, Table};
 
-use super::json::Fault;
-use super::made::{Blank, Made};
-use super::program::Names;
+use super::json::TextError;
+use super::program::ProgramNames;
+use super::record::{InstallRecord, OriginalEmptyFile};
 
 /// What is to be in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct CodexBlock {
     /// The program of the server.
     pub(crate) program: String,
     /// The file that shells read first.
@@ -16,12 +16,12 @@ pub(crate) struct Block {
 }
 
 /// Tables of Codex's (`codex-rs/config` of its source).
-const SERVERS: &str = "mcp_servers";
-const SERVER: &str = "siding";
-const POLICY: &str = "shell_environment_policy";
-const SET: &str = "set";
+const SERVERS_TABLE: &str = "mcp_servers";
+const SERVER_KEY: &str = "siding";
+const POLICY_TABLE: &str = "shell_environment_policy";
+const SET_TABLE: &str = "set";
 /// What bash reads before a command (bash(1)).
-const VARIABLE: &str = "BASH_ENV";
+const SHELL_FILE_VARIABLE: &str = "BASH_ENV";
 
 /// Returns the text with the block in it.
 ///
@@ -31,33 +31,34 @@ const VARIABLE: &str = "BASH_ENV";
 /// behind what is there.
 pub(crate) fn install(
     old: Option<&str>,
-    block: &Block,
-    names: &Names,
-    made: &mut Made,
-) -> Result<String, Fault> {
+    block: &CodexBlock,
+    names: &ProgramNames,
+    record: &mut InstallRecord,
+) -> Result<String, TextError> {
     let text = old.unwrap_or_default();
-    let document = read(text)?;
-    if is_whole(document.as_table(), block) {
+    let document = parse(text)?;
+    if is_complete(document.as_table(), block) {
         return Ok(text.to_owned());
     }
-    if let Some(server) = at(document.as_table(), &[SERVERS, SERVER])
-        && program_of(server, names).is_none()
+    if let Some(server) = get_item(document.as_table(), &[SERVERS_TABLE, SERVER_KEY])
+        && siding_command(server, names).is_none()
     {
         let start = server.span().map_or(0, |span| span.start);
         let what = "a server named `siding` that does not start siding".to_owned();
-        return Err(Fault::at(text, start, what));
+        return Err(TextError::at_offset(text, start, what));
     }
     let (base, blank) = match old {
-        None => (String::new(), Some(Blank::NoFile)),
-        Some(text) => (remove_block(text, names, Some(made))?, made.blank.clone()),
+        None => (String::new(), Some(OriginalEmptyFile::NoFile)),
+        Some(text) => (remove_block(text, names, Some(record))?, record.blank.clone()),
     };
-    let added = block.text(&base, at(read(&base)?.as_table(), &[POLICY, SET]).is_none());
+    let added = block
+        .render(&base, get_item(parse(&base)?.as_table(), &[POLICY_TABLE, SET_TABLE]).is_none());
     let new = format!("{base}{added}");
-    read(&new).map_err(|fault| {
+    parse(&new).map_err(|fault| {
         let what = format!("no table can be put behind what is there ({})", fault.what);
-        Fault::at(text, text.len(), what)
+        TextError::at_offset(text, text.len(), what)
     })?;
-    *made = Made { blank, appended: Some(added), ..Made::default() };
+    *record = InstallRecord { blank, appended: Some(added), ..InstallRecord::default() };
     Ok(new)
 }
 
@@ -68,32 +69,36 @@ pub(crate) fn install(
 /// When it is no TOML.
 pub(crate) fn remove(
     old: &str,
-    names: &Names,
-    made: Option<&Made>,
-) -> Result<Option<String>, Fault> {
-    let left = remove_block(old, names, made)?;
-    let made_file = made.is_some_and(|made| made.blank == Some(Blank::NoFile));
-    if made_file && left.trim().is_empty() && left != old {
+    names: &ProgramNames,
+    record: Option<&InstallRecord>,
+) -> Result<Option<String>, TextError> {
+    let left = remove_block(old, names, record)?;
+    let was_created = record.is_some_and(|made| made.blank == Some(OriginalEmptyFile::NoFile));
+    if was_created && left.trim().is_empty() && left != old {
         return Ok(None);
     }
     Ok(Some(left))
 }
 
 /// Returns the program of siding's server, if it is there.
-pub(crate) fn server(text: &str, names: &Names) -> Result<Option<String>, Fault> {
-    let document = read(text)?;
-    Ok(at(document.as_table(), &[SERVERS, SERVER]).and_then(|server| program_of(server, names)))
+pub(crate) fn server_program(
+    text: &str,
+    names: &ProgramNames,
+) -> Result<Option<String>, TextError> {
+    let document = parse(text)?;
+    Ok(get_item(document.as_table(), &[SERVERS_TABLE, SERVER_KEY])
+        .and_then(|server| siding_command(server, names)))
 }
 
 /// Returns the file that shells read first, as it is set.
-pub(crate) fn shell_file(text: &str) -> Result<Option<String>, Fault> {
-    let document = read(text)?;
-    let value = at(document.as_table(), &[POLICY, SET, VARIABLE]);
+pub(crate) fn shell_file(text: &str) -> Result<Option<String>, TextError> {
+    let document = parse(text)?;
+    let value = get_item(document.as_table(), &[POLICY_TABLE, SET_TABLE, SHELL_FILE_VARIABLE]);
     Ok(value.and_then(Item::as_str).map(str::to_owned))
 }
 
-impl Block {
-    fn text(&self, base: &str, variable: bool) -> String {
+impl CodexBlock {
+    fn render(&self, base: &str, variable: bool) -> String {
         let newline = if base.contains("\r\n") { "\r\n" } else { "\n" };
         let mut lines = Vec::new();
         if !base.is_empty() {
@@ -104,10 +109,10 @@ impl Block {
         }
         let quoted = |text: &str| toml_edit::Value::from(text).to_string();
         let command = format!("command = {}", quoted(&self.program));
-        let header = format!("[{SERVERS}.{SERVER}]");
+        let header = format!("[{SERVERS_TABLE}.{SERVER_KEY}]");
         lines.extend([header.as_str(), &command, "args = [\"mcp\"]"]);
-        let table = format!("[{POLICY}.{SET}]");
-        let file = format!("{VARIABLE} = {}", quoted(&self.shell_file));
+        let table = format!("[{POLICY_TABLE}.{SET_TABLE}]");
+        let file = format!("{SHELL_FILE_VARIABLE} = {}", quoted(&self.shell_file));
         if variable {
             lines.extend(["", table.as_str(), &file]);
         }
@@ -115,33 +120,37 @@ impl Block {
     }
 }
 
-fn is_whole(table: &Table, block: &Block) -> bool {
-    let server = [SERVERS, SERVER, "command"];
-    let command = at(table, &server).and_then(Item::as_str);
-    let variable = at(table, &[POLICY, SET]);
+fn is_complete(table: &Table, block: &CodexBlock) -> bool {
+    let server = [SERVERS_TABLE, SERVER_KEY, "command"];
+    let command = get_item(table, &server).and_then(Item::as_str);
+    let variable = get_item(table, &[POLICY_TABLE, SET_TABLE]);
     command == Some(&block.program)
         // A table of a person's is left to them.
         && variable.is_some()
 }
 
-fn remove_block(text: &str, names: &Names, made: Option<&Made>) -> Result<String, Fault> {
-    if let Some(added) = made.and_then(|made| made.appended.as_deref())
+fn remove_block(
+    text: &str,
+    names: &ProgramNames,
+    record: Option<&InstallRecord>,
+) -> Result<String, TextError> {
+    if let Some(added) = record.and_then(|made| made.appended.as_deref())
         && let Some(start) = text.find(added)
     {
         return Ok(format!("{}{}", &text[..start], &text[start + added.len()..]));
     }
     // Somebody has edited it, or there is no memory of it.
-    if server(text, names)?.is_none() {
+    if server_program(text, names)?.is_none() {
         return Ok(text.to_owned());
     }
-    let mut document: DocumentMut = text.parse().map_err(|error| fault(text, &error))?;
+    let mut document: DocumentMut = text.parse().map_err(|error| to_text_error(text, &error))?;
     let table = document.as_table_mut();
-    drop_member(table, &[SERVERS, SERVER]);
-    let ours = at(table, &[POLICY, SET, VARIABLE])
+    drop_member(table, &[SERVERS_TABLE, SERVER_KEY]);
+    let ours = get_item(table, &[POLICY_TABLE, SET_TABLE, SHELL_FILE_VARIABLE])
         .and_then(Item::as_str)
         .is_some_and(|file| file.ends_with("siding/bash-env"));
     if ours {
-        drop_member(table, &[POLICY, SET, VARIABLE]);
+        drop_member(table, &[POLICY_TABLE, SET_TABLE, SHELL_FILE_VARIABLE]);
     }
     Ok(document.to_string())
 }
@@ -164,21 +173,21 @@ fn drop_member(table: &mut Table, keys: &[&str]) {
     }
 }
 
-fn read(text: &str) -> Result<Document<String>, Fault> {
-    Document::parse(text.to_owned()).map_err(|error| fault(text, &error))
+fn parse(text: &str) -> Result<Document<String>, TextError> {
+    Document::parse(text.to_owned()).map_err(|error| to_text_error(text, &error))
 }
 
-fn fault(text: &str, error: &toml_edit::TomlError) -> Fault {
+fn to_text_error(text: &str, error: &toml_edit::TomlError) -> TextError {
     let start = error.span().map_or(0, |span| span.start);
-    Fault::at(text, start, error.message().to_owned())
+    TextError::at_offset(text, start, error.message().to_owned())
 }
 
-fn at<'t>(table: &'t Table, keys: &[&str]) -> Option<&'t Item> {
+fn get_item<'t>(table: &'t Table, keys: &[&str]) -> Option<&'t Item> {
     let (first, rest) = keys.split_first()?;
     rest.iter().try_fold(table.get(first)?, |item, key| item.get(key))
 }
 
-fn program_of(server: &Item, names: &Names) -> Option<String> {
+fn siding_command(server: &Item, names: &ProgramNames) -> Option<String> {
     let command = server.get("command")?.as_str()?;
     let first = server.get("args")?.get(0)?.as_str()?;
     (first == "mcp" && names.is_siding(command)).then(|| command.to_owned())
@@ -188,16 +197,19 @@ fn program_of(server: &Item, names: &Names) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn block(program: &str) -> Block {
-        Block { program: program.to_owned(), shell_file: "/h/.config/siding/bash-env".to_owned() }
+    fn block(program: &str) -> CodexBlock {
+        CodexBlock {
+            program: program.to_owned(),
+            shell_file: "/h/.config/siding/bash-env".to_owned(),
+        }
     }
 
-    fn names() -> Names {
-        Names::with(None)
+    fn names() -> ProgramNames {
+        ProgramNames::with_name(None)
     }
 
     #[test]
-    fn uninstall_gives_back_what_was_there() {
+    fn uninstall_restores_the_original_text() {
         for text in [
             "model = \"x\"\n",
             "model = \"x\"",
@@ -207,9 +219,9 @@ mod tests {
             "\n\n",
             "",
         ] {
-            let mut made = Made::default();
+            let mut made = InstallRecord::default();
             let new = install(Some(text), &block("/o/siding"), &names(), &mut made).expect(text);
-            assert_eq!(server(&new, &names()).expect("TOML").as_deref(), Some("/o/siding"));
+            assert_eq!(server_program(&new, &names()).expect("TOML").as_deref(), Some("/o/siding"));
             let first = made.clone();
             let again = install(Some(&new), &block("/o/siding"), &names(), &mut made);
             assert_eq!((again.expect("TOML"), made.clone()), (new.clone(), first));
@@ -226,20 +238,21 @@ mod tests {
             let left = remove(&moved, &names(), None).expect("TOML").expect("a file");
             assert!(!left.contains("siding"), "{left}");
         }
-        let mut made = Made::default();
+        let mut made = InstallRecord::default();
         let new = install(None, &block("/o/siding"), &names(), &mut made).expect("TOML");
         assert_eq!(shell_file(&new).expect("TOML").as_deref(), Some("/h/.config/siding/bash-env"));
         assert_eq!(remove(&new, &names(), Some(&made)).expect("TOML"), None);
     }
 
     #[test]
-    fn what_cannot_be_extended_is_refused() {
+    fn text_that_cannot_be_extended_is_rejected() {
         for (text, line, what) in [
             ("a = \n", 1, ""),
             ("x = 1\n[mcp_servers]\nsiding = { command = \"npx\" }\n", 3, "does not start siding"),
             ("mcp_servers = {}\n", 2, "no table can be put"),
         ] {
-            let fault = install(Some(text), &block("/o/siding"), &names(), &mut Made::default());
+            let fault =
+                install(Some(text), &block("/o/siding"), &names(), &mut InstallRecord::default());
             let fault = fault.expect_err(text);
             assert!(fault.what.contains(what), "{fault}");
             assert_eq!(fault.line, line, "{text}: {fault}");

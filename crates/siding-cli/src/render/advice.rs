@@ -14,10 +14,10 @@ pub(crate) fn advice(root: &StateDir, view: &TaskView) -> Option<String> {
         true => NoticeChannel::Pushed,
         false => NoticeChannel::PollOnly,
     };
-    at(view, channel, clock::unix_now())
+    advice_at(view, channel, clock::unix_now())
 }
 
-fn at(view: &TaskView, channel: NoticeChannel, now: UnixMs) -> Option<String> {
+fn advice_at(view: &TaskView, channel: NoticeChannel, now: UnixMs) -> Option<String> {
     advice::task_advice(view, Dialect::Commands, channel, now)
 }
 

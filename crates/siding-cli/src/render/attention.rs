@@ -5,7 +5,7 @@ use siding_model::task_view::{PhaseName, TaskView};
 
 /// Returns what needs attention most: an answer, a limit that was passed, a silence, or what is left
 /// of a command that is over. Nothing of a task that has ended.
-pub(super) fn mark(view: &TaskView) -> Option<&'static str> {
+pub(super) fn attention_label(view: &TaskView) -> Option<&'static str> {
     if view.outcome.is_some() {
         return None;
     }
@@ -20,9 +20,9 @@ pub(super) fn mark(view: &TaskView) -> Option<&'static str> {
         WhyVerdict::Serving => None,
     });
     let limit = (!view.breaches.is_empty()).then_some("over limit");
-    let asks = silent.filter(|word| *word != "silent");
-    let left = (view.phase == PhaseName::Lingering).then_some("work left");
-    asks.or(limit).or(silent).or(left)
+    let needs_answer = silent.filter(|word| *word != "silent");
+    let lingering = (view.phase == PhaseName::Lingering).then_some("work left");
+    needs_answer.or(limit).or(silent).or(lingering)
 }
 
 #[cfg(test)]
@@ -32,21 +32,21 @@ pub(super) mod tests {
     use siding_model::outcome::{LimitKind, Outcome};
     use siding_model::process::MonotonicMs;
 
-    use super::super::sample::{ended, running};
+    use super::super::sample::{ended_task, running_task};
     use super::*;
 
-    pub(in crate::render) fn stalled(verdict: WhyVerdict) -> AttentionView {
+    pub(in crate::render) fn sample_attention(verdict: WhyVerdict) -> AttentionView {
         let certainty = Certainty::Hard;
         let advice = String::new();
         AttentionView { verdict, waiting_on: None, certainty, silent_ms: 60_000, advice }
     }
 
     #[test]
-    fn what_matters_most_is_said() {
-        let mut view = running();
-        assert_eq!(mark(&view), None);
+    fn the_most_urgent_label_is_chosen() {
+        let mut view = running_task();
+        assert_eq!(attention_label(&view), None);
         view.phase = PhaseName::Lingering;
-        assert_eq!(mark(&view), Some("work left"));
+        assert_eq!(attention_label(&view), Some("work left"));
         for (verdict, word) in [
             (WhyVerdict::Waiting, "silent"),
             (WhyVerdict::Busy, "silent"),
@@ -54,8 +54,8 @@ pub(super) mod tests {
             (WhyVerdict::PasswordLikely, "password"),
             (WhyVerdict::TtyStopped, "stopped"),
         ] {
-            view.attention = Some(stalled(verdict));
-            assert_eq!(mark(&view), Some(word));
+            view.attention = Some(sample_attention(verdict));
+            assert_eq!(attention_label(&view), Some(word));
         }
         let (which, detail) = (LimitKind::Fds, String::new());
         let (value, limit, remote) = (2, 1, None);
@@ -68,10 +68,10 @@ pub(super) mod tests {
             detail,
             watchdog: false,
         }];
-        assert_eq!(mark(&view), Some("stopped"), "it goes no further by itself");
-        view.attention = Some(stalled(WhyVerdict::Quiet));
-        assert_eq!(mark(&view), Some("over limit"));
-        let over = ended(Outcome::Exited { code: 0 });
-        assert_eq!(mark(&TaskView { breaches: view.breaches, ..over }), None);
+        assert_eq!(attention_label(&view), Some("stopped"), "it goes no further by itself");
+        view.attention = Some(sample_attention(WhyVerdict::Quiet));
+        assert_eq!(attention_label(&view), Some("over limit"));
+        let over = ended_task(Outcome::Exited { code: 0 });
+        assert_eq!(attention_label(&TaskView { breaches: view.breaches, ..over }), None);
     }
 }

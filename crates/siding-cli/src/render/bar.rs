@@ -3,7 +3,7 @@
 pub(super) use siding_model::advice::{format_progress, progress_bar};
 
 /// Returns one column a number, the highest for the largest: `▂▃▁█`.
-pub(crate) fn spark(numbers: &[u64]) -> String {
+pub(crate) fn sparkline(numbers: &[u64]) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = numbers.iter().copied().max().unwrap_or(0).max(1);
     let level = |number: &u64| {
@@ -17,11 +17,11 @@ pub(crate) fn spark(numbers: &[u64]) -> String {
 mod tests {
     use siding_model::task_view::TaskView;
 
-    use super::super::sample::running;
+    use super::super::sample::running_task;
     use super::*;
 
     #[test]
-    fn a_bar_fills_up() {
+    fn a_bar_fills_with_progress() {
         let bars = [0, 49, 50, 99, 100, 101].map(|done| progress_bar(done, 100, 4));
         assert_eq!(bars, ["[----]", "[#---]", "[##--]", "[###-]", "[####]", "[###+]"]);
         assert_eq!(progress_bar(0, 0, 4), "[----]");
@@ -29,8 +29,8 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_said_only_when_something_is_usual() {
-        let mut view = TaskView { elapsed_ms: 120_000, ..running() };
+    fn progress_is_shown_only_with_a_usual_duration() {
+        let mut view = TaskView { elapsed_ms: 120_000, ..running_task() };
         assert_eq!(format_progress(&view), None);
         view.expected_ms = Some(250_000);
         view.expected_p90_ms = Some(310_000);
@@ -43,11 +43,11 @@ mod tests {
     }
 
     #[test]
-    fn a_spark_line_has_a_column_a_number() {
-        assert_eq!(spark(&[0, 1, 4, 7]), "▁▂▅█");
-        assert_eq!(spark(&[5, 5]), "██");
-        assert_eq!(spark(&[0, 0]), "▁▁");
-        assert_eq!(spark(&[u64::MAX, 1]), "█▁");
-        assert_eq!(spark(&[]), "");
+    fn a_sparkline_has_one_column_per_number() {
+        assert_eq!(sparkline(&[0, 1, 4, 7]), "▁▂▅█");
+        assert_eq!(sparkline(&[5, 5]), "██");
+        assert_eq!(sparkline(&[0, 0]), "▁▁");
+        assert_eq!(sparkline(&[u64::MAX, 1]), "█▁");
+        assert_eq!(sparkline(&[]), "");
     }
 }

@@ -4,14 +4,14 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
-use super::out::{self, Reader};
+use super::out::{self, ReaderState};
 use crate::failure::Failure;
 
 /// Bytes written at once.
-const BLOCK: usize = 64 << 10;
+const BLOCK_BYTES: usize = 64 << 10;
 
 /// Bytes of most values of a list.
-const ELEMENT: usize = 1 << 10;
+const ELEMENT_BYTES: usize = 1 << 10;
 
 /// Prints a value as one line.
 pub(crate) fn print(value: &impl Serialize) -> Result<(), Failure> {
@@ -19,13 +19,17 @@ pub(crate) fn print(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// Prints a value as one line, and tells whether somebody read it.
-pub(crate) fn print_to_reader(value: &impl Serialize) -> Result<Reader, Failure> {
-    let written = write(value);
-    Ok(if out::result(written)?.is_some() { Reader::There } else { Reader::Gone })
+pub(crate) fn print_to_reader(value: &impl Serialize) -> Result<ReaderState, Failure> {
+    let written = write_value(value);
+    Ok(if out::map_broken_pipe(written)?.is_some() {
+        ReaderState::Connected
+    } else {
+        ReaderState::Disconnected
+    })
 }
 
 /// Returns a value as one line, for a reader who takes one at a time.
-pub(crate) fn line(value: &impl Serialize) -> Result<String, Failure> {
+pub(crate) fn to_line(value: &impl Serialize) -> Result<String, Failure> {
     let line = serde_json::to_string(value);
     Ok(line.map_err(|error| Failure::new(format!("could not print: {error}")))? + "\n")
 }
@@ -34,11 +38,11 @@ pub(crate) fn line(value: &impl Serialize) -> Result<String, Failure> {
 pub(crate) fn print_list<T: AsRef<[u8]>>(
     values: impl IntoIterator<Item = T>,
 ) -> Result<(), Failure> {
-    out::result(write_list(values)).map(drop)
+    out::map_broken_pipe(write_list(values)).map(drop)
 }
 
 fn write_list<T: AsRef<[u8]>>(values: impl IntoIterator<Item = T>) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(BLOCK, io::stdout().lock());
+    let mut out = BufWriter::with_capacity(BLOCK_BYTES, io::stdout().lock());
     out.write_all(b"[")?;
     for (index, text) in values.into_iter().enumerate() {
         if index > 0 {
@@ -51,14 +55,14 @@ fn write_list<T: AsRef<[u8]>>(values: impl IntoIterator<Item = T>) -> io::Result
 }
 
 /// Returns a value as it stands in a list.
-pub(crate) fn element(value: &impl Serialize) -> Vec<u8> {
-    let mut text = Vec::with_capacity(ELEMENT);
+pub(crate) fn to_list_element(value: &impl Serialize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(ELEMENT_BYTES);
     serde_json::to_writer(&mut text, value).expect("memory takes all, and all keys are texts");
     text
 }
 
-fn write(value: &impl Serialize) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(BLOCK, io::stdout().lock());
+fn write_value(value: &impl Serialize) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(BLOCK_BYTES, io::stdout().lock());
     serde_json::to_writer(&mut out, value)?;
     out.write_all(b"\n")?;
     out.flush()

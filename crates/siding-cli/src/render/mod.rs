@@ -6,28 +6,28 @@
 mod advice;
 mod attention;
 mod bar;
-pub(crate) mod paint;
+pub(crate) mod color;
 mod state;
 mod table;
 mod task;
 mod why;
 mod wrap;
 
-pub(crate) mod grid;
 pub(crate) mod json;
 pub(crate) mod out;
 #[cfg(test)]
 pub(crate) mod sample;
 pub(crate) mod schema;
+pub(crate) mod table_layout;
 
 pub(crate) use advice::advice;
-pub(crate) use bar::spark;
+pub(crate) use bar::sparkline;
 pub(crate) use state::ended_line;
 pub(crate) use state::short_outcome;
-pub(crate) use table::table;
-pub(crate) use task::task;
-pub(crate) use why::why;
-pub(crate) use wrap::say;
+pub(crate) use table::task_table;
+pub(crate) use task::task_screen;
+pub(crate) use why::why_screen;
+pub(crate) use wrap::print_note;
 
 /// Columns of a line of text.
-const COLUMNS: usize = 80;
+const LINE_COLUMNS: usize = 80;

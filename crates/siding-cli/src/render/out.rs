@@ -6,17 +6,17 @@ use crate::failure::Failure;
 
 /// Whether somebody still reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub(crate) enum ReaderState {
     /// Yes.
-    There,
+    Connected,
     /// The pipe is closed: the reader has seen enough.
-    Gone,
+    Disconnected,
 }
 
 /// Prints text. That nobody reads it any more is no failure.
-pub(crate) fn print(text: &str) -> Result<Reader, Failure> {
-    let read = result(write(text.as_bytes()))?;
-    Ok(if read.is_some() { Reader::There } else { Reader::Gone })
+pub(crate) fn print(text: &str) -> Result<ReaderState, Failure> {
+    let read = map_broken_pipe(write(text.as_bytes()))?;
+    Ok(if read.is_some() { ReaderState::Connected } else { ReaderState::Disconnected })
 }
 
 /// Writes bytes to standard output, with nothing held back.
@@ -27,7 +27,7 @@ pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Returns what was written for through [`write()`], `None` when nobody reads it any more.
-pub(crate) fn result<T>(written: io::Result<T>) -> Result<Option<T>, Failure> {
+pub(crate) fn map_broken_pipe<T>(written: io::Result<T>) -> Result<Option<T>, Failure> {
     match written {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(None),

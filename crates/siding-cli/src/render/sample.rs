@@ -7,7 +7,7 @@ use siding_model::task_view::{
 };
 
 /// Returns a task that runs in the background since the year 2025.
-pub(crate) fn running() -> TaskView {
+pub(crate) fn running_task() -> TaskView {
     let task_id: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
     TaskView {
         task_id,
@@ -32,7 +32,7 @@ pub(crate) fn running() -> TaskView {
         elapsed_ms: 15_003,
         deadline_at: Some("2025-11-21T23:11:12.345Z".to_owned()),
         shim_pid: Some(400),
-        processes: vec![process(401, "npm test")],
+        processes: vec![sample_process(401, "npm test")],
         listening: Vec::new(),
         output: OutputView {
             path: "/s/tasks/b-4k7q0n2m8x5t/output".to_owned(),
@@ -62,7 +62,7 @@ pub(crate) fn running() -> TaskView {
 }
 
 /// Returns a task that has ended.
-pub(crate) fn ended(outcome: Outcome) -> TaskView {
+pub(crate) fn ended_task(outcome: Outcome) -> TaskView {
     TaskView {
         phase: PhaseName::Ended,
         leader_outcome: Some(outcome.clone()),
@@ -71,16 +71,16 @@ pub(crate) fn ended(outcome: Outcome) -> TaskView {
         deadline_at: None,
         shim_pid: None,
         processes: Vec::new(),
-        ..running()
+        ..running_task()
     }
 }
 
 /// Returns a process of a task.
-pub(crate) fn process(pid: i32, command: &str) -> ProcessView {
+pub(crate) fn sample_process(pid: i32, command: &str) -> ProcessView {
     ProcessView { pid, command: command.to_owned(), state: "S".to_owned(), cpu_ms: 1250 }
 }
 
 /// Text as others may write it: longer than a line, with a forged line, colour, a turn of the
 /// direction of writing, and wide characters.
-pub(crate) const HOSTILE: &str = "rm x\nb-0000000000zz  exited 0\x1b[2J\u{202e}\r漢字漢字漢字 and so on, \
+pub(crate) const HOSTILE_TEXT: &str = "rm x\nb-0000000000zz  exited 0\x1b[2J\u{202e}\r漢字漢字漢字 and so on, \
      longer than any line of eighty columns could ever be, and then some more of it";

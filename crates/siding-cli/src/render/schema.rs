@@ -6,7 +6,7 @@ use schemars::Schema;
 ///
 /// Its objects are sorted: whether serde_json keeps the order in which they were made is decided by
 /// libraries (feature `preserve_order`), and differs from build to build.
-pub(crate) fn text(schema: Schema) -> String {
+pub(crate) fn schema_text(schema: Schema) -> String {
     let mut value = schema.to_value();
     value.sort_all_objects();
     let schema = Schema::try_from(value).expect("it was one before it was sorted");
@@ -18,7 +18,7 @@ pub(crate) fn text(schema: Schema) -> String {
 #[cfg(test)]
 pub(crate) fn assert_committed<T: schemars::JsonSchema>(name: &str) {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
-    let text = text(settings.into_generator().into_root_schema_for::<T>());
+    let text = schema_text(settings.into_generator().into_root_schema_for::<T>());
     let path = format!("{}/../../docs/schema/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_SCHEMAS").is_some() {
         std::fs::write(&path, &text).expect("the schema can be written");

@@ -8,16 +8,16 @@ use siding_model::outcome::Outcome;
 use siding_model::task_view::{PhaseName, TaskView};
 use siding_model::text::one_line;
 
-use super::COLUMNS;
-use super::paint::Paint;
+use super::LINE_COLUMNS;
+use super::color::TextStyle;
 
 /// Returns how long it ran.
-pub(super) fn elapsed(view: &TaskView) -> String {
+pub(super) fn format_elapsed(view: &TaskView) -> String {
     format_duration(Duration::from_millis(view.elapsed_ms))
 }
 
 /// Returns one word or two for a column.
-pub(super) fn short(view: &TaskView) -> String {
+pub(super) fn short_state(view: &TaskView) -> String {
     view.outcome.as_ref().map_or_else(|| view.phase.as_str().to_owned(), short_outcome)
 }
 
@@ -38,42 +38,42 @@ pub(crate) fn short_outcome(outcome: &Outcome) -> String {
 }
 
 /// Returns what the state means.
-pub(super) fn paint(view: &TaskView) -> Paint {
+pub(super) fn state_style(view: &TaskView) -> TextStyle {
     match &view.outcome {
-        Some(Outcome::Exited { code: 0 }) => Paint::Good,
-        Some(Outcome::Stopped { .. } | Outcome::Released { .. }) => Paint::Faint,
-        Some(_) => Paint::Bad,
+        Some(Outcome::Exited { code: 0 }) => TextStyle::Good,
+        Some(Outcome::Stopped { .. } | Outcome::Released { .. }) => TextStyle::Faint,
+        Some(_) => TextStyle::Bad,
         None => match view.phase {
             PhaseName::Starting
             | PhaseName::Running
             | PhaseName::Stopping
             | PhaseName::Lingering
-            | PhaseName::Ended => Paint::Busy,
+            | PhaseName::Ended => TextStyle::Busy,
         },
     }
 }
 
 /// Returns one line about a task that has ended, or how it stands when it has not.
 pub(crate) fn ended_line(view: &TaskView) -> String {
-    format_task_line(view, COLUMNS)
+    format_task_line(view, LINE_COLUMNS)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{HOSTILE, ended, running};
+    use super::super::sample::{HOSTILE_TEXT, ended_task, running_task};
     use super::*;
 
     #[test]
-    fn one_line_tells_how_it_ended() {
+    fn ended_line_shows_the_outcome() {
         assert_eq!(
-            ended_line(&ended(Outcome::Exited { code: 7 })),
+            ended_line(&ended_task(Outcome::Exited { code: 7 })),
             "b-4k7q0n2m8x5t  exited 7 after 15s  npm test"
         );
-        assert_eq!(ended_line(&running()), "b-4k7q0n2m8x5t  running after 15s  npm test");
-        let view = TaskView { command: HOSTILE.to_owned(), ..running() };
-        assert_eq!(ended_line(&view), one_line(&ended_line(&view), COLUMNS));
-        let view = ended(Outcome::Lost { why: HOSTILE.to_owned() });
-        assert_eq!(ended_line(&view), one_line(&ended_line(&view), COLUMNS));
+        assert_eq!(ended_line(&running_task()), "b-4k7q0n2m8x5t  running after 15s  npm test");
+        let view = TaskView { command: HOSTILE_TEXT.to_owned(), ..running_task() };
+        assert_eq!(ended_line(&view), one_line(&ended_line(&view), LINE_COLUMNS));
+        let view = ended_task(Outcome::Lost { why: HOSTILE_TEXT.to_owned() });
+        assert_eq!(ended_line(&view), one_line(&ended_line(&view), LINE_COLUMNS));
         assert!(ended_line(&view).ends_with("… after 15s"));
     }
 }

@@ -8,35 +8,35 @@ use siding_model::size::format_size as size;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
-use super::COLUMNS;
+use super::LINE_COLUMNS;
 use super::attention;
 use super::bar::progress_bar;
-use super::paint::{Colour, Paint};
+use super::color::{ColorMode, TextStyle};
 use super::state;
 
 /// Columns the command gets at least.
-const COMMAND_MIN: usize = 20;
+const MIN_COMMAND_COLUMNS: usize = 20;
 /// Widest session name and list of ports that are shown whole.
-const SESSION_MAX: usize = 12;
-const PORTS_MAX: usize = 11;
+const MAX_SESSION_COLUMNS: usize = 12;
+const MAX_PORTS_COLUMNS: usize = 11;
 
 /// Cells of the bar beside what is usual.
-const BAR: usize = 4;
+const BAR_CELLS: usize = 4;
 
 /// A column: its title, its cells, and on which side they stand.
 struct Column {
     title: &'static str,
     cells: Vec<String>,
-    right: bool,
+    is_right_aligned: bool,
 }
 
 impl Column {
     fn new(title: &'static str, views: &[TaskView], cell: impl Fn(&TaskView) -> String) -> Self {
-        Self { title, cells: views.iter().map(cell).collect(), right: false }
+        Self { title, cells: views.iter().map(cell).collect(), is_right_aligned: false }
     }
 
-    fn right(self) -> Self {
-        Self { right: true, ..self }
+    fn align_right(self) -> Self {
+        Self { is_right_aligned: true, ..self }
     }
 
     fn width(&self) -> usize {
@@ -45,81 +45,86 @@ impl Column {
     }
 
     fn pad(&self, text: &str, width: usize) -> String {
-        if self.right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        if self.is_right_aligned { format!("{text:>width$}") } else { format!("{text:<width$}") }
     }
 }
 
 /// Returns a table of tasks, in their order. What needs attention, sessions and ports have columns
 /// where there are any.
-pub(crate) fn table(views: &[TaskView], colour: Colour) -> String {
-    let mut columns = columns(views);
+pub(crate) fn task_table(views: &[TaskView], colour: ColorMode) -> String {
+    let mut columns = build_columns(views);
     let behind_elapsed = columns.iter().take_while(|column| column.title != "ELAPSED").count() + 1;
     columns.splice(
         behind_elapsed..behind_elapsed,
-        usual(views, COLUMNS.saturating_sub(COMMAND_MIN + used(&columns))),
+        usual_column(
+            views,
+            LINE_COLUMNS.saturating_sub(MIN_COMMAND_COLUMNS + used_columns(&columns)),
+        ),
     );
     let widths: Vec<usize> = columns.iter().map(Column::width).collect();
-    let used = used(&columns);
-    let room = COLUMNS.saturating_sub(used).max(COMMAND_MIN);
+    let used = used_columns(&columns);
+    let room = LINE_COLUMNS.saturating_sub(used).max(MIN_COMMAND_COLUMNS);
     let mut text = String::new();
     for (column, width) in columns.iter().zip(&widths) {
-        text.push_str(&colour.paint(Paint::Faint, &column.pad(column.title, *width)));
+        text.push_str(&colour.apply(TextStyle::Faint, &column.pad(column.title, *width)));
         text.push_str("  ");
     }
-    text.push_str(&colour.paint(Paint::Faint, "COMMAND"));
+    text.push_str(&colour.apply(TextStyle::Faint, "COMMAND"));
     text.push('\n');
     for (row, view) in views.iter().enumerate() {
         for (column, width) in columns.iter().zip(&widths) {
             let cell = column.pad(&column.cells[row], *width);
             let painted = match column.title {
-                "STATE" => colour.paint(state::paint(view), &cell),
-                "ATTENTION" => colour.paint(Paint::Bad, &cell),
+                "STATE" => colour.apply(state::state_style(view), &cell),
+                "ATTENTION" => colour.apply(TextStyle::Bad, &cell),
                 _ => cell,
             };
             text.push_str(&painted);
             text.push_str("  ");
         }
-        text.push_str(&command(view, room));
+        text.push_str(&format_command(view, room));
         text.push('\n');
     }
     text
 }
 
-fn columns(views: &[TaskView]) -> Vec<Column> {
+fn build_columns(views: &[TaskView]) -> Vec<Column> {
     let mut columns = vec![
         Column::new("ID", views, |view| view.task_id.to_string()),
-        Column::new("STATE", views, state::short),
-        Column::new("ELAPSED", views, state::elapsed).right(),
+        Column::new("STATE", views, state::short_state),
+        Column::new("ELAPSED", views, state::format_elapsed).align_right(),
     ];
-    if views.iter().any(|view| attention::mark(view).is_some()) {
-        let mark = |view: &TaskView| attention::mark(view).unwrap_or_default().to_owned();
+    if views.iter().any(|view| attention::attention_label(view).is_some()) {
+        let mark =
+            |view: &TaskView| attention::attention_label(view).unwrap_or_default().to_owned();
         columns.insert(2, Column::new("ATTENTION", views, mark));
     }
     if views.iter().any(|view| !view.session_id.is_implicit()) {
         columns.push(Column::new("SESSION", views, |view| {
-            one_line(view.session_id.as_str(), SESSION_MAX)
+            one_line(view.session_id.as_str(), MAX_SESSION_COLUMNS)
         }));
     }
     if views.iter().any(|view| !view.listening.is_empty()) {
-        columns.push(Column::new("PORTS", views, ports));
+        columns.push(Column::new("PORTS", views, format_ports));
     }
-    columns.push(Column::new("OUTPUT", views, |view| size(view.output.bytes)).right());
+    columns.push(Column::new("OUTPUT", views, |view| size(view.output.bytes)).align_right());
     columns
 }
 
 /// Returns the columns that these take with the blanks behind them.
-fn used(columns: &[Column]) -> usize {
+fn used_columns(columns: &[Column]) -> usize {
     columns.iter().map(|column| column.width() + 2).sum()
 }
 
 /// Returns a column with what is usual and how far it is, where something is and as far as there
 /// is room: the bar goes first.
-fn usual(views: &[TaskView], room: usize) -> Option<Column> {
+fn usual_column(views: &[TaskView], room: usize) -> Option<Column> {
     let text = |view: &TaskView| {
         view.expected_ms.map_or_else(String::new, |ms| format_duration(Duration::from_millis(ms)))
     };
     let both = |view: &TaskView| {
-        let bar = view.expected_ms.map(|usual| progress_bar(view.elapsed_ms, usual, BAR) + " ");
+        let bar =
+            view.expected_ms.map(|usual| progress_bar(view.elapsed_ms, usual, BAR_CELLS) + " ");
         bar.unwrap_or_default() + &text(view)
     };
     if views.iter().all(|view| view.expected_ms.is_none()) {
@@ -129,12 +134,12 @@ fn usual(views: &[TaskView], room: usize) -> Option<Column> {
     columns.into_iter().find(|column| column.width() + 2 <= room)
 }
 
-fn ports(view: &TaskView) -> String {
+fn format_ports(view: &TaskView) -> String {
     let ports: Vec<_> = view.listening.iter().map(ToString::to_string).collect();
-    one_line(&ports.join(","), PORTS_MAX)
+    one_line(&ports.join(","), MAX_PORTS_COLUMNS)
 }
 
-fn command(view: &TaskView, room: usize) -> String {
+fn format_command(view: &TaskView, room: usize) -> String {
     match (&view.name, view.kind) {
         (Some(name), TaskKind::LocalBash) => one_line(&format!("[{name}] {}", view.command), room),
         _ => one_line(view.display_name(), room),
@@ -146,53 +151,53 @@ mod tests {
     use siding_model::evidence::WhyVerdict;
     use siding_model::outcome::Outcome;
 
-    use super::super::sample::{HOSTILE, ended, running};
+    use super::super::sample::{HOSTILE_TEXT, ended_task, running_task};
     use super::*;
 
     #[test]
-    fn a_table_has_the_columns_it_needs() {
-        let views = [running(), ended(Outcome::Exited { code: 7 })];
+    fn a_table_shows_only_the_needed_columns() {
+        let views = [running_task(), ended_task(Outcome::Exited { code: 7 })];
         assert_eq!(
-            table(&views, Colour::Off),
+            task_table(&views, ColorMode::Off),
             "ID              STATE     ELAPSED  OUTPUT  COMMAND\n\
              b-4k7q0n2m8x5t  running       15s  1.4KiB  npm test\n\
              b-4k7q0n2m8x5t  exited 7      15s  1.4KiB  npm test\n"
         );
-        let mut other = running();
+        let mut other = running_task();
         other.session_id = "s1".parse().expect("a name");
         other.listening = vec![3000, 65_535, 65_534];
         other.name = Some("web".to_owned());
         assert_eq!(
-            table(&[other], Colour::Off),
+            task_table(&[other], ColorMode::Off),
             "ID              STATE    ELAPSED  SESSION  PORTS        OUTPUT  COMMAND\n\
              b-4k7q0n2m8x5t  running      15s  s1       3000,65535…  1.4KiB  [web] npm test\n"
         );
     }
 
     #[test]
-    fn what_is_usual_is_shown_where_there_is_room() {
-        let mut usual = TaskView { elapsed_ms: 120_000, ..running() };
+    fn the_usual_duration_is_shown_when_it_fits() {
+        let mut usual = TaskView { elapsed_ms: 120_000, ..running_task() };
         usual.expected_ms = Some(250_000);
         assert_eq!(
-            table(&[usual.clone(), ended(Outcome::Exited { code: 7 })], Colour::Off),
+            task_table(&[usual.clone(), ended_task(Outcome::Exited { code: 7 })], ColorMode::Off),
             "ID              STATE     ELAPSED  USUALLY        OUTPUT  COMMAND\n\
              b-4k7q0n2m8x5t  running        2m  [#---] 4m 10s  1.4KiB  npm test\n\
              b-4k7q0n2m8x5t  exited 7      15s                 1.4KiB  npm test\n"
         );
         usual.session_id = "s1".parse().expect("a name");
-        assert!(table(&[usual.clone()], Colour::Off).contains("  4m 10s   s1  "));
+        assert!(task_table(&[usual.clone()], ColorMode::Off).contains("  4m 10s   s1  "));
         usual.session_id = "s1-and-longer".parse().expect("a name");
         usual.listening = (10_000..10_009).collect();
-        assert!(!table(&[usual], Colour::Off).contains("USUALLY"));
+        assert!(!task_table(&[usual], ColorMode::Off).contains("USUALLY"));
     }
 
     #[test]
-    fn what_is_siding_itself_is_named() {
+    fn tasks_of_siding_itself_are_shown_by_name() {
         let named = |kind| {
             let command = "/usr/bin/siding agent --subagent a-x".to_owned();
-            table(
-                &[TaskView { kind, command, name: Some("fix".to_owned()), ..running() }],
-                Colour::Off,
+            task_table(
+                &[TaskView { kind, command, name: Some("fix".to_owned()), ..running_task() }],
+                ColorMode::Off,
             )
         };
         assert!(named(TaskKind::LocalBash).contains("[fix] /usr/bin/siding"));
@@ -204,44 +209,44 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_the_screen_or_forged() {
-        let mut view = running();
-        view.command = HOSTILE.to_owned();
-        view.name = Some(HOSTILE.to_owned());
+    fn no_line_exceeds_the_screen_or_is_forged() {
+        let mut view = running_task();
+        view.command = HOSTILE_TEXT.to_owned();
+        view.name = Some(HOSTILE_TEXT.to_owned());
         view.session_id = "a-very-long-session-name-that-is-allowed".parse().expect("a name");
         view.listening = (10_000..10_009).collect();
         view.elapsed_ms = u64::MAX;
         view.output.bytes = u64::MAX;
-        let text = table(&[view.clone(), view], Colour::Off);
+        let text = task_table(&[view.clone(), view], ColorMode::Off);
         assert_eq!(text.lines().count(), 3);
         for line in text.lines() {
             assert_eq!(line, one_line(line, usize::MAX));
         }
-        let text = table(&[TaskView { elapsed_ms: 1, ..running() }], Colour::Off);
-        assert!(text.lines().all(|line| line == one_line(line, COLUMNS)));
+        let text = task_table(&[TaskView { elapsed_ms: 1, ..running_task() }], ColorMode::Off);
+        assert!(text.lines().all(|line| line == one_line(line, LINE_COLUMNS)));
     }
 
     #[test]
-    fn what_needs_attention_is_marked_on_a_screen() {
-        let mut asking = running();
-        asking.attention = Some(super::attention::tests::stalled(WhyVerdict::InputWait));
+    fn attention_is_shown_and_colored() {
+        let mut asking = running_task();
+        asking.attention = Some(super::attention::tests::sample_attention(WhyVerdict::InputWait));
         asking.command = "npm init and so on, longer than there is room for on one line".to_owned();
-        let views = [asking.clone(), running(), ended(Outcome::Exited { code: 7 })];
+        let views = [asking.clone(), running_task(), ended_task(Outcome::Exited { code: 7 })];
         assert_eq!(
-            table(&views, Colour::Off),
+            task_table(&views, ColorMode::Off),
             "ID              STATE     ATTENTION    ELAPSED  OUTPUT  COMMAND\n\
              b-4k7q0n2m8x5t  running   needs input      15s  1.4KiB  npm init and so on, lon…\n\
              b-4k7q0n2m8x5t  running                    15s  1.4KiB  npm test\n\
              b-4k7q0n2m8x5t  exited 7                   15s  1.4KiB  npm test\n"
         );
-        let text = table(&[asking], Colour::On);
+        let text = task_table(&[asking], ColorMode::On);
         assert!(text.contains("\x1b[31mneeds input\x1b[m"), "{text:?}");
     }
 
     #[test]
-    fn colour_is_only_added() {
-        let plain = table(&[running()], Colour::Off);
-        let painted = table(&[running()], Colour::On);
+    fn color_adds_only_escape_sequences() {
+        let plain = task_table(&[running_task()], ColorMode::Off);
+        let painted = task_table(&[running_task()], ColorMode::On);
         assert!(painted.contains("\x1b[36mrunning\x1b[m"));
         let stripped = siding_model::text::render_output(painted.as_bytes(), Default::default());
         assert_eq!(stripped, plain);

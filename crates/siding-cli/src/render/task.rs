@@ -11,143 +11,148 @@ use siding_model::size::format_size as size;
 use siding_model::task_view::{MonitorView, PlacementKind, TaskView};
 use siding_model::text::{self, one_line};
 
-use super::COLUMNS;
+use super::LINE_COLUMNS;
 use super::bar::format_progress;
-use super::paint::{Colour, Paint};
+use super::color::{ColorMode, TextStyle};
 use super::state;
 use super::why;
-use super::wrap::{words, wrap};
+use super::wrap::{wrap_untrusted, wrap_words};
 
 /// Columns before the values.
-const INDENT: usize = 13;
+const LABEL_COLUMNS: usize = 13;
 /// Columns of a value.
-const VALUE: usize = COLUMNS - INDENT;
+const VALUE_COLUMNS: usize = LINE_COLUMNS - LABEL_COLUMNS;
 /// Lines a long command takes at most.
-const COMMAND_LINES: usize = 5;
+const MAX_COMMAND_LINES: usize = 5;
 /// Processes listed, of those that live and of those that were ended.
-const LISTED: usize = 12;
+const MAX_LISTED_PROCESSES: usize = 12;
 /// Lines a breach takes at most.
-const BREACH_LINES: usize = 4;
+const MAX_BREACH_LINES: usize = 4;
 /// Lines that what makes it ready takes at most.
-const READY_LINES: usize = 4;
+const MAX_READY_LINES: usize = 4;
 /// Remotes listed.
-const REMOTES: usize = 5;
+const MAX_LISTED_REMOTES: usize = 5;
 /// Lines shown of the end of the output.
-const OUTPUT_LINES: usize = 10;
+const TAIL_LINES: usize = 10;
 
 /// Returns a task on one screen. The output's text and the message come from the view.
-pub(crate) fn task(view: &TaskView, colour: Colour) -> String {
-    let mut sheet = Sheet { text: String::new(), colour };
-    sheet.head(view);
-    sheet.what(view);
-    sheet.when(view);
-    sheet.output(view);
-    sheet.usage(view);
-    sheet.processes(view);
+pub(crate) fn task_screen(view: &TaskView, colour: ColorMode) -> String {
+    let mut sheet = TaskScreen { text: String::new(), colour };
+    sheet.add_header(view);
+    sheet.add_identity(view);
+    sheet.add_timing(view);
+    sheet.add_output(view);
+    sheet.add_usage(view);
+    sheet.add_processes(view);
     if let Some(report) = &view.stop_report {
-        sheet.report(report);
+        sheet.add_stop_report(report);
     }
-    sheet.last_lines(view);
+    sheet.add_last_lines(view);
     if let Some(message) = &view.message {
-        sheet.block("next", &words(message, VALUE));
+        sheet.add_block("next", &wrap_words(message, VALUE_COLUMNS));
     }
     sheet.text
 }
 
-struct Sheet {
+struct TaskScreen {
     text: String,
-    colour: Colour,
+    colour: ColorMode,
 }
 
-impl Sheet {
-    fn head(&mut self, view: &TaskView) {
+impl TaskScreen {
+    fn add_header(&mut self, view: &TaskView) {
         let state = match &view.outcome {
-            Some(outcome) => one_line(&outcome.to_string(), COLUMNS - 16),
+            Some(outcome) => one_line(&outcome.to_string(), LINE_COLUMNS - 16),
             None => view.phase.as_str().to_owned(),
         };
-        let state = self.colour.paint(state::paint(view), &state);
+        let state = self.colour.apply(state::state_style(view), &state);
         self.text.push_str(&format!("{}  {state}\n", view.task_id));
     }
 
-    fn what(&mut self, view: &TaskView) {
-        self.block("command", &wrap(&view.command, VALUE, COMMAND_LINES));
+    fn add_identity(&mut self, view: &TaskView) {
+        self.add_block("command", &wrap_untrusted(&view.command, VALUE_COLUMNS, MAX_COMMAND_LINES));
         if let Some(name) = &view.name {
-            self.line("name", &one_line(name, VALUE));
+            self.add_line("name", &one_line(name, VALUE_COLUMNS));
         }
         // Paths stay whole: they are there to be used.
-        self.line("directory", &one_line(&view.cwd, usize::MAX));
+        self.add_line("directory", &one_line(&view.cwd, usize::MAX));
         if let Some(cwd) = view.final_cwd.as_ref().filter(|cwd| **cwd != view.cwd) {
-            self.line("ended in", &one_line(cwd, usize::MAX));
+            self.add_line("ended in", &one_line(cwd, usize::MAX));
         }
         if view.adopted {
             let how = match &view.sandbox {
                 Some(sandbox) => {
-                    format!("its host has started it, in a sandbox ({})", one_line(sandbox, VALUE))
+                    format!(
+                        "its host has started it, in a sandbox ({})",
+                        one_line(sandbox, VALUE_COLUMNS)
+                    )
                 }
                 None => "its host has started it".to_owned(),
             };
-            self.line("adopted", &how);
+            self.add_line("adopted", &how);
         }
-        let session = one_line(view.session_id.as_str(), VALUE);
-        self.line("session", &session);
+        let session = one_line(view.session_id.as_str(), VALUE_COLUMNS);
+        self.add_line("session", &session);
         for (label, id) in [("inside of", view.parent_task), ("same as", view.duplicate_of)] {
             if let Some(id) = id {
-                self.line(label, &id.to_string());
+                self.add_line(label, &id.to_string());
             }
         }
     }
 
-    fn when(&mut self, view: &TaskView) {
-        self.line("started", &view.started_at);
+    fn add_timing(&mut self, view: &TaskView) {
+        self.add_line("started", &view.started_at);
         match &view.ended_at {
-            Some(ended) => self.line("ended", &format!("{ended}, after {}", state::elapsed(view))),
-            None => self.line("elapsed", &state::elapsed(view)),
+            Some(ended) => {
+                self.add_line("ended", &format!("{ended}, after {}", state::format_elapsed(view)))
+            }
+            None => self.add_line("elapsed", &state::format_elapsed(view)),
         }
         if let Some(usual) = format_progress(view) {
             let runs =
                 view.expected_runs.map_or_else(String::new, |runs| format!(" ({runs} runs)"));
-            self.block("usually", &words(&format!("{usual}{runs}"), VALUE));
+            self.add_block("usually", &wrap_words(&format!("{usual}{runs}"), VALUE_COLUMNS));
         }
         if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::unix_now()))
         {
             let left = std::time::Duration::from_secs(left.as_secs());
-            self.line("deadline", &format!("{at}, in {}", format_duration(left)));
+            self.add_line("deadline", &format!("{at}, in {}", format_duration(left)));
         }
         if let Some(ready) = &view.ready {
             let says = ready.describe(view.outcome.is_none());
-            self.block("ready", &wrap(&says, VALUE, READY_LINES));
+            self.add_block("ready", &wrap_untrusted(&says, VALUE_COLUMNS, MAX_READY_LINES));
         }
         if let Some(attention) = &view.attention {
-            self.line("attention", &why::stalled(attention));
+            self.add_line("attention", &why::format_attention(attention));
         }
         if let (PlacementKind::Background, Some(why)) = (view.placement.kind, view.placement.why) {
-            self.line("background", why.as_str());
+            self.add_line("background", why.as_str());
         }
         if let Some(leader) =
             view.leader_outcome.as_ref().filter(|_| view.leader_outcome != view.outcome)
         {
-            self.line("shell", &one_line(&leader.to_string(), VALUE));
+            self.add_line("shell", &one_line(&leader.to_string(), VALUE_COLUMNS));
         }
         if let Some(statuses) = &view.pipeline_statuses {
             let statuses: Vec<_> = statuses.iter().map(ToString::to_string).collect();
-            self.line("pipeline", &one_line(&statuses.join(" | "), VALUE));
+            self.add_line("pipeline", &one_line(&statuses.join(" | "), VALUE_COLUMNS));
         }
         if let Some(pid) = view.shim_pid {
             let rescues = match view.rescues {
                 0 => String::new(),
                 count => format!(", shim number {}", count + 1),
             };
-            self.line("shim", &format!("{pid}{rescues}"));
+            self.add_line("shim", &format!("{pid}{rescues}"));
         }
         if view.net != "host" {
-            self.block("network", &words(&view.net.replace(',', ", "), VALUE));
+            self.add_block("network", &wrap_words(&view.net.replace(',', ", "), VALUE_COLUMNS));
         }
         if let Some(group) = &view.cgroup {
-            self.line("cgroup", &one_line(group, usize::MAX));
+            self.add_line("cgroup", &one_line(group, usize::MAX));
         }
     }
 
-    fn output(&mut self, view: &TaskView) {
+    fn add_output(&mut self, view: &TaskView) {
         let output = &view.output;
         let gap = output.gap.map_or_else(String::new, |gap| {
             format!(", {} gone for good from offset {} to {}", size(gap.len()), gap.from, gap.to)
@@ -156,17 +161,20 @@ impl Sheet {
             0 => String::new(),
             lost => format!(", {lost} bytes could not be stored"),
         };
-        self.line("output", &format!("{} bytes{gap}{lost}", output.bytes));
-        self.line("", &one_line(&output.path, usize::MAX));
+        self.add_line("output", &format!("{} bytes{gap}{lost}", output.bytes));
+        self.add_line("", &one_line(&output.path, usize::MAX));
         if let Some(monitor) = &view.monitor {
-            self.block("told", &words(&told(monitor), VALUE));
+            self.add_block("told", &wrap_words(&format_monitor_counts(monitor), VALUE_COLUMNS));
             if let Some(pattern) = &monitor.pattern {
-                self.line("", &one_line(&format!("of those that match {pattern}"), VALUE));
+                self.add_line(
+                    "",
+                    &one_line(&format!("of those that match {pattern}"), VALUE_COLUMNS),
+                );
             }
         }
     }
 
-    fn usage(&mut self, view: &TaskView) {
+    fn add_usage(&mut self, view: &TaskView) {
         if let Some(usage) = &view.usage {
             let count = |count: u64, one: &str, many: &str| {
                 format!("{count} {}", if count == 1 { one } else { many })
@@ -180,109 +188,112 @@ impl Sheet {
                 usage.fds.map(|number| count(number, "descriptor", "descriptors")),
             ];
             let parts: Vec<String> = parts.into_iter().flatten().collect();
-            self.line("used most", &parts.join(", "));
-            let sent = usage.sent.iter().take(REMOTES);
+            self.add_line("used most", &parts.join(", "));
+            let sent = usage.sent.iter().take(MAX_LISTED_REMOTES);
             let sent = sent.map(|to| format!("{} to {}", size(to.bytes), one_line(&to.remote, 40)));
             let mut lines: Vec<String> = sent.collect();
-            lines.extend(more(usage.sent.len(), REMOTES));
-            self.block("sent", &lines);
+            lines.extend(format_remaining(usage.sent.len(), MAX_LISTED_REMOTES));
+            self.add_block("sent", &lines);
         }
         for breach in &view.breaches {
-            let lines = wrap(&breach.detail, VALUE, BREACH_LINES);
+            let lines = wrap_untrusted(&breach.detail, VALUE_COLUMNS, MAX_BREACH_LINES);
             let painted: Vec<_> =
-                lines.iter().map(|line| self.colour.paint(Paint::Bad, line)).collect();
-            self.block("over limit", &painted);
+                lines.iter().map(|line| self.colour.apply(TextStyle::Bad, line)).collect();
+            self.add_block("over limit", &painted);
         }
     }
 
-    fn processes(&mut self, view: &TaskView) {
+    fn add_processes(&mut self, view: &TaskView) {
         if !view.listening.is_empty() {
             let ports: Vec<_> = view.listening.iter().map(ToString::to_string).collect();
-            self.block("ports", &words(&ports.join(" "), VALUE));
+            self.add_block("ports", &wrap_words(&ports.join(" "), VALUE_COLUMNS));
         }
         let mut lines: Vec<String> = view
             .processes
             .iter()
-            .take(LISTED)
+            .take(MAX_LISTED_PROCESSES)
             .map(|process| {
                 let cpu = format_duration_exact(std::time::Duration::from_millis(process.cpu_ms));
                 let line = format!("{:>7} {} {cpu:>8}  ", process.pid, process.state);
-                let room = VALUE.saturating_sub(line.chars().count());
+                let room = VALUE_COLUMNS.saturating_sub(line.chars().count());
                 format!("{line}{}", one_line(&process.command, room))
             })
             .collect();
-        lines.extend(more(view.processes.len(), LISTED));
-        self.block("processes", &lines);
+        lines.extend(format_remaining(view.processes.len(), MAX_LISTED_PROCESSES));
+        self.add_block("processes", &lines);
     }
 
-    fn report(&mut self, report: &StopReport) {
+    fn add_stop_report(&mut self, report: &StopReport) {
         let mut lines: Vec<String> = report
             .ended
             .iter()
-            .take(LISTED)
+            .take(MAX_LISTED_PROCESSES)
             .map(|ended| {
                 let line = format!("{:>7} {:<8}  ", ended.pid, ended.signal);
-                let room = VALUE.saturating_sub(line.chars().count());
+                let room = VALUE_COLUMNS.saturating_sub(line.chars().count());
                 format!("{line}{}", one_line(&ended.command, room))
             })
             .collect();
         let total = usize::try_from(report.ended_total).unwrap_or(usize::MAX);
-        lines.extend(more(total.max(report.ended.len()), LISTED));
-        self.block("was ended", &lines);
+        lines.extend(format_remaining(total.max(report.ended.len()), MAX_LISTED_PROCESSES));
+        self.add_block("was ended", &lines);
         if !report.ports_freed.is_empty() {
             let ports: Vec<_> = report.ports_freed.iter().map(ToString::to_string).collect();
-            self.block("ports freed", &words(&ports.join(" "), VALUE));
+            self.add_block("ports freed", &wrap_words(&ports.join(" "), VALUE_COLUMNS));
         }
         for survivor in &report.survivors {
             let what = format!("{} {}: {}", survivor.pid, survivor.command, survivor.why);
-            let line = self.colour.paint(Paint::Bad, &one_line(&what, VALUE));
-            self.line("STILL ALIVE", &line);
+            let line = self.colour.apply(TextStyle::Bad, &one_line(&what, VALUE_COLUMNS));
+            self.add_line("STILL ALIVE", &line);
         }
         if let Some(why) = &report.unproven {
-            self.block("NOT PROVEN", &text::wrap_text(&one_line(why, 4 * VALUE), VALUE));
+            self.add_block(
+                "NOT PROVEN",
+                &text::wrap_text(&one_line(why, 4 * VALUE_COLUMNS), VALUE_COLUMNS),
+            );
         }
     }
 
-    fn last_lines(&mut self, view: &TaskView) {
+    fn add_last_lines(&mut self, view: &TaskView) {
         let Some(text) = view.output.text.as_deref().filter(|text| !text.is_empty()) else {
             return;
         };
         let lines: Vec<&str> = text.lines().collect();
-        let skipped = lines.len().saturating_sub(OUTPUT_LINES);
+        let skipped = lines.len().saturating_sub(TAIL_LINES);
         let title = match (skipped, view.output.truncated) {
             (0, false) => "all output".to_owned(),
             _ => format!("last {} lines", lines.len() - skipped),
         };
-        let title = self.colour.paint(Paint::Faint, &format!("-- {title} --"));
+        let title = self.colour.apply(TextStyle::Faint, &format!("-- {title} --"));
         self.text.push_str(&title);
         self.text.push('\n');
         for line in &lines[skipped..] {
             // Behind a bar no line can pass for one of siding's own.
-            let line = one_line(line, COLUMNS - 2);
-            let _a_string_takes_all = writeln!(self.text, "| {line}");
+            let line = one_line(line, LINE_COLUMNS - 2);
+            let _writing_to_string = writeln!(self.text, "| {line}");
         }
-        let title = self.colour.paint(Paint::Faint, "--");
+        let title = self.colour.apply(TextStyle::Faint, "--");
         self.text.push_str(&title);
         self.text.push('\n');
     }
 
-    fn block(&mut self, label: &str, lines: &[String]) {
+    fn add_block(&mut self, label: &str, lines: &[String]) {
         let mut label = label;
         for line in lines {
-            self.line(label, line);
+            self.add_line(label, line);
             label = "";
         }
     }
 
-    fn line(&mut self, label: &str, value: &str) {
-        let padded = format!("{label:<width$}", width = INDENT - 2);
-        let label = self.colour.paint(Paint::Faint, &padded);
-        let _a_string_takes_all = writeln!(self.text, "{label}  {value}");
+    fn add_line(&mut self, label: &str, value: &str) {
+        let padded = format!("{label:<width$}", width = LABEL_COLUMNS - 2);
+        let label = self.colour.apply(TextStyle::Faint, &padded);
+        let _writing_to_string = writeln!(self.text, "{label}  {value}");
     }
 }
 
 /// Returns what a monitor told, in words: `212 lines in 7 notices; 207 of them together`.
-fn told(monitor: &MonitorView) -> String {
+fn format_monitor_counts(monitor: &MonitorView) -> String {
     let MonitorView { lines, notices, coalesced, text_dropped, .. } = monitor;
     let plural = |count: bool| if count { "" } else { "s" };
     let mut text =
@@ -296,7 +307,7 @@ fn told(monitor: &MonitorView) -> String {
     text
 }
 
-fn more(total: usize, shown: usize) -> Option<String> {
+fn format_remaining(total: usize, shown: usize) -> Option<String> {
     total.checked_sub(shown).filter(|more| *more > 0).map(|more| format!("… and {more} more"))
 }
 
@@ -305,19 +316,19 @@ mod tests {
     use siding_model::outcome::Outcome;
     use siding_model::record::{EndedProcess, OutputGap, Survivor};
 
-    use super::super::sample::{HOSTILE, ended, process, running};
+    use super::super::sample::{HOSTILE_TEXT, ended_task, running_task, sample_process};
     use super::*;
 
     #[test]
-    fn an_ended_task_is_one_screen() {
-        let mut view = ended(Outcome::Exited { code: 7 });
+    fn an_ended_task_fits_one_screen() {
+        let mut view = ended_task(Outcome::Exited { code: 7 });
         view.pipeline_statuses = Some(vec![0, 7]);
         view.output.gap = Some(OutputGap { from: 500, to: 1000 });
         view.output.text = Some((0..12).map(|line| format!("line {line}\n")).collect());
         view.message = Some("look at line 11".to_owned());
         let lines: String = (2..12).map(|line| format!("| line {line}\n")).collect();
         assert_eq!(
-            task(&view, Colour::Off),
+            task_screen(&view, ColorMode::Off),
             format!(
                 "b-4k7q0n2m8x5t  exited 7\n\
                  command      npm test\n\
@@ -336,11 +347,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_used_and_passed_is_shown() {
+    fn resource_usage_and_limit_breaches_are_shown() {
         use siding_model::limits::{Breach, PeakUsage, SentToRemote};
         use siding_model::outcome::LimitKind;
         use siding_model::process::MonotonicMs;
-        let mut view = ended(Outcome::Limit { which: LimitKind::Fds });
+        let mut view = ended_task(Outcome::Limit { which: LimitKind::Fds });
         view.usage = Some(PeakUsage {
             memory_bytes: Some(50 << 20),
             cpu_ms: Some(1_230),
@@ -360,7 +371,7 @@ mod tests {
             detail,
             watchdog: false,
         }];
-        let text = task(&view, Colour::Off);
+        let text = task_screen(&view, ColorMode::Off);
         for line in [
             "b-4k7q0n2m8x5t  stopped at its limit max-fds",
             "used most    50MiB, 1.2s CPU, 1 process, 4096 descriptors",
@@ -372,35 +383,38 @@ mod tests {
     }
 
     #[test]
-    fn a_monitor_says_how_much_it_told() {
+    fn monitor_counts_are_formatted() {
         let mut monitor =
             MonitorView { pattern: None, lines: 1, notices: 1, coalesced: 0, text_dropped: 0 };
-        assert_eq!(told(&monitor), "1 line in 1 notice");
+        assert_eq!(format_monitor_counts(&monitor), "1 line in 1 notice");
         monitor = MonitorView { lines: 212, notices: 7, coalesced: 207, ..monitor };
-        assert_eq!(told(&monitor), "212 lines in 7 notices; 207 of them together with others");
+        assert_eq!(
+            format_monitor_counts(&monitor),
+            "212 lines in 7 notices; 207 of them together with others"
+        );
         monitor.text_dropped = 90;
-        assert!(told(&monitor).ends_with("with others, 90 only counted"));
+        assert!(format_monitor_counts(&monitor).ends_with("with others, 90 only counted"));
     }
 
     #[test]
-    fn no_line_is_wider_than_the_screen_or_forged() {
-        let mut view = running();
-        view.command = HOSTILE.repeat(9);
-        view.name = Some(HOSTILE.to_owned());
-        view.processes = (1..40).map(|pid| process(pid, HOSTILE)).collect();
+    fn no_line_exceeds_the_screen_or_is_forged() {
+        let mut view = running_task();
+        view.command = HOSTILE_TEXT.repeat(9);
+        view.name = Some(HOSTILE_TEXT.to_owned());
+        view.processes = (1..40).map(|pid| sample_process(pid, HOSTILE_TEXT)).collect();
         view.listening = (10_000..10_050).collect();
         view.monitor = Some(MonitorView {
-            pattern: Some(HOSTILE.to_owned()),
+            pattern: Some(HOSTILE_TEXT.to_owned()),
             lines: u64::MAX,
             notices: u32::MAX,
             coalesced: u64::MAX,
             text_dropped: u64::MAX,
         });
-        view.outcome = Some(Outcome::Lost { why: HOSTILE.to_owned() });
-        view.leader_outcome = Some(Outcome::FailedToStart { error: HOSTILE.to_owned() });
+        view.outcome = Some(Outcome::Lost { why: HOSTILE_TEXT.to_owned() });
+        view.leader_outcome = Some(Outcome::FailedToStart { error: HOSTILE_TEXT.to_owned() });
         view.pipeline_statuses = Some(vec![141; 100]);
-        view.output.text = Some(format!("{HOSTILE}\n").repeat(30));
-        let (command, why) = (HOSTILE.to_owned(), HOSTILE.to_owned());
+        view.output.text = Some(format!("{HOSTILE_TEXT}\n").repeat(30));
+        let (command, why) = (HOSTILE_TEXT.to_owned(), HOSTILE_TEXT.to_owned());
         let signal = "SIGKILL".to_owned();
         view.stop_report = Some(StopReport {
             ended: vec![EndedProcess { pid: 7, command: command.clone(), signal }; 20],
@@ -409,10 +423,10 @@ mod tests {
             ports_freed: (10_000..10_050).collect(),
             unproven: Some(why),
         });
-        let text = task(&view, Colour::Off);
+        let text = task_screen(&view, ColorMode::Off);
         assert!(text.lines().count() < 75);
         for line in text.lines() {
-            assert_eq!(line, one_line(line, COLUMNS));
+            assert_eq!(line, one_line(line, LINE_COLUMNS));
         }
     }
 }

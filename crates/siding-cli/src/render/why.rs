@@ -7,20 +7,20 @@ use siding_model::duration::format_duration;
 use siding_model::evidence::{AttentionView, ChainLink, WaitingOn, WhyVerdict, WhyView};
 use siding_model::text::one_line;
 
-use super::COLUMNS;
-use super::wrap::words;
+use super::LINE_COLUMNS;
+use super::wrap::wrap_words;
 
 /// Columns before the values.
-const INDENT: usize = 13;
+const LABEL_COLUMNS: usize = 13;
 /// Columns of a value.
-const VALUE: usize = COLUMNS - INDENT;
+const VALUE_COLUMNS: usize = LINE_COLUMNS - LABEL_COLUMNS;
 
 /// Returns why a task is quiet, on one screen.
-pub(crate) fn why(view: &WhyView) -> String {
+pub(crate) fn why_screen(view: &WhyView) -> String {
     let mut text = format!(
         "{}  {} ({})\n",
         view.task_id,
-        headline(view.verdict, view.waiting_on),
+        format_verdict(view.verdict, view.waiting_on),
         view.certainty.as_str()
     );
     let spent = |ms| format_duration(Duration::from_millis(ms));
@@ -30,51 +30,55 @@ pub(crate) fn why(view: &WhyView) -> String {
         spent(view.since_ms),
         view.cpu_percent
     );
-    line(&mut text, "silent for", &silent);
+    push_line(&mut text, "silent for", &silent);
     if !view.tail.is_empty() {
         // Behind a bar no line can pass for one of siding's own.
-        line(&mut text, "last line", &format!("| {}", one_line(&view.tail, VALUE - 2)));
+        push_line(
+            &mut text,
+            "last line",
+            &format!("| {}", one_line(&view.tail, VALUE_COLUMNS - 2)),
+        );
     }
     let mut label = "processes";
     for link in &view.chain {
-        line(&mut text, label, &process(link));
+        push_line(&mut text, label, &format_process(link));
         label = "";
-        if let Some(wait) = wait(link) {
-            line(&mut text, "", &one_line(&format!("  {wait}"), VALUE));
+        if let Some(wait) = format_wait(link) {
+            push_line(&mut text, "", &one_line(&format!("  {wait}"), VALUE_COLUMNS));
         }
     }
     let mut label = "next";
-    for words in words(&view.advice, VALUE) {
-        line(&mut text, label, &words);
+    for words in wrap_words(&view.advice, VALUE_COLUMNS) {
+        push_line(&mut text, label, &words);
         label = "";
     }
     text
 }
 
 /// Returns what a task that has stalled does, for the line of its state.
-pub(super) fn stalled(view: &AttentionView) -> String {
+pub(super) fn format_attention(view: &AttentionView) -> String {
     format!(
         "silent for {}, {} ({})",
         format_duration(Duration::from_millis(view.silent_ms)),
-        headline(view.verdict, view.waiting_on),
+        format_verdict(view.verdict, view.waiting_on),
         view.certainty.as_str()
     )
 }
 
-fn headline(verdict: WhyVerdict, on: Option<WaitingOn>) -> String {
+fn format_verdict(verdict: WhyVerdict, on: Option<WaitingOn>) -> String {
     match (verdict, on) {
         (WhyVerdict::Waiting, Some(on)) => format!("waiting on {}", on.as_str()),
         (verdict, _) => verdict.as_str().to_owned(),
     }
 }
 
-fn process(link: &ChainLink) -> String {
+fn format_process(link: &ChainLink) -> String {
     let head = format!("{} {}  ", link.pid, link.state);
-    let command = one_line(&link.command, VALUE.saturating_sub(head.len()));
+    let command = one_line(&link.command, VALUE_COLUMNS.saturating_sub(head.len()));
     format!("{head}{command}")
 }
 
-fn wait(link: &ChainLink) -> Option<String> {
+fn format_wait(link: &ChainLink) -> Option<String> {
     let object = match (&link.syscall, &link.object) {
         (Some(call), Some(object)) => format!("{call}: {object}"),
         (Some(one), None) | (None, Some(one)) => one.clone(),
@@ -86,18 +90,18 @@ fn wait(link: &ChainLink) -> Option<String> {
     })
 }
 
-fn line(text: &mut String, label: &str, value: &str) {
-    let _a_string_takes_all = writeln!(text, "{label:<width$}{value}", width = INDENT);
+fn push_line(text: &mut String, label: &str, value: &str) {
+    let _writing_to_string = writeln!(text, "{label:<width$}{value}", width = LABEL_COLUMNS);
 }
 
 #[cfg(test)]
 mod tests {
     use siding_model::evidence::Certainty;
 
-    use super::super::sample::HOSTILE;
+    use super::super::sample::HOSTILE_TEXT;
     use super::*;
 
-    fn view() -> WhyView {
+    fn sample_view() -> WhyView {
         WhyView {
             task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
             verdict: WhyVerdict::InputWait,
@@ -130,9 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_input_is_one_screen() {
+    fn an_input_wait_fits_one_screen() {
         assert_eq!(
-            why(&view()),
+            why_screen(&sample_view()),
             "b-4k7q0n2m8x5t  input_wait (hard)\n\
              silent for   4s, seen so for 2s, 0.0 % of a core\n\
              last line    | Continue? [y/N] \n\
@@ -145,19 +149,19 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_the_screen_or_forged() {
-        let mut view = view();
-        view.tail = HOSTILE.repeat(3);
+    fn no_line_exceeds_the_screen_or_is_forged() {
+        let mut view = sample_view();
+        view.tail = HOSTILE_TEXT.repeat(3);
         view.advice = "word ".repeat(60);
         for link in &mut view.chain {
-            link.command = HOSTILE.repeat(3);
-            link.object = Some(HOSTILE.to_owned());
-            link.detail = Some(HOSTILE.to_owned());
+            link.command = HOSTILE_TEXT.repeat(3);
+            link.object = Some(HOSTILE_TEXT.to_owned());
+            link.detail = Some(HOSTILE_TEXT.to_owned());
         }
-        let text = why(&view);
+        let text = why_screen(&view);
         assert!(text.lines().count() < 24, "{text}");
         for line in text.lines() {
-            assert_eq!(line, one_line(line, COLUMNS));
+            assert_eq!(line, one_line(line, LINE_COLUMNS));
         }
     }
 }

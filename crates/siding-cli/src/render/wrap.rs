@@ -4,7 +4,7 @@ use siding_model::text::one_line;
 
 /// Returns a foreign text in at most `lines` lines of `columns` columns each, safe to print. What
 /// does not fit ends in `…`.
-pub(super) fn wrap(text: &str, columns: usize, lines: usize) -> Vec<String> {
+pub(super) fn wrap_untrusted(text: &str, columns: usize, lines: usize) -> Vec<String> {
     let safe = one_line(text, usize::MAX);
     let mut rest = safe.as_str();
     let mut wrapped = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn wrap(text: &str, columns: usize, lines: usize) -> Vec<String> {
 
 /// Returns siding's own text in lines of at most `columns` columns, broken between words. A longer
 /// word, such as a path, has a line of its own and stays whole.
-pub(super) fn words(text: &str, columns: usize) -> Vec<String> {
+pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
@@ -40,8 +40,8 @@ pub(super) fn words(text: &str, columns: usize) -> Vec<String> {
 
 /// Says something of siding's own on standard error, where it does not mix with a command's
 /// output, in lines that fit a terminal.
-pub(crate) fn say(text: &str) {
-    for (number, line) in words(text, super::COLUMNS - 8).into_iter().enumerate() {
+pub(crate) fn print_note(text: &str) {
+    for (number, line) in wrap_words(text, super::LINE_COLUMNS - 8).into_iter().enumerate() {
         let lead = if number == 0 { "siding:" } else { "       " };
         errln!("{lead} {line}");
     }
@@ -53,18 +53,18 @@ mod tests {
 
     #[test]
     fn long_texts_take_several_lines() {
-        assert_eq!(wrap("short", 10, 3), ["short"]);
-        assert_eq!(wrap("", 10, 3), [""]);
-        assert_eq!(wrap("abcdefghij", 10, 3), ["abcdefghij"]);
-        assert_eq!(wrap("abcdefghijklmno", 6, 9), ["abcde", "fghij", "klmno"]);
-        assert_eq!(wrap("abcdefghijklmno", 6, 2), ["abcde", "fghij…"]);
-        assert_eq!(wrap("a\nb\x1b[31m", 80, 2), [r"a\nb\e[31m"]);
-        assert_eq!(wrap("wait…", 5, 2), ["wait…"]);
+        assert_eq!(wrap_untrusted("short", 10, 3), ["short"]);
+        assert_eq!(wrap_untrusted("", 10, 3), [""]);
+        assert_eq!(wrap_untrusted("abcdefghij", 10, 3), ["abcdefghij"]);
+        assert_eq!(wrap_untrusted("abcdefghijklmno", 6, 9), ["abcde", "fghij", "klmno"]);
+        assert_eq!(wrap_untrusted("abcdefghijklmno", 6, 2), ["abcde", "fghij…"]);
+        assert_eq!(wrap_untrusted("a\nb\x1b[31m", 80, 2), [r"a\nb\e[31m"]);
+        assert_eq!(wrap_untrusted("wait…", 5, 2), ["wait…"]);
     }
 
     #[test]
     fn sentences_break_between_words() {
-        assert_eq!(words("one two three", 7), ["one two", "three"]);
-        assert_eq!(words("a /long/path/to b", 6), ["a", "/long/path/to", "b"]);
+        assert_eq!(wrap_words("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap_words("a /long/path/to b", 6), ["a", "/long/path/to", "b"]);
     }
 }

@@ -8,7 +8,7 @@ use siding_a2a::client::{self, RemoteTask};
 use crate::failure::Failure;
 
 /// What it is called by `siding a2a send`.
-pub(super) const NAME: &str = siding_model::spec::self_command::FOLLOW_ARG;
+pub(super) const FOLLOW_COMMAND: &str = siding_model::spec::self_command::FOLLOW_ARG;
 
 /// Sends a message and writes down what becomes of it: what runs in a task of `siding a2a send`.
 #[derive(Debug, clap::Args)]
@@ -36,12 +36,12 @@ pub(super) struct Args {
 
 impl Args {
     /// Returns the words that lead here, behind the program's own name.
-    pub(super) fn words(&self) -> Vec<String> {
+    pub(super) fn to_argv(&self) -> Vec<String> {
         let given = |flag: &str, value: &Option<String>| {
             value.as_ref().map(|value| format!("--{flag}={value}"))
         };
         let files = self.file.iter().map(|file| format!("--file={}", file.display()));
-        let mut words = vec!["a2a".to_owned(), NAME.to_owned()];
+        let mut words = vec!["a2a".to_owned(), FOLLOW_COMMAND.to_owned()];
         words.extend(files);
         words.extend(given("context", &self.context));
         words.extend(given("task", &self.task));
@@ -51,7 +51,7 @@ impl Args {
     }
 
     /// Returns the token, where there is to be one.
-    pub(super) fn bearer(&self) -> Result<Option<String>, Failure> {
+    pub(super) fn read_bearer_token(&self) -> Result<Option<String>, Failure> {
         let Some(name) = &self.bearer_env else { return Ok(None) };
         let token = std::env::var(name).unwrap_or_default();
         if token.is_empty() {
@@ -62,8 +62,8 @@ impl Args {
     }
 
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let bearer = self.bearer()?;
-        let errand = RemoteTask {
+        let bearer = self.read_bearer_token()?;
+        let remote_task = RemoteTask {
             url: self.url,
             text: self.text,
             files: self.file,
@@ -71,7 +71,7 @@ impl Args {
             task: self.task,
             bearer,
         };
-        let code = client::run_remote_task(&errand);
+        let code = client::run_remote_task(&remote_task);
         let code = code.map_err(|error| Failure::new(format!("could not begin: {error}")))?;
         Ok(ExitCode::from(code))
     }
@@ -84,13 +84,13 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Only {
+    struct TestParser {
         #[command(flatten)]
         args: Args,
     }
 
     #[test]
-    fn its_words_lead_to_the_same() {
+    fn generated_arguments_parse_back_to_the_same_values() {
         let args = Args {
             file: vec!["-a b".into()],
             context: Some("-c".to_owned()),
@@ -99,8 +99,8 @@ mod tests {
             url: "http://h".to_owned(),
             text: "--text".to_owned(),
         };
-        let words = args.words();
-        let read = Only::try_parse_from(words.iter().skip(1)).expect("understood").args;
+        let words = args.to_argv();
+        let read = TestParser::try_parse_from(words.iter().skip(1)).expect("understood").args;
         assert_eq!(format!("{read:?}"), format!("{args:?}"));
     }
 }

@@ -11,12 +11,12 @@ use siding_model::text::one_line;
 
 use super::follow;
 use crate::cmd::run;
-use crate::context::PROGRAM;
+use crate::context::SHIM_PROGRAM;
 use crate::failure::Failure;
-use crate::install::program::Program;
+use crate::install::program::SidingProgram;
 
 /// Columns of the name that it gets when nobody names it.
-const NAME: usize = 80;
+const TASK_NAME_COLUMNS: usize = 80;
 
 /// Gives another agent a task, and follows it to its end.
 ///
@@ -86,7 +86,7 @@ impl Args {
             url: self.url,
             text: self.text,
         };
-        let bearer = follow.bearer()?;
+        let bearer = follow.read_bearer_token()?;
         let mut run = run::Args::default();
         // In the environment alone: an argument can be read by everybody, and is on record.
         let variable = |(name, token): (String, String)| format!("{name}={token}");
@@ -100,13 +100,14 @@ impl Args {
         run.stall_after = Some("0s".to_owned());
         run.session = self.session;
         run.allow_duplicate = self.allow_duplicate;
-        run.name = Some(
-            self.name
-                .unwrap_or_else(|| one_line(&format!("{}: {}", follow.url, follow.text), NAME)),
-        );
+        run.name = Some(self.name.unwrap_or_else(|| {
+            one_line(&format!("{}: {}", follow.url, follow.text), TASK_NAME_COLUMNS)
+        }));
         run.json = self.json;
-        run.command =
-            std::iter::once(Program::this()?.path).chain(follow.words()).map(Into::into).collect();
-        run.run(IdleShim::start(PROGRAM))
+        run.command = std::iter::once(SidingProgram::current()?.path)
+            .chain(follow.to_argv())
+            .map(Into::into)
+            .collect();
+        run.run(IdleShim::start(SHIM_PROGRAM))
     }
 }

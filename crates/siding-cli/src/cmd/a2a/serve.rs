@@ -14,11 +14,11 @@ use siding_model::settings::{Key, RawValue};
 use crate::cmd::reap;
 use crate::context;
 use crate::failure::Failure;
-use crate::install::program::Program;
-use crate::print;
+use crate::install::program::SidingProgram;
+use crate::stdout;
 
 /// Tasks that may run at once: each is an agent with commands of its own.
-const MOST: usize = 8;
+const DEFAULT_MAX_TASKS: usize = 8;
 
 /// Offers siding's own agent as an A2A 1.0 server.
 ///
@@ -57,7 +57,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
     /// Tasks that may run at once
-    #[arg(long, value_name = "N", default_value_t = MOST)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_TASKS)]
     max_tasks: usize,
     /// Run what the guard would ask a person about
     #[arg(long, value_name = "ask", value_parser = ["ask"])]
@@ -69,16 +69,16 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
+        let root = context::open_state_dir()?;
         let timeout = self.timeout.clone().map(RawValue::Text);
         let sources = Environment::from_process();
         let sources = match timeout {
             Some(timeout) => sources.with_call(Key::MaxElapsed, "--timeout", timeout),
             None => sources,
         };
-        let settings = context::load(&sources)?;
+        let settings = context::load_settings_from(&sources)?;
         // A session begins.
-        reap::quietly(&root, &settings)?;
+        reap::run_quietly(&root, &settings)?;
         let named = std::env::var(provider::MODEL_VARIABLE).ok();
         let model = Model::choose(self.model.as_deref(), named.as_deref()).map_err(Failure::new)?;
         let cwd = request::resolve_directory(self.cwd.as_deref())?;
@@ -88,8 +88,8 @@ impl Args {
             hosts: self.allow_host.clone(),
             session: self.session.clone(),
             agent: AgentProgram {
-                program: Program::this()?.path,
-                args: self.agent_args(&absolute(model)?),
+                program: SidingProgram::current()?.path,
+                args: self.agent_args(&with_absolute_script_path(model)?),
                 cwd,
             },
             settings,
@@ -97,21 +97,21 @@ impl Args {
         };
         serve::serve(root, options, |line| {
             // Standard output is nobody else's. Nobody need read it.
-            let _unread = print::text(&format!("{line}\n"));
+            let _peer_gone = stdout::print_text(&format!("{line}\n"));
         })?;
         Ok(ExitCode::SUCCESS)
     }
 
     fn agent_args(&self, model: &Model) -> Vec<String> {
         let mut args = vec![format!("--model={model}")];
-        args.extend(self.max_turns.map(|most| format!("--max-turns={most}")));
+        args.extend(self.max_turns.map(|max_turns| format!("--max-turns={max_turns}")));
         args.extend(self.yes_to.as_ref().map(|what| format!("--yes-to={what}")));
         args
     }
 }
 
 /// Has a script found from wherever the agent works.
-fn absolute(model: Model) -> Result<Model, Failure> {
+fn with_absolute_script_path(model: Model) -> Result<Model, Failure> {
     match model {
         Model::Script(path) => match std::path::absolute(&path) {
             Ok(path) => Ok(Model::Script(path)),

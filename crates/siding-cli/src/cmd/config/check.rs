@@ -8,10 +8,10 @@ use siding_core::settings::{self, Environment, LoadedSettings};
 use siding_model::settings::Key;
 
 use crate::failure::Failure;
-use crate::print;
+use crate::stdout;
 
 /// Exit code when there are mistakes.
-const MISTAKES: u8 = 1;
+const MISTAKES_EXIT_CODE: u8 = 1;
 
 /// Checks a settings file, or everything that settings come from here.
 ///
@@ -29,13 +29,13 @@ pub(super) struct Args {
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Whose file it is meant to be
-    #[arg(long, value_enum, default_value_t = As::User, requires = "file")]
-    layer: As,
+    #[arg(long, value_enum, default_value_t = FileLayer::User, requires = "file")]
+    layer: FileLayer,
 }
 
 /// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum As {
+enum FileLayer {
     /// The administrator's: may lock keys and raise the cap
     System,
     /// A user's or a project's
@@ -48,10 +48,12 @@ impl Args {
             Some(file) => (read_file(file, self.layer)?, Vec::new()),
             None => (
                 settings::read(&Environment::from_process()),
-                misspelt(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())),
+                misspelled_variables(
+                    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()),
+                ),
             ),
         };
-        super::show::warn(&reading.settings);
+        super::show::print_warnings(&reading.settings);
         for unknown in &reading.unknown_host_keys {
             errln!("siding: {unknown}");
         }
@@ -62,13 +64,13 @@ impl Args {
             errln!("siding: {mistake}");
         }
         let mistakes = reading.mistakes.len() + misspelt.len();
-        print::text(&summary(&reading.files, mistakes))?;
-        Ok(if mistakes == 0 { ExitCode::SUCCESS } else { ExitCode::from(MISTAKES) })
+        stdout::print_text(&format_summary(&reading.files, mistakes))?;
+        Ok(if mistakes == 0 { ExitCode::SUCCESS } else { ExitCode::from(MISTAKES_EXIT_CODE) })
     }
 }
 
 /// Reads one file alone.
-fn read_file(file: &Path, layer: As) -> Result<LoadedSettings, Failure> {
+fn read_file(file: &Path, layer: FileLayer) -> Result<LoadedSettings, Failure> {
     // A missing file counts as one without settings elsewhere; here it was asked for.
     std::fs::metadata(file).map_err(|error| {
         Failure::new(format!("could not read `{}`: {error}", file.display()))
@@ -76,14 +78,14 @@ fn read_file(file: &Path, layer: As) -> Result<LoadedSettings, Failure> {
     })?;
     let mut environment = Environment::default();
     match layer {
-        As::System => environment.system_file = Some(file.to_owned()),
-        As::User => environment.user_file = Some(file.to_owned()),
+        FileLayer::System => environment.system_file = Some(file.to_owned()),
+        FileLayer::User => environment.user_file = Some(file.to_owned()),
     }
     Ok(settings::read(&environment))
 }
 
 /// Names the variables that set nothing and look as if they were to.
-fn misspelt(variables: impl Iterator<Item = String>) -> Vec<String> {
+fn misspelled_variables(variables: impl Iterator<Item = String>) -> Vec<String> {
     let mistake = |name: String| {
         let meant = Key::suggest_for_variable(&name)?.env_var();
         Some(format!("the environment: no setting has `{name}`; did you mean `{meant}`?"))
@@ -93,7 +95,7 @@ fn misspelt(variables: impl Iterator<Item = String>) -> Vec<String> {
     mistakes
 }
 
-fn summary(files: &[PathBuf], mistakes: usize) -> String {
+fn format_summary(files: &[PathBuf], mistakes: usize) -> String {
     let mut text: String =
         files.iter().map(|file| format!("checked {}\n", file.display())).collect();
     if files.is_empty() {
@@ -112,23 +114,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_checked_for_what_it_is() {
+    fn a_file_is_checked_by_the_rules_of_its_layer() {
         let dir = std::env::temp_dir().join(format!("siding-check-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("made");
         let file = dir.join("config.toml");
         std::fs::write(&file, "kill_grace = \"5s\"\nlocked = [\"kill_grace\"]\n").expect("written");
-        let as_system = read_file(&file, As::System).expect("reads");
-        let as_user = read_file(&file, As::User).expect("reads");
+        let as_system = read_file(&file, FileLayer::System).expect("reads");
+        let as_user = read_file(&file, FileLayer::User).expect("reads");
         std::fs::remove_dir_all(&dir).expect("removed");
-        let summary = |reading: &LoadedSettings| summary(&reading.files, reading.mistakes.len());
+        let summary =
+            |reading: &LoadedSettings| format_summary(&reading.files, reading.mistakes.len());
         assert!(summary(&as_system).ends_with("config.toml\nno mistakes\n"));
         assert!(summary(&as_user).ends_with("1 mistake\n"));
-        assert!(read_file(&file, As::User).is_err(), "it is gone now");
+        assert!(read_file(&file, FileLayer::User).is_err(), "it is gone now");
     }
 
     #[test]
-    fn a_variable_that_is_nearly_a_setting_is_named() {
-        let named = |name: &str| misspelt(std::iter::once(name.to_owned()));
+    fn a_misspelled_setting_variable_is_reported() {
+        let named = |name: &str| misspelled_variables(std::iter::once(name.to_owned()));
         let [told] = &*named("SIDING_KIL_GRACE") else { panic!("it sets nothing") };
         assert!(told.contains("`SIDING_KIL_GRACE`") && told.contains("`SIDING_KILL_GRACE`?"));
         for other in [

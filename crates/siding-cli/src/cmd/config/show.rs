@@ -10,7 +10,7 @@ use siding_model::settings::{RawValue, SettingEntry, Settings};
 
 use crate::exit;
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::{render, stdout};
 
 /// Shows every setting, its value, and who set it.
 ///
@@ -70,22 +70,22 @@ impl Args {
         if self.json {
             render::json::print(&views)?;
         } else {
-            print::text(&table(&views, environment.home.as_deref()))?;
+            stdout::print_text(&format_table(&views, environment.home.as_deref()))?;
         }
-        warn(&reading.settings);
+        print_warnings(&reading.settings);
         for mistake in &reading.mistakes {
             errln!("siding: {mistake}");
         }
         Ok(if reading.mistakes.is_empty() {
             ExitCode::SUCCESS
         } else {
-            ExitCode::from(exit::OWN_FAILURE)
+            ExitCode::from(exit::SIDING_FAILED)
         })
     }
 }
 
 /// Says what was not applied.
-pub(super) fn warn(settings: &Settings) {
+pub(super) fn print_warnings(settings: &Settings) {
     for warning in settings.warnings() {
         errln!("siding: {warning}");
     }
@@ -93,7 +93,7 @@ pub(super) fn warn(settings: &Settings) {
 
 /// Returns the settings in columns. A long list takes several lines, and an origin that does not fit
 /// follows on a line of its own.
-fn table(views: &[SettingView], home: Option<&Path>) -> String {
+fn format_table(views: &[SettingView], home: Option<&Path>) -> String {
     let key = views.iter().map(|view| view.key.len()).max().unwrap_or(0);
     // A list that is longer than the others by far has its origin on a line of its own.
     let short = |view: &SettingView| {
@@ -104,9 +104,9 @@ fn table(views: &[SettingView], home: Option<&Path>) -> String {
     for view in views {
         let shown = view.value.to_string();
         let mut line = format!("{:<key$}  {shown:<value$}  ", view.key);
-        let origin = origin(view, home);
-        if line.chars().count() + origin.chars().count() > print::WIDTH {
-            let value = print::wrapped(&shown, key + 2, print::WIDTH);
+        let origin = format_origin(view, home);
+        if line.chars().count() + origin.chars().count() > stdout::TEXT_COLUMNS {
+            let value = stdout::wrap_indented(&shown, key + 2, stdout::TEXT_COLUMNS);
             line = format!("{:<key$}  {}\n    ", view.key, value.trim_start());
         }
         text.push_str(line.as_str());
@@ -116,7 +116,7 @@ fn table(views: &[SettingView], home: Option<&Path>) -> String {
     text
 }
 
-fn origin(view: &SettingView, home: Option<&Path>) -> String {
+fn format_origin(view: &SettingView, home: Option<&Path>) -> String {
     let mut origin = view.origin.to_owned();
     if let Some(source) = &view.source {
         let below_home = home.and_then(|home| Path::new(source).strip_prefix(home).ok());
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    fn views(path: &str) -> Vec<SettingView> {
+    fn sample_views(path: &str) -> Vec<SettingView> {
         let mut layer = Layer::default();
         let origin = Origin::System { path: path.into() };
         let place = SettingSource { origin, line: Some(3) };
@@ -153,8 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn each_value_has_its_origin() {
-        let text = table(&views("/home/me/s.toml"), Some(Path::new("/home/me")));
+    fn the_table_shows_each_value_with_its_origin() {
+        let text = format_table(&sample_views("/home/me/s.toml"), Some(Path::new("/home/me")));
         // The origin of a long list is on a line of its own, set in.
         let rows = text.lines().filter(|line| !line.starts_with(' '));
         assert_eq!(rows.count(), Key::ALL.len());
@@ -166,15 +166,15 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path_has_a_line_of_its_own() {
+    fn a_long_origin_path_moves_to_its_own_line() {
         let path = format!("/{}", "x".repeat(60));
-        let text = table(&views(&path), None);
+        let text = format_table(&sample_views(&path), None);
         assert!(text.contains(&format!("2s\n    system {path} line 3")), "{text}");
     }
 
     #[test]
-    fn json_tells_all_of_it() {
-        let json = serde_json::to_value(views("/etc/s.toml")).expect("serializes");
+    fn json_contains_value_origin_line_and_lock() {
+        let json = serde_json::to_value(sample_views("/etc/s.toml")).expect("serializes");
         let grace = &json[Key::KillGrace as usize];
         assert_eq!(
             *grace,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
+    fn committed_schema_matches_the_code() {
         crate::render::schema::assert_committed::<SettingView>("setting");
     }
 }

@@ -8,12 +8,12 @@ use serde::Serialize;
 use siding_guard::{ExecMode, GuardReport, Span, judge, resolve_commands};
 use siding_model::text::one_line;
 
+use super::judgement_text;
 use super::rules::RuleView;
-use super::show;
 use crate::failure::Failure;
-use crate::guarding;
-use crate::print::WIDTH;
+use crate::guard_rules;
 use crate::render::{json, out};
+use crate::stdout::TEXT_COLUMNS;
 
 /// Says what a rule is about, or what the guard sees in a command.
 #[derive(Debug, clap::Args)]
@@ -45,12 +45,12 @@ struct Explanation {
     /// What it says.
     judgement: GuardReport,
     /// The programs that run, behind all wrappers, wrappers included.
-    calls: Vec<SeenCall>,
+    calls: Vec<ObservedCall>,
 }
 
 /// One program with its arguments.
 #[derive(Debug, Serialize, JsonSchema)]
-struct SeenCall {
+struct ObservedCall {
     /// Where it stands, in bytes of the command.
     span: Span,
     /// Its words, `?` for what is known only when it runs.
@@ -59,7 +59,7 @@ struct SeenCall {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let rules = guarding::rules()?;
+        let rules = guard_rules::load_rules()?;
         if let Some(name) = &self.rule {
             let rule = rules.get(name).ok_or_else(|| {
                 Failure::new(format!("there is no rule `{name}`"))
@@ -68,33 +68,34 @@ impl Args {
             if self.json {
                 json::print(&RuleView::from(rule))?;
             } else {
-                out::print(&show::rule(rule))?;
+                out::print(&judgement_text::format_rule(rule))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let text = super::text(self.text)?;
-        let how = if self.background { ExecMode::Background } else { ExecMode::Foreground };
+        let text = super::shell_text(self.text)?;
+        let exec_mode = if self.background { ExecMode::Background } else { ExecMode::Foreground };
         let calls =
-            resolve_commands(&text).into_iter().map(|(span, words)| SeenCall { span, words });
-        let seen = Explanation { judgement: judge(&text, &rules, how), calls: calls.collect() };
+            resolve_commands(&text).into_iter().map(|(span, words)| ObservedCall { span, words });
+        let explanation =
+            Explanation { judgement: judge(&text, &rules, exec_mode), calls: calls.collect() };
         if self.json {
-            json::print(&seen)?;
+            json::print(&explanation)?;
         } else {
-            out::print(&shown(&seen))?;
+            out::print(&format_explanation(&explanation))?;
         }
-        Ok(super::code(seen.judgement.verdict))
+        Ok(super::exit_code(explanation.judgement.verdict))
     }
 }
 
-fn shown(seen: &Explanation) -> String {
+fn format_explanation(explanation: &Explanation) -> String {
     let mut text = "runs\n".to_owned();
-    for call in &seen.calls {
-        text += &format!("      {}\n", one_line(&call.words, WIDTH - 6));
+    for call in &explanation.calls {
+        text += &format!("      {}\n", one_line(&call.words, TEXT_COLUMNS - 6));
     }
-    if seen.calls.is_empty() {
+    if explanation.calls.is_empty() {
         text += "      no program that can be told\n";
     }
-    text + "\n" + &show::judgement(&seen.judgement)
+    text + "\n" + &judgement_text::format_judgement(&explanation.judgement)
 }
 
 #[cfg(test)]
@@ -103,7 +104,7 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<Explanation>("guard_explain");
     }
 }

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use siding_guard::{Examples, GuardVerdict, Rule};
 
-use super::show;
+use super::judgement_text;
 use crate::failure::Failure;
-use crate::guarding;
-use crate::render::grid::{Side, grid};
-use crate::render::paint::Colour;
+use crate::guard_rules;
+use crate::render::color::ColorMode;
+use crate::render::table_layout::{Align, format_grid};
 use crate::render::{json, out};
 
 /// Lists the rules in force, each with its verdict and whose it is.
@@ -63,18 +63,22 @@ impl<'r> From<&'r Rule> for RuleView<'r> {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let rules = guarding::rules()?;
+        let rules = guard_rules::load_rules()?;
         if self.json {
             json::print(&rules.iter().map(RuleView::from).collect::<Vec<_>>())?;
             return Ok(ExitCode::SUCCESS);
         }
         let row = |rule: &Rule| {
-            let cells = [rule.name.clone(), rule.verdict.name().to_owned(), show::source(rule)];
+            let cells = [
+                rule.name.clone(),
+                rule.verdict.name().to_owned(),
+                judgement_text::format_source(rule),
+            ];
             (cells, rule.reason.clone())
         };
         let rows: Vec<_> = rules.iter().map(row).collect();
-        let titles = [("RULE", Side::Left), ("VERDICT", Side::Left), ("FROM", Side::Left)];
-        out::print(&grid(titles, "WHY", &rows, Colour::of_stdout()))?;
+        let titles = [("RULE", Align::Left), ("VERDICT", Align::Left), ("FROM", Align::Left)];
+        out::print(&format_grid(titles, "WHY", &rows, ColorMode::for_stdout()))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -85,7 +89,7 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<Vec<RuleView<'_>>>("guard_rules");
     }
 }

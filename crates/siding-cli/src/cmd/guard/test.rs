@@ -8,12 +8,12 @@ use siding_guard::{ExampleResults, Layer, RuleSource, Rules};
 use siding_model::text::one_line;
 
 use crate::failure::Failure;
-use crate::guarding;
-use crate::print::WIDTH;
+use crate::guard_rules;
 use crate::render::{json, out};
+use crate::stdout::TEXT_COLUMNS;
 
 /// Exit code when an example failed.
-const FAILED: u8 = 1;
+const EXAMPLES_FAILED_EXIT_CODE: u8 = 1;
 
 /// Tries the examples of rules: each `hit` must be found by its rule, no `miss` may be.
 ///
@@ -33,8 +33,8 @@ pub(super) struct Args {
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Whose file it is meant to be
-    #[arg(long, value_enum, default_value_t = As::User, requires = "file")]
-    layer: As,
+    #[arg(long, value_enum, default_value_t = RuleFileLayer::User, requires = "file")]
+    layer: RuleFileLayer,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,7 +42,7 @@ pub(super) struct Args {
 
 /// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum As {
+enum RuleFileLayer {
     /// The administrator's: may lock rules
     System,
     /// The user's
@@ -53,26 +53,30 @@ enum As {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let tried = match &self.file {
-            Some(file) => of_file(file, self.layer)?,
-            None => guarding::rules()?.check_examples(|_| true),
+        let result = match &self.file {
+            Some(file) => test_file(file, self.layer)?,
+            None => guard_rules::load_rules()?.check_examples(|_| true),
         };
         if self.json {
-            json::print(&tried)?;
+            json::print(&result)?;
         } else {
-            out::print(&shown(&tried))?;
+            out::print(&format_result(&result))?;
         }
-        Ok(if tried.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+        Ok(if result.failed.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(EXAMPLES_FAILED_EXIT_CODE)
+        })
     }
 }
 
-fn of_file(file: &Path, layer: As) -> Result<ExampleResults, Failure> {
+fn test_file(file: &Path, layer: RuleFileLayer) -> Result<ExampleResults, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::new(format!("could not read `{}`: {error}", file.display())))?;
     let layer = match layer {
-        As::System => Layer::System,
-        As::User => Layer::User,
-        As::Project => Layer::Project,
+        RuleFileLayer::System => Layer::System,
+        RuleFileLayer::User => Layer::User,
+        RuleFileLayer::Project => Layer::Project,
     };
     let source = RuleSource { layer, path: Some(file.to_owned()) };
     let mut rules = Rules::builtin();
@@ -89,17 +93,17 @@ fn of_file(file: &Path, layer: As) -> Result<ExampleResults, Failure> {
     Ok(rules.check_examples(|rule| rule.source == source))
 }
 
-fn shown(tried: &ExampleResults) -> String {
+fn format_result(result: &ExampleResults) -> String {
     let mut text = String::new();
-    for failed in &tried.failed {
+    for failed in &result.failed {
         let how = if failed.should_hit { "does not find" } else { "finds" };
-        let command = one_line(&failed.command, WIDTH - 8);
+        let command = one_line(&failed.command, TEXT_COLUMNS - 8);
         text += &format!("{} {how}\n      | {command}\n", failed.rule);
     }
-    for rule in &tried.without {
+    for rule in &result.without {
         text += &format!("{rule} has no example that it finds\n");
     }
-    text + &format!("{} examples tried, {} wrong\n", tried.count, tried.failed.len())
+    text + &format!("{} examples tried, {} wrong\n", result.count, result.failed.len())
 }
 
 #[cfg(test)]
@@ -108,7 +112,7 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<ExampleResults>("guard_test");
     }
 }

@@ -7,7 +7,7 @@ use siding_model::notice::{Consumer, NoticeId};
 
 /// What a hook answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum HookAnswer {
     /// Nothing, and no decision.
     Nothing,
     /// Facts for the agent.
@@ -30,44 +30,44 @@ pub(super) enum Answer {
 }
 
 /// An answer, and the notices that it tells.
-pub(super) struct Told<'r> {
-    answer: Answer,
-    acks: Option<Acks<'r>>,
+pub(super) struct AnswerWithAcks<'r> {
+    answer: HookAnswer,
+    acks: Option<PendingAcks<'r>>,
     /// What else is recorded once the host has the answer.
-    then: Option<Box<dyn FnOnce() + 'r>>,
+    on_delivered: Option<Box<dyn FnOnce() + 'r>>,
 }
 
 /// Notices to be acknowledged once they were read.
 #[derive(Debug)]
-pub(super) struct Acks<'r> {
+pub(super) struct PendingAcks<'r> {
     root: &'r StateDir,
     /// From the look to the acknowledgement: nobody else tells them meanwhile.
-    turns: Vec<DeliveryLock>,
-    told: Vec<(SessionId, Vec<NoticeId>)>,
+    delivery_locks: Vec<DeliveryLock>,
+    notices: Vec<(SessionId, Vec<NoticeId>)>,
 }
 
-impl From<Answer> for Told<'_> {
-    fn from(answer: Answer) -> Self {
-        Self { answer, acks: None, then: None }
+impl From<HookAnswer> for AnswerWithAcks<'_> {
+    fn from(answer: HookAnswer) -> Self {
+        Self { answer, acks: None, on_delivered: None }
     }
 }
 
-impl<'r> Told<'r> {
+impl<'r> AnswerWithAcks<'r> {
     /// Returns an answer that tells notices.
-    pub(super) const fn with(answer: Answer, acks: Acks<'r>) -> Self {
-        Self { answer, acks: Some(acks), then: None }
+    pub(super) const fn with_acks(answer: HookAnswer, acks: PendingAcks<'r>) -> Self {
+        Self { answer, acks: Some(acks), on_delivered: None }
     }
 
     /// Adds what is recorded once the host has the answer.
-    pub(super) fn then(self, record: impl FnOnce() + 'r) -> Self {
-        Self { then: Some(Box::new(record)), ..self }
+    pub(super) fn on_delivered(self, record: impl FnOnce() + 'r) -> Self {
+        Self { on_delivered: Some(Box::new(record)), ..self }
     }
 
     /// Adds a line for the person to facts.
-    pub(super) fn and_person(mut self, line: Option<String>) -> Self {
+    pub(super) fn with_person_line(mut self, line: Option<String>) -> Self {
         self.answer = match (self.answer, line) {
-            (Answer::Context(context), Some(person)) => {
-                Answer::ContextAndPerson { context, person }
+            (HookAnswer::Context(context), Some(person)) => {
+                HookAnswer::ContextAndPerson { context, person }
             }
             (answer, _) => answer,
         };
@@ -75,34 +75,34 @@ impl<'r> Told<'r> {
     }
 
     /// Returns the answer.
-    pub(super) const fn answer(&self) -> &Answer {
+    pub(super) const fn answer(&self) -> &HookAnswer {
         &self.answer
     }
 
     /// Notes that the agent was told.
     pub(super) fn acknowledge(self) {
         if let Some(acks) = self.acks {
-            let _told_again = acks.acknowledge();
+            let _logged_by_callee = acks.acknowledge();
         }
-        if let Some(record) = self.then {
+        if let Some(record) = self.on_delivered {
             record();
         }
     }
 }
 
-impl<'r> Acks<'r> {
+impl<'r> PendingAcks<'r> {
     pub(super) const fn new(
         root: &'r StateDir,
         turns: Vec<DeliveryLock>,
-        told: Vec<(SessionId, Vec<NoticeId>)>,
+        notices: Vec<(SessionId, Vec<NoticeId>)>,
     ) -> Self {
-        Self { root, turns, told }
+        Self { root, delivery_locks: turns, notices }
     }
 
     /// Notes that the agent was told. What cannot be noted is told again; returns whether all was.
     pub(super) fn acknowledge(self) -> bool {
         let mut is_noted = true;
-        for (session, notices) in &self.told {
+        for (session, notices) in &self.notices {
             let noted = Outbox::new(self.root, session.clone(), Consumer::agent())
                 .and_then(|outbox| outbox.acknowledge(notices));
             if let Err(error) = noted {
@@ -110,7 +110,7 @@ impl<'r> Acks<'r> {
                 is_noted = false;
             }
         }
-        drop(self.turns);
+        drop(self.delivery_locks);
         is_noted
     }
 }

@@ -12,20 +12,20 @@ use siding_core::notices::{FollowEvent, Outbox, OutboxFollower};
 use siding_core::sys::descriptor;
 use siding_model::notice::{Consumer, NoticeKind, NoticeView, Priority};
 
-use super::block;
+use super::block_exit_code;
 use super::conversation::Conversation;
-use super::news::News;
-use crate::context::PROGRAM;
-use crate::err;
+use super::notices::NewNotices;
+use crate::context::SHIM_PROGRAM;
 use crate::failure::Failure;
-use crate::render::out::Reader;
+use crate::render::out::ReaderState;
+use crate::stderr;
 
 /// How long news waits for an event of the conversation to tell it. While the agent is at work
 /// there is one in a moment, and nobody need be woken.
-pub(super) const OTHERS_FIRST: Duration = Duration::from_secs(1);
+pub(super) const OTHER_HOOKS_GRACE: Duration = Duration::from_secs(1);
 
 /// How Claude Code says in what way it was started.
-pub(super) const ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
+pub(super) const ENTRYPOINT_VARIABLE: &str = "CLAUDE_CODE_ENTRYPOINT";
 
 /// Waits, tells, and returns what wakes.
 pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
@@ -37,36 +37,37 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
     }
     let root = &conversation.root;
     let outbox = Outbox::new(root, conversation.session.clone(), Consumer::agent())?;
-    let Some(_only) = outbox.try_become_waiter()? else { return Ok(ExitCode::SUCCESS) };
+    let Some(_keeps_alive) = outbox.try_become_waiter()? else { return Ok(ExitCode::SUCCESS) };
     // One descriptor for each task that runs.
     descriptor::raise_open_limit();
-    let mut follower = OutboxFollower::for_owner(&outbox, conversation.owner, PROGRAM)?;
+    let mut follower = OutboxFollower::for_owner(&outbox, conversation.owner, SHIM_PROGRAM)?;
     let stderr = std::io::stderr();
     loop {
-        let mut is_open = false;
+        let mut delivery_pending = false;
         for session in conversation.sessions()? {
-            let others = Outbox::new(root, session, Consumer::agent())?.pending()?;
-            follower.schedule_later(&others);
-            if !others.notices.iter().any(wakes) {
+            let pending = Outbox::new(root, session, Consumer::agent())?.pending()?;
+            follower.schedule_later(&pending);
+            if !pending.notices.iter().any(wakes_agent) {
                 continue;
             }
-            std::thread::sleep(OTHERS_FIRST);
-            let Some(news) = News::in_sessions(root, &conversation.sessions()?)? else {
+            std::thread::sleep(OTHER_HOOKS_GRACE);
+            let Some(new_notices) = NewNotices::for_sessions(root, &conversation.sessions()?)?
+            else {
                 // It was told meanwhile, or somebody is at it, who may be ended before he has.
-                is_open = true;
+                delivery_pending = true;
                 continue;
             };
-            if news.notices().iter().any(wakes) {
-                let (text, acks) = news.facts("");
+            if new_notices.notices().iter().any(wakes_agent) {
+                let (text, acks) = new_notices.into_text("");
                 // What cannot be noted, on a full disk, would wake it again and again, a turn of its
                 // model each time: it is told when somebody speaks.
-                if err::print(&text) == Reader::There && !acks.acknowledge() {
+                if stderr::print(&text) == ReaderState::Connected && !acks.acknowledge() {
                     return Ok(ExitCode::SUCCESS);
                 }
-                return Ok(block());
+                return Ok(block_exit_code());
             }
         }
-        if is_open {
+        if delivery_pending {
             continue;
         }
         match follower.next_event(stderr.as_fd())? {
@@ -78,20 +79,20 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
 
 /// Returns whether the host was started without a terminal for a person.
 pub(super) fn is_headless() -> bool {
-    !is_ever_idle(std::env::var(ENTRYPOINT).ok().as_deref())
+    !can_be_idle(std::env::var(ENTRYPOINT_VARIABLE).ok().as_deref())
 }
 
 /// Whether a host that was started so waits for somebody between two turns. One that does not
 /// would be kept from ending: `claude -p` 2.1.197 waits 30 s for a hook that still runs when its
 /// answer is complete, or waits for it before it goes on at all.
-pub(super) fn is_ever_idle(entrypoint: Option<&str>) -> bool {
+pub(super) fn can_be_idle(entrypoint: Option<&str>) -> bool {
     let headless = ["sdk-cli", "sdk-ts", "sdk-py", "mcp", "claude-code-github-action"];
     entrypoint.is_none_or(|entrypoint| !headless.contains(&entrypoint))
 }
 
 /// Whether somebody who does nothing wants to hear this now. That something lingers or is silent
 /// can wait until he speaks.
-pub(super) fn wakes(notice: &NoticeView) -> bool {
+pub(super) fn wakes_agent(notice: &NoticeView) -> bool {
     notice.priority == Priority::Next
         || matches!(notice.kind, NoticeKind::Ended | NoticeKind::Matched)
 }
@@ -101,8 +102,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_where_nobody_is_idle() {
-        assert!(is_ever_idle(None) && is_ever_idle(Some("cli")));
-        assert!(!is_ever_idle(Some("sdk-cli")) && !is_ever_idle(Some("sdk-ts")));
+    fn headless_entrypoints_are_never_idle() {
+        assert!(can_be_idle(None) && can_be_idle(Some("cli")));
+        assert!(!can_be_idle(Some("sdk-cli")) && !can_be_idle(Some("sdk-ts")));
     }
 }

@@ -2,20 +2,20 @@
 
 use siding_core::session;
 
-use super::answer::{Answer, Told};
+use super::answer::{AnswerWithAcks, HookAnswer};
 use super::conversation::Conversation;
-use super::host::{Event, Host};
-use super::input::Input;
-use super::news::News;
+use super::host::{HookEvent, HookHost};
+use super::input::HookInput;
+use super::notices::NewNotices;
 use super::reminder;
 use crate::failure::Failure;
 
 /// Answers news, and a reminder where one is due.
 pub(super) fn answer<'c>(
-    input: &Input,
+    input: &HookInput,
     conversation: &'c Conversation,
     ends_batch: bool,
-) -> Result<Told<'c>, Failure> {
+) -> Result<AnswerWithAcks<'c>, Failure> {
     let is_open = session::read(&conversation.root, &conversation.session)?.is_some();
     if is_open && ends_batch {
         let commands = input.returned_commands().into_iter();
@@ -26,25 +26,26 @@ pub(super) fn answer<'c>(
     }
     // A subagent's messages are thrown away with it: news is for the agent that stays.
     if input.agent_id.is_some() {
-        return Ok(Answer::Nothing.into());
+        return Ok(HookAnswer::Nothing.into());
     }
-    let news = News::of(conversation)?;
+    let new_notices = NewNotices::for_conversation(conversation)?;
     if !is_open || !ends_batch {
-        return Ok(reminder::answer(news, None));
+        return Ok(reminder::build_answer(new_notices, None));
     }
     // News is told also where no reminder can be: on a full disk.
-    let reminder = reminder::after_batch(conversation, news.as_ref()).unwrap_or_else(|failure| {
-        failure.report();
-        None
-    });
-    Ok(reminder::answer(news, reminder))
+    let reminder =
+        reminder::after_batch(conversation, new_notices.as_ref()).unwrap_or_else(|failure| {
+            failure.report();
+            None
+        });
+    Ok(reminder::build_answer(new_notices, reminder))
 }
 
 /// Whether an event is the last one of a batch of tool calls. Codex and Gemini CLI have none for a
 /// batch: each of their calls is one.
-pub(super) fn ends_batch(event: Event, host: Host) -> bool {
+pub(super) fn ends_batch(event: HookEvent, host: HookHost) -> bool {
     match host {
-        Host::ClaudeCode => event == Event::PostToolBatch,
-        Host::Codex | Host::Gemini => true,
+        HookHost::ClaudeCode => event == HookEvent::PostToolBatch,
+        HookHost::Codex | HookHost::Gemini => true,
     }
 }

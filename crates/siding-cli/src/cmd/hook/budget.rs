@@ -12,62 +12,64 @@ use siding_model::duration::format_duration;
 use siding_model::settings::{HostBudget, Key, Origin};
 use siding_model::text::one_line;
 
-use super::input::Input;
+use super::input::HookInput;
 use crate::context;
 
 /// The tool whose calls have a budget.
-const TOOL: &str = "Bash";
+const SHELL_TOOL: &str = "Bash";
 /// The tool of siding's own server that runs commands.
-const OWN_TOOL: &str = "mcp__siding__run";
+const SIDING_RUN_TOOL: &str = "mcp__siding__run";
 /// Time after the kill within which the end is known.
-const MARGIN: Duration = Duration::from_secs(60);
+const AFTER_KILL_MARGIN: Duration = Duration::from_secs(60);
 /// The timeout of a call that names none, in milliseconds (Claude Code 2.1.330).
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 /// The host's variable for that timeout.
 const DEFAULT_TIMEOUT_VARIABLE: &str = "BASH_DEFAULT_TIMEOUT_MS";
 /// The host's variable that turns background commands off. It then kills at a timeout.
-const DISABLED_VARIABLE: &str = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS";
+const BACKGROUND_DISABLED_VARIABLE: &str = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS";
 
 /// Returns the policy for the host's calls. A `budget` in siding's settings counts before the one that
 /// install wrote into the hook.
-fn policy(installed: HostBudget) -> Option<BudgetPolicy> {
+fn budget_policy(installed: HostBudget) -> Option<BudgetPolicy> {
     // `siding config check` reports mistakes in settings; here the legal ones decide.
-    let settings = context::legal_settings();
+    let settings = context::load_valid_settings();
     let is_set = *settings.origin(Key::Budget) != Origin::BuiltIn;
     let budget = if is_set { settings.budget } else { installed };
     Some(BudgetPolicy { budget: budget.duration()?, ..settings.budget_policy() })
 }
 
 /// Returns the whole input of a call with the budget as its timeout; `None` leaves the call as it is.
-pub(super) fn updated_input(input: &Input, installed: HostBudget) -> Option<Value> {
+pub(super) fn updated_input(input: &HookInput, installed: HostBudget) -> Option<Value> {
     let call = shell_call(input)?;
-    let policy = policy(installed)?;
+    let policy = budget_policy(installed)?;
     let timeout = policy.decide_host_timeout(&HostCall {
         command: call.get("command")?.as_str()?,
-        timeout: own_timeout(call)?,
+        timeout: call_timeout(call)?,
         is_background: call
             .get("run_in_background")
             .is_some_and(|flag| *flag != Value::Bool(false)),
         is_subagent: input.agent_id.is_some(),
-        can_move: !is_set(std::env::var(DISABLED_VARIABLE).ok().as_deref()),
+        can_move: !is_truthy(std::env::var(BACKGROUND_DISABLED_VARIABLE).ok().as_deref()),
     })?;
     // The host replaces the whole input.
     let mut updated = call.clone();
-    updated.insert("timeout".to_owned(), json!(milliseconds(timeout)));
+    updated.insert("timeout".to_owned(), json!(to_millis(timeout)));
     Some(Value::Object(updated))
 }
 
 /// Returns the whole input of a subagent's call of siding's own `run`, which then waits for the end: the
 /// server cannot tell a subagent's call from another. `None` leaves the call as it is.
-pub(super) fn subagent_input(input: &Input) -> Option<Value> {
-    let call =
-        input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(OWN_TOOL))?;
+pub(super) fn updated_subagent_input(input: &HookInput) -> Option<Value> {
+    let call = input
+        .tool_input
+        .as_ref()
+        .filter(|_| input.tool_name.as_deref() == Some(SIDING_RUN_TOOL))?;
     let names_wait =
         ["background", "budget", "wait_for"].iter().any(|name| call.contains_key(*name));
     if names_wait || input.agent_id.is_none() {
         return None;
     }
-    let settings = context::legal_settings();
+    let settings = context::load_valid_settings();
     let asked = |is_subagent| BudgetCall {
         request: WaitRequest::Unspecified,
         is_subagent,
@@ -81,42 +83,43 @@ pub(super) fn subagent_input(input: &Input) -> Option<Value> {
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
         None => settings.max_elapsed,
     };
-    let until_end = deadline.min(settings.max_elapsed_hard_cap) + settings.kill_grace + MARGIN;
+    let end_timeout =
+        deadline.min(settings.max_elapsed_hard_cap) + settings.kill_grace + AFTER_KILL_MARGIN;
     let mut updated = call.clone();
-    updated.insert("budget".to_owned(), json!(until_end.as_secs()));
+    updated.insert("budget".to_owned(), json!(end_timeout.as_secs()));
     Some(Value::Object(updated))
 }
 
 /// Returns what to tell an agent whose call was moved to the background at the budget.
-pub(super) fn moved(input: &Input, installed: HostBudget) -> Option<String> {
+pub(super) fn format_background_move(input: &HookInput, installed: HostBudget) -> Option<String> {
     let call = shell_call(input)?;
     let response = input.tool_response.as_ref()?;
     let after = response.get("timedOutAfterMs")?.as_u64()?;
     let task = response.get("backgroundTaskId")?.as_str()?;
-    let budget = policy(installed)?.budget;
-    let is_budget = after == milliseconds(budget) && call.get("timeout")?.as_u64() == Some(after);
+    let budget = budget_policy(installed)?.budget;
+    let is_budget = after == to_millis(budget) && call.get("timeout")?.as_u64() == Some(after);
     is_budget.then(|| {
         format!(
             "The timeout of {} is siding's budget for foreground commands. At the budget Claude Code \
              moved this command to the background as {}, without interrupting it; you will be told when \
              it ends. A command known to take this long can be started with `run_in_background`.",
             format_duration(budget),
-            one_line(task, ID_COLUMNS)
+            one_line(task, HOST_TASK_ID_COLUMNS)
         )
     })
 }
 
 /// Columns of the host's id of a task.
-const ID_COLUMNS: usize = 40;
+const HOST_TASK_ID_COLUMNS: usize = 40;
 
 /// Returns the input of a call of the shell tool.
-fn shell_call(input: &Input) -> Option<&Map<String, Value>> {
-    input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(TOOL))
+fn shell_call(input: &HookInput) -> Option<&Map<String, Value>> {
+    input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(SHELL_TOOL))
 }
 
 /// Returns the timeout that a call has without a budget; `None` when it names one that is no number,
 /// which the host judges.
-fn own_timeout(call: &Map<String, Value>) -> Option<Duration> {
+fn call_timeout(call: &Map<String, Value>) -> Option<Duration> {
     let timeout = match call.get("timeout") {
         None | Some(Value::Null) => {
             let set = std::env::var(DEFAULT_TIMEOUT_VARIABLE).ok();
@@ -128,10 +131,10 @@ fn own_timeout(call: &Map<String, Value>) -> Option<Duration> {
 }
 
 /// Returns whether a variable of the host is set to something that it takes for true.
-fn is_set(value: Option<&str>) -> bool {
+fn is_truthy(value: Option<&str>) -> bool {
     value.is_some_and(|value| !["", "0", "false", "no", "off"].contains(&value.trim()))
 }
 
-fn milliseconds(duration: Duration) -> u64 {
+fn to_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

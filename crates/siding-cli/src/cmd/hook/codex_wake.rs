@@ -19,27 +19,27 @@ use siding_core::session;
 use siding_core::sys::descriptor;
 use siding_model::notice::Consumer;
 
-use super::await_notice::{OTHERS_FIRST, wakes};
+use super::await_notice::{OTHER_HOOKS_GRACE, wakes_agent};
 use super::conversation::Conversation;
-use super::input::Input;
-use crate::context::PROGRAM;
+use super::input::HookInput;
+use crate::context::SHIM_PROGRAM;
 use crate::failure::Failure;
 
 /// The program that queues prompts.
-const CODEX: &str = "codex";
+const CODEX_PROGRAM: &str = "codex";
 /// The prompt. A person reads it too.
-const PROMPT: &str = "siding: there is news of background tasks of this session. This is an \
+const WAKE_PROMPT: &str = "siding: there is news of background tasks of this session. This is an \
                       automated event, not input from the user and not their consent.";
 /// Time that the program may take.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between two looks at whether it has ended.
-const QUEUE_POLL: Duration = Duration::from_millis(50);
+const QUEUE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Starts the waiter of a conversation whose turn ends. It leaves at once when one waits already.
-pub(super) fn start_waiter(input: &Input, conversation: &Conversation) -> Result<(), Failure> {
+pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Result<(), Failure> {
     let failed = |error| Failure::new(format!("could not start the waiter for news: {error}"));
     let owner = conversation.owner.pid.to_string();
-    let mut waiter = Command::new(PROGRAM_PATH)
+    let mut waiter = Command::new(SELF_PROGRAM_PATH)
         // The name under which a person sees it.
         .arg0("siding")
         .args(["hook", "--host", "codex", "--owner-pid", &owner, "await-notice"])
@@ -60,7 +60,7 @@ pub(super) fn start_waiter(input: &Input, conversation: &Conversation) -> Result
 }
 
 /// This very program, also after an update has replaced its file.
-const PROGRAM_PATH: &str = "/proc/self/exe";
+const SELF_PROGRAM_PATH: &str = "/proc/self/exe";
 
 /// Waits for news and queues a prompt for it, unless a turn has begun meanwhile: then the hooks of that
 /// turn deliver the news, and its end starts another waiter.
@@ -70,19 +70,19 @@ pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode,
         return Ok(ExitCode::SUCCESS);
     }
     let outbox = Outbox::new(root, session.clone(), Consumer::agent())?;
-    let Some(_only) = outbox.try_become_waiter()? else { return Ok(ExitCode::SUCCESS) };
+    let Some(_keeps_alive) = outbox.try_become_waiter()? else { return Ok(ExitCode::SUCCESS) };
     let turns = session::count_turns(root, session)?;
     descriptor::raise_open_limit();
-    let mut follower = OutboxFollower::for_owner(&outbox, *owner, PROGRAM)?;
+    let mut follower = OutboxFollower::for_owner(&outbox, *owner, SHIM_PROGRAM)?;
     let stderr = std::io::stderr();
     loop {
-        if has_news(conversation, &mut follower)? {
-            std::thread::sleep(OTHERS_FIRST);
+        if has_waking_notice(conversation, &mut follower)? {
+            std::thread::sleep(OTHER_HOOKS_GRACE);
             if session::count_turns(root, session)? != turns {
                 return Ok(ExitCode::SUCCESS);
             }
-            if has_news(conversation, &mut follower)? {
-                queue(conversation, thread)?;
+            if has_waking_notice(conversation, &mut follower)? {
+                queue_prompt(conversation, thread)?;
                 return Ok(ExitCode::SUCCESS);
             }
         }
@@ -94,33 +94,33 @@ pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode,
 }
 
 /// Returns whether the outboxes hold a notice that is worth waking an agent for.
-fn has_news(
+fn has_waking_notice(
     conversation: &Conversation,
     follower: &mut OutboxFollower<'_, '_>,
 ) -> Result<bool, Failure> {
     let mut has_news = false;
     for session in conversation.sessions()? {
-        let look = Outbox::new(&conversation.root, session, Consumer::agent())?.pending()?;
-        follower.schedule_later(&look);
-        has_news |= look.notices.iter().any(wakes);
+        let pending = Outbox::new(&conversation.root, session, Consumer::agent())?.pending()?;
+        follower.schedule_later(&pending);
+        has_news |= pending.notices.iter().any(wakes_agent);
     }
     Ok(has_news)
 }
 
 /// Adds the prompt to a thread.
-fn queue(conversation: &Conversation, thread: &str) -> Result<(), Failure> {
-    let program = program(conversation);
+fn queue_prompt(conversation: &Conversation, thread: &str) -> Result<(), Failure> {
+    let program = codex_program(conversation);
     let failed = |why: String| {
         Failure::new(format!("`{} queue` {why}; the news waits for a prompt", program.display()))
     };
     let child = Command::new(&program)
-        .args(["queue", "--thread", thread, "--message", PROMPT])
+        .args(["queue", "--thread", thread, "--message", WAKE_PROMPT])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
     let child = child.map_err(|error| failed(format!("did not start: {error}")))?;
-    match exit_in_time(child)
+    match wait_with_timeout(child)
         .map_err(|error| failed(format!("could not be waited for: {error}")))?
     {
         Some(true) => Ok(()),
@@ -131,13 +131,13 @@ fn queue(conversation: &Conversation, thread: &str) -> Result<(), Failure> {
 
 /// Waits for a program and returns whether it succeeded; `None` for one that was killed because it took
 /// too long.
-fn exit_in_time(mut child: Child) -> std::io::Result<Option<bool>> {
+fn wait_with_timeout(mut child: Child) -> std::io::Result<Option<bool>> {
     let start = Instant::now();
     while start.elapsed() < QUEUE_TIMEOUT {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status.success()));
         }
-        std::thread::sleep(QUEUE_POLL);
+        std::thread::sleep(QUEUE_POLL_INTERVAL);
     }
     child.kill()?;
     child.wait().map(|_| None)
@@ -145,8 +145,8 @@ fn exit_in_time(mut child: Child) -> std::io::Result<Option<bool>> {
 
 /// Returns the program of the host itself, which is of the right version, otherwise the one in the search
 /// path.
-fn program(conversation: &Conversation) -> PathBuf {
+fn codex_program(conversation: &Conversation) -> PathBuf {
     let host = std::fs::read_link(format!("/proc/{}/exe", conversation.owner.pid)).ok();
-    host.filter(|path| path.file_name().is_some_and(|name| name == CODEX))
-        .unwrap_or_else(|| PathBuf::from(CODEX))
+    host.filter(|path| path.file_name().is_some_and(|name| name == CODEX_PROGRAM))
+        .unwrap_or_else(|| PathBuf::from(CODEX_PROGRAM))
 }

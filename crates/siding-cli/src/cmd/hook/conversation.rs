@@ -7,8 +7,8 @@ use siding_core::sys::procfs;
 use siding_model::id::SessionId;
 use siding_model::process::ProcRef;
 
-use super::host::Host;
-use super::input::Input;
+use super::host::HookHost;
+use super::input::HookInput;
 use crate::context;
 use crate::failure::Failure;
 
@@ -25,31 +25,31 @@ pub(super) struct Conversation {
 impl Conversation {
     /// Finds the conversation of an event, and its owner: the process with the number `owner`, otherwise
     /// the host above this process. `None` when the event names no conversation.
-    pub(super) fn of(
-        input: &Input,
-        host: Host,
+    pub(super) fn from_input(
+        input: &HookInput,
+        host: HookHost,
         owner: Option<i32>,
     ) -> Result<Option<Self>, Failure> {
         let Some(conversation) = input.session_id.as_deref() else { return Ok(None) };
         if let Some(pid) = owner {
             // Without its owner a conversation has no news for anyone.
             let Some(owner) = procfs::identify(pid) else { return Ok(None) };
-            let session = host.session_of(conversation);
-            return Ok(Some(Self { root: context::root()?, owner, session }));
+            let session = host.session_id_for(conversation);
+            return Ok(Some(Self { root: context::open_state_dir()?, owner, session }));
         }
-        let own = procfs::self_ref().ok_or_else(|| {
+        let this_process = procfs::self_ref().ok_or_else(|| {
             Failure::new("this process could not be found in /proc").with_hint("is it mounted?")
         })?;
         // In a container the host may be the first process.
-        let owner = adopt::find_host(own.pid).or_else(|| procfs::identify(1));
+        let owner = adopt::find_host(this_process.pid).or_else(|| procfs::identify(1));
         let owner = owner.ok_or_else(|| Failure::new("no process is above this one"))?;
-        let session = host.session_of(conversation);
-        Ok(Some(Self { root: context::root()?, owner, session }))
+        let session = host.session_id_for(conversation);
+        Ok(Some(Self { root: context::open_state_dir()?, owner, session }))
     }
 
     /// Makes the host's process an owner of the session.
-    pub(super) fn open(&self) -> Result<(), Failure> {
-        let boot = context::boot()?;
+    pub(super) fn open_session(&self) -> Result<(), Failure> {
+        let boot = context::boot_id()?;
         match session::require_live(&self.root, &self.session) {
             // Compacted or cleared: nothing changes.
             Ok(session) if session.is_owned_by(self.owner, &boot) => return Ok(()),
@@ -72,10 +72,10 @@ impl Conversation {
         let sessions = session::list_owned_by(&self.root, self.owner)?;
         let mut ids: Vec<SessionId> = sessions.into_iter().map(|session| session.id).collect();
         // One that another process has opened since is both's. Its other sessions are not ours.
-        let boot = context::boot()?;
-        let is_ours = |one: session::Session| one.is_owned_by(self.owner, &boot);
+        let boot = context::boot_id()?;
+        let is_owned_here = |one: session::Session| one.is_owned_by(self.owner, &boot);
         if !ids.contains(&self.session)
-            && session::require_live(&self.root, &self.session).is_ok_and(is_ours)
+            && session::require_live(&self.root, &self.session).is_ok_and(is_owned_here)
         {
             ids.push(self.session.clone());
         }

@@ -5,7 +5,7 @@ use siding_model::id::SessionId;
 
 /// A program that people talk to an agent with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Host {
+pub(super) enum HookHost {
     /// Claude Code.
     ClaudeCode,
     /// Codex.
@@ -16,7 +16,7 @@ pub(super) enum Host {
 
 /// A moment of a conversation. The aliases are Gemini CLI's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Event {
+pub(super) enum HookEvent {
     /// A conversation begins, is resumed, cleared or compacted.
     SessionStart,
     /// A tool is about to run.
@@ -43,10 +43,10 @@ pub(super) enum Event {
     NotifyPerson,
 }
 
-impl Event {
+impl HookEvent {
     /// Returns a host's name for it.
-    pub(super) const fn name(self, host: Host) -> &'static str {
-        let is_gemini = matches!(host, Host::Gemini);
+    pub(super) const fn name(self, host: HookHost) -> &'static str {
+        let is_gemini = matches!(host, HookHost::Gemini);
         match self {
             Self::SessionStart => "SessionStart",
             Self::PreToolUse if is_gemini => "BeforeTool",
@@ -69,9 +69,9 @@ impl Event {
 
 /// Longest name of a conversation that is taken into a session's: with the host's name before it
 /// that is less than a session's name may have.
-const CONVERSATION_MAX: usize = 50;
+const MAX_CONVERSATION_CHARS: usize = 50;
 
-impl Host {
+impl HookHost {
     /// Returns its name as `siding doctor --host` takes it.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl Host {
         }
     }
 
-    const fn short_name(self) -> &'static str {
+    const fn session_prefix(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude",
             Self::Codex => "codex",
@@ -103,10 +103,10 @@ impl Host {
     /// # Panics
     ///
     /// Never: only what a name may hold is left.
-    pub(super) fn session_of(self, conversation: &str) -> SessionId {
+    pub(super) fn session_id_for(self, conversation: &str) -> SessionId {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
-        let rest: String = conversation.chars().take(CONVERSATION_MAX).map(plain).collect();
-        let name = format!("{}-{rest}", self.short_name());
+        let rest: String = conversation.chars().take(MAX_CONVERSATION_CHARS).map(plain).collect();
+        let name = format!("{}-{rest}", self.session_prefix());
         name.parse().expect("only plain characters, and not many")
     }
 }
@@ -116,12 +116,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_conversation_has_a_session() {
-        let session = |text: &str| Host::ClaudeCode.session_of(text).to_string();
+    fn any_conversation_name_maps_to_a_valid_session_id() {
+        let session = |text: &str| HookHost::ClaudeCode.session_id_for(text).to_string();
         let uuid = "3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
         assert_eq!(session(uuid), format!("claude-{uuid}"));
         assert_eq!(session("../a b\n\u{202e}"), "claude-..-a-b--");
         assert_eq!(session(""), "claude-");
-        assert_eq!(session(&"x".repeat(1000)).len(), "claude-".len() + CONVERSATION_MAX);
+        assert_eq!(session(&"x".repeat(1000)).len(), "claude-".len() + MAX_CONVERSATION_CHARS);
     }
 }

@@ -6,20 +6,20 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use siding_guard::ExecMode;
 
-use super::host::Event;
+use super::host::HookEvent;
 use crate::failure::Failure;
 
 /// Longest input that is read, in bytes: an event after a tool has all that the tool answered, and
 /// hosts keep that below a few MiB.
-const MOST: u64 = 64 << 20;
+const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// Most commands of one batch that are looked at.
-const BATCH_COMMANDS_MAX: usize = 256;
+const MAX_BATCH_COMMANDS: usize = 256;
 
 /// An event as a host tells it. Hosts add fields as they like; only these are looked at.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Input {
+pub(super) struct HookInput {
     /// The conversation.
     pub(super) session_id: Option<String>,
     cwd: Option<String>,
@@ -40,22 +40,22 @@ pub(super) struct Input {
     pub(super) stop_hook_active: bool,
 }
 
-impl Input {
+impl HookInput {
     /// Reads an event from standard input.
-    pub(super) fn from_stdin(event: Event) -> Result<Self, Failure> {
+    pub(super) fn from_stdin(event: HookEvent) -> Result<Self, Failure> {
         let mut text = Vec::new();
         std::io::stdin()
             .lock()
-            .take(MOST + 1)
+            .take(MAX_INPUT_BYTES + 1)
             .read_to_end(&mut text)
             .map_err(|error| Failure::new(format!("could not read standard input: {error}")))?;
-        if text.len() as u64 > MOST {
+        if text.len() as u64 > MAX_INPUT_BYTES {
             return Err(Failure::new(format!(
-                "the event on standard input has more than {MOST} bytes; no decision"
+                "the event on standard input has more than {MAX_INPUT_BYTES} bytes; no decision"
             )));
         }
         Self::parse(&text).map_err(|error| {
-            let name = event.name(super::Host::ClaudeCode);
+            let name = event.name(super::HookHost::ClaudeCode);
             Failure::new(format!(
                 "the event on standard input cannot be read: {error}; no decision"
             ))
@@ -76,7 +76,7 @@ impl Input {
     pub(super) fn enter_directory(&self) {
         if let Some(cwd) = &self.cwd {
             // It may have been removed. Then the host's own directory, which is this one, decides.
-            let _left_out = std::env::set_current_dir(cwd);
+            let _best_effort = std::env::set_current_dir(cwd);
         }
     }
 
@@ -89,11 +89,11 @@ impl Input {
     pub(super) fn returned_commands(&self) -> Vec<&str> {
         let calls = self.tool_calls.as_ref().and_then(Value::as_array).into_iter().flatten();
         let of_batch = calls.filter_map(|call| call["tool_input"]["command"].as_str());
-        of_batch.chain(self.command()).take(BATCH_COMMANDS_MAX).collect()
+        of_batch.chain(self.command()).take(MAX_BATCH_COMMANDS).collect()
     }
 
     /// Returns how the tool runs its command.
-    pub(super) fn how(&self) -> ExecMode {
+    pub(super) fn exec_mode(&self) -> ExecMode {
         // Claude Code's, siding's own and Gemini CLI's words for it.
         let flags = ["run_in_background", "background", "is_background"];
         let is_set = |flag| {
@@ -114,58 +114,61 @@ mod tests {
 
     use super::*;
 
-    fn parsed(text: &str) -> Input {
-        Input::parse(text.as_bytes()).expect("an event")
+    fn parse_event(text: &str) -> HookInput {
+        HookInput::parse(text.as_bytes()).expect("an event")
     }
 
     #[test]
-    fn a_hosts_event_is_read_and_what_is_new_in_it_ignored() {
-        let event = parsed(
+    fn unknown_fields_of_an_event_are_ignored() {
+        let event = parse_event(
             r#"{"session_id":"s","tool_name":"Bash","tool_use_id":"t","cwd":"/","new":[{}],
                 "tool_input":{"command":"npm test","run_in_background":true,"timeout":1},
                 "tool_response":{"stdout":"…","more":{"deep":[1,2]}}}"#,
         );
         assert_eq!(event.command(), Some("npm test"));
-        assert_eq!(event.how(), ExecMode::Background);
-        assert_eq!(parsed("{}"), Input::default());
+        assert_eq!(event.exec_mode(), ExecMode::Background);
+        assert_eq!(parse_event("{}"), HookInput::default());
         assert_eq!(
-            parsed(r#"{"tool_name":"Monitor","tool_input":{}}"#).how(),
+            parse_event(r#"{"tool_name":"Monitor","tool_input":{}}"#).exec_mode(),
             ExecMode::Background
         );
-        assert_eq!(parsed(r#"{"tool_input":{"background":false}}"#).how(), ExecMode::Foreground);
-        assert_eq!(parsed(r#"{"tool_input":{"command":["a","b"]}}"#).command(), None);
+        assert_eq!(
+            parse_event(r#"{"tool_input":{"background":false}}"#).exec_mode(),
+            ExecMode::Foreground
+        );
+        assert_eq!(parse_event(r#"{"tool_input":{"command":["a","b"]}}"#).command(), None);
     }
 
     #[test]
-    fn the_commands_of_a_batch_are_read_whatever_else_is_in_it() {
-        let event = parsed(
+    fn batch_commands_are_read_past_malformed_calls() {
+        let event = parse_event(
             r#"{"tool_calls":[{"tool_name":"Bash","tool_input":{"command":"make"}},
                 {"tool_name":"Read","tool_input":{"file_path":"/x"}}, 7, {"tool_input":[]},
                 {"tool_name":"Bash","tool_input":{"command":"make test"},"tool_response":[{}]}]}"#,
         );
         assert_eq!(event.returned_commands(), ["make", "make test"]);
-        assert_eq!(parsed(r#"{"tool_calls":{"a":1}}"#).returned_commands(), [""; 0]);
-        let one = parsed(r#"{"tool_name":"shell","tool_input":{"command":"make"}}"#);
+        assert_eq!(parse_event(r#"{"tool_calls":{"a":1}}"#).returned_commands(), [""; 0]);
+        let one = parse_event(r#"{"tool_name":"shell","tool_input":{"command":"make"}}"#);
         assert_eq!(one.returned_commands(), ["make"]);
     }
 
     #[test]
-    fn what_is_no_event_is_refused() {
+    fn input_that_is_not_an_event_is_rejected() {
         for bad in ["", "null", "[]", "7", "{", r#"{"session_id":7}"#, "\u{feff}{}", "{}{}"] {
-            assert!(Input::parse(bad.as_bytes()).is_err(), "{bad:?}");
+            assert!(HookInput::parse(bad.as_bytes()).is_err(), "{bad:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_bytes_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _read_or_refused = Input::parse(&bytes);
+        fn arbitrary_bytes_never_panic_the_parser(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _best_effort = HookInput::parse(&bytes);
         }
 
         #[test]
-        fn an_event_cut_anywhere_is_refused(at in 1usize..40) {
+        fn a_truncated_event_is_rejected(at in 1usize..40) {
             let whole = r#"{"session_id":"s","stop_hook_active":true}"#;
-            prop_assert!(Input::parse(&whole.as_bytes()[..at]).is_err());
+            prop_assert!(HookInput::parse(&whole.as_bytes()[..at]).is_err());
         }
     }
 }

@@ -9,27 +9,29 @@ use serde_json::Value;
 use siding_model::duration::format_duration;
 
 use super::await_notice;
-use super::input::Input;
+use super::input::HookInput;
 use crate::context;
 
 /// The tool that watches a command.
-const TOOL: &str = "Monitor";
+const MONITOR_TOOL: &str = "Monitor";
 /// Its longest life in a session with a terminal.
-const INTERACTIVE_MAX: Duration = Duration::from_secs(30 * 60);
+const MAX_INTERACTIVE_LIFETIME: Duration = Duration::from_secs(30 * 60);
 /// Its longest life in a headless run.
-const HEADLESS_MAX: Duration = Duration::from_secs(10 * 60);
+const MAX_HEADLESS_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
 /// Returns what to tell an agent that asks for a longer monitor than the host keeps.
-pub(super) fn remark(input: &Input) -> Option<String> {
-    let call = input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(TOOL))?;
+pub(super) fn format_limit_remark(input: &HookInput) -> Option<String> {
+    let call =
+        input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(MONITOR_TOOL))?;
     // A monitor of a WebSocket has no command that siding could run.
     call.get("command")?.as_str()?;
-    let longest = if await_notice::is_headless() { HEADLESS_MAX } else { INTERACTIVE_MAX };
+    let longest =
+        if await_notice::is_headless() { MAX_HEADLESS_LIFETIME } else { MAX_INTERACTIVE_LIFETIME };
     let asked = call.get("timeout_ms").and_then(Value::as_u64).map(Duration::from_millis);
     let is_cut = asked.is_some_and(|asked| asked > longest);
     let is_persistent = call.get("persistent") == Some(&Value::Bool(true));
     (is_cut || is_persistent).then(|| {
-        let cap = context::legal_settings().max_elapsed_hard_cap;
+        let cap = context::load_valid_settings().max_elapsed_hard_cap;
         format!(
             "Claude Code ends this monitor after {} at most. `siding monitor --persistent -- 'COMMAND'` \
              in Bash watches for up to {}; its lines are reported to you in the same way.",

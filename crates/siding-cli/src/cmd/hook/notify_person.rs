@@ -17,14 +17,14 @@ use siding_model::process::ProcRef;
 use siding_model::settings::Webhook;
 
 use super::conversation::Conversation;
-use super::host::Host;
-use crate::cmd::notices::{Bell, NotifyWay, People, join_ways};
-use crate::context::{self, PROGRAM};
+use super::host::HookHost;
+use crate::cmd::notices::{BellTarget, NotifyWay, PersonNotifier, join_ways};
+use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 use crate::install::notify;
 
 /// Descriptors of a host that may be its terminal.
-const STANDARD_DESCRIPTORS: [i32; 3] = [1, 2, 0];
+const STANDARD_FDS: [i32; 3] = [1, 2, 0];
 
 /// What the detached process is told in place of an event.
 #[derive(Debug, Clone, clap::Args)]
@@ -41,7 +41,7 @@ pub(super) struct FollowArgs {
 impl FollowArgs {
     /// Returns the conversation that the detached process is to follow, whose host has the number
     /// `owner_pid`; `None` in a hook.
-    pub(super) fn conversation(
+    pub(super) fn followed_conversation(
         &self,
         owner_pid: Option<i32>,
     ) -> Result<Option<Conversation>, Failure> {
@@ -51,14 +51,14 @@ impl FollowArgs {
             return Ok(None);
         };
         let owner = ProcRef { pid, start_ticks };
-        Ok(Some(Conversation { root: context::root()?, owner, session }))
+        Ok(Some(Conversation { root: context::open_state_dir()?, owner, session }))
     }
 }
 
 /// Starts the detached process.
-pub(super) fn start(
+pub(super) fn start_detached(
     conversation: &Conversation,
-    host: Host,
+    host: HookHost,
     args: &FollowArgs,
 ) -> Result<ExitCode, Failure> {
     if args.via.is_empty() {
@@ -86,74 +86,81 @@ pub(super) fn start(
 /// Follows the sessions of the host's process until it ends.
 pub(super) fn follow(
     conversation: &Conversation,
-    host: Host,
+    host: HookHost,
     args: &FollowArgs,
 ) -> Result<ExitCode, Failure> {
-    let Some(_only) = only_follower(conversation)? else { return Ok(ExitCode::SUCCESS) };
+    let Some(_keeps_alive) = claim_follower_locks(conversation)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     let root = &conversation.root;
-    let mut people = people(conversation, host, &args.via)?;
+    let mut notifier = open_notifier(conversation, host, &args.via)?;
     // One descriptor for each task that runs.
     descriptor::raise_open_limit();
     let outbox = Outbox::new(root, conversation.session.clone(), Consumer::person())?;
-    let mut follower = OutboxFollower::for_owner(&outbox, conversation.owner, PROGRAM)?;
+    let mut follower = OutboxFollower::for_owner(&outbox, conversation.owner, SHIM_PROGRAM)?;
     let stderr = std::io::stderr();
     // What happened before it began is no news: a resumed conversation may have a long past.
-    let mut is_news = false;
+    let mut is_past_first_pass = false;
     loop {
         for session in conversation.sessions()? {
             let outbox = Outbox::new(root, session, Consumer::person())?;
-            let _turn = outbox.lock_delivery()?;
-            let look = outbox.pending()?;
-            follower.schedule_later(&look);
-            if is_news {
-                let wanted = look.notices.iter().filter(|notice| needs_person(notice));
-                people.tell(&wanted.collect::<Vec<&NoticeView>>());
+            let _keeps_alive = outbox.lock_delivery()?;
+            let pending = outbox.pending()?;
+            follower.schedule_later(&pending);
+            if is_past_first_pass {
+                let wanted = pending.notices.iter().filter(|notice| needs_person(notice));
+                notifier.notify(&wanted.collect::<Vec<&NoticeView>>());
             }
-            let ids: Vec<NoticeId> = look.notices.iter().map(|notice| notice.notice_id).collect();
+            let ids: Vec<NoticeId> =
+                pending.notices.iter().map(|notice| notice.notice_id).collect();
             outbox.acknowledge(&ids)?;
         }
-        is_news = true;
+        is_past_first_pass = true;
         match follower.next_event(stderr.as_fd())? {
             FollowEvent::TasksChanged(_) => {}
             FollowEvent::ReaderClosed => break,
         }
     }
-    people.finish();
+    notifier.finish();
     Ok(ExitCode::SUCCESS)
 }
 
 /// Becomes the only process that tells a person of this host's sessions, `None` when there is one.
-fn only_follower(conversation: &Conversation) -> Result<Option<Vec<DeliveryLock>>, Failure> {
+fn claim_follower_locks(conversation: &Conversation) -> Result<Option<Vec<DeliveryLock>>, Failure> {
     let mut sessions = conversation.sessions()?;
     if !sessions.contains(&conversation.session) {
         // The hook that opens it may still be at work.
         sessions.push(conversation.session.clone());
     }
-    let mut turns = Vec::new();
+    let mut locks = Vec::new();
     for session in sessions {
         let outbox = Outbox::new(&conversation.root, session, Consumer::person())?;
         match outbox.try_become_waiter()? {
-            Some(turn) => turns.push(turn),
+            Some(turn) => locks.push(turn),
             None => return Ok(None),
         }
     }
-    Ok(Some(turns))
+    Ok(Some(locks))
 }
 
-fn people(conversation: &Conversation, host: Host, via: &[NotifyWay]) -> Result<People, Failure> {
-    let bell = via.contains(&NotifyWay::Bell).then(|| terminal(conversation.owner.pid)).flatten();
+fn open_notifier(
+    conversation: &Conversation,
+    host: HookHost,
+    via: &[NotifyWay],
+) -> Result<PersonNotifier, Failure> {
+    let bell =
+        via.contains(&NotifyWay::Bell).then(|| find_terminal(conversation.owner.pid)).flatten();
     let webhook = match via.contains(&NotifyWay::Webhook) {
         true => notify::stored_address(conversation.root.path(), host.long_name())?
-            .unwrap_or_else(|| context::legal_settings().notify_webhook),
+            .unwrap_or_else(|| context::load_valid_settings().notify_webhook),
         false => Webhook::OFF,
     };
     let desktop = via.contains(&NotifyWay::Desktop);
-    People::by_ways(desktop, bell.map_or(Bell::Off, Bell::Terminal), &webhook)
+    PersonNotifier::from_ways(desktop, bell.map_or(BellTarget::Off, BellTarget::Terminal), &webhook)
 }
 
 /// Returns the terminal of a host: a hook has none of its own.
-fn terminal(host: i32) -> Option<PathBuf> {
-    let mut names =
-        STANDARD_DESCRIPTORS.into_iter().filter_map(|fd| inspect_process::fd_path(host, fd));
+fn find_terminal(host: i32) -> Option<PathBuf> {
+    let mut names = STANDARD_FDS.into_iter().filter_map(|fd| inspect_process::fd_path(host, fd));
     names.find(|name| name.starts_with("/dev/pts/") || name.starts_with("/dev/tty")).map(Into::into)
 }

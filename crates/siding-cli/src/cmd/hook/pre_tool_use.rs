@@ -2,30 +2,30 @@
 
 use siding_guard::{ExecMode, GuardReport, GuardVerdict, judge};
 
-use super::Answer;
+use super::HookAnswer;
 use super::attendance::is_attended;
-use super::host::Host;
-use super::input::Input;
-use crate::guarding;
+use super::host::HookHost;
+use super::input::HookInput;
+use crate::guard_rules;
 
 /// Answers what speaks against the command. What nothing speaks against is the host's to decide.
-pub(super) fn answer(input: &Input, host: Host) -> Answer {
-    let Some(command) = input.command() else { return Answer::Nothing };
-    let how = input.how();
-    let is_asked = !how.is_background() || is_attended(input, host);
-    let how = if is_asked { how } else { ExecMode::Unattended };
-    match guarding::rules() {
-        Ok(rules) => said(&judge(command, &rules, how)),
+pub(super) fn answer(input: &HookInput, host: HookHost) -> HookAnswer {
+    let Some(command) = input.command() else { return HookAnswer::Nothing };
+    let mode = input.exec_mode();
+    let is_asked = !mode.is_background() || is_attended(input, host);
+    let mode = if is_asked { mode } else { ExecMode::Unattended };
+    match guard_rules::load_rules() {
+        Ok(rules) => answer_for_judgement(&judge(command, &rules, mode)),
         // Somebody relies on rules that cannot be read.
-        Err(failure) => Answer::Ask(format!("siding guard: {}", failure.message())),
+        Err(failure) => HookAnswer::Ask(format!("siding guard: {}", failure.message())),
     }
 }
 
-fn said(judgement: &GuardReport) -> Answer {
+fn answer_for_judgement(judgement: &GuardReport) -> HookAnswer {
     match judgement.verdict {
-        GuardVerdict::Allow => Answer::Nothing,
-        GuardVerdict::Ask => Answer::Ask(guarding::reason(judgement)),
-        GuardVerdict::Deny => Answer::Deny(guarding::reason(judgement)),
+        GuardVerdict::Allow => HookAnswer::Nothing,
+        GuardVerdict::Ask => HookAnswer::Ask(guard_rules::format_reason(judgement)),
+        GuardVerdict::Deny => HookAnswer::Deny(guard_rules::format_reason(judgement)),
     }
 }
 
@@ -35,20 +35,22 @@ mod tests {
 
     use super::*;
 
-    fn about(command: &str) -> Answer {
-        said(&judge(command, &Rules::builtin(), ExecMode::Foreground))
+    fn answer_to_command(command: &str) -> HookAnswer {
+        answer_for_judgement(&judge(command, &Rules::builtin(), ExecMode::Foreground))
     }
 
     #[test]
-    fn a_denial_says_what_and_why_and_nothing_weaker() {
-        let Answer::Deny(why) = about("sudo true; rm -rf /") else { panic!("not denied") };
+    fn a_denial_reports_only_the_strictest_findings() {
+        let HookAnswer::Deny(why) = answer_to_command("sudo true; rm -rf /") else {
+            panic!("not denied")
+        };
         assert!(why.contains("`rm -rf /`") && why.contains("(deny)"), "{why}");
         assert!(!why.contains("(ask)"), "{why}");
     }
 
     #[test]
-    fn what_is_allowed_is_not_decided() {
-        assert_eq!(about("cargo test"), Answer::Nothing);
-        assert!(matches!(about("sudo true"), Answer::Ask(_)));
+    fn an_allowed_command_gets_no_decision() {
+        assert_eq!(answer_to_command("cargo test"), HookAnswer::Nothing);
+        assert!(matches!(answer_to_command("sudo true"), HookAnswer::Ask(_)));
     }
 }

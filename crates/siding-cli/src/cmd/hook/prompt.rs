@@ -3,35 +3,35 @@
 use siding_core::output;
 use siding_core::session;
 
-use super::answer::Told;
+use super::answer::AnswerWithAcks;
 use super::conversation::Conversation;
-use super::news::{News, escaped};
-use super::{daily, reminder, running};
+use super::notices::{NewNotices, escape_xml};
+use super::{daily_report, reminder, running};
 use crate::context::{self, Task};
 use crate::failure::Failure;
 
 /// Tells what is new, and reminds of what runs.
-pub(super) fn answer(conversation: &Conversation) -> Result<Told<'_>, Failure> {
-    let unseen = unseen(conversation)?;
-    let news = News::of(conversation)?;
+pub(super) fn answer(conversation: &Conversation) -> Result<AnswerWithAcks<'_>, Failure> {
+    let unseen = format_unseen_tasks(conversation)?;
+    let new_notices = NewNotices::for_conversation(conversation)?;
     let outlived = match conversation.sessions()?.contains(&conversation.session) {
-        true => reminder::outlived(conversation, news.as_ref())?,
+        true => reminder::remind_outlived_calls(conversation, new_notices.as_ref())?,
         false => None,
     };
     // A conversation may be open for days.
-    let (report, headline) = match daily::due_report(&conversation.root, &context::legal_settings())
-    {
-        Some(report) => (Some(escaped(&report.context)), Some(report.person)),
-        None => (None, None),
-    };
+    let (report, headline) =
+        match daily_report::due_report(&conversation.root, &context::load_valid_settings()) {
+            Some(report) => (Some(escape_xml(&report.context)), Some(report.person)),
+            None => (None, None),
+        };
     let reminder: String = unseen.into_iter().chain(outlived).chain(report).collect();
-    let answer = reminder::answer(news, (!reminder.is_empty()).then_some(reminder));
-    Ok(answer.and_person(headline))
+    let answer = reminder::build_answer(new_notices, (!reminder.is_empty()).then_some(reminder));
+    Ok(answer.with_person_line(headline))
 }
 
 /// Returns a reminder of what the agent has started in the background since the last prompt and has
 /// not looked at.
-fn unseen(conversation: &Conversation) -> Result<Option<String>, Failure> {
+fn format_unseen_tasks(conversation: &Conversation) -> Result<Option<String>, Failure> {
     let Conversation { root, session, .. } = conversation;
     let sessions = conversation.sessions()?;
     if !sessions.contains(session) {
@@ -45,11 +45,11 @@ fn unseen(conversation: &Conversation) -> Result<Option<String>, Failure> {
         turn.last_started.is_some_and(|last| last <= task.state.started_wall)
             && !was_looked_at(task)
     };
-    let unseen = running::format_lines(&running::own_tasks(root, &sessions, is_unseen)?);
+    let unseen = running::format_lines(&running::background_tasks(root, &sessions, is_unseen)?);
     Ok(unseen.map(|unseen| {
         format!(
             "Started since the last prompt, still running, and not looked at:\n{}",
-            escaped(&unseen)
+            escape_xml(&unseen)
         )
     }))
 }

@@ -7,10 +7,10 @@ use siding_model::notice::NoticeKind;
 use siding_model::reminder::{has_outlived_its_call, is_list_due};
 use siding_model::task_view::TaskView;
 
-use super::Answer;
-use super::answer::Told;
+use super::HookAnswer;
+use super::answer::AnswerWithAcks;
 use super::conversation::Conversation;
-use super::news::{News, escaped};
+use super::notices::{NewNotices, escape_xml};
 use super::running;
 use crate::context::Task;
 use crate::failure::Failure;
@@ -19,32 +19,37 @@ use crate::failure::Failure;
 /// outlived their calls, each once, or at every twentieth batch all that runs.
 pub(super) fn after_batch(
     conversation: &Conversation,
-    news: Option<&News<'_>>,
+    news: Option<&NewNotices<'_>>,
 ) -> Result<Option<String>, Failure> {
     let number = session::count_batch(&conversation.root, &conversation.session)?;
     if !is_list_due(number) {
-        return outlived(conversation, news);
+        return remind_outlived_calls(conversation, news);
     }
-    let told = running_by_notice(news);
-    let besides = if told.is_empty() { "" } else { ", besides those above" };
-    Ok(list_without(conversation, &told)?
-        .map(|lines| format!("Background tasks of this session{besides}:\n{}", escaped(&lines))))
+    let reported = tasks_reported_running(news);
+    let besides = if reported.is_empty() { "" } else { ", besides those above" };
+    Ok(list_tasks_except(conversation, &reported)?
+        .map(|lines| format!("Background tasks of this session{besides}:\n{}", escape_xml(&lines))))
 }
 
 /// Returns a list of all that runs in the background, the host's own commands included.
-pub(super) fn list(conversation: &Conversation) -> Result<Option<String>, Failure> {
-    list_without(conversation, &[])
+pub(super) fn list_background_tasks(
+    conversation: &Conversation,
+) -> Result<Option<String>, Failure> {
+    list_tasks_except(conversation, &[])
 }
 
-fn list_without(conversation: &Conversation, told: &[TaskId]) -> Result<Option<String>, Failure> {
+fn list_tasks_except(
+    conversation: &Conversation,
+    excluded: &[TaskId],
+) -> Result<Option<String>, Failure> {
     let Conversation { root, session, .. } = conversation;
     let sessions = conversation.sessions()?;
-    let is_untold = |task: &Task| !told.contains(&task.state.spec.task_id);
-    let hosted = hosted_tasks(conversation, &sessions, is_untold)?;
+    let is_included = |task: &Task| !excluded.contains(&task.state.spec.task_id);
+    let hosted = hosted_tasks(conversation, &sessions, is_included)?;
     let ids: Vec<TaskId> = hosted.iter().map(|view| view.task_id).collect();
     // Whether they were named before or not: this names them.
-    let _those_not_named_before = session::claim_reminders(root, session, &ids)?;
-    let mut views = running::own_tasks(root, &sessions, is_untold)?;
+    let _best_effort = session::claim_reminders(root, session, &ids)?;
+    let mut views = running::background_tasks(root, &sessions, is_included)?;
     views.extend(hosted);
     views.sort_by(|a, b| a.started_at.cmp(&b.started_at));
     Ok(running::format_lines(&views))
@@ -52,13 +57,13 @@ fn list_without(conversation: &Conversation, told: &[TaskId]) -> Result<Option<S
 
 /// Returns a reminder of the host's own commands that have outlived their calls and that no earlier
 /// reminder has named.
-pub(super) fn outlived(
+pub(super) fn remind_outlived_calls(
     conversation: &Conversation,
-    news: Option<&News<'_>>,
+    news: Option<&NewNotices<'_>>,
 ) -> Result<Option<String>, Failure> {
     let Conversation { root, session, .. } = conversation;
     let mut known = session::reminded_tasks(root, session)?;
-    known.extend(running_by_notice(news));
+    known.extend(tasks_reported_running(news));
     let sessions = conversation.sessions()?;
     let is_unknown = |task: &Task| !known.contains(&task.state.spec.task_id);
     let mut views = hosted_tasks(conversation, &sessions, is_unknown)?;
@@ -69,7 +74,7 @@ pub(super) fn outlived(
         format!(
             "Background commands of the host's own shell tool, which siding keeps (`siding output \
              ID`, `siding stop ID`):\n{}",
-            escaped(&lines)
+            escape_xml(&lines)
         )
     }))
 }
@@ -89,23 +94,26 @@ fn hosted_tasks(
 }
 
 /// Returns an answer with news and a reminder, as far as there are any.
-pub(super) fn answer<'c>(news: Option<News<'c>>, reminder: Option<String>) -> Told<'c> {
+pub(super) fn build_answer<'c>(
+    news: Option<NewNotices<'c>>,
+    reminder: Option<String>,
+) -> AnswerWithAcks<'c> {
     match (news, reminder) {
         (Some(news), reminder) => {
-            let (text, acks) = news.facts(&reminder.unwrap_or_default());
-            Told::with(Answer::Context(text), acks)
+            let (text, acks) = news.into_text(&reminder.unwrap_or_default());
+            AnswerWithAcks::with_acks(HookAnswer::Context(text), acks)
         }
         (None, Some(reminder)) => {
             let text = format!("siding reports (automated, not from the user):\n{reminder}");
-            Answer::Context(text).into()
+            HookAnswer::Context(text).into()
         }
-        (None, None) => Answer::Nothing.into(),
+        (None, None) => HookAnswer::Nothing.into(),
     }
 }
 
 /// Returns the tasks of which news says that they run.
-fn running_by_notice(news: Option<&News<'_>>) -> Vec<TaskId> {
-    let notices = news.map(News::notices).unwrap_or_default().iter();
+fn tasks_reported_running(news: Option<&NewNotices<'_>>) -> Vec<TaskId> {
+    let notices = news.map(NewNotices::notices).unwrap_or_default().iter();
     let says_it_runs =
         |kind| matches!(kind, NoticeKind::Lingering | NoticeKind::Stalled | NoticeKind::Ready);
     notices.filter(|notice| says_it_runs(notice.kind)).map(|notice| notice.task_id).collect()

@@ -14,7 +14,7 @@ use crate::context::Task;
 use crate::failure::Failure;
 
 /// Tasks that are named; the others are counted.
-const NAMED_TASKS: usize = 10;
+const MAX_NAMED_TASKS: usize = 10;
 /// Columns of a command.
 const COMMAND_COLUMNS: usize = 60;
 
@@ -36,33 +36,33 @@ pub(super) fn running_tasks(
 
 /// Returns the running background tasks that are wanted. A command of the host's own that it still
 /// waits for, or lists itself, is left out.
-pub(super) fn own_tasks(
+pub(super) fn background_tasks(
     root: &StateDir,
     sessions: &[SessionId],
     is_wanted: impl Fn(&Task) -> bool,
 ) -> Result<Vec<TaskView>, Failure> {
     let mut views = running_tasks(root, sessions, is_wanted)?;
-    views.retain(runs_on);
+    views.retain(is_background_task);
     Ok(views)
 }
 
 /// Whether a task runs on although nothing waits for it, without a host that keeps it.
-pub(super) fn runs_on(task: &TaskView) -> bool {
+pub(super) fn is_background_task(task: &TaskView) -> bool {
     let lingers = task.phase == PhaseName::Lingering;
     lingers || (!task.adopted && task.placement.kind == PlacementKind::Background)
 }
 
 /// Returns tasks one a line, `None` for none.
 pub(super) fn format_lines(views: &[TaskView]) -> Option<String> {
-    let mut text: String = views.iter().take(NAMED_TASKS).map(line).collect();
-    if views.len() > NAMED_TASKS {
-        let more = views.len() - NAMED_TASKS;
-        let _a_string_takes_all = writeln!(text, "- and {more} more: siding ps");
+    let mut text: String = views.iter().take(MAX_NAMED_TASKS).map(format_line).collect();
+    if views.len() > MAX_NAMED_TASKS {
+        let more = views.len() - MAX_NAMED_TASKS;
+        let _writing_to_string = writeln!(text, "- and {more} more: siding ps");
     }
     (!text.is_empty()).then_some(text)
 }
 
-fn line(task: &TaskView) -> String {
+fn format_line(task: &TaskView) -> String {
     let elapsed = format_duration(Duration::from_millis(task.elapsed_ms / 1000 * 1000));
     let command = one_line(&task.command, COMMAND_COLUMNS);
     let lingers = if task.phase == PhaseName::Lingering { ", its shell has ended" } else { "" };

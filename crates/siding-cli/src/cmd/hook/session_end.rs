@@ -5,12 +5,12 @@
 //! makes sure that each task has a shim. A conversation that is cleared leaves its tasks to the
 //! next one in the same process: the host keeps its own background commands then, too.
 
-use super::Answer;
+use super::HookAnswer;
 use crate::context;
 use crate::failure::Failure;
 
 /// Makes sure that somebody keeps each task.
-pub(super) fn answer() -> Result<Answer, Failure> {
-    let _what_failed_was_said = context::recover_all(&context::root()?)?;
-    Ok(Answer::Nothing)
+pub(super) fn answer() -> Result<HookAnswer, Failure> {
+    let _logged_by_callee = context::recover_all(&context::open_state_dir()?)?;
+    Ok(HookAnswer::Nothing)
 }

@@ -8,41 +8,41 @@ use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use super::conversation::Conversation;
-use super::host::Host;
-use super::input::Input;
+use super::host::HookHost;
+use super::input::HookInput;
 use super::running;
 use crate::failure::Failure;
 
 /// Columns of the command that has run longest, and of the one that asks: the line keeps to 80.
-const LONGEST_COLUMNS: usize = 40;
-const ASKING_COLUMNS: usize = 18;
+const LONGEST_COMMAND_COLUMNS: usize = 40;
+const ASKING_COMMAND_COLUMNS: usize = 18;
 
 /// Returns the line for a conversation, from what its host writes to a status line's standard input.
 pub(crate) fn status_line(input: &[u8]) -> Result<String, Failure> {
-    let input = Input::parse(input).map_err(|why| {
+    let input = HookInput::parse(input).map_err(|why| {
         Failure::new(format!("the host's JSON on standard input cannot be read: {why}"))
     })?;
-    let Some(conversation) = Conversation::of(&input, Host::ClaudeCode, None)? else {
-        return Ok(line(&[]));
+    let Some(conversation) = Conversation::from_input(&input, HookHost::ClaudeCode, None)? else {
+        return Ok(format_line(&[]));
     };
     let sessions = conversation.sessions()?;
-    Ok(line(&running::running_tasks(&conversation.root, &sessions, |_| true)?))
+    Ok(format_line(&running::running_tasks(&conversation.root, &sessions, |_| true)?))
 }
 
 /// `views` are the oldest first.
-fn line(views: &[TaskView]) -> String {
+fn format_line(views: &[TaskView]) -> String {
     let Some(longest) = views.first() else { return "siding: nothing runs".to_owned() };
     let elapsed = format_duration(Duration::from_secs(longest.elapsed_ms / 1000));
     let count = views.len();
     let asking: Vec<&TaskView> = views.iter().filter(|view| needs_input(view)).collect();
     match asking.as_slice() {
         [] => {
-            let command = one_line(longest.display_name(), LONGEST_COLUMNS);
+            let command = one_line(longest.display_name(), LONGEST_COMMAND_COLUMNS);
             let several = if count > 1 { format!("{count} run, longest ") } else { String::new() };
             format!("siding: {several}{command} for {elapsed}")
         }
         [one] => {
-            let command = one_line(one.display_name(), ASKING_COLUMNS);
+            let command = one_line(one.display_name(), ASKING_COMMAND_COLUMNS);
             format!(
                 "siding: {} needs input: {command} · {count} run, longest {elapsed}",
                 one.task_id
@@ -70,13 +70,13 @@ mod tests {
     use siding_model::evidence::{AttentionView, Certainty};
 
     use super::*;
-    use crate::render::sample::running;
+    use crate::render::sample::running_task;
 
-    fn asking(verdict: WhyVerdict) -> TaskView {
+    fn asking_task(verdict: WhyVerdict) -> TaskView {
         let (certainty, advice) = (Certainty::Hard, String::new());
         let attention =
             AttentionView { verdict, waiting_on: None, certainty, silent_ms: 60_000, advice };
-        TaskView { attention: Some(attention), ..running() }
+        TaskView { attention: Some(attention), ..running_task() }
     }
 
     #[test]
@@ -86,24 +86,24 @@ mod tests {
             elapsed_ms: 3 * 3_600_000 + 59 * 60_000 + 59_000,
             ..view
         };
-        let asks = long(asking(WhyVerdict::PasswordLikely));
+        let asks = long(asking_task(WhyVerdict::PasswordLikely));
         for views in [
-            vec![long(running())],
-            vec![long(running()); 99],
-            [vec![long(running()); 99], vec![asks.clone()]].concat(),
-            [vec![long(running()); 99], vec![asks; 99]].concat(),
+            vec![long(running_task())],
+            vec![long(running_task()); 99],
+            [vec![long(running_task()); 99], vec![asks.clone()]].concat(),
+            [vec![long(running_task()); 99], vec![asks; 99]].concat(),
         ] {
-            let line = line(&views);
+            let line = format_line(&views);
             assert_eq!(line, one_line(&line, 80));
         }
     }
 
     #[test]
-    fn what_needs_an_answer_comes_first() {
-        let said = line(&[running(), asking(WhyVerdict::InputWait)]);
+    fn a_task_that_needs_input_is_shown_first() {
+        let said = format_line(&[running_task(), asking_task(WhyVerdict::InputWait)]);
         let expected = "siding: b-4k7q0n2m8x5t needs input: npm test · 2 run, longest 15s";
         assert_eq!(said, expected);
-        let said = line(&[running(), asking(WhyVerdict::Busy)]);
+        let said = format_line(&[running_task(), asking_task(WhyVerdict::Busy)]);
         assert_eq!(said, "siding: 2 run, longest npm test for 15s");
     }
 }

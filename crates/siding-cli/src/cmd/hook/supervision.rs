@@ -9,19 +9,19 @@ use siding_model::id::Birthmark;
 use siding_model::settings::Settings;
 
 use super::conversation::Conversation;
-use super::host::{Event, Host};
-use super::input::Input;
-use crate::context::{self, PROGRAM};
+use super::host::{HookEvent, HookHost};
+use super::input::HookInput;
+use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 
 /// Name of the file by which a session knows that its agent was told.
-const TOLD: &str = "told-unsupervised";
+const UNSUPERVISED_MARKER: &str = "told-unsupervised";
 
 /// Has the host watched from now on. Returns what its agent is to know: which commands are not kept,
 /// the first time in this conversation.
-pub(super) fn begin(
+pub(super) fn start(
     conversation: &Conversation,
-    host: Host,
+    host: HookHost,
     settings: &Settings,
 ) -> Result<Option<String>, Failure> {
     if !settings.supervise_hosts {
@@ -29,8 +29,8 @@ pub(super) fn begin(
     }
     let Conversation { root, owner, session } = conversation;
     let current = HostContext { session: session.clone(), terms: AdoptionSettings::from(settings) };
-    let Err(why) = host::supervise(root, *owner, &current, PROGRAM) else { return Ok(None) };
-    if !session::record_once(root, session, TOLD)? {
+    let Err(why) = host::supervise(root, *owner, &current, SHIM_PROGRAM) else { return Ok(None) };
+    if !session::record_once(root, session, UNSUPERVISED_MARKER)? {
         return Ok(None);
     }
     Ok(Some(format!(
@@ -44,14 +44,17 @@ pub(super) fn begin(
 
 /// Tells the supervisor what happens, and starts another where it was killed. That the host's event is
 /// answered matters more: what fails here is tried again with the next one.
-pub(super) fn ring(input: &Input, host: Host, event: Event) {
+pub(super) fn notify_supervisor(input: &HookInput, host: HookHost, event: HookEvent) {
     let ring = match event {
-        Event::PreToolUse if input.command().is_some() => BellByte::CallStarted,
-        Event::PostToolUse | Event::PostToolUseFailure | Event::PostToolBatch => {
+        HookEvent::PreToolUse if input.command().is_some() => BellByte::CallStarted,
+        HookEvent::PostToolUse | HookEvent::PostToolUseFailure | HookEvent::PostToolBatch => {
             BellByte::CallReturned
         }
-        Event::PreToolUse | Event::UserPromptSubmit | Event::Stop => BellByte::Scan,
-        Event::SessionStart | Event::SessionEnd | Event::AwaitNotice | Event::NotifyPerson => {
+        HookEvent::PreToolUse | HookEvent::UserPromptSubmit | HookEvent::Stop => BellByte::Scan,
+        HookEvent::SessionStart
+        | HookEvent::SessionEnd
+        | HookEvent::AwaitNotice
+        | HookEvent::NotifyPerson => {
             return;
         }
     };
@@ -60,12 +63,12 @@ pub(super) fn ring(input: &Input, host: Host, event: Event) {
     if birthmark::own_birthmark().and_then(Birthmark::host_mark).is_none() {
         return;
     }
-    if let Ok(Some(conversation)) = Conversation::of(input, host, None) {
-        let _tried_again = try_ring(&conversation, ring);
+    if let Ok(Some(conversation)) = Conversation::from_input(input, host, None) {
+        let _best_effort = try_notify_supervisor(&conversation, ring);
     }
 }
 
-fn try_ring(conversation: &Conversation, ring: BellByte) -> Result<(), Failure> {
+fn try_notify_supervisor(conversation: &Conversation, ring: BellByte) -> Result<(), Failure> {
     let Conversation { root, owner, session } = conversation;
     let Some(mark) = host::supervised_mark(root, *owner) else { return Ok(()) };
     let files = HostFiles::open(root, mark)?;
@@ -73,14 +76,14 @@ fn try_ring(conversation: &Conversation, ring: BellByte) -> Result<(), Failure> 
     if is_current && files.ring_bell(ring).is_ok() {
         return Ok(());
     }
-    let settings = context::settings()?;
+    let settings = context::load_settings()?;
     let current =
         HostContext { session: session.clone(), terms: AdoptionSettings::from(&settings) };
-    host::supervise(root, *owner, &current, PROGRAM).map_err(unsupervised)?;
-    let _nobody_listens = files.ring_bell(ring);
+    host::supervise(root, *owner, &current, SHIM_PROGRAM).map_err(unsupervised_failure)?;
+    let _receiver_dropped = files.ring_bell(ring);
     Ok(())
 }
 
-fn unsupervised(why: SuperviseError) -> Failure {
+fn unsupervised_failure(why: SuperviseError) -> Failure {
     Failure::new(why)
 }

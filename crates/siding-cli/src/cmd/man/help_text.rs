@@ -7,18 +7,18 @@
 use clap_mangen::roff::{Roff, roman};
 
 /// The indentation of literal lines in a help text.
-const INDENT: &str = "  ";
+const LITERAL_INDENT: &str = "  ";
 /// Begins the paragraph that lists the exit codes.
-const EXIT_CODES: &str = "Exit codes: ";
+const EXIT_CODES_PREFIX: &str = "Exit codes: ";
 
 /// Returns the sections of a help text: `EXAMPLES`, `EXIT STATUS` and, for all else, `NOTES`.
-pub(super) fn sections(text: &str) -> Roff {
+pub(super) fn to_sections(text: &str) -> Roff {
     let mut page = Roff::new();
     let mut section = "";
-    for paragraph in paragraphs(text) {
+    for paragraph in split_paragraphs(text) {
         let heading = match paragraph[0] {
             "Examples:" => "EXAMPLES",
-            line if line.starts_with(EXIT_CODES) => "EXIT STATUS",
+            line if line.starts_with(EXIT_CODES_PREFIX) => "EXIT STATUS",
             _ => "NOTES",
         };
         if section != heading {
@@ -27,24 +27,25 @@ pub(super) fn sections(text: &str) -> Roff {
         } else {
             page.control("PP", []);
         }
-        append(&mut page, &paragraph, heading);
+        append_paragraph(&mut page, &paragraph, heading);
     }
     page
 }
 
 /// Appends a paragraph. Its indented lines are literal.
-fn append(page: &mut Roff, lines: &[&str], heading: &str) {
+fn append_paragraph(page: &mut Roff, lines: &[&str], heading: &str) {
     let mut is_literal = false;
     for line in lines {
         if *line == "Examples:" {
             continue;
         }
-        let literal = line.strip_prefix(INDENT);
+        let literal = line.strip_prefix(LITERAL_INDENT);
         if literal.is_some() != is_literal {
             is_literal = !is_literal;
             page.control(if is_literal { "EX" } else { "EE" }, []);
         }
-        let said = if heading == "EXIT STATUS" { line.strip_prefix(EXIT_CODES) } else { None };
+        let said =
+            if heading == "EXIT STATUS" { line.strip_prefix(EXIT_CODES_PREFIX) } else { None };
         page.text([roman(literal.or(said).unwrap_or(line))]);
     }
     if is_literal {
@@ -53,10 +54,10 @@ fn append(page: &mut Roff, lines: &[&str], heading: &str) {
 }
 
 /// Splits a text at empty lines, and before the exit codes.
-fn paragraphs(text: &str) -> Vec<Vec<&str>> {
+fn split_paragraphs(text: &str) -> Vec<Vec<&str>> {
     let mut paragraphs = vec![Vec::new()];
     for line in text.lines() {
-        if line.trim().is_empty() || line.starts_with(EXIT_CODES) {
+        if line.trim().is_empty() || line.starts_with(EXIT_CODES_PREFIX) {
             paragraphs.push(Vec::new());
         }
         if let Some(last) = paragraphs.last_mut().filter(|_| !line.trim().is_empty()) {
@@ -74,7 +75,7 @@ mod tests {
     #[test]
     fn examples_and_tables_are_literal_and_prose_is_filled() {
         let text = "Examples:\n  siding run -- 'a  b'   two\n  .hidden\n\nWhat --for takes:\n  exit    all\n\nOne\nparagraph.\nExit codes: 0 well,\n1 not.";
-        let page = sections(text).to_roff();
+        let page = to_sections(text).to_roff();
         let wanted = [
             ".SH EXAMPLES",
             ".EX",

@@ -30,16 +30,18 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
+        let root = context::open_state_dir()?;
         let consumer = self.consumer.unwrap_or_else(Consumer::agent);
         let mut failed = false;
-        let mut chosen: Vec<(SessionId, Vec<NoticeId>)> = Vec::new();
+        let mut by_session: Vec<(SessionId, Vec<NoticeId>)> = Vec::new();
         for text in &self.ids {
-            match find(&root, text) {
-                Ok((session, ids)) => match chosen.iter_mut().find(|(one, _)| *one == session) {
-                    Some((_, known)) => known.extend(ids),
-                    None => chosen.push((session, ids)),
-                },
+            match resolve_notices(&root, text) {
+                Ok((session, ids)) => {
+                    match by_session.iter_mut().find(|(one, _)| *one == session) {
+                        Some((_, known)) => known.extend(ids),
+                        None => by_session.push((session, ids)),
+                    }
+                }
                 // One that is not there does not hide the others.
                 Err(failure) => {
                     failed = true;
@@ -47,15 +49,15 @@ impl Args {
                 }
             }
         }
-        for (session, ids) in chosen {
+        for (session, ids) in by_session {
             Outbox::new(&root, session, consumer.clone())?.acknowledge(&ids)?;
         }
-        Ok(if failed { ExitCode::from(exit::OWN_FAILURE) } else { ExitCode::SUCCESS })
+        Ok(if failed { ExitCode::from(exit::SIDING_FAILED) } else { ExitCode::SUCCESS })
     }
 }
 
 /// Returns what a text names: one notice, or all that a task has told so far.
-fn find(root: &StateDir, text: &str) -> Result<(SessionId, Vec<NoticeId>), Failure> {
+fn resolve_notices(root: &StateDir, text: &str) -> Result<(SessionId, Vec<NoticeId>), Failure> {
     if let Ok(id) = text.parse::<NoticeId>() {
         let (session, ids) = caller_notices(root, id.task)?;
         if !ids.contains(&id) {

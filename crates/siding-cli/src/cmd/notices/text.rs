@@ -6,16 +6,16 @@ use siding_model::duration::format_duration;
 use siding_model::notice::NoticeView;
 use siding_model::text::one_line;
 
-use crate::print::WIDTH;
+use crate::stdout::TEXT_COLUMNS;
 
 /// Lines of the summary that are shown: its first, which are errors, and its last.
-const FIRST: usize = 3;
-const LAST: usize = 5;
+const FIRST_LINES: usize = 3;
+const LAST_LINES: usize = 5;
 /// Columns before each of them.
-const INDENT: &str = "    ";
+const SUMMARY_INDENT: &str = "    ";
 
 /// Returns a notice as text.
-pub(super) fn of(notice: &NoticeView) -> String {
+pub(super) fn format_notice(notice: &NoticeView) -> String {
     let how = match (notice.exit_code, &notice.signal, &notice.limit) {
         (Some(0), ..) | (None, None, None) => String::new(),
         (Some(code), ..) => format!(" with {code}"),
@@ -26,23 +26,26 @@ pub(super) fn of(notice: &NoticeView) -> String {
     let status = notice.status.as_str().replace('_', " ");
     let mut line = format!("{}  {status}{how} after {elapsed}  ", notice.notice_id);
     let what = notice.name.as_ref().unwrap_or(&notice.command);
-    line.push_str(&one_line(what, WIDTH.saturating_sub(line.chars().count()).max(WIDTH / 4)));
-    let mut text = one_line(&line, WIDTH);
+    line.push_str(&one_line(
+        what,
+        TEXT_COLUMNS.saturating_sub(line.chars().count()).max(TEXT_COLUMNS / 4),
+    ));
+    let mut text = one_line(&line, TEXT_COLUMNS);
     text.push('\n');
     let lines: Vec<&str> = notice.summary.lines().collect();
     let mut show = |line: &str| {
-        text.push_str(INDENT);
+        text.push_str(SUMMARY_INDENT);
         // A tab would be shown as `\t`.
-        text.push_str(&one_line(&line.replace('\t', "  "), WIDTH - INDENT.len()));
+        text.push_str(&one_line(&line.replace('\t', "  "), TEXT_COLUMNS - SUMMARY_INDENT.len()));
         text.push('\n');
     };
-    match lines.len().checked_sub(FIRST + LAST + 1) {
+    match lines.len().checked_sub(FIRST_LINES + LAST_LINES + 1) {
         None => lines.iter().for_each(|line| show(line)),
         Some(_) => {
-            let (first, rest) = lines.split_at(FIRST);
+            let (first, rest) = lines.split_at(FIRST_LINES);
             first.iter().for_each(|line| show(line));
             show(&format!("… all of it: siding output {} --all", notice.task_id));
-            rest[rest.len() - LAST..].iter().for_each(|line| show(line));
+            rest[rest.len() - LAST_LINES..].iter().for_each(|line| show(line));
         }
     }
     text

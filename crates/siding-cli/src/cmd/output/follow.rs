@@ -9,12 +9,12 @@ use siding_core::watch::TaskWatch;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 
 use super::Args;
-use crate::context::{PROGRAM, Task};
+use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render::{ended_line, out};
 
 /// Silence after which a line without its newline is printed, in milliseconds: a prompt.
-const SETTLE_MS: u64 = 300;
+const PARTIAL_LINE_DELAY_MS: u64 = 300;
 
 /// Follows a task. Returns the offset behind what was printed, `None` when nobody reads any more.
 pub(super) fn run(
@@ -23,14 +23,14 @@ pub(super) fn run(
     task: &Task,
     from: u64,
 ) -> Result<Option<u64>, Failure> {
-    let choose = args.choose();
+    let choose = args.line_filter();
     let printer = if args.raw {
         Printer::Raw { next: from }
     } else {
         let print = |text: &str| out::write(text.as_bytes());
         Printer::Text(Box::new(TailFollower::new(from, &choose, print)))
     };
-    follow(printer, root, task)
+    follow_task(printer, root, task)
 }
 
 /// What prints.
@@ -40,7 +40,7 @@ enum Printer<'c, F> {
 }
 
 impl<F: FnMut(&str) -> io::Result<()>> Printer<'_, F> {
-    fn more(&mut self, task: &Task) -> io::Result<()> {
+    fn print_more(&mut self, task: &Task) -> io::Result<()> {
         match self {
             Self::Raw { next } => {
                 *next = output::copy(&task.dir, *next, out::write)?.next;
@@ -50,7 +50,7 @@ impl<F: FnMut(&str) -> io::Result<()>> Printer<'_, F> {
         }
     }
 
-    fn settle(&mut self) -> io::Result<()> {
+    fn flush_partial_line(&mut self) -> io::Result<()> {
         match self {
             Self::Raw { .. } => Ok(()),
             Self::Text(following) => following.flush_partial_line(),
@@ -65,35 +65,35 @@ impl<F: FnMut(&str) -> io::Result<()>> Printer<'_, F> {
     }
 }
 
-fn follow<F: FnMut(&str) -> io::Result<()>>(
+fn follow_task<F: FnMut(&str) -> io::Result<()>>(
     mut printer: Printer<'_, F>,
     root: &StateDir,
     task: &Task,
 ) -> Result<Option<u64>, Failure> {
-    let mut watch = TaskWatch::open(root, PROGRAM, task.dir.id())?;
+    let mut watch = TaskWatch::open(root, SHIM_PROGRAM, task.dir.id())?;
     watch.send(&ShimRequest::Subscribe { follow: true })?;
-    if out::result(printer.more(task))?.is_none() {
+    if out::map_broken_pipe(printer.print_more(task))?.is_none() {
         return Ok(None);
     }
     let mut settled = false;
     while let Some(source) = watch.source() {
-        let timeout = (!settled).then_some(SETTLE_MS);
+        let timeout = (!settled).then_some(PARTIAL_LINE_DELAY_MS);
         let ready = poll::wait_readable(&[source], timeout)
             .map_err(|error| Failure::new(format!("could not wait: {error}")))?;
         let printed = if ready == [true] {
             settled = false;
-            hear(&mut watch)?;
-            printer.more(task)
+            recv_messages(&mut watch)?;
+            printer.print_more(task)
         } else {
             settled = true;
-            printer.settle()
+            printer.flush_partial_line()
         };
-        if out::result(printed)?.is_none() {
+        if out::map_broken_pipe(printed)?.is_none() {
             return Ok(None);
         }
     }
-    let finished = printer.more(task).and_then(|()| printer.finish());
-    let Some(next) = out::result(finished)? else { return Ok(None) };
+    let finished = printer.print_more(task).and_then(|()| printer.finish());
+    let Some(next) = out::map_broken_pipe(finished)? else { return Ok(None) };
     let ended = Task::read(root, task.dir.id())?;
     errln!("siding: {}", ended_line(&ended.view(root, siding_core::view::ViewDetail::Brief)));
     Ok(Some(next))
@@ -101,7 +101,7 @@ fn follow<F: FnMut(&str) -> io::Result<()>>(
 
 /// Takes in what the shim said, and asks for the next growth once this one was told. What grew
 /// between the two is seen when that request is answered.
-fn hear(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+fn recv_messages(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
     let renewed = watch.reconnects();
     let mut again = false;
     while let Some(message) = watch.try_recv()? {

@@ -37,7 +37,7 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<OutputView>("output");
     }
 }

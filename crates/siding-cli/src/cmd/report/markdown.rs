@@ -7,60 +7,71 @@ use siding_model::activity::{ActivityReport, ActivityTask};
 use siding_model::size::format_size as size;
 use siding_model::text::one_line;
 
-use super::text::{disk_line, headline, standing, time};
+use super::text::{format_disk_use, format_elapsed, format_headline, format_state};
 
 /// Entries of each list.
-const ENTRIES: usize = 10;
+const MAX_LIST_ENTRIES: usize = 10;
 /// Columns of a command.
 const COMMAND_COLUMNS: usize = 200;
 
 /// Returns the report as a document.
-pub(super) fn document(report: &ActivityReport, since: Duration) -> String {
-    let mut text = format!("# siding report\n\n{}\n", headline(report, since));
+pub(super) fn format_document(report: &ActivityReport, since: Duration) -> String {
+    let mut text = format!("# siding report\n\n{}\n", format_headline(report, since));
     let tasks = |tasks: &[ActivityTask], after: fn(&ActivityTask) -> String| -> Vec<String> {
         let line = |task: &ActivityTask| {
             format!(
                 "{}: {} ({})",
-                code(&task.command),
+                inline_code(&task.command),
                 after(task),
-                code(&task.task_id.to_string())
+                inline_code(&task.task_id.to_string())
             )
         };
-        tasks.iter().take(ENTRIES).map(line).collect()
+        tasks.iter().take(MAX_LIST_ENTRIES).map(line).collect()
     };
-    let ended = |task: &ActivityTask| format!("{} after {}", standing(task), time(task));
+    let ended =
+        |task: &ActivityTask| format!("{} after {}", format_state(task), format_elapsed(task));
     let wrote = |task: &ActivityTask| size(task.output_bytes.unwrap_or(0));
-    section(&mut text, "Needs input", tasks(&report.needs_input, ended));
-    section(&mut text, "Failed", tasks(&report.failed, ended));
-    let causes = report.stopped_by.iter().take(ENTRIES).map(|cause| {
-        format!("{}: {}, last {}", code(&cause.rule), cause.tasks, code(&cause.last.command))
+    append_section(&mut text, "Needs input", tasks(&report.needs_input, ended));
+    append_section(&mut text, "Failed", tasks(&report.failed, ended));
+    let causes = report.stopped_by.iter().take(MAX_LIST_ENTRIES).map(|cause| {
+        format!(
+            "{}: {}, last {}",
+            inline_code(&cause.rule),
+            cause.tasks,
+            inline_code(&cause.last.command)
+        )
     });
-    section(&mut text, "Stopped by", causes.collect());
-    let reaped = report.reaped.iter().take(ENTRIES).map(|rule| {
-        format!("{}: {} processes, last {}", code(&rule.rule), rule.processes, code(&rule.command))
+    append_section(&mut text, "Stopped by", causes.collect());
+    let reaped = report.reaped.iter().take(MAX_LIST_ENTRIES).map(|rule| {
+        format!(
+            "{}: {} processes, last {}",
+            inline_code(&rule.rule),
+            rule.processes,
+            inline_code(&rule.command)
+        )
     });
-    section(&mut text, "Reaped by", reaped.collect());
-    section(&mut text, "Lingering", tasks(&report.lingering, time));
-    section(&mut text, "Slowest", tasks(&report.slowest, time));
-    section(&mut text, "Noisiest", tasks(&report.noisiest, wrote));
+    append_section(&mut text, "Reaped by", reaped.collect());
+    append_section(&mut text, "Lingering", tasks(&report.lingering, format_elapsed));
+    append_section(&mut text, "Slowest", tasks(&report.slowest, format_elapsed));
+    append_section(&mut text, "Noisiest", tasks(&report.noisiest, wrote));
     if report.disk.tasks > 0 {
-        let _a_string_takes_all = write!(text, "\n{}", disk_line(&report.disk));
+        let _writing_to_string = write!(text, "\n{}", format_disk_use(&report.disk));
     }
     text
 }
 
-fn section(text: &mut String, title: &str, entries: Vec<String>) {
+fn append_section(text: &mut String, title: &str, entries: Vec<String>) {
     if entries.is_empty() {
         return;
     }
-    let _a_string_takes_all = writeln!(text, "\n## {title}\n");
+    let _writing_to_string = writeln!(text, "\n## {title}\n");
     for entry in entries {
-        let _a_string_takes_all = writeln!(text, "- {entry}");
+        let _writing_to_string = writeln!(text, "- {entry}");
     }
 }
 
 /// Returns a text as code, which no text can leave: its fence is longer than any run of backticks.
-fn code(text: &str) -> String {
+fn inline_code(text: &str) -> String {
     let text = one_line(text, COMMAND_COLUMNS);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     if longest == 0 {
@@ -73,14 +84,14 @@ fn code(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::report::text::tests::full;
+    use crate::cmd::report::text::tests::full_report;
 
     #[test]
-    fn no_command_leaves_its_code() {
-        assert_eq!(code("make"), "`make`");
-        assert_eq!(code("echo `id` ``x"), "``` echo `id` ``x ```");
+    fn a_command_cannot_escape_its_code_span() {
+        assert_eq!(inline_code("make"), "`make`");
+        assert_eq!(inline_code("echo `id` ``x"), "``` echo `id` ``x ```");
         let hostile = "x\n# forged\n\u{1b}[2J| a | <b>";
-        let text = document(&full(hostile), Duration::from_secs(60));
+        let text = format_document(&full_report(hostile), Duration::from_secs(60));
         assert!(!text.contains('\u{1b}') && !text.contains("\n# forged"), "{text}");
         let titles: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
         let expected = ["# siding report", "## Needs input", "## Failed", "## Stopped by"];

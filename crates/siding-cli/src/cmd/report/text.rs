@@ -7,42 +7,46 @@ use siding_model::duration::format_duration;
 use siding_model::size::format_size as size;
 use siding_model::text::one_line;
 
-use crate::print::{WIDTH, wrapped};
-use crate::render::grid::{Side, grid};
-use crate::render::paint::Colour;
+use crate::render::color::ColorMode;
 use crate::render::short_outcome;
+use crate::render::table_layout::{Align, format_grid};
+use crate::stdout::{TEXT_COLUMNS, wrap_indented};
 
 /// Rows of a group that matters most, and of the others.
-const ROWS: usize = 3;
-const ROWS_FEW: usize = 2;
+const MAX_GROUP_ROWS: usize = 3;
+const MAX_MINOR_GROUP_ROWS: usize = 2;
 /// Columns of a rule's name.
 const RULE_COLUMNS: usize = 16;
 /// A day, in seconds.
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 /// The cells of a row before its command.
-type Cells = [String; 4];
+type RowCells = [String; 4];
 
 /// Returns the report as a screen of text.
-pub(crate) fn screen(report: &ActivityReport, since: Duration, colour: Colour) -> String {
-    let mut text = wrapped(&headline(report, since), 0, WIDTH);
+pub(crate) fn format_screen(report: &ActivityReport, since: Duration, colour: ColorMode) -> String {
+    let mut text = wrap_indented(&format_headline(report, since), 0, TEXT_COLUMNS);
     text.push('\n');
-    let rows = rows(report);
+    let rows = report_rows(report);
     if !rows.is_empty() {
-        let titles =
-            [("", Side::Left), ("HOW", Side::Left), ("TIME", Side::Right), ("TASK", Side::Left)];
-        text.push_str(&grid(titles, "COMMAND", &rows, colour));
+        let titles = [
+            ("", Align::Left),
+            ("HOW", Align::Left),
+            ("TIME", Align::Right),
+            ("TASK", Align::Left),
+        ];
+        text.push_str(&format_grid(titles, "COMMAND", &rows, colour));
     }
     if report.disk.tasks > 0 {
-        text.push_str(&disk_line(&report.disk));
+        text.push_str(&format_disk_use(&report.disk));
     }
     text
 }
 
 /// Returns one line: how many tasks ran, and how they ended.
-pub(crate) fn headline(report: &ActivityReport, since: Duration) -> String {
+pub(crate) fn format_headline(report: &ActivityReport, since: Duration) -> String {
     let counts = &report.counts;
-    let period = period_words(since);
+    let period = format_period(since);
     if counts.ran == 0 {
         return format!("last {period}: nothing ran");
     }
@@ -63,7 +67,7 @@ pub(crate) fn headline(report: &ActivityReport, since: Duration) -> String {
 }
 
 /// Returns a period as people say it: `24 hours`, `7 days`.
-fn period_words(since: Duration) -> String {
+fn format_period(since: Duration) -> String {
     let seconds = since.as_secs();
     match seconds / DAY_SECONDS {
         1 if seconds == DAY_SECONDS => "24 hours".to_owned(),
@@ -73,7 +77,7 @@ fn period_words(since: Duration) -> String {
 }
 
 /// Returns a line on the disk.
-pub(super) fn disk_line(disk: &DiskUse) -> String {
+pub(super) fn format_disk_use(disk: &DiskUse) -> String {
     let tasks = if disk.tasks == 1 { "task" } else { "tasks" };
     format!(
         "disk: {} in {} kept {tasks}; ended ones may take {}\n",
@@ -84,44 +88,44 @@ pub(super) fn disk_line(disk: &DiskUse) -> String {
 }
 
 /// Returns how long a task took.
-pub(super) fn time(task: &ActivityTask) -> String {
+pub(super) fn format_elapsed(task: &ActivityTask) -> String {
     task.elapsed_ms.map_or_else(|| "-".to_owned(), |ms| format_duration(Duration::from_millis(ms)))
 }
 
 /// Returns how a task ended or stands, in a word or two.
-pub(super) fn standing(task: &ActivityTask) -> String {
+pub(super) fn format_state(task: &ActivityTask) -> String {
     task.outcome.as_ref().map_or_else(|| task.phase.as_str().to_owned(), short_outcome)
 }
 
-fn rows(report: &ActivityReport) -> Vec<(Cells, String)> {
+fn report_rows(report: &ActivityReport) -> Vec<(RowCells, String)> {
     let times = |count: usize| format!("{count}×");
     let rule = |rule: &str| one_line(rule, RULE_COLUMNS);
     let row = |task: &ActivityTask, how: String, time: String| {
         (["".to_owned(), how, time, task.task_id.to_string()], task.command.clone())
     };
-    let plain = |task: &ActivityTask| row(task, standing(task), time(task));
+    let plain = |task: &ActivityTask| row(task, format_state(task), format_elapsed(task));
     let size_of = |task: &ActivityTask| size(task.output_bytes.unwrap_or(0));
     let mut rows = Vec::new();
-    let mut group = |label: &str, mut of_group: Vec<(Cells, String)>| {
+    let mut group = |label: &str, mut of_group: Vec<(RowCells, String)>| {
         if let Some((cells, _)) = of_group.first_mut() {
             label.clone_into(&mut cells[0]);
         }
         rows.append(&mut of_group);
     };
-    group("needs input", report.needs_input.iter().take(ROWS).map(plain).collect());
-    group("failed", report.failed.iter().take(ROWS).map(plain).collect());
-    let stopped = report.stopped_by.iter().take(ROWS);
+    group("needs input", report.needs_input.iter().take(MAX_GROUP_ROWS).map(plain).collect());
+    group("failed", report.failed.iter().take(MAX_GROUP_ROWS).map(plain).collect());
+    let stopped = report.stopped_by.iter().take(MAX_GROUP_ROWS);
     let stopped = stopped.map(|cause| row(&cause.last, rule(&cause.rule), times(cause.tasks)));
     group("stopped by", stopped.collect());
-    let reaped = report.reaped.iter().take(ROWS_FEW).map(|reaped| {
+    let reaped = report.reaped.iter().take(MAX_MINOR_GROUP_ROWS).map(|reaped| {
         let cells = ["".to_owned(), rule(&reaped.rule), times(reaped.processes), "-".to_owned()];
         (cells, reaped.command.clone())
     });
     group("reaped by", reaped.collect());
-    group("lingering", report.lingering.iter().take(ROWS_FEW).map(plain).collect());
-    group("slowest", report.slowest.iter().take(ROWS).map(plain).collect());
-    let noisiest = report.noisiest.iter().take(ROWS);
-    group("noisiest", noisiest.map(|task| row(task, standing(task), size_of(task))).collect());
+    group("lingering", report.lingering.iter().take(MAX_MINOR_GROUP_ROWS).map(plain).collect());
+    group("slowest", report.slowest.iter().take(MAX_GROUP_ROWS).map(plain).collect());
+    let noisiest = report.noisiest.iter().take(MAX_GROUP_ROWS);
+    group("noisiest", noisiest.map(|task| row(task, format_state(task), size_of(task))).collect());
     rows
 }
 
@@ -136,7 +140,7 @@ pub(super) mod tests {
 
     const DAY: Duration = Duration::from_secs(DAY_SECONDS);
 
-    pub(in crate::cmd::report) fn full(command: &str) -> ActivityReport {
+    pub(in crate::cmd::report) fn full_report(command: &str) -> ActivityReport {
         let task = ActivityTask {
             task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
             command: command.to_owned(),
@@ -182,15 +186,15 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_fullest_report_is_one_screen() {
+    fn the_largest_report_fits_one_screen() {
         for command in ["npm test", &"\u{1b}[2J\u{65e5}long\n".repeat(60)] {
-            let text = screen(&full(command), DAY, Colour::Off);
+            let text = format_screen(&full_report(command), DAY, ColorMode::Off);
             assert!(text.lines().count() <= 24, "{text}");
             for line in text.lines() {
                 assert_eq!(line, one_line(line, 80), "{text}");
             }
         }
-        let text = screen(&full("npm test"), DAY, Colour::Off);
+        let text = format_screen(&full_report("npm test"), DAY, ColorMode::Off);
         let expected = "\
 last 24 hours: 42 tasks, 30 succeeded, 5 failed, 2 stopped, 1 timed out, 4
 running
@@ -202,12 +206,12 @@ running
     fn an_empty_report_says_so() {
         let period = Period { since: UnixMs(0), until: UnixMs(1) };
         let empty = ActivityReport::new(period, Vec::new(), &[], DiskUse::default());
-        assert_eq!(screen(&empty, DAY, Colour::Off), "last 24 hours: nothing ran\n");
+        assert_eq!(format_screen(&empty, DAY, ColorMode::Off), "last 24 hours: nothing ran\n");
     }
 
     #[test]
-    fn periods_are_told_in_words() {
-        let words = |hours: u64| period_words(Duration::from_secs(hours * 3600));
+    fn periods_are_formatted_in_words() {
+        let words = |hours: u64| format_period(Duration::from_secs(hours * 3600));
         assert_eq!([24, 48, 168, 8].map(words), ["24 hours", "2 days", "7 days", "8h"]);
     }
 }

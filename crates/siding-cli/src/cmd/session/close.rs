@@ -13,10 +13,10 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
-use crate::context::{self, PROGRAM, Task};
+use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::{render, stdout};
 
 /// Closes a session and stops its tasks.
 ///
@@ -28,7 +28,7 @@ Examples:
   siding session close chat-7 --json")]
 pub(super) struct Args {
     /// Name of the session
-    #[arg(value_name = "ID", value_parser = super::name)]
+    #[arg(value_name = "ID", value_parser = super::parse_session_id)]
     id: SessionId,
     /// Print what was stopped as JSON
     #[arg(long)]
@@ -38,7 +38,7 @@ pub(super) struct Args {
 /// What `--json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "session_close")]
-struct Closed {
+struct CloseReport {
     /// Name of the session.
     session_id: SessionId,
     /// The tasks that were stopped, as they ended.
@@ -46,11 +46,11 @@ struct Closed {
     /// The tasks that go on, as they were started with `--keep`.
     kept: Vec<TaskId>,
     /// The tasks that could not be stopped.
-    failed: Vec<Failed>,
+    failed: Vec<FailedTask>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Failed {
+struct FailedTask {
     /// Name of the task.
     task_id: TaskId,
     /// What, and why.
@@ -59,27 +59,29 @@ struct Failed {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
+        let root = context::open_state_dir()?;
         descriptor::raise_open_limit();
         // First, so that nothing new is started in it meanwhile.
         session::close(&root, &self.id)?;
         // What its subagents have started would be its own.
         let sessions = session::session_tree(&root, &self.id)?;
-        let own = stop::list_running(&root, |spec| sessions.contains(&spec.session_id))?;
-        let (kept, ending): (Vec<_>, Vec<_>) = own.specs.into_iter().partition(|spec| spec.keep);
-        let failed = |task_id, why| Failed { task_id, why };
-        let mut closed = Closed {
+        let running = stop::list_running(&root, |spec| sessions.contains(&spec.session_id))?;
+        let (kept, ending): (Vec<_>, Vec<_>) =
+            running.specs.into_iter().partition(|spec| spec.keep);
+        let failed = |task_id, why| FailedTask { task_id, why };
+        let mut closed = CloseReport {
             session_id: self.id,
             stopped: Vec::new(),
             kept: kept.iter().map(|spec| spec.task_id).collect(),
-            failed: own
+            failed: running
                 .unreadable
                 .iter()
                 .map(|(id, error)| failed(*id, error.to_string()))
                 .collect(),
         };
-        let stopped =
-            parallel::map(&ending, parallel::MAX_WAITING_THREADS, |spec| stop(&root, spec.task_id));
+        let stopped = parallel::map(&ending, parallel::MAX_WAITING_THREADS, |spec| {
+            stop_task(&root, spec.task_id)
+        });
         for (spec, result) in ending.iter().zip(stopped) {
             match result {
                 Ok(view) => closed.stopped.push(view),
@@ -89,32 +91,32 @@ impl Args {
         if self.json {
             render::json::print(&closed)?;
         } else {
-            print::text(&closed.words())?;
+            stdout::print_text(&closed.format_text())?;
         }
         let has_left =
             |view: &TaskView| view.stop_report.as_ref().is_some_and(|report| !report.is_complete());
-        let left = !closed.failed.is_empty() || closed.stopped.iter().any(has_left);
-        Ok(if left { ExitCode::from(exit::OWN_FAILURE) } else { ExitCode::SUCCESS })
+        let incomplete = !closed.failed.is_empty() || closed.stopped.iter().any(has_left);
+        Ok(if incomplete { ExitCode::from(exit::SIDING_FAILED) } else { ExitCode::SUCCESS })
     }
 }
 
-fn stop(root: &StateDir, id: TaskId) -> Result<TaskView, Failure> {
+fn stop_task(root: &StateDir, id: TaskId) -> Result<TaskView, Failure> {
     // What a subagent has started is of the session too.
     stop::stop_one(
         root,
-        PROGRAM,
+        SHIM_PROGRAM,
         id,
         StopOptions { requested_by: "session", grace: None, signal: None },
     )?;
     Ok(Task::read(root, id)?.view(root, ViewDetail::Brief))
 }
 
-impl Closed {
-    fn words(&self) -> String {
+impl CloseReport {
+    fn format_text(&self) -> String {
         let closed = format!("session `{}` is closed", self.session_id);
-        let mut text = print::wrapped(&closed, 0, print::WIDTH) + "\n";
+        let mut text = stdout::wrap_indented(&closed, 0, stdout::TEXT_COLUMNS) + "\n";
         let mut line = |id: TaskId, said: &str| {
-            let said = print::wrapped(said, 16, print::WIDTH);
+            let said = stdout::wrap_indented(said, 16, stdout::TEXT_COLUMNS);
             text.push_str(&format!("{:<16}{}\n", id.to_string(), said.trim_start()));
         };
         for view in &self.stopped {
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_schema_is_that_of_the_code() {
-        crate::render::schema::assert_committed::<Closed>("session_close");
+    fn committed_schema_matches_the_code() {
+        crate::render::schema::assert_committed::<CloseReport>("session_close");
     }
 }

@@ -8,10 +8,10 @@ use siding_core::store::StateDir;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::BootId;
 
-use super::{SessionView, Standing};
+use super::{SessionStatus, SessionView};
 use crate::context;
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::{render, stdout};
 
 /// Lists sessions, and how many tasks of each run.
 #[derive(Debug, clap::Args)]
@@ -31,27 +31,27 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
+        let root = context::open_state_dir()?;
         // What runs is only known once dead shims have been replaced.
-        let _what_failed_was_said = context::recover_all(&root)?;
-        let mut views = views(&root)?;
+        let _logged_by_callee = context::recover_all(&root)?;
+        let mut views = session_views(&root)?;
         if self.json {
             render::json::print(&views)?;
             return Ok(ExitCode::SUCCESS);
         }
         if !self.all {
-            views.retain(|view| view.state == Standing::Live || !view.running.is_empty());
+            views.retain(|view| view.state == SessionStatus::Live || !view.running.is_empty());
         }
-        print::text(&table(&views))?;
+        stdout::print_text(&format_table(&views))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Returns all sessions, and the implicit one when it has tasks.
-fn views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
-    let boot = context::boot()?;
+fn session_views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
+    let boot = context::boot_id()?;
     let mut tasks: BTreeMap<SessionId, Vec<TaskId>> = BTreeMap::new();
-    for spec in super::running(root)? {
+    for spec in super::running_specs(root)? {
         tasks.entry(spec.session_id).or_default().push(spec.task_id);
     }
     let mut views = Vec::new();
@@ -59,7 +59,7 @@ fn views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
         // What cannot name a session was not made by siding.
         let Ok(id) = name.parse::<SessionId>() else { continue };
         let running = tasks.remove(&id).unwrap_or_default();
-        match view(root, id.clone(), &boot, running.clone()) {
+        match session_view(root, id.clone(), &boot, running.clone()) {
             Some(view) => views.push(view),
             None if running.is_empty() => {}
             // It only has notices on record, as the implicit one.
@@ -70,14 +70,15 @@ fn views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
     }
     // The implicit one, and any whose directory somebody has removed.
     for (session_id, running) in tasks {
-        let state = if session_id.is_implicit() { Standing::Live } else { Standing::Over };
+        let state =
+            if session_id.is_implicit() { SessionStatus::Live } else { SessionStatus::Over };
         let (owner_pid, opened_at, under, reaped) = (None, None, None, None);
         views.push(SessionView { session_id, owner_pid, state, opened_at, running, under, reaped });
     }
     Ok(views)
 }
 
-fn view(
+fn session_view(
     root: &StateDir,
     id: SessionId,
     boot: &BootId,
@@ -90,13 +91,13 @@ fn view(
         Err(error) => {
             errln!("siding: {error}");
             let (owner_pid, opened_at, under, reaped) = (None, None, None, None);
-            let (session_id, state) = (id, Standing::Damaged);
+            let (session_id, state) = (id, SessionStatus::Damaged);
             Some(SessionView { session_id, owner_pid, state, opened_at, running, under, reaped })
         }
     }
 }
 
-fn table(views: &[SessionView]) -> String {
+fn format_table(views: &[SessionView]) -> String {
     if views.is_empty() {
         return "no session is open and no task runs\n".to_owned();
     }
@@ -130,7 +131,7 @@ mod tests {
         let view = |name: &str, owner_pid, opened_at: Option<&str>| SessionView {
             session_id: name.parse().expect("a name"),
             owner_pid,
-            state: Standing::Elsewhere,
+            state: SessionStatus::Elsewhere,
             opened_at: opened_at.map(str::to_owned),
             running: Vec::new(),
             under: None,
@@ -139,7 +140,7 @@ mod tests {
         let (long, longest) = ("x".repeat(30), "y".repeat(64));
         let opened = Some("2025-11-21T22:41:12.345Z");
         let owner = Some(4_194_304);
-        let text = table(&[
+        let text = format_table(&[
             view("cli", None, None),
             view(&long, owner, opened),
             view(&longest, owner, opened),

@@ -13,7 +13,7 @@ use super::SessionView;
 use crate::cmd::reap;
 use crate::context;
 use crate::failure::Failure;
-use crate::{print, render};
+use crate::{render, stdout};
 
 /// Opens a session, or gives it one more owner.
 ///
@@ -27,7 +27,7 @@ Examples:
   siding session open chat-7 --owner-pid 4242 --json")]
 pub(super) struct Args {
     /// Name of the session
-    #[arg(value_name = "ID", value_parser = super::name)]
+    #[arg(value_name = "ID", value_parser = super::parse_session_id)]
     id: SessionId,
     /// The process whose end is the session's end
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
@@ -39,25 +39,25 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let settings = context::settings()?;
+        let root = context::open_state_dir()?;
+        let settings = context::load_settings()?;
         let session = session::open(&root, &self.id, self.owner_pid)?;
         descriptor::raise_open_limit();
-        let reaped = reap::for_session(&root, &settings).unwrap_or_else(|failure| {
+        let reaped = reap::run_for_session(&root, &settings).unwrap_or_else(|failure| {
             // The session is open all the same.
             failure.report();
             Vec::new()
         });
-        let running: Vec<TaskId> = super::running(&root)?
+        let running: Vec<TaskId> = super::running_specs(&root)?
             .into_iter()
             .filter(|spec| spec.session_id == self.id)
             .map(|spec| spec.task_id)
             .collect();
         if self.json {
-            let mut view = SessionView::new(&session, &context::boot()?, running);
+            let mut view = SessionView::new(&session, &context::boot_id()?, running);
             view.reaped = Some(reaped.clone());
             render::json::print(&view)?;
-            reap::note_report(&root, &settings, &reaped, ReportAudience::Caller);
+            reap::record_report_shown(&root, &settings, &reaped, ReportAudience::Caller);
             return Ok(ExitCode::SUCCESS);
         }
         let owner = one_line(&tree::command_for_report(self.owner_pid), 100);
@@ -68,16 +68,16 @@ impl Args {
         if !running.is_empty() {
             text.push_str(&format!("; of it run {}", running.len()));
         }
-        let mut text = print::wrapped(&text, 0, print::WIDTH) + "\n";
-        if let Some(summary) = reap::summary(&reaped) {
+        let mut text = stdout::wrap_indented(&text, 0, stdout::TEXT_COLUMNS) + "\n";
+        if let Some(summary) = reap::format_summary(&reaped) {
             let cleared = format!("cleared what earlier crashes left: {summary}");
-            text += &(print::wrapped(&cleared, 0, print::WIDTH) + "\n");
+            text += &(stdout::wrap_indented(&cleared, 0, stdout::TEXT_COLUMNS) + "\n");
         }
-        if let Some(report) = reap::report(&reaped, &settings) {
+        if let Some(report) = reap::format_report(&reaped, &settings) {
             text += &report;
         }
-        print::text(&text)?;
-        reap::note_report(&root, &settings, &reaped, ReportAudience::Caller);
+        stdout::print_text(&text)?;
+        reap::record_report_shown(&root, &settings, &reaped, ReportAudience::Caller);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -8,8 +8,8 @@ use siding_model::text::one_line;
 
 use crate::exit;
 use crate::failure::Failure;
-use crate::print;
 use crate::render::json;
+use crate::stdout;
 
 /// Looks whether a file is a workflow, and runs nothing.
 ///
@@ -37,7 +37,7 @@ impl Args {
             Ok(plan) => plan,
             Err(error) => {
                 errln!("siding: {}", one_line(&error.to_string(), usize::MAX));
-                return Ok(ExitCode::from(exit::NOT_DONE));
+                return Ok(ExitCode::from(exit::INCOMPLETE));
             }
         };
         if self.json {
@@ -45,17 +45,17 @@ impl Args {
         } else {
             let layers = plan.steps().iter().map(|step| step.layer + 1).max().unwrap_or(0);
             let file = self.file.display().to_string();
-            print::text(&format!(
+            stdout::print_text(&format!(
                 "{}: nothing is wrong; {} in {}\n",
                 one_line(&file, usize::MAX),
-                count(plan.steps().len(), "step"),
-                count(layers, "layer")
+                format_count(plan.steps().len(), "step"),
+                format_count(layers, "layer")
             ))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn count(number: usize, what: &str) -> String {
+fn format_count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

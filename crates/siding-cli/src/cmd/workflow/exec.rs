@@ -15,10 +15,10 @@ use siding_model::id::{TaskId, TaskKind};
 use crate::context;
 use crate::exit;
 use crate::failure::{self, Failure};
-use crate::print;
+use crate::stdout;
 
 /// Steps at once where the machine does not say how many processors it has.
-const AT_ONCE: usize = 4;
+const DEFAULT_MAX_PARALLEL: usize = 4;
 
 #[derive(Debug, clap::Parser)]
 #[command(name = task::WORKFLOW_SUBCOMMAND)]
@@ -39,37 +39,38 @@ struct Args {
 pub(crate) fn main() -> ExitCode {
     match Args::try_parse_from(std::env::args_os().skip(1)) {
         Ok(args) => args.run().unwrap_or_else(|failure| failure.report()),
-        Err(error) => failure::usage(&error),
+        Err(error) => failure::report_clap_error(&error),
     }
 }
 
 impl Args {
     fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let settings = context::settings()?;
-        let own = birthmark::own_birthmark().and_then(|mark| mark.task_id());
-        let own = own.filter(|own| own.kind() == TaskKind::LocalWorkflow).ok_or_else(|| {
-            Failure::new(format!(
-                "`{}` is what `siding workflow run` starts",
-                task::WORKFLOW_SUBCOMMAND
-            ))
-        })?;
-        let began = match (self.resume, &self.file) {
+        let root = context::open_state_dir()?;
+        let settings = context::load_settings()?;
+        let this_task = birthmark::own_birthmark().and_then(|mark| mark.task_id());
+        let this_task =
+            this_task.filter(|own| own.kind() == TaskKind::LocalWorkflow).ok_or_else(|| {
+                Failure::new(format!(
+                    "`{}` is what `siding workflow run` starts",
+                    task::WORKFLOW_SUBCOMMAND
+                ))
+            })?;
+        let source = match (self.resume, &self.file) {
             (Some(id), _) => WorkflowSource::Resumed(id),
-            (None, Some(file)) => WorkflowSource::New(self.opened(file)?),
+            (None, Some(file)) => WorkflowSource::New(self.open_workflow(file)?),
             (None, None) => return Err(Failure::new(format!("{} is missing", task::FILE_FLAG))),
         };
-        let verdict = run_workflow(&root, &settings, began, own, &mut |line| {
+        let verdict = run_workflow(&root, &settings, source, this_task, &mut |line| {
             // What is on record does not depend on who reads.
-            let _unread = print::text(line);
+            let _peer_gone = stdout::print_text(line);
         })?;
         Ok(match verdict {
             WorkflowVerdict::Ok => ExitCode::SUCCESS,
-            WorkflowVerdict::Failed | WorkflowVerdict::Stopped => ExitCode::from(exit::NOT_DONE),
+            WorkflowVerdict::Failed | WorkflowVerdict::Stopped => ExitCode::from(exit::INCOMPLETE),
         })
     }
 
-    fn opened(&self, file: &Path) -> Result<WorkflowHeader, Failure> {
+    fn open_workflow(&self, file: &Path) -> Result<WorkflowHeader, Failure> {
         let text = workflow::read_text(file).map_err(WorkflowError::from)?;
         if self.checked.is_some_and(|number| number != task::content_checksum(&text)) {
             return Err(Failure::new(format!(
@@ -79,11 +80,12 @@ impl Args {
             .with_hint("run it again"));
         }
         let plan = Plan::parse(file, &text).map_err(WorkflowError::from)?;
-        let processors = || std::thread::available_parallelism().map_or(AT_ONCE, usize::from);
-        let most = self.max_parallel.or(plan.max_parallel);
+        let processors =
+            || std::thread::available_parallelism().map_or(DEFAULT_MAX_PARALLEL, usize::from);
+        let max_parallel = self.max_parallel.or(plan.max_parallel);
         let rules = RunOptions {
             keep_going: self.keep_going || plan.on_failure == OnFailure::Continue,
-            max_parallel: most.unwrap_or_else(processors),
+            max_parallel: max_parallel.unwrap_or_else(processors),
         };
         let cwd = request::resolve_directory(None)?;
         Ok(WorkflowHeader { file: file.display().to_string(), text, cwd, rules })

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use siding_agent::workflow::{RunState, WorkflowError, task};
 
-use super::{How, find, show};
+use super::{WorkflowRunArgs, find_workflow, show};
 use crate::context;
 use crate::failure::Failure;
 
@@ -23,14 +23,14 @@ pub(super) struct Args {
     #[arg(value_name = "ID")]
     id: String,
     #[command(flatten)]
-    how: How,
+    how: WorkflowRunArgs,
 }
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let root = context::root()?;
-        let id = find(&root, &self.id)?;
-        let (story, view) = show::look(&root, id)?;
+        let root = context::open_state_dir()?;
+        let id = find_workflow(&root, &self.id)?;
+        let (story, view) = show::load_workflow(&root, id)?;
         match view.state {
             RunState::Running => return Err(WorkflowError::Busy { id }.into()),
             RunState::Ok | RunState::Failed => {
@@ -42,6 +42,6 @@ impl Args {
         let words = vec![task::RESUME_FLAG.to_owned(), id.to_string()];
         let plan = story.state.plan();
         let (name, timeout) = (task::workflow_name(plan, story.header.file.as_ref()), plan.timeout);
-        self.how.begin(name, words, Some(story.header.cwd.into()), timeout)
+        self.how.start(name, words, Some(story.header.cwd.into()), timeout)
     }
 }

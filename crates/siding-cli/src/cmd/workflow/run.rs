@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use siding_agent::workflow::{self, Plan, WorkflowError, task};
 
-use super::{How, carrying_out};
+use super::{WorkflowRunArgs, running_workflows_of_file};
 use crate::context;
 use crate::failure::Failure;
 use crate::render;
@@ -31,17 +31,17 @@ pub(super) struct Args {
     #[arg(long)]
     keep_going: bool,
     /// Steps that may run at once (default: `max_parallel` of the file, else one a processor)
-    #[arg(long, value_name = "N", value_parser = parallel)]
+    #[arg(long, value_name = "N", value_parser = parse_parallel)]
     max_parallel: Option<usize>,
     /// A name for people (default: `name` in the file, else the file's own)
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
-    how: How,
+    how: WorkflowRunArgs,
 }
 
 /// Reads how many steps may run at once.
-fn parallel(text: &str) -> Result<usize, String> {
+fn parse_parallel(text: &str) -> Result<usize, String> {
     let number: i64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
     workflow::parse_max_parallel(number)
 }
@@ -57,9 +57,9 @@ impl Args {
             .ok_or_else(|| {
                 Failure::new(format!("the path `{}` is not UTF-8", self.file.display()))
             })?;
-        let root = context::root()?;
-        for other in carrying_out(&root, &file)? {
-            render::say(&format!(
+        let root = context::open_state_dir()?;
+        for other in running_workflows_of_file(&root, &file)? {
+            render::print_note(&format!(
                 "the same file is being run already as {other}; this is another run"
             ));
         }
@@ -73,6 +73,6 @@ impl Args {
             words.extend([task::MAX_PARALLEL_FLAG.to_owned(), most.to_string()]);
         }
         let name = self.name.unwrap_or_else(|| task::workflow_name(&plan, &self.file));
-        self.how.begin(name, words, None, plan.timeout)
+        self.how.start(name, words, None, plan.timeout)
     }
 }

@@ -14,16 +14,16 @@ use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
 use siding_model::text::one_line;
 
-use super::{find, word_after};
+use super::{argument_after, find_workflow};
 use crate::context::{self, Task};
 use crate::failure::Failure;
-use crate::print;
-use crate::render::grid::{Side, grid};
+use crate::render::color::ColorMode;
 use crate::render::json;
-use crate::render::paint::Colour;
+use crate::render::table_layout::{Align, format_grid};
+use crate::stdout;
 
 /// What stands for standard output.
-const STDOUT: &str = "-";
+const STDOUT_PATH: &str = "-";
 
 /// Shows how the steps of a workflow stand, or those of a file.
 #[derive(Debug, clap::Args)]
@@ -41,26 +41,28 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "svg")]
     json: bool,
     /// Draw a picture, into this file or to standard output
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STDOUT)]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STDOUT_PATH)]
     svg: Option<PathBuf>,
 }
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let view = view(&self.what)?;
+        let view = load_view(&self.what)?;
         match &self.svg {
-            Some(path) if path.as_os_str() == STDOUT => print::text(&render_svg(&view))?,
+            Some(path) if path.as_os_str() == STDOUT_PATH => {
+                stdout::print_text(&render_svg(&view))?
+            }
             Some(path) => std::fs::write(path, render_svg(&view)).map_err(|error| {
                 Failure::new(format!("could not write `{}`: {error}", path.display()))
             })?,
             None if self.json => json::print(&view)?,
-            None => print::text(&text(&view, Colour::of_stdout()))?,
+            None => stdout::print_text(&format_text(&view, ColorMode::for_stdout()))?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn view(what: &str) -> Result<WorkflowView, Failure> {
+fn load_view(what: &str) -> Result<WorkflowView, Failure> {
     let path = Path::new(what);
     // An id has no dot and no slash, and a file that is called like one can be written as `./NAME`.
     if what.contains(['.', '/']) || (path.is_file() && !what.starts_with("w-")) {
@@ -68,24 +70,24 @@ fn view(what: &str) -> Result<WorkflowView, Failure> {
         let plan = Plan::parse(path, &text).map_err(WorkflowError::from)?;
         return Ok(WorkflowView::from_plan(path, &plan));
     }
-    let root = context::root()?;
-    let id = find(&root, what)?;
+    let root = context::open_state_dir()?;
+    let id = find_workflow(&root, what)?;
     if matches!(read_journal(&root, id), Err(WorkflowError::Missing { .. }))
-        && let Some(view) = about_to_begin(&root, id)
+        && let Some(view) = starting_view(&root, id)
     {
         return Ok(view);
     }
-    Ok(look(&root, id)?.1)
+    Ok(load_workflow(&root, id)?.1)
 }
 
 /// Reads a workflow, and how it stands.
-pub(super) fn look(
+pub(super) fn load_workflow(
     root: &StateDir,
     id: TaskId,
 ) -> Result<(LoadedWorkflow, WorkflowView), WorkflowError> {
     let mut story = read_journal(root, id)?;
-    let is_carried_out = loop {
-        if is_carried_out(root, &story) {
+    let is_running = loop {
+        if is_running(root, &story) {
             break true;
         }
         // It may have got done between the two looks, or somebody may go on with it.
@@ -96,14 +98,14 @@ pub(super) fn look(
             break false;
         }
     };
-    let view = WorkflowView::from_workflow(&story, is_carried_out, clock::unix_now());
+    let view = WorkflowView::from_workflow(&story, is_running, clock::unix_now());
     Ok((story, view))
 }
 
 /// Shows a workflow whose task runs and has put nothing on record yet.
-fn about_to_begin(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
+fn starting_view(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
     let task = Task::read(root, id).ok().filter(|task| task.state.is_live())?;
-    let file = Path::new(word_after(&task.state, task::FILE_FLAG)?);
+    let file = Path::new(argument_after(&task.state, task::FILE_FLAG)?);
     let plan = Plan::parse(file, &workflow::read_text(file).ok()?).ok()?;
     let mut view = WorkflowView::from_plan(file, &plan);
     (view.workflow_id, view.tasks, view.state) = (Some(id), vec![id], RunState::Running);
@@ -111,7 +113,7 @@ fn about_to_begin(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
 }
 
 /// Whether a task carries the workflow out now.
-fn is_carried_out(root: &StateDir, story: &LoadedWorkflow) -> bool {
+fn is_running(root: &StateDir, story: &LoadedWorkflow) -> bool {
     let lives = |id: &TaskId| {
         // One that was removed has ended.
         context::recover(root, *id).is_ok()
@@ -120,23 +122,24 @@ fn is_carried_out(root: &StateDir, story: &LoadedWorkflow) -> bool {
     story.tasks.last().is_some_and(lives)
 }
 
-fn text(view: &WorkflowView, colour: Colour) -> String {
+fn format_text(view: &WorkflowView, colour: ColorMode) -> String {
     let name = view.name.as_deref().unwrap_or("workflow");
-    let took = view.elapsed_ms.map(|ms| format!(" after {}", time(ms))).unwrap_or_default();
+    let took =
+        view.elapsed_ms.map(|ms| format!(" after {}", format_elapsed(ms))).unwrap_or_default();
     let id = view.workflow_id.map(|id| format!("{id}  ")).unwrap_or_default();
     let head = format!("{id}{}{took}  {}", view.state.as_str(), one_line(name, 36));
-    let rows: Vec<_> = view.steps.iter().map(row).collect();
-    let titles = [("STATE", Side::Left), ("TOOK", Side::Right), ("TASK", Side::Left)];
+    let rows: Vec<_> = view.steps.iter().map(format_row).collect();
+    let titles = [("STATE", Align::Left), ("TOOK", Align::Right), ("TASK", Align::Left)];
     let mut text = format!("{head}\n{}\n\n", one_line(&view.file, usize::MAX));
-    text += &grid(titles, "STEP", &rows, colour);
-    if let Some(next) = next(view) {
+    text += &format_grid(titles, "STEP", &rows, colour);
+    if let Some(next) = format_next_step(view) {
         text += &format!("\n{next}\n");
     }
     text
 }
 
-fn row(step: &StepView) -> ([String; 3], String) {
-    let took = step.elapsed_ms.map(time).unwrap_or_default();
+fn format_row(step: &StepView) -> ([String; 3], String) {
+    let took = step.elapsed_ms.map(format_elapsed).unwrap_or_default();
     let task = step.task_id.map(|id| id.to_string()).unwrap_or_default();
     let mut last = step.id.clone();
     if step.attempt > 1 {
@@ -151,7 +154,7 @@ fn row(step: &StepView) -> ([String; 3], String) {
 }
 
 /// Says what can be done next.
-fn next(view: &WorkflowView) -> Option<String> {
+fn format_next_step(view: &WorkflowView) -> Option<String> {
     let id = view.workflow_id?;
     match view.state {
         RunState::Interrupted => Some(format!(
@@ -167,7 +170,7 @@ fn next(view: &WorkflowView) -> Option<String> {
     }
 }
 
-fn time(ms: u64) -> String {
+fn format_elapsed(ms: u64) -> String {
     format_duration(Duration::from_millis(ms))
 }
 
@@ -177,7 +180,7 @@ mod tests {
     use crate::render::schema;
 
     #[test]
-    fn the_committed_schema_is_the_code() {
+    fn committed_schema_matches_the_code() {
         schema::assert_committed::<WorkflowView>("workflow");
     }
 
@@ -187,7 +190,8 @@ mod tests {
         let long = "x".repeat(60);
         let file = format!("name = \"a\\u001b[31mb\"\n[[step]]\nid = \"{long}\"\nrun = \"true\"\n");
         let plan = Plan::parse(Path::new("flow.toml"), &file).expect("a workflow");
-        let shown = text(&WorkflowView::from_plan(Path::new("flow.toml"), &plan), Colour::Off);
+        let shown =
+            format_text(&WorkflowView::from_plan(Path::new("flow.toml"), &plan), ColorMode::Off);
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         assert!(!shown.contains('\x1b') && shown.contains("planned"), "{shown}");
     }

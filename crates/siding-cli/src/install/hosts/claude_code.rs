@@ -7,12 +7,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Places;
-use crate::install::hooks::Entry;
+use super::BaseDirs;
+use crate::install::hooks::HookEntry;
 use crate::install::json::Dialect;
-use crate::install::program::{BUDGET_FLAG, Program};
-use crate::install::target::{Content, StatusLine, Target};
-use crate::install::tree::Tree;
+use crate::install::json_value::JsonValue;
+use crate::install::program::{BUDGET_FLAG, SidingProgram};
+use crate::install::target::{FileContent, StatusLineTarget, TargetFile};
 
 /// Whose settings are changed.
 #[derive(
@@ -51,7 +51,7 @@ impl Scope {
     }
 
     /// Returns whose settings those are.
-    pub(crate) const fn words(self) -> &'static str {
+    pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::User => "for you in all projects",
             Self::Project => "for everybody in this project",
@@ -61,119 +61,134 @@ impl Scope {
 }
 
 /// One row of the table below.
-struct Row {
+struct HookRow {
     event: &'static str,
     matcher: Option<&'static str>,
-    word: &'static str,
+    event_arg: &'static str,
     /// Seconds after which the host gives up.
     timeout: u64,
     /// Whether it runs beside the session and wakes it by exit code 2.
-    wakes: bool,
+    wakes_host: bool,
 }
 
-const fn row(event: &'static str, matcher: Option<&'static str>, word: &'static str) -> Row {
-    Row { event, matcher, word, timeout: 5, wakes: false }
+const fn hook_row(
+    event: &'static str,
+    matcher: Option<&'static str>,
+    word: &'static str,
+) -> HookRow {
+    HookRow { event, matcher, event_arg: word, timeout: 5, wakes_host: false }
 }
 
 /// Tools that run commands.
-const TOOLS: Option<&str> = Some("Bash|Monitor|mcp__siding__run");
+const COMMAND_TOOLS: Option<&str> = Some("Bash|Monitor|mcp__siding__run");
 /// The tool whose calls are looked after.
-const BASH: Option<&str> = Some("Bash");
+const BASH_TOOL: Option<&str> = Some("Bash");
 /// Eight hours: longer than a person leaves a session alone in which something runs.
-const WAITER: u64 = 28_800;
+const WAITER_TIMEOUT_SECONDS: u64 = 28_800;
 
 /// Every entry that siding has there, and the only place that lists them.
-const ROWS: [Row; 10] = [
-    Row { timeout: 10, ..row("SessionStart", None, "session-start") },
-    row("UserPromptSubmit", None, "user-prompt-submit"),
-    row("PreToolUse", TOOLS, "pre-tool-use"),
-    row("PostToolUse", BASH, "post-tool-use"),
-    Row { timeout: WAITER, wakes: true, ..row("PostToolUse", BASH, "await-notice") },
-    row("PostToolUseFailure", BASH, "post-tool-use-failure"),
-    row("PostToolBatch", None, "post-tool-batch"),
-    row("Stop", None, "stop"),
-    Row { timeout: WAITER, wakes: true, ..row("Stop", None, "await-notice") },
+const HOOK_ROWS: [HookRow; 10] = [
+    HookRow { timeout: 10, ..hook_row("SessionStart", None, "session-start") },
+    hook_row("UserPromptSubmit", None, "user-prompt-submit"),
+    hook_row("PreToolUse", COMMAND_TOOLS, "pre-tool-use"),
+    hook_row("PostToolUse", BASH_TOOL, "post-tool-use"),
+    HookRow {
+        timeout: WAITER_TIMEOUT_SECONDS,
+        wakes_host: true,
+        ..hook_row("PostToolUse", BASH_TOOL, "await-notice")
+    },
+    hook_row("PostToolUseFailure", BASH_TOOL, "post-tool-use-failure"),
+    hook_row("PostToolBatch", None, "post-tool-batch"),
+    hook_row("Stop", None, "stop"),
+    HookRow {
+        timeout: WAITER_TIMEOUT_SECONDS,
+        wakes_host: true,
+        ..hook_row("Stop", None, "await-notice")
+    },
     // The host shortens all of them to 1.5 s unless a settings file says more.
-    Row { timeout: 10, ..row("SessionEnd", None, "session-end") },
+    HookRow { timeout: 10, ..hook_row("SessionEnd", None, "session-end") },
 ];
 
 /// Events at which the budget of foreground calls is set, and told.
-const BUDGET_WORDS: [&str; 2] = ["pre-tool-use", "post-tool-use"];
+const BUDGET_EVENTS: [&str; 2] = ["pre-tool-use", "post-tool-use"];
 
 /// Returns the hook entries that call `program`, those that need the budget with it.
-fn entries(program: &str, budget: Option<&str>) -> Vec<Entry> {
-    ROWS.iter()
+fn hook_entries(program: &str, budget: Option<&str>) -> Vec<HookEntry> {
+    HOOK_ROWS
+        .iter()
         .map(|row| {
-            let budget = budget.filter(|_| BUDGET_WORDS.contains(&row.word));
+            let budget = budget.filter(|_| BUDGET_EVENTS.contains(&row.event_arg));
             let budget = budget.into_iter().flat_map(|budget| [BUDGET_FLAG, budget]);
-            let args = ["hook"].into_iter().chain(budget).chain([row.word]);
+            let args = ["hook"].into_iter().chain(budget).chain([row.event_arg]);
             let mut handler = vec![
-                ("type".to_owned(), Tree::text("command")),
-                ("command".to_owned(), Tree::text(program)),
-                ("args".to_owned(), Tree::texts(args)),
+                ("type".to_owned(), JsonValue::text("command")),
+                ("command".to_owned(), JsonValue::text(program)),
+                ("args".to_owned(), JsonValue::texts(args)),
             ];
-            if row.wakes {
+            if row.wakes_host {
                 // Without the first, 2.1.197 waits for it where nobody is idle (`claude -p`).
-                handler.push(("async".to_owned(), Tree::Flag(true)));
-                handler.push(("asyncRewake".to_owned(), Tree::Flag(true)));
+                handler.push(("async".to_owned(), JsonValue::Flag(true)));
+                handler.push(("asyncRewake".to_owned(), JsonValue::Flag(true)));
             }
-            handler.push(("timeout".to_owned(), Tree::Number(row.timeout)));
-            let handler = Tree::Map(handler);
-            Entry { event: row.event, matcher: row.matcher, word: row.word, handler }
+            handler.push(("timeout".to_owned(), JsonValue::Number(row.timeout)));
+            let handler = JsonValue::Map(handler);
+            HookEntry { event: row.event, matcher: row.matcher, event_arg: row.event_arg, handler }
         })
         .collect()
 }
 
 /// Returns the server's entry as `claude mcp add` writes it.
-fn server(program: &str) -> Tree {
-    Tree::map([
-        ("type", Tree::text("stdio")),
-        ("command", Tree::text(program)),
-        ("args", Tree::texts(["mcp"])),
-        ("env", Tree::Map(Vec::new())),
+fn server_entry(program: &str) -> JsonValue {
+    JsonValue::map([
+        ("type", JsonValue::text("stdio")),
+        ("command", JsonValue::text(program)),
+        ("args", JsonValue::texts(["mcp"])),
+        ("env", JsonValue::Map(Vec::new())),
     ])
 }
 
 /// Returns the files, the settings first.
 pub(super) fn targets(
-    places: &Places,
+    places: &BaseDirs,
     scope: Scope,
-    program: &Program,
+    program: &SidingProgram,
     budget: Option<&str>,
-) -> Vec<Target> {
+) -> Vec<TargetFile> {
     let (settings, servers, keys): (PathBuf, PathBuf, Vec<String>) = match scope {
-        Scope::User => {
-            (config(places).join("settings.json"), state(places), vec!["mcpServers".to_owned()])
-        }
+        Scope::User => (
+            config_dir(places).join("settings.json"),
+            state_file(places),
+            vec!["mcpServers".to_owned()],
+        ),
         Scope::Project => {
             let dir = places.cwd.join(".claude");
             let keys = vec!["mcpServers".to_owned()];
             (dir.join("settings.json"), places.cwd.join(".mcp.json"), keys)
         }
         Scope::Local => {
-            let root = repository(&places.cwd).display().to_string();
+            let root = repository_root(&places.cwd).display().to_string();
             let keys = ["projects".to_owned(), root, "mcpServers".to_owned()];
             let dir = places.cwd.join(".claude");
-            (dir.join("settings.local.json"), state(places), keys.to_vec())
+            (dir.join("settings.local.json"), state_file(places), keys.to_vec())
         }
     };
-    let path = if scope == Scope::Project { program.shared() } else { &program.path };
-    let json = |hooks, server, status_line| Content::Json {
+    let path = if scope == Scope::Project { program.shared_path() } else { &program.path };
+    let json = |hooks, server, status_line| FileContent::Json {
         dialect: Dialect::Strict,
         hooks,
         server,
         status_line,
     };
-    let line = StatusLine { program: path.to_owned(), asked: false };
-    let server = Some((keys, server(path)));
+    let line = StatusLineTarget { program: path.to_owned(), is_requested: false };
+    let server = Some((keys, server_entry(path)));
     vec![
-        Target { path: settings, content: json(entries(path, budget), None, Some(line)) },
-        Target { path: servers, content: json(Vec::new(), server, None) },
+        TargetFile { path: settings, content: json(hook_entries(path, budget), None, Some(line)) },
+        TargetFile { path: servers, content: json(Vec::new(), server, None) },
     ]
 }
 
 /// Returns what a person should know beside.
-pub(super) fn notes(scope: Scope, program: &Program) -> Vec<String> {
+pub(super) fn notes(scope: Scope, program: &SidingProgram) -> Vec<String> {
     let mut notes = Vec::new();
     if scope == Scope::Project {
         notes.push("Claude Code asks each person once whether to start this server".to_owned());
@@ -189,18 +204,21 @@ pub(super) fn notes(scope: Scope, program: &Program) -> Vec<String> {
 }
 
 /// Returns the directory of the user's settings.
-fn config(places: &Places) -> PathBuf {
-    places.set("CLAUDE_CONFIG_DIR").unwrap_or_else(|| places.home.join(".claude"))
+fn config_dir(places: &BaseDirs) -> PathBuf {
+    places.variable_dir("CLAUDE_CONFIG_DIR").unwrap_or_else(|| places.home.join(".claude"))
 }
 
 /// Returns the file in which the host keeps what it knows.
-fn state(places: &Places) -> PathBuf {
-    places.set("CLAUDE_CONFIG_DIR").unwrap_or_else(|| places.home.clone()).join(".claude.json")
+fn state_file(places: &BaseDirs) -> PathBuf {
+    places
+        .variable_dir("CLAUDE_CONFIG_DIR")
+        .unwrap_or_else(|| places.home.clone())
+        .join(".claude.json")
 }
 
 /// Returns the directory by which the host knows a project: the root of its repository, that of
 /// the main one for a work tree beside it.
-fn repository(cwd: &Path) -> PathBuf {
+fn repository_root(cwd: &Path) -> PathBuf {
     let Some(root) = cwd.ancestors().find(|dir| dir.join(".git").exists()) else {
         return cwd.to_owned();
     };

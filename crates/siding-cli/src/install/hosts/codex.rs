@@ -7,18 +7,18 @@
 
 use std::path::PathBuf;
 
-use super::{Places, shell_call};
+use super::{BaseDirs, hook_command_line};
 use crate::cmd::shell_init;
 use crate::failure::Failure;
-use crate::install::hooks::Entry;
+use crate::install::hooks::HookEntry;
 use crate::install::json::Dialect;
-use crate::install::program::Program;
-use crate::install::target::{Content, Target};
-use crate::install::toml::Block;
-use crate::install::tree::Tree;
+use crate::install::json_value::JsonValue;
+use crate::install::program::SidingProgram;
+use crate::install::target::{FileContent, TargetFile};
+use crate::install::toml::CodexBlock;
 
 /// Every entry that siding has there: event, matcher, word, seconds.
-const ROWS: [(&str, Option<&str>, &str, u64); 5] = [
+const HOOK_ROWS: [(&str, Option<&str>, &str, u64); 5] = [
     ("SessionStart", None, "session-start", 10),
     ("UserPromptSubmit", None, "user-prompt-submit", 5),
     ("PreToolUse", Some("Bash"), "pre-tool-use", 5),
@@ -27,40 +27,43 @@ const ROWS: [(&str, Option<&str>, &str, u64); 5] = [
 ];
 
 /// Returns the files.
-pub(super) fn targets(places: &Places, program: &Program) -> Result<Vec<Target>, Failure> {
-    let home = places.set("CODEX_HOME").unwrap_or_else(|| places.home.join(".codex"));
+pub(super) fn targets(
+    places: &BaseDirs,
+    program: &SidingProgram,
+) -> Result<Vec<TargetFile>, Failure> {
+    let home = places.variable_dir("CODEX_HOME").unwrap_or_else(|| places.home.join(".codex"));
     let shell_file = shell_file(places);
-    let hooks = ROWS.iter().map(|(event, matcher, word, timeout)| {
-        let handler = Tree::map([
-            ("type", Tree::text("command")),
-            ("command", Tree::text(shell_call(program, "codex", word))),
-            ("timeout", Tree::Number(*timeout)),
+    let hooks = HOOK_ROWS.iter().map(|(event, matcher, word, timeout)| {
+        let handler = JsonValue::map([
+            ("type", JsonValue::text("command")),
+            ("command", JsonValue::text(hook_command_line(program, "codex", word))),
+            ("timeout", JsonValue::Number(*timeout)),
         ]);
-        Entry { event, matcher: *matcher, word, handler }
+        HookEntry { event, matcher: *matcher, event_arg: word, handler }
     });
-    let hooks = Content::Json {
+    let hooks = FileContent::Json {
         dialect: Dialect::Strict,
         hooks: hooks.collect(),
         server: None,
         status_line: None,
     };
-    let text = shell_init::text(program.path.as_ref(), None)?;
+    let text = shell_init::init_script(program.path.as_ref(), None)?;
     let block =
-        Block { program: program.path.clone(), shell_file: shell_file.display().to_string() };
+        CodexBlock { program: program.path.clone(), shell_file: shell_file.display().to_string() };
     Ok(vec![
-        Target { path: shell_file, content: Content::Own(text) },
-        Target { path: home.join("hooks.json"), content: hooks },
-        Target { path: home.join("config.toml"), content: Content::Toml(block) },
+        TargetFile { path: shell_file, content: FileContent::Owned(text) },
+        TargetFile { path: home.join("hooks.json"), content: hooks },
+        TargetFile { path: home.join("config.toml"), content: FileContent::Toml(block) },
     ])
 }
 
 /// Returns the file that its shells read first.
-fn shell_file(places: &Places) -> PathBuf {
-    places.config().join("siding/bash-env")
+fn shell_file(places: &BaseDirs) -> PathBuf {
+    places.config_dir().join("siding/bash-env")
 }
 
 /// Returns what a person should know beside.
-pub(super) fn notes(places: &Places) -> Vec<String> {
+pub(super) fn notes(places: &BaseDirs) -> Vec<String> {
     vec![
         "Codex runs new hooks only when you have looked at them: call `/hooks` in a session and \
          trust siding's"

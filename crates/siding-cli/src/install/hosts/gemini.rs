@@ -3,15 +3,15 @@
 //! Read in its documentation (docs/hooks/reference.md of its source): events have names of their
 //! own, commands are lines for a shell, and timeouts are milliseconds.
 
-use super::{Places, shell_call};
-use crate::install::hooks::Entry;
+use super::{BaseDirs, hook_command_line};
+use crate::install::hooks::HookEntry;
 use crate::install::json::Dialect;
-use crate::install::program::Program;
-use crate::install::target::{Content, Target};
-use crate::install::tree::Tree;
+use crate::install::json_value::JsonValue;
+use crate::install::program::SidingProgram;
+use crate::install::target::{FileContent, TargetFile};
 
 /// Every entry that siding has there: event, matcher, word, milliseconds.
-const ROWS: [(&str, Option<&str>, &str, u64); 6] = [
+const HOOK_ROWS: [(&str, Option<&str>, &str, u64); 6] = [
     ("SessionStart", None, "session-start", 10_000),
     ("BeforeAgent", None, "before-agent", 5_000),
     ("BeforeTool", Some("run_shell_command"), "before-tool", 5_000),
@@ -21,25 +21,27 @@ const ROWS: [(&str, Option<&str>, &str, u64); 6] = [
 ];
 
 /// Returns the files.
-pub(super) fn targets(places: &Places, program: &Program) -> Vec<Target> {
-    let hooks = ROWS.iter().map(|(event, matcher, word, timeout)| {
-        let handler = Tree::map([
-            ("name", Tree::text(format!("siding {word}"))),
-            ("type", Tree::text("command")),
-            ("command", Tree::text(shell_call(program, "gemini", word))),
-            ("timeout", Tree::Number(*timeout)),
+pub(super) fn targets(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetFile> {
+    let hooks = HOOK_ROWS.iter().map(|(event, matcher, word, timeout)| {
+        let handler = JsonValue::map([
+            ("name", JsonValue::text(format!("siding {word}"))),
+            ("type", JsonValue::text("command")),
+            ("command", JsonValue::text(hook_command_line(program, "gemini", word))),
+            ("timeout", JsonValue::Number(*timeout)),
         ]);
-        Entry { event, matcher: *matcher, word, handler }
+        HookEntry { event, matcher: *matcher, event_arg: word, handler }
     });
-    let server =
-        Tree::map([("command", Tree::text(&program.path)), ("args", Tree::texts(["mcp"]))]);
+    let server = JsonValue::map([
+        ("command", JsonValue::text(&program.path)),
+        ("args", JsonValue::texts(["mcp"])),
+    ]);
     let server = Some((vec!["mcpServers".to_owned()], server));
     let path = places.home.join(".gemini/settings.json");
-    let content = Content::Json {
+    let content = FileContent::Json {
         dialect: Dialect::Comments,
         hooks: hooks.collect(),
         server,
         status_line: None,
     };
-    vec![Target { path, content }]
+    vec![TargetFile { path, content }]
 }

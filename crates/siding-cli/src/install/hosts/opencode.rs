@@ -3,26 +3,26 @@
 //! Its file is JSON with comments and commas at the end, `opencode.json` or `opencode.jsonc` in
 //! `~/.config/opencode`; a server's command is a list (seen in its documentation).
 
-use super::Places;
+use super::BaseDirs;
 use crate::install::json::Dialect;
-use crate::install::program::Program;
-use crate::install::target::{Content, Target};
-use crate::install::tree::Tree;
+use crate::install::json_value::JsonValue;
+use crate::install::program::SidingProgram;
+use crate::install::target::{FileContent, TargetFile};
 
 /// Returns the files.
-pub(super) fn targets(places: &Places, program: &Program) -> Vec<Target> {
-    let dir = places.config().join("opencode");
+pub(super) fn targets(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetFile> {
+    let dir = places.config_dir().join("opencode");
     let with_comments = dir.join("opencode.jsonc");
     let path = if with_comments.exists() { with_comments } else { dir.join("opencode.json") };
-    let server = Tree::map([
-        ("type", Tree::text("local")),
-        ("command", Tree::texts([program.path.as_str(), "mcp"])),
-        ("enabled", Tree::Flag(true)),
+    let server = JsonValue::map([
+        ("type", JsonValue::text("local")),
+        ("command", JsonValue::texts([program.path.as_str(), "mcp"])),
+        ("enabled", JsonValue::Flag(true)),
     ]);
     let server = Some((vec!["mcp".to_owned()], server));
     let content =
-        Content::Json { dialect: Dialect::Loose, hooks: Vec::new(), server, status_line: None };
-    vec![Target { path, content }]
+        FileContent::Json { dialect: Dialect::Loose, hooks: Vec::new(), server, status_line: None };
+    vec![TargetFile { path, content }]
 }
 
 /// Returns what a person should know or do beside.

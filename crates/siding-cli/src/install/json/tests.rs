@@ -1,19 +1,19 @@
 use super::*;
 
-fn tree() -> Tree {
-    Tree::map([("a", Tree::Number(1)), ("b", Tree::texts(["x"]))])
+fn sample_value() -> JsonValue {
+    JsonValue::map([("a", JsonValue::Number(1)), ("b", JsonValue::texts(["x"]))])
 }
 
-fn with(text: &str, dialect: Dialect, way: Way<'_>, key: Option<&str>) -> String {
-    let mut json = Json::read(text, dialect).expect(text);
-    json.insert(way, key, &tree());
+fn insert_sample(text: &str, dialect: Dialect, path: JsonPath<'_>, key: Option<&str>) -> String {
+    let mut json = JsonDocument::parse(text, dialect).expect(text);
+    json.insert(path, key, &sample_value());
     let put = json.into_text();
-    Json::read(&put, dialect).unwrap_or_else(|fault| panic!("{fault}: {put}"));
+    JsonDocument::parse(&put, dialect).unwrap_or_else(|fault| panic!("{fault}: {put}"));
     put
 }
 
 #[test]
-fn what_is_put_in_is_laid_out_as_its_neighbours_are() {
+fn an_inserted_member_follows_the_surrounding_layout() {
     for (before, after) in [
         ("{\"z\": 0}", "{\"z\": 0, \"k\": {\"a\": 1, \"b\": [\"x\"]}}"),
         ("{\"z\":0}", "{\"z\":0,\"k\":{\"a\":1,\"b\":[\"x\"]}}"),
@@ -27,29 +27,29 @@ fn what_is_put_in_is_laid_out_as_its_neighbours_are() {
         ),
         ("{}", "{\n  \"k\": {\n    \"a\": 1,\n    \"b\": [\n      \"x\"\n    ]\n  }\n}"),
     ] {
-        assert_eq!(with(before, Dialect::Strict, &[], Some("k")), after);
+        assert_eq!(insert_sample(before, Dialect::Strict, &[], Some("k")), after);
     }
 }
 
 #[test]
-fn comments_and_commas_at_the_end_stay_where_they_are() {
+fn trailing_comments_and_commas_stay_in_place() {
     for (before, start, end) in [
         ("{\"z\": 0 // why\n}", "{\"z\": 0, // why\n", "\n}"),
         ("{\n  \"z\": 0, // why\n}", "{\n  \"z\": 0, // why\n  \"k\": {", "\n  },\n}"),
         ("{\n  // only this\n}", "{\n  // only this\n  \"k\": {", "\n}"),
         ("{/* a */ \"z\": 0 /* b */ }", "{/* a */ \"z\": 0, /* b */ \"k\": {", "} }"),
     ] {
-        let after = with(before, Dialect::Loose, &[], Some("k"));
+        let after = insert_sample(before, Dialect::Loose, &[], Some("k"));
         assert!(after.starts_with(start) && after.ends_with(end), "{before:?}: {after:?}");
-        let mut json = Json::read(&after, Dialect::Loose).expect("read before");
-        json.remove(&[Step::Key("k")]);
+        let mut json = JsonDocument::parse(&after, Dialect::Loose).expect("read before");
+        json.remove(&[PathStep::Key("k")]);
         assert_eq!(json.into_text(), before);
     }
 }
 
 /// What somebody has put behind ours stays, and so does a comment beside it.
 #[test]
-fn only_the_member_goes_with_its_comma() {
+fn remove_deletes_only_the_member_and_its_comma() {
     for (text, left) in [
         ("[1, 2, 3]", "[1, 3]"),
         ("[1, /* of 1 */ 2, 3]", "[1, /* of 1 */ 3]"),
@@ -59,16 +59,16 @@ fn only_the_member_goes_with_its_comma() {
         ("[1, 2,]", "[1,]"),
         ("[1, 2 // of 2\n]", "[1 // of 2\n]"),
     ] {
-        let mut json = Json::read(text, Dialect::Loose).expect(text);
-        json.remove(&[Step::Index(1)]);
+        let mut json = JsonDocument::parse(text, Dialect::Loose).expect(text);
+        json.remove(&[PathStep::Index(1)]);
         let after = json.into_text();
         assert_eq!(after, left, "{text:?}");
-        Json::read(&after, Dialect::Loose).expect("still JSON");
+        JsonDocument::parse(&after, Dialect::Loose).expect("still JSON");
     }
 }
 
 #[test]
-fn a_mistake_is_named_with_its_place() {
+fn a_syntax_error_reports_line_and_column() {
     for (text, dialect, line, column, what) in [
         ("{\n  \"a\": 1,\n}", Dialect::Strict, 2, 9, "comma"),
         ("{\n  // x\n}", Dialect::Strict, 2, 3, "comment"),
@@ -80,14 +80,14 @@ fn a_mistake_is_named_with_its_place() {
         ("{} {}", Dialect::Loose, 1, 4, "more than one"),
         ("// nothing", Dialect::Loose, 1, 11, "no value"),
     ] {
-        let fault = Json::read(text, dialect).expect_err(text);
+        let fault = JsonDocument::parse(text, dialect).expect_err(text);
         assert!(fault.what.contains(what), "{text:?}: {fault}");
         assert_eq!((fault.line, fault.column), (line, column), "{text:?}: {fault}");
     }
 }
 
 #[test]
-fn a_mark_before_the_text_stays_there() {
-    let after = with("\u{feff}{\"z\": 0}", Dialect::Strict, &[], Some("k"));
+fn a_byte_order_mark_is_preserved() {
+    let after = insert_sample("\u{feff}{\"z\": 0}", Dialect::Strict, &[], Some("k"));
     assert!(after.starts_with("\u{feff}{\"z\": 0, \"k\""), "{after}");
 }

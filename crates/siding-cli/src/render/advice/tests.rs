@@ -6,20 +6,20 @@ use siding_model::signal::Signal;
 use siding_model::task_view::{PhaseName, PlacementKind, PlacementView};
 use siding_model::text::one_line;
 
-use super::super::sample::{HOSTILE, ended, process, running};
+use super::super::sample::{HOSTILE_TEXT, ended_task, running_task, sample_process};
 use super::*;
 
 /// 15.003 s after the sample's start.
 const NOW: UnixMs = UnixMs(1_763_764_887_348);
 
-fn said(view: &TaskView) -> String {
-    at(view, NoticeChannel::PollOnly, NOW).expect("there is something to say")
+fn advice_text(view: &TaskView) -> String {
+    advice_at(view, NoticeChannel::PollOnly, NOW).expect("there is something to say")
 }
 
 #[test]
-fn a_hand_over_says_what_to_do() {
+fn hand_over_advice_lists_the_next_commands() {
     assert_eq!(
-        said(&running()),
+        advice_text(&running_task()),
         "still running after 15s of 30m, in the background as b-4k7q0n2m8x5t, output in \
          /s/tasks/b-4k7q0n2m8x5t/output; `siding wait b-4k7q0n2m8x5t` waits for its end, \
          `siding output b-4k7q0n2m8x5t` shows what is new, `siding stop b-4k7q0n2m8x5t` ends it; \
@@ -29,16 +29,16 @@ fn a_hand_over_says_what_to_do() {
 }
 
 #[test]
-fn a_hand_over_at_the_timeout_says_so() {
+fn hand_over_advice_names_the_timeout() {
     let placement =
         PlacementView { kind: PlacementKind::Background, why: Some(BackgroundReason::Timeout) };
-    let text = said(&TaskView { placement, ..running() });
+    let text = advice_text(&TaskView { placement, ..running_task() });
     let begin = "still running after 15s of 30m, in the background since its timeout as b-4k7q0";
     assert!(text.starts_with(begin) && text.contains("--background"), "{text}");
 }
 
 #[test]
-fn other_ways_to_the_background_say_less() {
+fn requested_background_tasks_get_shorter_advice() {
     for why in [
         BackgroundReason::Asked,
         BackgroundReason::Known,
@@ -46,18 +46,18 @@ fn other_ways_to_the_background_say_less() {
         BackgroundReason::User,
     ] {
         let placement = PlacementView { kind: PlacementKind::Background, why: Some(why) };
-        let text = said(&TaskView { placement, ..running() });
+        let text = advice_text(&TaskView { placement, ..running_task() });
         assert!(text.starts_with("running for 15s of 30m in the background as b-4k7q0n2m8x5t"));
         assert!(!text.contains("--background"), "{text}");
     }
     let placement = PlacementView { kind: PlacementKind::Foreground, why: None };
-    let text = said(&TaskView { placement, ..running() });
+    let text = advice_text(&TaskView { placement, ..running_task() });
     assert!(text.starts_with("running for 15s of 30m; `siding wait "), "{text}");
 }
 
 #[test]
-fn a_notice_is_promised_only_for_the_background_and_only_where_a_channel_exists() {
-    let said = |view: &TaskView, channel| at(view, channel, NOW).expect("there is advice");
+fn a_notice_is_promised_only_in_background_with_a_channel() {
+    let said = |view: &TaskView, channel| advice_at(view, channel, NOW).expect("there is advice");
     let promise =
         "output in /s/tasks/b-4k7q0n2m8x5t/output; you will be told when it ends; `siding wait";
     for why in [
@@ -68,7 +68,7 @@ fn a_notice_is_promised_only_for_the_background_and_only_where_a_channel_exists(
         BackgroundReason::User,
     ] {
         let placement = PlacementView { kind: PlacementKind::Background, why: Some(why) };
-        let view = TaskView { placement, ..running() };
+        let view = TaskView { placement, ..running_task() };
         let text = said(&view, NoticeChannel::Pushed);
         assert!(text.contains(promise), "{text}");
         let text = said(&view, NoticeChannel::WithToolResults);
@@ -76,28 +76,28 @@ fn a_notice_is_promised_only_for_the_background_and_only_where_a_channel_exists(
         assert!(!said(&view, NoticeChannel::PollOnly).contains("told"));
     }
     let placement = PlacementView { kind: PlacementKind::Foreground, why: None };
-    let text = said(&TaskView { placement, ..running() }, NoticeChannel::Pushed);
+    let text = said(&TaskView { placement, ..running_task() }, NoticeChannel::Pushed);
     assert!(!text.contains("told"), "{text}");
 }
 
 #[test]
-fn what_lingers_is_named() {
+fn lingering_processes_are_named() {
     let view = TaskView {
         phase: PhaseName::Lingering,
         leader_outcome: Some(Outcome::Exited { code: 0 }),
-        processes: vec![process(401, "node server.js")],
+        processes: vec![sample_process(401, "node server.js")],
         listening: vec![3000, 3001],
-        ..running()
+        ..running_task()
     };
     assert_eq!(
-        said(&view),
+        advice_text(&view),
         "its shell has ended (exited 0), 1 process of it lives on: 401 (node server.js); \
          listening on 3000, 3001; what is left is ended in 29m 44s; \
          `siding stop b-4k7q0n2m8x5t` ends it now, \
          `siding output b-4k7q0n2m8x5t` shows what it still writes"
     );
-    let processes = (1..=9).map(|pid| process(pid, "x")).collect();
-    let text = said(&TaskView { processes, ..view });
+    let processes = (1..=9).map(|pid| sample_process(pid, "x")).collect();
+    let text = advice_text(&TaskView { processes, ..view });
     assert!(
         text.contains(
             ", 9 processes of it live on: 1 (x), 2 (x), 3 (x), 4 (x), 5 (x), and 4 more;"
@@ -107,28 +107,34 @@ fn what_lingers_is_named() {
 }
 
 #[test]
-fn a_plain_end_needs_no_words() {
-    assert_eq!(at(&ended(Outcome::Exited { code: 0 }), NoticeChannel::PollOnly, NOW), None);
-    assert_eq!(at(&ended(Outcome::Exited { code: 7 }), NoticeChannel::PollOnly, NOW), None);
+fn a_plain_exit_needs_no_advice() {
+    assert_eq!(
+        advice_at(&ended_task(Outcome::Exited { code: 0 }), NoticeChannel::PollOnly, NOW),
+        None
+    );
+    assert_eq!(
+        advice_at(&ended_task(Outcome::Exited { code: 7 }), NoticeChannel::PollOnly, NOW),
+        None
+    );
     let pipeline = |code, statuses: &[i32]| TaskView {
         pipeline_statuses: Some(statuses.to_vec()),
-        ..ended(Outcome::Exited { code })
+        ..ended_task(Outcome::Exited { code })
     };
-    assert_eq!(at(&pipeline(0, &[0, 0]), NoticeChannel::PollOnly, NOW), None);
-    assert_eq!(at(&pipeline(1, &[0, 1]), NoticeChannel::PollOnly, NOW), None);
+    assert_eq!(advice_at(&pipeline(0, &[0, 0]), NoticeChannel::PollOnly, NOW), None);
+    assert_eq!(advice_at(&pipeline(1, &[0, 1]), NoticeChannel::PollOnly, NOW), None);
     assert_eq!(
-        at(&pipeline(0, &[141, 0]), NoticeChannel::PollOnly, NOW),
+        advice_at(&pipeline(0, &[141, 0]), NoticeChannel::PollOnly, NOW),
         None,
         "`| head` had enough"
     );
     assert_eq!(
-        said(&pipeline(0, &[1, 0])),
+        advice_text(&pipeline(0, &[1, 0])),
         "a stage of its last pipeline failed behind the code 0 (statuses: 1 0)"
     );
 }
 
 #[test]
-fn every_other_end_is_explained() {
+fn every_other_outcome_is_explained() {
     let stopped = Outcome::Stopped { by: "user".to_owned() };
     for (outcome, expected) in [
         (Outcome::Deadline { limit_ms: 1_800_000 }, "it ran into its deadline of 30m;"),
@@ -148,13 +154,13 @@ fn every_other_end_is_explained() {
             "how it ended is not known: the power went;",
         ),
     ] {
-        let text = said(&ended(outcome));
+        let text = advice_text(&ended_task(outcome));
         assert!(text.contains(expected), "{text}");
     }
 }
 
 #[test]
-fn what_a_stop_did_is_told() {
+fn the_stop_report_is_summarized() {
     let survivor =
         Survivor { pid: 9, command: "sudo x".to_owned(), uid: 0, why: "another user's".to_owned() };
     let ended_process =
@@ -166,11 +172,11 @@ fn what_a_stop_did_is_told() {
         ports_freed: vec![8080],
         unproven: Some("/proc\nwas empty".to_owned()),
     };
-    let mut view = ended(Outcome::Stopped { by: "user".to_owned() });
+    let mut view = ended_task(Outcome::Stopped { by: "user".to_owned() });
     view.stop_report = Some(report);
     view.output.lost_bytes = 12;
     assert_eq!(
-        said(&view),
+        advice_text(&view),
         "stopped by user; 300 processes were ended; ports freed: 8080; \
          STILL ALIVE, could not be ended: 9 (sudo x): another user's; \
          NOT PROVEN that nothing is left: /proc\\nwas empty; \
@@ -179,24 +185,24 @@ fn what_a_stop_did_is_told() {
 }
 
 #[test]
-fn nothing_foreign_reaches_the_reader_as_it_is() {
+fn untrusted_text_is_escaped() {
     let mut view = TaskView {
         phase: PhaseName::Lingering,
-        leader_outcome: Some(Outcome::Lost { why: HOSTILE.to_owned() }),
-        processes: vec![process(1, HOSTILE)],
-        ..running()
+        leader_outcome: Some(Outcome::Lost { why: HOSTILE_TEXT.to_owned() }),
+        processes: vec![sample_process(1, HOSTILE_TEXT)],
+        ..running_task()
     };
-    view.output.path = HOSTILE.to_owned();
-    let by = || Some(HOSTILE.to_owned());
+    view.output.path = HOSTILE_TEXT.to_owned();
+    let by = || Some(HOSTILE_TEXT.to_owned());
     for view in [
         view.clone(),
         TaskView { phase: PhaseName::Running, ..view },
-        ended(Outcome::Lost { why: HOSTILE.to_owned() }),
-        ended(Outcome::Stopped { by: HOSTILE.to_owned() }),
-        ended(Outcome::FailedToStart { error: HOSTILE.to_owned() }),
-        ended(Outcome::Signaled { signal: Signal::TERM, by: by() }),
+        ended_task(Outcome::Lost { why: HOSTILE_TEXT.to_owned() }),
+        ended_task(Outcome::Stopped { by: HOSTILE_TEXT.to_owned() }),
+        ended_task(Outcome::FailedToStart { error: HOSTILE_TEXT.to_owned() }),
+        ended_task(Outcome::Signaled { signal: Signal::TERM, by: by() }),
     ] {
-        let text = said(&view);
+        let text = advice_text(&view);
         assert_eq!(text, one_line(&text, usize::MAX));
     }
 }

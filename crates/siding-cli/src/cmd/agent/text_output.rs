@@ -1,0 +1,171 @@
+//! What is said of an agent at work, and of its end.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use siding_agent::agent::{AgentReport, EndReason, UiEvent};
+use siding_agent::message::{AssistantContent, Usage, UserContent};
+use siding_agent::provider::ResponsePart;
+use siding_model::advice;
+use siding_model::duration::format_duration;
+use siding_model::signal::Signal;
+use siding_model::text::{make_visible, one_line};
+
+use super::CALL_COLUMNS;
+use crate::exit;
+use crate::failure::Failure;
+use crate::stdout;
+
+/// Shows what the agent does.
+pub(super) fn show_event(sight: UiEvent<'_>) {
+    match sight {
+        UiEvent::Started(session) => errln!("siding: conversation {session}"),
+        UiEvent::Response(said) => {
+            for one in said {
+                if let AssistantContent::Text { text } = one {
+                    // Nobody need read it.
+                    let _peer_gone = stdout::print_text(&format!("{}\n", make_visible(text)));
+                }
+            }
+        }
+        UiEvent::CallStarted(call) => {
+            errln!("{}", one_line(&format!("> {} {}", call.name, call_summary(&call.input)), CALL_COLUMNS));
+        }
+        UiEvent::CallFinished(result) => {
+            let mark = if result.is_error { "! " } else { "  " };
+            let first = result.text.lines().next().unwrap_or_default().replace('\t', " ");
+            errln!("{}", one_line(&format!("{mark}{first}"), CALL_COLUMNS));
+        }
+        UiEvent::Label(label) => errln!("= {}", label.text),
+        UiEvent::Input(UserContent::Notice { id, .. }) => errln!("* news of {}", id.task),
+        UiEvent::Input(UserContent::Message { from, .. }) => errln!("* message of {}", one_line(from, CALL_COLUMNS)),
+        UiEvent::ResponsePart(ResponsePart::Retry { reason: why, pause_ms }) => {
+            let pause = format_duration(Duration::from_millis(pause_ms));
+            errln!("{}", one_line(&format!("! again in {pause}: {why}"), CALL_COLUMNS * 4));
+        }
+        UiEvent::Summarizing => errln!("  what was said is put in short"),
+        UiEvent::ResponsePart(ResponsePart::Text(_) | ResponsePart::Thinking(_))
+        | UiEvent::Input(UserContent::Prompt { .. } | UserContent::Reminder { .. } | UserContent::Summary { .. })
+        | UiEvent::Usage(_)
+        | UiEvent::RequestSent
+        | UiEvent::ApprovalRequested { .. }
+        | UiEvent::Idle(_)
+        // It ends with this, and that is told.
+        | UiEvent::RequestFailed(_) => {}
+    }
+}
+
+/// Returns what a call is about: what a person looks for first, or all of its arguments.
+fn call_summary(input: &Value) -> String {
+    let first = ["command", "path", "subject", "id"].iter().find_map(|name| input[*name].as_str());
+    first.map_or_else(|| input.to_string(), str::to_owned)
+}
+
+/// Shows what a subagent does: what it calls. Its words are for whoever has started it, when it is done.
+pub(super) fn show_subagent_event(sight: UiEvent<'_>) {
+    match sight {
+        UiEvent::CallStarted(_) | UiEvent::ResponsePart(ResponsePart::Retry { .. }) => show_event(sight),
+        UiEvent::ResponsePart(ResponsePart::Text(_) | ResponsePart::Thinking(_))
+        | UiEvent::Started(_)
+        | UiEvent::RequestSent
+        | UiEvent::Response(_)
+        | UiEvent::CallFinished(_)
+        | UiEvent::Label(_)
+        | UiEvent::Input(_)
+        | UiEvent::Usage(_)
+        | UiEvent::Summarizing
+        | UiEvent::ApprovalRequested { .. }
+        | UiEvent::Idle(_)
+        // It ends with this, and that is told.
+        | UiEvent::RequestFailed(_) => {}
+    }
+}
+
+/// Says how it ended, and where to go on.
+pub(super) fn print_end(report: &AgentReport) {
+    let usage = report.usage;
+    errln!("siding: {}", format_end(&report.end));
+    // A model from a file costs nothing.
+    if usage != Usage::default() {
+        let read = usage.context_tokens() - usage.output;
+        let (cached, written) = (usage.cache_read, usage.output);
+        errln!("        {read} tokens read ({cached} from the cache), {written} written");
+    }
+    let subagent_usage = report.usage_of_subagents;
+    if subagent_usage != Usage::default() {
+        let read = subagent_usage.context_tokens() - subagent_usage.output;
+        let (cached, written) = (subagent_usage.cache_read, subagent_usage.output);
+        errln!(
+            "        its subagents: {read} tokens read ({cached} from the cache), {written} written"
+        );
+    }
+    let was_interactive = matches!(report.end, EndReason::Left | EndReason::Signaled { .. });
+    let prompt = if was_interactive { "" } else { " -p TEXT" };
+    errln!("        go on: siding agent --resume {}{prompt}", report.session_id);
+    for view in &report.ended {
+        errln!("  ended  {}", advice::format_task_line(view, CALL_COLUMNS - 9));
+    }
+}
+
+/// Says what whoever has started a subagent wants to know: last what it said last.
+pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
+    let mut text = String::new();
+    for view in &report.handed_up {
+        text.push_str(&format!(
+            "siding: goes on as yours: {}\n",
+            advice::format_task_line(view, CALL_COLUMNS)
+        ));
+    }
+    if report.end != EndReason::Done {
+        text.push_str(&format!("siding: {}\n", format_end(&report.end)));
+    }
+    text.push_str(&make_visible(&report.text));
+    text.push('\n');
+    stdout::print_text(&text)?;
+    Ok(())
+}
+
+/// Says how it ended.
+fn format_end(end: &EndReason) -> String {
+    match end {
+        EndReason::Done => "done".to_owned(),
+        EndReason::WaitBound { bound_ms } => {
+            format!(
+                "its tasks did not end within {}",
+                format_duration(Duration::from_millis(*bound_ms))
+            )
+        }
+        EndReason::Refused => "the provider has refused to let the model go on".to_owned(),
+        EndReason::Cut => "the model's answer was longer than it may be, and was cut".to_owned(),
+        EndReason::Stopped => {
+            "the model was stopped by its provider, which does not say why".to_owned()
+        }
+        EndReason::Requests { most } => {
+            format!("the model was asked {most} times (--max-turns) and is not done")
+        }
+        EndReason::Failed { why } => {
+            format!("it cannot go on: {}", one_line(why, CALL_COLUMNS * 6))
+        }
+        EndReason::Interrupted => "interrupted".to_owned(),
+        EndReason::Left => "left".to_owned(),
+        EndReason::Signaled { signal } => format!("ended by {signal}"),
+    }
+}
+
+/// Returns the exit code.
+pub(super) fn exit_code(end: &EndReason) -> u8 {
+    match end {
+        EndReason::Done | EndReason::Left => 0,
+        EndReason::Signaled { signal } => {
+            let number = signal.parse().map_or(0, Signal::number);
+            exit::SIGNAL_BASE.saturating_add(u8::try_from(number).unwrap_or(0))
+        }
+        EndReason::WaitBound { .. } => exit::TIMED_OUT,
+        EndReason::Refused
+        | EndReason::Cut
+        | EndReason::Stopped
+        | EndReason::Requests { .. }
+        | EndReason::Failed { .. }
+        | EndReason::Interrupted => exit::INCOMPLETE,
+    }
+}

@@ -1,0 +1,74 @@
+//! Judgements and rules as text.
+
+use siding_guard::{Finding, GuardReport, ParseCompleteness, Rule};
+use siding_model::text::one_line;
+
+use crate::stdout::{TEXT_COLUMNS, wrap_indented};
+
+/// Columns before the text of a finding.
+const INDENT_COLUMNS: usize = 6;
+
+/// Returns what the guard says.
+pub(super) fn format_judgement(judgement: &GuardReport) -> String {
+    let mut text = format!("{}\n", judgement.verdict.name());
+    for finding in &judgement.findings {
+        text += &format_finding(finding);
+    }
+    if judgement.parse == ParseCompleteness::Partial {
+        text += "\nNot all of it was understood.\n";
+    }
+    text
+}
+
+fn format_finding(finding: &Finding) -> String {
+    let Finding { rule, verdict, span, text, why, instead } = finding;
+    let head =
+        format!("\n{:<INDENT_COLUMNS$}{rule} at {}–{}", verdict.name(), span.start, span.end);
+    let shown = one_line(text, TEXT_COLUMNS - INDENT_COLUMNS - 2);
+    let mut lines = format!("{head}\n{:INDENT_COLUMNS$}| {shown}\n{}\n", "", wrap_reason(why));
+    if let Some(instead) = instead {
+        lines += &format!("{}\n", wrap_reason(&format!("instead: {instead}")));
+    }
+    lines
+}
+
+fn wrap_reason(text: &str) -> String {
+    wrap_indented(&one_line(text, usize::MAX), INDENT_COLUMNS, TEXT_COLUMNS)
+}
+
+/// Returns all about a rule.
+pub(super) fn format_rule(rule: &Rule) -> String {
+    let how = if rule.background_only { ", for commands in the background" } else { "" };
+    let mut text = format!("{}: {}{how}\n", rule.name, rule.verdict.name());
+    text += &format!(
+        "{:INDENT_COLUMNS$}from {}\n{}\n",
+        "",
+        format_source(rule),
+        wrap_reason(&rule.reason)
+    );
+    if let Some(instead) = &rule.suggestion {
+        text += &format!("{}\n", wrap_reason(&format!("instead: {instead}")));
+    }
+    for (title, examples) in [("about", &rule.examples.hit), ("not about", &rule.examples.miss)] {
+        if !examples.is_empty() {
+            text += &format!("\n{title}\n");
+        }
+        for example in examples {
+            text += &format!(
+                "{:INDENT_COLUMNS$}{}\n",
+                "",
+                one_line(example, TEXT_COLUMNS - INDENT_COLUMNS)
+            );
+        }
+    }
+    text
+}
+
+/// Returns whose a rule is.
+pub(super) fn format_source(rule: &Rule) -> String {
+    let layer = rule.source.layer.name();
+    match &rule.source.path {
+        Some(path) => format!("{layer} {}", one_line(&path.display().to_string(), usize::MAX)),
+        None => layer.to_owned(),
+    }
+}

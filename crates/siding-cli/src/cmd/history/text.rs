@@ -1,0 +1,117 @@
+//! What `history` and `stats` say in the same way.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use siding_history::Filter;
+use siding_model::duration::format_duration;
+use siding_model::process::UnixMs;
+use siding_model::text::one_line;
+
+use crate::failure::Failure;
+
+/// Columns of a directory before a command.
+const DIRECTORY_COLUMNS: usize = 20;
+
+/// Whether directories are worth a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DirectoryCount {
+    /// All is in one.
+    One,
+    /// They differ.
+    Several,
+}
+
+/// Returns the filter for a command and a directory.
+pub(crate) fn build_filter(command: &[String], cwd: Option<PathBuf>) -> Result<Filter, Failure> {
+    let bad = |why: &dyn std::fmt::Display| Failure::new(format!("--cwd: {why}"));
+    let cwd = match cwd {
+        Some(path) => {
+            let path = std::path::absolute(path).map_err(|error| bad(&error))?;
+            Some(path.into_os_string().into_string().map_err(|_| bad(&"it is not UTF-8"))?)
+        }
+        None => None,
+    };
+    let command = (!command.is_empty()).then(|| command.join(" "));
+    Ok(Filter::new(command.as_deref(), cwd.as_deref()))
+}
+
+/// Says that nothing is remembered.
+pub(crate) fn report_no_runs(filter: &Filter) {
+    if *filter == Filter::default() {
+        errln!("siding: no command has ended yet; `siding run -- COMMAND` runs one");
+    } else {
+        errln!("siding: no such run is remembered; `siding stats` lists what is");
+    }
+}
+
+/// Returns how long ago something was, in one part: `3h ago`.
+pub(crate) fn format_age(then: UnixMs, now: UnixMs) -> String {
+    let ms = u64::try_from(now.0.saturating_sub(then.0)).unwrap_or(0);
+    let seconds = format_duration(Duration::from_secs(ms / 1000));
+    format!("{} ago", seconds.split(' ').next().unwrap_or(&seconds))
+}
+
+/// Returns whether these are several directories.
+pub(crate) fn count_directories<'d>(
+    mut directories: impl Iterator<Item = &'d str>,
+) -> DirectoryCount {
+    let first = directories.next();
+    if directories.any(|directory| Some(directory) != first) {
+        DirectoryCount::Several
+    } else {
+        DirectoryCount::One
+    }
+}
+
+/// Returns a command, behind the end of its directory where that says something: `…/p/web$ make`.
+pub(crate) fn format_command(
+    command: &str,
+    directory: &str,
+    directories: DirectoryCount,
+) -> String {
+    if directories == DirectoryCount::One {
+        return command.to_owned();
+    }
+    let mut shown = directory;
+    while one_line(shown, DIRECTORY_COLUMNS) != shown {
+        // Whole parts go as long as there are several.
+        let Some(cut) = shown.get(1..).and_then(|rest| rest.find('/')) else { break };
+        shown = &shown[1 + cut..];
+    }
+    let lead = if shown.len() < directory.len() { "…" } else { "" };
+    format!("{lead}{}$ {command}", one_line(shown, DIRECTORY_COLUMNS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn age_is_formatted_in_one_unit() {
+        let ago = |ms: i64| format_age(UnixMs(0), UnixMs(ms));
+        let told = [0, 59_999, 61_000, 7_300_000, 200_000_000].map(ago);
+        assert_eq!(told, ["0s ago", "59s ago", "1m ago", "2h ago", "2d ago"]);
+        assert_eq!(ago(-5), "0s ago");
+    }
+
+    #[test]
+    fn the_directory_is_shown_only_when_there_are_several() {
+        assert_eq!(format_command("make", "/home/p", DirectoryCount::One), "make");
+        assert_eq!(format_command("make", "/home/p", DirectoryCount::Several), "/home/p$ make");
+        let long = "/home/person/projects/siding/crates/model";
+        assert_eq!(
+            format_command("make", long, DirectoryCount::Several),
+            "…/siding/crates/model$ make"
+        );
+        let wide = format!("/{}", "x".repeat(40));
+        assert_eq!(
+            format_command("make", &wide, DirectoryCount::Several),
+            format!("/{}…$ make", "x".repeat(18))
+        );
+        assert_eq!(format_command("make", "/", DirectoryCount::Several), "/$ make");
+        assert_eq!(format_command("make", "", DirectoryCount::Several), "$ make");
+        assert_eq!(count_directories(["/a", "/a"].into_iter()), DirectoryCount::One);
+        assert_eq!(count_directories(["/a", "/b"].into_iter()), DirectoryCount::Several);
+    }
+}

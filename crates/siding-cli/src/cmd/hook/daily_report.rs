@@ -1,0 +1,67 @@
+//! The daily report: what `siding report` shows, told once a day by the first event that can.
+
+use std::time::Duration;
+
+use siding_core::activity::claim_daily_report;
+use siding_core::store::StateDir;
+use siding_core::sys::clock;
+use siding_model::activity::Period;
+use siding_model::settings::Settings;
+
+use crate::activity::{self, MAX_HISTORY_RUNS};
+use crate::cmd::report;
+use crate::failure::Failure;
+use crate::render::color::ColorMode;
+use crate::run_history;
+
+/// The daily report for both who read it.
+#[derive(Debug)]
+pub(super) struct DailyReport {
+    /// The whole, for the agent.
+    pub(super) context: String,
+    /// One line, for the person.
+    pub(super) person: String,
+}
+
+/// Returns the report of the day where the settings ask for one, none was given today, and something
+/// happened. A failure is said on stderr: an event does not fail for it.
+pub(super) fn due_report(root: &StateDir, settings: &Settings) -> Option<DailyReport> {
+    if !settings.report_daily {
+        return None;
+    }
+    let report = claim_daily_report(root, clock::unix_now())
+        .map_err(|error| {
+            Failure::new(format!("could not note when the daily report was given: {error}"))
+        })
+        .and_then(|due| due.map(|period| build_report(root, settings, period)).transpose());
+    report.unwrap_or_else(|failure| {
+        failure.report();
+        None
+    })?
+}
+
+fn build_report(
+    root: &StateDir,
+    settings: &Settings,
+    period: Period,
+) -> Result<Option<DailyReport>, Failure> {
+    let runs = run_history::runs_best_effort(root, MAX_HISTORY_RUNS);
+    let report = activity::build_report(root, period, &runs, settings.retention_bytes)?;
+    if report.is_empty() {
+        return Ok(None);
+    }
+    let length = period.until.0.saturating_sub(period.since.0);
+    // Whole hours: a report over the weekend is not one of 65h 3m 12s.
+    let hours = u64::try_from(length).unwrap_or(0) / 3_600_000;
+    let since = Duration::from_secs(hours * 3_600);
+    Ok(Some(DailyReport {
+        context: format!(
+            "Daily report on all tasks of this user (setting report_daily):\n{}",
+            report::format_screen(&report, since, ColorMode::Off)
+        ),
+        person: format!(
+            "siding, {}; `siding report` shows more",
+            report::format_headline(&report, since)
+        ),
+    }))
+}

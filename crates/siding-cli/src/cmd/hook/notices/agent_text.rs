@@ -1,0 +1,149 @@
+//! The text in which notices reach an agent through a hook.
+
+use std::fmt::Write as _;
+
+use siding_model::notice::{NoticeView, format_notice_xml};
+use siding_model::task_view::TaskView;
+use siding_model::text::{cut_head, cut_tail, one_line};
+
+/// Longest text that a host passes on whole, as JavaScript counts: in units of UTF-16 (Claude
+/// Code 2.1.240: a longer one becomes a file and a preview).
+const MAX_TEXT_UTF16_UNITS: usize = 10_000;
+/// Room for what stands around the notices.
+const RESERVED_UTF16_UNITS: usize = 400;
+/// Bytes of a summary and of a command where the whole would not fit: both may be all entities,
+/// five times as long in XML.
+const SHORTENED_BYTES: usize = 600;
+/// Columns of a command.
+const COMMAND_COLUMNS: usize = 80;
+/// Processes that are named; the others are counted.
+const MAX_NAMED_PROCESSES: usize = 8;
+
+/// A notice, and what lives on of its task.
+#[derive(Debug)]
+pub(in crate::cmd::hook) struct NoticeWithSurvivors {
+    pub(in crate::cmd::hook) notice: NoticeView,
+    pub(in crate::cmd::hook) survivors: Option<String>,
+}
+
+/// Notices as one text.
+#[derive(Debug)]
+pub(in crate::cmd::hook) struct NoticesText {
+    blocks: String,
+    included: usize,
+    omitted: usize,
+    /// Longest `blocks`, as JavaScript counts.
+    max_units: usize,
+}
+
+impl NoticesText {
+    /// Begins a text that `beside` is to be added to.
+    pub(in crate::cmd::hook) fn with_suffix(suffix: &str) -> Self {
+        let most = (MAX_TEXT_UTF16_UNITS - RESERVED_UTF16_UNITS).saturating_sub(utf16_len(suffix));
+        Self { blocks: String::new(), included: 0, omitted: 0, max_units: most }
+    }
+
+    /// Adds a notice if there is room. Returns whether there was. The first always has some.
+    pub(in crate::cmd::hook) fn try_add(&mut self, mut fact: NoticeWithSurvivors) -> bool {
+        let room = self.max_units.saturating_sub(utf16_len(&self.blocks));
+        let mut text = fact.format_notice();
+        let is_first = self.included + self.omitted == 0;
+        if utf16_len(&text) > room && is_first {
+            fact.shorten();
+            text = fact.format_notice();
+        }
+        if utf16_len(&text) > room && is_first {
+            fact.reduce_to_reference();
+            text = fact.format_notice();
+        }
+        if self.omitted > 0 || (utf16_len(&text) > room && !is_first) {
+            // In order: what comes later does not overtake.
+            self.omitted += 1;
+            return false;
+        }
+        self.blocks.push_str(&text);
+        self.included += 1;
+        true
+    }
+
+    /// Returns the text.
+    pub(in crate::cmd::hook) fn format_text(&self) -> String {
+        let mut text = format!(
+            "Reported by siding, which keeps background tasks of this session:\n{}",
+            self.blocks
+        );
+        if self.omitted > 0 {
+            let _writing_to_string = writeln!(
+                text,
+                "{} more will be reported next; `siding notices` shows them now.",
+                self.omitted
+            );
+        }
+        text
+    }
+}
+
+impl NoticeWithSurvivors {
+    fn format_notice(&self) -> String {
+        let mut text = format_notice_xml(&self.notice);
+        if let Some(living) = &self.survivors {
+            let id = self.notice.task_id;
+            let _writing_to_string = writeln!(
+                text,
+                "What {id} started still runs: {living}. `siding stop {id}` ends it."
+            );
+        }
+        text
+    }
+
+    fn shorten(&mut self) {
+        let NoticeView { summary, command, evidence, .. } = &mut self.notice;
+        if summary.len() > 2 * SHORTENED_BYTES {
+            *summary = format!(
+                "{}\n…\n{}",
+                cut_head(summary, SHORTENED_BYTES),
+                cut_tail(summary, SHORTENED_BYTES)
+            );
+        }
+        *command = cut_head(command, SHORTENED_BYTES).to_owned();
+        *evidence = None;
+    }
+
+    /// Leaves only what no task can make long, so that none keeps back what comes behind it.
+    fn reduce_to_reference(&mut self) {
+        let NoticeView { summary, command, task_id, .. } = &mut self.notice;
+        *summary = format!("too long to be told here: siding show {task_id}");
+        *command = cut_head(command, COMMAND_COLUMNS).to_owned();
+        if self.survivors.is_some() {
+            self.survivors = Some(format!("siding show {task_id} names it"));
+        }
+    }
+}
+
+/// Returns the processes that a command has left running, in one line. Its text is escaped: a
+/// process names itself.
+pub(in crate::cmd::hook) fn format_survivors(task: &TaskView) -> Option<String> {
+    let named = task.processes.iter().take(MAX_NAMED_PROCESSES).map(|process| {
+        format!("{} {}", process.pid, escape_xml(&one_line(&process.command, COMMAND_COLUMNS)))
+    });
+    let mut parts: Vec<String> = named.collect();
+    let more = task.processes.len().saturating_sub(MAX_NAMED_PROCESSES);
+    if more > 0 {
+        parts.push(format!("{more} more"));
+    }
+    let ports: Vec<String> = task.listening.iter().map(u16::to_string).collect();
+    let listens = match ports.as_slice() {
+        [] => String::new(),
+        ports => format!(" (listening on {})", ports.join(", ")),
+    };
+    (!parts.is_empty()).then(|| parts.join("; ") + &listens)
+}
+
+/// Returns a text in which nothing that a task chose can forge an element.
+pub(in crate::cmd::hook) fn escape_xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+fn utf16_len(text: &str) -> usize {
+    text.encode_utf16().count()
+}

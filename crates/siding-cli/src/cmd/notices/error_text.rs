@@ -1,0 +1,74 @@
+//! What keeps a webhook from being reached, in words that do not hold its address.
+
+use rustls::CertificateError;
+use siding_model::notice::DeliveryStatus;
+use siding_model::text::one_line;
+use ureq::Error;
+
+use super::webhook_client::REQUEST_TIMEOUT;
+
+/// Columns of what a library says.
+const ERROR_COLUMNS: usize = 200;
+
+/// Returns whether another try is worth while.
+///
+/// Not after a wrong certificate: nobody gets another within minutes, and what is meant for one
+/// server is not offered again and again to whoever answers in its place.
+pub(super) fn classify_error(error: &Error) -> DeliveryStatus {
+    if certificate_error(error).is_some() {
+        DeliveryStatus::Rejected
+    } else {
+        DeliveryStatus::RetryLater
+    }
+}
+
+/// Returns what is wrong with the server's certificate, where that is what ended a try.
+#[expect(clippy::wildcard_enum_match_arm, reason = "only these two can hold one")]
+fn certificate_error(error: &Error) -> Option<&CertificateError> {
+    let found = match error {
+        Error::Rustls(found) => Some(found),
+        Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref()),
+        _ => None,
+    };
+    match found {
+        Some(rustls::Error::InvalidCertificate(why)) => Some(why),
+        _ => None,
+    }
+}
+
+/// Says what went wrong without the address.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others name no part of an address")]
+pub(super) fn format_error(error: &Error) -> String {
+    if let Some(why) = certificate_error(error) {
+        return format_certificate_error(why);
+    }
+    match error {
+        Error::Io(error) => one_line(&format!("cannot reach it: {error}"), ERROR_COLUMNS),
+        Error::HostNotFound => "its name is not known here".to_owned(),
+        Error::Timeout(_) => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
+        Error::ConnectionFailed => "cannot reach it".to_owned(),
+        Error::BadUri(_) | Error::RequireHttpsOnly(_) => "its address is refused".to_owned(),
+        Error::ConnectProxyFailed(_) => "the proxy does not let us through".to_owned(),
+        other => one_line(&other.to_string(), ERROR_COLUMNS),
+    }
+}
+
+/// Says what is wrong with a certificate, and what can be done.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library says the rest well enough")]
+fn format_certificate_error(why: &CertificateError) -> String {
+    let why = match why {
+        CertificateError::UnknownIssuer => {
+            "nobody that this machine trusts has signed it; if the server is yours, name your \
+             authority in SSL_CERT_FILE"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet; is the clock of this machine right?"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it is for another name"
+        }
+        other => return one_line(&format!("its certificate is refused: {other}"), ERROR_COLUMNS),
+    };
+    format!("its certificate is refused: {why}")
+}

@@ -1,0 +1,147 @@
+//! Telling a person: a desktop notification, the terminal's bell, a server of theirs. Off unless the
+//! settings say so.
+
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use siding_core::sys::file;
+use siding_model::duration::format_duration;
+use siding_model::notice::{NoticeView, Priority};
+use siding_model::settings::{Settings, Webhook};
+use siding_model::text::one_line;
+
+use super::webhook;
+use crate::failure::Failure;
+
+/// Shows notifications where a desktop is (freedesktop.org's specification).
+const NOTIFY_SEND_PROGRAM: &str = "notify-send";
+/// Columns of a title and of a line below it; desktops cut what is longer.
+const NOTIFICATION_COLUMNS: usize = 100;
+/// What rings a terminal.
+const BELL_BYTES: &[u8] = b"\x07";
+/// Lines of the summary that are shown: its end says how it went.
+const MAX_SUMMARY_LINES: usize = 3;
+
+/// Where a bell rings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BellTarget {
+    /// Nowhere.
+    Off,
+    /// On standard error, where that is a terminal.
+    Stderr,
+    /// On this terminal.
+    Terminal(PathBuf),
+}
+
+/// Ways to tell a person.
+#[derive(Debug)]
+pub(crate) struct PersonNotifier {
+    desktop: bool,
+    bell: BellTarget,
+    server: Option<webhook::WebhookSender>,
+}
+
+impl PersonNotifier {
+    /// Returns the ways that the settings allow.
+    pub(super) fn from_settings(settings: &Settings) -> Result<Self, Failure> {
+        let bell = if settings.notify_bell { BellTarget::Stderr } else { BellTarget::Off };
+        let people = Self::from_ways(settings.notify_desktop, bell, &settings.notify_webhook)?;
+        if !people.desktop && people.bell == BellTarget::Off && people.server.is_none() {
+            return Err(Failure::new("--notify: every way to notify is turned off").with_hint(
+                "set notify_desktop, notify_bell or notify_webhook; `siding config show` says what \
+                 is in force",
+            ));
+        }
+        Ok(people)
+    }
+
+    /// Returns these ways.
+    pub(crate) fn from_ways(
+        desktop: bool,
+        bell: BellTarget,
+        webhook: &Webhook,
+    ) -> Result<Self, Failure> {
+        Ok(Self { desktop, bell, server: webhook::WebhookSender::start(webhook)? })
+    }
+
+    /// Tells a person of news. What cannot be told is said once and does not hold up the others.
+    pub(crate) fn notify(&mut self, notices: &[&NoticeView]) {
+        if notices.is_empty() {
+            return;
+        }
+        ring_bell(&self.bell);
+        for notice in notices {
+            if let Some(server) = &mut self.server {
+                server.send(notice);
+            }
+            if self.desktop
+                && let Err(error) = show_desktop_notification(notice)
+            {
+                self.desktop = false;
+                let why = if error.kind() == ErrorKind::NotFound {
+                    "`notify-send` is not installed".to_owned()
+                } else {
+                    format!("`notify-send`: {error}")
+                };
+                errln!("siding: no desktop notifications: {why}");
+            }
+        }
+    }
+
+    /// Ends what is still under way.
+    pub(crate) fn finish(self) {
+        if let Some(server) = self.server {
+            server.finish();
+        }
+    }
+}
+
+/// Rings. Standard output may be read by a program; a bell is for the terminal.
+fn ring_bell(bell: &BellTarget) {
+    let stderr = std::io::stderr();
+    let _best_effort = match bell {
+        BellTarget::Off => Ok(()),
+        BellTarget::Stderr if !stderr.is_terminal() => Ok(()),
+        BellTarget::Stderr => stderr.lock().write_all(BELL_BYTES),
+        BellTarget::Terminal(path) => write_to_terminal(path, BELL_BYTES),
+    };
+}
+
+/// Writes to a terminal that this process does not have.
+fn write_to_terminal(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    match file::open_terminal(path)? {
+        Some(terminal) => file::write(terminal, bytes).map(drop),
+        None => Ok(()),
+    }
+}
+
+fn show_desktop_notification(notice: &NoticeView) -> std::io::Result<()> {
+    let what = notice.name.as_ref().unwrap_or(&notice.command);
+    let status = notice.status.as_str().replace('_', " ");
+    let elapsed = format_duration(Duration::from_millis(notice.elapsed_ms));
+    let title = one_line(&format!("{status} after {elapsed}: {what}"), NOTIFICATION_COLUMNS);
+    let lines: Vec<&str> = notice.summary.lines().collect();
+    let last = &lines[lines.len().saturating_sub(MAX_SUMMARY_LINES)..];
+    let body: Vec<String> =
+        last.iter().map(|line| escape_markup(&one_line(line, NOTIFICATION_COLUMNS))).collect();
+    let urgency = match notice.priority {
+        Priority::Next => "critical",
+        Priority::Later => "normal",
+    };
+    let mut child = Command::new(NOTIFY_SEND_PROGRAM)
+        .args(["--app-name=siding", "--urgency", urgency, "--", &title, &body.join("\n")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    // A desktop that does not answer must not keep the next news back.
+    let _best_effort = std::thread::Builder::new().spawn(move || child.wait())?;
+    Ok(())
+}
+
+/// A desktop may read markup in the text below a title.
+fn escape_markup(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}

@@ -1,0 +1,71 @@
+//! What the text of a look does not say: how the task stands, and what to do next.
+
+use std::time::Duration;
+
+use siding_core::output::ReadSummary;
+use siding_core::sys::clock;
+use siding_model::duration::format_duration;
+use siding_model::task_view::PhaseName;
+use siding_model::text::one_line;
+
+use crate::context::Task;
+
+/// Columns of an outcome among other words.
+const OUTCOME_COLUMNS: usize = 200;
+
+/// Which kind of look it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadMode {
+    /// At all that is there, or is new.
+    Unfiltered,
+    /// At one page.
+    Page,
+    /// At chosen lines.
+    Filtered,
+}
+
+/// Whether there was anything to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Printed {
+    /// There was.
+    Something,
+    /// There was not: then the remark is the answer, and a short one.
+    Nothing,
+}
+
+/// Returns one line for standard error.
+pub(super) fn format_footer(
+    task: &Task,
+    mode: ReadMode,
+    printed: Printed,
+    reading: &ReadSummary,
+) -> Option<String> {
+    let id = task.dir.id();
+    let elapsed =
+        format_duration(Duration::from_millis(task.state.elapsed_ms(clock::monotonic_now())));
+    let ended = super::ended_outcome(&task.state)
+        .map(|outcome| one_line(&outcome.to_string(), OUTCOME_COLUMNS));
+    let ReadSummary { next, bytes, .. } = *reading;
+    if printed == Printed::Something {
+        if mode == ReadMode::Page && next < bytes && reading.truncated {
+            let more = bytes - next;
+            return Some(format!("{more} more bytes: `siding output {id} --since {next}`"));
+        }
+        return ended.map(|ended| format!("{id} {ended} after {elapsed}"));
+    }
+    let nothing = match (mode, bytes) {
+        (_, 0) => format!("{id} has written nothing"),
+        (ReadMode::Unfiltered | ReadMode::Page, _) => format!("nothing new from {id}"),
+        (ReadMode::Filtered, _) => format!("no such line from {id}"),
+    };
+    Some(match ended {
+        Some(ended) if mode == ReadMode::Unfiltered && bytes > 0 => {
+            format!("{nothing}, {ended}; --all shows everything again")
+        }
+        Some(ended) => format!("{nothing}, {ended}"),
+        None => {
+            let phase = PhaseName::from(task.state.lifecycle.phase()).as_str();
+            format!("{nothing}, {phase} for {elapsed}; `siding wait {id}` waits for its end")
+        }
+    })
+}

@@ -1,0 +1,229 @@
+//! What the reaper did, in words.
+
+pub(in crate::cmd) mod unowned;
+
+use std::collections::BTreeMap;
+
+use siding_core::reap::{self, ReapStep};
+use siding_model::settings::Settings;
+use siding_model::size::Bytes;
+use siding_model::text::one_line;
+
+use crate::stdout;
+
+/// Column in which what is said about a task begins.
+const INDENT_COLUMNS: usize = 16;
+/// Longest command that is shown.
+const COMMAND_COLUMNS: usize = 100;
+
+/// Returns all steps, one paragraph each, and a summary.
+pub(super) fn format_steps(steps: &[ReapStep], settings: &Settings, dry_run: bool) -> String {
+    let mut text: String = steps.iter().map(|step| format_step(step, dry_run)).collect();
+    if steps.iter().any(|step| matches!(step, ReapStep::ForeignFound { .. })) {
+        text.push_str(&format!(
+            "{}\n",
+            stdout::wrap_indented(&unowned::format_next_steps(settings), 0, stdout::TEXT_COLUMNS)
+        ));
+    }
+    let done = if dry_run { "would do" } else { "done" };
+    match format_summary(steps) {
+        Some(summary) => {
+            let sentence = format!("{done}: {summary}");
+            text.push_str(&format!(
+                "{}\n",
+                stdout::wrap_indented(&sentence, 0, stdout::TEXT_COLUMNS)
+            ));
+        }
+        None => text.push_str("nothing to clear\n"),
+    }
+    text
+}
+
+/// Returns how many of what were done, `None` for nothing.
+pub(in crate::cmd) fn format_summary(steps: &[ReapStep]) -> Option<String> {
+    let counts: BTreeMap<&str, usize> = reap::count_by_kind(steps);
+    let parts: Vec<_> =
+        counts.iter().map(|(kind, count)| format!("{} {count}", step_noun(kind))).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Returns what the steps of a kind are about.
+fn step_noun(kind: &str) -> &str {
+    match kind {
+        "continued" => "shims continued",
+        "rescued" => "new shims",
+        "closed" => "ends recorded",
+        "cleared" => "stages cleared",
+        "set_aside" => "set aside",
+        "too_new" => "too new",
+        "never_started" => "never started",
+        "leaving" => "of sessions that are over",
+        "stray_ended" => "strays ended",
+        "stray_left" => "strays STILL ALIVE",
+        "expired" => "past retention",
+        "session_expired" => "old sessions removed",
+        "aside_expired" => "removed that was set aside",
+        "unclaimed" => "stale claims",
+        "socket_removed" => "dead sockets removed",
+        "socket_left" => "dead sockets LEFT",
+        "foreign_found" => "foreign orphans found",
+        "foreign_ended" => "foreign orphans ended",
+        "foreign_left" => "foreign orphans STILL ALIVE",
+        "foreign_spared" => "left alone",
+        "host_process_ended" => "left by ended agents, ended",
+        "host_process_left" => "left by ended agents, STILL ALIVE",
+        "host_process_spared" => "a person's programs left alone",
+        "failed" | "foreign_failed" | "host_failed" | "strays_unseen" => "FAILED",
+        other => other,
+    }
+}
+
+fn format_step(step: &ReapStep, dry_run: bool) -> String {
+    let (subject, said) = step_text(step, dry_run);
+    let paragraph = stdout::wrap_indented(&said, INDENT_COLUMNS, stdout::TEXT_COLUMNS);
+    // The first line begins with whom it is about, in the room that the others leave free.
+    format!("{subject:<INDENT_COLUMNS$}{}\n", paragraph.trim_start())
+}
+
+/// Returns whom a step is about, and what is said about it.
+fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
+    // `("ended", "end")` becomes `ended` or `would end`.
+    let verb = |done: &str, will: &str| {
+        if dry_run { format!("would {will}") } else { done.to_owned() }
+    };
+    let (task, said) = match step {
+        ReapStep::Continued { task_id } => {
+            (task_id, verb("continued", "continue") + " its shim, which a signal had stopped")
+        }
+        ReapStep::Rescued { task_id } => {
+            (task_id, verb("gave", "give") + " it a new shim; its own was killed")
+        }
+        ReapStep::Closed { task_id, outcome } => {
+            let what = outcome.as_ref().map_or_else(String::new, |end| format!(": {end}"));
+            (task_id, verb("recorded", "record") + " its end, which no shim saw" + &what)
+        }
+        ReapStep::Cleared { task_id } => {
+            (task_id, verb("cleared", "clear") + " what its shim left; it had ended")
+        }
+        ReapStep::SetAside { task_id, path, why } => {
+            let place =
+                path.as_ref().map_or_else(String::new, |to| format!(" as {}", to.display()));
+            (task_id, format!("{} aside{place}: {why}", verb("set", "set")))
+        }
+        ReapStep::TooNew { task_id, why } => {
+            (task_id, format!("left alone: {why}; upgrade siding"))
+        }
+        ReapStep::NeverStarted { task_id } => {
+            (task_id, verb("removed", "remove") + ": it was never started")
+        }
+        ReapStep::Leaving { task_id, session_id, outcome } => {
+            let how = outcome.as_ref().map_or_else(
+                || "its shim is stopping it".to_owned(),
+                |outcome| format!("its shim has ended it: {outcome}"),
+            );
+            let how = if dry_run { "its shim ends it" } else { how.as_str() };
+            (task_id, format!("its session `{session_id}` is over; {how}"))
+        }
+        ReapStep::StrayEnded { task_id, pid, command, signal } => {
+            let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
+            let command = one_line(command, COMMAND_COLUMNS);
+            (task_id, format!("{} stray {pid}{by}: {command}", verb("ended", "end")))
+        }
+        ReapStep::StrayLeft { task_id, pid, command, why } => {
+            (task_id, format!("STILL ALIVE {pid}: {}: {why}", one_line(command, COMMAND_COLUMNS)))
+        }
+        ReapStep::StraysUnseen { why } => return ("strays".to_owned(), format!("FAILED: {why}")),
+        ReapStep::Expired { task_id, ended_at, bytes } => {
+            let size = Bytes(*bytes);
+            (task_id, format!("{}: ended {ended_at}, {size}", verb("removed", "remove")))
+        }
+        ReapStep::Unclaimed { task, .. } => {
+            let said = verb("removed", "remove") + " its claim on its command; it does not run";
+            return (one_line(task, INDENT_COLUMNS - 2), said);
+        }
+        ReapStep::SessionExpired { session_id, last_at } => {
+            let said = format!(
+                "{} what was kept of session `{session_id}`: it is over, no task of it is left, and \
+                 it was last heard of {last_at}",
+                verb("removed", "remove")
+            );
+            return ("session".to_owned(), said);
+        }
+        ReapStep::AsideExpired { path, aside_at } => {
+            let path = one_line(path, COMMAND_COLUMNS);
+            let said = format!("{} {path}, set aside {aside_at}", verb("removed", "remove"));
+            return ("aside".to_owned(), said);
+        }
+        ReapStep::Failed { task_id, why } => (task_id, format!("FAILED: {why}")),
+        ReapStep::HostProcessEnded { host, pid, command, signal } => {
+            let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
+            let command = one_line(command, COMMAND_COLUMNS);
+            let said = format!("{} {pid}{by}, left by {host}: {command}", verb("ended", "end"));
+            return ("host".to_owned(), said);
+        }
+        ReapStep::HostProcessLeft { host, pid, command, why } => {
+            let command = one_line(command, COMMAND_COLUMNS);
+            let said = format!("STILL ALIVE {pid}, left by {host}: {command}: {why}");
+            return ("host".to_owned(), said);
+        }
+        ReapStep::HostProcessSpared { host, pid, command } => {
+            let command = one_line(command, COMMAND_COLUMNS);
+            let said = format!("left {pid} of {host} alone (spare_programs): {command}");
+            return ("host".to_owned(), said);
+        }
+        ReapStep::HostFailed { host, why } => {
+            return ("host".to_owned(), format!("FAILED: {host}: {why}"));
+        }
+        ReapStep::SocketRemoved { .. }
+        | ReapStep::SocketLeft { .. }
+        | ReapStep::ForeignEnded { .. }
+        | ReapStep::ForeignFound { .. }
+        | ReapStep::ForeignLeft { .. }
+        | ReapStep::ForeignSpared { .. }
+        | ReapStep::ForeignFailed { .. } => return unowned::step_text(step, &verb),
+    };
+    (task.to_string(), said)
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::id::TaskId;
+
+    use super::*;
+
+    fn sample_id() -> TaskId {
+        "b-4k7q0n2m8x5t".parse().expect("an id")
+    }
+
+    #[test]
+    fn steps_are_listed_and_counted() {
+        let stray = ReapStep::StrayEnded {
+            task_id: sample_id(),
+            pid: 77,
+            command: "sleep 1000".to_owned(),
+            signal: Some("SIGTERM".to_owned()),
+        };
+        let closed = ReapStep::Closed { task_id: sample_id(), outcome: None };
+        assert_eq!(
+            format_steps(&[closed, stray], &Settings::default(), false),
+            "b-4k7q0n2m8x5t  recorded its end, which no shim saw\n\
+             b-4k7q0n2m8x5t  ended stray 77 by SIGTERM: sleep 1000\n\
+             done: ends recorded 1, strays ended 1\n"
+        );
+        assert_eq!(format_steps(&[], &Settings::default(), true), "nothing to clear\n");
+    }
+
+    #[test]
+    fn a_dry_run_says_would_and_wraps_long_texts() {
+        let aside = ReapStep::SetAside {
+            task_id: sample_id(),
+            path: None,
+            why: "the journal is damaged at record 7 (byte 12345): the line is damaged".to_owned(),
+        };
+        let text = format_steps(&[aside], &Settings::default(), true);
+        assert!(text.starts_with("b-4k7q0n2m8x5t  would set aside: the journal"), "{text}");
+        assert!(text.ends_with("would do: set aside 1\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("          ")), "{text}");
+    }
+}

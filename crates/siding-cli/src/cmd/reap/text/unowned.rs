@@ -1,0 +1,126 @@
+//! What was done to what siding had not started, in words.
+
+use std::time::Duration;
+
+use siding_core::reap::ReapStep;
+use siding_model::duration;
+use siding_model::settings::{Key, Origin, Settings};
+use siding_model::text::one_line;
+
+use super::{COMMAND_COLUMNS, INDENT_COLUMNS};
+
+/// Longest path that is shown.
+const PATH_COLUMNS: usize = 120;
+
+/// Processes that a report names; the others are counted.
+const MAX_REPORTED_PROCESSES: usize = 5;
+
+/// Returns what a step is about, and what is said about it. `verb` gives what was done, or would.
+pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) -> (String, String) {
+    match step {
+        ReapStep::SocketRemoved { path } => {
+            let path = one_line(path, PATH_COLUMNS);
+            ("socket".to_owned(), format!("{} {path}: nobody holds it", verb("removed", "remove")))
+        }
+        ReapStep::SocketLeft { path, why } => {
+            let path = one_line(path, PATH_COLUMNS);
+            ("socket".to_owned(), format!("LEFT {path}, which nobody holds: {why}"))
+        }
+        ReapStep::ForeignEnded { rule, pid, top_pid, age_ms, command, signal } => {
+            let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
+            let tree = if pid == top_pid { String::new() } else { format!(" below {top_pid}") };
+            let age = duration::format_duration(Duration::from_millis(*age_ms));
+            let command = one_line(command, COMMAND_COLUMNS);
+            let done = verb("ended", "end");
+            (rule_subject(rule), format!("{done} {pid}{tree}{by}, {age} old: {command}"))
+        }
+        ReapStep::ForeignFound { rule, pid, top_pid, age_ms, command } => {
+            let found = format_process(*pid, *top_pid, *age_ms, command);
+            (rule_subject(rule), format!("found {found}"))
+        }
+        ReapStep::ForeignLeft { rule, pid, command, why } => (
+            rule_subject(rule),
+            format!("STILL ALIVE {pid}: {}: {why}", one_line(command, COMMAND_COLUMNS)),
+        ),
+        ReapStep::ForeignSpared { rule, pid, command, why } => {
+            let (command, why) =
+                (one_line(command, COMMAND_COLUMNS), one_line(why, COMMAND_COLUMNS));
+            (rule_subject(rule), format!("left {pid} alone: {why}: {command}"))
+        }
+        ReapStep::ForeignFailed { why } => ("foreign".to_owned(), format!("FAILED: {why}")),
+        ReapStep::Continued { .. }
+        | ReapStep::Rescued { .. }
+        | ReapStep::Closed { .. }
+        | ReapStep::Cleared { .. }
+        | ReapStep::SetAside { .. }
+        | ReapStep::TooNew { .. }
+        | ReapStep::NeverStarted { .. }
+        | ReapStep::Leaving { .. }
+        | ReapStep::StrayEnded { .. }
+        | ReapStep::StrayLeft { .. }
+        | ReapStep::StraysUnseen { .. }
+        | ReapStep::Expired { .. }
+        | ReapStep::SessionExpired { .. }
+        | ReapStep::AsideExpired { .. }
+        | ReapStep::Unclaimed { .. }
+        | ReapStep::HostProcessEnded { .. }
+        | ReapStep::HostProcessLeft { .. }
+        | ReapStep::HostProcessSpared { .. }
+        | ReapStep::HostFailed { .. }
+        | ReapStep::Failed { .. } => unreachable!("it is about a task"),
+    }
+}
+
+/// Returns a process that is only reported.
+fn format_process(pid: i32, top_pid: i32, age_ms: u64, command: &str) -> String {
+    let tree = if pid == top_pid { String::new() } else { format!(" below {top_pid}") };
+    let age = duration::format_duration(Duration::from_millis(age_ms));
+    format!("{pid}{tree}, {age} old: {}", one_line(command, COMMAND_COLUMNS))
+}
+
+/// Returns the report of foreign orphans for an agent or a person, `None` without any.
+pub(in crate::cmd) fn format_report(steps: &[ReapStep], settings: &Settings) -> Option<String> {
+    let lines: Vec<String> = steps.iter().filter_map(format_found_step).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let mut text = "Processes of an agent session that is gone still run:\n".to_owned();
+    lines.iter().take(MAX_REPORTED_PROCESSES).for_each(|line| text.push_str(line));
+    if lines.len() > MAX_REPORTED_PROCESSES {
+        let more = lines.len() - MAX_REPORTED_PROCESSES;
+        text.push_str(&format!("- and {more} more: siding reap --foreign --dry-run\n"));
+    }
+    Some(text + &format_next_steps(settings) + "\n")
+}
+
+/// Returns what an agent is told once where `siding reap` had reported before any session started.
+pub(in crate::cmd) fn format_unseen_report() -> String {
+    "`siding reap` (the timer) has reported processes of agent sessions that are gone, and ends such \
+     processes since then; each kill is in `reaped.log` of the state directory. \
+     `foreign_reap = \"off\"` in your settings (~/.config/siding/config.toml) keeps them.\n"
+        .to_owned()
+}
+
+fn format_found_step(step: &ReapStep) -> Option<String> {
+    let ReapStep::ForeignFound { rule, pid, top_pid, age_ms, command } = step else { return None };
+    Some(format!("- {} (rule {rule})\n", format_process(*pid, *top_pid, *age_ms, command)))
+}
+
+/// Returns what happens next to processes that were only reported, and how to change that.
+pub(super) fn format_next_steps(settings: &Settings) -> String {
+    if *settings.origin(Key::ForeignReap) == Origin::BuiltIn {
+        "This first time they are only reported. The next session start, or the timer, ends them; \
+         `siding reap --foreign` ends them now. `foreign_reap = \"off\"` in your settings \
+         (~/.config/siding/config.toml) keeps them, `\"report\"` only reports them each time."
+            .to_owned()
+    } else {
+        "They are only reported, because `foreign_reap` is `report`. `siding reap --foreign` ends \
+         them now; `foreign_reap = \"end\"` in your settings ends such processes from now on."
+            .to_owned()
+    }
+}
+
+/// Returns a rule's name as it fits before the text.
+fn rule_subject(rule: &str) -> String {
+    one_line(rule, INDENT_COLUMNS - 2)
+}

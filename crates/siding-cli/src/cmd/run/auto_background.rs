@@ -1,0 +1,72 @@
+//! Whether a command goes to the background at once.
+
+use std::time::Duration;
+
+use siding_core::store::StateDir;
+use siding_model::history::{self, AutoBackground, PlacementRequest};
+use siding_model::outcome::Placement;
+use siding_model::settings::Settings;
+use siding_model::spec::TaskCommand;
+
+use super::{Args, OnTimeout};
+use crate::run_history;
+
+/// Where a command starts.
+#[derive(Debug)]
+pub(super) struct ChosenPlacement {
+    pub(super) placement: Placement,
+    /// How long its caller is kept waiting; `None` until the end.
+    pub(super) budget: Option<Duration>,
+    /// Why it is not where the caller may have expected it.
+    pub(super) note: Option<String>,
+}
+
+/// Decides where a command starts. The history is opened only when the setting is on and nothing
+/// else decides.
+pub(super) fn choose_placement(
+    args: &Args,
+    settings: &Settings,
+    root: &StateDir,
+    (command, cwd): (&TaskCommand, &str),
+    budget: Option<Duration>,
+) -> ChosenPlacement {
+    let foreground = ChosenPlacement { placement: Placement::Foreground, budget, note: None };
+    let (asked, limit) = requested_mode(args, settings, budget);
+    let known = || run_history::expectation(root, &command.display_for_kind(args.kind), cwd);
+    let words = if asked == PlacementRequest::Unspecified {
+        siding_guard::parse_task_command(command)
+    } else {
+        Vec::new()
+    };
+    let Some(found) = history::decide_auto_background(asked, limit, known, &words) else {
+        return foreground;
+    };
+    let budget = match found {
+        AutoBackground::Requested => budget,
+        AutoBackground::Known(_) | AutoBackground::Heuristic(_) => Some(settings.settle),
+    };
+    let placement = Placement::Background { why: found.background_reason() };
+    ChosenPlacement { placement, budget, note: found.explanation(limit) }
+}
+
+/// Returns what the caller said, and the time it would wait.
+fn requested_mode(
+    args: &Args,
+    settings: &Settings,
+    budget: Option<Duration>,
+) -> (PlacementRequest, Duration) {
+    let limit = budget.unwrap_or(settings.blocking_budget);
+    let waits_to_the_end =
+        args.budget.as_deref() == Some("none") || args.on_timeout == Some(OnTimeout::Stop);
+    // A person at a terminal sees what goes on and waits, unless the call says otherwise.
+    let may_decide = settings.auto_background
+        && settings.background_tasks
+        && !waits_to_the_end
+        && (budget.is_some() || args.auto_background);
+    let asked = match (args.background, may_decide) {
+        (true, _) => PlacementRequest::Background,
+        (false, true) => PlacementRequest::Unspecified,
+        (false, false) => PlacementRequest::Foreground,
+    };
+    (asked, limit)
+}

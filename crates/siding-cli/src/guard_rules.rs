@@ -1,0 +1,75 @@
+//! The guard's rules as they are in force here: the built-in ones and the files of each layer.
+
+use std::fmt::Write as _;
+
+use siding_core::settings::{self, Environment};
+use siding_guard::{Finding, GuardReport, Layer, RuleSource, Rules};
+use siding_model::settings::Origin;
+use siding_model::text::one_line;
+
+use crate::failure::Failure;
+
+/// Columns of what a finding is about.
+const FINDING_COLUMNS: usize = 200;
+
+/// Returns the rules in force. Says what was ignored.
+///
+/// A mistake in the administrator's or the user's file is a failure: rules that somebody relies on
+/// must not be missing in silence. One in a project's file leaves out that file alone, which could
+/// not have loosened anything.
+pub(crate) fn load_rules() -> Result<Rules, Failure> {
+    let found = settings::read_rule_files(&Environment::from_process());
+    for warning in &found.warnings {
+        errln!("siding: {warning}");
+    }
+    for (origin, mistake) in found.mistakes {
+        match layer_of_origin(&origin) {
+            Layer::Project => errln!("siding: {mistake}; the file is not used"),
+            Layer::BuiltIn | Layer::System | Layer::User => return Err(mistake.into()),
+        }
+    }
+    let mut rules = Rules::builtin();
+    for file in found.files {
+        let source = RuleSource { layer: layer_of_origin(&file.origin), path: Some(file.path) };
+        rules.add_layer(&file.text, source).map_err(|error| {
+            Failure::new(error).with_hint("`siding guard test FILE` tells all about a rule file")
+        })?;
+    }
+    for warning in rules.warnings() {
+        errln!("siding: {warning}");
+    }
+    Ok(rules)
+}
+
+const fn layer_of_origin(origin: &Origin) -> Layer {
+    match origin {
+        Origin::System { .. } => Layer::System,
+        Origin::User { .. } => Layer::User,
+        // Whatever else there will be can only make the guard stricter.
+        Origin::BuiltIn
+        | Origin::Host { .. }
+        | Origin::Project { .. }
+        | Origin::Environment { .. }
+        | Origin::Call { .. }
+        | _ => Layer::Project,
+    }
+}
+
+/// Returns what is strictest, in words for the agent and the person.
+pub(crate) fn format_reason(judgement: &GuardReport) -> String {
+    let mut text = String::new();
+    let strictest = |finding: &&Finding| finding.verdict == judgement.verdict;
+    for finding in judgement.findings.iter().filter(strictest) {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let (rule, what) = (&finding.rule, one_line(&finding.text, FINDING_COLUMNS));
+        let verdict = finding.verdict.name();
+        let _writing_to_string =
+            write!(text, "siding guard, rule {rule} ({verdict}): `{what}`: {}", finding.why);
+        if let Some(instead) = &finding.instead {
+            let _writing_to_string = write!(text, ". Instead: {instead}");
+        }
+    }
+    text
+}

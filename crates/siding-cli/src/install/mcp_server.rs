@@ -1,0 +1,82 @@
+//! The entry of siding's MCP server in a host's file.
+
+use serde_json::Value;
+
+use super::json::{JsonDocument, TextError};
+use super::json_value::JsonValue;
+use super::program::ProgramNames;
+use super::record::{self, InstallRecord, key_path};
+
+/// The name under which hosts know the server.
+pub(crate) const SERVER_NAME: &str = "siding";
+
+/// What a person may set in the entry: it is theirs.
+const USER_KEYS: [&str; 1] = ["env"];
+
+/// Brings the entry about, as a member of the object at `keys`.
+///
+/// # Errors
+///
+/// When something on the way is no object, or an entry with that name starts another program.
+pub(crate) fn install(
+    json: &mut JsonDocument,
+    keys: &[&str],
+    entry: &JsonValue,
+    names: &ProgramNames,
+    record: &mut InstallRecord,
+) -> Result<(), TextError> {
+    record::ensure_objects(json, keys)?;
+    let full = [keys, &[SERVER_NAME]].concat();
+    json.ensure_unique_keys(&key_path(&full))?;
+    let Some(there) = json.get(&key_path(&full)) else {
+        record::insert_at(json, &full, entry.clone(), record);
+        return Ok(());
+    };
+    if names.parse_server_entry(&there).is_none() {
+        let what = "a server named `siding` that does not start siding";
+        return Err(json.error_at(&key_path(&full), what.to_owned()));
+    }
+    let JsonValue::Map(members) = entry else { return Ok(()) };
+    for (key, value) in members {
+        let member = [full.as_slice(), &[key.as_str()]].concat();
+        match there.get(key) {
+            Some(is) if USER_KEYS.contains(&key.as_str()) || *is == value.to_value() => {}
+            Some(_) => json.replace(&key_path(&member), value),
+            None if USER_KEYS.contains(&key.as_str()) => {}
+            None => json.insert(&key_path(&full), Some(key), value),
+        }
+    }
+    Ok(())
+}
+
+/// Takes the entry out, if it is siding's.
+pub(crate) fn remove(
+    json: &mut JsonDocument,
+    keys: &[&str],
+    names: &ProgramNames,
+    record: Option<&InstallRecord>,
+) {
+    if find(json, keys, names).is_some() {
+        json.remove(&key_path(&[keys, &[SERVER_NAME]].concat()));
+        record::remove_if_empty(json, keys, record);
+    }
+}
+
+/// Returns the entry and the program it starts, if it is siding's.
+pub(crate) fn find(
+    json: &JsonDocument,
+    keys: &[&str],
+    names: &ProgramNames,
+) -> Option<(String, Value)> {
+    let entry = json.get(&key_path(&[keys, &[SERVER_NAME]].concat()))?;
+    names.parse_server_entry(&entry).map(|program| (program, entry))
+}
+
+/// Returns whether siding's entry is anywhere below a value.
+pub(crate) fn contains_siding(value: &Value, names: &ProgramNames) -> bool {
+    let Value::Object(members) = value else { return false };
+    members.iter().any(|(key, value)| {
+        key == SERVER_NAME && names.parse_server_entry(value).is_some()
+            || contains_siding(value, names)
+    })
+}

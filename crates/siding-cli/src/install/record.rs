@@ -1,0 +1,164 @@
+//! What an install remembers of a file, so that an uninstall leaves it as it was.
+//!
+//! Most of what install adds can be taken out again by looking at the file. What cannot be seen
+//! there is whether a container without members was there before, how it was laid out, and
+//! whether there was a file. Nothing else of the file is kept.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::json::{JsonDocument, JsonPath, PathStep, TextError};
+use super::json_value::JsonValue;
+
+/// What install found and made in one file.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct InstallRecord {
+    /// What was there in place of a value.
+    pub(crate) blank: Option<OriginalEmptyFile>,
+    /// Containers that had no members, with what was between their brackets.
+    pub(crate) empty: Vec<(Vec<String>, String)>,
+    /// Members that were not there.
+    pub(crate) members: Vec<Vec<String>>,
+    /// The text that was put at the end.
+    #[serde(default)]
+    pub(crate) appended: Option<String>,
+    /// Values that were replaced, with their texts.
+    #[serde(default)]
+    pub(crate) replaced: Vec<(Vec<String>, String)>,
+    /// Directories that were not there, the uppermost first.
+    #[serde(default)]
+    pub(crate) directories: Vec<PathBuf>,
+}
+
+/// A file in which there was no value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OriginalEmptyFile {
+    /// There was no file.
+    NoFile,
+    /// It had nothing but this.
+    Text(String),
+}
+
+impl InstallRecord {
+    fn record_empty(&mut self, json: &JsonDocument, path: JsonPath<'_>) {
+        let keys = path_keys(path);
+        if json.len(path) == Some(0) && !self.empty.iter().any(|(one, _)| *one == keys) {
+            self.empty.push((keys, json.inner_text(path).unwrap_or_default()));
+        }
+    }
+
+    /// Remembers the text of a value that is about to be replaced.
+    pub(super) fn record_replaced(&mut self, keys: &[&str], text: String) {
+        let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        self.replaced.retain(|(one, _)| *one != keys);
+        self.replaced.push((keys, text));
+    }
+
+    /// Returns the text of a value that was replaced.
+    pub(super) fn replaced_text(&self, keys: &[&str]) -> Option<&str> {
+        let (_, text) = self.replaced.iter().find(|(one, _)| one == keys)?;
+        Some(text)
+    }
+
+    fn record_member(&mut self, path: JsonPath<'_>) {
+        let keys = path_keys(path);
+        if !self.members.contains(&keys) {
+            self.members.push(keys);
+        }
+    }
+}
+
+fn path_keys(path: JsonPath<'_>) -> Vec<String> {
+    let key = |step: &PathStep<'_>| match step {
+        PathStep::Key(key) => (*key).to_owned(),
+        PathStep::Index(index) => index.to_string(),
+    };
+    path.iter().map(key).collect()
+}
+
+/// Returns the way over these keys.
+pub(crate) fn key_path<'k>(keys: &[&'k str]) -> Vec<PathStep<'k>> {
+    keys.iter().map(|key| PathStep::Key(key)).collect()
+}
+
+/// Checks that what is on a way is an object, as far as it is there.
+pub(crate) fn ensure_objects(json: &JsonDocument, keys: &[&str]) -> Result<(), TextError> {
+    let path = key_path(keys);
+    json.ensure_unique_keys(&path)?;
+    for depth in 0..=path.len() {
+        if json.get(&path[..depth]).is_some_and(|value| !value.is_object()) {
+            let what = match depth.checked_sub(1) {
+                None => "the file's value is no object".to_owned(),
+                Some(last) => format!("`{}` is no object", keys[last]),
+            };
+            return Err(json.error_at(&path[..depth], what));
+        }
+    }
+    Ok(())
+}
+
+/// Puts a value below objects that are made where they are missing, as the member with the last of
+/// `keys`, which is not there yet.
+pub(crate) fn insert_at(
+    json: &mut JsonDocument,
+    keys: &[&str],
+    value: JsonValue,
+    record: &mut InstallRecord,
+) {
+    let path = key_path(keys);
+    let there = (0..keys.len()).rev().find(|depth| json.len(&path[..*depth]).is_some());
+    let depth = there.expect("the root is an object");
+    record.record_empty(json, &path[..depth]);
+    for below in depth + 1..=keys.len() {
+        record.record_member(&path[..below]);
+    }
+    let wrap = |value, key: &&str| JsonValue::Map(vec![((*key).to_owned(), value)]);
+    let value = keys[depth + 1..].iter().rev().fold(value, wrap);
+    json.insert(&path[..depth], Some(keys[depth]), &value);
+}
+
+/// Puts a value behind the others of an array, which is made where it is missing.
+pub(crate) fn append_to_array(
+    json: &mut JsonDocument,
+    keys: &[&str],
+    value: JsonValue,
+    record: &mut InstallRecord,
+) {
+    let path = key_path(keys);
+    if json.get(&path).is_some() {
+        record.record_empty(json, &path);
+        json.insert(&path, None, &value);
+    } else {
+        insert_at(json, keys, JsonValue::List(vec![value]), record);
+    }
+}
+
+/// Takes away a container that has lost its last member, if install made it, and gives one back
+/// its inside that was empty before. Without a memory it counts as made.
+pub(crate) fn remove_if_empty(
+    json: &mut JsonDocument,
+    keys: &[&str],
+    record: Option<&InstallRecord>,
+) {
+    let path = key_path(keys);
+    if json.len(&path) != Some(0) {
+        return;
+    }
+    let now = json.inner_text(&path).unwrap_or_default();
+    let names: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+    let empty = record.and_then(|made| made.empty.iter().find(|(one, _)| *one == names));
+    if let Some((_, inside)) = empty {
+        // A comment that has come since stays.
+        if inside.trim() == now.trim() {
+            json.set_inner_text(&path, inside);
+        }
+        return;
+    }
+    let ours = record.is_none_or(|made| made.members.contains(&names));
+    if ours && now.trim().is_empty() && !keys.is_empty() {
+        json.remove(&path);
+        remove_if_empty(json, &keys[..keys.len() - 1], record);
+    }
+}

@@ -1,0 +1,93 @@
+//! What is remembered of each file between install and uninstall: `installed/` in the state
+//! directory, a file for each file that was changed.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use siding_core::store::StateDir;
+use siding_model::fnv::Fnv1a;
+
+use super::error::InstallError;
+use super::file::OriginalFile;
+use super::record::InstallRecord;
+use crate::failure::Failure;
+
+/// The newest format that is known.
+const RECORD_FORMAT: u64 = 1;
+
+/// The directory.
+#[derive(Debug)]
+pub(crate) struct InstallRecords {
+    dir: PathBuf,
+}
+
+/// What is in a file of it.
+#[derive(Debug, Serialize, Deserialize)]
+struct RecordFile {
+    format: u64,
+    path: PathBuf,
+    made: InstallRecord,
+}
+
+impl InstallRecords {
+    /// Finds the directory. It is made when there is something to remember.
+    ///
+    /// # Errors
+    ///
+    /// When there is no place for siding's state.
+    pub(crate) fn locate() -> Result<Self, Failure> {
+        let state = StateDir::default_path().ok_or_else(|| {
+            Failure::new("there is no place for siding's state: HOME is not set")
+                .with_hint("set SIDING_STATE_DIR to a directory of your own")
+        })?;
+        Ok(Self { dir: state.join("installed") })
+    }
+
+    /// Returns what is remembered of a file.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or a newer siding wrote it. What is damaged counts as forgotten.
+    pub(crate) fn load(&self, file: &Path) -> Result<Option<InstallRecord>, InstallError> {
+        let page = OriginalFile::read(&self.record_path(file))?;
+        let Some(text) = page.text()? else { return Ok(None) };
+        let format = serde_json::from_str::<serde_json::Value>(text).ok();
+        let format = format.and_then(|value| value["format"].as_u64()).unwrap_or(0);
+        if format > RECORD_FORMAT {
+            let path = page.path().to_owned();
+            return Err(InstallError::TooNew { path, found: format, known: RECORD_FORMAT });
+        }
+        let page: Option<RecordFile> = serde_json::from_str(text).ok();
+        Ok(page.filter(|page| page.path == file).map(|page| page.made))
+    }
+
+    /// Remembers a file.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be written.
+    pub(crate) fn save(&self, file: &Path, record: &InstallRecord) -> Result<(), InstallError> {
+        let page =
+            RecordFile { format: RECORD_FORMAT, path: file.to_owned(), made: record.clone() };
+        let text = serde_json::to_string(&page).expect("all keys are texts") + "\n";
+        let original = OriginalFile::read(&self.record_path(file))?;
+        original.create_directories()?;
+        original.replace(&text)
+    }
+
+    /// Forgets a file.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be removed.
+    pub(crate) fn remove(&self, file: &Path) -> Result<(), InstallError> {
+        let page = self.record_path(file);
+        if page.exists() { OriginalFile::read(&page)?.remove() } else { Ok(()) }
+    }
+
+    fn record_path(&self, file: &Path) -> PathBuf {
+        // A name that is short whatever the path is.
+        let hash = Fnv1a::default().with_bytes(file.as_os_str().as_encoded_bytes());
+        self.dir.join(format!("{}.json", hash.to_hex()))
+    }
+}

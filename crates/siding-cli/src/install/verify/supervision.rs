@@ -1,0 +1,84 @@
+//! Whether commands in a host's sandbox are kept, and what it leaves is ended.
+
+use siding_core::doctor::{Check, CheckState, CheckWeight};
+use siding_core::host::{check_supervisable, supervised_mark};
+use siding_core::session;
+use siding_core::store::StateDir;
+use siding_core::sys::{birthmark, procfs};
+use siding_model::process::ProcRef;
+
+use super::Host;
+use crate::context;
+
+/// What was found, and what repairs it.
+type CheckResult = (CheckState, String, Option<String>);
+
+/// Says whether this user's processes can be marked, and which sessions that run are not watched.
+pub(super) fn check_supervision(host: Host) -> (Check, Option<String>) {
+    let (state, found, repair) = check_system().unwrap_or_else(|| check_sessions(host));
+    let without = "commands in the host's sandbox are not kept, what a killed host leaves stays";
+    let name = "sandboxed commands";
+    (Check { name, state, weight: CheckWeight::Guarantee, found, without }, repair)
+}
+
+/// Returns what keeps any host from being watched.
+fn check_system() -> Option<CheckResult> {
+    if !context::load_valid_settings().supervise_hosts {
+        let repair = "supervise_hosts = true in the settings (`siding config show`)";
+        let found = "supervise_hosts is false in the settings";
+        return Some((CheckState::Missing, found.to_owned(), Some(repair.to_owned())));
+    }
+    if let Err(error) = birthmark::probe_set_birthmark() {
+        let found = format!("no process can be marked: prlimit (RLIMIT_RTTIME): {error}");
+        let repair = "allow prlimit64 in the filter of system calls of this container";
+        return Some((CheckState::Missing, found, Some(repair.to_owned())));
+    }
+    None
+}
+
+/// Looks at the sessions of this host that run.
+fn check_sessions(host: Host) -> CheckResult {
+    let quiet = (CheckState::Ok, "its process is marked with each session".to_owned(), None);
+    let (Some(path), Ok(boot)) = (StateDir::default_path(), procfs::boot_id()) else {
+        return quiet;
+    };
+    if !path.exists() {
+        return quiet;
+    }
+    let Ok(root) = StateDir::open(&path) else { return quiet };
+    let Some(begin) = session_prefix(host) else { return quiet };
+    let sessions = session::list_sessions(&root).unwrap_or_default().into_iter();
+    let of_host = sessions.filter(|one| !one.is_closed && one.id.as_str().starts_with(begin));
+    let mut owners: Vec<ProcRef> = of_host.filter_map(|one| one.living_owner(&boot)).collect();
+    owners.sort_unstable_by_key(|owner| owner.pid);
+    owners.dedup();
+    let unwatched = owners.iter().filter(|owner| supervised_mark(&root, **owner).is_none());
+    let why = |owner: &ProcRef| match check_supervisable(*owner) {
+        Err(why) => format!("process {}: {why}", owner.pid),
+        Ok(_) => format!("process {} began before siding marked hosts", owner.pid),
+    };
+    let why: Vec<String> = unwatched.map(why).collect();
+    if why.is_empty() {
+        let found = match owners.len() {
+            0 => return quiet,
+            1 => "the session that runs is watched".to_owned(),
+            count => format!("{count} sessions that run are watched"),
+        };
+        return (CheckState::Ok, found, None);
+    }
+    let repair =
+        "start the agent as an ordinary process of this user, outside of `siding run` and \
+                  not as the first process of a container (`docker run --init`), and anew"
+            .to_owned();
+    (CheckState::Limited, why.join("; "), Some(repair))
+}
+
+/// Returns how the names of a host's sessions begin, `None` for one that opens none.
+const fn session_prefix(host: Host) -> Option<&'static str> {
+    match host {
+        Host::ClaudeCode => Some("claude-"),
+        Host::Codex => Some("codex-"),
+        Host::Gemini => Some("gemini-"),
+        Host::Opencode => None,
+    }
+}

@@ -1,0 +1,43 @@
+//! What a host's program says of its version.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use siding_model::text::one_line;
+
+/// Longest time a program may take to say it; the slowest known needs one second.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Columns of a version.
+const VERSION_COLUMNS: usize = 60;
+/// Bytes that are read.
+const MAX_VERSION_BYTES: u64 = 4 << 10;
+
+/// Asks a program.
+pub(super) fn query_version(program: &Path) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let stdout = child.stdout.take().expect("it was asked for");
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let read = stdout.take(MAX_VERSION_BYTES).read_to_string(&mut text);
+        // Nobody waits any more when that took too long.
+        let _receiver_dropped = sender.send(read.map(|_| text));
+    });
+    let said = receiver.recv_timeout(VERSION_TIMEOUT);
+    // It has said what it will, and must not outlive the question.
+    let _already_ended = child.kill();
+    let _already_ended = child.wait();
+    match said {
+        Ok(Ok(text)) => match text.lines().find(|line| !line.trim().is_empty()) {
+            Some(line) => Ok(one_line(line.trim(), VERSION_COLUMNS)),
+            None => Err("it says nothing".to_owned()),
+        },
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer in {} s", VERSION_TIMEOUT.as_secs())),
+    }
+}

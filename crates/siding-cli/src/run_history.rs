@@ -1,0 +1,87 @@
+//! What earlier runs tell. Whatever is wrong with the history, nothing else fails.
+
+use siding_core::store::StateDir;
+use siding_history::{Filter, History, HistoryError, HistoryOutcome};
+use siding_model::history::{Expectation, Run};
+use siding_model::task_view::TaskView;
+
+use crate::failure::Failure;
+use crate::render;
+
+/// Adds to tasks that are under way what is usual for them. Without one the history is not even
+/// opened.
+pub(crate) fn add_expectations(root: &StateDir, views: &mut [TaskView]) {
+    if !views.iter().any(TaskView::is_in_progress) {
+        return;
+    }
+    let views_now: &[TaskView] = views;
+    let usual = query_best_effort(root, |history| {
+        let usual = |view: &TaskView| {
+            if !view.is_in_progress() {
+                return Ok(None);
+            }
+            history.expectation(&view.command, &view.cwd)
+        };
+        views_now.iter().map(usual).collect::<Result<Vec<_>, _>>()
+    });
+    for (view, usual) in views.iter_mut().zip(usual.unwrap_or_default()) {
+        if let Some(usual) = usual {
+            view.set_expectation(&usual);
+        }
+    }
+}
+
+/// Returns what is usual for a command in a directory, as far as that is known.
+pub(crate) fn expectation(root: &StateDir, command: &str, cwd: &str) -> Option<Expectation> {
+    query_best_effort(root, |history| history.expectation(command, cwd)).flatten()
+}
+
+/// Takes in what has ended, before some of it is removed.
+pub(crate) fn ingest_ended_runs(root: &StateDir) {
+    if let Err(error) =
+        siding_history::with_history(root, |history| history.ingest(root, usize::MAX))
+            .map(report_moved_file)
+    {
+        render::print_note(&format!("what has ended is not remembered: {error}"));
+    }
+}
+
+/// Answers a question to the whole history. Where the file cannot be used, it is answered from the
+/// journals that are kept, and the person is told.
+pub(crate) fn query<T>(
+    root: &StateDir,
+    question: impl Fn(&History) -> Result<T, HistoryError>,
+) -> Result<T, Failure> {
+    let answer = |history: &mut History| {
+        history.ingest(root, usize::MAX)?;
+        question(history)
+    };
+    siding_history::with_history(root, answer).map(report_moved_file).or_else(|error| {
+        render::print_note(&format!("{error}; only tasks that are still kept are counted"));
+        History::in_memory().and_then(|mut history| answer(&mut history)).map_err(Failure::new)
+    })
+}
+
+/// Returns the newest runs of all commands, none where the history cannot be used.
+pub(crate) fn runs_best_effort(root: &StateDir, most: usize) -> Vec<Run> {
+    query_best_effort(root, |history| history.runs(&Filter::default(), most)).unwrap_or_default()
+}
+
+/// Asks in passing: whoever looks at a task is not told what is wrong with the history.
+fn query_best_effort<T>(
+    root: &StateDir,
+    question: impl Fn(&History) -> Result<T, HistoryError>,
+) -> Option<T> {
+    siding_history::query_best_effort(root, question).map(report_moved_file)
+}
+
+/// Tells once that a damaged file was moved, which loses what the journals hold no more.
+fn report_moved_file<T>(done: HistoryOutcome<T>) -> T {
+    if let Some((path, why)) = done.quarantined {
+        let path = path.display();
+        render::print_note(&format!(
+            "{why}; moved to `{path}`, and begun anew with what is still kept"
+        ));
+    }
+    done.value
+}
