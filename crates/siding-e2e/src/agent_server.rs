@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use crate::{Invocation, Running, Sandbox};
+use crate::{Invocation, RunningProgram, Sandbox};
 
 /// A server whose agent a script answers for.
 #[derive(Debug)]
 pub struct AgentServer {
-    running: Running,
+    running: RunningProgram,
     /// Where it listens.
     pub address: SocketAddr,
 }
@@ -23,7 +23,7 @@ impl AgentServer {
     pub fn start(sandbox: &Sandbox, script: &str, address: &str, token: &str) -> Self {
         std::fs::write(sandbox.path("served.toml"), script).expect("the own directory is there");
         let args = ["a2a", "serve", "--addr", address, "--model", "script:served.toml"];
-        Self::of(sandbox.siding(&args).env("SIDING_A2A_TOKEN", token))
+        Self::from_invocation(sandbox.siding(&args).env("SIDING_A2A_TOKEN", token))
     }
 
     /// Starts what this call says.
@@ -33,10 +33,10 @@ impl AgentServer {
     /// When it does not begin to listen.
     #[must_use]
     #[track_caller]
-    pub fn of(call: Invocation) -> Self {
+    pub fn from_invocation(call: Invocation) -> Self {
         let mut running = call.spawn();
-        let told = running.until_out_has("\ntoken: ");
-        let address = told.split("http://").nth(1).and_then(|rest| rest.split(',').next());
+        let output = running.wait_for_stdout("\ntoken: ");
+        let address = output.split("http://").nth(1).and_then(|rest| rest.split(',').next());
         let address = address.expect("an address").parse().expect("an address");
         Self { running, address }
     }
@@ -53,7 +53,7 @@ impl AgentServer {
     ///
     /// When it does not end well.
     #[track_caller]
-    pub fn end(self) {
+    pub fn stop(self) {
         self.running.signal(rustix::process::Signal::TERM);
         let _ended = self.running.wait().expect_code(0);
     }

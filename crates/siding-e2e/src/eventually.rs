@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 /// needs: it bounds a failing test and never slows a passing one.
 pub const POLL_DEADLINE: Duration = Duration::from_secs(20);
 
-const FIRST_POLL: Duration = Duration::from_millis(2);
-const LAST_POLL: Duration = Duration::from_millis(20);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits until `holds` is true; `what` is the sentence shown when it never becomes true.
 ///
@@ -16,7 +16,7 @@ const LAST_POLL: Duration = Duration::from_millis(20);
 /// When [`POLL_DEADLINE`] has passed.
 #[track_caller]
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    if within(POLL_DEADLINE, || holds().then_some(())).is_none() {
+    if poll_within(POLL_DEADLINE, || holds().then_some(())).is_none() {
         panic!("waited {POLL_DEADLINE:?} in vain until {what}");
     }
 }
@@ -28,7 +28,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 /// When [`POLL_DEADLINE`] has passed.
 #[track_caller]
 pub fn eventually_some<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
-    match within(POLL_DEADLINE, find) {
+    match poll_within(POLL_DEADLINE, find) {
         Some(found) => found,
         None => panic!("waited {POLL_DEADLINE:?} in vain until {what}"),
     }
@@ -36,19 +36,19 @@ pub fn eventually_some<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
 
 /// Polls `find` until it gives a value or `patience` is over. The last look is taken after the
 /// deadline, so a starved poller cannot miss what had come in time.
-pub(crate) fn within<T>(patience: Duration, mut find: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + patience;
-    let mut pause = FIRST_POLL;
+pub(crate) fn poll_within<T>(timeout: Duration, mut find: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + timeout;
+    let mut pause = MIN_POLL_INTERVAL;
     loop {
-        let last_look = Instant::now() >= deadline;
+        let is_last_check = Instant::now() >= deadline;
         if let Some(found) = find() {
             return Some(found);
         }
-        if last_look {
+        if is_last_check {
             return None;
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(LAST_POLL);
+        pause = (pause * 2).min(MAX_POLL_INTERVAL);
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_comes_late_is_returned() {
+    fn eventually_some_returns_a_value_that_arrives_late() {
         let mut looks = 0;
         let found = eventually_some("the third look", || {
             looks += 1;
@@ -67,9 +67,9 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_never_comes_ends_at_the_bound() {
+    fn poll_within_gives_up_at_the_deadline() {
         let mut looks = 0;
-        let found = within(Duration::ZERO, || {
+        let found = poll_within(Duration::ZERO, || {
             looks += 1;
             None::<()>
         });

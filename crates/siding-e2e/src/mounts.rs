@@ -10,9 +10,9 @@ use std::path::Path;
 /// # Errors
 ///
 /// The operating system's, `EPERM` for whoever is not root.
-pub fn own() -> io::Result<()> {
+pub fn unshare_mounts() -> io::Result<()> {
     // SAFETY: takes only a number; the thread's directory and umask become its own, too.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    check_result(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     mount(c"none", Path::new("/"), libc::MS_REC | libc::MS_PRIVATE, None)
 }
 
@@ -21,8 +21,8 @@ pub fn own() -> io::Result<()> {
 /// # Errors
 ///
 /// The operating system's.
-pub fn memory(at: &Path, flags: libc::c_ulong, options: Option<&str>) -> io::Result<()> {
-    typed(c"tmpfs", at, flags, options)
+pub fn mount_tmpfs(at: &Path, flags: libc::c_ulong, options: Option<&str>) -> io::Result<()> {
+    mount_filesystem(c"tmpfs", at, flags, options)
 }
 
 /// Mounts `/proc` anew, with options.
@@ -30,8 +30,8 @@ pub fn memory(at: &Path, flags: libc::c_ulong, options: Option<&str>) -> io::Res
 /// # Errors
 ///
 /// The operating system's.
-pub fn proc(options: &str) -> io::Result<()> {
-    typed(c"proc", Path::new("/proc"), 0, Some(options))
+pub fn mount_proc(options: &str) -> io::Result<()> {
+    mount_filesystem(c"proc", Path::new("/proc"), 0, Some(options))
 }
 
 /// Lets the file or directory `from` be seen at `at`, where there is one already.
@@ -39,20 +39,25 @@ pub fn proc(options: &str) -> io::Result<()> {
 /// # Errors
 ///
 /// The operating system's.
-pub fn bind(from: &Path, at: &Path) -> io::Result<()> {
+pub fn bind_mount(from: &Path, at: &Path) -> io::Result<()> {
     mount(&c_path(from), at, libc::MS_BIND, None)
 }
 
 /// Takes a mount of this test away.
-pub fn take_away(at: &Path) {
+pub fn unmount(at: &Path) {
     let path = c_path(at);
     // SAFETY: the pointer is to a string that lives until the call returns.
-    if let Err(error) = check(unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) }) {
+    if let Err(error) = check_result(unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) }) {
         eprintln!("`{}` stays mounted: {error}", at.display());
     }
 }
 
-fn typed(kind: &CStr, at: &Path, flags: libc::c_ulong, options: Option<&str>) -> io::Result<()> {
+fn mount_filesystem(
+    kind: &CStr,
+    at: &Path,
+    flags: libc::c_ulong,
+    options: Option<&str>,
+) -> io::Result<()> {
     let options = options.map(|options| CString::new(options).expect("no zero byte"));
     mount(kind, at, flags, options.as_deref())
 }
@@ -62,10 +67,12 @@ fn mount(what: &CStr, at: &Path, flags: libc::c_ulong, options: Option<&CStr>) -
     let at = c_path(at);
     let options = options.map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: all pointers are to strings that live until the call returns.
-    check(unsafe { libc::mount(what.as_ptr(), at.as_ptr(), what.as_ptr(), flags, options.cast()) })
+    check_result(unsafe {
+        libc::mount(what.as_ptr(), at.as_ptr(), what.as_ptr(), flags, options.cast())
+    })
 }
 
-fn check(done: libc::c_int) -> io::Result<()> {
+fn check_result(done: libc::c_int) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

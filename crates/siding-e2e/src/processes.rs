@@ -6,13 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::eventually::within;
+use crate::eventually::poll_within;
 
 /// Largest time a beating process may need to add a byte on a starved machine; it beats every
 /// 20 ms.
-const BEAT_PATIENCE: Duration = Duration::from_secs(5);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time without a new byte after which a beat counts as stopped: 25 missed beats.
-const STILL_FOR: Duration = Duration::from_millis(500);
+const HEARTBEAT_STOPPED_AFTER: Duration = Duration::from_millis(500);
 
 /// One process, told apart from a later one that reuses its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +25,7 @@ pub struct Process {
 
 impl Process {
     /// The process that has this number now.
-    pub fn of(pid: u32) -> Option<Self> {
+    pub fn from_pid(pid: u32) -> Option<Self> {
         Some(Self { pid, start: start_ticks(pid)? })
     }
 
@@ -34,13 +34,13 @@ impl Process {
     /// # Panics
     ///
     /// When `/proc` is not mounted.
-    pub fn me() -> Self {
-        Self::of(std::process::id()).expect("a running process is in /proc")
+    pub fn current() -> Self {
+        Self::from_pid(std::process::id()).expect("a running process is in /proc")
     }
 
     /// Whether it still runs; see [`alive`].
-    pub fn alive(self) -> bool {
-        alive(self.pid, self.start)
+    pub fn is_alive(self) -> bool {
+        is_alive(self.pid, self.start)
     }
 
     /// Sends SIGKILL, unless the process is gone or its number belongs to another by now.
@@ -60,7 +60,7 @@ impl Process {
             return;
         };
         if start_ticks(self.pid) == Some(self.start) {
-            let _already_gone = rustix::process::pidfd_send_signal(&pidfd, signal);
+            let _already_ended = rustix::process::pidfd_send_signal(&pidfd, signal);
         }
     }
 }
@@ -113,7 +113,7 @@ pub fn state(pid: u32) -> Option<char> {
 ///
 /// A zombie does not run, unless only its main thread has ended: then its state is `Z` too,
 /// while its other threads go on.
-pub fn alive(pid: u32, start: u64) -> bool {
+pub fn is_alive(pid: u32, start: u64) -> bool {
     match stat(pid) {
         Some(stat) if stat.start != start => false,
         Some(stat) if matches!(stat.state, 'Z' | 'X') => threads(pid)
@@ -126,7 +126,7 @@ pub fn alive(pid: u32, start: u64) -> bool {
 
 /// Numbers of all threads of a process; empty when there is no such process.
 pub fn threads(pid: u32) -> Vec<u32> {
-    numbered(Path::new(&format!("/proc/{pid}/task")))
+    numeric_entries(Path::new(&format!("/proc/{pid}/task")))
 }
 
 fn thread_state(pid: u32, thread: u32) -> Option<char> {
@@ -135,11 +135,11 @@ fn thread_state(pid: u32, thread: u32) -> Option<char> {
 }
 
 /// Numbers of all processes there are.
-pub fn all() -> Vec<u32> {
-    numbered(Path::new("/proc"))
+pub fn list_pids() -> Vec<u32> {
+    numeric_entries(Path::new("/proc"))
 }
 
-fn numbered(dir: &Path) -> Vec<u32> {
+fn numeric_entries(dir: &Path) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return vec![];
     };
@@ -152,18 +152,18 @@ fn numbered(dir: &Path) -> Vec<u32> {
 /// is `pid` or below it.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> =
-        all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
+        list_pids().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
     let mut found = vec![pid];
-    let mut looked_at = 0;
-    while let Some(&above) = found.get(looked_at) {
-        looked_at += 1;
+    let mut visited = 0;
+    while let Some(&above) = found.get(visited) {
+        visited += 1;
         found.extend(parents.iter().filter(|(_, parent)| *parent == above).map(|(pid, _)| *pid));
     }
     found.split_off(1)
 }
 
 /// How often a process has gone to sleep; 0 when there is no such process.
-pub fn switches(pid: u32) -> u64 {
+pub fn voluntary_switches(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     line.map_or(0, |count| count.trim().parse().expect("a number"))
@@ -177,11 +177,11 @@ pub fn command_line(pid: u32) -> String {
         .filter(|word| !word.is_empty())
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .collect();
-    if words.is_empty() { format!("[{}]", name(pid)) } else { words.join(" ") }
+    if words.is_empty() { format!("[{}]", comm(pid)) } else { words.join(" ") }
 }
 
 /// Name of a process (`comm`), empty when there is no such process.
-pub fn name(pid: u32) -> String {
+pub fn comm(pid: u32) -> String {
     let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
@@ -207,7 +207,7 @@ pub fn environment(pid: u32) -> Vec<String> {
 /// What each descriptor of a process leads to, by number; empty when that may not be seen.
 pub fn descriptors(pid: u32) -> Vec<(u32, PathBuf)> {
     let dir = format!("/proc/{pid}/fd");
-    let mut found: Vec<(u32, PathBuf)> = numbered(Path::new(&dir))
+    let mut found: Vec<(u32, PathBuf)> = numeric_entries(Path::new(&dir))
         .into_iter()
         .filter_map(|fd| Some((fd, std::fs::read_link(format!("{dir}/{fd}")).ok()?)))
         .collect();
@@ -217,7 +217,7 @@ pub fn descriptors(pid: u32) -> Vec<(u32, PathBuf)> {
 
 /// The birthmark a task id stands for: its twelve characters of Crockford's base 32 (lower
 /// case, after the letter of its kind) as one 60-bit number, first character highest.
-pub fn birthmark(id: &str) -> Option<u64> {
+pub fn birthmark_from_id(id: &str) -> Option<u64> {
     const ALPHABET: &str = "0123456789abcdefghjkmnpqrstvwxyz";
     let (_, digits) =
         id.split_once('-').filter(|(kind, digits)| kind.len() == 1 && digits.len() == 12)?;
@@ -225,7 +225,7 @@ pub fn birthmark(id: &str) -> Option<u64> {
 }
 
 /// The birthmark a process carries: equal soft and hard RLIMIT_RTTIME, as microseconds.
-pub fn birthmark_of(pid: u32) -> Option<u64> {
+pub fn read_birthmark(pid: u32) -> Option<u64> {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
     let mut values = line.split_ascii_whitespace();
@@ -242,9 +242,9 @@ pub fn birthmark_of(pid: u32) -> Option<u64> {
 /// When this process carries a birthmark. To take one off needs `CAP_SYS_RESOURCE` (setrlimit(2)), which
 /// root has not got in a container.
 #[track_caller]
-pub fn expect_unmarked() {
+pub fn assert_no_birthmark() {
     assert_eq!(
-        birthmark_of(std::process::id()),
+        read_birthmark(std::process::id()),
         None,
         "the tests run inside a task of siding, whose mark (RLIMIT_RTTIME) all they start inherits: \
          run them outside of siding"
@@ -253,33 +253,33 @@ pub fn expect_unmarked() {
 
 /// All living processes that carry the birthmark of this task id.
 pub fn with_birthmark(id: &str) -> Vec<Process> {
-    let Some(wanted) = birthmark(id) else {
+    let Some(wanted) = birthmark_from_id(id) else {
         return vec![];
     };
-    all()
+    list_pids()
         .into_iter()
-        .filter(|&pid| birthmark_of(pid) == Some(wanted))
-        .filter_map(Process::of)
-        .filter(|process| process.alive())
+        .filter(|&pid| read_birthmark(pid) == Some(wanted))
+        .filter_map(Process::from_pid)
+        .filter(|process| process.is_alive())
         .collect()
 }
 
 /// Whether `file` grows: some process still adds its beat. Returns at the first new byte.
-pub fn beating(file: &Path) -> bool {
-    grows_within(file, BEAT_PATIENCE)
+pub fn is_heartbeat_running(file: &Path) -> bool {
+    grows_within(file, HEARTBEAT_TIMEOUT)
 }
 
 /// Whether `file` does not grow for 25 beats. Returns `false` at the first new byte.
 ///
 /// A starved process looks still too: combine this with [`alive`].
-pub fn stays_still(file: &Path) -> bool {
-    !grows_within(file, STILL_FOR)
+pub fn is_heartbeat_stopped(file: &Path) -> bool {
+    !grows_within(file, HEARTBEAT_STOPPED_AFTER)
 }
 
-fn grows_within(file: &Path, patience: Duration) -> bool {
+fn grows_within(file: &Path, timeout: Duration) -> bool {
     let length = || std::fs::metadata(file).map_or(0, |found| found.len());
     let before = length();
-    within(patience, || (length() > before).then_some(())).is_some()
+    poll_within(timeout, || (length() > before).then_some(())).is_some()
 }
 
 #[cfg(test)]
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_does_not_shift_the_fields() {
+    fn a_process_name_with_brackets_does_not_shift_the_fields() {
         let line = b"42 (a) S (b) T 1 2 3 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0";
         let stat = parse_stat(line).expect("a whole line");
         assert_eq!((stat.state, stat.parent, stat.group, stat.session), ('T', 1, 2, 3));
@@ -295,19 +295,19 @@ mod tests {
     }
 
     #[test]
-    fn this_process_lives_and_an_earlier_one_of_its_number_does_not() {
-        let me = Process::me();
-        assert!(me.alive());
-        assert!(!alive(me.pid, me.start + 1));
+    fn a_pid_with_another_start_time_is_not_alive() {
+        let me = Process::current();
+        assert!(me.is_alive());
+        assert!(!is_alive(me.pid, me.start + 1));
         assert!(threads(me.pid).contains(&me.pid));
     }
 
     #[test]
-    fn an_id_is_a_number() {
-        assert_eq!(birthmark("b-000000000001"), Some(1));
-        assert_eq!(birthmark("b-100000000000"), Some(1 << 55));
-        assert_eq!(birthmark("b-zzzzzzzzzzzz"), Some((1 << 60) - 1));
-        assert_eq!(birthmark("b-00000000000i"), None);
-        assert_eq!(birthmark("b-0"), None);
+    fn birthmark_is_decoded_from_a_task_id() {
+        assert_eq!(birthmark_from_id("b-000000000001"), Some(1));
+        assert_eq!(birthmark_from_id("b-100000000000"), Some(1 << 55));
+        assert_eq!(birthmark_from_id("b-zzzzzzzzzzzz"), Some((1 << 60) - 1));
+        assert_eq!(birthmark_from_id("b-00000000000i"), None);
+        assert_eq!(birthmark_from_id("b-0"), None);
     }
 }

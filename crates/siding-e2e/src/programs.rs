@@ -11,7 +11,7 @@ pub fn is_root() -> bool {
 
 /// Keeps the descriptors this test program was started with (a job server's, a terminal's) from
 /// everything it starts, so that what a task holds beyond the standard streams came from siding.
-pub(crate) fn keep_descriptors_to_ourselves() {
+pub(crate) fn set_cloexec_on_inherited_fds() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: takes only numbers; nothing is closed here, and Rust opens every descriptor
@@ -31,19 +31,19 @@ pub(crate) fn keep_descriptors_to_ourselves() {
 /// # Panics
 ///
 /// When it is in neither place, with the command that builds it.
-pub(crate) fn program(name: &str) -> PathBuf {
-    let told = std::env::var_os(format!("CARGO_BIN_EXE_{name}")).map(PathBuf::from);
+pub(crate) fn find_program(name: &str) -> PathBuf {
+    let cargo_path = std::env::var_os(format!("CARGO_BIN_EXE_{name}")).map(PathBuf::from);
     let own = std::env::current_exe().expect("a running program knows its own path");
-    let beside = own.ancestors().skip(1).take(2).map(|dir| dir.join(name));
-    let mut looked_at = vec![];
-    for candidate in told.into_iter().chain(beside) {
+    let sibling_paths = own.ancestors().skip(1).take(2).map(|dir| dir.join(name));
+    let mut tried = vec![];
+    for candidate in cargo_path.into_iter().chain(sibling_paths) {
         if candidate.is_file() {
             return candidate;
         }
-        looked_at.push(candidate);
+        tried.push(candidate);
     }
     panic!(
-        "`{name}` is not built; looked for {looked_at:?}. \
+        "`{name}` is not built; looked for {tried:?}. \
          `cargo build -p siding-e2e --bins` builds it, `cargo test -p siding-e2e` does too"
     );
 }

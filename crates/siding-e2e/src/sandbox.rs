@@ -6,18 +6,18 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::directory;
-use crate::ground;
-use crate::leftovers::{Leftover, Traces};
+use crate::invocation::Invocation;
+use crate::leftover_processes::{Leftover, SandboxTraces};
 use crate::processes;
-use crate::programs::{executable_by_others, is_root, keep_descriptors_to_ourselves, program};
-use crate::quoting::line;
-use crate::siding::Invocation;
+use crate::programs::{executable_by_others, find_program, is_root, set_cloexec_on_inherited_fds};
+use crate::sandbox_dir;
+use crate::shell_words::quote_line;
+use crate::test_cgroup;
 
 /// Built-in bound on the life of every puppet, in milliseconds.
 const PUPPET_TTL_MS: &str = "60000";
 /// How long what a test has ended may take to be gone; see [`Sandbox::expect_clean`].
-const SETTLE: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A temporary state root and home with an environment of its own.
 ///
@@ -54,7 +54,7 @@ impl Sandbox {
     /// When `/tmp` cannot be written.
     #[track_caller]
     pub fn new() -> Self {
-        Self::build(None)
+        Self::create(None)
     }
 
     /// Makes a sandbox that belongs to the user and group `uid`; calls run as them unless told
@@ -66,24 +66,24 @@ impl Sandbox {
     #[track_caller]
     pub fn new_for_uid(uid: u32) -> Self {
         assert!(is_root(), "only root can make a sandbox for another user");
-        Self::build(Some(uid))
+        Self::create(Some(uid))
     }
 
-    fn build(uid: Option<u32>) -> Self {
-        keep_descriptors_to_ourselves();
-        let root = directory::make();
+    fn create(uid: Option<u32>) -> Self {
+        set_cloexec_on_inherited_fds();
+        let root = sandbox_dir::create();
         let name = root.file_name().expect("a directory in /tmp has a name").display().to_string();
         let tag = format!("{name}-{}", std::process::id());
         let sandbox = Self { root, tag, uid, expect_clean: false, task_ids: Mutex::default() };
         for dir in ["", "st", "h", "h/run", "w"] {
             let dir = sandbox.root.join(dir);
             std::fs::create_dir_all(&dir).expect("the own directory can be written");
-            directory::hand_over(&dir, 0o700, uid);
+            sandbox_dir::set_mode_and_owner(&dir, 0o700, uid);
         }
-        std::fs::write(sandbox.log(), "").expect("the own directory can be written");
-        directory::hand_over(&sandbox.log(), 0o666, uid);
+        std::fs::write(sandbox.puppet_log(), "").expect("the own directory can be written");
+        sandbox_dir::set_mode_and_owner(&sandbox.puppet_log(), 0o666, uid);
         // Another user of the same test must reach the log and the programs.
-        directory::hand_over(&sandbox.root, 0o711, uid);
+        sandbox_dir::set_mode_and_owner(&sandbox.root, 0o711, uid);
         sandbox
     }
 
@@ -114,7 +114,7 @@ impl Sandbox {
     }
 
     /// The file in which puppets announce their steps.
-    pub fn log(&self) -> PathBuf {
+    pub fn puppet_log(&self) -> PathBuf {
         self.root.join("puppet.log")
     }
 
@@ -148,27 +148,27 @@ impl Sandbox {
 
     /// Prepares a call of the program under test.
     pub fn siding<A: AsRef<str>>(&self, args: &[A]) -> Invocation {
-        self.note_tasks();
-        self.call("siding-under-test", args)
+        self.remember_task_ids();
+        self.prepare_call("siding-under-test", args)
     }
 
     /// Prepares a direct call of `puppet` with these verbs. What it leaves may hold its output.
     pub fn puppet<A: AsRef<str>>(&self, verbs: &[A]) -> Invocation {
-        self.call("puppet", verbs).may_be_held()
+        self.prepare_call("puppet", verbs).allow_held_output()
     }
 
     /// Prepares a call of any other program in this sandbox, to play the host: a shell, say. What
     /// it leaves may hold its output.
     pub fn host<A: AsRef<str>>(&self, program: &str, args: &[A]) -> Invocation {
-        self.note_tasks();
-        self.call_program(Path::new(program), args).may_be_held()
+        self.remember_task_ids();
+        self.prepare_program_call(Path::new(program), args).allow_held_output()
     }
 
-    fn call<A: AsRef<str>>(&self, name: &str, args: &[A]) -> Invocation {
-        self.call_program(&self.program(name), args)
+    fn prepare_call<A: AsRef<str>>(&self, name: &str, args: &[A]) -> Invocation {
+        self.prepare_program_call(&self.program_path(name), args)
     }
 
-    fn call_program<A: AsRef<str>>(&self, program: &Path, args: &[A]) -> Invocation {
+    fn prepare_program_call<A: AsRef<str>>(&self, program: &Path, args: &[A]) -> Invocation {
         let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
         let mut command = Command::new(program);
         command.args(&args).env_clear().envs(self.environment()).current_dir(self.path(""));
@@ -180,8 +180,8 @@ impl Sandbox {
         }
     }
 
-    fn program(&self, name: &str) -> PathBuf {
-        let found = program(name);
+    fn program_path(&self, name: &str) -> PathBuf {
+        let found = find_program(name);
         // Only root can make a call as another user.
         if is_root() { executable_by_others(&found, &self.root) } else { found }
     }
@@ -189,21 +189,21 @@ impl Sandbox {
     /// The words of a command that runs `puppet` with these verbs. It announces itself in the
     /// log also when its environment is empty.
     pub fn puppet_argv<A: AsRef<str>>(&self, verbs: &[A]) -> Vec<String> {
-        let head = [self.program("puppet"), "--log".into(), self.log()];
+        let head = [self.program_path("puppet"), "--log".into(), self.puppet_log()];
         let head = head.iter().map(|word| word.display().to_string());
         head.chain(verbs.iter().map(|verb| verb.as_ref().to_owned())).collect()
     }
 
     /// The same command as one line for a shell, each word quoted where it must be.
     pub fn puppet_line<A: AsRef<str>>(&self, verbs: &[A]) -> String {
-        line(&self.puppet_argv(verbs))
+        quote_line(&self.puppet_argv(verbs))
     }
 
     /// A call of the program under test as one line for a shell.
     pub fn siding_line<A: AsRef<str>>(&self, args: &[A]) -> String {
-        let program = self.program("siding-under-test").display().to_string();
+        let program = self.program_path("siding-under-test").display().to_string();
         let args = args.iter().map(|arg| arg.as_ref().to_owned());
-        line(&std::iter::once(program).chain(args).collect::<Vec<_>>())
+        quote_line(&std::iter::once(program).chain(args).collect::<Vec<_>>())
     }
 
     /// The ids of all tasks ever seen in the state directory.
@@ -212,12 +212,12 @@ impl Sandbox {
     ///
     /// When another thread has panicked in here.
     pub fn task_ids(&self) -> Vec<String> {
-        self.note_tasks();
+        self.remember_task_ids();
         self.task_ids.lock().expect("nobody panics in here").iter().cloned().collect()
     }
 
     /// Keeps the ids, since a test may remove the records of processes that still live.
-    fn note_tasks(&self) {
+    fn remember_task_ids(&self) {
         let Ok(tasks) = std::fs::read_dir(self.state_dir().join("tasks")) else {
             return;
         };
@@ -225,13 +225,13 @@ impl Sandbox {
         self.task_ids.lock().expect("nobody panics in here").extend(names);
     }
 
-    fn traces(&self) -> Traces {
+    fn traces(&self) -> SandboxTraces {
         let ids = self.task_ids();
-        Traces {
+        SandboxTraces {
             tag: format!("PUPPET_SANDBOX={}", self.tag),
             root: self.root.clone(),
-            log: self.log(),
-            birthmarks: ids.iter().filter_map(|id| processes::birthmark(id)).collect(),
+            log: self.puppet_log(),
+            birthmarks: ids.iter().filter_map(|id| processes::birthmark_from_id(id)).collect(),
         }
     }
 }
@@ -239,18 +239,18 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         let traces = self.traces();
-        let unclean = if self.expect_clean { traces.settle(SETTLE) } else { vec![] };
-        let immortal = traces.end_all();
-        ground::remove_groups_of(&self.task_ids());
-        directory::remove(&self.root);
+        let leftovers = if self.expect_clean { traces.wait_for_exit(EXIT_TIMEOUT) } else { vec![] };
+        let unkillable = traces.kill_all();
+        test_cgroup::remove_task_groups(&self.task_ids());
+        sandbox_dir::remove(&self.root);
         // A second panic would hide the first, which says more.
         if std::thread::panicking() {
             return;
         }
         let list =
             |left: &[_]| left.iter().map(|one: &Leftover| format!("\n  {one}")).collect::<String>();
-        assert!(immortal.is_empty(), "could not be ended:{}", list(&immortal));
-        assert!(unclean.is_empty(), "the test left processes behind:{}", list(&unclean));
+        assert!(unkillable.is_empty(), "could not be ended:{}", list(&unkillable));
+        assert!(leftovers.is_empty(), "the test left processes behind:{}", list(&leftovers));
     }
 }
 
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sandbox_is_gone_after_use() {
+    fn dropping_a_sandbox_removes_its_directory() {
         let sandbox = Sandbox::new();
         let root = sandbox.root().to_owned();
         assert!(root.as_os_str().len() <= 12, "short enough for a socket: {}", root.display());

@@ -1,6 +1,6 @@
 //! A terminal, as a person has one: a pseudo terminal, and what it would show.
 
-mod shown;
+mod screen_model;
 
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::process::Stdio;
@@ -11,16 +11,16 @@ use rustix::fs::{Mode, OFlags};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 
 use crate::POLL_DEADLINE;
-use shown::Shown;
+use screen_model::ScreenModel;
 
 /// A terminal for a program under test: [`crate::Invocation::on_terminal`].
 #[derive(Debug)]
 pub struct Terminal {
     /// The side of the person.
-    person: OwnedFd,
+    master: OwnedFd,
     /// The side of programs.
     device: OwnedFd,
-    shown: Shown,
+    screen: ScreenModel,
 }
 
 impl Terminal {
@@ -50,16 +50,16 @@ impl Terminal {
         for end in [&person, &device] {
             rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC).expect("it is open");
         }
-        Self { person, device, shown: Shown::new(columns.into(), rows.into()) }
+        Self { master: person, device, screen: ScreenModel::new(columns.into(), rows.into()) }
     }
 
     /// The side of programs, for one more of them.
-    pub(crate) fn device(&self) -> Stdio {
+    pub(crate) fn device_stdio(&self) -> Stdio {
         self.device.try_clone().expect("a descriptor is free").into()
     }
 
     /// The side of programs.
-    pub fn as_device(&self) -> &OwnedFd {
+    pub fn device_fd(&self) -> &OwnedFd {
         &self.device
     }
 
@@ -77,10 +77,10 @@ impl Terminal {
     /// # Panics
     ///
     /// When nobody takes them.
-    pub fn press(&self, bytes: &str) {
+    pub fn send_keys(&self, bytes: &str) {
         let mut rest = bytes.as_bytes();
         while !rest.is_empty() {
-            let count = rustix::io::write(&self.person, rest).expect("the terminal takes keys");
+            let count = rustix::io::write(&self.master, rest).expect("the terminal takes keys");
             rest = &rest[count..];
         }
     }
@@ -93,8 +93,8 @@ impl Terminal {
     /// When it has gone.
     pub fn resize(&mut self, columns: u16, rows: u16) {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&self.person, size).expect("a terminal has a size");
-        self.shown.resize(columns.into(), rows.into());
+        tcsetwinsize(&self.master, size).expect("a terminal has a size");
+        self.screen.resize(columns.into(), rows.into());
     }
 
     /// Fills it until it takes nothing more: whoever writes to it waits until it is read. What fills it is
@@ -103,7 +103,7 @@ impl Terminal {
     /// # Panics
     ///
     /// When it cannot be opened once more.
-    pub fn fill(&self) {
+    pub fn fill_output_buffer(&self) {
         // Opened anew: the programs share the flags of the other descriptor.
         let path = format!("/proc/self/fd/{}", self.device.as_raw_fd());
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -115,19 +115,19 @@ impl Terminal {
     /// Closes the side of the person, as a window that is closed does. What a program does with its
     /// own side fails from then on.
     pub fn close(self) {
-        drop(self.person);
+        drop(self.master);
     }
 
     /// What it shows now, row by row, without blanks at the end.
     pub fn screen(&mut self) -> Vec<String> {
-        self.read(Duration::ZERO);
-        self.shown.screen()
+        self.read_available(Duration::ZERO);
+        self.screen.visible_rows()
     }
 
     /// All that it has shown: what has scrolled away, and what it shows.
-    pub fn all(&mut self) -> String {
-        self.read(Duration::ZERO);
-        self.shown.all()
+    pub fn scrollback_text(&mut self) -> String {
+        self.read_available(Duration::ZERO);
+        self.screen.scrollback_text()
     }
 
     /// Waits until a program has written these bytes and nothing else, none of which is shown: a bell.
@@ -136,13 +136,13 @@ impl Terminal {
     ///
     /// When other bytes have come, or these not within [`POLL_DEADLINE`].
     #[track_caller]
-    pub fn until_sent(&mut self, expected: &[u8]) {
+    pub fn wait_for_bytes(&mut self, expected: &[u8]) {
         let mut bytes = [0; 64];
         let patience = Timespec { tv_sec: POLL_DEADLINE.as_secs().cast_signed(), tv_nsec: 0 };
-        let mut polled = [PollFd::from_borrowed_fd(self.person.as_fd(), PollFlags::IN)];
+        let mut polled = [PollFd::from_borrowed_fd(self.master.as_fd(), PollFlags::IN)];
         let ready = rustix::event::poll(&mut polled, Some(&patience));
         assert!(matches!(ready, Ok(1)), "waited in vain for {expected:?}");
-        let count = rustix::io::read(&self.person, &mut bytes).expect("it can be read");
+        let count = rustix::io::read(&self.master, &mut bytes).expect("it can be read");
         assert_eq!(&bytes[..count], expected);
     }
 
@@ -152,8 +152,10 @@ impl Terminal {
     ///
     /// When that has not come within [`POLL_DEADLINE`].
     #[track_caller]
-    pub fn until_shows(&mut self, part: &str) {
-        self.until(&format!("it shows {part:?}"), |shown| shown.all().contains(part));
+    pub fn wait_for_text(&mut self, part: &str) {
+        self.wait_until(&format!("it shows {part:?}"), |shown| {
+            shown.scrollback_text().contains(part)
+        });
     }
 
     /// Waits until a row of the screen contains `part`.
@@ -162,31 +164,35 @@ impl Terminal {
     ///
     /// When that has not come within [`POLL_DEADLINE`].
     #[track_caller]
-    pub fn until_row_has(&mut self, part: &str) {
-        self.until(&format!("a row has {part:?}"), |shown| {
-            shown.screen().iter().any(|row| row.contains(part))
+    pub fn wait_for_row(&mut self, part: &str) {
+        self.wait_until(&format!("a row has {part:?}"), |shown| {
+            shown.visible_rows().iter().any(|row| row.contains(part))
         });
     }
 
     #[track_caller]
-    fn until(&mut self, what: &str, holds: impl Fn(&Shown) -> bool) {
+    fn wait_until(&mut self, what: &str, holds: impl Fn(&ScreenModel) -> bool) {
         let deadline = Instant::now() + POLL_DEADLINE;
         loop {
-            if holds(&self.shown) {
+            if holds(&self.screen) {
                 return;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "waited in vain until {what}:\n{}", self.shown.all());
-            self.read(left.min(Duration::from_millis(100)));
+            assert!(
+                !left.is_zero(),
+                "waited in vain until {what}:\n{}",
+                self.screen.scrollback_text()
+            );
+            self.read_available(left.min(Duration::from_millis(100)));
         }
     }
 
     /// Takes in what has come, and waits this long for the first of it.
-    fn read(&mut self, patience: Duration) {
-        let mut wait = patience;
+    fn read_available(&mut self, timeout: Duration) {
+        let mut wait = timeout;
         let mut bytes = [0; 4096];
         loop {
-            let mut polled = [PollFd::from_borrowed_fd(self.person.as_fd(), PollFlags::IN)];
+            let mut polled = [PollFd::from_borrowed_fd(self.master.as_fd(), PollFlags::IN)];
             let timeout = Timespec {
                 tv_sec: i64::try_from(wait.as_secs()).expect("a short time"),
                 tv_nsec: wait.subsec_nanos().into(),
@@ -194,8 +200,8 @@ impl Terminal {
             if !matches!(rustix::event::poll(&mut polled, Some(&timeout)), Ok(1)) {
                 return;
             }
-            match rustix::io::read(&self.person, &mut bytes) {
-                Ok(count) if count > 0 => self.shown.feed(&bytes[..count]),
+            match rustix::io::read(&self.master, &mut bytes) {
+                Ok(count) if count > 0 => self.screen.feed(&bytes[..count]),
                 _ => return,
             }
             wait = Duration::ZERO;

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-const MOUNT: &str = "/sys/fs/cgroup/memory";
+const MEMORY_CGROUP_DIR: &str = "/sys/fs/cgroup/memory";
 
 /// A group. Removed when dropped; everything in it must have ended by then.
 #[derive(Debug)]
-pub(super) struct MemoryGroup(PathBuf);
+pub(super) struct MemoryCgroup(PathBuf);
 
 /// What a group holds, in KiB.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct GroupMemory {
     /// Memory that belongs to no file.
     pub(super) anonymous: f64,
     /// The kernel's own: page tables, stacks, inodes, pipes.
@@ -23,11 +23,12 @@ pub(super) struct Held {
     pub(super) cache: f64,
 }
 
-impl MemoryGroup {
+impl MemoryCgroup {
     /// Makes a group, `None` where that is not possible.
     pub(super) fn new(name: &str) -> Option<Self> {
-        let dir = Path::new(MOUNT).join(format!("siding-bench-{}-{name}", std::process::id()));
-        if !Path::new(MOUNT).join("memory.kmem.usage_in_bytes").exists() {
+        let dir = Path::new(MEMORY_CGROUP_DIR)
+            .join(format!("siding-bench-{}-{name}", std::process::id()));
+        if !Path::new(MEMORY_CGROUP_DIR).join("memory.kmem.usage_in_bytes").exists() {
             return None;
         }
         fs::create_dir(&dir).ok()?;
@@ -35,12 +36,12 @@ impl MemoryGroup {
     }
 
     /// Returns the file that a process writes its number to in order to enter.
-    pub(super) fn door(&self) -> PathBuf {
+    pub(super) fn procs_file(&self) -> PathBuf {
         self.0.join("cgroup.procs")
     }
 
     /// Returns what the group holds now.
-    pub(super) fn held(&self) -> Result<Held> {
+    pub(super) fn memory_usage(&self) -> Result<GroupMemory> {
         let read = |name: &str| {
             let path = self.0.join(name);
             fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))
@@ -54,11 +55,15 @@ impl MemoryGroup {
             }
         };
         let kernel: f64 = read("memory.kmem.usage_in_bytes")?.trim().parse()?;
-        Ok(Held { anonymous: field("rss")?, kernel: kernel / 1024.0, cache: field("cache")? })
+        Ok(GroupMemory {
+            anonymous: field("rss")?,
+            kernel: kernel / 1024.0,
+            cache: field("cache")?,
+        })
     }
 }
 
-impl Drop for MemoryGroup {
+impl Drop for MemoryCgroup {
     fn drop(&mut self) {
         // The last process leaves its group only after whoever waits for it was told.
         for _ in 0..200 {

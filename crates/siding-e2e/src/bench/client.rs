@@ -20,13 +20,13 @@ use siding_model::settings::Settings;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
 /// Longest time to wait for any one thing, in milliseconds. Far above anything measured.
-const PATIENCE_MS: u64 = 120_000;
+const RECV_TIMEOUT_MS: u64 = 120_000;
 /// Deadline of every task, in milliseconds: even a bench that is killed leaves nothing for long.
 const DEADLINE_MS: u64 = 900_000;
 
 /// The library, ready to start tasks.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct BenchClient {
     root: StateDir,
     program: CString,
     environment: Vec<CString>,
@@ -43,22 +43,22 @@ pub(super) struct Client {
 
 /// A task that was started.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct BenchTask {
     pub(super) id: TaskId,
     link: ShimConnection,
 }
 
 /// Returns a text for bash.
-pub(super) fn shell(text: impl Into<String>) -> TaskCommand {
+pub(super) fn shell_command(text: impl Into<String>) -> TaskCommand {
     TaskCommand::Shell { text: text.into(), shell: "bash".to_owned() }
 }
 
 /// Returns a program with its arguments.
-pub(super) fn argv<const N: usize>(words: [&str; N]) -> TaskCommand {
+pub(super) fn argv_command<const N: usize>(words: [&str; N]) -> TaskCommand {
     TaskCommand::Argv { argv: words.map(str::to_owned).to_vec() }
 }
 
-impl Client {
+impl BenchClient {
     /// Opens a state directory. `siding` becomes the shims.
     pub(super) fn open(state: &Path, work: &Path, siding: &Path) -> Result<Self> {
         let environment = std::env::vars_os()
@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Starts a task: everything that `siding run` does about it, without its settings.
-    pub(super) fn start(&self, command: TaskCommand) -> Result<Task> {
+    pub(super) fn start(&self, command: TaskCommand) -> Result<BenchTask> {
         let shim = IdleShim::start(&self.program).context("could not start a shim")?;
         let id = self.root.new_id(TaskKind::LocalBash)?;
         let mut spec = self.spec(id, command);
@@ -123,21 +123,21 @@ impl Client {
         self.root.mark_live(id)?;
         spec.duplicate_of = self.root.claim_command(&spec.same_key, id, |_| false)?;
         let link = shim.start_task(&self.root, dir, &spec, &self.environment)?;
-        Ok(Task { id, link })
+        Ok(BenchTask { id, link })
     }
 
     /// Runs a task to its end; returns how long it took until the end was known.
     ///
     /// Returns only when the shim has left: its last work must not fall into somebody else's turn.
-    pub(super) fn run(&self, command: TaskCommand) -> Result<Ran> {
+    pub(super) fn run(&self, command: TaskCommand) -> Result<TaskTimings> {
         let started = std::time::Instant::now();
         let task = self.start(command)?;
-        task.until_closed()?;
+        task.wait_until_closed()?;
         let known = started.elapsed();
-        task.until_left()?;
+        task.wait_for_shim_exit()?;
         let left = started.elapsed();
-        self.succeeded(task.id)?;
-        Ok(Ran { id: task.id, known, left })
+        self.ensure_success(task.id)?;
+        Ok(TaskTimings { id: task.id, until_end_known: known, until_shim_exit: left })
     }
 
     /// Opens a session for the tasks to come.
@@ -149,7 +149,7 @@ impl Client {
     }
 
     /// Returns what the library wants to know of whoever watches tasks.
-    pub(super) fn reach(&self) -> (&StateDir, &CStr) {
+    pub(super) fn root_and_program(&self) -> (&StateDir, &CStr) {
         (&self.root, &self.program)
     }
 
@@ -159,12 +159,12 @@ impl Client {
     }
 
     /// Returns the shim that keeps a task.
-    pub(super) fn shim(&self, id: TaskId) -> Result<ProcRef> {
+    pub(super) fn shim_process(&self, id: TaskId) -> Result<ProcRef> {
         Ok(self.state(id)?.shim)
     }
 
     /// Makes sure that a task has ended well.
-    pub(super) fn succeeded(&self, id: TaskId) -> Result<()> {
+    pub(super) fn ensure_success(&self, id: TaskId) -> Result<()> {
         let state = self.state(id)?;
         if let Phase::Ended { outcome: Outcome::Exited { code: 0 }, .. } = state.lifecycle.phase() {
             return Ok(());
@@ -173,42 +173,42 @@ impl Client {
     }
 
     /// Returns the directory of a task.
-    pub(super) fn directory(&self, id: TaskId) -> PathBuf {
+    pub(super) fn task_dir(&self, id: TaskId) -> PathBuf {
         self.root.path().join("tasks").join(id.to_string())
     }
 
     /// Returns how many tasks have not ended.
-    pub(super) fn live(&self) -> Result<usize> {
+    pub(super) fn live_count(&self) -> Result<usize> {
         Ok(self.root.live_tasks()?.len())
     }
 }
 
 /// How a task ran.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ran {
+pub(super) struct TaskTimings {
     pub(super) id: TaskId,
     /// From the start until its end was known.
-    pub(super) known: Duration,
+    pub(super) until_end_known: Duration,
     /// From the start until its shim had left.
-    pub(super) left: Duration,
+    pub(super) until_shim_exit: Duration,
 }
 
-impl Task {
+impl BenchTask {
     /// Waits until the command runs.
-    pub(super) fn until_running(&self) -> Result<()> {
-        self.until(|record| {
+    pub(super) fn wait_until_running(&self) -> Result<()> {
+        self.wait_for_record(|record| {
             matches!(record, Record::Event { event: TaskEvent::Spawned { .. }, .. })
         })
     }
 
     /// Waits until the end is known, with everything that is known about it.
-    pub(super) fn until_closed(&self) -> Result<()> {
-        self.until(|record| matches!(record, Record::Closed(_)))
+    pub(super) fn wait_until_closed(&self) -> Result<()> {
+        self.wait_for_record(|record| matches!(record, Record::Closed(_)))
     }
 
-    fn until(&self, wanted: impl Fn(&Record) -> bool) -> Result<()> {
+    fn wait_for_record(&self, wanted: impl Fn(&Record) -> bool) -> Result<()> {
         loop {
-            match self.link.recv(Some(PATIENCE_MS))? {
+            match self.link.recv(Some(RECV_TIMEOUT_MS))? {
                 RecvResult::Message(ShimMessage::Record { record: Some(record), .. })
                     if wanted(&record) =>
                 {
@@ -223,9 +223,9 @@ impl Task {
     }
 
     /// Waits until the shim has left.
-    pub(super) fn until_left(&self) -> Result<()> {
+    pub(super) fn wait_for_shim_exit(&self) -> Result<()> {
         loop {
-            match self.link.recv(Some(PATIENCE_MS))? {
+            match self.link.recv(Some(RECV_TIMEOUT_MS))? {
                 RecvResult::Disconnected => return Ok(()),
                 RecvResult::Message(_) => {}
                 RecvResult::TimedOut => bail!("the shim of task {} does not leave", self.id),
@@ -234,7 +234,7 @@ impl Task {
     }
 
     /// Takes what is there to be heard within `ms`; returns whether the task is closed by that.
-    pub(super) fn closes_within(&self, ms: u64) -> Result<bool> {
+    pub(super) fn poll_closed(&self, ms: u64) -> Result<bool> {
         match self.link.recv(Some(ms))? {
             RecvResult::Message(ShimMessage::Record { record: Some(record), .. }) => {
                 Ok(matches!(*record, Record::Closed(_)))

@@ -12,49 +12,49 @@
 //! The program starts itself again: once as the process that measures, so that the first one can
 //! clear up after it whatever happens, and as the small commands that are measured ([`roles`]).
 
+mod bench_options;
 mod cgroup;
 mod client;
-mod kernel;
-mod machine;
-mod memory;
-mod population;
-mod reading;
-mod recorded;
-mod request;
-mod roles;
+mod helper_commands;
+mod idle_tasks;
+mod interleaved_runs;
+mod process_usage;
+mod recorded_tasks;
 mod rows;
 mod samples;
-mod stage;
+mod syscalls;
+mod system_info;
 mod table;
-mod turns;
+mod token_count;
+mod workspace;
 
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
-use request::Request;
-use stage::Stage;
-use table::Table;
+use bench_options::BenchOptions;
+use table::ResultTable;
+use workspace::Workspace;
 
 /// What every row gets.
 #[derive(Debug)]
 struct Bench {
-    stage: Stage,
-    pace: Pace,
+    workspace: Workspace,
+    mode: BenchMode,
 }
 
 /// How thorough to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pace {
+enum BenchMode {
     /// All rows in less than a minute.
     Quick,
     /// As many repetitions as the figures deserve.
     Full,
 }
 
-impl Pace {
+impl BenchMode {
     /// Returns the first number when quick, else the second.
-    const fn of(self, quick: usize, full: usize) -> usize {
+    const fn pick(self, quick: usize, full: usize) -> usize {
         match self {
             Self::Quick => quick,
             Self::Full => full,
@@ -64,11 +64,11 @@ impl Pace {
 
 /// Runs the program.
 pub(super) fn main(words: Vec<String>) -> ExitCode {
-    if let Some(code) = roles::play(&words) {
+    if let Some(code) = helper_commands::run_helper(&words) {
         return code;
     }
     let done = match words.split_first() {
-        Some((word, rest)) if word == stage::MEASURE => measure(rest),
+        Some((word, rest)) if word == workspace::MEASURE_COMMAND => run_measurements(rest),
         _ => supervise(&words),
     };
     done.unwrap_or_else(|error| {
@@ -79,42 +79,42 @@ pub(super) fn main(words: Vec<String>) -> ExitCode {
 
 /// Prepares the stage, lets another process measure on it, and clears it.
 fn supervise(words: &[String]) -> Result<ExitCode> {
-    if request::is_help(words) {
-        print!("{}", request::usage());
+    if bench_options::is_help(words) {
+        print!("{}", bench_options::usage());
         return Ok(ExitCode::SUCCESS);
     }
-    let request = Request::parse(words)?;
+    let request = BenchOptions::parse(words)?;
     // Only here: whoever measures works elsewhere, with a copy.
-    request.check()?;
-    let stage = Stage::build(&request.siding)?;
+    request.ensure_program_exists()?;
+    let stage = Workspace::create(&request.siding)?;
     // An interrupt reaches the measuring process too, and ends it; this one stays to clear up.
-    kernel::survive_interrupts();
-    let measured = stage.measure(words).context("could not start measuring");
-    let cleared = stage.clear();
+    syscalls::survive_interrupts();
+    let measured = stage.run_measuring_process(words).context("could not start measuring");
+    let cleared = stage.clean_up();
     let code = measured?;
     cleared?;
     Ok(code)
 }
 
 /// Measures, and prints the table.
-fn measure(words: &[String]) -> Result<ExitCode> {
-    let (stage, words) = Stage::entered(words)?;
-    let request = Request::parse(words)?;
-    let bench = Bench { stage, pace: request.pace };
-    let machine = machine::Machine::look(bench.stage.path())?;
-    let mut table = Table::default();
-    for row in rows::chosen(&request.rows) {
+fn run_measurements(words: &[String]) -> Result<ExitCode> {
+    let (stage, words) = Workspace::from_args(words)?;
+    let request = BenchOptions::parse(words)?;
+    let bench = Bench { workspace: stage, mode: request.mode };
+    let machine = system_info::SystemInfo::collect(bench.workspace.path())?;
+    let mut table = ResultTable::default();
+    for row in rows::selected_rows(&request.rows) {
         eprintln!("measuring {}: {}", row.name, row.about);
         let started = std::time::Instant::now();
         if let Err(error) = (row.measure)(&bench, &mut table) {
-            table.fail(row.name, &error);
+            table.add_failure(row.name, &error);
         }
         eprintln!("  took {:.1} s", started.elapsed().as_secs_f64());
     }
     if request.json {
-        println!("{}", table.json(&machine, bench.pace));
+        println!("{}", table.json(&machine, bench.mode));
     } else {
-        print!("{}", table.text(&machine, bench.pace));
+        print!("{}", table.text(&machine, bench.mode));
     }
-    Ok(if table.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if table.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_samples() {
+    fn a_percentile_is_one_of_the_samples() {
         let samples: Samples = (1..=100).rev().map(f64::from).collect();
         assert_eq!(samples.median(), 50.0);
         assert_eq!(samples.percentile(99.0), 99.0);

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::Pace;
-use super::machine::Machine;
+use super::BenchMode;
+use super::system_info::SystemInfo;
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Unit {
     }
 
     /// Returns a number with about three digits that mean something.
-    fn show(self, value: f64) -> String {
+    fn format_value(self, value: f64) -> String {
         let size = value.abs();
         let digits = if self == Self::Count || size >= 100.0 {
             0
@@ -77,28 +77,28 @@ pub(super) struct Reference {
 
 /// One line.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
+pub(super) struct TableLine {
     /// Name of the row it belongs to.
     pub(super) row: &'static str,
-    pub(super) what: String,
+    pub(super) label: String,
     pub(super) unit: Unit,
     pub(super) ours: f64,
     pub(super) reference: Option<Reference>,
     pub(super) target: Target,
 }
 
-impl Line {
+impl TableLine {
     /// Returns a line without reference and target.
     pub(super) fn new(row: &'static str, what: impl Into<String>, unit: Unit, ours: f64) -> Self {
-        Self { row, what: what.into(), unit, ours, reference: None, target: Target::None }
+        Self { row, label: what.into(), unit, ours, reference: None, target: Target::None }
     }
 
-    pub(super) fn against(mut self, name: impl Into<String>, value: f64) -> Self {
+    pub(super) fn with_reference(mut self, name: impl Into<String>, value: f64) -> Self {
         self.reference = Some(Reference { name: name.into(), value });
         self
     }
 
-    pub(super) fn target(mut self, target: Target) -> Self {
+    pub(super) fn with_target(mut self, target: Target) -> Self {
         self.target = target;
         self
     }
@@ -109,7 +109,7 @@ impl Line {
     }
 
     /// Returns whether the target is met, `None` without one.
-    fn met(&self) -> Option<bool> {
+    fn target_met(&self) -> Option<bool> {
         match self.target {
             Target::None => None,
             Target::RatioAtMost(most) => Some(self.ratio().is_some_and(|ratio| ratio <= most)),
@@ -119,42 +119,42 @@ impl Line {
         }
     }
 
-    fn wanted(&self) -> String {
+    fn format_target(&self) -> String {
         match self.target {
             Target::None => String::new(),
-            Target::RatioAtMost(most) => format!("≤ {}", Unit::Times.show(most)),
-            Target::RatioAtLeast(least) => format!("≥ {}", Unit::Times.show(least)),
-            Target::AtMost(most) => format!("≤ {}", self.short(most)),
-            Target::AtLeast(least) => format!("≥ {}", self.short(least)),
+            Target::RatioAtMost(most) => format!("≤ {}", Unit::Times.format_value(most)),
+            Target::RatioAtLeast(least) => format!("≥ {}", Unit::Times.format_value(least)),
+            Target::AtMost(most) => format!("≤ {}", self.format_short(most)),
+            Target::AtLeast(least) => format!("≥ {}", self.format_short(least)),
         }
     }
 
     /// Returns a target without digits behind the point that say nothing.
-    fn short(&self, value: f64) -> String {
+    fn format_short(&self, value: f64) -> String {
         let symbol = self.unit.symbol();
         format!("{value} {symbol}").trim_end().to_owned()
     }
 
     fn text(&self) -> String {
         let reference = self.reference.as_ref();
-        let verdict = match self.met() {
+        let verdict = match self.target_met() {
             Some(true) => "met",
             Some(false) => "MISSED",
             None => "",
         };
         let mut text = format!(
             "{:<34} {:>10} {:>10} {:>5} {:>10} {}",
-            self.what,
-            self.unit.show(self.ours),
-            reference.map_or_else(String::new, |found| self.unit.show(found.value)),
-            self.ratio().map_or_else(String::new, |ratio| Unit::Times.show(ratio)),
-            self.wanted(),
+            self.label,
+            self.unit.format_value(self.ours),
+            reference.map_or_else(String::new, |found| self.unit.format_value(found.value)),
+            self.ratio().map_or_else(String::new, |ratio| Unit::Times.format_value(ratio)),
+            self.format_target(),
             verdict,
         );
         text.truncate(text.trim_end().len());
         text.push('\n');
         if let Some(reference) = reference {
-            let _infallible = writeln!(text, "    against {}", reference.name);
+            let _writing_to_string = writeln!(text, "    against {}", reference.name);
         }
         text
     }
@@ -162,7 +162,7 @@ impl Line {
     fn json(&self) -> Value {
         json!({
             "row": self.row,
-            "what": self.what,
+            "what": self.label,
             "unit": self.unit.symbol(),
             "ours": self.ours,
             "reference": self.reference.as_ref().map(|reference| json!({
@@ -170,45 +170,45 @@ impl Line {
                 "value": reference.value,
             })),
             "ratio": self.ratio(),
-            "target": self.wanted(),
-            "met": self.met(),
+            "target": self.format_target(),
+            "met": self.target_met(),
         })
     }
 }
 
 /// Everything that was measured, and what could not be.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    lines: Vec<Line>,
+pub(super) struct ResultTable {
+    lines: Vec<TableLine>,
     notes: Vec<(&'static str, String)>,
     failures: Vec<(&'static str, String)>,
 }
 
-impl Table {
-    pub(super) fn add(&mut self, line: Line) {
+impl ResultTable {
+    pub(super) fn add(&mut self, line: TableLine) {
         self.lines.push(line);
     }
 
     /// Adds what the reader should know about a row.
-    pub(super) fn note(&mut self, row: &'static str, text: impl Into<String>) {
+    pub(super) fn add_note(&mut self, row: &'static str, text: impl Into<String>) {
         self.notes.push((row, text.into()));
     }
 
     /// Notes that a row could not be measured.
-    pub(super) fn fail(&mut self, row: &'static str, error: &anyhow::Error) {
+    pub(super) fn add_failure(&mut self, row: &'static str, error: &anyhow::Error) {
         eprintln!("  NOT MEASURED: {error:#}");
         self.failures.push((row, format!("{error:#}")));
     }
 
     /// Whether everything that was asked for was measured.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.failures.is_empty()
     }
 
     /// Returns the table for people.
-    pub(super) fn text(&self, machine: &Machine, pace: Pace) -> String {
+    pub(super) fn text(&self, machine: &SystemInfo, pace: BenchMode) -> String {
         let mut text = format!("\n{}\n", machine.text());
-        let _infallible = writeln!(
+        let _writing_to_string = writeln!(
             text,
             "{:<34} {:>10} {:>10} {:>5} {:>10}",
             "what", "ours", "reference", "ratio", "target"
@@ -217,41 +217,41 @@ impl Table {
         for line in &self.lines {
             if line.row != row {
                 row = line.row;
-                let _infallible = writeln!(text, "[{row}]");
+                let _writing_to_string = writeln!(text, "[{row}]");
             }
             text.push_str(&line.text());
         }
         text.push('\n');
         for (row, note) in &self.notes {
-            let _infallible = writeln!(text, "note [{row}]: {note}");
+            let _writing_to_string = writeln!(text, "note [{row}]: {note}");
         }
         for (row, failure) in &self.failures {
-            let _infallible = writeln!(text, "NOT MEASURED [{row}]: {failure}");
+            let _writing_to_string = writeln!(text, "NOT MEASURED [{row}]: {failure}");
         }
-        let judged = |met| self.lines.iter().filter(|line| line.met() == Some(met)).count();
-        let _infallible = writeln!(
+        let judged = |met| self.lines.iter().filter(|line| line.target_met() == Some(met)).count();
+        let _writing_to_string = writeln!(
             text,
             "targets met: {}, missed: {}; rows not measured: {}{}",
             judged(true),
             judged(false),
             self.failures.len(),
             match pace {
-                Pace::Quick => " (--quick: few repetitions, take the full run for decisions)",
-                Pace::Full => "",
+                BenchMode::Quick => " (--quick: few repetitions, take the full run for decisions)",
+                BenchMode::Full => "",
             }
         );
         text
     }
 
     /// Returns the table for programs.
-    pub(super) fn json(&self, machine: &Machine, pace: Pace) -> Value {
+    pub(super) fn json(&self, machine: &SystemInfo, pace: BenchMode) -> Value {
         let pairs = |pairs: &[(&'static str, String)]| -> Value {
             pairs.iter().map(|(row, text)| json!({ "row": row, "text": text })).collect()
         };
         json!({
             "machine": machine.json(),
-            "quick": pace == Pace::Quick,
-            "lines": self.lines.iter().map(Line::json).collect::<Vec<_>>(),
+            "quick": pace == BenchMode::Quick,
+            "lines": self.lines.iter().map(TableLine::json).collect::<Vec<_>>(),
             "notes": pairs(&self.notes),
             "not_measured": pairs(&self.failures),
         })
@@ -262,31 +262,33 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn line(ours: f64, target: Target) -> Line {
-        Line::new("true", "start", Unit::Ms, ours).against("bash -c true", 2.0).target(target)
+    fn line(ours: f64, target: Target) -> TableLine {
+        TableLine::new("true", "start", Unit::Ms, ours)
+            .with_reference("bash -c true", 2.0)
+            .with_target(target)
     }
 
     #[test]
-    fn a_target_is_about_the_ratio_or_about_the_number() {
-        assert_eq!(line(3.0, Target::RatioAtMost(1.5)).met(), Some(true));
-        assert_eq!(line(3.1, Target::RatioAtMost(1.5)).met(), Some(false));
-        assert_eq!(line(2.0, Target::RatioAtLeast(1.0)).met(), Some(true));
-        assert_eq!(line(2.0, Target::AtMost(1.9)).met(), Some(false));
-        assert_eq!(line(2.0, Target::AtLeast(2.0)).met(), Some(true));
-        assert_eq!(line(2.0, Target::None).met(), None);
+    fn a_target_applies_to_the_ratio_or_to_the_value() {
+        assert_eq!(line(3.0, Target::RatioAtMost(1.5)).target_met(), Some(true));
+        assert_eq!(line(3.1, Target::RatioAtMost(1.5)).target_met(), Some(false));
+        assert_eq!(line(2.0, Target::RatioAtLeast(1.0)).target_met(), Some(true));
+        assert_eq!(line(2.0, Target::AtMost(1.9)).target_met(), Some(false));
+        assert_eq!(line(2.0, Target::AtLeast(2.0)).target_met(), Some(true));
+        assert_eq!(line(2.0, Target::None).target_met(), None);
     }
 
     #[test]
-    fn a_ratio_without_a_reference_is_missed() {
+    fn a_ratio_target_without_a_reference_is_missed() {
         let mut line = line(1.0, Target::RatioAtMost(1.5));
         line.reference = None;
-        assert_eq!(line.met(), Some(false));
+        assert_eq!(line.target_met(), Some(false));
     }
 
     #[test]
     fn a_line_stays_within_80_columns() {
         let mut line = line(1234.5, Target::RatioAtMost(1.5));
-        line.what = "x".repeat(34);
+        line.label = "x".repeat(34);
         line.unit = Unit::MibPerSecond;
         for shown in line.text().lines() {
             assert!(shown.chars().count() <= 80, "{shown}");

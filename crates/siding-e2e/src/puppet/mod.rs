@@ -59,33 +59,33 @@
 //!
 //! The verbs from `reopen` to `chmod` announce `error=ERRNO` when they were refused, and go on.
 
-mod actor;
-mod body;
-mod crowd;
-mod grove;
-mod kernel;
-mod perform;
-mod script;
-mod signals;
+mod executor;
+mod parser;
+mod process_verbs;
+mod puppet_process;
+mod signal_names;
 mod steps;
-mod streams;
+mod stream_verbs;
+mod swarm_verbs;
+mod syscalls;
+mod tree_verbs;
 
-use actor::Actor;
+use puppet_process::PuppetProcess;
 
 /// Reads the command line and does what it says; returns the exit code.
 pub(super) fn run(words: Vec<String>) -> i32 {
     let mut words = words.into_iter();
     let program = words.next().unwrap_or_default();
-    let parsed = script::options(words.collect())
-        .and_then(|(options, verbs)| Ok((options, script::parse(&verbs)?)));
+    let parsed = parser::parse_options(words.collect())
+        .and_then(|(options, verbs)| Ok((options, parser::parse_script(&verbs)?)));
     match parsed {
         Ok((options, script)) => {
-            let mut actor = Actor::new(program, options);
-            perform::all(&mut actor, script);
+            let mut actor = PuppetProcess::new(program, options);
+            executor::run_steps(&mut actor, script);
             0
         }
         Err(wrong) => {
-            kernel::write_all(2, format!("puppet: {wrong}\n").as_bytes());
+            syscalls::write_all(2, format!("puppet: {wrong}\n").as_bytes());
             64
         }
     }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use siding_e2e::fill::Shape;
+use siding_e2e::fill_pattern::FillPattern;
 
 /// How `reopen` and its kin open the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reopen {
+pub(super) enum ReopenMode {
     Truncate,
     Append,
     ReadWrite,
@@ -22,7 +22,7 @@ pub(super) enum Disposition {
 
 /// How a child of a block verb comes into being.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Child {
+pub(super) enum ChildKind {
     Fork,
     Vfork,
     Relaunch,
@@ -42,7 +42,7 @@ pub(super) enum Step {
     Hang,
     Sleep(Duration),
     Signals(Disposition, Vec<i32>),
-    Child(Child, Vec<Self>),
+    Child(ChildKind, Vec<Self>),
     Wait,
     Setsid,
     Setpgid,
@@ -62,15 +62,15 @@ pub(super) enum Step {
     Grow(u64),
     HoldFds(u64),
     Listen(PathBuf, u16),
-    Fill(u64, Shape),
+    Fill(u64, FillPattern),
     ReadStdin,
-    Reopen(Reopen, PathBuf, String),
+    Reopen(ReopenMode, PathBuf, String),
     Truncate(PathBuf),
     Ftruncate(i32),
     Rewind(i32, String),
     Remove(PathBuf),
     Chmod(u32, PathBuf),
     Hop(Duration, Option<PathBuf>),
-    Bomb { most: u64, setsid: bool, refill: bool },
+    Bomb { max_processes: u64, setsid: bool, refill: bool },
     Tree { seed: u64, depth: u64, width: u64, beats: Option<PathBuf> },
 }

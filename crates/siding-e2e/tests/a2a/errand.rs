@@ -39,13 +39,13 @@ fn the_token_is_nowhere_but_in_the_request() {
         Reply::Events(vec![json!({ "message": { "parts": [{ "text": "42" }] } })])
     });
     let done = send(&sandbox, &server.url(), &["x"]).run().expect_code(0);
-    assert_eq!(done.out(), "answer:\n  42\n");
+    assert_eq!(done.stdout_text(), "answer:\n  42\n");
     let head = &server.asked()[0].head.to_lowercase();
     assert!(head.contains(&format!("authorization: bearer {}", crate::TOKEN)), "{head}");
     let found = sandbox.host("grep", &["-r", crate::TOKEN, "."]).cwd(sandbox.state_dir()).run();
-    assert_eq!(found.out(), "", "{found}");
+    assert_eq!(found.stdout_text(), "", "{found}");
     let unset = sandbox.siding(&["a2a", "send", &server.url(), "x", "--bearer-env", "NOBODY"]);
-    assert!(unset.run().expect_code(125).err().contains("NOBODY"));
+    assert!(unset.run().expect_code(125).stderr_text().contains("NOBODY"));
 }
 
 /// PAINS: a long answer over a bad line. What was told is not told again.
@@ -66,7 +66,7 @@ fn a_broken_stream_is_taken_up() {
         other => panic!("{other:?}"),
     });
     let done = send(&sandbox, &server.url(), &["x"]).run().expect_code(0);
-    let out = done.out();
+    let out = done.stdout_text();
     assert_eq!(out.matches("one").count(), 1, "{out}");
     assert!(out.ends_with("artifact log:\n  two\ncompleted\n"), "{out}");
     assert_eq!(server.methods(), ["SendStreamingMessage", "SubscribeToTask", "SubscribeToTask"]);
@@ -83,7 +83,7 @@ fn without_streams_the_task_is_asked_for_until_it_is_over() {
         other => panic!("{other:?}"),
     });
     let done = send(&sandbox, &server.url(), &["x"]).run().expect_code(1);
-    assert!(done.out().ends_with("submitted\nworking\nfailed\n"), "{done}");
+    assert!(done.stdout_text().ends_with("submitted\nworking\nfailed\n"), "{done}");
     assert_eq!(server.asked()[0].params["configuration"]["returnImmediately"], true);
 }
 
@@ -101,7 +101,7 @@ fn who_is_asked_is_told_at_once() {
     });
     let url = server.url();
     let id = id(&send(&sandbox, &url, &["x", "--background"]).run().expect_code(0));
-    let notices = || sandbox.siding(&["notices", "--json"]).run().expect_code(0).out();
+    let notices = || sandbox.siding(&["notices", "--json"]).run().expect_code(0).stdout_text();
     eventually("it is told", || notices().contains("which branch?"));
     let told = notices();
     assert!(told.contains(&format!("siding a2a send {url} --task t-1 TEXT")), "{told}");
@@ -150,7 +150,7 @@ fn a_model_answers_what_its_peer_asks() {
         .expect("written");
     let call = ["agent", "--model", "script:asks.toml", "-p", "go"];
     let done = sandbox.siding(&call).run().expect_code(0);
-    assert!(done.out().contains("I have said which.\n"), "{done}");
+    assert!(done.stdout_text().contains("I have said which.\n"), "{done}");
     let asked = server.asked();
     let answer = asked.iter().find(|one| one.params["message"]["taskId"] == "t-1");
     let answer = answer.expect("it was answered");
@@ -196,8 +196,8 @@ fn garbage_is_told_and_outlived() {
         _ => Reply::Events(vec![json!({ "task": task("COMPLETED") })]),
     });
     let done = send(&sandbox, &server.url(), &["x"]).run().expect_code(0);
-    assert_eq!(done.out().matches("not understood: ").count(), 2, "{done}");
-    assert!(done.out().ends_with("working\ncompleted\n"), "{done}");
+    assert_eq!(done.stdout_text().matches("not understood: ").count(), 2, "{done}");
+    assert!(done.stdout_text().ends_with("working\ncompleted\n"), "{done}");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn an_event_without_end_is_given_up() {
     let sandbox = sandbox();
     let server = Double::start(true, |_, _| Reply::Raw(vec![b'x'; (16 << 20) + 2]));
     let done = send(&sandbox, &server.url(), &["x"]).run().expect_code(1);
-    assert!(done.out().contains("gave up: an event has more than"), "{done}");
+    assert!(done.stdout_text().contains("gave up: an event has more than"), "{done}");
 }
 
 #[test]
@@ -213,12 +213,12 @@ fn who_is_not_let_in_is_told_so() {
     let sandbox = sandbox();
     let server = Double::start(true, |_, _| Reply::Status(401));
     let done = send(&sandbox, &server.url(), &["x"]).run().expect_code(1);
-    assert!(done.out().contains("--bearer-env"), "{done}");
+    assert!(done.stdout_text().contains("--bearer-env"), "{done}");
     let server = Double::start(true, |_, _| {
         Reply::Rpc(json!({ "error": { "code": -32005, "message": "no text\n" } }))
     });
     let done = send(&sandbox, &server.url(), &["x"]).run().expect_code(1);
-    assert_eq!(done.out(), "refused: no text\\n (-32005)\n");
+    assert_eq!(done.stdout_text(), "refused: no text\\n (-32005)\n");
 }
 
 #[test]
@@ -238,5 +238,5 @@ fn a_file_goes_with_it() {
         (&json!("a.txt"), &json!("//4="))
     );
     let missing = send(&sandbox, &server.url(), &["x", "--file", "none"]).run().expect_code(1);
-    assert!(missing.out().contains("could not read `none`"), "{missing}");
+    assert!(missing.stdout_text().contains("could not read `none`"), "{missing}");
 }

@@ -4,7 +4,7 @@ mod double;
 mod errand;
 mod serve;
 
-use siding_e2e::{Finished, Invocation, Sandbox};
+use siding_e2e::{Invocation, ProgramOutput, Sandbox};
 
 /// A token that is long enough.
 const TOKEN: &str = "a-token-of-a-test-0123456789";
@@ -35,6 +35,6 @@ fn shown(sandbox: &Sandbox, id: &str) -> serde_json::Value {
 }
 
 /// The id that a call in the background has printed.
-fn id(done: &Finished) -> String {
-    done.out().trim().to_owned()
+fn id(done: &ProgramOutput) -> String {
+    done.stdout_text().trim().to_owned()
 }

@@ -25,7 +25,7 @@ impl Server {
     }
 
     fn end(self) {
-        self.0.end();
+        self.0.stop();
     }
 
     /// Sends a request, and returns the status and the body.
@@ -100,14 +100,14 @@ fn an_agent_gives_another_a_task_and_goes_on_with_it() {
     let server = Server::start(&sandbox, TWO_STEPS);
     let done =
         send(&sandbox, &server.url(), &["say hello", "--context", "talk"]).run().expect_code(0);
-    let out = done.out();
+    let out = done.stdout_text();
     assert!(out.starts_with("task a-") && out.contains(", context talk\n"), "{out}");
     assert!(out.contains("I run it.\n  > bash\n"), "{out}");
     assert!(out.ends_with("artifact answer:\n  It said hello.\ncompleted\n"), "{out}");
     // The same conversation, by another agent that goes on with it.
     let again =
         send(&sandbox, &server.url(), &["and now?", "--context", "talk"]).run().expect_code(0);
-    assert!(again.out().ends_with("  I remember.\ncompleted\n"), "{again}");
+    assert!(again.stdout_text().ends_with("  I remember.\ncompleted\n"), "{again}");
     let ps = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     let kinds: Vec<&str> =
         ps.as_array().expect("a list").iter().filter_map(|task| task["kind"].as_str()).collect();
@@ -121,13 +121,13 @@ fn its_model_may_come_from_the_environment() {
     let sandbox = sandbox();
     let serve = ["a2a", "serve", "--addr", "127.0.0.1:0"];
     let none = sandbox.siding(&serve).run().expect_code(125);
-    assert!(none.err().contains("SIDING_MODEL"), "{none}");
+    assert!(none.stderr_text().contains("SIDING_MODEL"), "{none}");
     std::fs::write(sandbox.path("own.toml"), "[[answer]]\ntext = \"Mine.\"\n").expect("written");
     let call = sandbox.siding(&serve).env("SIDING_MODEL", "script:own.toml");
-    let server = AgentServer::of(call.env("SIDING_A2A_TOKEN", TOKEN));
+    let server = AgentServer::from_invocation(call.env("SIDING_A2A_TOKEN", TOKEN));
     let done = send(&sandbox, &server.url(), &["whose?"]).run().expect_code(0);
-    assert!(done.out().ends_with("  Mine.\ncompleted\n"), "{done}");
-    server.end();
+    assert!(done.stdout_text().ends_with("  Mine.\ncompleted\n"), "{done}");
+    server.stop();
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_stop_on_one_side_is_a_stop_on_the_other() {
     let running = || server.rpc("ListTasks", json!({ "status": "TASK_STATE_WORKING" }));
     eventually("it works", || running()["result"]["totalSize"] == 1);
     let theirs = running()["result"]["tasks"][0]["id"].as_str().expect("an id").to_owned();
-    let steps = || sandbox.siding(&["output", &id, "--all"]).run().out();
+    let steps = || sandbox.siding(&["output", &id, "--all"]).run().stdout_text();
     eventually("its step is told", || steps().contains("> bash"));
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
     assert_eq!(outcome(&sandbox, &id)["kind"], "stopped");
@@ -194,11 +194,11 @@ fn who_has_no_token_reads_the_card_and_nothing_else() {
     assert_eq!(server.raw("POST /a2a", &[], &"x".repeat(5 << 20)).0, 413);
     assert_eq!(server.raw("GET /", &[], "").0, 404);
     let sent = sandbox.siding(&["a2a", "send", &server.url(), "x"]).run().expect_code(1);
-    assert!(sent.out().contains("--bearer-env"), "{sent}");
+    assert!(sent.stdout_text().contains("--bearer-env"), "{sent}");
     server.end();
     let refused =
         sandbox.siding(&["a2a", "serve", "--addr", "0.0.0.0:0", "--model", "script:served.toml"]);
-    assert!(refused.run().expect_code(125).err().contains("--allow-remote"));
+    assert!(refused.run().expect_code(125).stderr_text().contains("--allow-remote"));
 }
 
 #[test]

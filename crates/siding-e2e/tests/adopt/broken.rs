@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use siding_e2e::{Finished, Process, Sandbox};
+use siding_e2e::{Process, ProgramOutput, Sandbox};
 
 use crate::support::{sandbox, shell_init, shims};
 
@@ -30,7 +30,7 @@ fn with_program(sandbox: &Sandbox, does: Option<&str>) -> PathBuf {
 }
 
 #[track_caller]
-fn run(sandbox: &Sandbox, does: Option<&str>, text: &str) -> Finished {
+fn run(sandbox: &Sandbox, does: Option<&str>, text: &str) -> ProgramOutput {
     let env = with_program(sandbox, does);
     sandbox.host("bash", &["-euo", "pipefail", "-c", text]).env("BASH_ENV", env).run()
 }
@@ -39,7 +39,8 @@ fn run(sandbox: &Sandbox, does: Option<&str>, text: &str) -> Finished {
 fn whatever_siding_does_the_command_runs() {
     let sandbox = sandbox();
     let text = "echo \"$-|$?|${!-}|${SIDING_SESSION-}\"; exit 5";
-    let plain = sandbox.host("bash", &["-euo", "pipefail", "-c", text]).run().expect_code(5).out();
+    let plain =
+        sandbox.host("bash", &["-euo", "pipefail", "-c", text]).run().expect_code(5).stdout_text();
     for does in [
         None,
         Some("exit 1"),
@@ -51,9 +52,9 @@ fn whatever_siding_does_the_command_runs() {
         Some("exec 1>&-; exit 3"),
     ] {
         let done = run(&sandbox, does, text).expect_code(5);
-        let out = done.out();
+        let out = done.stdout_text();
         assert_eq!(out.lines().next(), plain.lines().next(), "{does:?}");
-        assert_eq!(done.err(), "", "{does:?}");
+        assert_eq!(done.stderr_text(), "", "{does:?}");
     }
 }
 
@@ -65,7 +66,7 @@ const HANGS: &str = "echo $$ >>hung; exec sleep 60";
 fn end_hung(sandbox: &Sandbox) -> usize {
     let hung = std::fs::read_to_string(sandbox.path("hung")).expect("it was called");
     let pids: Vec<u32> = hung.lines().map(|line| line.parse().expect("a number")).collect();
-    pids.iter().filter_map(|pid| Process::of(*pid)).for_each(Process::kill);
+    pids.iter().filter_map(|pid| Process::from_pid(*pid)).for_each(Process::kill);
     std::fs::remove_file(sandbox.path("hung")).expect("own directory");
     pids.len()
 }
@@ -105,7 +106,7 @@ fn the_first_process_is_not_adopted() {
     let sandbox = sandbox();
     for args in [&["adopt", "1"][..], &["adopt", "1", "--at-once"], &["adopt", "1", "--json"]] {
         let done = sandbox.siding(args).run().expect_code(125);
-        assert!(done.err().contains("the first of this machine"), "{done}");
+        assert!(done.stderr_text().contains("the first of this machine"), "{done}");
     }
     assert_eq!((shims(&sandbox), sandbox.task_ids().len()), (vec![], 0));
 }
@@ -119,6 +120,9 @@ fn without_a_state_directory_nothing_happens() {
     let call = call.env("BASH_ENV", env).env("SIDING_ADOPT_WAIT", "20");
     let call = call.env("SIDING_STATE_DIR", "/proc/nowhere");
     let done = call.run().expect_code(0);
-    assert_eq!((done.out().as_str(), done.err().as_str()), ("unlimited\nnone\n", ""));
+    assert_eq!(
+        (done.stdout_text().as_str(), done.stderr_text().as_str()),
+        ("unlimited\nnone\n", "")
+    );
     assert_eq!(shims(&sandbox), []);
 }

@@ -26,7 +26,7 @@ fn leave(sandbox: &Sandbox) -> (String, [&'static str; 5]) {
 }
 
 fn marked(sandbox: &Sandbox, names: [&str; 5]) -> Vec<Process> {
-    names.map(|name| sandbox.marked(name)).to_vec()
+    names.map(|name| sandbox.wait_for_mark(name)).to_vec()
 }
 
 /// B6: the host is killed; nothing of its command is left when the grace is over.
@@ -44,7 +44,7 @@ fn the_end_of_the_host_ends_all_that_its_commands_started() {
     let processes = marked(&sandbox, names);
     assert_eq!(shown(&sandbox, &kept.id)["session_id"], "chat");
     host.process().kill();
-    eventually("all are gone", || processes.iter().all(|process| !process.alive()));
+    eventually("all are gone", || processes.iter().all(|process| !process.is_alive()));
     let _signalled = kept.shell.wait();
     let view = ended(&sandbox, &kept.id);
     assert_eq!(view["outcome"], json!({"kind": "stopped", "by": "session"}));
@@ -67,7 +67,7 @@ fn the_end_of_the_host_is_seen_before_the_record() {
     let processes = marked(&sandbox, names);
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
     host.process().kill();
-    eventually("all are gone", || processes.iter().all(|process| !process.alive()));
+    eventually("all are gone", || processes.iter().all(|process| !process.is_alive()));
     let _signalled = shell.wait();
     until_no_shim(&sandbox);
     assert_eq!(tasks(&sandbox).len(), 1);
@@ -91,7 +91,7 @@ fn a_host_that_ends_while_its_command_is_taken_on_is_missed() {
     });
     drop(host);
     shim.signal(Signal::CONT);
-    eventually("all are gone", || processes.iter().all(|process| !process.alive()));
+    eventually("all are gone", || processes.iter().all(|process| !process.is_alive()));
     let _signalled = shell.wait();
     until_no_shim(&sandbox);
     let [task] = &tasks(&sandbox)[..] else { panic!("{:#?}", tasks(&sandbox)) };
@@ -124,7 +124,7 @@ fn a_short_command_that_leaves_something_is_on_record() {
     }
     let args = ["stop", "--json", "--grace", "0s", &id];
     let stopped = sandbox.siding(&args).run().expect_code(0).json();
-    assert!(processes.iter().all(|process| !process.alive()), "{stopped}");
+    assert!(processes.iter().all(|process| !process.is_alive()), "{stopped}");
     assert_eq!(stopped["outcome"], json!({"kind": "exited", "code": 4}));
 }
 
@@ -140,7 +140,7 @@ fn a_stale_session_does_not_end_the_command() {
     let _gone = host.wait();
     for name in ["old", "never-opened", "not a name"] {
         let call = shell(&sandbox, "echo $SIDING_SESSION").env("SIDING_SESSION", name);
-        let out = call.run().expect_code(0).out();
+        let out = call.run().expect_code(0).stdout_text();
         assert!(out.starts_with("adopt-"), "{name}: {out}");
     }
     until_no_shim(&sandbox);
@@ -153,13 +153,13 @@ fn before_the_record_a_killed_shim_leaves_it_to_the_host() {
     let line = sandbox.puppet_line(&words("--quiet mark near hang"));
     let call = shell(&sandbox, &format!("{line}; true")).env("SIDING_ADOPT_KEEP_AFTER", "1h");
     let shell = call.spawn();
-    let near = sandbox.marked("near");
+    let near = sandbox.wait_for_mark("near");
     // The shell has gone on as soon as it was marked.
     let shim = eventually_some("it is kept", || shims(&sandbox).first().copied());
     shim.kill();
     until_no_shim(&sandbox);
     let _nothing = sandbox.siding(&["reap"]).run().expect_code(0);
-    assert!(near.alive(), "a mark without a record is nobody's to end");
+    assert!(near.is_alive(), "a mark without a record is nobody's to end");
     assert_eq!(tasks(&sandbox), Vec::<serde_json::Value>::new());
     near.kill();
     let _done = shell.wait().expect_code(0);

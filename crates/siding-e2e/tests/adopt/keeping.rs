@@ -62,7 +62,7 @@ fn a_status_that_nobody_tells_is_lost() {
     let other = sandbox.host("bash", &["-c", text]).spawn();
     let pid = other.process().pid.to_string();
     let call = sandbox.siding(&["adopt", "--json", &pid]).env("SIDING_ADOPT_KEEP_AFTER", "0s");
-    let adopted = call.without_calls(&[libc::SYS_ioctl]).run().expect_code(0).json();
+    let adopted = call.without_syscalls(&[libc::SYS_ioctl]).run().expect_code(0).json();
     let id = adopted["task_id"].as_str().expect("an id").to_owned();
     eventually("it is on record", || journal(&sandbox, &id).contains("spawned"));
     let [shim] = shims(&sandbox)[..] else { panic!("not one shim") };
@@ -84,10 +84,10 @@ fn a_stop_ends_the_whole_tree() {
     let line = sandbox
         .puppet_line(&words("--quiet fork daemon mark far hang -- ignore TERM mark near hang"));
     let kept = start(&sandbox, kept(&sandbox, &format!("{line}; echo on")));
-    let (far, near) = (sandbox.marked("far"), sandbox.marked("near"));
+    let (far, near) = (sandbox.wait_for_mark("far"), sandbox.wait_for_mark("near"));
     let args = ["stop", "--json", "--grace", "300ms", &kept.id];
     let view = sandbox.siding(&args).run().expect_code(0).json();
-    assert!(!far.alive() && !near.alive(), "{view}");
+    assert!(!far.is_alive() && !near.is_alive(), "{view}");
     assert_eq!(view["outcome"], json!({"kind": "stopped", "by": "user"}));
     assert_eq!(view["stop_report"]["survivors"], json!([]));
     let done = kept.shell.wait();
@@ -123,7 +123,7 @@ fn a_task_of_sidings_own_is_not_adopted() {
     let view = call.run().expect_code(0).json();
     assert_eq!(view["adopted"], false);
     let id = view["task_id"].as_str().expect("an id");
-    let mark = processes::birthmark(id).expect("an id");
+    let mark = processes::birthmark_from_id(id).expect("an id");
     assert_eq!(view["output"]["text"], format!("inner\n{mark}\n{mark}\n"));
     until_no_shim(&sandbox);
     assert_eq!(tasks(&sandbox).len(), 1);
@@ -185,7 +185,7 @@ fn adopting_by_hand_says_what_it_did() {
     other.process().kill();
     until_no_shim(&sandbox);
     let refused = adopt("2147483647").expect_code(125);
-    assert!(refused.err().contains("no process 2147483647 runs"), "{refused}");
+    assert!(refused.stderr_text().contains("no process 2147483647 runs"), "{refused}");
 }
 
 /// By hand all that can be wrong is told first. A shell is answered first: it waits.
@@ -200,11 +200,11 @@ fn only_a_shell_is_answered_before_all_is_known() {
     };
     let adopt = |args: &[&str]| sandbox.siding(args).env("SIDING_MAX_ELAPSED", "soon").run();
     let by_hand = adopt(&["adopt", &pid]).expect_code(125);
-    assert_eq!((by_hand.out().as_str(), is_marked()), ("", false), "{by_hand}");
+    assert_eq!((by_hand.stdout_text().as_str(), is_marked()), ("", false), "{by_hand}");
     let by_a_shell = adopt(&["adopt", &pid, "--at-once"]).expect_code(125);
-    assert!(by_a_shell.out().contains(" adopt-") && is_marked(), "{by_a_shell}");
+    assert!(by_a_shell.stdout_text().contains(" adopt-") && is_marked(), "{by_a_shell}");
     for done in [by_hand, by_a_shell] {
-        assert!(done.err().contains("SIDING_MAX_ELAPSED"), "{done}");
+        assert!(done.stderr_text().contains("SIDING_MAX_ELAPSED"), "{done}");
     }
     // Nobody keeps it: it is its host's, as it was.
     assert_eq!(shims(&sandbox), []);

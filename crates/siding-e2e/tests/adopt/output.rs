@@ -30,7 +30,7 @@ fn a_deadline_is_told_in_the_hosts_own_file() {
     assert_eq!(view["output"]["path"], sandbox.path("host.output").display().to_string());
     assert_eq!(view["output"]["bytes"], expected.len());
     let read = sandbox.siding(&["output", "--since", "0", &kept.id]).run().expect_code(0);
-    assert!(read.out().contains("begun\n[siding] stopped at its deadline"), "{read}");
+    assert!(read.stdout_text().contains("begun\n[siding] stopped at its deadline"), "{read}");
 }
 
 /// What siding does not store it does not cut off either, and an end without siding adds nothing.
@@ -45,7 +45,7 @@ fn a_natural_end_adds_nothing() {
     std::fs::write(sandbox.path("go"), "").expect("own directory");
     let _done = kept.shell.wait().expect_code(0);
     assert_eq!(waiter.wait().expect_code(0).json()["satisfied"], true);
-    assert_eq!(follower.wait().expect_code(0).out(), "one\ntwo\n");
+    assert_eq!(follower.wait().expect_code(0).stdout_text(), "one\ntwo\n");
     let _view = ended(&sandbox, &kept.id);
     assert_eq!(text(&sandbox), "one\ntwo\n");
 }
@@ -70,9 +70,9 @@ fn a_pipe_is_left_alone() {
     let sandbox = sandbox();
     let kept = start(&sandbox, kept(&sandbox, "echo seen; sleep 60; true"));
     let _stopped = sandbox.siding(&["stop", "--grace", "1s", &kept.id]).run().expect_code(0);
-    assert_eq!(kept.shell.wait().out(), "seen\n");
+    assert_eq!(kept.shell.wait().stdout_text(), "seen\n");
     let read = sandbox.siding(&["output", "--since", "0", &kept.id]).run().expect_code(0);
-    assert_eq!(read.out(), "[siding] stopped by user; ended 2 processes\n");
+    assert_eq!(read.stdout_text(), "[siding] stopped by user; ended 2 processes\n");
 }
 
 /// E8: a task that writes to a pipe is not silent, although siding sees none of it.

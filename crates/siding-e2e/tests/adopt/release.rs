@@ -8,7 +8,7 @@ use crate::support::{ended, kept, sandbox, shown, start, until_no_shim};
 /// Everything that carries a released task's mark ends with the test.
 fn end(sandbox: &Sandbox, marks: &[&str]) {
     for mark in marks {
-        sandbox.marked(mark).kill();
+        sandbox.wait_for_mark(mark).kill();
     }
 }
 
@@ -20,10 +20,13 @@ fn a_released_process_goes_on_and_the_record_says_so() {
     let line = format!("exec {}", sandbox.puppet_line(&verbs));
     let shell = kept(&sandbox, &line).env("SIDING_MAX_ELAPSED", "3s").env("SIDING_SESSION", "");
     let task = start(&sandbox, shell);
-    let (up, child) = (sandbox.marked("up"), sandbox.marked("child"));
+    let (up, child) = (sandbox.wait_for_mark("up"), sandbox.wait_for_mark("child"));
     let released = sandbox.siding(&["release", &task.id]).run().expect_code(0);
-    assert!(released.out().contains("is released"), "{released}");
-    assert!(released.out().contains(&up.pid.to_string()), "it names what goes on: {released}");
+    assert!(released.stdout_text().contains("is released"), "{released}");
+    assert!(
+        released.stdout_text().contains(&up.pid.to_string()),
+        "it names what goes on: {released}"
+    );
     until_no_shim(&sandbox);
     let view = shown(&sandbox, &task.id);
     assert_eq!(view["outcome"], json!({ "kind": "released", "by": "user" }));
@@ -31,17 +34,17 @@ fn a_released_process_goes_on_and_the_record_says_so() {
     let begun = std::time::Instant::now();
     eventually("its deadline would have passed", || begun.elapsed().as_secs() >= 4);
     for args in [&["reap", "--json", "--dry-run"][..], &["reap", "--json"]] {
-        let reaped = sandbox.siding(args).run().expect_code(0).out();
+        let reaped = sandbox.siding(args).run().expect_code(0).stdout_text();
         assert!(!reaped.contains("stray"), "{reaped}");
     }
     for process in [up, child] {
-        assert!(processes::alive(process.pid, process.start), "{process:?} was ended");
+        assert!(processes::is_alive(process.pid, process.start), "{process:?} was ended");
     }
     let again = sandbox.siding(&["adopt", &up.pid.to_string()]).run().expect_code(125);
-    assert!(again.err().contains("was released from task"), "{again}");
+    assert!(again.stderr_text().contains("was released from task"), "{again}");
     let _twice_is_once = sandbox.siding(&["release", &task.id]).run().expect_code(0);
     let listed = sandbox.siding(&["ps", "--all"]).run().expect_code(0);
-    assert!(listed.out().contains("released"), "{listed}");
+    assert!(listed.stdout_text().contains("released"), "{listed}");
     end(&sandbox, &["up", "child"]);
     let _ended = task.shell.wait();
 }
@@ -56,14 +59,14 @@ fn the_end_of_its_session_leaves_a_released_process_alone() {
     let _open = sandbox.siding(&open).run().expect_code(0);
     let line = format!("exec {}", sandbox.puppet_line(&words("mark up hang")));
     let task = start(&sandbox, kept(&sandbox, &line).env("SIDING_SESSION", "chat"));
-    let up = sandbox.marked("up");
+    let up = sandbox.wait_for_mark("up");
     assert_eq!(shown(&sandbox, &task.id)["session_id"], "chat");
     let json = sandbox.siding(&["release", "--json", &task.id]).run().expect_code(0).json();
     assert_eq!(json["outcome"]["kind"], "released");
     let told = sandbox.siding(&["notices", "--json", "--session", "chat"]).run().expect_code(0);
     assert_eq!(told.json()[0]["status"], "released", "{told}");
     let _closed = sandbox.siding(&["session", "close", "chat"]).run().expect_code(0);
-    assert!(processes::alive(up.pid, up.start));
+    assert!(processes::is_alive(up.pid, up.start));
     owner.process().kill();
     end(&sandbox, &["up"]);
     let (_owner, _shell) = (owner.wait(), task.shell.wait());
@@ -79,16 +82,16 @@ fn what_siding_started_is_not_given_back() {
     let id = sandbox.siding(&run).run().expect_code(0).json()["task_id"].clone();
     let id = id.as_str().expect("an id");
     let refused = sandbox.siding(&["release", id]).run().expect_code(125);
-    assert!(refused.err().contains("siding started it"), "{refused}");
+    assert!(refused.stderr_text().contains("siding started it"), "{refused}");
     assert_eq!(shown(&sandbox, id)["phase"], "running");
     let _ended = sandbox.siding(&["stop", id]).run().expect_code(0);
     let line = format!("exec {}", sandbox.puppet_line(&words("ignore TERM mark deaf hang")));
     let task = start(&sandbox, kept(&sandbox, &line).env("SIDING_KILL_GRACE", "5s"));
-    let _deaf = sandbox.marked("deaf");
+    let _deaf = sandbox.wait_for_mark("deaf");
     let stopping = sandbox.siding(&["stop", &task.id]).spawn();
     eventually("it is being stopped", || shown(&sandbox, &task.id)["phase"] == "stopping");
     let refused = sandbox.siding(&["release", &task.id]).run().expect_code(125);
-    assert!(refused.err().contains("being stopped"), "{refused}");
+    assert!(refused.stderr_text().contains("being stopped"), "{refused}");
     let _stopped = stopping.wait().expect_code(0);
     assert_eq!(ended(&sandbox, &task.id)["outcome"]["kind"], "stopped");
     let _ended = task.shell.wait();

@@ -11,7 +11,7 @@ use crate::support::{Kept, ended, journal, kept, sandbox, shims, shown, start};
 fn kill_shim(sandbox: &Sandbox, kept: &Kept) {
     let [shim] = shims(sandbox)[..] else { panic!("not one shim") };
     shim.kill();
-    eventually("it is dead", || !shim.alive());
+    eventually("it is dead", || !shim.is_alive());
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
     eventually("another keeps it", || journal(sandbox, &kept.id).contains(r#""record":"rescued""#));
 }
@@ -50,7 +50,7 @@ fn an_end_that_nobody_saw_is_lost() {
     let kept = start(&sandbox, kept(&sandbox, "until [ -e go ]; do sleep .02; done"));
     let [shim] = shims(&sandbox)[..] else { panic!("not one shim") };
     shim.kill();
-    eventually("it is dead", || !shim.alive());
+    eventually("it is dead", || !shim.is_alive());
     std::fs::write(sandbox.path("go"), "").expect("own directory");
     let _done = kept.shell.wait().expect_code(0);
     let view = shown(&sandbox, &kept.id);

@@ -31,7 +31,7 @@ fn says(sandbox: &Sandbox, call: &[&str], adopted: bool) -> (String, String) {
         call = adopting(sandbox, call);
     }
     let done = call.run().expect_code(3);
-    (done.out(), done.err())
+    (done.stdout_text(), done.stderr_text())
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn one_variable_is_new() {
     let names = |adopted: bool| -> Vec<String> {
         let call = adopting(&sandbox, sandbox.host("bash", &["-c", text]));
         let call = if adopted { call } else { call.env("BASH_ENV", "nothing") };
-        let out = call.run().expect_code(0).out();
+        let out = call.run().expect_code(0).stdout_text();
         out.lines().map(str::to_owned).collect()
     };
     let (plain, mut adopted) = (names(false), names(true));
@@ -83,7 +83,11 @@ fn traps_and_jobs_are_the_commands_own() {
         ("kill -TERM $BASHPID; echo not", ""),
     ] {
         let done = shell(&sandbox, text).run();
-        assert_eq!((done.out().as_str(), done.err().as_str()), (out, ""), "{text}: {done}");
+        assert_eq!(
+            (done.stdout_text().as_str(), done.stderr_text().as_str()),
+            (out, ""),
+            "{text}: {done}"
+        );
     }
     until_no_shim(&sandbox);
 }
@@ -97,9 +101,9 @@ fn nested_shells_are_adopted_once() {
         "ulimit -R; bash -c 'ulimit -R; bash -lc \"ulimit -R\"; env -i SIDING_ADOPT_WAIT=20 BASH_ENV={env} PATH=$PATH bash -c \"ulimit -R\"'; until [ -e go ]; do sleep .02; done"
     );
     let mut kept = start(&sandbox, kept(&sandbox, &deep));
-    let mark = processes::birthmark(&kept.id).expect("an id");
+    let mark = processes::birthmark_from_id(&kept.id).expect("an id");
     let four = format!("{mark}\n").repeat(4);
-    assert_eq!(kept.shell.until_out_has(&four), four);
+    assert_eq!(kept.shell.wait_for_stdout(&four), four);
     std::fs::write(sandbox.path("go"), "").expect("own directory");
     let _done = kept.shell.wait().expect_code(0);
     until_no_shim(&sandbox);
@@ -113,7 +117,7 @@ fn an_interactive_shell_is_left_alone() {
     let env = shell_init(&sandbox).display().to_string();
     let call = sandbox.host("bash", &["--noprofile", "--rcfile", &env, "-i"]);
     let done = call.stdin("ulimit -R; declare -F; exit\n").run();
-    assert_eq!(done.out(), "unlimited\n", "{done}");
+    assert_eq!(done.stdout_text(), "unlimited\n", "{done}");
 }
 
 /// `eval "$(siding shell-init bash)"` in a file of one's own.
@@ -125,7 +129,7 @@ fn it_can_be_evaluated() {
     std::fs::write(&file, format!("eval \"$({line})\"\n")).expect("own directory");
     let call = sandbox.host("bash", &["-euc", "echo $?; ulimit -R"]);
     let call = adopting(&sandbox, call).env("BASH_ENV", &file);
-    let out = call.run().expect_code(0).out();
+    let out = call.run().expect_code(0).stdout_text();
     let mark = out.strip_prefix("0\n").expect("the code first");
     assert!(mark.trim().parse::<u64>().is_ok_and(|mark| mark >> 40 > 0), "{out}");
     until_no_shim(&sandbox);
@@ -139,13 +143,13 @@ fn zsh_is_adopted_too() {
         eprintln!("left out: zsh is not installed");
         return;
     };
-    let text = sandbox.siding(&["shell-init", "zsh"]).run().expect_code(0).out();
+    let text = sandbox.siding(&["shell-init", "zsh"]).run().expect_code(0).stdout_text();
     std::fs::write(sandbox.path(".zshenv"), text).expect("own directory");
     let says = "echo \"<$?> <$0> <$*>\"; set -o; cat /proc/$$/limits | grep realtime.timeout";
     let run = |directory: &str| {
         let call = sandbox.host(&path, &["-euo", "pipefail", "-c", says, "zero", "one"]);
         let call = call.env("SIDING_ADOPT_WAIT", "20").env("ZDOTDIR", sandbox.path(directory));
-        call.run().expect_code(0).out()
+        call.run().expect_code(0).stdout_text()
     };
     // An agent sources what was meant for bash, and some people evaluate it.
     let text = sandbox.siding_line(&["shell-init", "zsh"]);
@@ -157,8 +161,14 @@ fn zsh_is_adopted_too() {
         &["-fc", &format!("source {line}; echo only; grep realtime.timeout /proc/$$/limits")],
     );
     let sourced = sourced.env("SIDING_ADOPT_WAIT", "20").run().expect_code(0);
-    assert!(sourced.out().starts_with("only\n") && sourced.out().lines().count() == 2, "{sourced}");
-    assert!(!sourced.out().contains("unlimited") && sourced.err().is_empty(), "{sourced}");
+    assert!(
+        sourced.stdout_text().starts_with("only\n") && sourced.stdout_text().lines().count() == 2,
+        "{sourced}"
+    );
+    assert!(
+        !sourced.stdout_text().contains("unlimited") && sourced.stderr_text().is_empty(),
+        "{sourced}"
+    );
     let (adopted, plain) = (run(""), run("nowhere"));
     assert!(!run("eval").contains("unlimited"));
     let split = |text: &str| text.rsplit_once("Max").map(|(rest, _)| rest.to_owned());

@@ -3,20 +3,22 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use siding_e2e::{Invocation, Process, Running, Sandbox, eventually, eventually_some, processes};
+use siding_e2e::{
+    Invocation, Process, RunningProgram, Sandbox, eventually, eventually_some, processes,
+};
 
 /// A sandbox that fails its test when anything is left in it.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    processes::expect_unmarked();
+    processes::assert_no_birthmark();
     sandbox
 }
 
 /// Writes what `siding shell-init bash` prints, and returns where.
 #[track_caller]
 pub(crate) fn shell_init(sandbox: &Sandbox) -> PathBuf {
-    let text = sandbox.siding(&["shell-init", "bash"]).run().expect_code(0).out();
+    let text = sandbox.siding(&["shell-init", "bash"]).run().expect_code(0).stdout_text();
     let path = sandbox.path("bash-env");
     std::fs::write(&path, text).expect("the own directory can be written");
     path
@@ -42,7 +44,7 @@ pub(crate) fn kept(sandbox: &Sandbox, text: &str) -> Invocation {
 
 /// A shell that is on record, and its task.
 pub(crate) struct Kept {
-    pub(crate) shell: Running,
+    pub(crate) shell: RunningProgram,
     pub(crate) id: String,
 }
 
@@ -90,12 +92,12 @@ pub(crate) fn tasks(sandbox: &Sandbox) -> Vec<Value> {
 /// The shims of this sandbox, those without a record too: they hold its state directory.
 pub(crate) fn shims(sandbox: &Sandbox) -> Vec<Process> {
     let is_ours = |pid: &u32| {
-        processes::name(*pid) == "siding-shim"
+        processes::comm(*pid) == "siding-shim"
             && processes::descriptors(*pid)
                 .iter()
                 .any(|(_, target)| target.starts_with(sandbox.root()))
     };
-    processes::all().into_iter().filter(is_ours).filter_map(Process::of).collect()
+    processes::list_pids().into_iter().filter(is_ours).filter_map(Process::from_pid).collect()
 }
 
 /// Waits until nobody keeps anything any more.

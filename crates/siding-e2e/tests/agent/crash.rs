@@ -87,17 +87,17 @@ fn killed_after(lines: usize) {
     let mut first = agent(&sandbox, script, &["-p", "go"]).env(GRACE.0, GRACE.1).spawn();
     let session = session_of(&sandbox);
     eventually("it is as far as that, or over", || {
-        count(&session) >= lines || !first.process().alive()
+        count(&session) >= lines || !first.process().is_alive()
     });
     drop(first);
     first = sandbox.siding(&["agent", "--resume", &session]).env(GRACE.0, GRACE.1).spawn();
     eventually("it is a bit further, or over", || {
-        count(&session) >= lines + 3 || !first.process().alive()
+        count(&session) >= lines + 3 || !first.process().is_alive()
     });
     drop(first);
     let done = sandbox.siding(&["agent", "--resume", &session]).run().expect_code(0);
     let transcript = transcript(&sandbox, &session);
-    let context = || format!("killed after {lines}: {transcript:#?}{}", done.err());
+    let context = || format!("killed after {lines}: {transcript:#?}{}", done.stderr_text());
     let ran = std::fs::read_to_string(sandbox.path("ran")).unwrap_or_default();
     for letter in ["a", "b", "c"] {
         let times = ran.lines().filter(|line| *line == letter).count();

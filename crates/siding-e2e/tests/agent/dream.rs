@@ -40,7 +40,7 @@ fn a_conversation_becomes_notes_that_the_next_one_is_told() {
     sandbox.expect_clean();
     let session = talk(&sandbox);
     let would = dream(&sandbox, &session, NOTE, &["--dry-run"]).run().expect_code(0);
-    assert!(would.out().starts_with("would change `.siding/memory.md`\n@@"), "{would}");
+    assert!(would.stdout_text().starts_with("would change `.siding/memory.md`\n@@"), "{would}");
     assert_eq!(notes(&sandbox), None);
     let done = dream(&sandbox, &session, NOTE, &["--json"]).run().expect_code(0).json();
     assert_eq!(done["kind"], "dream", "{done}");
@@ -50,7 +50,7 @@ fn a_conversation_becomes_notes_that_the_next_one_is_told() {
     let again =
         "[[answer]]\nexpect = '<notes>\\n- built with ninja\\n</notes>'\ntext = \"Fine.\"\n";
     let same = dream(&sandbox, &session, again, &[]).run().expect_code(0);
-    assert!(same.out().starts_with("nothing to change: Fine.\n"), "{same}");
+    assert!(same.stdout_text().starts_with("nothing to change: Fine.\n"), "{same}");
 }
 
 /// Interrupted at any time it leaves the notes as they were, and no second file.
@@ -68,7 +68,7 @@ fn a_dream_that_is_stopped_leaves_the_notes_alone() {
     assert!(id.starts_with("d-"), "{id}");
     // It has no name, so the list shows the command: as typed, without siding's full path.
     let listed = sandbox.siding(&["ps"]).run().expect_code(0);
-    assert!(listed.out().contains("  siding dream"), "{listed}");
+    assert!(listed.stdout_text().contains("  siding dream"), "{listed}");
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
     eventually("all of it is gone", || processes::with_birthmark(&id).is_empty());
     assert_eq!(notes(&sandbox).as_deref(), Some("- mine\n"));
@@ -107,7 +107,7 @@ fn nobody_dreams_during_a_turn() {
         text.ends_with('\n').then(|| text.trim().to_owned())
     });
     let busy = dream(&sandbox, &session, NOTE, &[]).run().expect_code(1);
-    let told = format!("{}{}", busy.out(), busy.err());
+    let told = format!("{}{}", busy.stdout_text(), busy.stderr_text());
     assert!(told.contains("is under way; the notes were left alone"), "{busy}");
     std::fs::write(sandbox.path("go"), "").expect("written");
     let _done = working.wait().expect_code(0);
@@ -119,12 +119,12 @@ fn mistakes_say_what_to_do() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let none = sandbox.siding(&["dream", "--model", "script:x"]).run().expect_code(125);
-    assert!(none.err().contains("--session ID"), "{none}");
+    assert!(none.stderr_text().contains("--session ID"), "{none}");
     let gone = dream(&sandbox, "nowhere", NOTE, &[]).run().expect_code(125);
-    assert!(gone.err().contains("no conversation `nowhere`"), "{gone}");
+    assert!(gone.stderr_text().contains("no conversation `nowhere`"), "{gone}");
     let session = talk(&sandbox);
     let model = sandbox.siding(&["dream", "--session", &session]).run().expect_code(125);
-    assert!(model.err().contains("--model"), "{model}");
+    assert!(model.stderr_text().contains("--model"), "{model}");
     assert!(sandbox.task_ids().is_empty());
 }
 
@@ -139,7 +139,7 @@ fn idle_talk(sandbox: &Sandbox, dream: &str, next: &str) -> Talk {
         .env("SIDING_SESSION_GRACE", "100ms");
     let mut talk = Talk::of(talk);
     talk.says("look around");
-    talk.terminal.until_shows("I have looked.");
+    talk.terminal.wait_for_text("I have looked.");
     talk
 }
 
@@ -170,9 +170,9 @@ fn an_idle_agent_dreams_once_and_is_not_woken_by_it() {
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     assert_eq!(dreams(&sandbox).len(), 1, "nothing new was said");
     talk.says("what now");
-    talk.terminal.until_shows("Nothing.");
-    talk.terminal.until_row_has("ready");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.wait_for_text("Nothing.");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
     let _shown = talk.ends_with(0);
 }
 
@@ -186,15 +186,15 @@ fn the_next_turn_ends_a_dream() {
     let id = eventually_some("it dreams", || dreams(&sandbox).pop());
     eventually("it asks", || !processes::with_birthmark(&id).is_empty());
     talk.says("what now");
-    talk.terminal.until_shows("I am awake.");
+    talk.terminal.wait_for_text("I am awake.");
     let by = eventually_some("it is over", || {
         let view = sandbox.siding(&["show", &id, "--json"]).run().expect_code(0).json();
         view["outcome"]["by"].as_str().map(str::to_owned)
     });
     assert_eq!(by, "agent");
     assert_eq!(notes(&sandbox), None);
-    talk.terminal.until_row_has("ready");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
     let _shown = talk.ends_with(0);
 }
 
@@ -243,7 +243,7 @@ fn nobody_dreams_unasked() {
         agent(&sandbox, answer, &[]).env("SIDING_DREAM_AFTER", "soon").on_terminal(&terminal);
     let wrong = wrong.spawn().wait();
     assert_eq!(wrong.code, Some(125), "{wrong}");
-    terminal.until_shows("SIDING_DREAM_AFTER: ");
+    terminal.wait_for_text("SIDING_DREAM_AFTER: ");
     // With a prompt nobody is idle.
     let done = agent(&sandbox, answer, &["-p", "x"]);
     let _done = done.env("SIDING_DREAM_AFTER", "soon").run().expect_code(0);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
-use siding_e2e::{Running, Sandbox, eventually, scripted_server};
+use siding_e2e::{RunningProgram, Sandbox, eventually, write_scripted_server};
 
 use super::agent;
 
@@ -23,7 +23,7 @@ const KINDS: [&str; 6] = [
 
 /// An agent that has a task of each kind.
 struct Busy {
-    agent: Running,
+    agent: RunningProgram,
     tasks: BTreeMap<String, Value>,
     /// What one of them waits for an answer of.
     _silent: TcpListener,
@@ -31,7 +31,7 @@ struct Busy {
 
 /// Starts one, and waits until all its tasks run.
 fn busy(sandbox: &Sandbox) -> Busy {
-    let server = scripted_server(sandbox, "up");
+    let server = write_scripted_server(sandbox, "up");
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let peer = silent.local_addr().expect("bound").to_string();
     std::fs::write(sandbox.path("subagent.toml"), NEVER).expect("written");
@@ -105,7 +105,7 @@ fn each_kind_is_listed_read_stopped_and_told_of_alike() {
     let session = tasks["local_bash"]["session_id"].as_str().expect("a name");
     let notices = sandbox.siding(&["notices", "--session", session, "--xml"]).run().expect_code(0);
     for task in tasks.values() {
-        assert!(notices.out().contains(id(task)), "no news of {} in {notices}", id(task));
+        assert!(notices.stdout_text().contains(id(task)), "no news of {} in {notices}", id(task));
     }
     drop(agent);
 }
@@ -148,5 +148,5 @@ fn a_subagent_ends_at_its_deadline() {
         text = "It took too long."
     "#;
     let done = agent(&sandbox, script, &["-p", "go"]).run().expect_code(0);
-    assert_eq!(done.out(), "I wait.\nIt took too long.\n");
+    assert_eq!(done.stdout_text(), "I wait.\nIt took too long.\n");
 }

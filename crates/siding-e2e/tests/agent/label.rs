@@ -29,8 +29,8 @@ fn a_label_is_made_of_the_calls_and_shown_while_the_model_is_asked() {
     let labels =
         "[[answer]]\nexpect = '(?s)\\Alist_tasks \\{\\}\\n-> .*'\ntext = \"Read the to-do list\"\n";
     let done = labelled(&sandbox, LOOK, labels).run().expect_code(0);
-    assert_eq!(done.out(), "I have looked.\n");
-    assert!(done.err().contains("\n= Read the to-do list\n"), "{}", done.err());
+    assert_eq!(done.stdout_text(), "I have looked.\n");
+    assert!(done.stderr_text().contains("\n= Read the to-do list\n"), "{}", done.stderr_text());
 }
 
 /// Whatever becomes of it, the turn does not hear of it.
@@ -43,8 +43,8 @@ fn a_label_is_never_waited_for_and_its_failure_no_matter() {
     let at_once = LOOK.replace("delay_ms = 3000", "");
     for labels in [never, fails] {
         let done = labelled(&sandbox, &at_once, labels).run().expect_code(0);
-        assert_eq!(done.out(), "I have looked.\n");
-        let said = done.err();
+        assert_eq!(done.stdout_text(), "I have looked.\n");
+        let said = done.stderr_text();
         assert!(!said.contains("never") && !said.contains("no such key"), "{said}");
     }
 }

@@ -76,9 +76,9 @@ fn what_ends_beside_the_results_is_told_after_them() {
         tasks.len() == 2 && tasks.iter().any(|task| task["phase"] == "ended")
     });
     std::fs::write(sandbox.path("gate"), "").expect("written");
-    talk.terminal.until_shows("It has ended.");
-    talk.terminal.until_row_has("ready");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.wait_for_text("It has ended.");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
     let _shown = talk.ends_with(0);
 }
 
@@ -112,7 +112,7 @@ fn a_task_that_was_not_looked_at_is_mentioned_once() {
         text = "done"
     "#;
     let done = agent(&sandbox, script, &["-p", "go"]).run().expect_code(0);
-    assert_eq!(done.out(), "done\n");
+    assert_eq!(done.stdout_text(), "done\n");
 }
 
 /// SPEC 5.4: all that runs is named every twentieth time.
@@ -140,7 +140,7 @@ fn what_runs_is_named_now_and_then() {
     // The task is the first batch; of the next two answers one tells that it was not looked at.
     let script = format!("{begin}{}{}{end}", look.repeat(2), silent.repeat(17));
     let done = agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
-    assert_eq!(done.out(), "done\n");
+    assert_eq!(done.stdout_text(), "done\n");
 }
 
 /// A full context is put in short, and what runs is told with it.

@@ -12,7 +12,7 @@ fn mistakes_say_what_to_do() {
     let says = |args: &[&str], parts: &[&str]| {
         let done = sandbox.siding(&[&["agent"], args].concat()).run().expect_code(125);
         for part in parts {
-            assert!(done.err().contains(part), "no {part} in {}", done.err());
+            assert!(done.stderr_text().contains(part), "no {part} in {}", done.stderr_text());
         }
     };
     says(&["-p", "x"], &["--model", "SIDING_MODEL", "script:FILE"]);
@@ -31,9 +31,13 @@ fn mistakes_say_what_to_do() {
 fn a_prompt_must_be_there_and_say_something() {
     let sandbox = Sandbox::new();
     let none = sandbox.siding(&["agent", "--model", "script:x"]).run();
-    assert!(none.err().contains("no terminal") && none.err().contains("-p TEXT"), "{}", none.err());
+    assert!(
+        none.stderr_text().contains("no terminal") && none.stderr_text().contains("-p TEXT"),
+        "{}",
+        none.stderr_text()
+    );
     let blank = sandbox.siding(&["agent", "--model", "script:x", "-p", " "]).run();
-    assert!(blank.err().contains("say what it is to do"), "{}", blank.err());
+    assert!(blank.stderr_text().contains("say what it is to do"), "{}", blank.stderr_text());
 }
 
 /// A model that cut an id short sees what it could have meant.
@@ -58,7 +62,7 @@ fn an_ambiguous_id_is_answered_with_the_choices() {
         text = "done"
     "#;
     let done = agent(&sandbox, script, &["-p", "go"]).run().expect_code(0);
-    assert_eq!(done.out(), "done\n");
+    assert_eq!(done.stdout_text(), "done\n");
 }
 
 #[test]
@@ -88,12 +92,12 @@ fn a_conversation_goes_on_after_a_failure_with_the_same_model() {
     sandbox.expect_clean();
     let refused = "[[answer]]\nerror = { status = 401, message = \"no such key\" }\n";
     let done = agent(&sandbox, refused, &["-p", "hello"]).run().expect_code(1);
-    assert!(done.err().contains("no such key"), "{}", done.err());
+    assert!(done.stderr_text().contains("no such key"), "{}", done.stderr_text());
     let session = session_of(&sandbox);
-    assert!(done.err().contains(&format!("--resume {session}")), "{}", done.err());
+    assert!(done.stderr_text().contains(&format!("--resume {session}")), "{}", done.stderr_text());
     let answer = "[[answer]]\nexpect = '\\Ahello\\z'\ntext = \"Here I am.\"\n";
     std::fs::write(sandbox.path("script.toml"), answer).expect("written");
     // From elsewhere, too.
     let resumed = sandbox.siding(&["agent", "--resume", &session]).cwd("/");
-    assert_eq!(resumed.run().expect_code(0).out(), "Here I am.\n");
+    assert_eq!(resumed.run().expect_code(0).stdout_text(), "Here I am.\n");
 }

@@ -11,7 +11,13 @@ fn the_variable_names_the_model_wherever_none_is_named() {
     std::fs::write(&file, "[[answer]]\ntext = \"It is me.\"\n").expect("written");
     let model = format!("script:{}", file.display());
     let call = |args: &[&str]| {
-        sandbox.siding(args).env("SIDING_MODEL", &model).run().expect_code(0).out().to_owned()
+        sandbox
+            .siding(args)
+            .env("SIDING_MODEL", &model)
+            .run()
+            .expect_code(0)
+            .stdout_text()
+            .to_owned()
     };
     assert_eq!(call(&["agent", "-p", "who is it?"]), "It is me.\n");
     let report = call(&["agent", "-p", "who is it?", "--json"]);

@@ -1,6 +1,6 @@
 //! `siding agent -p`: one prompt, and everything it has started.
 
-use siding_e2e::{Sandbox, scripted_server};
+use siding_e2e::{Sandbox, write_scripted_server};
 
 use super::{agent, entries, transcript};
 
@@ -20,8 +20,8 @@ fn a_command_is_run_and_its_result_told() {
         text = "It said hello and failed."
     "#;
     let done = agent(&sandbox, script, &["-p", "say hello"]).run().expect_code(0);
-    assert_eq!(done.out(), "I run it.\nIt said hello and failed.\n");
-    assert!(done.err().contains("> bash"), "{}", done.err());
+    assert_eq!(done.stdout_text(), "I run it.\nIt said hello and failed.\n");
+    assert!(done.stderr_text().contains("> bash"), "{}", done.stderr_text());
 }
 
 /// PEERS 6: a notice must not be lost after the model has ended its turn; PAINS C6, C7.
@@ -67,8 +67,8 @@ fn what_does_not_end_within_the_bound_is_ended_and_said() {
     "#;
     let args = ["-p", "start", "--wait-bound", "300ms"];
     let done = agent(&sandbox, script, &args).run().expect_code(124);
-    assert!(done.err().contains("did not end within 300ms"), "{}", done.err());
-    assert!(done.err().contains("sleep 300"), "{}", done.err());
+    assert!(done.stderr_text().contains("did not end within 300ms"), "{}", done.stderr_text());
+    assert!(done.stderr_text().contains("sleep 300"), "{}", done.stderr_text());
     let args = [&args[..], &["--json"]].concat();
     let done = agent(&sandbox, script, &args).run().expect_code(124).json();
     assert_eq!(done["end"], serde_json::json!({ "kind": "wait_bound", "bound_ms": 300 }));
@@ -102,9 +102,9 @@ fn a_slow_command_goes_to_the_background_in_place() {
         text = "done"
     "#;
     let done = agent(&sandbox, script, &["-p", "go"]).run().expect_code(0);
-    assert_eq!(done.out(), "done\n");
+    assert_eq!(done.stdout_text(), "done\n");
     // Its end was waited for: that is no news.
-    assert!(!done.err().contains("news of"), "{}", done.err());
+    assert!(!done.stderr_text().contains("news of"), "{}", done.stderr_text());
 }
 
 #[test]
@@ -114,13 +114,13 @@ fn a_model_that_never_ends_is_stopped_and_one_that_cannot_be_asked_is_said() {
     let call = "[[answer]]\n[[answer.call]]\ntool = \"task_list\"\ninput = {}\n";
     let args = ["-p", "loop", "--max-turns", "3"];
     let done = agent(&sandbox, &call.repeat(9), &args).run().expect_code(1);
-    assert!(done.err().contains("asked 3 times"), "{}", done.err());
+    assert!(done.stderr_text().contains("asked 3 times"), "{}", done.stderr_text());
     let other = "[[answer]]\ntext = \"I pause\"\nstop = \"other\"\n";
     let done = agent(&sandbox, other, &["-p", "go"]).run().expect_code(1);
-    assert!(done.err().contains("stopped by its provider"), "{}", done.err());
+    assert!(done.stderr_text().contains("stopped by its provider"), "{}", done.stderr_text());
     let refused = "[[answer]]\nerror = { status = 401, message = \"no such key\" }\n";
     let done = agent(&sandbox, refused, &["-p", "hello"]).run().expect_code(1);
-    assert!(done.err().contains("no such key"), "{}", done.err());
+    assert!(done.stderr_text().contains("no such key"), "{}", done.stderr_text());
 }
 
 /// A change of another MCP server is news as a task's end is, and the guard judges its command.
@@ -128,7 +128,7 @@ fn a_model_that_never_ends_is_stopped_and_one_that_cannot_be_asked_is_said() {
 fn a_change_of_another_server_wakes_the_model() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let server = scripted_server(&sandbox, "up");
+    let server = write_scripted_server(&sandbox, "up");
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -155,7 +155,7 @@ fn a_change_of_another_server_wakes_the_model() {
     let state = sandbox.state_dir().display().to_string();
     let script = script.replace("SERVER", &server).replace("ST/", &format!("{state}/"));
     let done = agent(&sandbox, &script, &["-p", "watch it"]).run().expect_code(0);
-    assert!(done.out().ends_with("It is down.\n"), "{done}");
+    assert!(done.stdout_text().ends_with("It is down.\n"), "{done}");
 }
 
 /// What was said is put in short in time for the model that there is.
@@ -177,10 +177,10 @@ fn a_model_that_takes_less_is_asked_to_put_it_in_short_earlier() {
     "#;
     let small = ("SIDING_CONTEXT_TOKENS", "4000");
     let done = agent(&sandbox, script, &["-p", "go"]).env(small.0, small.1).run().expect_code(0);
-    assert_eq!(done.out(), "Well.\n");
-    assert!(done.err().contains("what was said is put in short"), "{}", done.err());
+    assert_eq!(done.stdout_text(), "Well.\n");
+    assert!(done.stderr_text().contains("what was said is put in short"), "{}", done.stderr_text());
     let wrong = agent(&sandbox, script, &["-p", "go"]).env(small.0, "4").run().expect_code(125);
-    assert!(wrong.err().contains("SIDING_CONTEXT_TOKENS: `4`"), "{}", wrong.err());
+    assert!(wrong.stderr_text().contains("SIDING_CONTEXT_TOKENS: `4`"), "{}", wrong.stderr_text());
 }
 
 /// SPEC 1.2: the budget applies when assistant mode is on and background tasks are not disabled. An

@@ -26,7 +26,7 @@ fn what_is_denied_or_asked_about_is_not_run_and_the_model_reads_why() {
     "#;
     let script = format!("{SCRIPT}{answer}");
     let done = agent(&sandbox, &script, &["-p", "clean up"]).run().expect_code(0);
-    assert_eq!(done.out(), "I may not.\n");
+    assert_eq!(done.stdout_text(), "I may not.\n");
     assert!(sandbox.task_ids().is_empty());
 }
 
@@ -42,6 +42,6 @@ fn whoever_says_yes_beforehand_says_it_to_questions_alone() {
     let script = format!("{SCRIPT}{answer}");
     let args = ["-p", "clean up", "--yes-to", "ask"];
     let done = agent(&sandbox, &script, &args).run().expect_code(0);
-    assert_eq!(done.out(), "I was allowed to ask.\n");
+    assert_eq!(done.stdout_text(), "I was allowed to ask.\n");
     assert_eq!(sandbox.task_ids().len(), 1, "sudo alone was run");
 }

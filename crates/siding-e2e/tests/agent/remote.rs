@@ -58,10 +58,10 @@ fn what_another_agent_answers_is_told_when_it_is_done() {
         text = "Three, it says."
         "#;
     let done = agent(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
-    assert_eq!(done.out(), "It counts.\nThree, it says.\n");
+    assert_eq!(done.stdout_text(), "It counts.\nThree, it says.\n");
     let task = task(&sandbox, "remote_agent").expect("it is listed");
     assert_eq!(task["outcome"]["kind"], "exited", "{task:#}");
-    server.end();
+    server.stop();
 }
 
 #[test]
@@ -76,10 +76,10 @@ fn it_can_be_waited_for_and_its_answer_read_at_once() {
         text = "Three, it says."
         "#;
     let done = agent(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
-    assert_eq!(done.out(), "Three, it says.\n");
+    assert_eq!(done.stdout_text(), "Three, it says.\n");
     // Its end was waited for: that is no news.
-    assert!(!done.err().contains("news of"), "{done}");
-    server.end();
+    assert!(!done.stderr_text().contains("news of"), "{done}");
+    server.stop();
 }
 
 /// A stop here has the other agent stop, with what it runs.
@@ -114,16 +114,16 @@ fn a_stop_cancels_it_at_the_server() {
         // It has the name that a cancel needs.
         let id = mine["task_id"].as_str()?;
         let output = sandbox.siding(&["output", id]).run();
-        output.out().contains("working").then_some(theirs)
+        output.stdout_text().contains("working").then_some(theirs)
     });
     std::fs::write(sandbox.path("gate"), "").expect("own directory");
     let done = running.wait().expect_code(0);
-    assert_eq!(done.out(), "It is stopped.\n");
+    assert_eq!(done.stdout_text(), "It is stopped.\n");
     let id = theirs["task_id"].as_str().expect("an id");
     let _waited = sandbox.siding(&["wait", id, "--timeout", "20s"]).run().expect_code(0);
     let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
     assert_eq!(shown["outcome"]["kind"], "stopped", "{shown:#}");
-    server.end();
+    server.stop();
 }
 
 /// As a command that is waited for: an interrupt ends it, and nothing else.
@@ -146,8 +146,8 @@ fn an_interrupt_ends_what_is_waited_for() {
     eventually("it waits", || {
         task(&sandbox, "remote_agent").is_some_and(|task| task["phase"] == "running")
     });
-    talk.terminal.press("\x1b");
-    talk.terminal.until_shows("interrupted");
+    talk.terminal.send_keys("\x1b");
+    talk.terminal.wait_for_text("interrupted");
     let ended = eventually_some("it has ended", || {
         task(&sandbox, "remote_agent").filter(|task| !task["outcome"].is_null())
     });
@@ -155,10 +155,10 @@ fn an_interrupt_ends_what_is_waited_for() {
     assert_eq!(ended["outcome"], stopped, "{ended:#}");
     let other = task(&sandbox, "local_bash").expect("it is listed");
     assert_eq!(other["phase"], "running", "{other:#}");
-    talk.terminal.until_row_has("ready");
-    talk.terminal.press(CTRL_D);
-    talk.terminal.until_shows("these run, and are ended when you leave");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
+    talk.terminal.wait_for_text("these run, and are ended when you leave");
+    talk.terminal.send_keys(CTRL_D);
     let _shown = talk.ends_with(0);
 }
 
@@ -177,7 +177,7 @@ fn nothing_is_sent_to_another_machine_unasked_and_no_token_is_an_argument() {
         text = "I may not."
         "#;
     let done = agent(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
-    assert_eq!(done.out(), "I may not.\n");
+    assert_eq!(done.stdout_text(), "I may not.\n");
     assert!(sandbox.task_ids().is_empty());
 }
 
@@ -197,6 +197,6 @@ fn a_rule_of_the_guard_holds_for_it() {
         text = "I may not."
         "#;
     let done = agent(&sandbox, &script, &["-p", "go", "--yes-to", "ask"]).run().expect_code(0);
-    assert_eq!(done.out(), "I may not.\n");
+    assert_eq!(done.stdout_text(), "I may not.\n");
     assert!(sandbox.task_ids().is_empty());
 }

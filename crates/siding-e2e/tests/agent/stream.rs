@@ -56,11 +56,11 @@ fn each_thing_that_happens_is_a_line_as_the_schema_promises() {
     let small = format!("script:{}", labels.display());
     let args = ["-p", "make it", "--output-format", "stream-json", "--small-model", &small];
     let mut running = agent(&sandbox, WORK, &args).spawn();
-    eventually("the model has ended its turn", || running.out().contains("I end my turn."));
+    eventually("the model has ended its turn", || running.stdout_text().contains("I end my turn."));
     std::fs::write(&gate, "").expect("own file");
     let done = running.wait().expect_code(0);
-    assert_eq!(done.err(), "", "a program reads one stream");
-    let lines = lines(&done.out());
+    assert_eq!(done.stderr_text(), "", "a program reads one stream");
+    let lines = lines(&done.stdout_text());
     let kinds = kinds(&lines);
     assert_eq!((kinds[0], kinds[1], *kinds.last().expect("lines")), ("begin", "prompt", "end"));
     let find =
@@ -99,9 +99,9 @@ fn an_agent_that_is_killed_leaves_whole_lines() {
     let args = ["-p", "go", "--output-format", "stream-json"];
     let mut running = agent(&sandbox, &script, &args).spawn();
     let session = session_of(&sandbox);
-    eventually("it waits for a command", || running.out().contains("sleep 300"));
+    eventually("it waits for a command", || running.stdout_text().contains("sleep 300"));
     running.process().kill();
-    let out = running.wait().out();
+    let out = running.wait().stdout_text();
     assert!(out.ends_with('\n'), "a line was cut: {out}");
     let lines = lines(&out);
     assert_eq!(lines[0]["session_id"], session);
@@ -138,10 +138,10 @@ fn an_agent_that_cannot_go_on_says_so_in_its_last_line() {
     let script = "[[answer]]\nerror = { status = 401, message = \"no such key\" }\n";
     let args = ["-p", "go", "--output-format", "stream-json"];
     let done = agent(&sandbox, script, &args).run().expect_code(1);
-    let lines = lines(&done.out());
+    let lines = lines(&done.stdout_text());
     let end = lines.last().expect("lines");
     assert_eq!((&end["type"], &end["end"]["kind"]), (&json!("end"), &json!("failed")));
     assert!(end["end"]["why"].as_str().is_some_and(|why| why.contains("no such key")), "{end}");
     let both = agent(&sandbox, script, &["-p", "go", "--json", "--output-format", "json"]).run();
-    assert!(both.err().contains("--output-format"), "{both}");
+    assert!(both.stderr_text().contains("--output-format"), "{both}");
 }

@@ -47,7 +47,7 @@ fn subagent(sandbox: &Sandbox) -> (String, Process) {
         let session = sessions.as_array()?.iter().find(is_it)?.clone();
         assert!(session["under"].as_str().is_some_and(|id| id.starts_with("agent-")), "{session}");
         let pid = u32::try_from(session["owner_pid"].as_i64()?).ok()?;
-        Some((session["session_id"].as_str()?.to_owned(), Process::of(pid)?))
+        Some((session["session_id"].as_str()?.to_owned(), Process::from_pid(pid)?))
     })
 }
 
@@ -98,7 +98,7 @@ fn its_last_words_are_told_when_it_is_done() {
     assert_eq!(entries(&lines, "answered").len(), 2, "{lines:#?}");
     let more = "restart = true\n[[answer]]\nexpect = '^and now$'\ntext = \"Still 3.\"\n";
     let again = ["--resume", task["task_id"].as_str().expect("an id"), "-p", "and now"];
-    assert_eq!(agent(&sandbox, more, &again).run().expect_code(0).out(), "Still 3.\n");
+    assert_eq!(agent(&sandbox, more, &again).run().expect_code(0).stdout_text(), "Still 3.\n");
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn it_can_be_waited_for() {
         text = "It has found 3."
         "#;
     let done = agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
-    assert_eq!(done.out(), "It has found 3.\n");
-    assert!(!done.err().contains("news of"), "{}", done.err());
+    assert_eq!(done.stdout_text(), "It has found 3.\n");
+    assert!(!done.stderr_text().contains("news of"), "{}", done.stderr_text());
 }
 
 /// SPEC 11: its tasks belong to the session and are handed up when it ends.
@@ -221,7 +221,7 @@ fn all_end_with_the_one_that_a_person_has_started() {
     let (session, process) = subagent(&sandbox);
     drop(parent);
     eventually("all has ended", || tasks(&sandbox, &["--running"]).is_empty());
-    assert!(!process.alive());
+    assert!(!process.is_alive());
     for (what, of) in [("--subagent", "agent-"), ("sleep 300", session.as_str())] {
         let task = task(&sandbox, what).expect("on record");
         assert_eq!(task["outcome"]["kind"], "stopped", "{task:#}");
@@ -287,12 +287,12 @@ fn there_are_neither_too_many_nor_too_deep_ones() {
     let one = spawning(&model, ", background = false, budget = 50");
     let script = one.clone() + "[[answer]]\nexpect = 'I do it'\ntext = \"Well.\"\n";
     let deep = agent(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENT_DEPTH", "1").run();
-    assert_eq!(deep.expect_code(0).out(), "Well.\n");
+    assert_eq!(deep.expect_code(0).stdout_text(), "Well.\n");
     let script = one + "[[answer]]\nexpect = 'not started: as many.*task_stop'\ntext = \"Well.\"\n";
     let many = agent(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENTS", "0").run();
-    assert_eq!(many.expect_code(0).out(), "Well.\n");
+    assert_eq!(many.expect_code(0).stdout_text(), "Well.\n");
     let wrong = agent(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENTS", "few").run();
-    assert!(wrong.expect_code(125).err().contains("SIDING_MAX_SUBAGENTS: `few`"));
+    assert!(wrong.expect_code(125).stderr_text().contains("SIDING_MAX_SUBAGENTS: `few`"));
 }
 
 #[test]
@@ -317,14 +317,14 @@ fn who_stops_it_stops_its_tasks() {
     let mut parent = agent(&sandbox, &script, &["-p", "go"]).spawn();
     eventually("its task runs", || task(&sandbox, "sleep 300").is_some());
     // Else the news goes with the result of its call, and there is nothing more to tell.
-    let _said = parent.until_out_has("I wait.");
+    let _said = parent.wait_for_stdout("I wait.");
     let (session, process) = subagent(&sandbox);
     let _stopped = sandbox.siding(&["stop", &session]).run().expect_code(0);
-    assert!(!process.alive());
+    assert!(!process.is_alive());
     let task = task(&sandbox, "sleep 300").expect("on record");
     assert_eq!(task["outcome"]["by"], "user", "{task:#}");
     let done = parent.wait().expect_code(0);
-    assert!(done.out().contains("Somebody has stopped it."), "{}", done.out());
+    assert!(done.stdout_text().contains("Somebody has stopped it."), "{}", done.stdout_text());
 }
 
 /// Issue: a subagent with its own tools. It is never given more than its starter has.
@@ -352,16 +352,19 @@ fn it_has_the_tools_that_it_is_given() {
             1,
         )
         + "[[answer]]\nexpect = 'I may only read'\ntext = \"Well.\"\n";
-    assert_eq!(agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0).out(), "Well.\n");
+    assert_eq!(
+        agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0).stdout_text(),
+        "Well.\n"
+    );
     assert!(!sandbox.path("ran").exists());
     // Whoever has few tools hands on no more of them.
     let script =
         spawning(&model, waits) + "[[answer]]\nexpect = 'I may only read'\ntext = \"Well.\"\n";
     let few = ["-p", "go", "--tools", "spawn_agent,read_file"];
-    assert_eq!(agent(&sandbox, &script, &few).run().expect_code(0).out(), "Well.\n");
+    assert_eq!(agent(&sandbox, &script, &few).run().expect_code(0).stdout_text(), "Well.\n");
     assert!(!sandbox.path("ran").exists());
     let wrong = agent(&sandbox, &script, &["-p", "go", "--tools", "bash,shell"]).run();
-    assert!(wrong.expect_code(125).err().contains("--tools: there is no tool `shell`"));
+    assert!(wrong.expect_code(125).stderr_text().contains("--tools: there is no tool `shell`"));
 }
 
 /// SPEC 1.2: the budget is the main agent's. A subagent waits, also by the program itself, and an

@@ -38,7 +38,7 @@ fn teammate(sandbox: &Sandbox) -> Value {
 
 fn output(sandbox: &Sandbox, task: &Value) -> String {
     let id = task["task_id"].as_str().expect("an id");
-    sandbox.siding(&["output", id]).run().expect_code(0).out().to_owned()
+    sandbox.siding(&["output", id]).run().expect_code(0).stdout_text().to_owned()
 }
 
 /// It is told what is to be done, says what came of it, is idle, remembers, and is told more; both write
@@ -96,13 +96,13 @@ fn it_works_is_idle_and_goes_on_when_it_is_written_to() {
     let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
     // Each message comes when the lead has nothing to do, so that it is told alone.
     for (said, file) in [("I wait.", "first"), ("I wait again.", "second")] {
-        let _waits = host.until_out_has(said);
+        let _waits = host.wait_for_stdout(said);
         std::fs::write(sandbox.path(file), "").expect("written");
     }
     let done = host.wait().expect_code(0);
-    assert!(done.out().ends_with("All is tested.\n"), "{}", done.out());
-    assert!(!done.err().contains("  ended  "), "no work was lost: {}", done.err());
-    assert!(done.err().contains("its subagents: 5 tokens read"), "{}", done.err());
+    assert!(done.stdout_text().ends_with("All is tested.\n"), "{}", done.stdout_text());
+    assert!(!done.stderr_text().contains("  ended  "), "no work was lost: {}", done.stderr_text());
+    assert!(done.stderr_text().contains("its subagents: 5 tokens read"), "{}", done.stderr_text());
     let task = teammate(&sandbox);
     assert_eq!((&task["name"], &task["phase"]), (&"teammate: tester".into(), &"ended".into()));
     assert_eq!(task["outcome"], serde_json::json!({ "kind": "stopped", "by": "agent" }));
@@ -146,10 +146,10 @@ fn what_an_idle_one_waits_for_is_waited_for() {
         text = "Then it has failed."
         "#;
     let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
-    let _waits = host.until_out_has("I wait on.");
+    let _waits = host.wait_for_stdout("I wait on.");
     std::fs::write(sandbox.path("go"), "").expect("written");
     let done = host.wait().expect_code(0);
-    assert!(done.out().ends_with("Then it has failed.\n"), "{}", done.out());
+    assert!(done.stdout_text().ends_with("Then it has failed.\n"), "{}", done.stdout_text());
 }
 
 /// G4, G5: never success with work lost.
@@ -251,7 +251,7 @@ fn teammates_write_to_one_another() {
     let second = model(&sandbox, "second", &writes("first", "ping"));
     let script = spawning("first", &first, "") + &spawning("second", &second, "");
     let done = agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
-    assert!(!done.err().contains("  ended  "), "no work was lost: {}", done.err());
+    assert!(!done.stderr_text().contains("  ended  "), "no work was lost: {}", done.stderr_text());
     let told = |name: &str| {
         let name = format!("teammate: {name}");
         let all = tasks(&sandbox, "in_process_teammate");
@@ -292,11 +292,16 @@ fn one_that_may_ask_no_more_has_its_task_waited_for() {
         text = "I wait on."
         "#;
     let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
-    let _waits = host.until_out_has("I wait on.");
+    let _waits = host.wait_for_stdout("I wait on.");
     std::fs::write(sandbox.path("go"), "").expect("written");
     let done = host.wait().expect_code(0);
-    assert!(!done.err().contains("  ended  "), "no work was lost: {}", done.err());
-    assert_eq!(done.err().matches("* message of tester").count(), 1, "{}", done.err());
+    assert!(!done.stderr_text().contains("  ended  "), "no work was lost: {}", done.stderr_text());
+    assert_eq!(
+        done.stderr_text().matches("* message of tester").count(),
+        1,
+        "{}",
+        done.stderr_text()
+    );
     let command = tasks(&sandbox, "local_bash").pop().expect("on record");
     assert_eq!(command["outcome"], serde_json::json!({ "kind": "exited", "code": 0 }));
     assert_eq!(output(&sandbox, &command), "over\n");
@@ -382,12 +387,12 @@ fn who_stops_it_stops_its_tasks() {
         "#;
     let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
     eventually("its command runs", || !tasks(&sandbox, "local_bash").is_empty());
-    let _said = host.until_out_has("I wait.");
+    let _said = host.wait_for_stdout("I wait.");
     let task = teammate(&sandbox);
     let id = task["task_id"].as_str().expect("an id");
     let _stopped = sandbox.siding(&["stop", id]).run().expect_code(0);
     let done = host.wait().expect_code(0);
-    assert!(done.out().contains("Somebody has stopped it."), "{}", done.out());
+    assert!(done.stdout_text().contains("Somebody has stopped it."), "{}", done.stdout_text());
     let command = tasks(&sandbox, "local_bash").pop().expect("on record");
     assert_eq!(command["outcome"]["kind"], "stopped", "{command:#}");
 }
@@ -463,10 +468,10 @@ fn one_whose_making_is_interrupted_is_not_there() {
     talk.says("go");
     let all = || tasks(&sandbox, "in_process_teammate");
     eventually("its task runs", || all().iter().any(|task| task["phase"] == "running"));
-    talk.terminal.press("\x1b");
-    talk.terminal.until_shows("interrupted");
+    talk.terminal.send_keys("\x1b");
+    talk.terminal.wait_for_text("interrupted");
     eventually("it has ended", || all().iter().all(|task| !task["outcome"].is_null()));
-    talk.terminal.press(CTRL_D);
+    talk.terminal.send_keys(CTRL_D);
     let shown = talk.ends_with(0);
     assert!(!shown.contains("I am here."), "{shown}");
 }
@@ -481,11 +486,11 @@ fn a_person_sees_what_it_says() {
         + "[[answer]]\ntext = \"I wait.\"\n[[answer]]\ntext = \"So it is fine.\"\n";
     let mut talk = Talk::of(agent(&sandbox, &script, &[]));
     talk.says("go");
-    talk.terminal.until_shows("< tester: It is <fine>.");
-    talk.terminal.until_row_has("[idle]");
-    talk.terminal.press(CTRL_D);
-    talk.terminal.until_shows("these run, and are ended when you leave");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.wait_for_text("< tester: It is <fine>.");
+    talk.terminal.wait_for_row("[idle]");
+    talk.terminal.send_keys(CTRL_D);
+    talk.terminal.wait_for_text("these run, and are ended when you leave");
+    talk.terminal.send_keys(CTRL_D);
     let _shown = talk.ends_with(0);
     assert_eq!(teammate(&sandbox)["outcome"]["kind"], "stopped");
 }
@@ -519,5 +524,5 @@ fn few_tools_are_handed_on_without_those_for_teammates() {
         );
     let tools = "spawn_teammate,send_message,spawn_agent,task_input";
     let done = agent(&sandbox, &script, &["-p", "go", "--tools", tools]).run().expect_code(0);
-    assert!(done.out().contains("Well."), "{}", done.out());
+    assert!(done.stdout_text().contains("Well."), "{}", done.stdout_text());
 }

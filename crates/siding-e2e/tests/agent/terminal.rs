@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::process::Signal;
 use siding_core::sys::tty;
-use siding_e2e::{Invocation, Running, Sandbox, Terminal, eventually, processes};
+use siding_e2e::{Invocation, RunningProgram, Sandbox, Terminal, eventually, processes};
 
 use super::{agent, entries, transcript};
 
@@ -18,7 +18,7 @@ const ESCAPE: &str = "\x1b";
 /// A talk that begins: the agent waits for a first prompt.
 pub(super) struct Talk {
     pub(super) terminal: Terminal,
-    agent: Running,
+    agent: RunningProgram,
     /// The terminal's modes before the agent had it.
     before: String,
 }
@@ -36,13 +36,13 @@ impl Talk {
         let mut terminal = Terminal::new(80, 24);
         let before = terminal.modes();
         let agent = agent.on_terminal(&terminal).spawn();
-        terminal.until_row_has("ready");
+        terminal.wait_for_row("ready");
         assert_ne!(terminal.modes(), before, "keys are taken as they are pressed");
         Self { terminal, agent, before }
     }
 
     pub(super) fn says(&self, text: &str) {
-        self.terminal.press(&format!("{text}\r"));
+        self.terminal.send_keys(&format!("{text}\r"));
     }
 
     /// Kills it. Its terminal lives longer, or it would leave by itself.
@@ -55,7 +55,7 @@ impl Talk {
     #[track_caller]
     pub(super) fn ends_with(mut self, code: i32) -> String {
         let done = self.agent.wait();
-        let shown = self.terminal.all();
+        let shown = self.terminal.scrollback_text();
         assert_eq!(done.code, Some(code), "{shown}");
         assert_eq!(self.terminal.modes(), self.before, "the terminal is as it was");
         shown
@@ -91,9 +91,9 @@ fn a_prompt_is_answered_and_the_terminal_given_back() {
     let mut talk = Talk::begin(&sandbox, script);
     // Written with a mistake, and put right.
     talk.says("say hell\x7f你o");
-    talk.terminal.until_shows("It said hello, and failed.");
-    talk.terminal.until_row_has("ready");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.wait_for_text("It said hello, and failed.");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
     let shown = talk.ends_with(0);
     for part in ["> say hel你o\n", "\nI run it.\n", "$ echo 'hel''lo'; exit 3\n", "resume agent-"]
     {
@@ -127,17 +127,17 @@ fn a_key_sends_the_command_to_the_background_and_its_end_wakes_the_agent() {
     );
     let mut talk = Talk::begin(&sandbox, &script);
     talk.says("build");
-    talk.terminal.until_row_has("  begun ");
-    talk.terminal.press(CTRL_B);
-    talk.terminal.until_shows("It goes on as b-");
+    talk.terminal.wait_for_row("  begun ");
+    talk.terminal.send_keys(CTRL_B);
+    talk.terminal.wait_for_text("It goes on as b-");
     let id = sandbox.task_ids().pop().expect("it is a task");
     let view = show(&sandbox, &id);
     assert_eq!(view["placement"]["why"], "user", "{view}");
     assert_eq!(view["phase"], "running", "{view}");
     std::fs::write(&may_end, "").expect("written");
-    talk.terminal.until_shows("It is over.");
-    talk.terminal.until_row_has("ready");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.wait_for_text("It is over.");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
     let shown = talk.ends_with(0);
     assert!(shown.contains(&format!("* {id}  completed (0)  echo begun")), "{shown}");
     let lines = transcript(&sandbox, &session(&sandbox));
@@ -167,10 +167,10 @@ fn an_interrupt_ends_only_the_foreground_and_leaving_the_rest() {
     "#;
     let mut talk = Talk::begin(&sandbox, script);
     talk.says("start");
-    talk.terminal.until_row_has("  begun");
-    talk.terminal.press(ESCAPE);
-    talk.terminal.until_shows("! interrupted");
-    talk.terminal.until_row_has("ready");
+    talk.terminal.wait_for_row("  begun");
+    talk.terminal.send_keys(ESCAPE);
+    talk.terminal.wait_for_text("! interrupted");
+    talk.terminal.wait_for_row("ready");
     let [background, foreground] = ["sleep 301", "sleep 302"].map(|command| {
         let all = sandbox.task_ids().into_iter().map(|id| show(&sandbox, &id));
         let is_it = |view: &serde_json::Value| {
@@ -182,13 +182,13 @@ fn an_interrupt_ends_only_the_foreground_and_leaving_the_rest() {
     assert_eq!(foreground["phase"], "ended", "{foreground}");
     assert_eq!(sandbox.task_ids().len(), 2, "the third was never begun");
     talk.says("go on");
-    talk.terminal.until_shows("I go on.");
-    talk.terminal.until_row_has("ready");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.wait_for_text("I go on.");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
     let id = background["task_id"].as_str().expect("an id");
-    talk.terminal.until_shows("these run, and are ended when you leave");
-    talk.terminal.until_shows(&format!("{id}  sleep 301"));
-    talk.terminal.press(CTRL_D);
+    talk.terminal.wait_for_text("these run, and are ended when you leave");
+    talk.terminal.wait_for_text(&format!("{id}  sleep 301"));
+    talk.terminal.send_keys(CTRL_D);
     let shown = talk.ends_with(0);
     assert_eq!(shown.matches("! interrupted").count(), 1, "{shown}");
     assert!(shown.contains(&format!("ended  {id}  stopped")), "{shown}");
@@ -208,7 +208,7 @@ fn whatever_ends_it_the_terminal_is_as_it_was_and_nothing_goes_on() {
         "#;
         let mut talk = Talk::begin(&sandbox, script);
         talk.says("start");
-        talk.terminal.until_row_has("  begun");
+        talk.terminal.wait_for_row("  begun");
         talk.agent.signal(signal);
         let shown = talk.ends_with(code);
         assert!(shown.contains("ended by SIG"), "{shown}");
@@ -238,7 +238,7 @@ fn stalled(sandbox: &Sandbox) -> Talk {
         text = "All is done."
     "#;
     let talk = Talk::begin(sandbox, script);
-    talk.terminal.fill();
+    talk.terminal.fill_output_buffer();
     talk.says("start");
     eventually("it works although nobody reads", || sandbox.path("begun").exists());
     talk
@@ -251,9 +251,9 @@ fn a_stalled_terminal_holds_up_neither_tasks_nor_news() {
     let mut talk = stalled(&sandbox);
     eventually("it is woken although nobody reads", || sandbox.path("woken").exists());
     // Whoever reads again sees all of it, and how things stand now.
-    talk.terminal.until_shows("All is done.");
-    talk.terminal.until_row_has("ready");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.wait_for_text("All is done.");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
     let shown = talk.ends_with(0);
     assert!(shown.contains("I begin.") && shown.contains("I am told."), "{shown}");
 }
@@ -288,18 +288,18 @@ fn a_suspended_agent_gives_the_terminal_back_and_takes_it_again() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let mut talk = Talk::begin(&sandbox, "[[answer]]\ntext = \"Here I am.\"\n");
-    talk.terminal.press(CTRL_Z);
+    talk.terminal.send_keys(CTRL_Z);
     let pid = talk.agent.process().pid;
     eventually("it is stopped", || processes::state(pid) == Some('T'));
     assert_eq!(talk.terminal.modes(), talk.before);
     talk.agent.signal(Signal::CONT);
     eventually("it has the terminal again", || talk.terminal.modes() != talk.before);
     talk.says("hello");
-    talk.terminal.until_shows("Here I am.");
-    talk.terminal.until_row_has("ready");
-    let shown = talk.terminal.all();
+    talk.terminal.wait_for_text("Here I am.");
+    talk.terminal.wait_for_row("ready");
+    let shown = talk.terminal.scrollback_text();
     assert_eq!(shown.matches("ready").count(), 1, "it is drawn once: {shown}");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.send_keys(CTRL_D);
     let _shown = talk.ends_with(0);
 }
 
@@ -308,9 +308,9 @@ fn a_suspended_agent_gives_the_terminal_back_and_takes_it_again() {
 fn a_panic_gives_the_terminal_back_first() {
     let terminal = Terminal::new(80, 24);
     let before = terminal.modes();
-    let raw = Arc::new(tty::RawMode::enter(terminal.as_device()).expect("it is a terminal"));
+    let raw = Arc::new(tty::RawMode::enter(terminal.device_fd()).expect("it is a terminal"));
     assert_ne!(terminal.modes(), before);
-    let output: OwnedFd = terminal.as_device().try_clone().expect("a descriptor is free");
+    let output: OwnedFd = terminal.device_fd().try_clone().expect("a descriptor is free");
     tty::restore_on_panic(&raw, output, "\x1b[?25h");
     let ended = std::thread::spawn(|| panic!("as wished")).join();
     assert!(ended.is_err());
@@ -337,15 +337,15 @@ fn what_is_said_meanwhile_is_told_with_the_results() {
     );
     let mut talk = Talk::begin(&sandbox, &script);
     talk.says("build");
-    talk.terminal.until_row_has("  begun");
+    talk.terminal.wait_for_row("  begun");
     talk.says("and be quick");
-    talk.terminal.until_row_has("next: and be quick");
+    talk.terminal.wait_for_row("next: and be quick");
     std::fs::write(&may_end, "").expect("written");
-    talk.terminal.until_shows("I am.");
-    talk.terminal.until_row_has("ready");
-    talk.terminal.press(CTRL_C);
-    talk.terminal.until_row_has("once more leaves");
-    talk.terminal.press(CTRL_C);
+    talk.terminal.wait_for_text("I am.");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_C);
+    talk.terminal.wait_for_row("once more leaves");
+    talk.terminal.send_keys(CTRL_C);
     let _shown = talk.ends_with(0);
 }
 
@@ -369,16 +369,16 @@ fn a_person_is_asked_what_the_guard_has_doubts_about() {
     "#;
     let mut talk = Talk::begin(&sandbox, script);
     talk.says("ask me");
-    talk.terminal.until_row_has("run it? y or n");
+    talk.terminal.wait_for_row("run it? y or n");
     assert!(sandbox.task_ids().is_empty(), "not before somebody has said yes");
-    talk.terminal.press(ESCAPE);
-    talk.terminal.until_row_has("$ sudo -n true; echo as''ked");
-    talk.terminal.until_row_has("run it? y or n");
+    talk.terminal.send_keys(ESCAPE);
+    talk.terminal.wait_for_row("$ sudo -n true; echo as''ked");
+    talk.terminal.wait_for_row("run it? y or n");
     talk.says("y");
-    talk.terminal.until_shows("Thank you.");
-    talk.terminal.until_row_has("ready");
+    talk.terminal.wait_for_text("Thank you.");
+    talk.terminal.wait_for_row("ready");
     assert_eq!(sandbox.task_ids().len(), 1);
-    talk.terminal.press(CTRL_D);
+    talk.terminal.send_keys(CTRL_D);
     let _shown = talk.ends_with(0);
 }
 
@@ -394,11 +394,11 @@ fn a_small_window_is_enough() {
     talk.terminal.resize(24, 8);
     talk.agent.signal(Signal::WINCH);
     talk.says("count, in words that take more than one row");
-    talk.terminal.until_shows("after them");
-    talk.terminal.until_row_has("ready");
+    talk.terminal.wait_for_text("after them");
+    talk.terminal.wait_for_row("ready");
     let screen = talk.terminal.screen();
     assert!(screen.iter().any(|row| row == "一二三四五六七八九十 and"), "{screen:#?}");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.send_keys(CTRL_D);
     let _shown = talk.ends_with(0);
 }
 
@@ -410,15 +410,15 @@ fn a_conversation_is_taken_up_at_a_terminal() {
     let script =
         "[[answer]]\ntext = \"First.\"\n[[answer]]\nexpect = '^again$'\ntext = \"Second.\"\n";
     let done = agent(&sandbox, script, &["-p", "begin"]).run().expect_code(0);
-    assert_eq!(done.out(), "First.\n");
+    assert_eq!(done.stdout_text(), "First.\n");
     let session = session(&sandbox);
     let mut talk = Talk::with(&sandbox, script, &["--resume", &session]);
-    talk.terminal.until_shows("> begin\n\nFirst.\n");
+    talk.terminal.wait_for_text("> begin\n\nFirst.\n");
     // What was said before is called back, and changed.
-    talk.terminal.press("\x1b[A\x15again\r");
-    talk.terminal.until_shows("Second.");
-    talk.terminal.until_row_has("ready");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.send_keys("\x1b[A\x15again\r");
+    talk.terminal.wait_for_text("Second.");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
     let _shown = talk.ends_with(0);
 }
 
@@ -426,12 +426,16 @@ fn a_conversation_is_taken_up_at_a_terminal() {
 fn without_a_terminal_it_says_what_to_do() {
     let sandbox = Sandbox::new();
     let none = agent(&sandbox, "", &[]).run().expect_code(125);
-    assert!(none.err().contains("no terminal") && none.err().contains("-p TEXT"), "{}", none.err());
+    assert!(
+        none.stderr_text().contains("no terminal") && none.stderr_text().contains("-p TEXT"),
+        "{}",
+        none.stderr_text()
+    );
     let json = agent(&sandbox, "", &["--json"]).run().expect_code(125);
-    assert!(json.err().contains("-p TEXT"), "{}", json.err());
+    assert!(json.stderr_text().contains("-p TEXT"), "{}", json.stderr_text());
     let mut terminal = Terminal::new(80, 24);
     let dumb = agent(&sandbox, "", &[]).on_terminal(&terminal).env("TERM", "dumb").run();
     let _refused = dumb.expect_code(125);
-    terminal.until_shows("TERM=dumb");
-    assert!(!terminal.all().contains("ready"), "it has not begun");
+    terminal.wait_for_text("TERM=dumb");
+    assert!(!terminal.scrollback_text().contains("ready"), "it has not begun");
 }

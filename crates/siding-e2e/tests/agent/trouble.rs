@@ -34,7 +34,7 @@ fn a_conversation_gets_through_a_server_that_fails() {
     let call = sandbox.host("bash", &["-c", &format!("exec {line} 2>&1")]);
     let call = call.env("ANTHROPIC_BASE_URL", server.url()).env("ANTHROPIC_API_KEY", "a-key");
     let done = call.run().expect_code(0);
-    let shown = done.out();
+    let shown = done.stdout_text();
 
     let again: Vec<&str> = shown.lines().filter(|line| line.starts_with("! again in ")).collect();
     let whys = ["429: Too many", "broke", "529: Overloaded", "529: Overloaded", "broke", "broke"];
@@ -73,11 +73,11 @@ fn what_has_come_of_an_answer_is_shown_while_the_rest_is_on_its_way() {
     let call = call.env("ANTHROPIC_BASE_URL", server.url()).env("ANTHROPIC_API_KEY", "a-key");
     let mut talk = Talk::of(call);
     talk.says("go");
-    talk.terminal.until_row_has("The first words");
+    talk.terminal.wait_for_row("The first words");
     server.release();
-    talk.terminal.until_shows("these last.");
-    talk.terminal.until_row_has("ready");
-    talk.terminal.press(CTRL_D);
+    talk.terminal.wait_for_text("these last.");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
     let _shown = talk.ends_with(0);
 }
 

@@ -1,15 +1,15 @@
 //! `siding completions`.
 
-use crate::support::{commands, ok, refused, sandbox, write};
+use crate::support::{list_subcommands, run_ok, run_refused, sandbox, write};
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
 #[test]
-fn every_shell_learns_every_command() {
+fn the_completions_of_every_shell_list_every_command() {
     let sandbox = sandbox();
-    let commands = commands(&sandbox, &[]);
+    let commands = list_subcommands(&sandbox, &[]);
     for shell in SHELLS {
-        let script = ok(&sandbox, &["completions", shell]).out();
+        let script = run_ok(&sandbox, &["completions", shell]).stdout_text();
         for command in &commands {
             assert!(script.contains(command), "{shell} knows nothing of {command}");
         }
@@ -21,9 +21,9 @@ fn every_shell_learns_every_command() {
 #[test]
 fn bash_completes_commands_and_flags() {
     let sandbox = sandbox();
-    write(&sandbox, "siding.bash", ok(&sandbox, &["completions", "bash"]).out());
+    write(&sandbox, "siding.bash", run_ok(&sandbox, &["completions", "bash"]).stdout_text());
     let checked = sandbox.host("bash", &["-n", "siding.bash"]).run().expect_code(0);
-    assert_eq!(checked.err(), "");
+    assert_eq!(checked.stderr_text(), "");
     for (words, wanted) in [
         ("siding sess", "session"),
         ("siding session o", "open"),
@@ -39,13 +39,13 @@ fn bash_completes_commands_and_flags() {
             words.len() - 1,
         );
         let done = sandbox.host("bash", &["--norc", "-c", &text]).run().expect_code(0);
-        assert_eq!(done.out().trim_end(), wanted, "{done}");
+        assert_eq!(done.stdout_text().trim_end(), wanted, "{done}");
     }
 }
 
 #[test]
-fn an_unknown_shell_is_refused_with_those_there_are() {
+fn an_unknown_shell_is_rejected_with_the_known_ones() {
     let sandbox = sandbox();
-    let err = refused(&sandbox, &["completions", "tcsh"]);
+    let err = run_refused(&sandbox, &["completions", "tcsh"]);
     assert!(SHELLS.iter().all(|shell| err.contains(shell)), "{err}");
 }

@@ -3,30 +3,30 @@
 use serde_json::Value;
 use siding_e2e::Sandbox;
 
-use crate::support::{documented, ok, refused, sandbox, write};
+use crate::support::{read_docs_file, run_ok, run_refused, sandbox, write};
 
 /// Writes the user's file.
-fn write_user(sandbox: &Sandbox, text: &str) {
+fn write_user_config(sandbox: &Sandbox, text: &str) {
     let dir = sandbox.home().join(".config/siding");
     std::fs::create_dir_all(&dir).expect("own directory");
     std::fs::write(dir.join("config.toml"), text).expect("own directory");
 }
 
-fn setting(list: &Value, key: &str) -> Value {
+fn find_setting(list: &Value, key: &str) -> Value {
     let list = list.as_array().expect("a list");
     list.iter().find(|one| one["key"] == key).unwrap_or_else(|| panic!("no {key}")).clone()
 }
 
 #[test]
-fn every_setting_is_shown_with_who_set_it() {
+fn config_show_names_the_origin_of_a_setting() {
     let sandbox = sandbox();
-    write_user(&sandbox, "kill_grace = \"3s\"\n\nsettle = \"1s\"\n");
+    write_user_config(&sandbox, "kill_grace = \"3s\"\n\nsettle = \"1s\"\n");
     write(&sandbox, ".siding/config.toml", "# ours\nsettle = \"2s\"\n");
     let show = |flags: &[&str]| {
         let call = sandbox.siding(&[&["config", "show"], flags].concat());
         call.env("SIDING_WAIT_BOUND", "5m").run().expect_code(0)
     };
-    let text = show(&[]).out();
+    let text = show(&[]).stdout_text();
     let row = |key: &str| {
         let row = text.lines().find(|line| line.starts_with(&format!("{key} ")));
         row.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
@@ -37,19 +37,19 @@ fn every_setting_is_shown_with_who_set_it() {
     assert_eq!(row("wait_bound"), "wait_bound 5m environment SIDING_WAIT_BOUND");
     assert_eq!(row("retention_age"), "retention_age 7d built-in");
     let list = show(&["--json"]).json();
-    let settle = setting(&list, "settle");
+    let settle = find_setting(&list, "settle");
     assert_eq!((&settle["origin"], &settle["line"]), (&"project".into(), &2.into()));
     assert_eq!(settle["source"], project);
-    assert_eq!(setting(&list, "wait_bound")["source"], "SIDING_WAIT_BOUND");
+    assert_eq!(find_setting(&list, "wait_bound")["source"], "SIDING_WAIT_BOUND");
 }
 
 #[test]
-fn the_schema_is_json_and_the_documented_one_and_knows_every_key() {
+fn config_schema_matches_the_docs_and_has_every_key() {
     let sandbox = sandbox();
-    let printed = ok(&sandbox, &["config", "schema"]);
-    assert_eq!(printed.out(), documented("schema/config.schema.json"));
+    let printed = run_ok(&sandbox, &["config", "schema"]);
+    assert_eq!(printed.stdout_text(), read_docs_file("schema/config.schema.json"));
     let properties = printed.json()["properties"].clone();
-    let list = ok(&sandbox, &["config", "show", "--json"]).json();
+    let list = run_ok(&sandbox, &["config", "show", "--json"]).json();
     for one in list.as_array().expect("a list") {
         let key = one["key"].as_str().expect("a name");
         assert!(properties.get(key).is_some(), "{key} is not in the schema");
@@ -58,7 +58,7 @@ fn the_schema_is_json_and_the_documented_one_and_knows_every_key() {
 
 /// A mistake is named with its file, line, key and what would be allowed, all of them at once.
 #[test]
-fn every_mistake_is_named_with_its_place_and_what_is_allowed() {
+fn config_check_reports_each_error_with_its_line_and_allowed_values() {
     let sandbox = sandbox();
     let bad = "# ours\nkill_grace = \"5\"\nassistant_mode = \"maybe\"\nkill_grase = \"5s\"\n\
                retention_tasks = -1\nkill_signal = \"TREM\"\n";
@@ -66,7 +66,7 @@ fn every_mistake_is_named_with_its_place_and_what_is_allowed() {
     let file = sandbox.path(".siding/config.toml").display().to_string();
     for args in [&["config", "check"][..], &["config", "check", &file]] {
         let done = sandbox.siding(args).env("SIDING_SETTLE", "").run().expect_code(1);
-        let lines: Vec<String> = done.err().lines().map(str::to_owned).collect();
+        let lines: Vec<String> = done.stderr_text().lines().map(str::to_owned).collect();
         for (line, key, allowed) in [
             (2, "kill_grace", "write `5s` for seconds"),
             (3, "assistant_mode", "write `auto`, `on` or `off`"),
@@ -80,66 +80,72 @@ fn every_mistake_is_named_with_its_place_and_what_is_allowed() {
             assert!(said.contains(key) && said.contains(allowed), "{said}");
         }
         assert_eq!(lines.len(), 5, "{done}");
-        assert_eq!(done.out(), format!("checked {file}\n5 mistakes\n"));
+        assert_eq!(done.stdout_text(), format!("checked {file}\n5 mistakes\n"));
     }
-    let err = refused(&sandbox, &["run", "--", "true"]);
+    let err = run_refused(&sandbox, &["run", "--", "true"]);
     assert!(err.contains(&format!("`{file}` line 2: `kill_grace`")), "{err}");
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
 }
 
 #[test]
-fn a_mistake_in_a_variable_names_it() {
+fn an_invalid_environment_setting_names_its_variable() {
     let sandbox = sandbox();
     let call = sandbox.siding(&["config", "check"]).env("SIDING_KILL_GRACE", "soon");
     let done = call.run().expect_code(1);
-    assert!(done.err().contains("`SIDING_KILL_GRACE`") && done.err().contains("`soon`"), "{done}");
+    assert!(
+        done.stderr_text().contains("`SIDING_KILL_GRACE`") && done.stderr_text().contains("`soon`"),
+        "{done}"
+    );
 }
 
 #[test]
-fn a_file_is_checked_as_what_it_is_meant_to_be() {
+fn config_check_checks_a_file_as_the_given_layer() {
     let sandbox = sandbox();
     assert_eq!(
-        ok(&sandbox, &["config", "check"]).out(),
+        run_ok(&sandbox, &["config", "check"]).stdout_text(),
         "no settings file is there\nno mistakes\n"
     );
     write(&sandbox, "new.toml", "kill_grace = \"5s\"\nlocked = [\"kill_grace\"]\n");
-    let out = ok(&sandbox, &["config", "check", "new.toml", "--layer", "system"]).out();
+    let out = run_ok(&sandbox, &["config", "check", "new.toml", "--layer", "system"]).stdout_text();
     assert_eq!(out, "checked new.toml\nno mistakes\n");
     let done = sandbox.siding(&["config", "check", "new.toml"]).run().expect_code(1);
-    assert!(done.err().contains("`new.toml` line 2: ") && done.err().contains("locked"), "{done}");
+    assert!(
+        done.stderr_text().contains("`new.toml` line 2: ") && done.stderr_text().contains("locked"),
+        "{done}"
+    );
     write(&sandbox, "broken.toml", "kill_grace = \n");
     let done = sandbox.siding(&["config", "check", "broken.toml"]).run().expect_code(1);
-    assert!(done.err().contains("`broken.toml` line 1"), "{done}");
-    let err = refused(&sandbox, &["config", "check", "missing.toml"]);
+    assert!(done.stderr_text().contains("`broken.toml` line 1"), "{done}");
+    let err = run_refused(&sandbox, &["config", "check", "missing.toml"]);
     assert!(err.contains("`missing.toml`") && err.contains("hint: "), "{err}");
 }
 
 /// What is needed to end things works whatever a settings file says.
 #[test]
-fn a_mistake_does_not_keep_anybody_from_looking_and_stopping() {
+fn an_invalid_config_does_not_block_ps_show_output_and_stop() {
     let sandbox = sandbox();
-    let id = crate::support::start(&sandbox, &[], crate::support::HANG);
+    let id = crate::support::start_task(&sandbox, &[], crate::support::HANG_COMMAND);
     write(&sandbox, ".siding/config.toml", "kill_grace = 5\n");
-    let shown = ok(&sandbox, &["ps", "--json"]).json();
+    let shown = run_ok(&sandbox, &["ps", "--json"]).json();
     assert_eq!(shown[0]["task_id"], id);
-    assert_eq!(ok(&sandbox, &["show", "--json", &id]).json()["task_id"], id);
-    let _looked = ok(&sandbox, &["output", &id]);
-    let _stopped = ok(&sandbox, &["stop", &id]);
+    assert_eq!(run_ok(&sandbox, &["show", "--json", &id]).json()["task_id"], id);
+    let _looked = run_ok(&sandbox, &["output", &id]);
+    let _stopped = run_ok(&sandbox, &["stop", &id]);
     let list = sandbox.siding(&["config", "show", "--json"]).run().expect_code(125);
-    assert_eq!(setting(&list.json(), "kill_grace")["origin"], "built-in", "{list}");
-    assert!(list.err().contains("line 1: `kill_grace`"), "{list}");
+    assert_eq!(find_setting(&list.json(), "kill_grace")["origin"], "built-in", "{list}");
+    assert!(list.stderr_text().contains("line 1: `kill_grace`"), "{list}");
 }
 
 /// Issue 17, 3: a key of the host that looks like siding's and sets nothing is named, with the
 /// known one that is nearest; the issue's own spelling of the cap is read.
 #[test]
-fn unknown_background_keys_of_the_host_are_named_by_check_and_doctor() {
+fn unknown_host_settings_keys_are_reported_by_check_and_doctor() {
     let sandbox = sandbox();
     let settings = r#"{"bash": {"backgroundMaxElapsedSecondsHardCap": 600,
         "backgroundMaxElapsdSeconds": 60}}"#;
     write(&sandbox, ".claude/settings.json", settings);
-    let shown = ok(&sandbox, &["config", "show", "--json"]).json();
-    let cap = setting(&shown, "max_elapsed_hard_cap");
+    let shown = run_ok(&sandbox, &["config", "show", "--json"]).json();
+    let cap = find_setting(&shown, "max_elapsed_hard_cap");
     assert_eq!((&cap["value"], &cap["origin"]), (&"10m".into(), &"host".into()));
 
     let done = sandbox.siding(&["config", "check"]).run().expect_code(0);
@@ -148,10 +154,10 @@ fn unknown_background_keys_of_the_host_are_named_by_check_and_doctor() {
         "siding: `{file}`: no key `bash.backgroundMaxElapsdSeconds` is known; the nearest is \
          `bash.backgroundMaxElapsedSeconds`\n"
     );
-    assert_eq!(done.err(), said);
-    assert!(done.out().contains(&format!("checked {file}\n")), "{}", done.out());
+    assert_eq!(done.stderr_text(), said);
+    assert!(done.stdout_text().contains(&format!("checked {file}\n")), "{}", done.stdout_text());
     // Every run goes by the cap and repeats nothing of this.
-    assert_eq!(sandbox.siding(&["run", "--", "true"]).run().expect_code(0).err(), "");
+    assert_eq!(sandbox.siding(&["run", "--", "true"]).run().expect_code(0).stderr_text(), "");
 
     for args in [&["doctor", "--json"][..], &["doctor", "--json", "--host", "claude-code"]] {
         let report = sandbox.siding(args).run().json();

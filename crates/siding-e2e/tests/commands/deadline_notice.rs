@@ -3,26 +3,26 @@
 use serde_json::Value;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some};
 
-use crate::support::{HANG, id, ok, sandbox, shown, stop_all};
+use crate::support::{HANG_COMMAND, run_ok, sandbox, show_task, stop_all, task_id};
 
 /// Starts a task in the background whose notice is due two seconds after its start.
 #[track_caller]
-fn start(sandbox: &Sandbox, timeout: &str) -> String {
+fn start_with_timeout(sandbox: &Sandbox, timeout: &str) -> String {
     let args = ["run", "--background", "--allow-duplicate", "--json", "--timeout", timeout, "--"];
-    let call = sandbox.siding(&[&args[..], &[HANG]].concat());
-    id(&call.env("SIDING_DEADLINE_NOTICE", "9m58s").run().expect_code(0).json())
+    let call = sandbox.siding(&[&args[..], &[HANG_COMMAND]].concat());
+    task_id(&call.env("SIDING_DEADLINE_NOTICE", "9m58s").run().expect_code(0).json())
 }
 
 /// What is told of deadlines, to somebody who acknowledges nothing.
 #[track_caller]
-fn expiring(sandbox: &Sandbox) -> Vec<Value> {
-    let view = ok(sandbox, &["notices", "--json", "--consumer", "looker"]).json();
+fn expiring_notices(sandbox: &Sandbox) -> Vec<Value> {
+    let view = run_ok(sandbox, &["notices", "--json", "--consumer", "looker"]).json();
     let all = view.as_array().expect("a list").iter();
     all.filter(|notice| notice["kind"] == "expiring").cloned().collect()
 }
 
 /// The records of deadlines that are near.
-fn records(sandbox: &Sandbox, id: &str) -> usize {
+fn count_expiring_records(sandbox: &Sandbox, id: &str) -> usize {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
     let journal = std::fs::read_to_string(path).unwrap_or_default();
     journal.matches(r#""record":"expiring""#).count()
@@ -30,11 +30,11 @@ fn records(sandbox: &Sandbox, id: &str) -> usize {
 
 /// SPEC §5.1: two minutes before a deadline, with what would move it. A short task has none.
 #[test]
-fn a_near_deadline_is_told_until_it_is_moved() {
+fn a_near_deadline_is_notified_until_it_is_extended() {
     let sandbox = sandbox();
-    let short = start(&sandbox, "9m59s");
-    let long = start(&sandbox, "10m");
-    let notice = eventually_some("the deadline is told", || expiring(&sandbox).pop());
+    let short = start_with_timeout(&sandbox, "9m59s");
+    let long = start_with_timeout(&sandbox, "10m");
+    let notice = eventually_some("the deadline is told", || expiring_notices(&sandbox).pop());
     assert_eq!(
         (&notice["task_id"], &notice["status"]),
         (&long.as_str().into(), &"expiring".into())
@@ -45,51 +45,62 @@ fn a_near_deadline_is_told_until_it_is_moved() {
     let extend = format!("`siding extend {long} 10m` moves it to 20m");
     assert!(summary.contains(&extend), "{summary}");
     assert_eq!(notice["evidence"]["deadline_ms"], 600_000);
-    assert_eq!((records(&sandbox, &short), records(&sandbox, &long)), (0, 1));
+    assert_eq!(
+        (count_expiring_records(&sandbox, &short), count_expiring_records(&sandbox, &long)),
+        (0, 1)
+    );
 
-    let _moved = ok(&sandbox, &["extend", &long, "10m"]);
-    assert_eq!(expiring(&sandbox), [Value::Null; 0], "that deadline does not come");
+    let _moved = run_ok(&sandbox, &["extend", &long, "10m"]);
+    assert_eq!(expiring_notices(&sandbox), [Value::Null; 0], "that deadline does not come");
     // Another deadline has a notice of its own.
-    let _moved = ok(&sandbox, &["extend", &long, "--to", "601s"]);
-    eventually("the new one is told", || records(&sandbox, &long) == 2);
-    assert_eq!(expiring(&sandbox).len(), 1);
+    let _moved = run_ok(&sandbox, &["extend", &long, "--to", "601s"]);
+    eventually("the new one is told", || count_expiring_records(&sandbox, &long) == 2);
+    assert_eq!(expiring_notices(&sandbox).len(), 1);
     stop_all(&sandbox);
-    assert_eq!(expiring(&sandbox), [Value::Null; 0], "it has ended");
+    assert_eq!(expiring_notices(&sandbox), [Value::Null; 0], "it has ended");
 }
 
 /// The record survives its shim: the next one does not tell again.
 #[test]
-fn a_rescued_task_is_told_of_its_deadline_once() {
+fn a_near_deadline_is_notified_once_across_takeover() {
     let sandbox = sandbox();
-    let id = start(&sandbox, "10m");
-    eventually("the deadline is told", || records(&sandbox, &id) == 1);
-    let shim = shown(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
-    Process::of(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
-    eventually("another shim is there", || shown(&sandbox, &id)["rescues"] == 1);
-    assert_eq!(ok(&sandbox, &["why", "--json", &id]).json()["task_id"], id.as_str(), "it attends");
-    assert_eq!((records(&sandbox, &id), expiring(&sandbox).len()), (1, 1));
+    let id = start_with_timeout(&sandbox, "10m");
+    eventually("the deadline is told", || count_expiring_records(&sandbox, &id) == 1);
+    let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
+    Process::from_pid(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
+    eventually("another shim is there", || show_task(&sandbox, &id)["rescues"] == 1);
+    assert_eq!(
+        run_ok(&sandbox, &["why", "--json", &id]).json()["task_id"],
+        id.as_str(),
+        "it attends"
+    );
+    assert_eq!((count_expiring_records(&sandbox, &id), expiring_notices(&sandbox).len()), (1, 1));
     stop_all(&sandbox);
 }
 
 /// `0s` gives none, and a caller who waits needs none.
 #[test]
-fn no_notice_is_given_where_none_is_wanted() {
+fn there_is_no_deadline_notice_when_it_is_off_or_waited_for() {
     let sandbox = sandbox();
-    let told = start(&sandbox, "10m");
+    let told = start_with_timeout(&sandbox, "10m");
     let head = ["run", "--background", "--allow-duplicate", "--json", "--timeout", "10m", "--"];
     let never = sandbox
-        .siding(&[&head[..], &[HANG]].concat())
+        .siding(&[&head[..], &[HANG_COMMAND]].concat())
         .env("SIDING_DEADLINE_NOTICE", "0s")
         .run()
         .expect_code(0);
-    let never = id(&never.json());
+    let never = task_id(&never.json());
     let args = ["run", "--budget", "none", "--timeout", "10m", "--", "sleep 4"];
     let waited = sandbox.siding(&args).env("SIDING_DEADLINE_NOTICE", "9m59s").run();
     let _ended = waited.expect_code(0);
-    eventually("the first is told", || records(&sandbox, &told) == 1);
+    eventually("the first is told", || count_expiring_records(&sandbox, &told) == 1);
     let silent = sandbox.task_ids().into_iter().filter(|id| *id != told);
     for id in silent {
-        assert_eq!(records(&sandbox, &id), 0, "{id} of {never} and the one waited for");
+        assert_eq!(
+            count_expiring_records(&sandbox, &id),
+            0,
+            "{id} of {never} and the one waited for"
+        );
     }
     stop_all(&sandbox);
 }

@@ -4,22 +4,22 @@ use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
-use siding_e2e::{Finished, is_root};
+use siding_e2e::{ProgramOutput, is_root};
 
 use crate::support::{sandbox, write};
 
 /// The names in the answer for people, in order.
-fn rows(done: &Finished) -> Vec<String> {
+fn check_names(done: &ProgramOutput) -> Vec<String> {
     let row = |line: &str| {
         let rest =
             ["ok ", "limited ", "missing "].iter().find_map(|word| line.strip_prefix(word))?;
         rest.trim_start().split("  ").next().map(str::to_owned)
     };
-    done.out().lines().filter_map(row).collect()
+    done.stdout_text().lines().filter_map(row).collect()
 }
 
 #[test]
-fn each_probe_is_named_once_and_the_verdict_is_the_exit_code() {
+fn each_check_is_listed_once_and_the_verdict_sets_the_exit_code() {
     let sandbox = sandbox();
     let done = sandbox.siding(&["doctor", "--json"]).run();
     let view = done.json();
@@ -55,15 +55,15 @@ fn each_probe_is_named_once_and_the_verdict_is_the_exit_code() {
     };
     assert_eq!(done.code, Some(code), "{done}");
     let words = sandbox.siding(&["doctor"]).run().expect_code(code);
-    assert_eq!(rows(&words), names, "{words}");
+    assert_eq!(check_names(&words), names, "{words}");
 }
 
 #[test]
-fn what_is_missing_is_said_with_what_is_weaker() {
+fn doctor_explains_what_a_missing_feature_weakens() {
     let sandbox = sandbox();
     let call = sandbox.siding(&["doctor"]).env("SIDING_SHELL", "/no/such/shell");
     let done = call.run().expect_code(1);
-    let out = done.out();
+    let out = done.stdout_text();
     let (_, about) = out.split_once("limited  shell ").unwrap_or_else(|| panic!("{done}"));
     let about: Vec<&str> = about.lines().take(3).collect();
     assert!(about[0].contains("`/no/such/shell`"), "{out}");
@@ -73,12 +73,12 @@ fn what_is_missing_is_said_with_what_is_weaker() {
 
 /// SPEC §3.1b: each class of the failure table, its detector, and the setting that arms it.
 #[test]
-fn what_is_watched_for_is_told_with_the_setting_that_arms_it() {
+fn doctor_watch_lists_each_class_with_its_settings() {
     let sandbox = sandbox();
     // The path of a sandbox may be longer than a line.
     let call = sandbox.siding(&["doctor", "--watch"]).env("SIDING_REAP_SOCKETS", "/tmp/a-*.sock");
     let done = call.run().expect_code(0);
-    let out = done.out();
+    let out = done.stdout_text();
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
     for class in [
         "armed  explicit destruction ",
@@ -106,7 +106,7 @@ fn what_is_watched_for_is_told_with_the_setting_that_arms_it() {
 }
 
 #[test]
-fn a_place_that_cannot_hold_state_breaks_it() {
+fn doctor_reports_broken_without_a_usable_state_directory() {
     let sandbox = sandbox();
     write(&sandbox, "file", "");
     let state = sandbox.path("file");
@@ -117,14 +117,14 @@ fn a_place_that_cannot_hold_state_breaks_it() {
     assert_eq!(view["verdict"], "broken");
     assert_eq!(view["state_dir"], state.display().to_string());
     let done = call(&[]).expect_code(125);
-    assert!(done.out().contains("missing  state directory"), "{done}");
-    assert!(done.out().contains("set SIDING_STATE_DIR"), "{done}");
-    assert!(done.out().contains("siding cannot work here"), "{done}");
+    assert!(done.stdout_text().contains("missing  state directory"), "{done}");
+    assert!(done.stdout_text().contains("set SIDING_STATE_DIR"), "{done}");
+    assert!(done.stdout_text().contains("siding cannot work here"), "{done}");
 }
 
 /// It tries things in the state directory, and tidies up.
 #[test]
-fn nothing_of_its_tries_is_left() {
+fn doctor_leaves_no_files_in_the_state_directory() {
     let sandbox = sandbox();
     let _listed = sandbox.siding(&["ps"]).run().expect_code(0);
     let names = || -> BTreeSet<String> {
@@ -138,7 +138,7 @@ fn nothing_of_its_tries_is_left() {
 }
 
 /// Looks at a host and returns its checks by name, with what repairs each.
-fn host(sandbox: &siding_e2e::Sandbox, code: i32) -> serde_json::Value {
+fn doctor_host_checks(sandbox: &siding_e2e::Sandbox, code: i32) -> serde_json::Value {
     let path = format!("{}:/usr/bin:/bin", sandbox.path("bin").display());
     let call = sandbox.siding(&["doctor", "--host", "claude-code", "--json"]).env("PATH", path);
     let call = call.env("SIDING_SUPERVISE_HOSTS", "true");
@@ -154,9 +154,9 @@ fn host(sandbox: &siding_e2e::Sandbox, code: i32) -> serde_json::Value {
 }
 
 #[test]
-fn a_host_is_looked_at_and_what_repairs_it_is_said() {
+fn doctor_checks_a_host_and_suggests_repairs() {
     let sandbox = sandbox();
-    let none = host(&sandbox, 1);
+    let none = doctor_host_checks(&sandbox, 1);
     assert_eq!(none["host"]["state"], "missing", "{none:#}");
     assert_eq!(none["hooks"]["repair"], "siding install claude-code", "{none:#}");
     assert_eq!(none["MCP server"]["repair"], "siding install claude-code", "{none:#}");
@@ -167,7 +167,7 @@ fn a_host_is_looked_at_and_what_repairs_it_is_said() {
     std::fs::write(&claude, "#!/bin/sh\necho '9.9.9 (a stand-in)'\n").expect("own file");
     std::fs::set_permissions(&claude, Permissions::from_mode(0o755)).expect("own file");
     let _in = sandbox.siding(&["install", "claude-code"]).run().expect_code(0);
-    let whole = host(&sandbox, 0);
+    let whole = doctor_host_checks(&sandbox, 0);
     let found = |view: &serde_json::Value, name: &str| view[name]["found"].to_string();
     assert!(found(&whole, "host").contains("9.9.9 (a stand-in)"), "{whole:#}");
     assert!(found(&whole, "hooks").contains("all 10 entries"), "{whole:#}");
@@ -179,20 +179,20 @@ fn a_host_is_looked_at_and_what_repairs_it_is_said() {
     let other = text.replace("siding-under-test", "gone/siding").replace("\"stop\"", "\"other\"");
     let other = other.replacen('{', "{\"disableAllHooks\": true,", 1);
     std::fs::write(&path, other).expect("own file");
-    let ill = host(&sandbox, 1);
+    let ill = doctor_host_checks(&sandbox, 1);
     assert!(found(&ill, "hooks").contains("missing: Stop stop"), "{ill:#}");
     assert!(found(&ill, "hook program").contains("is no program"), "{ill:#}");
     assert!(found(&ill, "hooks allowed").contains("disableAllHooks"), "{ill:#}");
     // A file that the host does not read.
     std::fs::write(&path, "{ // mine\n}").expect("own file");
-    assert!(found(&host(&sandbox, 1), "files").contains("line 1, column 3"));
+    assert!(found(&doctor_host_checks(&sandbox, 1), "files").contains("line 1, column 3"));
     // In two scopes, by different paths.
     std::fs::write(&path, text).expect("own file");
     let local = sandbox.path(".claude/settings.json");
     let _in = sandbox.siding(&["install", "claude-code", "--scope", "project"]).run();
     let text = std::fs::read_to_string(&local).expect("own file");
     std::fs::write(&local, text.replace("siding-under-test", "gone/siding")).expect("own file");
-    let twice = host(&sandbox, 1);
+    let twice = doctor_host_checks(&sandbox, 1);
     let repair = "siding uninstall claude-code --scope project";
     assert_eq!(twice["one of each"]["repair"], repair, "{twice:#}");
 }

@@ -3,30 +3,31 @@
 use siding_e2e::{Sandbox, eventually, is_root};
 
 use crate::support::{
-    HANG, ended, id, make_file, ok, outcome, refused, shown, start, stop_all, until_file,
+    HANG_COMMAND, make_file, run_ok, run_refused, run_to_end, show_task, start_task, stop_all,
+    task_id, until_file_exists, wait_for_outcome,
 };
 
 /// SPEC 2.1: the task lives on beyond the deadline it was started with.
 #[test]
 fn an_extended_task_outlives_its_first_deadline() {
     let sandbox = crate::support::sandbox();
-    let id = start(&sandbox, &["--timeout", "3s"], &until_file("go"));
-    let before = shown(&sandbox, &id)["deadline_at"].clone();
-    let done = ok(&sandbox, &["extend", &id, "10m", "--json"]).json();
+    let id = start_task(&sandbox, &["--timeout", "3s"], &until_file_exists("go"));
+    let before = show_task(&sandbox, &id)["deadline_at"].clone();
+    let done = run_ok(&sandbox, &["extend", &id, "10m", "--json"]).json();
     assert_ne!(done["deadline_at"], before);
     assert!(done["message"].as_str().is_some_and(|said| said.contains("(it was 3s)")), "{done}");
     eventually("the first deadline is over", || {
-        shown(&sandbox, &id)["elapsed_ms"].as_u64().is_some_and(|ms| ms > 3_500)
+        show_task(&sandbox, &id)["elapsed_ms"].as_u64().is_some_and(|ms| ms > 3_500)
     });
-    assert_eq!(shown(&sandbox, &id)["phase"], "running");
+    assert_eq!(show_task(&sandbox, &id)["phase"], "running");
     make_file(&sandbox, "go");
-    assert_eq!(outcome(&sandbox, &id)["code"], 0);
+    assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 0);
 }
 
 #[test]
-fn time_is_added_or_set_from_the_start() {
+fn extend_adds_time_or_sets_the_deadline_from_the_start() {
     let sandbox = crate::support::sandbox();
-    let id = start(&sandbox, &["--timeout", "10m"], HANG);
+    let id = start_task(&sandbox, &["--timeout", "10m"], HANG_COMMAND);
     for (args, said) in [
         (&["20m"][..], "its deadline is now 30m after its start, in 29m"),
         // Twice is twice as much.
@@ -36,32 +37,32 @@ fn time_is_added_or_set_from_the_start() {
         // Less is possible too.
         (&["--to", "5m"], "its deadline is now 5m after its start, in 4m"),
     ] {
-        let out = ok(&sandbox, &[&["extend", &id], args].concat()).out();
+        let out = run_ok(&sandbox, &[&["extend", &id], args].concat()).stdout_text();
         assert!(out.starts_with(&format!("{id}: {said}")), "{out}");
     }
     // Of those who ask at once nobody is forgotten.
     let calls: Vec<_> = (0..8).map(|_| sandbox.siding(&["extend", &id, "10m"]).spawn()).collect();
     calls.into_iter().for_each(|call| drop(call.wait().expect_code(0)));
-    let out = ok(&sandbox, &["extend", &id, "0s"]).out();
+    let out = run_ok(&sandbox, &["extend", &id, "0s"]).stdout_text();
     assert!(out.contains("its deadline stays 1h 25m after its start"), "{out}");
-    let err = refused(&sandbox, &["extend", &id, "--to", "1ms"]);
+    let err = run_refused(&sandbox, &["extend", &id, "--to", "1ms"]);
     assert!(err.contains("has passed already") && err.contains("hint: "), "{err}");
-    let err = refused(&sandbox, &["extend", &id, "5"]);
+    let err = run_refused(&sandbox, &["extend", &id, "5"]);
     assert!(err.contains("write `5s` for seconds"), "{err}");
-    assert!(shown(&sandbox, &id)["outcome"].is_null(), "a refusal ends nothing");
+    assert!(show_task(&sandbox, &id)["outcome"].is_null(), "a refusal ends nothing");
     stop_all(&sandbox);
 }
 
 /// SPEC 2.1: the cap of the start holds, and whoever asked for more is told.
 #[test]
-fn what_lies_beyond_the_cap_is_cut_and_that_is_said() {
+fn an_extension_beyond_the_cap_is_clamped_and_reported() {
     let sandbox = crate::support::sandbox();
-    let args = ["run", "--background", "--json", "--timeout", "10m", "--", HANG];
+    let args = ["run", "--background", "--json", "--timeout", "10m", "--", HANG_COMMAND];
     let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED_HARD_CAP", "1h");
-    let id = id(&call.run().expect_code(0).json());
+    let id = task_id(&call.run().expect_code(0).json());
     for said in ["its deadline is now 1h after its start", "its deadline stays 1h after its start"]
     {
-        let out = ok(&sandbox, &["extend", &id, "2h"]).out().replace('\n', " ");
+        let out = run_ok(&sandbox, &["extend", &id, "2h"]).stdout_text().replace('\n', " ");
         assert!(out.contains(said), "{out}");
         assert!(out.contains("was cut to the cap of 1h (max_elapsed_hard_cap"), "{out}");
     }
@@ -69,12 +70,12 @@ fn what_lies_beyond_the_cap_is_cut_and_that_is_said() {
 }
 
 #[test]
-fn the_dead_have_no_deadline() {
+fn extend_rejects_an_ended_task() {
     let sandbox = crate::support::sandbox();
-    let id = ended(&sandbox, "true");
+    let id = run_to_end(&sandbox, "true");
     let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
     let before = std::fs::read(&journal).expect("a journal");
-    let err = refused(&sandbox, &["extend", &id, "1h"]);
+    let err = run_refused(&sandbox, &["extend", &id, "1h"]);
     assert!(err.contains("it has ended already"), "{err}");
     assert!(err.contains(&format!("hint: `siding show {id}`")), "{err}");
     assert_eq!(std::fs::read(&journal).expect("a journal"), before);
@@ -85,14 +86,14 @@ fn the_dead_have_no_deadline() {
 #[test]
 fn a_locked_system_cap_cannot_be_exceeded() {
     let sandbox = crate::support::sandbox();
-    let Some(as_administered) = Administered::new(&sandbox) else {
+    let Some(as_administered) = LockedSystemConfig::new(&sandbox) else {
         println!("skipped: mount namespaces are not to be had here");
         return;
     };
     crate::support::write(&sandbox, ".siding/config.toml", "max_elapsed_hard_cap = \"3h\"\n");
-    let run = ["run", "--background", "--json", "--timeout", "2h", "--", HANG];
+    let run = ["run", "--background", "--json", "--timeout", "2h", "--", HANG_COMMAND];
     let started = as_administered.siding(&run);
-    let id = id(&serde_json::from_str(&started).expect("JSON"));
+    let id = task_id(&serde_json::from_str(&started).expect("JSON"));
     assert!(started.contains("more than the cap of `20m`"), "{started}");
     let out = as_administered.siding(&["extend", &id, "2h"]).replace('\n', " ");
     assert!(out.contains("deadline stays 20m after its start"), "{out}");
@@ -104,21 +105,21 @@ fn a_locked_system_cap_cannot_be_exceeded() {
 }
 
 /// A machine whose administrator has locked the cap.
-struct Administered<'s> {
+struct LockedSystemConfig<'s> {
     sandbox: &'s Sandbox,
 }
 
-impl<'s> Administered<'s> {
+impl<'s> LockedSystemConfig<'s> {
     /// `None` where that takes rights.
     fn new(sandbox: &'s Sandbox) -> Option<Self> {
         let text = "max_elapsed_hard_cap = \"20m\"\nlocked = [\"max_elapsed_hard_cap\"]\n";
         crate::support::write(sandbox, "etc/siding/config.toml", text);
         let machine = Self { sandbox };
-        let tried = sandbox.host("unshare", &machine.words("true")).run();
+        let tried = sandbox.host("unshare", &machine.unshare_argv("true")).run();
         (tried.code == Some(0)).then_some(machine)
     }
 
-    fn words(&self, line: &str) -> Vec<String> {
+    fn unshare_argv(&self, line: &str) -> Vec<String> {
         let user: &[&str] = if is_root() { &[] } else { &["--user", "--map-root-user"] };
         let etc = self.sandbox.path("etc");
         let line = format!("mount --bind {} /etc && exec {line}", etc.display());
@@ -128,8 +129,8 @@ impl<'s> Administered<'s> {
 
     #[track_caller]
     fn siding(&self, args: &[&str]) -> String {
-        let words = self.words(&self.sandbox.siding_line(args));
+        let words = self.unshare_argv(&self.sandbox.siding_line(args));
         let call = self.sandbox.host("unshare", &words);
-        call.env("SIDING_MAX_ELAPSED_HARD_CAP", "4h").run().expect_code(0).out()
+        call.env("SIDING_MAX_ELAPSED_HARD_CAP", "4h").run().expect_code(0).stdout_text()
     }
 }

@@ -2,7 +2,7 @@
 
 use siding_e2e::Sandbox;
 
-use crate::support::{ok, refused, sandbox};
+use crate::support::{run_ok, run_refused, sandbox};
 
 fn write(sandbox: &Sandbox, name: &str, text: &str) {
     let path = sandbox.path(name);
@@ -12,33 +12,33 @@ fn write(sandbox: &Sandbox, name: &str, text: &str) {
 
 /// Judges a text, and returns what is printed as JSON.
 #[track_caller]
-fn judged(sandbox: &Sandbox, text: &str, code: i32) -> serde_json::Value {
+fn run_guard(sandbox: &Sandbox, text: &str, code: i32) -> serde_json::Value {
     sandbox.siding(&["guard", "--json", "--", text]).run().expect_code(code).json()
 }
 
 #[test]
-fn the_exit_code_is_the_verdict() {
+fn the_exit_code_of_guard_reflects_the_verdict() {
     let sandbox = sandbox();
     let call = |args: &[&str], code| sandbox.siding(args).run().expect_code(code);
-    assert_eq!(call(&["guard", "--", "cargo test"], 0).out(), "allow\n");
-    let asked = call(&["guard", "--", "git fetch && git clean -fd"], 20).out();
+    assert_eq!(call(&["guard", "--", "cargo test"], 0).stdout_text(), "allow\n");
+    let asked = call(&["guard", "--", "git fetch && git clean -fd"], 20).stdout_text();
     assert!(
         asked.starts_with("ask\n\nask   git-discard at 13–26\n      | git clean -fd\n"),
         "{asked}"
     );
     assert!(asked.contains("instead: "), "{asked}");
-    let denied = call(&["guard", "--", "rm", "-rf", "/"], 21).out();
+    let denied = call(&["guard", "--", "rm", "-rf", "/"], 21).stdout_text();
     assert!(denied.starts_with("deny\n\ndeny  rm-root at 0–8\n"), "{denied}");
     let _allowed = call(&["guard", "--", "tail -f log"], 0);
     let _asked = call(&["guard", "--background", "--", "tail -f log"], 20);
-    refused(&sandbox, &["guard"]);
-    refused(&sandbox, &["guard", "rm -rf /"]);
+    run_refused(&sandbox, &["guard"]);
+    run_refused(&sandbox, &["guard", "rm -rf /"]);
 }
 
 #[test]
-fn json_agrees_with_the_contract() {
+fn guard_json_matches_the_contract() {
     let sandbox = sandbox();
-    let view = judged(&sandbox, "sudo bash -c 'rm -rf /'", 21);
+    let view = run_guard(&sandbox, "sudo bash -c 'rm -rf /'", 21);
     assert_eq!(view["verdict"], "deny");
     assert_eq!(view["parse"], "clean");
     let findings = view["findings"].as_array().expect("a list");
@@ -47,29 +47,29 @@ fn json_agrees_with_the_contract() {
     assert_eq!(root["span"], serde_json::json!({ "start": 14, "end": 22 }));
     assert!(root["why"].is_string() && root["instead"].is_string());
     assert!(findings.iter().any(|one| one["rule"] == "privilege" && one["verdict"] == "ask"));
-    let partial = judged(&sandbox, "echo 'open", 20);
+    let partial = run_guard(&sandbox, "echo 'open", 20);
     assert_eq!(
         (&partial["parse"], &partial["findings"][0]["rule"]),
         (&"partial".into(), &"unparsable".into())
     );
     assert_eq!(
-        judged(&sandbox, "ls", 0),
+        run_guard(&sandbox, "ls", 0),
         serde_json::json!({ "verdict": "allow", "findings": [], "parse": "clean" })
     );
 }
 
 /// What a command says is hostile: it can neither move the cursor nor forge a line.
 #[test]
-fn a_hostile_text_is_escaped() {
+fn control_characters_in_a_guarded_command_are_escaped() {
     let sandbox = sandbox();
     let text = "rm -rf / '\u{1b}[2Jallow\n\rallow'";
-    let shown = sandbox.siding(&["guard", "--", text]).run().expect_code(21).out();
+    let shown = sandbox.siding(&["guard", "--", text]).run().expect_code(21).stdout_text();
     assert!(!shown.contains('\u{1b}') && !shown.contains('\r'), "{shown:?}");
     assert!(!shown.lines().any(|line| line == "allow"), "{shown}");
 }
 
 #[test]
-fn files_of_rules_are_laid_over_each_other() {
+fn project_rules_add_to_the_built_in_rules_and_cannot_weaken_them() {
     let sandbox = sandbox();
     let rule = "[[rule]]\nname = \"no-foo\"\nverdict = \"deny\"\nwhy = \"foo is gone\"\n\
                 when = [{ program = [\"foo\"] }]\nexamples = { hit = [\"foo x\"], miss = [\"bar\"] }\n";
@@ -77,24 +77,25 @@ fn files_of_rules_are_laid_over_each_other() {
     let call = |text: &str, code| sandbox.siding(&["guard", "--", text]).run().expect_code(code);
     let done = call("rm -rf /", 21);
     assert!(
-        done.err().contains("`rm-root` is not used: a project can only make the guard stricter"),
+        done.stderr_text()
+            .contains("`rm-root` is not used: a project can only make the guard stricter"),
         "{done}"
     );
     let _denied = call("foo", 21);
-    let explained = ok(&sandbox, &["guard", "explain", "no-foo"]).out();
+    let explained = run_ok(&sandbox, &["guard", "explain", "no-foo"]).stdout_text();
     assert!(explained.contains("from project ") && explained.contains("foo x"), "{explained}");
-    let rules = ok(&sandbox, &["guard", "rules", "--json"]).json();
+    let rules = run_ok(&sandbox, &["guard", "rules", "--json"]).json();
     let of = |name: &str| {
         rules.as_array().expect("a list").iter().find(|one| one["name"] == name).cloned()
     };
     assert_eq!(of("no-foo").expect("there")["layer"], "project");
     write(&sandbox, ".siding/guard.toml", "broken [");
     let done = call("rm -rf /", 21);
-    assert!(done.err().contains("the file is not used"), "{done}");
+    assert!(done.stderr_text().contains("the file is not used"), "{done}");
 }
 
 #[test]
-fn a_users_mistake_is_a_failure_with_its_place() {
+fn an_error_in_the_user_rules_fails_with_file_and_line() {
     let sandbox = sandbox();
     let config = sandbox.path("config");
     std::fs::create_dir_all(config.join("siding")).expect("made");
@@ -104,37 +105,40 @@ fn a_users_mistake_is_a_failure_with_its_place() {
     let _allowed = call(&["guard", "--", "sudo ls"]).expect_code(0);
     std::fs::write(&file, "[verdicts]\nprivilege = \"maybe\"\n").expect("written");
     let done = call(&["guard", "--", "ls"]).expect_code(125);
-    assert!(done.err().contains("guard.toml` line 2: "), "{done}");
-    assert!(done.err().contains("hint: `siding guard test FILE`"), "{done}");
+    assert!(done.stderr_text().contains("guard.toml` line 2: "), "{done}");
+    assert!(done.stderr_text().contains("hint: `siding guard test FILE`"), "{done}");
 }
 
 #[test]
-fn examples_of_a_file_are_tried() {
+fn guard_test_runs_the_examples_of_a_rules_file() {
     let sandbox = sandbox();
     let right = "[[rule]]\nname = \"mine\"\nverdict = \"ask\"\nwhy = \"x\"\n\
                  when = [{ program = [\"mine\"] }]\nexamples = { hit = [\"sudo mine\"], miss = [\"echo mine\"] }\n";
     write(&sandbox, "rules.toml", right);
     let path = sandbox.path("rules.toml").display().to_string();
-    assert_eq!(ok(&sandbox, &["guard", "test", &path]).out(), "2 examples tried, 0 wrong\n");
+    assert_eq!(
+        run_ok(&sandbox, &["guard", "test", &path]).stdout_text(),
+        "2 examples tried, 0 wrong\n"
+    );
     write(&sandbox, "rules.toml", &right.replace("echo mine", "mine x"));
     let done = sandbox.siding(&["guard", "test", &path]).run().expect_code(1);
-    assert_eq!(done.out(), "mine finds\n      | mine x\n2 examples tried, 1 wrong\n");
+    assert_eq!(done.stdout_text(), "mine finds\n      | mine x\n2 examples tried, 1 wrong\n");
     let json = sandbox.siding(&["guard", "test", "--json", &path]).run().expect_code(1).json();
     assert_eq!(json["failed"][0]["should_hit"], false);
     write(&sandbox, "rules.toml", "x = 1");
-    assert!(refused(&sandbox, &["guard", "test", &path]).contains("unknown field `x`"));
+    assert!(run_refused(&sandbox, &["guard", "test", &path]).contains("unknown field `x`"));
 }
 
 #[test]
 fn explain_shows_what_runs_behind_wrappers() {
     let sandbox = sandbox();
     let args = ["guard", "explain", "--", "sudo bash -c 'ls $X; make'"];
-    let shown = sandbox.siding(&args).run().expect_code(20).out();
+    let shown = sandbox.siding(&args).run().expect_code(20).stdout_text();
     assert!(
         shown.starts_with("runs\n      sudo bash -c ls ?; make\n")
             || shown.contains("      ls ?\n"),
         "{shown}"
     );
     assert!(shown.contains("      make\n") && shown.contains("\nask   privilege"), "{shown}");
-    refused(&sandbox, &["guard", "explain", "no-such-rule"]);
+    run_refused(&sandbox, &["guard", "explain", "no-such-rule"]);
 }

@@ -2,13 +2,13 @@
 
 use siding_e2e::Sandbox;
 
-use crate::support::{HANG, commands, ok, refused, sandbox, start};
+use crate::support::{HANG_COMMAND, list_subcommands, run_ok, run_refused, sandbox, start_task};
 
 /// All commands there are, each as its words.
-fn all(sandbox: &Sandbox) -> Vec<Vec<String>> {
+fn all_commands(sandbox: &Sandbox) -> Vec<Vec<String>> {
     let mut all = Vec::new();
-    for name in commands(sandbox, &[]) {
-        let below = commands(sandbox, &[&name]);
+    for name in list_subcommands(sandbox, &[]) {
+        let below = list_subcommands(sandbox, &[&name]);
         all.extend(below.into_iter().map(|below| vec![name.clone(), below]));
         all.push(vec![name]);
     }
@@ -18,7 +18,7 @@ fn all(sandbox: &Sandbox) -> Vec<Vec<String>> {
 /// Checks the examples of a help: they are there, and none is folded, which would make it a
 /// command that nobody can copy.
 #[track_caller]
-fn expect_examples(words: &[&str], help: &str) {
+fn assert_examples(words: &[&str], help: &str) {
     let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{help}"));
     let examples = examples.split("\n\n").next().unwrap_or_default();
     assert!(!examples.is_empty(), "{words:?}: {help}");
@@ -34,29 +34,29 @@ fn expect_examples(words: &[&str], help: &str) {
 #[test]
 fn every_command_has_examples_in_eighty_columns() {
     let sandbox = sandbox();
-    let all = all(&sandbox);
+    let all = all_commands(&sandbox);
     assert!(all.len() >= 20, "{all:?}");
-    expect_examples(&[], &ok(&sandbox, &["--help"]).out());
+    assert_examples(&[], &run_ok(&sandbox, &["--help"]).stdout_text());
     for words in &all {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         for flag in ["--help", "-h"] {
-            let done = ok(&sandbox, &[&words[..], &[flag]].concat());
-            expect_examples(&words, &done.out());
-            assert_eq!(done.err(), "");
+            let done = run_ok(&sandbox, &[&words[..], &[flag]].concat());
+            assert_examples(&words, &done.stdout_text());
+            assert_eq!(done.stderr_text(), "");
         }
-        let done = ok(&sandbox, &[&["help"], &words[..]].concat());
-        expect_examples(&words, &done.out());
+        let done = run_ok(&sandbox, &[&["help"], &words[..]].concat());
+        assert_examples(&words, &done.stdout_text());
     }
 }
 
 /// What an example says is a call that siding understands.
 #[test]
-fn the_examples_are_understood() {
+fn every_flag_in_an_example_is_in_the_help() {
     let sandbox = sandbox();
     let mut checked = 0;
-    for words in all(&sandbox) {
+    for words in all_commands(&sandbox) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let help = ok(&sandbox, &[&words[..], &["--help"]].concat()).out();
+        let help = run_ok(&sandbox, &[&words[..], &["--help"]].concat()).stdout_text();
         let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{help}"));
         for line in examples.lines().take_while(|line| line.starts_with("  siding ")) {
             // The text behind two blanks says what it is for; `--` begins the command that is run.
@@ -77,16 +77,16 @@ fn the_examples_are_understood() {
 }
 
 #[test]
-fn siding_alone_shows_what_there_is() {
+fn a_missing_subcommand_prints_usage_and_examples() {
     let sandbox = sandbox();
     for args in [&[][..], &["session"], &["config"]] {
-        let err = refused(&sandbox, args);
+        let err = run_refused(&sandbox, args);
         assert!(err.contains("Usage: siding") && err.contains("Examples:"), "{err}");
     }
 }
 
 #[test]
-fn whoever_mistypes_is_told_what_was_meant() {
+fn a_mistyped_argument_gets_a_suggestion() {
     let sandbox = sandbox();
     for (args, hint) in [
         (&["runn", "--", "true"][..], "'run'"),
@@ -98,7 +98,7 @@ fn whoever_mistypes_is_told_what_was_meant() {
         (&["completions", "bsh"], "'bash'"),
         (&["run", "--on-timeout", "stopp", "--", "true"], "'stop'"),
     ] {
-        let err = refused(&sandbox, args);
+        let err = run_refused(&sandbox, args);
         assert!(err.contains("tip: ") && err.contains(hint), "{args:?}: {err}");
     }
     for args in [
@@ -113,24 +113,24 @@ fn whoever_mistypes_is_told_what_was_meant() {
         &["session", "open", "x"],
         &["stop", "--session", "x"],
     ] {
-        let err = refused(&sandbox, args);
+        let err = run_refused(&sandbox, args);
         assert!(err.contains("try '--help'"), "{args:?}: {err}");
     }
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_printed() {
     let sandbox = sandbox();
-    let out = ok(&sandbox, &["--version"]).out();
+    let out = run_ok(&sandbox, &["--version"]).stdout_text();
     assert_eq!(out, format!("siding {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 /// A reader who has seen enough is no failure of whoever still has something to say.
 #[test]
-fn a_closed_pipe_is_no_failure() {
+fn a_closed_stdout_is_not_an_error() {
     let sandbox = sandbox();
-    let id = start(&sandbox, &[], HANG);
+    let id = start_task(&sandbox, &[], HANG_COMMAND);
     for args in [
         &["show", &id][..],
         &["ps"],
@@ -150,6 +150,6 @@ fn a_closed_pipe_is_no_failure() {
         drop(reader);
         let done = sandbox.siding(args).stdout_to(writer).run();
         let fine = matches!(done.code, Some(0)) || args == ["doctor"] && done.code == Some(1);
-        assert!(fine && !done.err().contains("panicked"), "{done}");
+        assert!(fine && !done.stderr_text().contains("panicked"), "{done}");
     }
 }

@@ -4,62 +4,63 @@ use std::os::unix::fs::{FileExt as _, PermissionsExt};
 use std::path::PathBuf;
 
 use serde_json::Value;
-use siding_e2e::{Finished, Sandbox, eventually};
+use siding_e2e::{ProgramOutput, Sandbox, eventually};
 
 use crate::support::{
-    HANG, documented, ended, id, make_file, ok, sandbox, shown, start, stop_all, until_file, write,
+    HANG_COMMAND, make_file, read_docs_file, run_ok, run_to_end, sandbox, show_task, start_task,
+    stop_all, task_id, until_file_exists, write,
 };
 
-fn file(sandbox: &Sandbox) -> PathBuf {
+fn history_path(sandbox: &Sandbox) -> PathBuf {
     sandbox.state_dir().join("history.db")
 }
 
 /// Runs a command that ends at once as long as the file `go` is there.
-fn run_some(sandbox: &Sandbox, command: &str, times: usize) {
+fn run_times(sandbox: &Sandbox, command: &str, times: usize) {
     make_file(sandbox, "go");
     for _ in 0..times {
-        ended(sandbox, command);
+        run_to_end(sandbox, command);
     }
     std::fs::remove_file(sandbox.path("go")).expect("own file");
 }
 
-fn stats(sandbox: &Sandbox) -> Vec<Value> {
-    ok(sandbox, &["stats", "--json"]).json().as_array().expect("a list").clone()
+fn read_stats(sandbox: &Sandbox) -> Vec<Value> {
+    run_ok(sandbox, &["stats", "--json"]).json().as_array().expect("a list").clone()
 }
 
 /// SQLite is for those who ask: it would cost every command more than a shim does.
 #[test]
-fn what_ends_within_its_budget_never_opens_the_history() {
+fn tasks_within_their_budget_do_not_open_the_history() {
     let sandbox = sandbox();
-    let id = ended(&sandbox, "true");
+    let id = run_to_end(&sandbox, "true");
     for args in [&["run", "--", "true"][..], &["run", "--json", "--", "true"], &["ps"]] {
-        let _done = ok(&sandbox, args);
+        let _done = run_ok(&sandbox, args);
     }
-    let _shown = shown(&sandbox, &id);
-    let running = start(&sandbox, &[], HANG);
-    let _done = ok(&sandbox, &["stop", &running]);
-    assert!(!file(&sandbox).exists());
-    let _done = ok(&sandbox, &["history"]);
-    assert!(file(&sandbox).exists());
+    let _shown = show_task(&sandbox, &id);
+    let running = start_task(&sandbox, &[], HANG_COMMAND);
+    let _done = run_ok(&sandbox, &["stop", &running]);
+    assert!(!history_path(&sandbox).exists());
+    let _done = run_ok(&sandbox, &["history"]);
+    assert!(history_path(&sandbox).exists());
 }
 
 /// What a command needs is remembered with it: the largest of its processes, though nobody looked
 /// while it ran.
 #[test]
-fn peak_memory_is_remembered() {
+fn the_history_records_peak_memory() {
     const MIB: u64 = 1 << 20;
     let sandbox = sandbox();
     let large = sandbox.puppet_line(&["--quiet", "grow", "90M"]);
-    ended(&sandbox, &large);
-    ended(&sandbox, "exit 0");
+    run_to_end(&sandbox, &large);
+    run_to_end(&sandbox, "exit 0");
     let peak = |of: &Value| of["peak_memory_bytes"].as_u64().expect("it was seen");
-    let runs = ok(&sandbox, &["history", "--json"]).json();
+    let runs = run_ok(&sandbox, &["history", "--json"]).json();
     let (small, large) = (peak(&runs[0]), peak(&runs[1]));
     assert!((MIB / 2..30 * MIB).contains(&small), "{small}");
     assert!((90 * MIB..140 * MIB).contains(&large), "{large}");
-    assert_eq!(stats(&sandbox).iter().map(peak).max(), Some(large));
+    assert_eq!(read_stats(&sandbox).iter().map(peak).max(), Some(large));
     for command in ["history", "stats"] {
-        let text = ok(&sandbox, &[command]).out();
+        let text = run_ok(&sandbox, &[command]).stdout_text();
         let size = siding_model::size::format_size(large);
         assert!(text.contains("MEMORY") && text.contains(&format!(" {size}  ")), "{text}");
     }
@@ -67,38 +68,38 @@ fn peak_memory_is_remembered() {
 
 /// Who took over is no parent of the processes, and so is not told what they had used.
 #[test]
-fn what_nobody_saw_is_not_remembered_as_nothing() {
+fn unknown_peak_memory_is_not_recorded_as_zero() {
     let sandbox = sandbox();
-    let id = start(&sandbox, &[], HANG);
-    let shim = shown(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
-    siding_e2e::Process::of(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
-    eventually("another shim is there", || shown(&sandbox, &id)["rescues"] == 1);
+    let id = start_task(&sandbox, &[], HANG_COMMAND);
+    let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
+    siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
+    eventually("another shim is there", || show_task(&sandbox, &id)["rescues"] == 1);
     stop_all(&sandbox);
     // Its shim may not have left when the stop is answered.
     let run = siding_e2e::eventually_some("it is remembered", || {
-        let runs = ok(&sandbox, &["history", "--json"]).json();
+        let runs = run_ok(&sandbox, &["history", "--json"]).json();
         runs.as_array()?.iter().find(|run| run["task_id"] == id).cloned()
     });
     assert_ne!(run["peak_memory_bytes"], 0, "{run:#}");
 }
 
 #[test]
-fn runs_are_remembered_by_command_and_directory() {
+fn the_history_records_runs_by_command_and_directory() {
     let sandbox = sandbox();
     std::fs::create_dir(sandbox.path("other")).expect("own directory");
-    ended(&sandbox, "true  &&  echo x");
-    ended(&sandbox, " true && echo x");
-    ended(&sandbox, "exit 3");
+    run_to_end(&sandbox, "true  &&  echo x");
+    run_to_end(&sandbox, " true && echo x");
+    run_to_end(&sandbox, "exit 3");
     let there = ["run", "--cwd", "other", "--", "true && echo x"];
-    let _done = ok(&sandbox, &there);
+    let _done = run_ok(&sandbox, &there);
     // The last one's shim may not have left yet.
     let runs = siding_e2e::eventually_some("all are remembered", || {
-        let runs = ok(&sandbox, &["history", "--json"]).json();
+        let runs = run_ok(&sandbox, &["history", "--json"]).json();
         runs.as_array().filter(|runs| runs.len() == 4).cloned()
     });
     assert_eq!(runs[0]["cwd"], sandbox.path("other").display().to_string(), "the newest first");
     let here = sandbox.path("").display().to_string();
-    let found = stats(&sandbox);
+    let found = read_stats(&sandbox);
     let of = |command: &str, cwd: &str| {
         let wanted = |one: &&Value| one["command"] == command && one["cwd"] == cwd;
         found.iter().find(wanted).unwrap_or_else(|| panic!("{found:?}")).clone()
@@ -107,26 +108,26 @@ fn runs_are_remembered_by_command_and_directory() {
     assert_eq!(of("true && echo x", here)["runs"], 2);
     assert_eq!(of("exit 3", here)["success_rate"], 0.0);
     assert_eq!(of("exit 3", here)["median_ms"], Value::Null, "one run is not usual");
-    let there = ok(&sandbox, &["history", "--cwd", "other", "--json", "true"]).json();
+    let there = run_ok(&sandbox, &["history", "--cwd", "other", "--json", "true"]).json();
     assert_eq!(there.as_array().map(Vec::len), Some(1));
-    let text = ok(&sandbox, &["history"]).out();
+    let text = run_ok(&sandbox, &["history"]).stdout_text();
     assert!(text.contains("exited 3  ") && text.contains("$ exit 3"), "{text}");
-    let none = ok(&sandbox, &["history", "nothing"]);
-    assert_eq!(none.out(), "");
-    assert!(none.err().contains("siding stats"), "{none}");
+    let none = run_ok(&sandbox, &["history", "nothing"]);
+    assert_eq!(none.stdout_text(), "");
+    assert!(none.stderr_text().contains("siding stats"), "{none}");
 }
 
 #[test]
-fn what_is_usual_is_told_while_it_runs() {
+fn the_usual_duration_is_shown_while_a_task_runs() {
     let sandbox = sandbox();
-    let wait = until_file("go");
-    run_some(&sandbox, &wait, 2);
-    let early = start(&sandbox, &[], &wait);
-    assert_eq!(shown(&sandbox, &early)["expected_ms"], Value::Null, "two runs are not enough");
+    let wait = until_file_exists("go");
+    run_times(&sandbox, &wait, 2);
+    let early = start_task(&sandbox, &[], &wait);
+    assert_eq!(show_task(&sandbox, &early)["expected_ms"], Value::Null, "two runs are not enough");
     // While it runs, the next would be a duplicate.
     make_file(&sandbox, "go");
-    let _done = ok(&sandbox, &["wait", &early]);
-    run_some(&sandbox, &wait, 1);
+    let _done = run_ok(&sandbox, &["wait", &early]);
+    run_times(&sandbox, &wait, 1);
     let done =
         sandbox.siding(&["run", "--budget", "1ms", "--allow-duplicate", "--json", "--", &wait]);
     let handed_over = done.run().expect_code(75).json();
@@ -135,32 +136,33 @@ fn what_is_usual_is_told_while_it_runs() {
     assert!(handed_over["expected_runs"].as_u64() >= Some(3), "{handed_over:#}");
     let said = handed_over["message"].as_str().unwrap_or_default();
     assert!(said.contains("usually ") && said.contains(" in"), "{said}");
-    let id = id(&handed_over);
-    let text = ok(&sandbox, &["show", &id]).out();
+    let id = task_id(&handed_over);
+    let text = run_ok(&sandbox, &["show", &id]).stdout_text();
     assert!(text.contains("\nusually ") && text.contains(" runs)"), "{text}");
-    let text = ok(&sandbox, &["ps"]).out();
+    let text = run_ok(&sandbox, &["ps"]).stdout_text();
     assert!(text.starts_with("ID ") && text.contains("USUALLY"), "{text}");
-    let listed = ok(&sandbox, &["ps", "--json"]).json();
+    let listed = run_ok(&sandbox, &["ps", "--json"]).json();
     let listed = listed.as_array().expect("a list");
     for one in listed {
         let is_known = !one["expected_ms"].is_null();
         assert_eq!(is_known, one["phase"] == "running", "only of what runs: {one:#}");
     }
     stop_all(&sandbox);
-    assert_eq!(shown(&sandbox, &id)["expected_ms"], Value::Null);
-    let found = stats(&sandbox);
+    assert_eq!(show_task(&sandbox, &id)["expected_ms"], Value::Null);
+    let found = read_stats(&sandbox);
     assert_eq!(found[0]["failed"], 0, "a stop is no failure: {found:#?}");
 }
 
 /// Makes a program whose name says that it takes long.
-fn make_make(sandbox: &Sandbox) {
+fn write_fake_make(sandbox: &Sandbox) {
     let path = sandbox.path("make");
-    std::fs::write(&path, format!("#!/bin/sh\n{}\n", until_file("go"))).expect("own directory");
+    std::fs::write(&path, format!("#!/bin/sh\n{}\n", until_file_exists("go")))
+        .expect("own directory");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("own file");
 }
 
 #[track_caller]
-fn placed(done: Finished, kind: &str, why: Value) -> Finished {
+fn assert_placement(done: ProgramOutput, kind: &str, why: Value) -> ProgramOutput {
     let placement = &done.json()["placement"];
     assert_eq!((&placement["kind"], &placement["why"]), (&kind.into(), &why), "{done}");
     done
@@ -169,137 +171,148 @@ fn placed(done: Finished, kind: &str, why: Value) -> Finished {
 #[test]
 fn a_command_known_to_be_slow_starts_in_the_background() {
     let sandbox = sandbox();
-    make_make(&sandbox);
+    write_fake_make(&sandbox);
     let run = |flags: &[&str], command: &str| {
         let args = [&["run", "--json", "--allow-duplicate"], flags, &["--", command]].concat();
         sandbox.siding(&args)
     };
     // By its words, as long as nothing is known of it.
     let done = run(&["--auto-background", "--budget", "50s"], "cd . && ./make all").run();
-    let done = placed(done.expect_code(75), "background", "heuristic".into());
-    assert!(done.out().contains("`make` often takes longer than the budget of 50s"), "{done}");
+    let done = assert_placement(done.expect_code(75), "background", "heuristic".into());
+    assert!(
+        done.stdout_text().contains("`make` often takes longer than the budget of 50s"),
+        "{done}"
+    );
     let done = run(&["--budget", "50s"], "./make all").env("SIDING_AUTO_BACKGROUND", "true").run();
-    let _done = placed(done.expect_code(75), "background", "heuristic".into());
+    let _done = assert_placement(done.expect_code(75), "background", "heuristic".into());
     // Only where it was asked for, and not against an explicit wish.
     let done = run(&["--budget", "50ms"], "./make all").run();
-    let _done = placed(done.expect_code(75), "background", "budget".into());
+    let _done = assert_placement(done.expect_code(75), "background", "budget".into());
     let flags = ["--auto-background", "--background"];
     let done = run(&flags, "./make all").run();
-    let _done = placed(done.expect_code(0), "background", "asked".into());
+    let _done = assert_placement(done.expect_code(0), "background", "asked".into());
     make_file(&sandbox, "go");
     let done = run(&["--auto-background", "--budget", "none"], "./make all").run();
-    let _done = placed(done.expect_code(0), "foreground", Value::Null);
+    let _done = assert_placement(done.expect_code(0), "foreground", Value::Null);
     let done = run(&["--auto-background", "--budget", "50s"], "cat make.txt || true").run();
-    let _done = placed(done.expect_code(0), "foreground", Value::Null);
+    let _done = assert_placement(done.expect_code(0), "foreground", Value::Null);
     eventually("nothing runs any more", || {
-        ok(&sandbox, &["ps", "--running", "--json"]).json() == Value::Array(Vec::new())
+        run_ok(&sandbox, &["ps", "--running", "--json"]).json() == Value::Array(Vec::new())
     });
     // By what is known of it: usually quick, whatever it is called; or longer than this budget.
     for _ in 0..3 {
-        ended(&sandbox, "./make quick");
+        run_to_end(&sandbox, "./make quick");
     }
     let done = run(&["--auto-background", "--budget", "50s"], "./make  quick").run();
-    let _done = placed(done.expect_code(0), "foreground", Value::Null);
+    let _done = assert_placement(done.expect_code(0), "foreground", Value::Null);
     std::fs::remove_file(sandbox.path("go")).expect("own file");
     let done = run(&["--auto-background", "--budget", "0s"], "./make quick").run();
-    let done = placed(done.expect_code(75), "background", "known".into());
-    assert!(done.out().contains("it usually takes "), "{done}");
+    let done = assert_placement(done.expect_code(75), "background", "known".into());
+    assert!(done.stdout_text().contains("it usually takes "), "{done}");
     stop_all(&sandbox);
 }
 
 #[test]
-fn what_is_removed_stays_remembered() {
+fn stats_survive_the_removal_of_tasks() {
     let sandbox = sandbox();
     for _ in 0..3 {
-        ended(&sandbox, "exit 0");
+        run_to_end(&sandbox, "exit 0");
     }
     let reaped = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0").run();
-    assert!(reaped.out().contains("past retention 3"), "{reaped}");
-    assert_eq!(ok(&sandbox, &["ps", "--all", "--json"]).json(), Value::Array(Vec::new()));
-    assert_eq!(stats(&sandbox)[0]["runs"], 3);
-    assert!(stats(&sandbox)[0]["median_ms"].is_u64());
+    assert!(reaped.stdout_text().contains("past retention 3"), "{reaped}");
+    assert_eq!(run_ok(&sandbox, &["ps", "--all", "--json"]).json(), Value::Array(Vec::new()));
+    assert_eq!(read_stats(&sandbox)[0]["runs"], 3);
+    assert!(read_stats(&sandbox)[0]["median_ms"].is_u64());
     // Deleting the file loses this and nothing else.
-    std::fs::remove_file(file(&sandbox)).expect("own file");
-    let kept = ended(&sandbox, "exit 0");
-    assert_eq!(stats(&sandbox)[0]["runs"], 1);
-    assert_eq!(shown(&sandbox, &kept)["outcome"]["code"], 0);
+    std::fs::remove_file(history_path(&sandbox)).expect("own file");
+    let kept = run_to_end(&sandbox, "exit 0");
+    assert_eq!(read_stats(&sandbox)[0]["runs"], 1);
+    assert_eq!(show_task(&sandbox, &kept)["outcome"]["code"], 0);
 }
 
 /// Every command that looks at the history in passing.
-fn in_passing(sandbox: &Sandbox) -> Vec<Finished> {
-    let running = start(sandbox, &[], HANG);
+fn run_several_commands(sandbox: &Sandbox) -> Vec<ProgramOutput> {
+    let running = start_task(sandbox, &[], HANG_COMMAND);
     let handed_over = sandbox.siding(&["run", "--budget", "1ms", "--", "sleep 301"]).run();
     let done = vec![
         handed_over.expect_code(75),
-        ok(sandbox, &["ps"]),
-        ok(sandbox, &["show", &running]),
-        ok(sandbox, &["run", "--auto-background", "--budget", "50s", "--", "true"]),
+        run_ok(sandbox, &["ps"]),
+        run_ok(sandbox, &["show", &running]),
+        run_ok(sandbox, &["run", "--auto-background", "--budget", "50s", "--", "true"]),
     ];
     stop_all(sandbox);
     done
 }
 
 #[test]
-fn a_damaged_file_is_set_aside_and_nothing_else_breaks() {
+fn a_damaged_history_is_quarantined_and_commands_still_work() {
     let sandbox = sandbox();
-    ended(&sandbox, "exit 0");
+    run_to_end(&sandbox, "exit 0");
     write(&sandbox, "garbage", "no database");
-    std::fs::copy(sandbox.path("garbage"), file(&sandbox)).expect("own file");
-    let done = in_passing(&sandbox);
-    let said: Vec<_> = done.iter().filter(|done| done.err().contains("history.db")).collect();
+    std::fs::copy(sandbox.path("garbage"), history_path(&sandbox)).expect("own file");
+    let done = run_several_commands(&sandbox);
+    let said: Vec<_> =
+        done.iter().filter(|done| done.stderr_text().contains("history.db")).collect();
     assert_eq!(said.len(), 1, "said once: {done:?}");
-    assert!(said[0].err().contains("damaged") && said[0].err().contains("aside/"), "{}", said[0]);
+    assert!(
+        said[0].stderr_text().contains("damaged") && said[0].stderr_text().contains("aside/"),
+        "{}",
+        said[0]
+    );
     let aside = std::fs::read_dir(sandbox.state_dir().join("aside")).expect("own directory");
     let aside: Vec<_> = aside.map(|entry| entry.expect("own file").path()).collect();
     assert_eq!(aside.len(), 1, "{aside:?}");
     assert_eq!(std::fs::read(&aside[0]).expect("own file"), b"no database");
-    assert!(stats(&sandbox).iter().any(|one| one["command"] == "exit 0"));
+    assert!(read_stats(&sandbox).iter().any(|one| one["command"] == "exit 0"));
 }
 
 #[test]
-fn a_newer_file_is_left_alone_and_nothing_else_breaks() {
+fn a_newer_history_format_is_not_changed_and_commands_still_work() {
     /// Place of `user_version`, and a number that only a later siding knows.
-    const VERSION: (u64, [u8; 4]) = (60, 99_u32.to_be_bytes());
+    const USER_VERSION_FIELD: (u64, [u8; 4]) = (60, 99_u32.to_be_bytes());
     let sandbox = sandbox();
-    ended(&sandbox, "exit 0");
-    let _done = ok(&sandbox, &["history"]);
-    let open = std::fs::File::options().write(true).open(file(&sandbox)).expect("own file");
-    open.write_all_at(&VERSION.1, VERSION.0).expect("own file");
-    let before = std::fs::read(file(&sandbox)).expect("own file");
-    for done in in_passing(&sandbox) {
-        assert!(!done.err().contains("history.db"), "{done}");
+    run_to_end(&sandbox, "exit 0");
+    let _done = run_ok(&sandbox, &["history"]);
+    let open = std::fs::File::options().write(true).open(history_path(&sandbox)).expect("own file");
+    open.write_all_at(&USER_VERSION_FIELD.1, USER_VERSION_FIELD.0).expect("own file");
+    let before = std::fs::read(history_path(&sandbox)).expect("own file");
+    for done in run_several_commands(&sandbox) {
+        assert!(!done.stderr_text().contains("history.db"), "{done}");
     }
-    let told = ok(&sandbox, &["stats", "--json"]);
-    assert!(told.err().contains("format 99") && told.err().contains("upgrade siding"), "{told}");
+    let told = run_ok(&sandbox, &["stats", "--json"]);
+    assert!(
+        told.stderr_text().contains("format 99") && told.stderr_text().contains("upgrade siding"),
+        "{told}"
+    );
     let rows = told.json();
     let rows = rows.as_array().expect("a list");
     assert!(rows.iter().any(|one| one["command"] == "exit 0"), "from the journals: {told}");
-    let _nothing_to_remove = ok(&sandbox, &["reap"]);
+    let _nothing_to_remove = run_ok(&sandbox, &["reap"]);
     let reaped = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0").run().expect_code(0);
     assert!(
-        reaped.err().contains("not remembered") && reaped.err().contains("upgrade"),
+        reaped.stderr_text().contains("not remembered") && reaped.stderr_text().contains("upgrade"),
         "{reaped}"
     );
-    assert!(std::fs::read(file(&sandbox)).expect("own file") == before, "it was changed");
+    assert!(std::fs::read(history_path(&sandbox)).expect("own file") == before, "it was changed");
 }
 
 #[test]
-fn what_is_printed_is_as_promised_and_fits() {
+fn history_and_stats_match_the_schema_and_fit_80_columns() {
     let sandbox = sandbox();
     let long = format!("true {}", "\u{65e5}long\u{202e}\u{1b}[2J ".repeat(40));
     for command in [long.as_str(), "echo a\techo b\nb-000000000000  exited 0", "exit 2"] {
-        ended(&sandbox, command);
+        run_to_end(&sandbox, command);
     }
     for args in [&["history"][..], &["stats"]] {
-        let text = ok(&sandbox, args).out();
+        let text = run_ok(&sandbox, args).stdout_text();
         assert_eq!(text.lines().count(), 4, "{text}");
         for line in text.lines() {
             assert!(line.chars().count() <= 80 && !line.contains('\u{202e}'), "{line}");
             assert!(!line.starts_with("b-000000000000"), "a forged line in\n{text}");
         }
         let name = format!("schema/{}.schema.json", args[0]);
-        let schema: Value = serde_json::from_str(&documented(&name)).expect("a schema");
-        let list = ok(&sandbox, &[args, &["--json"]].concat()).json();
+        let schema: Value = serde_json::from_str(&read_docs_file(&name)).expect("a schema");
+        let list = run_ok(&sandbox, &[args, &["--json"]].concat()).json();
         for one in list.as_array().expect("a list") {
             let keys: Vec<_> = one.as_object().expect("an object").keys().collect();
             let promised = schema["required"].as_array().expect("a list");
@@ -307,7 +320,7 @@ fn what_is_printed_is_as_promised_and_fits() {
             assert!(promised.iter().all(|key| one.get(key.as_str().unwrap_or("")).is_some()));
         }
     }
-    let limited = ok(&sandbox, &["history", "--limit", "1"]);
-    assert_eq!(limited.out().lines().count(), 2);
-    assert!(limited.err().contains("--limit"), "{limited}");
+    let limited = run_ok(&sandbox, &["history", "--limit", "1"]);
+    assert_eq!(limited.stdout_text().lines().count(), 2);
+    assert!(limited.stderr_text().contains("--limit"), "{limited}");
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use siding_e2e::Sandbox;
 
-use crate::support::{ok, refused, sandbox};
+use crate::support::{run_ok, run_refused, sandbox};
 
 /// Every file and link below a directory, with what is in it and its permissions.
 fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
@@ -32,13 +32,13 @@ fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 }
 
 /// What a person has, in home and working directory.
-fn theirs(sandbox: &Sandbox) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+fn snapshot_user_files(sandbox: &Sandbox) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut all = snapshot(&sandbox.home());
     all.extend(snapshot(&sandbox.path("")));
     all
 }
 
-fn settings(sandbox: &Sandbox, text: &str) -> PathBuf {
+fn write_settings(sandbox: &Sandbox, text: &str) -> PathBuf {
     let dir = sandbox.home().join(".claude");
     fs::create_dir_all(&dir).expect("own directory");
     let path = dir.join("settings.json");
@@ -46,65 +46,66 @@ fn settings(sandbox: &Sandbox, text: &str) -> PathBuf {
     path
 }
 
-fn json(path: &Path) -> Value {
+fn read_json(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-const ODD: &str = "{ \"model\":\"x\",\r\n\r\n\t\"hooks\": {\"Stop\":[ ]  },\"permissions\":{}}";
+const ODD_SETTINGS: &str =
+    "{ \"model\":\"x\",\r\n\r\n\t\"hooks\": {\"Stop\":[ ]  },\"permissions\":{}}";
 
 #[test]
-fn a_file_is_afterwards_as_it_was() {
+fn uninstall_restores_the_settings_file_exactly() {
     let sandbox = sandbox();
-    let path = settings(&sandbox, ODD);
+    let path = write_settings(&sandbox, ODD_SETTINGS);
     fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("own file");
-    let before = theirs(&sandbox);
-    let dry = ok(&sandbox, &["install", "claude-code", "--dry-run"]).out();
+    let before = snapshot_user_files(&sandbox);
+    let dry = run_ok(&sandbox, &["install", "claude-code", "--dry-run"]).stdout_text();
     assert!(dry.contains("+++ ") && dry.contains("would change "), "{dry}");
-    assert_eq!(theirs(&sandbox), before);
+    assert_eq!(snapshot_user_files(&sandbox), before);
 
-    let done = ok(&sandbox, &["install", "claude-code", "--json"]).json();
+    let done = run_ok(&sandbox, &["install", "claude-code", "--json"]).json();
     assert_eq!(done["changed"], true, "{done}");
     let backup = done["files"][0]["backup"].as_str().expect("it was there before");
     assert!(backup.contains("settings.json.siding-backup-20"), "{backup}");
-    assert_eq!(fs::read(backup).expect("a backup"), ODD.as_bytes());
+    assert_eq!(fs::read(backup).expect("a backup"), ODD_SETTINGS.as_bytes());
     let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o7777;
     assert_eq!((mode(&path), mode(Path::new(backup))), (0o640, 0o640));
-    let hooks = &json(&path)["hooks"];
+    let hooks = &read_json(&path)["hooks"];
     let handler = &hooks["PreToolUse"][0]["hooks"][0];
     assert_eq!(hooks["PreToolUse"][0]["matcher"], "Bash|Monitor|mcp__siding__run");
     assert_eq!(handler["args"], serde_json::json!(["hook", "pre-tool-use"]));
     let program = handler["command"].as_str().expect("a path");
     assert!(Path::new(program).is_absolute(), "{program}");
-    let server = &json(&sandbox.home().join(".claude.json"))["mcpServers"]["siding"];
+    let server = &read_json(&sandbox.home().join(".claude.read_json"))["mcpServers"]["siding"];
     assert_eq!(server["args"], serde_json::json!(["mcp"]));
 
-    let installed = theirs(&sandbox);
-    let again = ok(&sandbox, &["install", "claude-code"]).out();
+    let installed = snapshot_user_files(&sandbox);
+    let again = run_ok(&sandbox, &["install", "claude-code"]).stdout_text();
     assert!(again.contains("nothing to change"), "{again}");
-    assert_eq!(theirs(&sandbox), installed);
-    let gone = ok(&sandbox, &["uninstall", "claude-code"]).out();
+    assert_eq!(snapshot_user_files(&sandbox), installed);
+    let gone = run_ok(&sandbox, &["uninstall", "claude-code"]).stdout_text();
     assert!(gone.contains("--- ") && gone.contains("siding is gone"), "{gone}");
-    assert_eq!(theirs(&sandbox), before);
+    assert_eq!(snapshot_user_files(&sandbox), before);
     let remembered = fs::read_dir(sandbox.state_dir().join("installed")).expect("a directory");
     assert_eq!(remembered.count(), 0);
-    let again = ok(&sandbox, &["uninstall", "claude-code"]).out();
+    let again = run_ok(&sandbox, &["uninstall", "claude-code"]).stdout_text();
     assert!(again.contains("nothing to change"), "{again}");
-    assert_eq!(theirs(&sandbox), before);
+    assert_eq!(snapshot_user_files(&sandbox), before);
 }
 
 #[test]
-fn what_was_not_there_is_made_for_its_owner_alone_and_goes_again() {
+fn created_files_are_private_and_removed_by_uninstall() {
     let sandbox = sandbox();
-    let before = theirs(&sandbox);
+    let before = snapshot_user_files(&sandbox);
     for scope in ["user", "project", "local"] {
-        let _in = ok(&sandbox, &["install", "claude-code", "--scope", scope]);
-        let made = theirs(&sandbox);
+        let _in = run_ok(&sandbox, &["install", "claude-code", "--scope", scope]);
+        let made = snapshot_user_files(&sandbox);
         let new: Vec<_> = made.iter().filter(|(path, _)| !before.contains_key(*path)).collect();
         assert_eq!(new.len(), 3, "{scope}: {new:?}");
         assert!(new.iter().all(|(_, (mode, _))| mode & 0o077 == 0), "{scope}: {new:?}");
-        let _out = ok(&sandbox, &["uninstall", "claude-code", "--scope", scope]);
-        assert_eq!(theirs(&sandbox), before, "{scope}");
+        let _out = run_ok(&sandbox, &["uninstall", "claude-code", "--scope", scope]);
+        assert_eq!(snapshot_user_files(&sandbox), before, "{scope}");
     }
 }
 
@@ -122,22 +123,22 @@ fn each_scope_has_its_files() {
     {
         let call = sandbox.siding(&["install", "claude-code", "--scope", scope]).cwd(&sub);
         let _done = call.env("CLAUDE_CONFIG_DIR", &config).run().expect_code(0);
-        assert!(json(&sandbox.path(settings))["hooks"]["Stop"].is_array(), "{scope}");
+        assert!(read_json(&sandbox.path(settings))["hooks"]["Stop"].is_array(), "{scope}");
     }
-    assert!(json(&sub.join(".mcp.json"))["mcpServers"]["siding"].is_object());
-    assert!(json(&config.join(".claude.json"))["mcpServers"]["siding"].is_object());
+    assert!(read_json(&sub.join(".mcp.json"))["mcpServers"]["siding"].is_object());
+    assert!(read_json(&config.join(".claude.json"))["mcpServers"]["siding"].is_object());
     let call = sandbox.siding(&["install", "claude-code", "--scope", "local"]).cwd(&sub);
     let _done = call.run().expect_code(0);
-    assert!(json(&sub.join(".claude/settings.local.json"))["hooks"]["Stop"].is_array());
+    assert!(read_json(&sub.join(".claude/settings.local.json"))["hooks"]["Stop"].is_array());
     let root = sandbox.path("repository").display().to_string();
-    let known = json(&sandbox.home().join(".claude.json"));
+    let known = read_json(&sandbox.home().join(".claude.json"));
     assert!(known["projects"][&root]["mcpServers"]["siding"].is_object(), "{known}");
 }
 
 /// What a user has everywhere and what one has in one project is in one file. Whichever goes first,
 /// afterwards it is as it was.
 #[test]
-fn two_scopes_in_one_file_go_in_either_order() {
+fn two_scopes_in_one_file_can_be_removed_in_either_order() {
     let sandbox = sandbox();
     let repository = sandbox.path("repository");
     fs::create_dir_all(repository.join(".git")).expect("own directory");
@@ -148,13 +149,13 @@ fn two_scopes_in_one_file_go_in_either_order() {
     };
     // What was between two calls is kept beside the file.
     let known = || {
-        let mut all = theirs(&sandbox);
+        let mut all = snapshot_user_files(&sandbox);
         all.retain(|path, _| !path.display().to_string().contains(".siding-backup-"));
         all
     };
     let orders = [["user", "local"], ["local", "user"]];
     for text in [None, Some("{\"a\":1}"), Some("{}\n"), Some("{ \"mcpServers\": { } }")] {
-        let _none_yet = fs::remove_file(&file);
+        let _already_removed = fs::remove_file(&file);
         if let Some(text) = text {
             fs::write(&file, text).expect("own file");
         }
@@ -173,7 +174,7 @@ fn two_scopes_in_one_file_go_in_either_order() {
 /// Claude Code ignores a file with a comment as a whole (seen with 2.1.197), so that hooks in it
 /// would be no hooks.
 #[test]
-fn a_file_that_the_host_would_not_read_is_refused() {
+fn a_settings_file_that_the_host_cannot_parse_is_rejected() {
     let sandbox = sandbox();
     for (text, place) in [
         ("{\n  // mine\n  \"model\": \"x\"\n}\n", "line 2, column 3: a comment"),
@@ -181,64 +182,64 @@ fn a_file_that_the_host_would_not_read_is_refused() {
         ("{\"hooks\": []}", "line 1, column 11: `hooks` is no object"),
         ("nonsense", "line 1, column 1: "),
     ] {
-        let path = settings(&sandbox, text);
-        let before = theirs(&sandbox);
-        let err = refused(&sandbox, &["install", "claude-code"]);
+        let path = write_settings(&sandbox, text);
+        let before = snapshot_user_files(&sandbox);
+        let err = run_refused(&sandbox, &["install", "claude-code"]);
         let path = path.display().to_string();
         assert!(err.contains(&path) && err.contains(place) && err.contains("hint: "), "{err}");
-        assert_eq!(theirs(&sandbox), before);
+        assert_eq!(snapshot_user_files(&sandbox), before);
     }
-    fs::write(settings(&sandbox, ""), b"{\"a\": \"\xff\"}").expect("own file");
-    let err = refused(&sandbox, &["install", "claude-code"]);
+    fs::write(write_settings(&sandbox, ""), b"{\"a\": \"\xff\"}").expect("own file");
+    let err = run_refused(&sandbox, &["install", "claude-code"]);
     assert!(err.contains("not UTF-8: byte 7"), "{err}");
 }
 
 #[test]
-fn a_link_stays_and_its_target_is_changed() {
+fn install_changes_the_target_of_a_symlink_and_keeps_the_link() {
     let sandbox = sandbox();
-    let path = settings(&sandbox, "");
+    let path = write_settings(&sandbox, "");
     fs::remove_file(&path).expect("own file");
     fs::write(sandbox.path("real.json"), "{}\n").expect("own file");
     symlink(sandbox.path("real.json"), &path).expect("own directory");
-    let before = theirs(&sandbox);
-    let _in = ok(&sandbox, &["install", "claude-code"]);
-    assert!(path.is_symlink() && json(&sandbox.path("real.json"))["hooks"].is_object());
-    let _out = ok(&sandbox, &["uninstall", "claude-code"]);
-    assert_eq!(theirs(&sandbox), before);
+    let before = snapshot_user_files(&sandbox);
+    let _in = run_ok(&sandbox, &["install", "claude-code"]);
+    assert!(path.is_symlink() && read_json(&sandbox.path("real.json"))["hooks"].is_object());
+    let _out = run_ok(&sandbox, &["uninstall", "claude-code"]);
+    assert_eq!(snapshot_user_files(&sandbox), before);
     fs::remove_file(sandbox.path("real.json")).expect("own file");
-    let err = refused(&sandbox, &["install", "claude-code"]);
+    let err = run_refused(&sandbox, &["install", "claude-code"]);
     assert!(err.contains("a link that leads nowhere"), "{err}");
 }
 
 /// What a person writes in between stays, and there is a copy of what was.
 #[test]
-fn an_edit_in_between_stays() {
+fn uninstall_keeps_edits_made_after_install() {
     let sandbox = sandbox();
-    let path = settings(&sandbox, "{\n  \"model\": \"x\"\n}\n");
-    let _in = ok(&sandbox, &["install", "claude-code"]);
+    let path = write_settings(&sandbox, "{\n  \"model\": \"x\"\n}\n");
+    let _in = run_ok(&sandbox, &["install", "claude-code"]);
     let text = fs::read_to_string(&path).expect("own file");
     fs::write(&path, text.replace("\"x\"", "\"y\"")).expect("own file");
-    let done = ok(&sandbox, &["uninstall", "claude-code", "--json"]).json();
+    let done = run_ok(&sandbox, &["uninstall", "claude-code", "--json"]).json();
     assert_eq!(fs::read_to_string(&path).expect("own file"), "{\n  \"model\": \"y\"\n}\n");
     assert!(done["files"][0]["backup"].is_string(), "{done}");
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_left_as_it_was() {
+fn a_failed_install_leaves_the_settings_unchanged() {
     let sandbox = sandbox();
-    let path = settings(&sandbox, "{}\n");
+    let path = write_settings(&sandbox, "{}\n");
     let state = sandbox.path("state");
     fs::write(&state, "no directory").expect("own file");
     let call = sandbox.siding(&["install", "claude-code"]).env("SIDING_STATE_DIR", &state);
     let done = call.run().expect_code(125);
-    assert!(done.err().contains("installed"), "{done}");
+    assert!(done.stderr_text().contains("installed"), "{done}");
     assert_eq!(fs::read_to_string(&path).expect("own file"), "{}\n");
-    let _in = ok(&sandbox, &["install", "claude-code"]);
+    let _in = run_ok(&sandbox, &["install", "claude-code"]);
 }
 
 /// The files of the other hosts: each is there in its own words, twice is once, and all of it goes.
 #[test]
-fn the_other_hosts_get_what_they_can_read() {
+fn codex_gemini_and_opencode_are_configured_and_restored() {
     let sandbox = sandbox();
     let home = sandbox.home();
     let gemini = home.join(".gemini/settings.json");
@@ -248,17 +249,17 @@ fn the_other_hosts_get_what_they_can_read() {
     let codex = sandbox.path("codex");
     fs::create_dir(&codex).expect("own directory");
     fs::write(codex.join("config.toml"), "model = 'x' # mine").expect("own file");
-    let before = theirs(&sandbox);
+    let before = snapshot_user_files(&sandbox);
     let call = |args: &[&str]| sandbox.siding(args).env("CODEX_HOME", &codex).run().expect_code(0);
     for host in ["codex", "gemini", "opencode"] {
         let first = call(&["install", host, "--json"]).json();
         assert_eq!((&first["host"], &first["changed"]), (&host.into(), &true.into()), "{first}");
-        let installed = theirs(&sandbox);
+        let installed = snapshot_user_files(&sandbox);
         assert_eq!(call(&["install", host, "--json"]).json()["changed"], false, "{host}");
-        assert_eq!(theirs(&sandbox), installed, "{host}");
+        assert_eq!(snapshot_user_files(&sandbox), installed, "{host}");
         match host {
             "codex" => {
-                let hooks = json(&codex.join("hooks.json"));
+                let hooks = read_json(&codex.join("hooks.json"));
                 let line = hooks["hooks"]["PreToolUse"][0]["hooks"][0]["command"].to_string();
                 assert!(line.contains("hook --host codex pre-tool-use"), "{line}");
                 let config = fs::read_to_string(codex.join("config.toml")).expect("own file");
@@ -283,20 +284,20 @@ fn the_other_hosts_get_what_they_can_read() {
                 );
             }
             _ => {
-                let file = json(&home.join(".config/opencode/opencode.json"));
+                let file = read_json(&home.join(".config/opencode/opencode.json"));
                 assert_eq!(file["mcp"]["siding"]["type"], "local");
                 assert_eq!(file["mcp"]["siding"]["command"][1], "mcp");
             }
         }
         let _out = call(&["uninstall", host]);
-        assert_eq!(theirs(&sandbox), before, "{host}");
+        assert_eq!(snapshot_user_files(&sandbox), before, "{host}");
     }
-    let err = refused(&sandbox, &["install", "codex", "--scope", "user"]);
+    let err = run_refused(&sandbox, &["install", "codex", "--scope", "user"]);
     assert!(err.contains("only claude-code has scopes"), "{err}");
 }
 
 /// A stand-in for systemctl that writes down its calls and says yes to all but one.
-fn systemctl(sandbox: &Sandbox, refuses: &str) -> String {
+fn write_fake_systemctl(sandbox: &Sandbox, refuses: &str) -> String {
     let bin = sandbox.path("bin");
     fs::create_dir_all(&bin).expect("own directory");
     let log = sandbox.root().join("systemctl.log").display().to_string();
@@ -311,34 +312,34 @@ fn systemctl(sandbox: &Sandbox, refuses: &str) -> String {
 }
 
 #[test]
-fn the_timer_is_written_and_started() {
+fn install_timer_writes_and_starts_the_units() {
     let sandbox = sandbox();
-    let path = systemctl(&sandbox, "nothing");
-    let before = theirs(&sandbox);
+    let path = write_fake_systemctl(&sandbox, "nothing");
+    let before = snapshot_user_files(&sandbox);
     let call = |args: &[&str]| sandbox.siding(args).env("PATH", &path).run();
     let calls = || fs::read_to_string(sandbox.root().join("systemctl.log")).expect("own file");
     let done = call(&["install", "timer"]).expect_code(0);
-    assert!(done.out().contains("siding is installed in systemd's timers"), "{done}");
+    assert!(done.stdout_text().contains("siding is installed in systemd's timers"), "{done}");
     let units = sandbox.home().join(".config/systemd/user");
     let service = fs::read_to_string(units.join("siding-reap.service")).expect("made");
     assert!(service.contains("ExecStart=\"/") && service.contains("\" reap\n"), "{service}");
     let timer = fs::read_to_string(units.join("siding-reap.timer")).expect("made");
     assert!(timer.contains("OnUnitActiveSec=15min\n"), "{timer}");
     assert!(calls().ends_with("--user daemon-reload\n--user enable --now siding-reap.timer\n"));
-    let installed = theirs(&sandbox);
-    assert!(call(&["install", "timer"]).expect_code(0).out().contains("nothing to change"));
-    assert_eq!(theirs(&sandbox), installed);
+    let installed = snapshot_user_files(&sandbox);
+    assert!(call(&["install", "timer"]).expect_code(0).stdout_text().contains("nothing to change"));
+    assert_eq!(snapshot_user_files(&sandbox), installed);
     let _out = call(&["uninstall", "timer"]).expect_code(0);
     assert!(calls().ends_with("--user disable --now siding-reap.timer\n--user daemon-reload\n"));
-    assert_eq!(theirs(&sandbox), before);
+    assert_eq!(snapshot_user_files(&sandbox), before);
 }
 
 /// The manager knows nothing of the variables of a shell: the units say where the state and the
 /// settings are.
 #[test]
-fn the_timer_reaps_what_its_installer_sees() {
+fn the_timer_unit_carries_the_directories_of_its_installer() {
     let sandbox = sandbox();
-    let path = systemctl(&sandbox, "nothing");
+    let path = write_fake_systemctl(&sandbox, "nothing");
     let home = sandbox.home();
     let other = sandbox.path("other").display().to_string();
     let call = |what: &str, state: Option<&str>, config: Option<&str>| {
@@ -370,53 +371,56 @@ fn the_timer_reaps_what_its_installer_sees() {
 }
 
 #[test]
-fn without_a_manager_nothing_is_half_done() {
+fn a_failed_timer_install_leaves_no_files() {
     let sandbox = sandbox();
     for (refuses, says) in [
         ("show-environment", "no systemd user manager answers here: No medium found"),
         ("enable --now", "systemd did not start the timer: No medium found"),
     ] {
-        let path = systemctl(&sandbox, refuses);
-        let before = theirs(&sandbox);
+        let path = write_fake_systemctl(&sandbox, refuses);
+        let before = snapshot_user_files(&sandbox);
         let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
-        assert!(done.err().contains(says) && done.err().contains("hint: "), "{done}");
-        assert_eq!(theirs(&sandbox), before, "{refuses}");
+        assert!(
+            done.stderr_text().contains(says) && done.stderr_text().contains("hint: "),
+            "{done}"
+        );
+        assert_eq!(snapshot_user_files(&sandbox), before, "{refuses}");
     }
     let path = sandbox.path("empty").display().to_string();
     let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
     let state = sandbox.state_dir().display().to_string();
     let line = format!("*/15 * * * * SIDING_STATE_DIR={state} XDG_CONFIG_HOME=");
-    assert!(done.err().contains(&line), "{done}");
+    assert!(done.stderr_text().contains(&line), "{done}");
 }
 
 /// Issue 17, 2: a budget is written, kept by an install that does not name one, and taken out.
 #[test]
-fn a_budget_is_installed_kept_and_taken_out() {
+fn install_sets_keeps_and_removes_a_budget() {
     let sandbox = sandbox();
-    let path = settings(&sandbox, ODD);
-    let _plain = ok(&sandbox, &["install", "claude-code"]);
+    let path = write_settings(&sandbox, ODD_SETTINGS);
+    let _plain = run_ok(&sandbox, &["install", "claude-code"]);
     let plain = fs::read(&path).expect("there");
-    let args = |event: &str| json(&path)["hooks"][event][0]["hooks"][0]["args"].clone();
-    let _in = ok(&sandbox, &["install", "claude-code", "--budget", "15s"]);
+    let args = |event: &str| read_json(&path)["hooks"][event][0]["hooks"][0]["args"].clone();
+    let _in = run_ok(&sandbox, &["install", "claude-code", "--budget", "15s"]);
     let with_budget = serde_json::json!(["hook", "--budget", "15s", "pre-tool-use"]);
     assert_eq!(args("PreToolUse"), with_budget);
     assert_eq!(args("PostToolUse")[1], "--budget");
     assert_eq!(args("Stop")[1], "stop");
-    let again = ok(&sandbox, &["install", "claude-code"]).out();
+    let again = run_ok(&sandbox, &["install", "claude-code"]).stdout_text();
     assert!(again.contains("nothing to change"), "{again}");
     let report = sandbox.siding(&["doctor", "--json", "--host", "claude-code"]).run().json();
     let checks = report["checks"].as_array().expect("a list");
     let check = checks.iter().find(|check| check["name"] == "budget").expect("there");
     assert_eq!((&check["state"], &check["found"]), (&"ok".into(), &"15s".into()));
-    let _off = ok(&sandbox, &["install", "claude-code", "--budget", "off"]);
+    let _off = run_ok(&sandbox, &["install", "claude-code", "--budget", "off"]);
     assert_eq!(fs::read(&path).expect("there"), plain);
-    let _in = ok(&sandbox, &["install", "claude-code", "--budget", "20s"]);
-    let _out = ok(&sandbox, &["uninstall", "claude-code"]);
-    assert_eq!(fs::read(&path).expect("there"), ODD.as_bytes());
+    let _in = run_ok(&sandbox, &["install", "claude-code", "--budget", "20s"]);
+    let _out = run_ok(&sandbox, &["uninstall", "claude-code"]);
+    assert_eq!(fs::read(&path).expect("there"), ODD_SETTINGS.as_bytes());
 
     let done = sandbox.siding(&["install", "codex", "--budget", "15s"]).run().expect_code(125);
-    assert!(done.err().contains("only claude-code"), "{done}");
+    assert!(done.stderr_text().contains("only claude-code"), "{done}");
     let done = sandbox.siding(&["install", "claude-code", "--budget", "0s"]).run();
-    assert!(done.expect_code(125).err().contains("`off` or a duration"));
-    assert_eq!(fs::read(&path).expect("there"), ODD.as_bytes());
+    assert!(done.expect_code(125).stderr_text().contains("`off` or a duration"));
+    assert_eq!(fs::read(&path).expect("there"), ODD_SETTINGS.as_bytes());
 }

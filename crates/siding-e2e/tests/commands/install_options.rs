@@ -7,26 +7,26 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use siding_e2e::Sandbox;
 
-use crate::support::{ok, refused, sandbox};
+use crate::support::{run_ok, run_refused, sandbox};
 
 /// A settings file that nobody else lays out like this.
-const THEIRS: &str = "{ \"statusLine\" : {\"padding\": 0,\"type\":\"command\",\n\t\"command\":\"~\\/line.sh it\\u0027s\"},\r\n \"hooks\":{ } }";
+const USER_SETTINGS: &str = "{ \"statusLine\" : {\"padding\": 0,\"type\":\"command\",\n\t\"command\":\"~\\/line.sh it\\u0027s\"},\r\n \"hooks\":{ } }";
 
-fn settings(sandbox: &Sandbox, text: &str) -> PathBuf {
+fn write_settings(sandbox: &Sandbox, text: &str) -> PathBuf {
     let path = sandbox.home().join(".claude/settings.json");
     fs::create_dir_all(path.parent().expect("a directory")).expect("own directory");
     fs::write(&path, text).expect("own file");
     path
 }
 
-fn read(path: &Path) -> Value {
+fn read_json(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// The calls of `siding hook notify-person` in a file, each as one text.
-fn notifying(path: &Path) -> Vec<String> {
-    let hooks = read(path)["hooks"]["SessionStart"].clone();
+fn notify_hook_calls(path: &Path) -> Vec<String> {
+    let hooks = read_json(path)["hooks"]["SessionStart"].clone();
     let groups = hooks.as_array().cloned().unwrap_or_default();
     let handlers = groups.iter().flat_map(|group| group["hooks"].as_array().expect("a list"));
     let call = |handler: &Value| match handler["args"].as_array() {
@@ -39,86 +39,89 @@ fn notifying(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_person_is_told_until_it_is_turned_off() {
+fn notify_hooks_are_installed_changed_and_removed() {
     let sandbox = sandbox();
-    let path = settings(&sandbox, THEIRS);
-    let _done = ok(&sandbox, &["install", "claude-code", "--notify", "desktop,bell"]);
+    let path = write_settings(&sandbox, USER_SETTINGS);
+    let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "desktop,bell"]);
     let installed = fs::read_to_string(&path).expect("there");
-    assert_eq!(notifying(&path), ["hook --via desktop,bell notify-person"]);
+    assert_eq!(notify_hook_calls(&path), ["hook --via desktop,bell notify-person"]);
     // An install of a newer siding keeps the choice.
-    let again = ok(&sandbox, &["install", "claude-code"]).out();
+    let again = run_ok(&sandbox, &["install", "claude-code"]).stdout_text();
     assert!(again.contains("nothing to change"), "{again}");
     assert_eq!(fs::read_to_string(&path).expect("there"), installed);
-    let _done = ok(&sandbox, &["install", "claude-code", "--notify", "bell"]);
-    assert_eq!(notifying(&path), ["hook --via bell notify-person"]);
-    let _done = ok(&sandbox, &["install", "claude-code", "--notify", "off"]);
-    assert_eq!(notifying(&path), [""; 0]);
-    let _done = ok(&sandbox, &["install", "claude-code", "--notify", "bell"]);
-    let _gone = ok(&sandbox, &["uninstall", "claude-code"]);
-    assert_eq!(fs::read_to_string(&path).expect("there"), THEIRS);
+    let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "bell"]);
+    assert_eq!(notify_hook_calls(&path), ["hook --via bell notify-person"]);
+    let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "off"]);
+    assert_eq!(notify_hook_calls(&path), [""; 0]);
+    let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "bell"]);
+    let _gone = run_ok(&sandbox, &["uninstall", "claude-code"]);
+    assert_eq!(fs::read_to_string(&path).expect("there"), USER_SETTINGS);
     for (host, file) in [("codex", ".codex/hooks.json"), ("gemini", ".gemini/settings.json")] {
         let path = sandbox.home().join(file);
-        let _done = ok(&sandbox, &["install", host, "--notify", "desktop"]);
-        let call = notifying(&path);
+        let _done = run_ok(&sandbox, &["install", host, "--notify", "desktop"]);
+        let call = notify_hook_calls(&path);
         let expected = format!(" hook --host {host} --via desktop notify-person");
         assert!(call.len() == 1 && call[0].ends_with(&expected), "{call:?}");
-        let again = ok(&sandbox, &["install", host]).out();
+        let again = run_ok(&sandbox, &["install", host]).stdout_text();
         assert!(again.contains("nothing to change"), "{again}");
-        let _gone = ok(&sandbox, &["uninstall", host]);
+        let _gone = run_ok(&sandbox, &["uninstall", host]);
         assert!(!path.exists(), "{host}");
     }
-    let why = refused(&sandbox, &["install", "opencode", "--notify", "bell"]);
+    let why = run_refused(&sandbox, &["install", "opencode", "--notify", "bell"]);
     assert!(why.contains("calls no hooks"), "{why}");
-    let why = refused(&sandbox, &["install", "timer", "--notify", "bell"]);
+    let why = run_refused(&sandbox, &["install", "timer", "--notify", "bell"]);
     assert!(why.contains("leave out"), "{why}");
 }
 
 /// The address of a webhook is a secret: it is in no file of a host, and nothing prints it.
 #[test]
-fn the_address_is_stored_for_the_person_alone() {
+fn the_webhook_address_is_stored_in_a_private_file() {
     let sandbox = sandbox();
-    let path = settings(&sandbox, THEIRS);
-    let why = refused(&sandbox, &["install", "claude-code", "--notify", "webhook"]);
+    let path = write_settings(&sandbox, USER_SETTINGS);
+    let why = run_refused(&sandbox, &["install", "claude-code", "--notify", "webhook"]);
     assert!(why.contains("webhook=URL"), "{why}");
     let asked = "webhook=https://example.org/secret";
-    let done = ok(&sandbox, &["install", "claude-code", "--notify", asked]);
-    assert!(!done.out().contains("secret") && !done.err().contains("secret"), "{done}");
-    assert_eq!(notifying(&path), ["hook --via webhook notify-person"]);
+    let done = run_ok(&sandbox, &["install", "claude-code", "--notify", asked]);
+    assert!(
+        !done.stdout_text().contains("secret") && !done.stderr_text().contains("secret"),
+        "{done}"
+    );
+    assert_eq!(notify_hook_calls(&path), ["hook --via webhook notify-person"]);
     let stored = sandbox.state_dir().join("installed/notify-webhook.claude-code");
     assert_eq!(fs::read_to_string(&stored).expect("there"), "https://example.org/secret\n");
     let mode = fs::metadata(&stored).expect("there").permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
-    let _kept = ok(&sandbox, &["install", "claude-code", "--notify", "webhook,bell"]);
+    let _kept = run_ok(&sandbox, &["install", "claude-code", "--notify", "webhook,bell"]);
     assert!(stored.exists());
     let args = ["install", "claude-code", "--scope", "project", "--notify", asked];
-    let why = refused(&sandbox, &args);
+    let why = run_refused(&sandbox, &args);
     assert!(why.contains("not for a project") && !why.contains("secret"), "{why}");
-    let _gone = ok(&sandbox, &["uninstall", "claude-code"]);
+    let _gone = run_ok(&sandbox, &["uninstall", "claude-code"]);
     assert!(!stored.exists());
-    assert_eq!(fs::read_to_string(&path).expect("there"), THEIRS);
+    assert_eq!(fs::read_to_string(&path).expect("there"), USER_SETTINGS);
 }
 
 #[test]
-fn a_status_line_is_kept_called_and_given_back() {
+fn install_wraps_the_status_line_and_uninstall_restores_it() {
     let sandbox = sandbox();
-    let path = settings(&sandbox, THEIRS);
-    let _done = ok(&sandbox, &["install", "claude-code"]);
-    assert_eq!(read(&path)["statusLine"]["command"], "~/line.sh it's", "only on request");
-    let _done = ok(&sandbox, &["install", "claude-code", "--statusline"]);
-    let line = read(&path)["statusLine"].clone();
+    let path = write_settings(&sandbox, USER_SETTINGS);
+    let _done = run_ok(&sandbox, &["install", "claude-code"]);
+    assert_eq!(read_json(&path)["statusLine"]["command"], "~/line.sh it's", "only on request");
+    let _done = run_ok(&sandbox, &["install", "claude-code", "--statusline"]);
+    let line = read_json(&path)["statusLine"].clone();
     let command = line["command"].as_str().expect("a command");
     assert!(command.ends_with(r" statusline --before '~/line.sh it'\''s'"), "{command}");
     assert_eq!((&line["padding"], &line["type"]), (&json!(0), &json!("command")));
-    let again = ok(&sandbox, &["install", "claude-code"]).out();
+    let again = run_ok(&sandbox, &["install", "claude-code"]).stdout_text();
     assert!(again.contains("nothing to change"), "{again}");
-    let _gone = ok(&sandbox, &["uninstall", "claude-code"]);
-    assert_eq!(fs::read_to_string(&path).expect("there"), THEIRS);
+    let _gone = run_ok(&sandbox, &["uninstall", "claude-code"]);
+    assert_eq!(fs::read_to_string(&path).expect("there"), USER_SETTINGS);
     fs::remove_file(&path).expect("own file");
-    let _done = ok(&sandbox, &["install", "claude-code", "--statusline"]);
-    let line = read(&path)["statusLine"].clone();
+    let _done = run_ok(&sandbox, &["install", "claude-code", "--statusline"]);
+    let line = read_json(&path)["statusLine"].clone();
     assert!(line["command"].as_str().is_some_and(|line| line.ends_with(" statusline")), "{line}");
-    let _gone = ok(&sandbox, &["uninstall", "claude-code"]);
+    let _gone = run_ok(&sandbox, &["uninstall", "claude-code"]);
     assert!(!path.exists());
-    let why = refused(&sandbox, &["install", "codex", "--statusline"]);
+    let why = run_refused(&sandbox, &["install", "codex", "--statusline"]);
     assert!(why.contains("only claude-code"), "{why}");
 }

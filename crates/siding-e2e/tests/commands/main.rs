@@ -2,32 +2,32 @@
 //! reads JSON and branches on exit codes. Every test runs the real program in a sandbox of its
 //! own. How tasks run and end is tested elsewhere (`tests/tasks`, `tests/crashes`).
 
-mod columns;
+mod automatic_reap;
 mod completions;
 mod config;
 mod deadline_notice;
 mod doctor;
+mod eighty_columns;
 mod extend;
-mod foreign;
 mod guard;
 mod help;
 mod history;
-mod ids;
+mod id_prefix;
 mod input;
 mod install;
 mod install_options;
-mod man;
+mod man_pages;
 mod monitor;
 mod notices;
 mod output;
 mod ps;
-mod ready;
+mod readiness;
 mod reap;
+mod reap_unowned;
 mod report;
 mod session;
 mod show;
 mod support;
-mod unattended;
 mod wait;
 mod wait_for;
 mod webhook;

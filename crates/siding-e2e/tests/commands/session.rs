@@ -4,24 +4,26 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
-use siding_e2e::{Running, Sandbox, is_root, words};
+use siding_e2e::{RunningProgram, Sandbox, is_root, words};
 
-use crate::support::{HANG, id, ids, ok, refused, sandbox, shown, start, stop_all};
+use crate::support::{
+    HANG_COMMAND, run_ok, run_refused, sandbox, show_task, start_task, stop_all, task_id, task_ids,
+};
 
 /// Starts a host and opens a session for it.
 #[track_caller]
-fn open(sandbox: &Sandbox, name: &str) -> Running {
+fn open_session(sandbox: &Sandbox, name: &str) -> RunningProgram {
     let owner = sandbox.puppet(&words("--quiet hang")).spawn();
     let pid = owner.process().pid.to_string();
-    let out = ok(sandbox, &["session", "open", name, "--owner-pid", &pid]).out();
+    let out = run_ok(sandbox, &["session", "open", name, "--owner-pid", &pid]).stdout_text();
     assert!(out.starts_with(&format!("session `{name}` is open")) && out.contains(&pid), "{out}");
     owner
 }
 
 /// What the list says about a session; null when it is not there.
 #[track_caller]
-fn listed(sandbox: &Sandbox, name: &str) -> Value {
-    let list = ok(sandbox, &["session", "list", "--json"]).json();
+fn find_listed_session(sandbox: &Sandbox, name: &str) -> Value {
+    let list = run_ok(sandbox, &["session", "list", "--json"]).json();
     let list = list.as_array().expect("a list").clone();
     list.into_iter().find(|one| one["session_id"] == name).unwrap_or_default()
 }
@@ -29,35 +31,43 @@ fn listed(sandbox: &Sandbox, name: &str) -> Value {
 #[test]
 fn sessions_are_listed_with_their_owner_and_tasks() {
     let sandbox = sandbox();
-    assert_eq!(ok(&sandbox, &["session", "list"]).out(), "no session is open and no task runs\n");
-    let owner = open(&sandbox, "chat");
-    let mine = start(&sandbox, &["--session", "chat"], HANG);
-    let view = listed(&sandbox, "chat");
+    assert_eq!(
+        run_ok(&sandbox, &["session", "list"]).stdout_text(),
+        "no session is open and no task runs\n"
+    );
+    let owner = open_session(&sandbox, "chat");
+    let mine = start_task(&sandbox, &["--session", "chat"], HANG_COMMAND);
+    let view = find_listed_session(&sandbox, "chat");
     assert_eq!(view["state"], "live");
     assert_eq!(view["owner_pid"], owner.process().pid);
     assert_eq!(view["running"], serde_json::json!([mine]));
-    let free = start(&sandbox, &[], HANG);
-    assert_eq!(listed(&sandbox, "cli")["running"], serde_json::json!([free]));
-    let out = ok(&sandbox, &["session", "list"]).out();
+    let free = start_task(&sandbox, &[], HANG_COMMAND);
+    assert_eq!(find_listed_session(&sandbox, "cli")["running"], serde_json::json!([free]));
+    let out = run_ok(&sandbox, &["session", "list"]).stdout_text();
     let row = out.lines().find(|line| line.starts_with("chat ")).unwrap_or_default();
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(cells[1..4], ["live", &owner.process().pid.to_string(), "1"], "{out}");
     stop_all(&sandbox);
-    let _closed = ok(&sandbox, &["session", "close", "chat"]);
-    let closed = |flags: &[&str]| ok(&sandbox, &[&["session", "list"], flags].concat()).out();
+    let _closed = run_ok(&sandbox, &["session", "close", "chat"]);
+    let closed =
+        |flags: &[&str]| run_ok(&sandbox, &[&["session", "list"], flags].concat()).stdout_text();
     assert!(!closed(&[]).contains("chat") && closed(&["--all"]).contains("chat     closed"));
 }
 
 /// SPEC 4: a closed session takes its tasks with it, and nobody else's.
 #[test]
-fn the_tasks_of_a_closed_session_end_and_kept_ones_live() {
+fn closing_a_session_stops_its_tasks_except_kept_ones() {
     let sandbox = sandbox();
-    let _owners = [open(&sandbox, "chat"), open(&sandbox, "other")];
-    let doomed: Vec<_> = (0..3).map(|_| start(&sandbox, &["--session", "chat"], HANG)).collect();
-    let kept = start(&sandbox, &["--session", "chat", "--keep"], HANG);
-    let others = [start(&sandbox, &["--session", "other"], HANG), start(&sandbox, &[], HANG)];
-    let closed = ok(&sandbox, &["session", "close", "chat", "--json"]).json();
-    let mut stopped = ids(&closed["stopped"]);
+    let _owners = [open_session(&sandbox, "chat"), open_session(&sandbox, "other")];
+    let doomed: Vec<_> =
+        (0..3).map(|_| start_task(&sandbox, &["--session", "chat"], HANG_COMMAND)).collect();
+    let kept = start_task(&sandbox, &["--session", "chat", "--keep"], HANG_COMMAND);
+    let others = [
+        start_task(&sandbox, &["--session", "other"], HANG_COMMAND),
+        start_task(&sandbox, &[], HANG_COMMAND),
+    ];
+    let closed = run_ok(&sandbox, &["session", "close", "chat", "--json"]).json();
+    let mut stopped = task_ids(&closed["stopped"]);
     stopped.sort();
     let mut expected = doomed.clone();
     expected.sort();
@@ -66,26 +76,26 @@ fn the_tasks_of_a_closed_session_end_and_kept_ones_live() {
     assert_eq!(closed["failed"], serde_json::json!([]));
     let by_session = serde_json::json!({"kind": "stopped", "by": "session"});
     for id in &doomed {
-        assert_eq!(shown(&sandbox, id)["outcome"], by_session);
+        assert_eq!(show_task(&sandbox, id)["outcome"], by_session);
     }
     for id in [&kept].into_iter().chain(&others) {
-        assert_eq!(shown(&sandbox, id)["phase"], "running");
+        assert_eq!(show_task(&sandbox, id)["phase"], "running");
     }
     stop_all(&sandbox);
 }
 
 /// Whose a task is whose record cannot be read is not known: nobody is told that nothing of his is left.
 #[test]
-fn a_task_that_cannot_be_read_is_not_left_out_in_silence() {
+fn a_task_with_an_unreadable_journal_is_reported_as_failed() {
     if !is_root() {
         // No other user can take the right to read away from the one that the tests run as.
         return;
     }
     let mut sandbox = Sandbox::new_for_uid(61_235);
     sandbox.expect_clean();
-    let _owner = open(&sandbox, "chat");
-    let unread = start(&sandbox, &["--session", "chat"], HANG);
-    let read = start(&sandbox, &["--session", "chat"], HANG);
+    let _owner = open_session(&sandbox, "chat");
+    let unread = start_task(&sandbox, &["--session", "chat"], HANG_COMMAND);
+    let read = start_task(&sandbox, &["--session", "chat"], HANG_COMMAND);
     let journal = sandbox.state_dir().join("tasks").join(&unread).join("journal");
     let allow = |mode| {
         std::fs::set_permissions(&journal, Permissions::from_mode(mode)).expect("is root's");
@@ -93,8 +103,8 @@ fn a_task_that_cannot_be_read_is_not_left_out_in_silence() {
     allow(0);
     let stop = ["stop", "--all", "--session", "chat", "--json"];
     let done = sandbox.siding(&stop).run().expect_code(125);
-    assert!(done.err().contains(&unread), "{done}");
-    assert_eq!(ids(&done.json()), [read]);
+    assert!(done.stderr_text().contains(&unread), "{done}");
+    assert_eq!(task_ids(&done.json()), [read]);
     let close = ["session", "close", "chat", "--json"];
     let closed = sandbox.siding(&close).run().expect_code(125).json();
     assert_eq!(closed["failed"][0]["task_id"], *unread, "{closed}");
@@ -104,12 +114,12 @@ fn a_task_that_cannot_be_read_is_not_left_out_in_silence() {
 }
 
 #[test]
-fn closing_is_told_in_words() {
+fn session_close_prints_what_happened_to_each_task() {
     let sandbox = sandbox();
-    let _owner = open(&sandbox, "chat");
-    let task = start(&sandbox, &["--session", "chat"], HANG);
-    let kept = start(&sandbox, &["--session", "chat", "--keep"], HANG);
-    let out = ok(&sandbox, &["session", "close", "chat"]).out();
+    let _owner = open_session(&sandbox, "chat");
+    let task = start_task(&sandbox, &["--session", "chat"], HANG_COMMAND);
+    let kept = start_task(&sandbox, &["--session", "chat", "--keep"], HANG_COMMAND);
+    let out = run_ok(&sandbox, &["session", "close", "chat"]).stdout_text();
     let expected = format!(
         "session `chat` is closed\n{task}  stopped by session\n{kept}  goes on: it was started \
          with --keep\n"
@@ -120,50 +130,50 @@ fn closing_is_told_in_words() {
 
 /// An error names the command that mends it, and nothing was started.
 #[test]
-fn a_session_that_is_not_open_is_refused_with_the_command_that_opens_it() {
+fn an_unopened_session_is_rejected_with_the_command_that_opens_it() {
     let sandbox = sandbox();
     let named = "`siding session open nope --owner-pid PID`";
     for args in [&["run", "--session", "nope", "--", "true"][..], &["session", "close", "nope"]] {
-        let err = refused(&sandbox, args);
+        let err = run_refused(&sandbox, args);
         assert!(err.contains("`nope` is not open") && err.contains(named), "{err}");
     }
     let call = sandbox.siding(&["run", "--", "true"]).env("SIDING_SESSION", "nope");
     let done = call.run().expect_code(125);
-    assert!(done.err().contains(named), "{done}");
+    assert!(done.stderr_text().contains(named), "{done}");
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
-    let _owner = open(&sandbox, "nope");
-    let _closed = ok(&sandbox, &["session", "close", "nope"]);
-    let err = refused(&sandbox, &["run", "--session", "nope", "--", "true"]);
+    let _owner = open_session(&sandbox, "nope");
+    let _closed = run_ok(&sandbox, &["session", "close", "nope"]);
+    let err = run_refused(&sandbox, &["run", "--session", "nope", "--", "true"]);
     assert!(err.contains("is over (it was closed)") && err.contains(named), "{err}");
     // Whoever opens it again has it again.
-    let _owner = open(&sandbox, "nope");
-    let _ran = ok(&sandbox, &["run", "--session", "nope", "--", "true"]);
+    let _owner = open_session(&sandbox, "nope");
+    let _ran = run_ok(&sandbox, &["run", "--session", "nope", "--", "true"]);
 }
 
 #[test]
-fn names_and_owners_that_cannot_be_are_refused() {
+fn invalid_session_names_and_owners_are_rejected() {
     let sandbox = sandbox();
     let me = std::process::id().to_string();
     for args in [&["open", "cli", "--owner-pid", &me][..], &["close", "cli"]] {
-        let err = refused(&sandbox, &[&["session"], args].concat());
+        let err = run_refused(&sandbox, &[&["session"], args].concat());
         assert!(err.contains("`cli` is siding's own and never ends"), "{err}");
     }
     for name in ["a b", "../x", "", ".x", "-x", &"x".repeat(65)] {
         let name = format!("--owner-pid={me} -- {name}");
         let args: Vec<&str> = name.splitn(3, ' ').collect();
-        let err = refused(&sandbox, &[&["session", "open"], &args[..]].concat());
+        let err = run_refused(&sandbox, &[&["session", "open"], &args[..]].concat());
         assert!(err.contains("use 1 to 64 of `A-Z a-z 0-9 . _ -`"), "{err}");
     }
     // The kernel gives no number above 4194304 (PID_MAX_LIMIT).
-    let err = refused(&sandbox, &["session", "open", "chat", "--owner-pid", "4194305"]);
+    let err = run_refused(&sandbox, &["session", "open", "chat", "--owner-pid", "4194305"]);
     assert!(err.contains("no process 4194305 runs"), "{err}");
-    assert!(listed(&sandbox, "chat").is_null());
+    assert!(find_listed_session(&sandbox, "chat").is_null());
 }
 
 #[test]
-fn a_task_belongs_to_the_session_of_the_flag_else_of_the_variable() {
+fn the_session_flag_takes_precedence_over_the_variable() {
     let sandbox = sandbox();
-    let _owners = [open(&sandbox, "one"), open(&sandbox, "two")];
+    let _owners = [open_session(&sandbox, "one"), open_session(&sandbox, "two")];
     let args = ["run", "--background", "--allow-duplicate", "--json"];
     for (flag, variable, session) in [
         (&["--session", "one"][..], "two", "one"),
@@ -171,13 +181,13 @@ fn a_task_belongs_to_the_session_of_the_flag_else_of_the_variable() {
         (&["--session", "cli"], "two", "cli"),
         (&[], "", "cli"),
     ] {
-        let call = sandbox.siding(&[&args, flag, &["--", HANG]].concat());
+        let call = sandbox.siding(&[&args, flag, &["--", HANG_COMMAND]].concat());
         let done = call.env("SIDING_SESSION", variable).run().expect_code(0);
         assert_eq!(done.json()["session_id"], session, "{done}");
     }
-    let two = ok(&sandbox, &["ps", "--json", "--session", "two"]).json();
-    let stopped = ok(&sandbox, &["stop", "--json", "--all", "--session", "two"]).json();
-    assert_eq!(ids(&stopped), [id(&two[0])]);
-    assert_eq!(ids(&ok(&sandbox, &["ps", "--running", "--json"]).json()).len(), 3);
+    let two = run_ok(&sandbox, &["ps", "--json", "--session", "two"]).json();
+    let stopped = run_ok(&sandbox, &["stop", "--json", "--all", "--session", "two"]).json();
+    assert_eq!(task_ids(&stopped), [task_id(&two[0])]);
+    assert_eq!(task_ids(&run_ok(&sandbox, &["ps", "--running", "--json"]).json()).len(), 3);
     stop_all(&sandbox);
 }

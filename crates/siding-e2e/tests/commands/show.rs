@@ -3,10 +3,10 @@
 use serde_json::json;
 use siding_e2e::{eventually, words};
 
-use crate::support::{ended, ids, ok, sandbox, shown, start, stop_all};
+use crate::support::{run_ok, run_to_end, sandbox, show_task, start_task, stop_all, task_ids};
 
 /// The values behind a label.
-fn values<'t>(text: &'t str, label: &str) -> Vec<&'t str> {
+fn field_values<'t>(text: &'t str, label: &str) -> Vec<&'t str> {
     let lines = text.lines().skip_while(|line| !line.starts_with(&format!("{label}  ")));
     let (first, mut rest) = (lines.clone().take(1), lines.skip(1));
     let more = std::iter::from_fn(|| rest.next().filter(|line| line.starts_with("            ")));
@@ -14,61 +14,61 @@ fn values<'t>(text: &'t str, label: &str) -> Vec<&'t str> {
 }
 
 #[test]
-fn one_screen_tells_how_a_task_stands() {
+fn show_prints_the_state_of_a_task_on_one_screen() {
     let sandbox = sandbox();
     let line = format!("echo hello; {}", sandbox.puppet_line(&words("--quiet mark m hang")));
-    let id = start(&sandbox, &["--name", "web"], &line);
-    let member = sandbox.marked("m");
-    eventually("its output is there", || shown(&sandbox, &id)["output"]["bytes"] == 6);
-    let text = ok(&sandbox, &["show", &id]).out();
+    let id = start_task(&sandbox, &["--name", "web"], &line);
+    let member = sandbox.wait_for_mark("m");
+    eventually("its output is there", || show_task(&sandbox, &id)["output"]["bytes"] == 6);
+    let text = run_ok(&sandbox, &["show", &id]).stdout_text();
     assert!(text.starts_with(&format!("{id}  running\n")), "{text}");
-    assert_eq!(values(&text, "command").concat(), line, "{text}");
-    assert_eq!(values(&text, "name"), ["web"]);
+    assert_eq!(field_values(&text, "command").concat(), line, "{text}");
+    assert_eq!(field_values(&text, "name"), ["web"]);
     assert_eq!(
-        values(&text, "directory"),
+        field_values(&text, "directory"),
         [sandbox.path("").display().to_string().trim_end_matches('/')]
     );
-    assert_eq!(values(&text, "session"), ["cli"]);
-    assert!(values(&text, "deadline")[0].contains(", in 29m"), "{text}");
+    assert_eq!(field_values(&text, "session"), ["cli"]);
+    assert!(field_values(&text, "deadline")[0].contains(", in 29m"), "{text}");
     let output = sandbox.state_dir().join("tasks").join(&id).join("output");
-    assert_eq!(values(&text, "output"), ["6 bytes", &output.display().to_string()]);
-    let processes = values(&text, "processes");
+    assert_eq!(field_values(&text, "output"), ["6 bytes", &output.display().to_string()]);
+    let processes = field_values(&text, "processes");
     assert!(processes.iter().any(|row| row.starts_with(&member.pid.to_string())), "{text}");
     assert!(text.contains("-- all output --\n| hello\n--\n"), "{text}");
-    let next = values(&text, "next").join(" ");
+    let next = field_values(&text, "next").join(" ");
     for command in ["wait", "output", "stop"] {
         assert!(next.contains(&format!("`siding {command} {id}`")), "{text}");
     }
     stop_all(&sandbox);
-    let text = ok(&sandbox, &["show", &id]).out();
+    let text = run_ok(&sandbox, &["show", &id]).stdout_text();
     assert!(text.starts_with(&format!("{id}  stopped by user\n")), "{text}");
-    let ended = values(&text, "was ended");
+    let ended = field_values(&text, "was ended");
     assert!(ended.iter().any(|row| row.starts_with(&format!("{} SIGTERM", member.pid))), "{text}");
 }
 
 /// What a shell's own code hides is shown: the stages of a pipeline, and where it ended.
 #[test]
-fn the_end_of_a_shell_is_told_in_full() {
+fn show_prints_the_final_directory_and_pipeline_statuses() {
     let sandbox = sandbox();
-    let id = ended(&sandbox, "cd / && false | true");
-    let text = ok(&sandbox, &["show", &id]).out();
+    let id = run_to_end(&sandbox, "cd / && false | true");
+    let text = run_ok(&sandbox, &["show", &id]).stdout_text();
     assert!(text.starts_with(&format!("{id}  exited 0\n")), "{text}");
-    assert_eq!(values(&text, "ended in"), ["/"]);
-    assert_eq!(values(&text, "pipeline"), ["1 | 0"]);
-    assert!(values(&text, "next").join(" ").contains("failed behind the code 0"), "{text}");
-    let view = shown(&sandbox, &id);
+    assert_eq!(field_values(&text, "ended in"), ["/"]);
+    assert_eq!(field_values(&text, "pipeline"), ["1 | 0"]);
+    assert!(field_values(&text, "next").join(" ").contains("failed behind the code 0"), "{text}");
+    let view = show_task(&sandbox, &id);
     assert_eq!(view["pipeline_statuses"], json!([1, 0]));
     assert_eq!(view["final_cwd"], "/");
 }
 
 #[test]
-fn one_that_is_not_there_does_not_hide_the_others() {
+fn an_unknown_task_does_not_hide_the_others() {
     let sandbox = sandbox();
-    let (one, two) = (ended(&sandbox, "echo one"), ended(&sandbox, "echo two"));
-    let text = ok(&sandbox, &["show", &one, &two]).out();
+    let (one, two) = (run_to_end(&sandbox, "echo one"), run_to_end(&sandbox, "echo two"));
+    let text = run_ok(&sandbox, &["show", &one, &two]).stdout_text();
     assert!(text.contains(&format!("\n\n{two}  exited 0\n")), "{text}");
     let args = ["show", "--json", &one, "b-zzz", &two];
     let done = sandbox.siding(&args).run().expect_code(125);
-    assert_eq!(ids(&done.json()), [one, two]);
-    assert!(done.err().contains("no task `b-zzz`"), "{done}");
+    assert_eq!(task_ids(&done.json()), [one, two]);
+    assert!(done.stderr_text().contains("no task `b-zzz`"), "{done}");
 }

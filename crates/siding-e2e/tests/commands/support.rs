@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use siding_e2e::{Finished, Sandbox, eventually, processes};
+use siding_e2e::{ProgramOutput, Sandbox, eventually, processes};
 
 /// A task that goes on until it is stopped. It dies of the polite signal.
-pub(crate) const HANG: &str = "sleep 300";
+pub(crate) const HANG_COMMAND: &str = "sleep 300";
 
 /// Within this a call that has nothing to wait for has returned, also on a machine with forty
 /// busy processes a core.
-pub(crate) const PROMPT: Duration = Duration::from_secs(8);
+pub(crate) const MAX_PROMPT_TIME: Duration = Duration::from_secs(8);
 
 /// A sandbox that fails its test when anything is left in it.
 pub(crate) fn sandbox() -> Sandbox {
@@ -21,72 +21,72 @@ pub(crate) fn sandbox() -> Sandbox {
 
 /// Makes a call that must succeed.
 #[track_caller]
-pub(crate) fn ok(sandbox: &Sandbox, args: &[&str]) -> Finished {
+pub(crate) fn run_ok(sandbox: &Sandbox, args: &[&str]) -> ProgramOutput {
     sandbox.siding(args).run().expect_code(0)
 }
 
 /// Makes a call that must fail as siding's own failure, and returns what it says. Nothing goes to
 /// stdout, where a program would take it for an answer.
 #[track_caller]
-pub(crate) fn refused(sandbox: &Sandbox, args: &[&str]) -> String {
+pub(crate) fn run_refused(sandbox: &Sandbox, args: &[&str]) -> String {
     let done = sandbox.siding(args).run().expect_code(125);
-    assert_eq!(done.out(), "", "{done}");
-    assert!(!done.err().contains("panicked"), "{done}");
-    done.err()
+    assert_eq!(done.stdout_text(), "", "{done}");
+    assert!(!done.stderr_text().contains("panicked"), "{done}");
+    done.stderr_text()
 }
 
 /// Starts a shell text in the background and returns the task's id.
 #[track_caller]
-pub(crate) fn start(sandbox: &Sandbox, flags: &[&str], command: &str) -> String {
+pub(crate) fn start_task(sandbox: &Sandbox, flags: &[&str], command: &str) -> String {
     let head = ["run", "--background", "--allow-duplicate", "--json"];
-    id(&ok(sandbox, &[&head, flags, &["--", command]].concat()).json())
+    task_id(&run_ok(sandbox, &[&head, flags, &["--", command]].concat()).json())
 }
 
 /// Runs a shell text to its end, whatever that is, and returns the task's id. Its shim has tidied
 /// up and left.
 #[track_caller]
-pub(crate) fn ended(sandbox: &Sandbox, command: &str) -> String {
+pub(crate) fn run_to_end(sandbox: &Sandbox, command: &str) -> String {
     let args = ["run", "--budget", "none", "--json", "--", command];
     let done = sandbox.siding(&args).run();
     assert_eq!(done.json()["phase"], "ended", "{done}");
-    let id = id(&done.json());
+    let id = task_id(&done.json());
     eventually("its shim has left", || processes::with_birthmark(&id).is_empty());
     id
 }
 
 /// The id in a task's JSON.
 #[track_caller]
-pub(crate) fn id(view: &Value) -> String {
+pub(crate) fn task_id(view: &Value) -> String {
     view["task_id"].as_str().expect("a task id").to_owned()
 }
 
 /// The ids in a list of tasks.
 #[track_caller]
-pub(crate) fn ids(list: &Value) -> Vec<String> {
-    list.as_array().expect("a list").iter().map(id).collect()
+pub(crate) fn task_ids(list: &Value) -> Vec<String> {
+    list.as_array().expect("a list").iter().map(task_id).collect()
 }
 
 /// How a task is shown to a program.
 #[track_caller]
-pub(crate) fn shown(sandbox: &Sandbox, id: &str) -> Value {
-    ok(sandbox, &["show", "--json", id]).json()
+pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> Value {
+    run_ok(sandbox, &["show", "--json", id]).json()
 }
 
 /// Waits for a task and returns its outcome.
 #[track_caller]
-pub(crate) fn outcome(sandbox: &Sandbox, id: &str) -> Value {
-    let done = ok(sandbox, &["wait", "--json", "--timeout", "30s", id]);
+pub(crate) fn wait_for_outcome(sandbox: &Sandbox, id: &str) -> Value {
+    let done = run_ok(sandbox, &["wait", "--json", "--timeout", "30s", id]);
     done.json()["by"][0]["detail"].clone()
 }
 
 /// Ends everything.
 #[track_caller]
 pub(crate) fn stop_all(sandbox: &Sandbox) {
-    let _stopped = ok(sandbox, &["stop", "--all"]);
+    let _stopped = run_ok(sandbox, &["stop", "--all"]);
 }
 
 /// A shell text that waits until the test makes the file `name`, bounded by the sandbox's end.
-pub(crate) fn until_file(name: &str) -> String {
+pub(crate) fn until_file_exists(name: &str) -> String {
     format!("until [ -e {name} ]; do sleep .02; done")
 }
 
@@ -105,8 +105,8 @@ pub(crate) fn write(sandbox: &Sandbox, name: &str, text: impl AsRef<[u8]>) {
 
 /// The names of siding's commands, as its help lists them, without `help` itself.
 #[track_caller]
-pub(crate) fn commands(sandbox: &Sandbox, below: &[&str]) -> Vec<String> {
-    let help = ok(sandbox, &[below, &["--help"]].concat()).out();
+pub(crate) fn list_subcommands(sandbox: &Sandbox, below: &[&str]) -> Vec<String> {
+    let help = run_ok(sandbox, &[below, &["--help"]].concat()).stdout_text();
     let list = help.split("Commands:\n").nth(1).unwrap_or_default();
     let list = list.split("\n\n").next().unwrap_or_default();
     list.lines()
@@ -120,7 +120,7 @@ pub(crate) fn commands(sandbox: &Sandbox, below: &[&str]) -> Vec<String> {
 
 /// A file of the documentation.
 #[track_caller]
-pub(crate) fn documented(name: &str) -> String {
+pub(crate) fn read_docs_file(name: &str) -> String {
     let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }

@@ -5,18 +5,19 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{
-    HANG, PROMPT, ended, make_file, ok, refused, sandbox, start, stop_all, until_file,
+    HANG_COMMAND, MAX_PROMPT_TIME, make_file, run_ok, run_refused, run_to_end, sandbox, start_task,
+    stop_all, until_file_exists,
 };
 
 #[test]
-fn an_ended_task_is_not_waited_for() {
+fn wait_returns_immediately_for_an_ended_task() {
     let sandbox = sandbox();
-    let id = ended(&sandbox, "exit 7");
-    let done = ok(&sandbox, &["wait", &id]);
-    assert!(done.elapsed < PROMPT, "{done}");
-    assert!(done.out().starts_with(&format!("{id}  exited 7 after ")), "{done}");
-    assert!(done.out().ends_with("  exit 7\n"), "{done}");
-    let view = ok(&sandbox, &["wait", "--json", "--timeout", "0s", &id]).json();
+    let id = run_to_end(&sandbox, "exit 7");
+    let done = run_ok(&sandbox, &["wait", &id]);
+    assert!(done.elapsed < MAX_PROMPT_TIME, "{done}");
+    assert!(done.stdout_text().starts_with(&format!("{id}  exited 7 after ")), "{done}");
+    assert!(done.stdout_text().ends_with("  exit 7\n"), "{done}");
+    let view = run_ok(&sandbox, &["wait", "--json", "--timeout", "0s", &id]).json();
     let outcome = json!({"kind": "exited", "code": 7});
     let hit = json!({"task_id": id, "condition": "exit", "detail": outcome});
     assert_eq!((&view["satisfied"], &view["reason"]), (&true.into(), &"satisfied".into()));
@@ -24,10 +25,10 @@ fn an_ended_task_is_not_waited_for() {
 }
 
 #[test]
-fn any_is_the_first_and_all_are_all() {
+fn any_returns_at_the_first_end_and_all_at_the_last() {
     let sandbox = sandbox();
-    let one = start(&sandbox, &[], &until_file("one"));
-    let two = start(&sandbox, &[], &until_file("two"));
+    let one = start_task(&sandbox, &[], &until_file_exists("one"));
+    let two = start_task(&sandbox, &[], &until_file_exists("two"));
     let [any, all, both] = [&["--any"][..], &["--all"], &[]]
         .map(|flags| sandbox.siding(&[&["wait", "--json", &one, &two], flags].concat()).spawn());
     make_file(&sandbox, "two");
@@ -36,7 +37,7 @@ fn any_is_the_first_and_all_are_all() {
     assert_eq!(hits.len(), 1, "{view}");
     assert_eq!(hits[0]["task_id"], two);
     for waiting in [&all, &both] {
-        assert!(waiting.process().alive(), "one of them still runs");
+        assert!(waiting.process().is_alive(), "one of them still runs");
     }
     make_file(&sandbox, "one");
     for waiting in [all, both] {
@@ -48,15 +49,18 @@ fn any_is_the_first_and_all_are_all() {
 
 /// The bound ends the wait and not the task; the answer states it.
 #[test]
-fn at_the_bound_the_answer_says_so_and_the_tasks_go_on() {
+fn a_wait_that_times_out_says_so_and_the_tasks_continue() {
     let sandbox = sandbox();
-    let ids = [ended(&sandbox, "true"), start(&sandbox, &[], HANG)];
+    let ids = [run_to_end(&sandbox, "true"), start_task(&sandbox, &[], HANG_COMMAND)];
     let bound = Duration::from_millis(300);
     let done = sandbox.siding(&["wait", "--timeout", "300ms", &ids[0], &ids[1]]).run();
     let done = done.expect_code(124);
-    assert!(done.elapsed >= bound && done.elapsed < PROMPT, "{done}");
-    assert!(done.out().starts_with(&format!("{}  exited 0", ids[0])), "{done}");
-    assert!(done.err().contains("not ended within the bound of 300ms; they go on"), "{done}");
+    assert!(done.elapsed >= bound && done.elapsed < MAX_PROMPT_TIME, "{done}");
+    assert!(done.stdout_text().starts_with(&format!("{}  exited 0", ids[0])), "{done}");
+    assert!(
+        done.stderr_text().contains("not ended within the bound of 300ms; they go on"),
+        "{done}"
+    );
     let args = ["wait", "--json", "--timeout", "300ms", &ids[0], &ids[1]];
     let view = sandbox.siding(&args).run().expect_code(124).json();
     assert_eq!((&view["satisfied"], &view["reason"]), (&false.into(), &"timeout".into()));
@@ -64,25 +68,25 @@ fn at_the_bound_the_answer_says_so_and_the_tasks_go_on() {
     assert!(view["waited_ms"].as_u64().is_some_and(|ms| ms >= 300), "{view}");
     // Without a bound of its own a wait has that of the settings.
     let call = sandbox.siding(&["wait", &ids[1]]).env("SIDING_WAIT_BOUND", "200ms");
-    assert!(call.run().expect_code(124).err().contains("the bound of 200ms"));
-    let shown = ok(&sandbox, &["show", "--json", &ids[1]]).json();
+    assert!(call.run().expect_code(124).stderr_text().contains("the bound of 200ms"));
+    let shown = run_ok(&sandbox, &["show", "--json", &ids[1]]).json();
     assert_eq!(shown["phase"], "running");
     stop_all(&sandbox);
 }
 
 /// A task that is named twice is waited for once.
 #[test]
-fn a_task_is_named_once_in_the_answer() {
+fn a_task_given_twice_is_reported_once() {
     let sandbox = sandbox();
-    let id = ended(&sandbox, "true");
-    let view = ok(&sandbox, &["wait", "--json", &id, &id, &id[..id.len() - 1]]).json();
+    let id = run_to_end(&sandbox, "true");
+    let view = run_ok(&sandbox, &["wait", "--json", &id, &id, &id[..id.len() - 1]]).json();
     assert_eq!(view["by"].as_array().map(Vec::len), Some(1), "{view}");
 }
 
 #[test]
-fn whoever_waits_for_nobody_is_refused() {
+fn invalid_wait_arguments_are_rejected() {
     let sandbox = sandbox();
-    let id = ended(&sandbox, "true");
+    let id = run_to_end(&sandbox, "true");
     for (args, said) in [
         (&[][..], "required"),
         (&["--any", "--all", &id], "cannot be used with"),
@@ -93,7 +97,7 @@ fn whoever_waits_for_nobody_is_refused() {
         (&[&id, "--for", "output:[a"], "unclosed character class"),
         (&[&id, "--for", "https://localhost/"], "https is not spoken here"),
     ] {
-        let err = refused(&sandbox, &[&["wait"], args].concat());
+        let err = run_refused(&sandbox, &[&["wait"], args].concat());
         assert!(err.contains(said), "{err}");
     }
 }

@@ -5,22 +5,23 @@ use std::net::TcpListener;
 
 use rustix::fs::{FileType, Mode};
 use serde_json::{Value, json};
-use siding_e2e::{Finished, Running, Sandbox, eventually, processes};
+use siding_e2e::{ProgramOutput, RunningProgram, Sandbox, eventually, processes};
 
 use crate::support::{
-    HANG, PROMPT, ended, make_file, ok, sandbox, shown, start, stop_all, until_file, write,
+    HANG_COMMAND, MAX_PROMPT_TIME, make_file, run_ok, run_to_end, sandbox, show_task, start_task,
+    stop_all, until_file_exists, write,
 };
 
 /// Begins to wait.
 #[track_caller]
-fn waiting(sandbox: &Sandbox, id: &str, flags: &[&str]) -> Running {
+fn start_wait(sandbox: &Sandbox, id: &str, flags: &[&str]) -> RunningProgram {
     let head = ["wait", "--json", "--timeout", "30s", id];
     sandbox.siding(&[&head, flags].concat()).spawn()
 }
 
 /// Waits for something that comes true, and returns what was seen.
 #[track_caller]
-fn seen(done: Finished) -> Value {
+fn assert_satisfied(done: ProgramOutput) -> Value {
     let view = done.expect_code(0).json();
     assert_eq!((&view["satisfied"], &view["reason"]), (&true.into(), &"satisfied".into()));
     view["by"].clone()
@@ -28,14 +29,14 @@ fn seen(done: Finished) -> Value {
 
 #[track_caller]
 fn wait_for(sandbox: &Sandbox, id: &str, what: &str) -> Value {
-    seen(waiting(sandbox, id, &["--for", what]).wait())[0]["detail"].clone()
+    assert_satisfied(start_wait(sandbox, id, &["--for", what]).wait())[0]["detail"].clone()
 }
 
 /// The wait is over because the task is, and says how that ended.
 #[track_caller]
-fn expect_ended(done: Finished, outcome: &Value) -> Value {
+fn assert_ended_first(done: ProgramOutput, outcome: &Value) -> Value {
     let done = done.expect_code(1);
-    assert!(done.elapsed < PROMPT, "{done}");
+    assert!(done.elapsed < MAX_PROMPT_TIME, "{done}");
     let view = done.json();
     assert_eq!((&view["satisfied"], &view["reason"]), (&false.into(), &"ended".into()));
     let by = view["by"].as_array().expect("a list");
@@ -44,45 +45,49 @@ fn expect_ended(done: Finished, outcome: &Value) -> Value {
     view
 }
 
-fn exited(code: u8) -> Value {
+fn exited_outcome(code: u8) -> Value {
     json!({"kind": "exited", "code": code})
 }
 
 /// A shell text that says `first`, waits for the file `go`, then does `then`.
-fn gated(first: &str, then: &str) -> String {
-    format!("{first}; {}; {then}", until_file("go"))
+fn gated_command(first: &str, then: &str) -> String {
+    format!("{first}; {}; {then}", until_file_exists("go"))
 }
 
 #[test]
-fn a_line_that_is_there_already_is_seen_at_once() {
+fn a_line_that_is_already_in_the_output_satisfies_the_wait() {
     let sandbox = sandbox();
     let say = r"printf 'starting\n\033[32mlistening\033[0m on :3000\r\nmore\n'";
-    let id = start(&sandbox, &[], &format!("{say}; {HANG}"));
+    let id = start_task(&sandbox, &[], &format!("{say}; {HANG_COMMAND}"));
     let detail = wait_for(&sandbox, &id, "output:^listening on :[0-9]+$");
     // As it is read: no colours.
     assert_eq!(detail, json!({"offset": 9, "line": "listening on :3000"}));
-    let done = ok(&sandbox, &["wait", &id, "--for", "output:listening"]);
-    assert_eq!(done.out(), format!("{id}  output:listening  listening on :3000\n"));
+    let done = run_ok(&sandbox, &["wait", &id, "--for", "output:listening"]);
+    assert_eq!(done.stdout_text(), format!("{id}  output:listening  listening on :3000\n"));
     stop_all(&sandbox);
     // The kept output of an ended task is looked at too.
     assert_eq!(wait_for(&sandbox, &id, "output:^more")["line"], "more");
-    let done = waiting(&sandbox, &id, &["--for", "output:^never"]).wait();
-    expect_ended(done, &json!({"kind": "stopped", "by": "user"}));
+    let done = start_wait(&sandbox, &id, &["--for", "output:^never"]).wait();
+    assert_ended_first(done, &json!({"kind": "stopped", "by": "user"}));
     // What siding wrote below is not what the task said.
-    let done = waiting(&sandbox, &id, &["--for", "output:stopped by user"]).wait();
-    expect_ended(done, &json!({"kind": "stopped", "by": "user"}));
+    let done = start_wait(&sandbox, &id, &["--for", "output:stopped by user"]).wait();
+    assert_ended_first(done, &json!({"kind": "stopped", "by": "user"}));
 }
 
 /// PAINS A5: a server that never ends is waited for until it says that it is ready.
 #[test]
-fn a_line_to_come_ends_the_wait() {
+fn a_later_line_satisfies_the_wait() {
     let sandbox = sandbox();
-    let id = start(&sandbox, &[], &gated("echo up", &format!("echo ready >&2; {HANG}")));
-    let waiting = waiting(&sandbox, &id, &["--for", "output:ready"]);
+    let id = start_task(
+        &sandbox,
+        &[],
+        &gated_command("echo up", &format!("echo ready >&2; {HANG_COMMAND}")),
+    );
+    let waiting = start_wait(&sandbox, &id, &["--for", "output:ready"]);
     let _up = wait_for(&sandbox, &id, "output:up");
-    assert!(waiting.process().alive());
+    assert!(waiting.process().is_alive());
     make_file(&sandbox, "go");
-    let by = seen(waiting.wait());
+    let by = assert_satisfied(waiting.wait());
     assert_eq!(by[0]["detail"], json!({"offset": 3, "line": "ready"}));
     assert_eq!((&by[0]["task_id"], &by[0]["condition"]), (&json!(id), &json!("output:ready")));
     stop_all(&sandbox);
@@ -90,40 +95,43 @@ fn a_line_to_come_ends_the_wait() {
 
 /// A prompt waits for an answer, not for a newline.
 #[test]
-fn a_line_without_its_newline_counts_once_nothing_follows() {
+fn an_unterminated_line_matches_once_nothing_follows() {
     let sandbox = sandbox();
-    let id = start(&sandbox, &[], &gated("printf 'Continue? [y/N] '", HANG));
+    let id = start_task(&sandbox, &[], &gated_command("printf 'Continue? [y/N] '", HANG_COMMAND));
     let detail = wait_for(&sandbox, &id, r"output:\[y/N\] $");
     assert_eq!(detail["line"], "Continue? [y/N] ");
     stop_all(&sandbox);
-    let id = ended(&sandbox, "printf last");
+    let id = run_to_end(&sandbox, "printf last");
     assert_eq!(wait_for(&sandbox, &id, "output:^last$")["line"], "last");
 }
 
 /// The line is found however it is cut, in flat memory, behind what is more than can be held.
 #[test]
-fn a_line_behind_a_flood_is_found() {
+fn a_line_after_a_flood_is_found() {
     let sandbox = sandbox();
     let fill = sandbox.puppet_line(&["--quiet", "fill", "4M"]);
-    let text = format!("{fill}; head -c 300000 /dev/zero | tr '\\0' x; echo END; {HANG}");
-    let id = start(&sandbox, &[], &text);
+    let text = format!("{fill}; head -c 300000 /dev/zero | tr '\\0' x; echo END; {HANG_COMMAND}");
+    let id = start_task(&sandbox, &[], &text);
     let line = wait_for(&sandbox, &id, "output:xEND$");
     assert!(line["line"].as_str().is_some_and(|line| line.len() <= 1024), "{line}");
     stop_all(&sandbox);
 }
 
 #[test]
-fn a_task_that_ends_first_fails_the_wait_at_once() {
+fn the_wait_fails_immediately_when_the_task_ends_first() {
     let sandbox = sandbox();
     for what in ["output:never", "port:1", "http://127.0.0.1:1/", "file:never"] {
-        let id = start(&sandbox, &["--name", what], &gated("true", "rm go; exit 3"));
-        let waiting = waiting(&sandbox, &id, &["--for", what]);
+        let id = start_task(&sandbox, &["--name", what], &gated_command("true", "rm go; exit 3"));
+        let waiting = start_wait(&sandbox, &id, &["--for", what]);
         make_file(&sandbox, "go");
-        let view = expect_ended(waiting.wait(), &exited(3));
+        let view = assert_ended_first(waiting.wait(), &exited_outcome(3));
         assert_eq!(view["by"].as_array().map(Vec::len), Some(1), "{view}");
         let done = sandbox.siding(&["wait", &id, "--for", what]).run().expect_code(1);
-        assert!(done.out().starts_with(&format!("{id}  exited 3 after ")), "{done}");
-        assert!(done.err().contains("ended first; `") && done.err().contains(what), "{done}");
+        assert!(done.stdout_text().starts_with(&format!("{id}  exited 3 after ")), "{done}");
+        assert!(
+            done.stderr_text().contains("ended first; `") && done.stderr_text().contains(what),
+            "{done}"
+        );
     }
 }
 
@@ -137,7 +145,7 @@ pub(crate) fn free_port() -> u16 {
 
 /// R11: the assigned port, not any port. Another's server does not count.
 #[test]
-fn a_port_counts_only_when_the_task_itself_listens() {
+fn a_port_matches_only_when_the_task_itself_listens() {
     let sandbox = sandbox();
     let stranger = TcpListener::bind("127.0.0.1:0").expect("a port");
     let foreign = stranger.local_addr().expect("an address").port();
@@ -145,66 +153,66 @@ fn a_port_counts_only_when_the_task_itself_listens() {
     let server = ["listen", "port", "--port", &port.to_string(), "hang"];
     // In a session of its own and below another process: it is the task's all the same.
     let server = format!("setsid {}", sandbox.puppet_line(&server));
-    let id = start(&sandbox, &[], &gated("true", &format!("{server} & wait")));
+    let id = start_task(&sandbox, &[], &gated_command("true", &format!("{server} & wait")));
     let what = format!("port:{port}");
-    let own = waiting(&sandbox, &id, &["--for", &what]);
+    let own = start_wait(&sandbox, &id, &["--for", &what]);
     let args = ["wait", "--timeout", "400ms", &id, "--for", &format!("port:{foreign}")];
     let done = sandbox.siding(&args).run().expect_code(124);
     let said = format!("no `port:{foreign}` within the bound of 400ms; they go on");
-    assert!(done.err().contains(&said), "{done}");
-    assert!(own.process().alive(), "it does not listen yet");
+    assert!(done.stderr_text().contains(&said), "{done}");
+    assert!(own.process().is_alive(), "it does not listen yet");
     make_file(&sandbox, "go");
-    let detail = seen(own.wait())[0]["detail"].clone();
+    let detail = assert_satisfied(own.wait())[0]["detail"].clone();
     assert_eq!(detail["port"], port);
-    let shown = shown(&sandbox, &id);
+    let shown = show_task(&sandbox, &id);
     let listener = shown["processes"].as_array().expect("a list");
     assert!(listener.iter().any(|process| process["pid"] == detail["pid"]), "{detail} {shown}");
     assert_eq!(shown["listening"], json!([port]));
     stop_all(&sandbox);
-    let done = waiting(&sandbox, &id, &["--for", &what]).wait();
-    expect_ended(done, &json!({"kind": "stopped", "by": "user"}));
+    let done = start_wait(&sandbox, &id, &["--for", &what]).wait();
+    assert_ended_first(done, &json!({"kind": "stopped", "by": "user"}));
 }
 
 #[test]
-fn a_file_is_waited_for_from_the_tasks_own_directory() {
+fn a_relative_file_is_resolved_from_the_directory_of_the_task() {
     let sandbox = sandbox();
     write(&sandbox, "project/.keep", "");
     let cwd = sandbox.path("project").display().to_string();
     let make = "mkdir -p out/deep; echo x > out/deep/report; sleep 300";
-    let id = start(
+    let id = start_task(
         &sandbox,
         &["--cwd", &cwd],
         &format!("until [ -e ../go ]; do sleep .02; done; {make}"),
     );
-    let waiting = waiting(&sandbox, &id, &["--for", "file:out/deep/report"]);
+    let waiting = start_wait(&sandbox, &id, &["--for", "file:out/deep/report"]);
     let args = ["wait", "--timeout", "300ms", &id, "--for", "file:out"];
     let _none = sandbox.siding(&args).run().expect_code(124);
     make_file(&sandbox, "go");
     let path = format!("{cwd}/out/deep/report");
-    assert_eq!(seen(waiting.wait())[0]["detail"], json!({"path": path}));
+    assert_eq!(assert_satisfied(waiting.wait())[0]["detail"], json!({"path": path}));
     stop_all(&sandbox);
     // It is there, whoever ended since.
     assert_eq!(wait_for(&sandbox, &id, &format!("file:{path}"))["path"], path);
 }
 
 #[test]
-fn an_address_is_asked_until_it_answers_well() {
+fn an_http_address_is_polled_until_it_returns_success() {
     let sandbox = sandbox();
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = server.local_addr().expect("an address");
-    let id = start(&sandbox, &[], HANG);
+    let id = start_task(&sandbox, &[], HANG_COMMAND);
     let what = format!("http://{address}/health?deep=1");
-    let waiting = waiting(&sandbox, &id, &["--for", &what]);
+    let waiting = start_wait(&sandbox, &id, &["--for", &what]);
     let mut answers = ["HTTP/1.1 503 no\r\n\r\n", "", "HTTP/1.0 204 yes\r\n\r\n"].into_iter();
     for answer in &mut answers {
         let (mut caller, _) = server.accept().expect("a caller");
         let mut request = [0; 512];
         let count = caller.read(&mut request).expect("a request");
         assert!(request[..count].starts_with(b"GET /health?deep=1 HTTP/1.1\r\n"));
-        assert!(waiting.process().alive());
+        assert!(waiting.process().is_alive());
         caller.write_all(answer.as_bytes()).expect("it reads");
     }
-    let by = seen(waiting.wait());
+    let by = assert_satisfied(waiting.wait());
     assert_eq!(by[0]["detail"], json!({"status": 204}));
     assert_eq!(by[0]["condition"], what, "an address says by itself that it is one");
     stop_all(&sandbox);
@@ -212,51 +220,52 @@ fn an_address_is_asked_until_it_answers_well() {
 
 /// A server that accepts and never answers does not hold up what else is waited for, nor the end.
 #[test]
-fn a_silent_server_holds_nothing_up() {
+fn a_silent_http_server_does_not_block_other_conditions() {
     let sandbox = sandbox();
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
     let what = format!("http://{}/", server.local_addr().expect("an address"));
-    let id = start(&sandbox, &[], &gated("true", "echo up; exit 5"));
+    let id = start_task(&sandbox, &[], &gated_command("true", "echo up; exit 5"));
     let flags = ["--any", "--for", &what, "--for", "output:up"];
-    let any = waiting(&sandbox, &id, &flags);
-    let only = waiting(&sandbox, &id, &["--for", &what]);
+    let any = start_wait(&sandbox, &id, &flags);
+    let only = start_wait(&sandbox, &id, &["--for", &what]);
     let _callers = [server.accept().expect("a caller"), server.accept().expect("a caller")];
     make_file(&sandbox, "go");
-    assert_eq!(seen(any.wait())[0]["condition"], "output:up");
-    expect_ended(only.wait(), &exited(5));
+    assert_eq!(assert_satisfied(any.wait())[0]["condition"], "output:up");
+    assert_ended_first(only.wait(), &exited_outcome(5));
 }
 
 #[test]
-fn several_conditions_are_all_or_any() {
+fn several_conditions_combine_with_all_or_any() {
     let sandbox = sandbox();
-    let id = start(&sandbox, &[], &gated("echo one", "echo two; exit 4"));
+    let id = start_task(&sandbox, &[], &gated_command("echo one", "echo two; exit 4"));
     let (one, two) = ("output:^one$", "output:^two$");
-    let by = seen(waiting(&sandbox, &id, &["--any", "--for", one, "--for", two]).wait());
+    let by =
+        assert_satisfied(start_wait(&sandbox, &id, &["--any", "--for", one, "--for", two]).wait());
     assert_eq!(by.as_array().map(Vec::len), Some(1), "{by}");
     assert_eq!(by[0]["condition"], one);
-    let all = waiting(&sandbox, &id, &["--for", two, "--for", "exit", "--for", one]);
-    let never = waiting(&sandbox, &id, &["--for", two, "--for", "output:three"]);
-    let rather = waiting(&sandbox, &id, &["--any", "--for", "output:three", "--for", "exit"]);
+    let all = start_wait(&sandbox, &id, &["--for", two, "--for", "exit", "--for", one]);
+    let never = start_wait(&sandbox, &id, &["--for", two, "--for", "output:three"]);
+    let rather = start_wait(&sandbox, &id, &["--any", "--for", "output:three", "--for", "exit"]);
     make_file(&sandbox, "go");
-    let by = seen(all.wait());
+    let by = assert_satisfied(all.wait());
     let conditions: Vec<&Value> =
         by.as_array().expect("a list").iter().map(|hit| &hit["condition"]).collect();
     assert_eq!(conditions, [two, "exit", one], "in the order in which they were asked for");
-    let view = expect_ended(never.wait(), &exited(4));
+    let view = assert_ended_first(never.wait(), &exited_outcome(4));
     assert_eq!(view["by"].as_array().map(Vec::len), Some(2), "what came true is told: {view}");
-    assert_eq!(seen(rather.wait())[0]["detail"], exited(4));
+    assert_eq!(assert_satisfied(rather.wait())[0]["detail"], exited_outcome(4));
 }
 
 /// PAINS D1: what has come true is not looked at again and again while something else is waited for.
 #[test]
-fn a_wait_that_has_seen_half_of_it_sleeps() {
+fn a_partly_satisfied_wait_does_not_spin() {
     let sandbox = sandbox();
-    let id = start(&sandbox, &[], &format!("echo one; {HANG}"));
+    let id = start_task(&sandbox, &[], &format!("echo one; {HANG_COMMAND}"));
     let wait = ["wait", &id, "--for", "output:one", "--for", "exit", "--timeout", "2s"];
     let line = format!("TIMEFORMAT='%U %S'; time {}", sandbox.siding_line(&wait));
     let done = sandbox.host("bash", &["-c", &line]).run().expect_code(124);
     let spent: f64 = done
-        .err()
+        .stderr_text()
         .lines()
         .last()
         .expect("two times")
@@ -269,54 +278,57 @@ fn a_wait_that_has_seen_half_of_it_sleeps() {
 
 /// Tasks of another session are waited for as well, and the shim may die meanwhile.
 #[test]
-fn a_wait_survives_the_shim() {
+fn a_wait_survives_the_death_of_the_shim() {
     let sandbox = sandbox();
     let owner = std::process::id().to_string();
-    let _open = ok(&sandbox, &["session", "open", "chat", "--owner-pid", &owner]);
-    let id =
-        start(&sandbox, &["--session", "chat"], &gated("echo up", &format!("echo ready; {HANG}")));
-    let waiting = waiting(&sandbox, &id, &["--for", "output:ready"]);
+    let _open = run_ok(&sandbox, &["session", "open", "chat", "--owner-pid", &owner]);
+    let id = start_task(
+        &sandbox,
+        &["--session", "chat"],
+        &gated_command("echo up", &format!("echo ready; {HANG_COMMAND}")),
+    );
+    let waiting = start_wait(&sandbox, &id, &["--for", "output:ready"]);
     let _up = wait_for(&sandbox, &id, "output:up");
-    let shim = || shown(&sandbox, &id)["shim_pid"].as_u64();
-    let first = shim().and_then(|pid| siding_e2e::Process::of(u32::try_from(pid).ok()?));
+    let shim = || show_task(&sandbox, &id)["shim_pid"].as_u64();
+    let first = shim().and_then(|pid| siding_e2e::Process::from_pid(u32::try_from(pid).ok()?));
     let first = first.expect("a shim keeps it");
     first.signal(rustix::process::Signal::KILL);
     eventually("the waiter has put another in its place", || {
         let new = processes::with_birthmark(&id);
-        !first.alive() && new.iter().any(|one| processes::name(one.pid) == "siding-shim")
+        !first.is_alive() && new.iter().any(|one| processes::comm(one.pid) == "siding-shim")
     });
     make_file(&sandbox, "go");
-    assert_eq!(seen(waiting.wait())[0]["detail"]["line"], "ready");
+    assert_eq!(assert_satisfied(waiting.wait())[0]["detail"]["line"], "ready");
     stop_all(&sandbox);
 }
 
 /// The same when the shim had said something before it died that nobody has read yet.
 #[test]
-fn a_wait_survives_a_shim_that_had_something_to_say() {
+fn a_wait_survives_a_shim_killed_with_unread_messages() {
     let sandbox = sandbox();
-    let text = gated("echo up", &format!("echo ready; {HANG}"));
-    let id = start(&sandbox, &[], &text);
-    let waiting = waiting(&sandbox, &id, &["--for", "output:ready"]);
+    let text = gated_command("echo up", &format!("echo ready; {HANG_COMMAND}"));
+    let id = start_task(&sandbox, &[], &text);
+    let waiting = start_wait(&sandbox, &id, &["--for", "output:ready"]);
     let _up = wait_for(&sandbox, &id, "output:up");
-    let pid = shown(&sandbox, &id)["shim_pid"].as_u64();
-    let shim = pid.and_then(|pid| siding_e2e::Process::of(u32::try_from(pid).ok()?));
+    let pid = show_task(&sandbox, &id)["shim_pid"].as_u64();
+    let shim = pid.and_then(|pid| siding_e2e::Process::from_pid(u32::try_from(pid).ok()?));
     let shim = shim.expect("a shim keeps it");
     eventually("it sleeps", || processes::state(waiting.process().pid) == Some('S'));
     waiting.signal(rustix::process::Signal::STOP);
-    let _record = ok(&sandbox, &["extend", &id, "1h"]);
+    let _record = run_ok(&sandbox, &["extend", &id, "1h"]);
     shim.kill();
     eventually("another keeps it", || {
-        shown(&sandbox, &id)["shim_pid"].as_u64().is_some_and(|now| Some(now) != pid)
+        show_task(&sandbox, &id)["shim_pid"].as_u64().is_some_and(|now| Some(now) != pid)
     });
     waiting.signal(rustix::process::Signal::CONT);
     make_file(&sandbox, "go");
-    assert_eq!(seen(waiting.wait())[0]["detail"]["line"], "ready");
+    assert_eq!(assert_satisfied(waiting.wait())[0]["detail"]["line"], "ready");
     stop_all(&sandbox);
 }
 
 /// R7: many at once, with one descriptor each: the soft limit is raised.
 #[test]
-fn many_tasks_are_waited_for_at_once() {
+fn many_tasks_are_waited_for_concurrently() {
     let many: usize =
         std::env::var("SIDING_TEST_WAITS").map_or(60, |text| text.parse().expect("a number"));
     let sandbox = sandbox();
@@ -324,7 +336,9 @@ fn many_tasks_are_waited_for_at_once() {
     let (gate, mode) = (sandbox.path("gate"), Mode::RUSR | Mode::WUSR);
     rustix::fs::mknodat(rustix::fs::CWD, &gate, FileType::Fifo, mode, 0).expect("own directory");
     let ids: Vec<String> = (0..many)
-        .map(|number| start(&sandbox, &[], &format!("echo up {number}; read -r _ <gate; exit 3")))
+        .map(|number| {
+            start_task(&sandbox, &[], &format!("echo up {number}; read -r _ <gate; exit 3"))
+        })
         .collect();
     let mut words = vec!["wait".to_owned(), "--json".to_owned(), "--timeout".to_owned()];
     words.push("50s".to_owned());
@@ -334,7 +348,7 @@ fn many_tasks_are_waited_for_at_once() {
         words.iter().cloned().chain(["--for", "output:^up [0-9]+$"].map(str::to_owned)).collect();
     // Fewer descriptors than tasks.
     let few = format!("ulimit -Sn {}; exec {}", many / 2, sandbox.siding_line(&up));
-    let by = seen(sandbox.host("bash", &["-c", &few]).run());
+    let by = assert_satisfied(sandbox.host("bash", &["-c", &few]).run());
     assert_eq!(by.as_array().map(Vec::len), Some(many));
     let mut lines: Vec<&str> = by
         .as_array()
@@ -346,9 +360,12 @@ fn many_tasks_are_waited_for_at_once() {
     lines.dedup();
     assert_eq!(lines.len(), many, "each its own line");
     drop(std::fs::OpenOptions::new().write(true).open(&gate).expect("they wait for it"));
-    let by = seen(all.wait());
+    let by = assert_satisfied(all.wait());
     assert_eq!(by.as_array().map(Vec::len), Some(many));
-    assert!(by.as_array().into_iter().flatten().all(|hit| hit["detail"] == exited(3)), "{by}");
+    assert!(
+        by.as_array().into_iter().flatten().all(|hit| hit["detail"] == exited_outcome(3)),
+        "{by}"
+    );
 }
 
 /// A line of a task is data: it can neither move the cursor nor forge a line of siding's.
@@ -356,8 +373,8 @@ fn many_tasks_are_waited_for_at_once() {
 fn hostile_lines_are_escaped() {
     let sandbox = sandbox();
     let say = r"printf 'ready \342\200\256evil\033]0;x\007\001 b-000000000000  exited 0\n'";
-    let id = ended(&sandbox, say);
-    let out = ok(&sandbox, &["wait", &id, "--for", "output:ready"]).out();
+    let id = run_to_end(&sandbox, say);
+    let out = run_ok(&sandbox, &["wait", &id, "--for", "output:ready"]).stdout_text();
     assert_eq!(out.lines().count(), 1, "{out:?}");
     assert!(!out.contains(['\u{202e}', '\u{1b}', '\u{7}', '\u{1}']), "{out:?}");
     assert!(out.chars().count() <= 81, "{out:?}");

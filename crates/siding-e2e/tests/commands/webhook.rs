@@ -11,97 +11,98 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
-use siding_e2e::{Running, Sandbox, eventually};
+use siding_e2e::{RunningProgram, Sandbox, eventually};
 
-use crate::notices::done;
-use crate::support::{id, ok, refused, sandbox, start};
-use server::{Request, server};
+use crate::notices::run_in_background_to_end;
+use crate::support::{run_ok, run_refused, sandbox, start_task, task_id};
+use server::{ReceivedRequest, start_server};
 
 #[track_caller]
-fn next(requests: &Receiver<Request>) -> Request {
+fn next_request(requests: &Receiver<ReceivedRequest>) -> ReceivedRequest {
     requests.recv_timeout(siding_e2e::POLL_DEADLINE).expect("a request comes")
 }
 
 /// Somebody who follows, and the end of the pipe that reads what is printed.
 struct Follower {
-    call: Running,
-    printed: BufReader<PipeReader>,
+    call: RunningProgram,
+    stdout_lines: BufReader<PipeReader>,
 }
 
 impl Follower {
     fn new(sandbox: &Sandbox, address: &str) -> Self {
-        Self::with(sandbox, address, &[])
+        Self::with_env(sandbox, address, &[])
     }
 
-    fn with(sandbox: &Sandbox, address: &str, variables: &[(&str, &str)]) -> Self {
+    fn with_env(sandbox: &Sandbox, address: &str, variables: &[(&str, &str)]) -> Self {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let follow = ["notices", "--follow", "--ack", "--notify", "--json"];
         let mut call = sandbox.siding(&follow).env("SIDING_NOTIFY_WEBHOOK", address);
         for (name, value) in variables {
             call = call.env(name, value);
         }
-        Self { call: call.stdout_to(writer).spawn(), printed: BufReader::new(reader) }
+        Self { call: call.stdout_to(writer).spawn(), stdout_lines: BufReader::new(reader) }
     }
 
     #[track_caller]
-    fn line(&mut self) -> Value {
+    fn next_line(&mut self) -> Value {
         let mut line = String::new();
-        self.printed.read_line(&mut line).expect("a line");
+        self.stdout_lines.read_line(&mut line).expect("a line");
         serde_json::from_str(&line).expect("JSON")
     }
 
     /// Stops to read, after which all that is under way comes to its end, and returns what was
     /// said on stderr.
     #[track_caller]
-    fn leave(self) -> String {
-        drop(self.printed);
-        self.call.wait().err()
+    fn close(self) -> String {
+        drop(self.stdout_lines);
+        self.call.wait().stderr_text()
     }
 }
 
 #[test]
-fn a_notice_is_posted_once_as_it_is_printed() {
+fn a_notice_is_posted_once_with_the_printed_json() {
     let sandbox = sandbox();
-    let (address, requests) = server(["204 No Content", "200 OK"]);
-    let task = done(&sandbox, &[], "echo one; exit 7");
+    let (address, requests) = start_server(["204 No Content", "200 OK"]);
+    let task = run_in_background_to_end(&sandbox, &[], "echo one; exit 7");
     let mut follower = Follower::new(&sandbox, &format!("{address}/secret?token=t"));
-    let printed = follower.line();
-    let got = next(&requests);
+    let printed = follower.next_line();
+    let got = next_request(&requests);
     assert!(got.head.starts_with("post /secret?token=t http/1.1\r\n"), "{}", got.head);
     for header in ["content-type: application/json\r\n", "user-agent: siding/0."] {
         assert!(got.head.contains(header), "{}", got.head);
     }
-    assert_eq!((id(&got.body), &got.body), (task, &printed));
+    assert_eq!((task_id(&got.body), &got.body), (task, &printed));
     // The next request is the next notice: the first was not sent twice.
-    let other = done(&sandbox, &[], "echo two");
-    assert_eq!(id(&next(&requests).body), other);
-    let said = follower.leave();
+    let other = run_in_background_to_end(&sandbox, &[], "echo two");
+    assert_eq!(task_id(&next_request(&requests).body), other);
+    let said = follower.close();
     assert!(!said.contains("webhook"), "{said}");
 }
 
 #[test]
-fn a_server_in_trouble_is_asked_again() {
+fn a_server_error_is_retried() {
     let sandbox = sandbox();
-    let (address, requests) = server(["500 Oops", "200 OK"]);
-    let _task = done(&sandbox, &[], "true");
+    let (address, requests) = start_server(["500 Oops", "200 OK"]);
+    let _task = run_in_background_to_end(&sandbox, &[], "true");
     let follower = Follower::new(&sandbox, &address);
-    let first = next(&requests).body;
-    assert_eq!(next(&requests).body, first);
-    let said = follower.leave();
+    let first = next_request(&requests).body;
+    assert_eq!(next_request(&requests).body, first);
+    let said = follower.close();
     let expected = format!("siding: webhook {address}: it answered 500 Internal Server Error; try");
     assert!(said.contains(&expected) && !said.contains("not sent"), "{said}");
 }
 
 #[test]
-fn a_refusal_is_said_once_without_the_path_and_given_up() {
+fn a_client_error_is_reported_without_the_path_and_not_retried() {
     let sandbox = sandbox();
     let moved = "301 Moved\r\nlocation: http://127.0.0.1:1/";
-    let (address, requests) = server(["404 Gone", "404 Gone", "404 Gone", moved, "404 Gone"]);
-    let tasks: BTreeSet<String> = (0..5).map(|_| done(&sandbox, &[], "true")).collect();
+    let (address, requests) = start_server(["404 Gone", "404 Gone", "404 Gone", moved, "404 Gone"]);
+    let tasks: BTreeSet<String> =
+        (0..5).map(|_| run_in_background_to_end(&sandbox, &[], "true")).collect();
     let follower = Follower::new(&sandbox, &format!("{address}/secret"));
-    let asked: BTreeSet<String> = (0..5).map(|_| id(&next(&requests).body)).collect();
+    let asked: BTreeSet<String> = (0..5).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(asked, tasks, "one request for each");
-    let said = follower.leave();
+    let said = follower.close();
     // The first of a row is named, the others are counted.
     assert_eq!(said.matches("it answered 404 Not Found; notice").count(), 2, "{said}");
     assert_eq!(said.matches("for the same reason 2 more were not sent").count(), 1, "{said}");
@@ -111,10 +112,10 @@ fn a_refusal_is_said_once_without_the_path_and_given_up() {
 
 /// Both forms of `retry-after`: seconds, and a date.
 #[test]
-fn a_server_is_left_alone_as_long_as_it_asks() {
+fn retry_after_is_honored() {
     for is_date in [false, true] {
         let sandbox = sandbox();
-        let task = done(&sandbox, &[], "true");
+        let task = run_in_background_to_end(&sandbox, &[], "true");
         let (asked, until) = if is_date {
             let at = SystemTime::now() + Duration::from_secs(4);
             let seconds = at.duration_since(SystemTime::UNIX_EPOCH).expect("later").as_secs();
@@ -126,29 +127,33 @@ fn a_server_is_left_alone_as_long_as_it_asks() {
         } else {
             ("2".to_owned(), None)
         };
-        let (address, requests) = server([&*format!("503 Busy\r\nretry-after: {asked}"), "200 OK"]);
+        let (address, requests) =
+            start_server([&*format!("503 Busy\r\nretry-after: {asked}"), "200 OK"]);
         let follower = Follower::new(&sandbox, &address);
-        let first = next(&requests);
-        let second = next(&requests);
-        assert_eq!((id(&first.body), &first.body), (task, &second.body));
+        let first = next_request(&requests);
+        let second = next_request(&requests);
+        assert_eq!((task_id(&first.body), &first.body), (task, &second.body));
         // By itself it would come after half a second to one.
-        let until = until.unwrap_or(first.at + Duration::from_secs(2));
-        let early = until.saturating_duration_since(second.at);
+        let until = until.unwrap_or(first.received_at + Duration::from_secs(2));
+        let early = until.saturating_duration_since(second.received_at);
         assert!(early < Duration::from_millis(20), "{asked}: {early:?} too early");
-        assert!(!follower.leave().contains("not sent"));
+        assert!(!follower.close().contains("not sent"));
     }
 }
 
 /// What is too long to wait for is given up at once, and said.
 #[test]
-fn a_server_that_asks_for_too_much_is_not_waited_for() {
+fn a_too_long_retry_after_is_not_honored() {
     let sandbox = sandbox();
-    let (address, requests) = server(["503 Busy\r\nretry-after: 86400", "200 OK"]);
-    let (one, two) = (done(&sandbox, &[], "true"), done(&sandbox, &[], "true"));
+    let (address, requests) = start_server(["503 Busy\r\nretry-after: 86400", "200 OK"]);
+    let (one, two) = (
+        run_in_background_to_end(&sandbox, &[], "true"),
+        run_in_background_to_end(&sandbox, &[], "true"),
+    );
     let follower = Follower::new(&sandbox, &address);
-    let asked: BTreeSet<String> = (0..2).map(|_| id(&next(&requests).body)).collect();
+    let asked: BTreeSet<String> = (0..2).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(asked, BTreeSet::from([one, two]));
-    let said = follower.leave();
+    let said = follower.close();
     assert_eq!(said.matches("503 Service Unavailable; notice").count(), 1, "{said}");
     assert!(!said.contains("trying again"), "{said}");
 }
@@ -156,17 +161,18 @@ fn a_server_that_asks_for_too_much_is_not_waited_for() {
 /// The queue is bounded. Whatever is sent or not sent, each notice is one of the two, and what is
 /// not sent is said in few lines however many they are.
 #[test]
-fn what_finds_no_room_is_said_and_counted() {
-    const ALL: usize = 80;
+fn notices_beyond_the_queue_are_reported_and_counted() {
+    const NOTICE_COUNT: usize = 80;
     let sandbox = sandbox();
     // Room for 64, and one is in the hands of the server, which holds it.
-    let (address, gate, requests) = server::gated(ALL);
+    let (address, gate, requests) = server::start_gated_server(NOTICE_COUNT);
     let fifo = sandbox.path("fifo").display().to_string();
     let made = Command::new("mkfifo").arg(&fifo).status().expect("`mkfifo` is installed");
     assert!(made.success());
     // All of them end once everybody has been told that they run.
     let command = format!(": < {fifo}");
-    let tasks: Vec<String> = (0..ALL).map(|_| start(&sandbox, &[], &command)).collect();
+    let tasks: Vec<String> =
+        (0..NOTICE_COUNT).map(|_| start_task(&sandbox, &[], &command)).collect();
     // Held open: some may not have come to open it yet.
     let opened = std::fs::OpenOptions::new().write(true).open(&fifo).expect("they read");
     let all: Vec<&str> = tasks.iter().map(|task| &**task).collect();
@@ -174,22 +180,24 @@ fn what_finds_no_room_is_said_and_counted() {
     let _ended = sandbox.siding(&wait).env("SIDING_SESSION", "other").run().expect_code(0);
     drop(opened);
     let mut follower = Follower::new(&sandbox, &address);
-    let printed: BTreeSet<String> = (0..ALL).map(|_| id(&follower.line())).collect();
+    let printed: BTreeSet<String> =
+        (0..NOTICE_COUNT).map(|_| task_id(&follower.next_line())).collect();
     assert_eq!(printed, tasks.iter().cloned().collect());
     eventually("the last one is acknowledged", || {
-        let left = ok(&sandbox, &["notices", "--json", "--consumer", "person"]).json();
+        let left = run_ok(&sandbox, &["notices", "--json", "--consumer", "person"]).json();
         left.as_array().is_some_and(Vec::is_empty)
     });
     drop(gate);
-    let said = follower.leave();
+    let said = follower.close();
     let full = "64 others wait for their turn; notice ";
     let named: Vec<&str> =
         said.split(full).skip(1).map(|rest| rest.split('.').next().expect("an id")).collect();
     let more = said.split("for the same reason ").skip(1);
     let more = more.map(|rest| rest.split(' ').next().and_then(|count| count.parse().ok()));
     let more: usize = more.map(|count: Option<usize>| count.expect("a number")).sum();
-    let rest = ALL - named.len() - more;
-    let sent: BTreeSet<String> = (0..rest).map(|_| id(&next(&requests).body)).collect();
+    let rest = NOTICE_COUNT - named.len() - more;
+    let sent: BTreeSet<String> =
+        (0..rest).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(sent.len(), rest, "each once: {said}");
     // As many as wait, one in the hands of the server, and one when that was taken late.
     assert!((64..=66).contains(&rest), "{rest}: {said}");
@@ -199,18 +207,18 @@ fn what_finds_no_room_is_said_and_counted() {
 }
 
 #[test]
-fn a_server_that_hangs_holds_up_nobody() {
+fn a_hanging_server_does_not_delay_printing_and_acknowledging() {
     let sandbox = sandbox();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
-    let first = done(&sandbox, &[], "echo one");
+    let first = run_in_background_to_end(&sandbox, &[], "echo one");
     let begin = Instant::now();
     let mut follower = Follower::new(&sandbox, &address);
-    assert_eq!(id(&follower.line()), first);
-    let second = done(&sandbox, &[], "echo two");
-    assert_eq!(id(&follower.line()), second);
+    assert_eq!(task_id(&follower.next_line()), first);
+    let second = run_in_background_to_end(&sandbox, &[], "echo two");
+    assert_eq!(task_id(&follower.next_line()), second);
     eventually("both are acknowledged", || {
-        let left = ok(&sandbox, &["notices", "--json", "--consumer", "person"]).json();
+        let left = run_ok(&sandbox, &["notices", "--json", "--consumer", "person"]).json();
         left.as_array().is_some_and(Vec::is_empty)
     });
     assert!(begin.elapsed() < Duration::from_secs(10), "one try takes as long");
@@ -218,15 +226,15 @@ fn a_server_that_hangs_holds_up_nobody() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_said_in_clear_words() {
+fn an_unreachable_server_is_reported_once() {
     let sandbox = sandbox();
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("http://{}", free.local_addr().expect("an address"));
     drop(free);
-    let task = done(&sandbox, &[], "true");
+    let task = run_in_background_to_end(&sandbox, &[], "true");
     let mut follower = Follower::new(&sandbox, &address);
-    assert_eq!(id(&follower.line()), task);
-    let said = follower.leave();
+    assert_eq!(task_id(&follower.next_line()), task);
+    let said = follower.close();
     let expected = format!("siding: webhook {address}: cannot reach it: Connection refused");
     assert!(said.contains(&expected) && said.contains("was not sent"), "{said}");
     // One failure is one line: nobody is told of a try that there is no time for.
@@ -243,29 +251,29 @@ fn http_date(seconds: u64) -> String {
 
 /// A repository must not send a user's output anywhere.
 #[test]
-fn a_project_cannot_set_it() {
+fn a_project_cannot_set_the_webhook() {
     let sandbox = sandbox();
     let file = sandbox.path(".siding/config.toml");
     std::fs::create_dir(sandbox.path(".siding")).expect("the own directory can be written");
     std::fs::write(&file, "notify_webhook = \"http://127.0.0.1:1/secret\"\n").expect("own file");
-    let refused = refused(&sandbox, &["notices", "--follow", "--notify"]);
+    let refused = run_refused(&sandbox, &["notices", "--follow", "--notify"]);
     let warning = format!("`{}` line 1: `notify_webhook` is not used", file.display());
     assert!(refused.contains(&warning), "{refused}");
     assert!(refused.contains("turned off") && !refused.contains("secret"), "{refused}");
     let user = sandbox.siding(&["config", "show"]).env("SIDING_NOTIFY_WEBHOOK", "https://h/secret");
-    let shown = user.run().expect_code(0).out();
+    let shown = user.run().expect_code(0).stdout_text();
     assert!(shown.contains("https://h/…") && !shown.contains("secret"), "{shown}");
 }
 
 /// `install --notify webhook=URL`: what a person is told while the host runs goes to the address that
 /// install has stored, which no argument of a process shows.
 #[test]
-fn the_person_of_a_host_is_told_at_the_stored_address() {
-    const SESSION: &str = "claude-w";
+fn the_notify_person_hook_posts_to_the_stored_address() {
+    const HOST_SESSION: &str = "claude-w";
     let sandbox = sandbox();
-    let (address, requests) = server(["204 No Content"]);
+    let (address, requests) = start_server(["204 No Content"]);
     let asked = format!("webhook={address}/secret");
-    let _done = ok(&sandbox, &["install", "claude-code", "--notify", &asked]);
+    let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", &asked]);
     // No shell by its name: a host.
     let agent = sandbox.path("agent");
     let _bytes = std::fs::copy("/bin/bash", &agent).expect("own directory");
@@ -277,15 +285,15 @@ fn the_person_of_a_host_is_told_at_the_stored_address() {
         sandbox.siding_line(&["hook", "--via", "webhook", "notify-person"]),
     );
     let host = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).spawn();
-    let session = sandbox.state_dir().join("sessions").join(SESSION);
+    let session = sandbox.state_dir().join("sessions").join(HOST_SESSION);
     eventually("the session is open", || session.join("journal").exists());
     // It ends after its starter has its answer: else that takes the news.
     let failing = || {
         let text = "until [ -e go ]; do sleep .02; done; exit 7";
-        let run = ["run", "--background", "--session", SESSION, "--json", "--", text];
-        let id = id(&ok(&sandbox, &run).json());
+        let run = ["run", "--background", "--session", HOST_SESSION, "--json", "--", text];
+        let id = task_id(&run_ok(&sandbox, &run).json());
         std::fs::write(sandbox.path("go"), "").expect("own directory");
-        let _waited = ok(&sandbox, &["wait", &id]);
+        let _waited = run_ok(&sandbox, &["wait", &id]);
         std::fs::remove_file(sandbox.path("go")).expect("own file");
         id
     };
@@ -296,19 +304,20 @@ fn the_person_of_a_host_is_told_at_the_stored_address() {
         acks.contains(&before) && acks.contains(r#""consumer":"person""#)
     });
     let failed = failing();
-    let got = next(&requests);
+    let got = next_request(&requests);
     assert!(got.head.starts_with("post /secret http/1.1\r\n"), "{}", got.head);
-    assert_eq!(id(&got.body), failed);
+    assert_eq!(task_id(&got.body), failed);
     let follows = |pid: &u32| {
         let held = siding_e2e::processes::descriptors(*pid);
         held.iter().any(|(_, target)| target.starts_with(&session))
     };
-    let followers = || siding_e2e::processes::all().into_iter().filter(follows).collect::<Vec<_>>();
+    let followers =
+        || siding_e2e::processes::list_pids().into_iter().filter(follows).collect::<Vec<_>>();
     for pid in followers() {
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         assert!(!line.contains("secret"), "{line}");
     }
     host.process().kill();
     eventually("nobody follows any more", || followers().is_empty());
-    let _gone = ok(&sandbox, &["uninstall", "claude-code"]);
+    let _gone = run_ok(&sandbox, &["uninstall", "claude-code"]);
 }

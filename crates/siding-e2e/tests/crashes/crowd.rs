@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::Write as _;
 
-use siding_e2e::tree::Dice;
-use siding_e2e::{Running, Sandbox, eventually};
+use siding_e2e::tree_plan::SplitMix64;
+use siding_e2e::{RunningProgram, Sandbox, eventually};
 use siding_model::outcome::Outcome;
 
 use crate::state;
@@ -20,7 +20,7 @@ fn all_over(sandbox: &Sandbox, expected: usize) -> Vec<Outcome> {
     outcomes
 }
 
-fn id_of(started: &siding_e2e::Finished) -> String {
+fn id_of(started: &siding_e2e::ProgramOutput) -> String {
     started.json()["task_id"].as_str().expect("every task has an id").to_owned()
 }
 
@@ -29,13 +29,13 @@ fn a_hundred_runs_at_once_are_a_hundred_records() {
     const RUNS: usize = 100;
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let clients: Vec<Running> = (0..RUNS)
+    let clients: Vec<RunningProgram> = (0..RUNS)
         .map(|run| {
             let command = format!("echo run-{run}; exit {run}");
             sandbox.siding(&["run", "--json", "--budget", "none", "--", &command]).spawn()
         })
         .collect();
-    let looks: Vec<Running> =
+    let looks: Vec<RunningProgram> =
         (0..4).map(|_| sandbox.siding(&["ps", "--json", "--all"]).spawn()).collect();
     for look in looks {
         let seen = look.wait().expect_code(0).json();
@@ -51,7 +51,7 @@ fn a_hundred_runs_at_once_are_a_hundred_records() {
         let done = client.wait().expect_code(run.try_into().expect("a small number"));
         let text = done.json()["output"]["text"].as_str().map(str::to_owned);
         assert_eq!(text, Some(format!("run-{run}\n")), "{done}");
-        assert_eq!(done.err(), "");
+        assert_eq!(done.stderr_text(), "");
     }
     let outcomes = all_over(&sandbox, RUNS);
     for code in 0..100 {
@@ -88,7 +88,8 @@ fn twenty_ends_in_the_same_moment_are_all_told() {
         ids.iter().all(|id| state::output(&sandbox, id) == "ready\n")
     });
     opened.write_all(&[b'\n'; ENDS]).expect("there are readers");
-    let looks: Vec<Running> = (0..4).map(|_| sandbox.siding(&["ps", "--json"]).spawn()).collect();
+    let looks: Vec<RunningProgram> =
+        (0..4).map(|_| sandbox.siding(&["ps", "--json"]).spawn()).collect();
     for waiter in waiters {
         let told = waiter.wait().expect_code(0).json();
         for hit in told["by"].as_array().expect("a list") {
@@ -106,12 +107,13 @@ fn twenty_ends_in_the_same_moment_are_all_told() {
 #[test]
 fn either_the_end_wins_or_the_stop_and_never_both() {
     let races = crate::number_from("CRASHES_RACES", 50);
-    let mut dice = Dice(crate::number_from("CRASHES_SEED", 1));
+    let mut dice = SplitMix64(crate::number_from("CRASHES_SEED", 1));
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let mut ends = 0;
     for race in 0..races {
-        let verbs = ["--quiet", "sleep", &dice.below(40).to_string(), "mark", &race.to_string()];
+        let verbs =
+            ["--quiet", "sleep", &dice.next_below(40).to_string(), "mark", &race.to_string()];
         let mut run = ["run", "--background", "--json", "--"].map(str::to_owned).to_vec();
         run.extend(sandbox.puppet_argv(&[&verbs[..], &["exit", "7"]].concat()));
         let id = id_of(&sandbox.siding(&run).run());

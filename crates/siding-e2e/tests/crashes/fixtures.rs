@@ -2,7 +2,7 @@
 //! numbers that belong to somebody else by now.
 
 use serde_json::Value;
-use siding_e2e::{Process, Running, Sandbox, eventually, words};
+use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
 use siding_model::lifecycle::TaskEvent;
 use siding_model::outcome::Outcome;
 use siding_model::process::{BootId, LeaderRef, MonotonicMs, ProcRef};
@@ -13,9 +13,9 @@ use crate::tasks::{Kind, Task};
 
 /// A process that has nothing to do with any task, and leads a group and a session as the leader
 /// of a task does.
-fn innocent(sandbox: &Sandbox) -> Running {
+fn innocent(sandbox: &Sandbox) -> RunningProgram {
     let innocent = sandbox.puppet(&words("--quiet setsid mark innocent hang")).spawn();
-    sandbox.marked("innocent");
+    sandbox.wait_for_mark("innocent");
     innocent
 }
 
@@ -90,7 +90,7 @@ fn a_task_of_another_boot_is_lost_and_nobody_is_signalled() {
         let outcome = state::assert_over(&sandbox, &id);
         let Outcome::Lost { why } = &outcome else { panic!("{outcome}: {done}") };
         assert!(why.contains("restarted"), "{why}");
-        assert!(innocent.process().alive(), "{done}");
+        assert!(innocent.process().is_alive(), "{done}");
         let state = state::journal(&sandbox, &id).expect("recorded").state;
         let lived = state.elapsed_ms(state.last_event_at);
         assert_eq!(lived, 500, "the clocks of two boots were compared");
@@ -142,6 +142,6 @@ fn whoever_has_a_recycled_number_is_innocent() {
         let done = sandbox.siding(&args).run().expect_code(0);
         let outcome = state::assert_over(&sandbox, &id);
         assert!(matches!(outcome, Outcome::Lost { .. }), "{outcome}: {done}");
-        assert!(innocent.process().alive(), "{done}");
+        assert!(innocent.process().is_alive(), "{done}");
     }
 }

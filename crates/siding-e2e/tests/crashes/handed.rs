@@ -3,20 +3,20 @@
 use std::fs::File;
 use std::io::Write as _;
 
-use siding_e2e::{Finished, Process, Sandbox, eventually};
+use siding_e2e::{Process, ProgramOutput, Sandbox, eventually};
 use siding_model::outcome::Outcome;
 
 use crate::state;
 use crate::tasks::GRACE;
 
-fn id_of(started: &Finished) -> String {
+fn id_of(started: &ProgramOutput) -> String {
     started.json()["task_id"].as_str().expect("every task has an id").to_owned()
 }
 
 /// Kills shims all at once, and waits until they are gone.
 fn kill_all(shims: &[Process]) {
     shims.iter().for_each(|shim| shim.kill());
-    eventually("the shims are dead", || !shims.iter().any(|shim| shim.alive()));
+    eventually("the shims are dead", || !shims.iter().any(|shim| shim.is_alive()));
 }
 
 #[test]

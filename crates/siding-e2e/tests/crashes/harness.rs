@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use siding_e2e::{Process, Running, Sandbox, eventually, eventually_some, processes};
+use siding_e2e::{Process, RunningProgram, Sandbox, eventually, eventually_some, processes};
 use siding_model::outcome::{BackgroundReason, Outcome, Placement};
 
 use crate::state;
@@ -26,18 +26,18 @@ fn victims(shell: Process, blow: Blow) -> Vec<Process> {
     let own = processes::stat(shell.pid).expect("the shell waits for its command");
     let with = |is_one: fn(&processes::Stat, &processes::Stat) -> bool| {
         let struck = |pid: &u32| processes::stat(*pid).is_some_and(|stat| is_one(&stat, &own));
-        processes::all().into_iter().filter(struck).collect::<Vec<_>>()
+        processes::list_pids().into_iter().filter(struck).collect::<Vec<_>>()
     };
     let pids = match blow {
         Blow::Group => with(|stat, own| stat.group == own.group),
         Blow::Session => with(|stat, own| stat.session == own.session),
         Blow::Tree => [vec![shell.pid], processes::descendants(shell.pid)].concat(),
     };
-    pids.into_iter().filter_map(Process::of).collect()
+    pids.into_iter().filter_map(Process::from_pid).collect()
 }
 
 /// A shell in a session of its own that runs a task in the foreground.
-fn shell(sandbox: &Sandbox, task: &Task, before: &str) -> Running {
+fn shell(sandbox: &Sandbox, task: &Task, before: &str) -> RunningProgram {
     let mut run =
         ["run", "--budget", "none", "--json", "--grace", GRACE, "--"].map(str::to_owned).to_vec();
     run.extend(task.command(sandbox));
@@ -47,12 +47,12 @@ fn shell(sandbox: &Sandbox, task: &Task, before: &str) -> Running {
 }
 
 /// The client that has started the only task there is, with the shell around it.
-fn client(host: &Running) -> (Process, Process) {
+fn client(host: &RunningProgram) -> (Process, Process) {
     eventually_some("the client runs", || {
         let below = processes::descendants(host.process().pid);
         let named = |name: &str| {
-            let found = below.iter().find(|pid| processes::name(**pid).starts_with(name))?;
-            Process::of(*found)
+            let found = below.iter().find(|pid| processes::comm(**pid).starts_with(name))?;
+            Process::from_pid(*found)
         };
         Some((named("bash")?, named("siding-under-t")?))
     })
@@ -72,8 +72,8 @@ fn goes_on(sandbox: &Sandbox, task: [Process; 2], shim: Process) {
         let state = state::journal(sandbox, &id).expect("recorded").state;
         state.lifecycle.placement() == background
     });
-    assert!(shim.alive());
-    assert!(task.iter().all(|process| process.alive()));
+    assert!(shim.is_alive());
+    assert!(task.iter().all(|process| process.is_alive()));
     assert_eq!(state::journal(sandbox, &id).expect("recorded").state.takeovers, 0);
     let _stopped = sandbox.siding(&["stop", "--grace", GRACE, &id]).run().expect_code(0);
     assert_eq!(state::assert_over(sandbox, &id), Outcome::Stopped { by: "user".to_owned() });
@@ -93,7 +93,7 @@ fn no_blow_at_the_tools_shell_reaches_the_task() {
         assert!(victims.contains(&client), "{blow:?} does not reach the client");
         victims.iter().for_each(|victim| victim.kill());
         let _gone = host.wait();
-        eventually("the client is dead", || !client.alive());
+        eventually("the client is dead", || !client.is_alive());
         goes_on(&sandbox, processes, shim);
     }
 }
@@ -110,7 +110,7 @@ fn a_terminal_that_hangs_up_takes_the_client_and_not_the_task() {
     let shim = state::keeper(&sandbox, &only_task(&sandbox));
     let (shell, client) = client(&host);
     drop(terminal);
-    eventually("shell and client are gone", || !shell.alive() && !client.alive());
+    eventually("shell and client are gone", || !shell.is_alive() && !client.is_alive());
     goes_on(&sandbox, processes, shim);
     drop(host);
 }

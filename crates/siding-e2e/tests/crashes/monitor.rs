@@ -1,6 +1,6 @@
 //! A monitor whose shim is killed: every line is told once all the same.
 
-use siding_e2e::{Sandbox, eventually, scripted_server, scripted_server_says};
+use siding_e2e::{Sandbox, eventually, set_scripted_server_state, write_scripted_server};
 use siding_model::outcome::Outcome;
 
 use crate::state;
@@ -78,14 +78,14 @@ fn a_watch_over_a_server_outlives_its_shim_and_not_its_owner() {
     let pid = owner.process().pid.to_string();
     let args = ["session", "open", "s", "--owner-pid", &pid];
     let _opened = sandbox.siding(&args).run().expect_code(0);
-    let server = scripted_server(&sandbox, "up");
+    let server = write_scripted_server(&sandbox, "up");
     let args = ["monitor-mcp", "--json", "--session", "s", "--tool", "look", "--every", "1s", "--"];
     let call = sandbox.siding(&[&args[..], &[&server]].concat());
     let started = call.env("SIDING_SESSION_GRACE", "200ms").run().expect_code(0).json();
     let id = started["task_id"].as_str().expect("an id").to_owned();
     eventually("it watches", || state::output(&sandbox, &id).contains("= first: "));
     state::kill(state::keeper(&sandbox, &id));
-    scripted_server_says(&sandbox, "down");
+    set_scripted_server_state(&sandbox, "down");
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
     eventually("the change is told", || told(&sandbox, &id) == 1);
     drop(owner);

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use siding_e2e::tree::Dice;
-use siding_e2e::{Finished, Process, Running, Sandbox, eventually, processes};
+use siding_e2e::tree_plan::SplitMix64;
+use siding_e2e::{Process, ProgramOutput, RunningProgram, Sandbox, eventually, processes};
 
 use crate::points::{TABLE, Truth, Way};
 use crate::state;
@@ -13,7 +13,7 @@ use crate::tasks::{GRACE, Kind, Task};
 
 /// The names of notices and their tasks, as a consumer that came to its end was told.
 #[track_caller]
-fn told(done: &Finished) -> Vec<(String, String)> {
+fn told(done: &ProgramOutput) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let ended = |one: &&Value| one["kind"] == "ended";
     let view = done.json();
@@ -86,12 +86,12 @@ fn every_end_is_told_and_never_twice() {
     eprintln!("CRASHES_SEED={seed}");
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let (dice, told) = (Dice(seed), BTreeMap::new());
+    let (dice, told) = (SplitMix64(seed), BTreeMap::new());
     let mut history =
         History { sandbox, dice, callers: vec![], others: vec![], consumers: vec![], told };
     for _ in 0..tasks {
         history.start();
-        for _ in 0..history.dice.below(6) {
+        for _ in 0..history.dice.next_below(6) {
             history.step();
         }
     }
@@ -100,10 +100,10 @@ fn every_end_is_told_and_never_twice() {
 
 struct History {
     sandbox: Sandbox,
-    dice: Dice,
-    callers: Vec<Running>,
-    others: Vec<Running>,
-    consumers: Vec<Running>,
+    dice: SplitMix64,
+    callers: Vec<RunningProgram>,
+    others: Vec<RunningProgram>,
+    consumers: Vec<RunningProgram>,
     /// How often each end was told by a consumer that came to its own end.
     told: BTreeMap<String, u32>,
 }
@@ -113,7 +113,7 @@ impl History {
         if from.is_empty() {
             return None;
         }
-        from.get(self.dice.below(from.len() as u64) as usize).cloned()
+        from.get(self.dice.next_below(from.len() as u64) as usize).cloned()
     }
 
     fn start(&mut self) {
@@ -123,25 +123,25 @@ impl History {
     }
 
     fn step(&mut self) {
-        match self.dice.below(8) {
+        match self.dice.next_below(8) {
             // Somebody of a task, its shim more often than others.
             0 | 1 => {
                 let ids: Vec<String> = state::tasks(&self.sandbox).into_iter().collect();
                 let Some(id) = self.pick(&ids) else { return };
                 let shims = state::shims(&id);
                 let members = processes::with_birthmark(&id);
-                let among: &[Process] = if self.dice.below(4) > 0 { &shims } else { &members };
+                let among: &[Process] = if self.dice.next_below(4) > 0 { &shims } else { &members };
                 if let Some(victim) = self.pick(among) {
                     victim.kill();
                 }
             }
             2 if !self.callers.is_empty() => {
-                let index = self.dice.below(self.callers.len() as u64) as usize;
+                let index = self.dice.next_below(self.callers.len() as u64) as usize;
                 drop(self.callers.swap_remove(index));
             }
             3 | 4 => self.consumers.push(consumer(&self.sandbox).spawn()),
             5 if !self.consumers.is_empty() => {
-                let index = self.dice.below(self.consumers.len() as u64) as usize;
+                let index = self.dice.next_below(self.consumers.len() as u64) as usize;
                 // What it told was acknowledged, or is told again.
                 drop(self.consumers.swap_remove(index));
             }
@@ -161,7 +161,7 @@ impl History {
         }
     }
 
-    fn hear(&mut self, consumer: Running) {
+    fn hear(&mut self, consumer: RunningProgram) {
         let done = consumer.wait();
         assert!(matches!(done.code, Some(0 | 125)), "{done}");
         for (name, _) in told(&done) {

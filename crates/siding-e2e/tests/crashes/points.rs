@@ -1,6 +1,6 @@
 //! Every pause point of the shim, and everybody who can be killed there.
 
-use siding_e2e::{Process, Running, Sandbox, eventually, words};
+use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
 use siding_model::outcome::Outcome;
 
 use crate::state;
@@ -107,11 +107,11 @@ fn a_command_whose_shim_left_no_record_runs_again() {
     let run = || sandbox.siding(&["run", "--", "echo again"]);
     let (client, _, shim) = tasks::pause(&sandbox, run(), "begun");
     shim_and_client_die(client, shim);
-    assert_eq!(run().run().expect_code(0).out(), "again\n");
+    assert_eq!(run().run().expect_code(0).stdout_text(), "again\n");
     let _cleared = sandbox.siding(&["reap"]).run().expect_code(0);
 }
 
-fn shim_and_client_die(client: Running, shim: Process) {
+fn shim_and_client_die(client: RunningProgram, shim: Process) {
     // Dropped first: a client that sees its shim die takes the task back.
     drop(client);
     state::kill(shim);
@@ -173,7 +173,7 @@ impl Visit {
         }
         if self.truth == Truth::NeverWas {
             assert_eq!(done.code, Some(125), "{self:?}: {done}");
-            assert!(done.err().contains("could not start"), "{self:?}: {done}");
+            assert!(done.stderr_text().contains("could not start"), "{self:?}: {done}");
             self.check(sandbox, &id);
             return;
         }
@@ -198,7 +198,7 @@ impl Visit {
     }
 
     /// Opens a session with an owner of its own.
-    fn session(&self, sandbox: &Sandbox) -> Running {
+    fn session(&self, sandbox: &Sandbox) -> RunningProgram {
         let owner = sandbox.puppet(&words("--quiet hang")).spawn();
         let pid = owner.process().pid.to_string();
         let args = ["session", "open", self.point, "--owner-pid", &pid];
@@ -207,7 +207,7 @@ impl Visit {
     }
 
     /// Leads a shim to the point. Returns whoever waits for it there.
-    fn lead(&self, sandbox: &Sandbox, owned: bool) -> (Running, String, Process) {
+    fn lead(&self, sandbox: &Sandbox, owned: bool) -> (RunningProgram, String, Process) {
         let session: &[&str] = if owned { &["--session", self.point] } else { &[] };
         let flags = [&["--background"], session].concat();
         let run = self.task.run(sandbox, &flags).env("SIDING_SESSION_GRACE", "100ms");
@@ -224,7 +224,7 @@ impl Visit {
         (stopper, id, shim)
     }
 
-    fn kill(&self, client: Running, owner: Option<Running>, shim: Process) {
+    fn kill(&self, client: RunningProgram, owner: Option<RunningProgram>, shim: Process) {
         match self.victims {
             Victims::ClientThenShim => {
                 shim_and_client_die(client, shim);
@@ -233,7 +233,7 @@ impl Visit {
             Victims::ShimThenClient => {
                 shim.kill();
                 drop(client);
-                eventually("the shim is dead", || !shim.alive());
+                eventually("the shim is dead", || !shim.is_alive());
                 return;
             }
             Victims::OwnerThenShim => drop(owner),

@@ -1,7 +1,7 @@
 //! Random kills at random moments, and then the one promise: nothing lives, nothing lies.
 
-use siding_e2e::tree::Dice;
-use siding_e2e::{Process, Running, Sandbox, processes};
+use siding_e2e::tree_plan::SplitMix64;
+use siding_e2e::{Process, RunningProgram, Sandbox, processes};
 
 use crate::state;
 use crate::tasks::{GRACE, Kind, Task};
@@ -24,10 +24,10 @@ fn whatever_was_killed_a_last_stop_ends_everything() {
     eprintln!("CRASHES_SEED={seed}");
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let mut history = History { sandbox, dice: Dice(seed), calls: vec![] };
+    let mut history = History { sandbox, dice: SplitMix64(seed), calls: vec![] };
     for _ in 0..tasks {
         history.start();
-        for _ in 0..history.dice.below(5) {
+        for _ in 0..history.dice.next_below(5) {
             history.step();
         }
     }
@@ -36,8 +36,8 @@ fn whatever_was_killed_a_last_stop_ends_everything() {
 
 struct History {
     sandbox: Sandbox,
-    dice: Dice,
-    calls: Vec<Running>,
+    dice: SplitMix64,
+    calls: Vec<RunningProgram>,
 }
 
 impl History {
@@ -45,7 +45,7 @@ impl History {
         if from.is_empty() {
             return None;
         }
-        from.get(self.dice.below(from.len() as u64) as usize).cloned()
+        from.get(self.dice.next_below(from.len() as u64) as usize).cloned()
     }
 
     fn start(&mut self) {
@@ -56,19 +56,19 @@ impl History {
 
     fn step(&mut self) {
         let ids: Vec<String> = state::tasks(&self.sandbox).into_iter().collect();
-        match self.dice.below(4) {
+        match self.dice.next_below(4) {
             // Somebody of a task, its shim more often than others.
             0 | 1 => {
                 let Some(id) = self.pick(&ids) else { return };
                 let shims = state::shims(&id);
                 let members = processes::with_birthmark(&id);
-                let among: &[Process] = if self.dice.below(4) > 0 { &shims } else { &members };
+                let among: &[Process] = if self.dice.next_below(4) > 0 { &shims } else { &members };
                 if let Some(victim) = self.pick(among) {
                     victim.kill();
                 }
             }
             2 if !self.calls.is_empty() => {
-                let index = self.dice.below(self.calls.len() as u64) as usize;
+                let index = self.dice.next_below(self.calls.len() as u64) as usize;
                 drop(self.calls.swap_remove(index));
             }
             _ => {
@@ -88,8 +88,9 @@ impl History {
         let done = self.sandbox.siding(&stop).run();
         // The only thing that may go wrong: a task whose client and shim were killed before
         // anything was on record cannot be stopped.
-        let failures = done.err().lines().filter(|line| line.starts_with("siding: task")).count();
-        let never_was = done.err().matches("could not start").count();
+        let failures =
+            done.stderr_text().lines().filter(|line| line.starts_with("siding: task")).count();
+        let never_was = done.stderr_text().matches("could not start").count();
         assert!(done.code == Some(0) || failures == never_was, "{done}");
         let _again = self.sandbox.siding(&stop).run().expect_code(0);
         let mut rescues = 0;
@@ -104,7 +105,7 @@ impl History {
         eprintln!("{rescues} rescues");
         assert!(state::live_marks(&self.sandbox).is_empty());
         for step in self.sandbox.announcements() {
-            assert!(!step.process.alive(), "it outlived everything: {step:?}");
+            assert!(!step.process.is_alive(), "it outlived everything: {step:?}");
         }
     }
 }

@@ -82,7 +82,7 @@ fn what_the_last_shim_had_stored_is_found() {
     sandbox.expect_clean();
     let id = start(&sandbox, "output:^up$ file:b");
     make(&sandbox, "a");
-    let kept = || sandbox.siding(&["output", &id]).run().expect_code(0).out();
+    let kept = || sandbox.siding(&["output", &id]).run().expect_code(0).stdout_text();
     eventually("its line is kept", || kept() == "up\n");
     state::kill(state::keeper(&sandbox, &id));
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);

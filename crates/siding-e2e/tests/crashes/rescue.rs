@@ -35,7 +35,7 @@ fn forty_lines_are_kept_over_two_kills() {
     eventually("some lines are stored", || said("line-5"));
     state::kill(first);
     // It writes on while nobody reads.
-    sandbox.all_announced("say", 15);
+    sandbox.wait_for_announcements("say", 15);
     let waiter = sandbox.siding(&["wait", "--json", "--timeout", "20s", &id]).spawn();
     eventually("the rescuer stores lines", || said("line-20"));
     let second = state::keeper(&sandbox, &id);
@@ -169,7 +169,7 @@ fn a_deadline_that_passed_while_nobody_kept_it_is_kept_by_the_next_command() {
         task.stands(&sandbox);
         let shim = state::keeper(&sandbox, &id);
         shim.signal(signal);
-        eventually("the shim is held up", || !shim.alive() || state::stands(shim));
+        eventually("the shim is held up", || !shim.is_alive() || state::stands(shim));
         eventually("the deadline has passed", || begun.elapsed() > Duration::from_millis(600));
         assert_eq!(state::outcome(&sandbox, &id), None, "nobody is there to end it");
         let wait = ["wait", "--json", "--timeout", "20s", &id];
@@ -249,15 +249,15 @@ fn whoever_watches_the_output_goes_on_to_see_it() {
     let mut run = ["run", "--budget", "none", "--"].map(str::to_owned).to_vec();
     run.extend(sandbox.puppet_argv(&words("--quiet say one sleep 300 say two hang")));
     let mut client = sandbox.siding(&run).spawn();
-    client.until_out_has("one\n");
+    client.wait_for_stdout("one\n");
     client.signal(Signal::STOP);
     eventually("the client is stopped", || state::stands(client.process()));
     let id = state::tasks(&sandbox).into_iter().next().expect("it runs");
     state::kill(state::keeper(&sandbox, &id));
     // Nobody keeps the task while it writes the rest.
-    sandbox.all_announced("say", 2);
+    sandbox.wait_for_announcements("say", 2);
     client.signal(Signal::CONT);
-    client.until_out_has("two\n");
+    client.wait_for_stdout("two\n");
     let _stopped = sandbox.siding(&["stop", "--grace", GRACE, &id]).run().expect_code(0);
     let _told = client.wait().expect_code(128 + 15);
     state::assert_over(&sandbox, &id);
@@ -327,7 +327,7 @@ fn a_rescuer_that_cannot_look_calls_nothing_gone() {
         eventually_some(name, || {
             let output = state::output(&sandbox, &id);
             let (_, rest) = output.split_once(&format!("{name} "))?;
-            Process::of(rest.split_once('\n')?.0.parse().ok()?)
+            Process::from_pid(rest.split_once('\n')?.0.parse().ok()?)
         })
     };
     let first = named("first");
@@ -349,12 +349,12 @@ fn a_rescuer_that_cannot_look_calls_nothing_gone() {
     let is_known =
         || state::journal(&sandbox, &id).is_some_and(|folded| folded.state.leader_end.is_some());
     eventually("its leader's end is on record", is_known);
-    let before = processes::switches(rescuer.pid);
+    let before = processes::voluntary_switches(rescuer.pid);
     state::kill(first);
     eventually("it has looked, and again", || {
-        has_ended() || processes::switches(rescuer.pid) >= before + 2
+        has_ended() || processes::voluntary_switches(rescuer.pid) >= before + 2
     });
-    assert!(next.alive() && !has_ended(), "nothing proves that");
+    assert!(next.is_alive() && !has_ended(), "nothing proves that");
     limit_to(256);
     state::kill(next);
     eventually("it sees the end", has_ended);
@@ -383,14 +383,14 @@ fn an_end_that_cannot_be_written_is_not_lost() {
     limit_to(Some(1));
     std::fs::write(gate, "").expect("own directory");
     eventually("its processes have ended", || state::members(&id).is_empty());
-    let before = processes::switches(shim.pid);
+    let before = processes::voluntary_switches(shim.pid);
     eventually("it has tried more than once", || {
-        !shim.alive() || processes::switches(shim.pid) >= before + 2
+        !shim.is_alive() || processes::voluntary_switches(shim.pid) >= before + 2
     });
-    assert!(shim.alive() && state::outcome(&sandbox, &id).is_none(), "it goes on trying");
+    assert!(shim.is_alive() && state::outcome(&sandbox, &id).is_none(), "it goes on trying");
     limit_to(None);
     assert_eq!(state::ended(&sandbox, &id), Outcome::Exited { code: 7 });
-    eventually("its shim has left", || !shim.alive());
+    eventually("its shim has left", || !shim.is_alive());
     assert_eq!(state::assert_over(&sandbox, &id), Outcome::Exited { code: 7 });
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use siding_e2e::{Running, Sandbox, eventually, words};
+use siding_e2e::{RunningProgram, Sandbox, eventually, words};
 use siding_model::outcome::Outcome;
 
 use crate::state;
@@ -12,14 +12,14 @@ use crate::tasks::{GRACE, Kind, Task};
 const SESSION_GRACE: &str = "200ms";
 
 /// Starts a host that owns a session.
-fn owner(sandbox: &Sandbox, session: &str, verbs: &str) -> Running {
+fn owner(sandbox: &Sandbox, session: &str, verbs: &str) -> RunningProgram {
     let owner = sandbox.puppet(&words(verbs)).spawn();
     take_over(sandbox, session, &owner);
     owner
 }
 
 /// Opens a session, or hands it over.
-fn take_over(sandbox: &Sandbox, session: &str, owner: &Running) {
+fn take_over(sandbox: &Sandbox, session: &str, owner: &RunningProgram) {
     let pid = owner.process().pid.to_string();
     let args = ["session", "open", session, "--owner-pid", &pid];
     let _opened = sandbox.siding(&args).run().expect_code(0);
@@ -54,7 +54,7 @@ fn the_tasks_of_a_killed_owner_end_and_nobody_elses() {
     state::assert_over(&sandbox, &orphan);
     for id in [&kept, &others, &free] {
         assert_eq!(state::outcome(&sandbox, id), None);
-        assert!(state::keeper(&sandbox, id).alive());
+        assert!(state::keeper(&sandbox, id).is_alive());
     }
     end(&sandbox, &[&kept, &others, &free]);
     drop(other);
@@ -78,12 +78,12 @@ fn an_owner_is_dead_only_when_all_of_it_is() {
     sandbox.expect_clean();
     // Its main thread leaves, as the thread of a host that had started siding may.
     let verbs = words("--quiet read-stdin leader-exits mark second hang");
-    let mut owner = sandbox.puppet(&verbs).stdin_open().spawn();
+    let mut owner = sandbox.puppet(&verbs).stdin_pipe().spawn();
     take_over(&sandbox, "threads", &owner);
     let task = Task::new(Kind::Stubborn);
     let id = start(&sandbox, &task, &["--session", "threads"]);
     owner.close_stdin();
-    sandbox.marked("second");
+    sandbox.wait_for_mark("second");
     let outlasts_the_grace = || {
         let since = Instant::now();
         eventually("the grace is over", || since.elapsed() > Duration::from_millis(500));
@@ -104,13 +104,13 @@ fn a_child_that_holds_all_of_the_owners_descriptors_is_not_the_owner() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let owner = owner(&sandbox, "tools", "--quiet fork setsid mark tool hang -- hang");
-    let tool = sandbox.marked("tool");
+    let tool = sandbox.wait_for_mark("tool");
     let task = Task::new(Kind::Stubborn);
     let id = start(&sandbox, &task, &["--session", "tools"]);
     drop(owner);
     assert_eq!(state::ended(&sandbox, &id), Outcome::Stopped { by: "session".to_owned() });
     state::assert_over(&sandbox, &id);
-    assert!(tool.alive(), "what the host started without siding is its own affair");
+    assert!(tool.is_alive(), "what the host started without siding is its own affair");
     state::kill(tool);
 }
 

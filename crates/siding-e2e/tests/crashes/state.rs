@@ -107,14 +107,14 @@ pub(crate) fn claims(sandbox: &Sandbox) -> BTreeSet<String> {
 /// The living shims of a task. A rescuer that has not marked itself yet is none.
 pub(crate) fn shims(id: &str) -> Vec<Process> {
     let mut found = processes::with_birthmark(id);
-    found.retain(|process| processes::name(process.pid) == SHIM);
+    found.retain(|process| processes::comm(process.pid) == SHIM);
     found
 }
 
 /// The living processes of a task, its shims left out.
 pub(crate) fn members(id: &str) -> Vec<Process> {
     let mut found = processes::with_birthmark(id);
-    found.retain(|process| processes::name(process.pid) != SHIM);
+    found.retain(|process| processes::comm(process.pid) != SHIM);
     found
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn keeper(sandbox: &Sandbox, id: &str) -> Process {
     eventually_some(&format!("a living shim keeps {id}"), || {
         let shim = journal(sandbox, id)?.state.shim;
         let shim = Process { pid: shim.pid.try_into().ok()?, start: shim.start_ticks };
-        shim.alive().then_some(shim)
+        shim.is_alive().then_some(shim)
     })
 }
 
@@ -153,7 +153,7 @@ pub(crate) fn stands(process: Process) -> bool {
 #[track_caller]
 pub(crate) fn kill(process: Process) {
     process.kill();
-    eventually(&format!("{} is dead", process.pid), || !process.alive());
+    eventually(&format!("{} is dead", process.pid), || !process.is_alive());
 }
 
 /// Checks that a task has ended and left nothing: one end, on a journal that folds, nobody alive,
@@ -194,11 +194,12 @@ pub(crate) fn assert_accounted(sandbox: &Sandbox) {
         let _named = keeper_or_end(sandbox, &id);
     }
     for step in sandbox.announcements() {
-        let mark = processes::birthmark_of(step.process.pid);
-        if !step.process.alive() {
+        let mark = processes::read_birthmark(step.process.pid);
+        if !step.process.is_alive() {
             continue;
         }
-        let known = sandbox.task_ids().into_iter().any(|id| processes::birthmark(&id) == mark);
+        let known =
+            sandbox.task_ids().into_iter().any(|id| processes::birthmark_from_id(&id) == mark);
         assert!(known, "{} is of no task: {step:?}", step.process.pid);
     }
 }
@@ -215,7 +216,7 @@ fn keeper_or_end_now(sandbox: &Sandbox, id: &str) -> Option<Option<Process>> {
         return members(id).is_empty().then_some(None);
     }
     let shim = Process { pid: state.shim.pid.try_into().ok()?, start: state.shim.start_ticks };
-    shim.alive().then_some(Some(shim))
+    shim.is_alive().then_some(Some(shim))
 }
 
 /// Whether a task has nothing that lives, or somebody who keeps it, at this moment.

@@ -77,8 +77,8 @@ impl Task {
     /// Waits until both processes of a stubborn one stand as they are meant to.
     #[track_caller]
     pub(crate) fn stands(&self, sandbox: &Sandbox) -> [Process; 2] {
-        let leader = sandbox.marked(&format!("leader-{}", self.number));
-        let stray = sandbox.marked(&format!("stray-{}", self.number));
+        let leader = sandbox.wait_for_mark(&format!("leader-{}", self.number));
+        let stray = sandbox.wait_for_mark(&format!("stray-{}", self.number));
         [leader, stray]
     }
 
@@ -99,7 +99,7 @@ pub(crate) fn pause(
     sandbox: &Sandbox,
     call: Invocation,
     point: &str,
-) -> (siding_e2e::Running, String, Process) {
+) -> (siding_e2e::RunningProgram, String, Process) {
     let before: BTreeSet<String> = state::tasks(sandbox);
     let client = call.pause_at(point).spawn();
     let (id, shim) = state::paused(sandbox, &before, point);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use siding_e2e::{Running, Sandbox, eventually, words};
+use siding_e2e::{RunningProgram, Sandbox, eventually, words};
 use siding_model::outcome::Outcome;
 use siding_model::process::ProcRef;
 
@@ -46,7 +46,7 @@ impl Scene {
         self.ids.iter().map(|id| shim(id)).collect()
     }
 
-    fn reap(&self) -> Running {
+    fn reap(&self) -> RunningProgram {
         self.sandbox.siding(&["reap"]).spawn()
     }
 
@@ -72,7 +72,7 @@ impl Scene {
 }
 
 /// Opens the session, or hands it over.
-fn take_over(sandbox: &Sandbox, owner: &Running) {
+fn take_over(sandbox: &Sandbox, owner: &RunningProgram) {
     let pid = owner.process().pid.to_string();
     let args = ["session", "open", SESSION, "--owner-pid", &pid];
     let _opened = sandbox.siding(&args).run().expect_code(0);
@@ -82,7 +82,7 @@ fn take_over(sandbox: &Sandbox, owner: &Running) {
 fn one_shim_ends_them_all_and_keeps_what_a_shim_of_its_own_would() {
     let scene = Scene::new(5, "0s", &[]);
     let told = scene.reap().wait().expect_code(0);
-    assert!(told.out().contains("new shims 5"), "{told}");
+    assert!(told.stdout_text().contains("new shims 5"), "{told}");
     assert_eq!(scene.shims().len(), 1, "they share it");
     scene.assert_stopped();
 }

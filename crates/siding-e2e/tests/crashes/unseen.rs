@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use siding_e2e::{Process, Running, Sandbox, eventually, eventually_some, processes, words};
+use siding_e2e::{Process, RunningProgram, Sandbox, eventually, eventually_some, processes, words};
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::{LeaderEnd, Outcome};
 
@@ -26,7 +26,7 @@ fn a_leader_that_ended_unseen_leaves_a_task_that_lingers() {
     leader.kill();
     eventually("init has taken its status away", || processes::stat(leader.pid).is_none());
     let shown = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
-    assert!(stray.alive());
+    assert!(stray.is_alive());
     eventually("it is known to linger", || {
         let state = state::journal(&sandbox, &id).expect("recorded").state;
         matches!(state.lifecycle.phase(), Phase::Lingering { .. })
@@ -53,7 +53,7 @@ fn a_leader_nobody_noted_is_not_mixed_up_with_what_it_left() {
         let mut run = ["run", "--background", "--json", "--"].map(str::to_owned).to_vec();
         run.extend(sandbox.puppet_argv(&words(&verbs)));
         let (client, id, shim) = tasks::pause(&sandbox, sandbox.siding(&run), "spawned");
-        let child = sandbox.marked(&format!("child-{child}"));
+        let child = sandbox.wait_for_mark(&format!("child-{child}"));
         eventually("the leader has ended", || is_child_of(child, shim));
         state::kill(shim);
         let _told = client.wait();
@@ -72,20 +72,20 @@ fn a_stop_ends_what_a_leader_left_that_nobody_noted() {
     let line = sandbox.puppet_line(&words("--quiet ignore TERM mark left hang"));
     let run = ["run", "--background", "--json", "--", &format!("{line} & exit 3")];
     let (client, id, shim) = tasks::pause(&sandbox, sandbox.siding(&run), "spawned");
-    let left = sandbox.marked("left");
+    let left = sandbox.wait_for_mark("left");
     eventually("the shell has ended", || is_child_of(left, shim));
     state::kill(shim);
     let _told = client.wait();
     let stop = ["stop", "--json", "--grace", GRACE, &id];
     let stopped = sandbox.siding(&stop).run().expect_code(0);
-    assert!(!left.alive(), "{stopped}");
+    assert!(!left.is_alive(), "{stopped}");
     let outcome = state::assert_over(&sandbox, &id);
     assert!(state::is_true_or_lost(&outcome, 3), "{outcome}");
 }
 
 /// A host that takes in orphans and never reaps them, so that their statuses stay where they are.
 struct Reaper {
-    process: Running,
+    process: RunningProgram,
 }
 
 impl Reaper {
@@ -96,7 +96,7 @@ impl Reaper {
         let mut run = ["run", "--background", "--grace", GRACE, "--"].map(str::to_owned).to_vec();
         run.extend(task.command(sandbox));
         let call = sandbox.host(&own_program.display().to_string(), &play);
-        let call = call.env(REAPER_RUNS, sandbox.siding_line(&run)).stdin_open();
+        let call = call.env(REAPER_RUNS, sandbox.siding_line(&run)).stdin_pipe();
         Self { process: call.pause_at(point).spawn() }
     }
 
@@ -132,7 +132,7 @@ fn a_status_that_nobody_took_is_found() {
     let leader = eventually_some("the leader has ended", || {
         let leader = state::journal(&sandbox, &id)?.state.leader?.process()?;
         let leader = Process { pid: leader.pid.try_into().ok()?, start: leader.start_ticks };
-        (!leader.alive()).then_some(leader)
+        (!leader.is_alive()).then_some(leader)
     });
     shim.kill();
     reaper.has(leader);

@@ -14,13 +14,13 @@ fn a_denial_is_said_in_every_way() {
     assert_eq!(output["permissionDecision"], "deny");
     let why = output["permissionDecisionReason"].as_str().expect("a reason").to_owned();
     assert!(why.contains("`rm -rf /`"), "{why}");
-    assert!(denied.err().contains(&why));
+    assert!(denied.stderr_text().contains(&why));
     // Codex refuses fields that it does not know, and takes stderr.
     for host in ["codex", "gemini"] {
         let args = ["pre-tool-use", "--host", host];
         let denied = prepared(&sandbox, &args, call.clone()).run().expect_code(2);
-        assert_eq!(denied.out(), "");
-        assert!(denied.err().contains("`rm -rf /`"));
+        assert_eq!(denied.stdout_text(), "");
+        assert!(denied.stderr_text().contains("`rm -rf /`"));
     }
 }
 
@@ -34,7 +34,7 @@ fn what_the_guard_allows_is_the_hosts_to_decide() {
         }
         let call = json!({"tool_name": "Bash", "tool_input": input});
         let done = hook(&sandbox, "pre-tool-use", call).expect_code(0);
-        if done.out().is_empty() {
+        if done.stdout_text().is_empty() {
             return "none".to_owned();
         }
         let output = &done.json()["hookSpecificOutput"];
@@ -46,7 +46,7 @@ fn what_the_guard_allows_is_the_hosts_to_decide() {
     assert_eq!(about("tail -f server.log", json!({"run_in_background": true})), "ask");
     // Tools that run nothing.
     let call = json!({"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}});
-    assert_eq!(hook(&sandbox, "pre-tool-use", call).expect_code(0).out(), "");
+    assert_eq!(hook(&sandbox, "pre-tool-use", call).expect_code(0).stdout_text(), "");
     let written = std::fs::read_dir(sandbox.state_dir()).expect("the sandbox makes it");
     assert_eq!(written.count(), 0, "nothing is written to judge a command");
 }
@@ -76,19 +76,23 @@ fn what_hangs_in_the_background_is_denied_where_nobody_answers() {
     // Asked about wherever it runs: whom to ask stays the host's to decide.
     assert_eq!(decision(call("auto", "sudo ls"), 0).as_deref(), Some("ask"));
     let bounded = hook(&sandbox, "pre-tool-use", call("auto", "timeout 60 tail -f server.log"));
-    assert_eq!(bounded.expect_code(0).out(), "");
+    assert_eq!(bounded.expect_code(0).stdout_text(), "");
     // A run without a person, whatever its mode.
     let headless = prepared(&sandbox, &["pre-tool-use"], call("default", follow));
     let denied = headless.env("CLAUDE_CODE_ENTRYPOINT", "sdk-cli").run().expect_code(2);
-    assert!(denied.err().contains("siding wait"), "what to write instead: {}", denied.err());
+    assert!(
+        denied.stderr_text().contains("siding wait"),
+        "what to write instead: {}",
+        denied.stderr_text()
+    );
     // Hosts that have no word for a question.
     for host in ["codex", "gemini"] {
         let args = ["pre-tool-use", "--host", host];
         let denied = prepared(&sandbox, &args, call("default", follow)).run().expect_code(2);
-        assert!(denied.err().contains("background-endless"), "{}", denied.err());
+        assert!(denied.stderr_text().contains("background-endless"), "{}", denied.stderr_text());
     }
     let said = sandbox.siding(&["guard", "--background", "--unattended", "--", follow]).run();
-    assert!(said.expect_code(21).out().contains("deny"));
+    assert!(said.expect_code(21).stdout_text().contains("deny"));
 }
 
 /// Somebody relies on rules that cannot be read: a person decides.
@@ -110,12 +114,12 @@ fn what_cannot_be_read_decides_nothing() {
     for event in ["session-start", "pre-tool-use", "post-tool-use", "stop", "await-notice"] {
         for bad in ["", "{", "[]", r#"{"session_id": 7}"#] {
             let done = sandbox.siding(&["hook", event]).stdin(bad).run().expect_code(125);
-            assert_eq!(done.out(), "");
-            let first = done.err().lines().next().unwrap_or_default().to_owned();
+            assert_eq!(done.stdout_text(), "");
+            let first = done.stderr_text().lines().next().unwrap_or_default().to_owned();
             assert!(first.contains("no decision"), "{event} {bad:?}: {first}");
         }
         // Nothing that concerns siding in it.
         let done = sandbox.siding(&["hook", event]).stdin("{}").run().expect_code(0);
-        assert_eq!(done.out() + &done.err(), "", "{event}");
+        assert_eq!(done.stdout_text() + &done.stderr_text(), "", "{event}");
     }
 }

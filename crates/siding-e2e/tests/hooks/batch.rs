@@ -1,7 +1,7 @@
 //! The end of a batch of tool calls: what runs and may be forgotten. SPEC 5.4.
 
 use serde_json::{Value, json};
-use siding_e2e::{Running, Sandbox, eventually_some};
+use siding_e2e::{RunningProgram, Sandbox, eventually_some};
 
 use crate::support::{
     CONVERSATION, SESSION, background, begin, facts, finish, hook, prepared, sandbox,
@@ -24,9 +24,9 @@ fn batch(commands: &[&str]) -> Value {
 
 /// Starts a shell as the host's tool does, has it adopted, and waits until it is on record.
 #[track_caller]
-fn hosted(sandbox: &Sandbox, command: &str) -> (Running, String) {
+fn hosted(sandbox: &Sandbox, command: &str) -> (RunningProgram, String) {
     let before = sandbox.task_ids();
-    let init = sandbox.siding(&["shell-init", "bash"]).run().expect_code(0).out();
+    let init = sandbox.siding(&["shell-init", "bash"]).run().expect_code(0).stdout_text();
     let env_file = sandbox.path("bash-env");
     std::fs::write(&env_file, init).expect("own directory");
     let shell = sandbox
@@ -141,7 +141,7 @@ fn hosts_without_batches_count_calls() {
         let task = sandbox.siding(&run).run().expect_code(0).json();
         let id = task["task_id"].as_str().expect("an id").to_owned();
         let listed: Vec<u32> = (1..=21)
-            .filter(|_| call(host, event).run().expect_code(0).out().contains(&id))
+            .filter(|_| call(host, event).run().expect_code(0).stdout_text().contains(&id))
             .collect();
         assert_eq!(listed, [20], "{host}");
         let _closed = sandbox.siding(&["session", "close", &session]).run().expect_code(0);
@@ -153,5 +153,5 @@ fn hosts_without_batches_count_calls() {
 fn a_batch_of_no_open_conversation_is_ignored() {
     let sandbox = sandbox();
     let done = hook(&sandbox, EVENT, batch(&["make"])).expect_code(0);
-    assert_eq!(done.out() + &done.err(), "");
+    assert_eq!(done.stdout_text() + &done.stderr_text(), "");
 }

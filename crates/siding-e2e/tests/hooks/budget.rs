@@ -9,7 +9,11 @@ use crate::support::{begin, prepared, sandbox};
 fn answered(sandbox: &Sandbox, budget: &str, event: Value) -> Value {
     let done = prepared(sandbox, &["--budget", budget, "pre-tool-use"], event).run();
     let done = done.expect_code(0);
-    if done.out().is_empty() { Value::Null } else { done.json()["hookSpecificOutput"].clone() }
+    if done.stdout_text().is_empty() {
+        Value::Null
+    } else {
+        done.json()["hookSpecificOutput"].clone()
+    }
 }
 
 fn bash(input: Value) -> Value {
@@ -62,11 +66,15 @@ fn calls_that_the_budget_is_not_for_are_left_alone() {
         ("BASH_DEFAULT_TIMEOUT_MS", "9000"),
     ] {
         let call = prepared(&sandbox, &["--budget", "15s", "pre-tool-use"], make());
-        assert_eq!(call.env(name, value).run().expect_code(0).out(), "", "{name}");
+        assert_eq!(call.env(name, value).run().expect_code(0).stdout_text(), "", "{name}");
     }
     for host in ["codex", "gemini"] {
         let args = ["--host", host, "--budget", "15s", "pre-tool-use"];
-        assert_eq!(prepared(&sandbox, &args, make()).run().expect_code(0).out(), "", "{host}");
+        assert_eq!(
+            prepared(&sandbox, &args, make()).run().expect_code(0).stdout_text(),
+            "",
+            "{host}"
+        );
     }
 }
 
@@ -106,7 +114,7 @@ fn an_agent_whose_call_was_moved_reads_whose_budget_it_was() {
         let mut event = bash(json!({"command": "make", "timeout": timeout}));
         event["tool_response"] = response;
         let done = prepared(&sandbox, &["--budget", "15s", "post-tool-use"], event).run();
-        let out = done.expect_code(0).out();
+        let out = done.expect_code(0).stdout_text();
         let json = serde_json::from_str::<Value>(&out).unwrap_or_default();
         json["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default().to_owned()
     };
@@ -146,7 +154,7 @@ fn an_agent_that_wants_a_long_monitor_reads_of_sidings() {
     let remark = |entrypoint: &str, input: Value| {
         let event = json!({"tool_name": "Monitor", "tool_input": input});
         let call = prepared(&sandbox, &["pre-tool-use"], event);
-        let out = call.env("CLAUDE_CODE_ENTRYPOINT", entrypoint).run().expect_code(0).out();
+        let out = call.env("CLAUDE_CODE_ENTRYPOINT", entrypoint).run().expect_code(0).stdout_text();
         let json = serde_json::from_str::<Value>(&out).unwrap_or_default();
         assert!(json["hookSpecificOutput"]["permissionDecision"].is_null(), "{out}");
         json["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default().to_owned()

@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
-use siding_e2e::{Finished, Sandbox, eventually, processes};
+use siding_e2e::{ProgramOutput, Sandbox, eventually, processes};
 
 use crate::support::{CONVERSATION, prepared, sandbox};
 
@@ -21,7 +21,7 @@ fn codex(sandbox: &Sandbox) -> String {
 }
 
 #[track_caller]
-fn event(sandbox: &Sandbox, path: &str, name: &str, more: serde_json::Value) -> Finished {
+fn event(sandbox: &Sandbox, path: &str, name: &str, more: serde_json::Value) -> ProgramOutput {
     prepared(sandbox, &["--host", "codex", name], more).env("PATH", path).run().expect_code(0)
 }
 
@@ -32,7 +32,7 @@ fn waiters(sandbox: &Sandbox) -> usize {
             target.starts_with(sandbox.state_dir()) && target.ends_with("waiting.agent")
         })
     };
-    processes::all().into_iter().filter(waits).count()
+    processes::list_pids().into_iter().filter(waits).count()
 }
 
 /// Starts a command of the conversation that ends once it may.
@@ -42,7 +42,7 @@ fn start(sandbox: &Sandbox) {
     let args = ["run", "--background", "--session", &session, "--", text];
     let started = sandbox.siding(&args).run().expect_code(0);
     // Its host has hooks that tell it.
-    let said = started.err().split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = started.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("you will be told when it ends"), "{said}");
 }
 
@@ -64,9 +64,10 @@ fn the_end_of_a_task_queues_one_prompt_whose_hook_tells_the_notice() {
     assert_eq!(args[..4], ["queue", "--thread", CONVERSATION, "--message"]);
     assert!(args[4].contains("not input from the user"), "{args:?}");
     // The prompt's own hook tells the notice, once.
-    let told = event(&sandbox, &path, "user-prompt-submit", json!({"prompt": args[4]})).out();
+    let told =
+        event(&sandbox, &path, "user-prompt-submit", json!({"prompt": args[4]})).stdout_text();
     assert!(told.contains("<exit_code>7</exit_code>") && told.contains("built"), "{told}");
-    assert_eq!(event(&sandbox, &path, "post-tool-use", json!({})).out(), "");
+    assert_eq!(event(&sandbox, &path, "post-tool-use", json!({})).stdout_text(), "");
     let _end = sandbox.siding(&["session", "close", &format!("codex-{CONVERSATION}")]).run();
 }
 

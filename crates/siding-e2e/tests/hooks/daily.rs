@@ -10,7 +10,7 @@ use crate::support::{begin, ended, facts, finish, prepared, sandbox};
 fn answer(sandbox: &Sandbox, event: &str, more: Value) -> Value {
     let call = prepared(sandbox, &[event], more).env("SIDING_REPORT_DAILY", "true");
     let done = call.run().expect_code(0);
-    if done.out().is_empty() { Value::Null } else { done.json() }
+    if done.stdout_text().is_empty() { Value::Null } else { done.json() }
 }
 
 fn context(answer: &Value) -> &str {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::json;
-use siding_e2e::{Running, Sandbox, Terminal, eventually, processes};
+use siding_e2e::{RunningProgram, Sandbox, Terminal, eventually, processes};
 
 use crate::support::{SESSION, ended, event, sandbox};
 
@@ -18,7 +18,7 @@ fn program(path: &Path, text: &[u8]) {
 
 /// Starts a host that opens a session, and has its person told once there is a file `notify`.
 #[track_caller]
-fn host(sandbox: &Sandbox, ways: &str, setup: &str) -> Running {
+fn host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
     let agent = sandbox.path("agent");
     // No shell by its name: a host.
     program(&agent, &fs::read("/bin/bash").expect("a shell"));
@@ -59,7 +59,7 @@ fn followers(sandbox: &Sandbox) -> usize {
             target.starts_with(sandbox.state_dir()) && target.ends_with("waiting.person")
         })
     };
-    processes::all().iter().filter(|pid| follows(pid)).count()
+    processes::list_pids().iter().filter(|pid| follows(pid)).count()
 }
 
 /// SPEC 5.5: failures are told, other ends are not, and nothing is left when the host is killed.
@@ -88,13 +88,13 @@ fn a_failure_is_told_on_the_desktop_until_the_host_ends() {
 fn the_bell_rings_in_the_terminal_of_the_host() {
     let sandbox = sandbox();
     let mut terminal = Terminal::new(80, 24);
-    let device = format!("/proc/{}/fd/{}", std::process::id(), terminal.as_device().as_raw_fd());
+    let device = format!("/proc/{}/fd/{}", std::process::id(), terminal.device_fd().as_raw_fd());
     let device = fs::read_link(device).expect("a terminal has a name");
     let host = host(&sandbox, "bell", &format!("exec > {}", device.display()));
     begin_telling(&sandbox);
-    assert_eq!(terminal.all().trim(), "", "what ended before rings no bell");
+    assert_eq!(terminal.scrollback_text().trim(), "", "what ended before rings no bell");
     let _badly = ended(&sandbox, "exit 7");
-    terminal.until_sent(b"\x07");
+    terminal.wait_for_bytes(b"\x07");
     host.process().kill();
     eventually("it has ended with the host", || followers(&sandbox) == 0);
 }

@@ -16,7 +16,7 @@ fn what_was_started_and_not_looked_at_is_named_once() {
     let looked_at = background(&sandbox, "echo text; sleep 60");
     siding_e2e::eventually("it was looked at", || {
         let look = sandbox.siding(&["output", &looked_at]).env("SIDING_SESSION", SESSION);
-        look.run().expect_code(0).out().contains("text")
+        look.run().expect_code(0).stdout_text().contains("text")
     });
     let said = facts(&sandbox, EVENT, json!({}));
     assert!(said.contains("automated, not from the user"), "{said}");

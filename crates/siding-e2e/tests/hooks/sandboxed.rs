@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use siding_e2e::{
-    Invocation, Process, Running, Sandbox, eventually, eventually_some, is_root, processes,
+    Invocation, Process, RunningProgram, Sandbox, eventually, eventually_some, is_root, processes,
 };
 
 use crate::support::{CONVERSATION, SESSION, event, sandbox};
@@ -31,7 +31,7 @@ fn has_bwrap() -> bool {
 
 /// A host that runs, with the hooks of its conversation.
 struct Host {
-    running: Running,
+    running: RunningProgram,
 }
 
 /// Sets what a host's hooks and shells have in their environment.
@@ -73,7 +73,7 @@ fn host_with(
          while read -r line; do eval \"$line\"; done"
     );
     let call = sandbox.host(program.to_str().expect("UTF-8"), &["-c", &text]);
-    let mut call = supervised(call).stdin_open();
+    let mut call = supervised(call).stdin_pipe();
     for (name, value) in environment {
         call = call.env(name, value);
     }
@@ -131,17 +131,17 @@ fn id(task: &Value) -> String {
 /// Every process that has this text in its command line, but for hosts: theirs is a whole script.
 fn with_text(text: &str) -> Vec<Process> {
     let has = |pid: &u32| {
-        processes::name(*pid) != "agenthost"
+        processes::comm(*pid) != "agenthost"
             && std::fs::read(format!("/proc/{pid}/cmdline"))
                 .is_ok_and(|line| String::from_utf8_lossy(&line).replace('\0', " ").contains(text))
     };
-    processes::all().into_iter().filter(has).filter_map(Process::of).collect()
+    processes::list_pids().into_iter().filter(has).filter_map(Process::from_pid).collect()
 }
 
 /// The supervisors of this sandbox's hosts.
 fn supervisors(sandbox: &Sandbox) -> Vec<Process> {
     let state = sandbox.state_dir().display().to_string();
-    let is_one = |process: &Process| processes::name(process.pid) == "siding-host";
+    let is_one = |process: &Process| processes::comm(process.pid) == "siding-host";
     with_text(&state).into_iter().filter(is_one).collect()
 }
 
@@ -182,10 +182,10 @@ fn assert_whole(sandbox: &Sandbox, proc: &str) {
     assert_eq!(task["output"]["path"], json!(sandbox.path("out")), "{task:#}");
     eventually("it knows its session", || text_of(sandbox, "out") == format!("S={SESSION}\n"));
     let id = id(&task);
-    let inside = with_text(&endless).into_iter().find(|one| processes::name(one.pid) == "sleep");
+    let inside = with_text(&endless).into_iter().find(|one| processes::comm(one.pid) == "sleep");
     let inside = inside.expect("runs");
-    assert_eq!(processes::birthmark_of(inside.pid), processes::birthmark(&id));
-    let why = sandbox.siding(&["why", &id]).run().expect_code(0).out();
+    assert_eq!(processes::read_birthmark(inside.pid), processes::birthmark_from_id(&id));
+    let why = sandbox.siding(&["why", &id]).run().expect_code(0).stdout_text();
     assert!(why.contains("waiting on timer"), "{why}");
     let stopped = sandbox.siding(&["stop", "--json", &id]).run().expect_code(0).json();
     assert_eq!(stopped["phase"], "ended", "{stopped:#}");
@@ -297,7 +297,7 @@ fn a_supervisor_that_was_killed_is_replaced_by_the_next_event() {
     let mut host = host(&sandbox, &format!("setsid {helper} &"));
     let [first] = supervisors(&sandbox).try_into().expect("one");
     first.kill();
-    eventually("it is gone", || !first.alive());
+    eventually("it is gone", || !first.is_alive());
     host.running.write_stdin(format!("{hook}; : >went\n").as_bytes());
     eventually("the event was answered", || sandbox.path("went").exists());
     let [second] = supervisors(&sandbox).try_into().expect("another");
@@ -314,8 +314,8 @@ fn the_reaper_ends_what_a_host_left_whose_supervisor_was_killed_too() {
     let [supervisor] = supervisors(&sandbox).try_into().expect("one");
     supervisor.kill();
     host.running.process().kill();
-    eventually("both are gone", || !supervisor.alive() && !host.running.process().alive());
-    let foreseen = sandbox.siding(&["reap", "--dry-run"]).run().expect_code(0).out();
+    eventually("both are gone", || !supervisor.is_alive() && !host.running.process().is_alive());
+    let foreseen = sandbox.siding(&["reap", "--dry-run"]).run().expect_code(0).stdout_text();
     // It is folded.
     let foreseen = foreseen.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(foreseen.contains("would end") && foreseen.contains(&helper), "{foreseen}");
@@ -346,7 +346,9 @@ fn wherever_a_supervisor_is_killed_the_host_leaves_nothing() {
         eventually("it has stopped", || processes::state(supervisor.pid) == Some('T'));
         supervisor.kill();
         host.running.process().kill();
-        eventually("both are gone", || !supervisor.alive() && !host.running.process().alive());
+        eventually("both are gone", || {
+            !supervisor.is_alive() && !host.running.process().is_alive()
+        });
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
         let _took = until_over(&sandbox, &[&boxed_text, &helper]);
     }
@@ -381,7 +383,7 @@ fn whoever_rings_ten_thousand_times_costs_little() {
     }
     let spent = ticks() - before;
     assert!(spent < 100, "{spent} clock ticks for 10,000 rings");
-    assert!(supervisor.alive() && tasks(&sandbox).len() == 1);
+    assert!(supervisor.is_alive() && tasks(&sandbox).len() == 1);
     host.running.process().kill();
     let _took = until_over(&sandbox, &[&endless]);
 }
@@ -410,7 +412,7 @@ fn a_persons_program_is_spared() {
     let task = the_task(&sandbox);
     let browsers = || -> Vec<Process> {
         let mut found = with_text(&mine);
-        found.retain(|one| processes::name(one.pid) == "firefox");
+        found.retain(|one| processes::comm(one.pid) == "firefox");
         found
     };
     eventually("both run", || browsers().len() == 2);
@@ -419,7 +421,7 @@ fn a_persons_program_is_spared() {
     let _took = until_over(&sandbox, &[&helper]);
     let others = || -> Vec<Process> {
         let is_one = |pid: &u32| processes::command_line(*pid).starts_with("./agenthost -c while");
-        processes::all().into_iter().filter(is_one).filter_map(Process::of).collect()
+        processes::list_pids().into_iter().filter(is_one).filter_map(Process::from_pid).collect()
     };
     let hosts = others();
     hosts.iter().for_each(|one| one.kill());

@@ -15,7 +15,7 @@ fn the_session_is_opened_and_shells_are_adopted() {
         let more = json!({ "source": source });
         let call = prepared(&sandbox, &["session-start"], more);
         let done = call.env("CLAUDE_ENV_FILE", &env_file).run().expect_code(0);
-        assert_eq!(done.out() + &done.err(), "");
+        assert_eq!(done.stdout_text() + &done.stderr_text(), "");
     }
     let sessions = sandbox.siding(&["session", "list", "--json"]).run().expect_code(0).json();
     assert_eq!(sessions[0]["session_id"], SESSION);
@@ -29,7 +29,7 @@ fn the_session_is_opened_and_shells_are_adopted() {
     // As the host does: it sources the file in the shell that runs the command.
     let shell = "source ./env; echo $MINE $SIDING_SESSION";
     let call = sandbox.host("bash", &["-c", shell]).env("SIDING_ADOPT_WAIT", "20");
-    assert_eq!(call.run().expect_code(0).out(), format!("1 {SESSION}\n"));
+    assert_eq!(call.run().expect_code(0).stdout_text(), format!("1 {SESSION}\n"));
     finish(&sandbox);
 }
 
@@ -83,7 +83,7 @@ fn a_session_of_another_pid_namespace_is_left_alone() {
     let args = ["-Urpf", "--mount-proc", "sh", "-c", &script];
     let event = event(&sandbox, json!({"session_id": "inside", "source": "startup"}));
     let done = sandbox.host("unshare", &args).stdin(event).run();
-    if done.err().contains("unshare:") {
+    if done.stderr_text().contains("unshare:") {
         println!("left out: no user namespaces here: {done}");
         return finish(&sandbox);
     }
@@ -105,7 +105,7 @@ fn the_end_of_a_conversation_stops_nothing_itself() {
     begin(&sandbox);
     let id = background(&sandbox, "sleep 62");
     let done = prepared(&sandbox, &["session-end"], json!({"reason": "clear"})).run();
-    assert_eq!(done.expect_code(0).out(), "");
+    assert_eq!(done.expect_code(0).stdout_text(), "");
     let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
     assert_eq!(shown["phase"], "running");
     finish(&sandbox);

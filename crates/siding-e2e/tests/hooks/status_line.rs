@@ -9,7 +9,7 @@ use crate::support::{background, begin, event, finish, sandbox};
 fn line(sandbox: &Sandbox, args: &[&str]) -> String {
     let args: Vec<&str> = ["statusline"].iter().chain(args).copied().collect();
     let more = json!({"model": {"id": "m"}, "workspace": {"current_dir": "/"}});
-    sandbox.siding(&args).stdin(event(sandbox, more)).run().expect_code(0).out()
+    sandbox.siding(&args).stdin(event(sandbox, more)).run().expect_code(0).stdout_text()
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn another_status_line_is_called_with_the_same_input_and_printed_first() {
     // Whatever siding cannot read, theirs is shown.
     let call = sandbox.siding(&["statusline", "--before", "echo mine"]).stdin("no JSON");
     let done = call.run().expect_code(0);
-    assert_eq!(done.out(), "mine\n");
-    assert!(done.err().contains("cannot be read"), "{done}");
+    assert_eq!(done.stdout_text(), "mine\n");
+    assert!(done.stderr_text().contains("cannot be read"), "{done}");
     finish(&sandbox);
 }

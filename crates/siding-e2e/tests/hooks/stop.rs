@@ -7,7 +7,7 @@ use crate::support::{background, begin, ended, facts, finish, hook, sandbox};
 
 fn stop(sandbox: &Sandbox, active: bool) -> Value {
     let done = hook(sandbox, "stop", json!({ "stop_hook_active": active })).expect_code(0);
-    if done.out().is_empty() { Value::Null } else { done.json() }
+    if done.stdout_text().is_empty() { Value::Null } else { done.json() }
 }
 
 /// PAINS G14: the turn is held while there is news, and not for what merely runs.

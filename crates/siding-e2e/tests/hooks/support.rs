@@ -1,7 +1,7 @@
 //! What these tests say often.
 
 use serde_json::{Value, json};
-use siding_e2e::{Finished, Invocation, Sandbox, eventually};
+use siding_e2e::{Invocation, ProgramOutput, Sandbox, eventually};
 
 /// The conversation of most tests, and the session that is its.
 pub(crate) const CONVERSATION: &str = "3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
@@ -37,7 +37,7 @@ pub(crate) fn prepared(sandbox: &Sandbox, args: &[&str], more: Value) -> Invocat
 
 /// Calls a hook.
 #[track_caller]
-pub(crate) fn hook(sandbox: &Sandbox, name: &str, more: Value) -> Finished {
+pub(crate) fn hook(sandbox: &Sandbox, name: &str, more: Value) -> ProgramOutput {
     prepared(sandbox, &[name], more).run()
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn hook(sandbox: &Sandbox, name: &str, more: Value) -> Finished {
 #[track_caller]
 pub(crate) fn facts(sandbox: &Sandbox, name: &str, more: Value) -> String {
     let done = hook(sandbox, name, more).expect_code(0);
-    if done.out().is_empty() {
+    if done.stdout_text().is_empty() {
         return String::new();
     }
     let output = &done.json()["hookSpecificOutput"];

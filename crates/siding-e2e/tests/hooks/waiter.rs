@@ -17,7 +17,7 @@ fn waiter(sandbox: &Sandbox) -> u32 {
             target.starts_with(sandbox.state_dir()) && target.ends_with("waiting.agent")
         })
     };
-    eventually_some("somebody waits", || processes::all().into_iter().find(waits))
+    eventually_some("somebody waits", || processes::list_pids().into_iter().find(waits))
 }
 
 /// SPEC 5.2: a deadline wakes, at once; an end that nobody is told of wakes too.
@@ -29,10 +29,10 @@ fn news_wakes_an_idle_host_and_is_told_by_that() {
     let _pid = waiter(&sandbox);
     // One is enough, however often the host starts it.
     let second = hook(&sandbox, "await-notice", json!({})).expect_code(0);
-    assert_eq!(second.out() + &second.err(), "");
+    assert_eq!(second.stdout_text() + &second.stderr_text(), "");
     let id = ended(&sandbox, "echo over; exit 7");
     let woken = waiting.wait().expect_code(2);
-    let said = woken.err();
+    let said = woken.stderr_text();
     assert!(said.contains(&id) && said.contains("not input from the user"), "{said}");
     assert_eq!(facts(&sandbox, "user-prompt-submit", json!({})), "", "told twice");
     finish(&sandbox);
@@ -49,7 +49,7 @@ fn a_near_deadline_wakes_an_idle_host() {
     let call = sandbox.siding(&[&head[..], &["--", "sleep 300"]].concat());
     let started = call.env("SIDING_DEADLINE_NOTICE", "9m59s").run().expect_code(0).json();
     let id = started["task_id"].as_str().expect("an id");
-    let said = waiting.wait().expect_code(2).err();
+    let said = waiting.wait().expect_code(2).stderr_text();
     assert!(said.contains(&format!("`siding extend {id} 10m`")), "{said}");
     finish(&sandbox);
 }
@@ -67,7 +67,7 @@ fn what_another_event_tells_wakes_nobody() {
     let next = ended(&sandbox, "exit 8");
     let said = {
         waiting.close_stdin();
-        waiting.wait().expect_code(2).err()
+        waiting.wait().expect_code(2).stderr_text()
     };
     assert!(said.contains(&next) && !said.contains(&id), "{said}");
     finish(&sandbox);
@@ -81,7 +81,7 @@ fn nobody_waits_in_a_host_that_is_never_idle() {
     let id = background(&sandbox, "sleep 60");
     let call = prepared(&sandbox, &["await-notice"], json!({}));
     let done = call.env("CLAUDE_CODE_ENTRYPOINT", "sdk-cli").run().expect_code(0);
-    assert_eq!(done.out() + &done.err(), "", "{id}");
+    assert_eq!(done.stdout_text() + &done.stderr_text(), "", "{id}");
     finish(&sandbox);
 }
 
@@ -104,6 +104,6 @@ fn the_waiter_goes_with_its_host() {
     let host = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).spawn();
     let pid = waiter(&sandbox);
     host.process().kill();
-    eventually("the waiter has left", || !processes::all().contains(&pid));
+    eventually("the waiter has left", || !processes::list_pids().contains(&pid));
     assert_eq!(std::fs::read_to_string(sandbox.path("heard")).expect("is there"), "");
 }

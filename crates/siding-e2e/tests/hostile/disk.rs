@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use siding_core::launch::IdleShim;
 use siding_core::store::StateDir;
-use siding_e2e::fill::Shape;
+use siding_e2e::fill_pattern::FillPattern;
 use siding_e2e::{Sandbox, eventually, is_root, mounts, words};
 use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
@@ -27,7 +27,8 @@ impl Disk {
             return None;
         }
         let disk = Self(sandbox.state_dir());
-        match mounts::own().and_then(|()| mounts::memory(&disk.0, 0, Some(options))) {
+        match mounts::unshare_mounts().and_then(|()| mounts::mount_tmpfs(&disk.0, 0, Some(options)))
+        {
             Ok(()) => Some(disk),
             Err(error) => {
                 eprintln!("skipped: mounting is not permitted here: {error}");
@@ -39,7 +40,7 @@ impl Disk {
     /// Denies or allows writing.
     fn set_read_only(&self, read_only: bool) {
         let flags = libc::MS_REMOUNT | if read_only { libc::MS_RDONLY } else { 0 };
-        mounts::memory(&self.0, flags, None).expect("nobody writes now");
+        mounts::mount_tmpfs(&self.0, flags, None).expect("nobody writes now");
     }
 
     /// Takes all space, or all but `pages` pages of it.
@@ -67,7 +68,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        mounts::take_away(&self.0);
+        mounts::unmount(&self.0);
     }
 }
 
@@ -93,7 +94,7 @@ fn the_end_is_recorded_on_a_full_disk() {
         assert!(kept > 512 << 10, "most of the disk was used: {kept}");
         let file = task.file();
         assert_eq!(file.len() as u64, kept);
-        assert_same(&file, &Shape::Blocks(65_536).bytes(0, file.len()), "what is kept");
+        assert_same(&file, &FillPattern::Blocks(65_536).bytes(0, file.len()), "what is kept");
     }
     let live = sandbox.state_dir().join("live");
     assert!(!entries_at_rest(&sandbox).iter().any(|path| path.parent() == Some(&live)));
@@ -111,7 +112,7 @@ fn a_stop_is_recorded_on_a_full_disk() {
     let argv = sandbox.puppet_argv(&words(verbs));
     let args = ["run", "--background", "--json", "--"].map(str::to_owned);
     let started = sandbox.siding(&[&args[..], &argv].concat()).run().expect_code(0);
-    let _full = sandbox.marked("full");
+    let _full = sandbox.wait_for_mark("full");
     let id = Task::of(&started).id().to_owned();
     let stopped = sandbox.siding(&["stop", "--json", "--grace", "5s", &id]).run().expect_code(0);
     for task in [Task::of(&stopped), look(&sandbox, &id)] {
@@ -135,7 +136,7 @@ fn the_longest_end_of_a_long_command_is_recorded_on_a_full_disk() {
     let text = format!("{} # {}", sandbox.puppet_line(&script), "x".repeat(100 << 10));
     let started = sandbox.siding(&["run", "--background", "--json", "--", &text]).run();
     let task = Task::of(&started.expect_code(0));
-    let _full = sandbox.marked("full");
+    let _full = sandbox.wait_for_mark("full");
     let _stopped = sandbox.siding(&["stop", "--grace", "0s", task.id()]).run().expect_code(0);
     let task = look(&sandbox, task.id());
     assert!(task.number("/output/lost_bytes") > 0);
@@ -203,7 +204,7 @@ fn run_with_less(sandbox: &Sandbox, most: usize, leave: impl Fn(usize)) {
         } else {
             refused += 1;
             assert_refused(&done, "No space left on device");
-            assert!(done.err().contains("hint: "), "{done}");
+            assert!(done.stderr_text().contains("hint: "), "{done}");
         }
         assert_eq!(entries_at_rest(sandbox), before, "{left} left: {done}");
     }
@@ -256,12 +257,12 @@ fn a_read_only_state_directory_can_be_read() {
     let before = entries_at_rest(&sandbox);
     let done = shell(&sandbox, "true").run();
     assert_refused(&done, "Read-only file system");
-    assert!(done.err().contains("SIDING_STATE_DIR"), "{done}");
+    assert!(done.stderr_text().contains("SIDING_STATE_DIR"), "{done}");
     assert_eq!(look(&sandbox, task.id()).number("/outcome/code"), 3);
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0);
-    assert!(listed.out().contains(task.id()), "{listed}");
+    assert!(listed.stdout_text().contains(task.id()), "{listed}");
     let read = sandbox.siding(&["output", "--all", task.id()]).run().expect_code(0);
-    assert_eq!(read.out(), "words\n");
+    assert_eq!(read.stdout_text(), "words\n");
     let _over = sandbox.siding(&["wait", task.id()]).run().expect_code(0);
     let _over = sandbox.siding(&["stop", task.id()]).run().expect_code(0);
     assert_eq!(entries_at_rest(&sandbox), before);
@@ -280,7 +281,7 @@ fn the_history_needs_no_disk() {
     let ask = || {
         let told = sandbox.siding(&["stats", "--json"]).run().expect_code(0);
         assert_eq!(told.json()[0]["runs"], 3, "{told}");
-        assert!(told.err().contains("history.db"), "{told}");
+        assert!(told.stderr_text().contains("history.db"), "{told}");
     };
     disk.set_read_only(true);
     ask();
@@ -300,7 +301,7 @@ fn what_is_adopted_on_a_full_disk_is_recorded_once_there_is_room() {
     let Some(disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
     let argv = sandbox.puppet_argv(&words("--quiet mark host hang"));
     let host = sandbox.host(&argv[0], &argv[1..]).spawn();
-    let pid = sandbox.marked("host").pid.to_string();
+    let pid = sandbox.wait_for_mark("host").pid.to_string();
     disk.fill(1);
     let tasks = sandbox.state_dir().join("tasks");
     let changed = || std::fs::metadata(&tasks).and_then(|facts| facts.modified()).ok();
@@ -336,7 +337,7 @@ fn what_cannot_be_recorded_ends_at_its_deadline_and_with_its_session() {
         let verbs = format!("--quiet mark {name} hang");
         let line = format!("exec {} >{name}", sandbox.puppet_line(&words(&verbs)));
         let shell = sandbox.host("bash", &["-c", &line]).spawn();
-        let near = sandbox.marked(name);
+        let near = sandbox.wait_for_mark(name);
         let pid = near.pid.to_string();
         let adopt = sandbox.siding(&["adopt", "--json", "--session", session, &pid]);
         let adopt = adopt.env("SIDING_ADOPT_KEEP_AFTER", "0s").env("SIDING_MAX_ELAPSED", deadline);
@@ -344,7 +345,7 @@ fn what_cannot_be_recorded_ends_at_its_deadline_and_with_its_session() {
         if session == "full" {
             owner.process().kill();
         }
-        eventually("it is ended", || !near.alive());
+        eventually("it is ended", || !near.is_alive());
         assert_gone(id["task_id"].as_str().expect("an id"));
         let said = std::fs::read_to_string(&output).expect("the host's file");
         assert!(said.contains("; the state directory took no record of it\n"), "{said}");

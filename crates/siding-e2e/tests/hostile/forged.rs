@@ -119,7 +119,7 @@ impl Scene {
         ] {
             let done = self.sandbox.siding(args).run();
             assert_sane(&done);
-            let told = format!("{}{}", done.out(), done.err());
+            let told = format!("{}{}", done.stdout_text(), done.stderr_text());
             assert!(!told.contains(TREASURE), "{what}: looked outside: {done}");
             assert!(args.contains(&"--raw") || !told.contains('\u{1b}'), "{what}: {done}");
             if args[0] == "run" {

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use siding_e2e::{Finished, Sandbox, eventually, is_root, mounts, processes};
+use siding_e2e::{ProgramOutput, Sandbox, eventually, is_root, mounts, processes};
 
 use crate::{STRANGER, Task, assert_gone, assert_refused, assert_sane, entries_at_rest, shim};
 
 /// What `doctor` says of a check.
 #[track_caller]
-fn state(doctor: &Finished, name: &str) -> String {
+fn state(doctor: &ProgramOutput, name: &str) -> String {
     let checks = doctor.json()["checks"].as_array().expect("a list").clone();
     let found = checks.iter().find(|check| check["name"] == name);
     found.expect("it is looked at")["state"].as_str().expect("a state").to_owned()
@@ -27,14 +27,14 @@ fn without_pidfd_nothing_is_started_and_the_doctor_says_so() {
         let mut sandbox = Sandbox::new();
         sandbox.expect_clean();
         let run = sandbox.siding(&["run", "--", "echo started >> trace"]);
-        assert_refused(&run.without_calls(&missing).run(), "pidfd, Linux 5.3");
+        assert_refused(&run.without_syscalls(&missing).run(), "pidfd, Linux 5.3");
         assert!(!sandbox.path("trace").exists(), "nothing was started");
         let files = entries_at_rest(&sandbox);
         assert!(
             files.iter().all(|path| path.is_dir() && sandbox.task_ids().is_empty()),
             "{files:?}"
         );
-        let doctor = sandbox.siding(&["doctor", "--json"]).without_calls(&missing).run();
+        let doctor = sandbox.siding(&["doctor", "--json"]).without_syscalls(&missing).run();
         assert_eq!(state(&doctor, "pidfd_open"), "missing", "{doctor}");
     }
 }
@@ -45,9 +45,9 @@ fn without_close_range_nothing_is_started_and_the_doctor_says_so() {
     sandbox.expect_clean();
     let missing = [libc::SYS_close_range];
     let run = sandbox.siding(&["run", "--", "echo started >> trace"]);
-    assert_refused(&run.without_calls(&missing).run(), "siding doctor");
+    assert_refused(&run.without_syscalls(&missing).run(), "siding doctor");
     assert!(!sandbox.path("trace").exists(), "nothing was started");
-    let doctor = sandbox.siding(&["doctor", "--json"]).without_calls(&missing).run();
+    let doctor = sandbox.siding(&["doctor", "--json"]).without_syscalls(&missing).run();
     assert_eq!(state(&doctor, "close_range"), "missing", "{doctor}");
 }
 
@@ -60,7 +60,7 @@ fn where_processes_of_others_are_hidden_a_tree_is_still_ended() {
     }
     let mut sandbox = Sandbox::new_for_uid(STRANGER + 7);
     sandbox.expect_clean();
-    if let Err(error) = mounts::own().and_then(|()| mounts::proc("hidepid=2")) {
+    if let Err(error) = mounts::unshare_mounts().and_then(|()| mounts::mount_proc("hidepid=2")) {
         eprintln!("skipped: mounting is not permitted here: {error}");
         return;
     }
@@ -71,13 +71,13 @@ fn where_processes_of_others_are_hidden_a_tree_is_still_ended() {
         let task = start(&sandbox, text);
         let sleeps = || {
             let all = processes::with_birthmark(task.id());
-            all.iter().filter(|one| processes::name(one.pid) == "sleep").count()
+            all.iter().filter(|one| processes::comm(one.pid) == "sleep").count()
         };
         eventually("all of it runs", || sleeps() == 3);
         if is_rescued {
             let keeper = shim(&task);
             keeper.kill();
-            eventually("its shim is dead", || !keeper.alive());
+            eventually("its shim is dead", || !keeper.is_alive());
         }
         let stopped = sandbox.siding(&["stop", "--json", task.id()]).run().expect_code(0);
         assert_eq!(Task::of(&stopped).number("/stop_report/ended_total"), 4, "{stopped}");
@@ -105,7 +105,7 @@ fn without_proc_every_command_says_so() {
         sandbox.host("unshare", &["-m", "sh", "-c", &script]).run()
     };
     let done = without_proc(&["run", "--", "echo started >> trace"]);
-    if done.err().contains("ermi") {
+    if done.stderr_text().contains("ermi") {
         eprintln!("skipped: mounting is not permitted here: {done}");
         return;
     }

@@ -7,13 +7,13 @@ mod network;
 mod records;
 mod scarce;
 mod strangers;
-#[path = "../output/task.rs"]
+#[path = "../output/support.rs"]
 mod task;
 mod vandals;
 
 use std::path::{Path, PathBuf};
 
-use siding_e2e::{Finished, Process, Sandbox, eventually, processes};
+use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, processes};
 use task::{Task, assert_same, gate, perform, shell};
 
 /// An ordinary user that has no processes.
@@ -43,17 +43,17 @@ fn entries(dir: &Path, found: &mut Vec<PathBuf>) {
 
 /// Checks that a call was refused by siding itself, with a message for a person.
 #[track_caller]
-fn assert_refused(done: &Finished, words: &str) {
+fn assert_refused(done: &ProgramOutput, words: &str) {
     assert_sane(done);
     assert_eq!(done.code, Some(125), "{done}");
-    assert!(done.err().starts_with("siding: "), "{done}");
-    assert!(done.err().contains(words), "no {words:?} in {done}");
+    assert!(done.stderr_text().starts_with("siding: "), "{done}");
+    assert!(done.stderr_text().contains(words), "no {words:?} in {done}");
 }
 
 /// Checks that a call neither crashed nor hung.
 #[track_caller]
-fn assert_sane(done: &Finished) {
-    assert!(!done.err().contains("panicked"), "{done}");
+fn assert_sane(done: &ProgramOutput) {
+    assert!(!done.stderr_text().contains("panicked"), "{done}");
     assert!(done.signal.is_none() && done.code != Some(101), "{done}");
     assert!(done.elapsed.as_secs() < 15, "{done}");
 }
@@ -68,5 +68,5 @@ fn assert_gone(id: &str) {
 #[track_caller]
 fn shim(task: &Task) -> Process {
     let pid = u32::try_from(task.number("/shim_pid")).expect("a process number");
-    Process::of(pid).expect("the shim lives")
+    Process::from_pid(pid).expect("the shim lives")
 }

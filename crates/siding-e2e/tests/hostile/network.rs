@@ -47,7 +47,7 @@ impl Network {
         };
         std::fs::create_dir(&behind).expect("own directory");
         std::fs::set_permissions(&behind, Permissions::from_mode(0o700)).expect("own directory");
-        if let Err(error) = mounts::own() {
+        if let Err(error) = mounts::unshare_mounts() {
             eprintln!("skipped: mounting is not permitted here: {error}");
             return None;
         }
@@ -74,7 +74,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        mounts::take_away(&self.state);
+        mounts::unmount(&self.state);
         let _ended_by_that = self.server.kill();
         let _status = self.server.wait();
     }
@@ -140,7 +140,7 @@ fn with_each_kind(test: impl Fn(&Sandbox)) {
 fn a_task_on_a_network_file_system_has_its_place_elsewhere() {
     with_each_kind(|sandbox| {
         let done = sandbox.siding(&["run", "--", "echo out; echo err >&2; exit 3"]).run();
-        assert_eq!(done.expect_code(3).out(), "out\nerr\n");
+        assert_eq!(done.expect_code(3).stdout_text(), "out\nerr\n");
         let task = start(sandbox, &["--stdin", "pipe"], "cat; setsid sleep 300 & wait");
         let id = task.id();
         assert_eq!(names(&places(sandbox).join(id)), ["ctl", "in.fifo", "out.fifo"]);
@@ -182,11 +182,11 @@ fn a_rescuer_finds_the_place_and_a_reaper_clears_it() {
 
         let verbs = words("mark lost hang");
         let task = start(sandbox, &[], &format!("exec {}", sandbox.puppet_line(&verbs)));
-        let (keeper, leader) = (shim(&task), sandbox.marked("lost"));
+        let (keeper, leader) = (shim(&task), sandbox.wait_for_mark("lost"));
         keeper.kill();
-        eventually("its shim is dead", || !keeper.alive());
+        eventually("its shim is dead", || !keeper.is_alive());
         leader.kill();
-        eventually("it is dead", || !leader.alive());
+        eventually("it is dead", || !leader.is_alive());
         assert!(places(sandbox).join(task.id()).exists(), "nobody was there to clear it");
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
     });

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use siding_e2e::{Finished, Sandbox, eventually, words};
+use siding_e2e::{ProgramOutput, Sandbox, eventually, words};
 
 use crate::{Task, assert_gone, assert_refused, assert_sane, shell};
 
@@ -53,7 +53,7 @@ impl Scene {
         let other = Task::of(&self.sandbox.siding(&call).run().expect_code(0));
         assert_eq!(other.number("/outcome/code"), 5);
         let listed = self.sandbox.siding(&["ps", "--all"]).run();
-        assert!(listed.out().contains(&self.other), "{listed}");
+        assert!(listed.stdout_text().contains(&self.other), "{listed}");
     }
 
     /// What was set aside.
@@ -100,8 +100,8 @@ fn a_damaged_journal_is_set_aside_and_told_by_the_next_command() {
             let look = &looks(&scene.id)[at % 2];
             let first = scene.sandbox.siding(look).run();
             assert_sane(&first);
-            assert!(first.err().contains("aside"), "{damage}, live {live}: {first}");
-            assert!(first.err().contains(&scene.id), "{damage}, live {live}: {first}");
+            assert!(first.stderr_text().contains("aside"), "{damage}, live {live}: {first}");
+            assert!(first.stderr_text().contains(&scene.id), "{damage}, live {live}: {first}");
             let [aside] = &scene.aside()[..] else { panic!("{damage}: {:?}", scene.aside()) };
             assert_eq!(std::fs::read(aside).expect("own file"), bytes, "{damage}: every byte");
             assert!(!scene.journal().exists());
@@ -132,7 +132,7 @@ fn a_newer_journal_is_told_and_left_alone() {
             let done = scene.sandbox.siding(&args).run();
             assert_sane(&done);
             if args[0] != "reap" {
-                assert!(done.err().contains(&format!("format {}", newest + 1)), "{done}");
+                assert!(done.stderr_text().contains(&format!("format {}", newest + 1)), "{done}");
             }
         }
         let _reaped = scene.sandbox.siding(&["reap"]).run();
@@ -184,14 +184,14 @@ fn records_are_only_ever_added() {
     let args = ["run", "--background", "--json", "--"].map(str::to_owned);
     let task = Task::of(&sandbox.siding(&[&args[..], &argv].concat()).run().expect_code(0));
     let (id, keeper) = (task.id(), crate::shim(&task));
-    let _here = sandbox.marked("here");
+    let _here = sandbox.wait_for_mark("here");
     let dir = sandbox.state_dir().join("tasks").join(id);
     let mut journal = Growing::new(dir.join("journal"));
     eventually("its output is there", || {
         std::fs::read(dir.join("output")).is_ok_and(|text| text.starts_with(b"hello\n"))
     });
     let mut output = Growing::new(dir.join("output"));
-    let call = |args: &[&str]| -> Finished { sandbox.siding(args).run() };
+    let call = |args: &[&str]| -> ProgramOutput { sandbox.siding(args).run() };
     let _seen = call(&["output", id]).expect_code(0);
     let mut seen = Growing::new(dir.join("seen.cli"));
     let mut all = |after: &str| {
@@ -243,7 +243,7 @@ fn journals_of_every_released_format_are_shown() {
         std::fs::write(dir.join("journal"), &bytes).expect("own file");
         for args in [&["show", &id][..], &["show", "--json", &id], &["output", "--all", &id]] {
             let done = sandbox.siding(args).run().expect_code(0);
-            assert!(args.contains(&"--all") || done.out().contains(named), "{done}");
+            assert!(args.contains(&"--all") || done.stdout_text().contains(named), "{done}");
         }
         let shown = Task::of(&sandbox.siding(&["show", "--json", &id]).run().expect_code(0));
         assert_eq!(shown.text("/phase"), "ended", "{}", fixture.display());

@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use siding_e2e::{Finished, Sandbox, is_root};
+use siding_e2e::{ProgramOutput, Sandbox, is_root};
 
 use crate::{STRANGER, Task, assert_gone, assert_same, assert_sane, entries_at_rest, shim};
 
 /// Runs a command that says hello under a limit, set by the shell's `ulimit`.
-fn run_limited(sandbox: &Sandbox, limit: &str) -> Finished {
+fn run_limited(sandbox: &Sandbox, limit: &str) -> ProgramOutput {
     let args = ["run", "--json", "--budget", "none", "--", "echo hello"];
     let script = format!("ulimit {limit} && exec {}", sandbox.siding_line(&args));
-    sandbox.host("bash", &["-c", &script]).must_not_be_held().run()
+    sandbox.host("bash", &["-c", &script]).forbid_held_output().run()
 }
 
 /// Runs a command under a limit from `least` up to where it works. Every call before says what it
@@ -30,8 +30,8 @@ fn run_with_more(sandbox: &Sandbox, option: &str, least: u32, words: &str) {
         }
         refused += 1;
         if done.code == Some(125) {
-            assert!(done.err().starts_with("siding: "), "{option} {limit}: {done}");
-            assert!(done.err().contains(words), "{option} {limit}: {done}");
+            assert!(done.stderr_text().starts_with("siding: "), "{option} {limit}: {done}");
+            assert!(done.stderr_text().contains(words), "{option} {limit}: {done}");
             assert_eq!(entries_at_rest(sandbox), before, "{option} {limit}: {done}");
         } else {
             // It was started and failed then, as it would in any shell, and is on record.
@@ -73,7 +73,7 @@ fn a_limit_on_file_sizes_costs_output_and_not_the_shim() {
     let text = "head -c 300000 /dev/zero | tr '\\0' x; head -c 200000 /dev/zero >large; exit $?";
     let args = ["run", "--json", "--budget", "none", "--", text];
     let script = format!("ulimit -c 0; ulimit -f 100; exec {}", sandbox.siding_line(&args));
-    let done = sandbox.host("bash", &["-c", &script]).must_not_be_held().run().expect_code(153);
+    let done = sandbox.host("bash", &["-c", &script]).forbid_held_output().run().expect_code(153);
     let task = Task::of(&done);
     let task = Task::of(&sandbox.siding(&["show", "--json", task.id()]).run().expect_code(0));
     assert_eq!(task.0["outcome"], serde_json::json!({"kind": "exited", "code": 153}));
@@ -114,7 +114,7 @@ fn a_caller_that_cannot_be_let_in_costs_no_core_and_is_let_in_later() {
     let (used, elapsed) = (cpu_ticks(shim.pid) - before, began.elapsed());
     // A tick is 10 ms.
     assert!(u128::from(used) * 10 < elapsed.as_millis() / 4, "{used} ticks in {elapsed:?}");
-    assert!(shim.alive());
+    assert!(shim.is_alive());
     set(4096);
     let _stopped = stop.wait().expect_code(0);
     assert_gone(task.id());

@@ -144,7 +144,7 @@ fn a_stranger_is_refused_by_the_shim_itself() {
                 assert!(gone || answer.as_ref().is_ok_and(|bytes| *bytes == 0), "{answer:?}");
             }
         });
-        assert!(shim(&task).alive());
+        assert!(shim(&task).is_alive());
         let call = ["show", "--json", task.id()];
         let shown = Task::of(&sandbox.siding(&call).run().expect_code(0));
         assert_eq!(shown.text("/phase"), "running");
@@ -160,7 +160,7 @@ fn assert_closed_under(umask: &str) {
     let run = ["run", "--background", "--json", "--stdin", "pipe", "--", "read -r x"];
     let look = ["output", "--all"];
     let script = format!("umask {umask}; exec {}", sandbox.siding_line(&run));
-    let call = || sandbox.host("bash", &["-c", &script]).must_not_be_held();
+    let call = || sandbox.host("bash", &["-c", &script]).forbid_held_output();
     let task = Task::of(&call().env_remove("SIDING_STATE_DIR").run().expect_code(0));
     let root = sandbox.home().join(".local/state/siding");
     let at = |call: siding_e2e::Invocation| call.env("SIDING_STATE_DIR", &root).run();
@@ -207,7 +207,7 @@ fn a_state_directory_that_others_can_write_is_refused() {
         for args in calls {
             let done = sandbox.siding(args).run();
             assert_refused(&done, "can be written by other users");
-            assert!(done.err().contains("chmod 700"), "{done}");
+            assert!(done.stderr_text().contains("chmod 700"), "{done}");
         }
         assert!(entries_below(&sandbox.state_dir()).is_empty());
     }

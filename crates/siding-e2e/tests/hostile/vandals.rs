@@ -1,6 +1,6 @@
 //! Tasks that turn against what keeps them are ended all the same, and nobody hangs or crashes.
 
-use siding_e2e::processes::{beating, stays_still};
+use siding_e2e::processes::{is_heartbeat_running, is_heartbeat_stopped};
 use siding_e2e::{Sandbox, eventually, is_root, words};
 
 use crate::{STRANGER, Task, assert_gone, assert_sane, gate, shell, shim};
@@ -59,10 +59,10 @@ fn vandalise(mut sandbox: Sandbox, act: &str, ends: Ends) {
     let (id, keeper) = (task.id(), shim(&task));
     // Only now, so that the call above has seen a whole task.
     std::fs::write(gate, "\n").expect("the task reads");
-    let _done = sandbox.marked("done");
+    let _done = sandbox.wait_for_mark("done");
     // Beside so many threads that start programs, a copy of this very one may hold what it inherited
     // for a moment on a busy machine.
-    let call = |args: &[&str]| sandbox.siding(args).may_be_held().run();
+    let call = |args: &[&str]| sandbox.siding(args).allow_held_output().run();
     for args in [
         &["show", id][..],
         &["ps"],
@@ -75,7 +75,7 @@ fn vandalise(mut sandbox: Sandbox, act: &str, ends: Ends) {
     let stopped = call(&["stop", id]);
     assert_sane(&stopped);
     assert!(ends == Ends::ByDeadline || stopped.code == Some(0), "{act}: {stopped}");
-    eventually(&format!("the shim has left: {act}"), || !keeper.alive());
+    eventually(&format!("the shim has left: {act}"), || !keeper.is_alive());
     assert_gone(id);
     if act == "chmod 000 $D/../.." {
         return;
@@ -126,9 +126,9 @@ fn a_task_cannot_slip_away_by_what_it_does_to_itself() {
         let args = ["run", "--background", "--json", "--grace", "0s", "--"].map(str::to_owned);
         let started = sandbox.siding(&[&args[..], &argv].concat()).run();
         let task = Task::of(&started);
-        assert!(beating(&beat), "{script}");
+        assert!(is_heartbeat_running(&beat), "{script}");
         let stopped = sandbox.siding(&["stop", "--json", task.id()]).run().expect_code(0);
-        assert!(stays_still(&beat), "{script}: {stopped}");
+        assert!(is_heartbeat_stopped(&beat), "{script}: {stopped}");
         assert_eq!(Task::of(&stopped).text("/phase"), "ended");
         assert_gone(task.id());
     }
@@ -157,6 +157,6 @@ fn garbage_in_the_shells_report_changes_no_outcome() {
         assert_eq!(task.number("/outcome/code"), 3, "{garbage}");
         assert_eq!(task.file(), b"words\n", "{garbage}");
         let shown = sandbox.siding(&["show", task.id()]).run().expect_code(0);
-        assert!(!shown.out().contains('\u{1b}'), "{garbage}: {shown}");
+        assert!(!shown.stdout_text().contains('\u{1b}'), "{garbage}: {shown}");
     }
 }

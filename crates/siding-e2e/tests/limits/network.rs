@@ -5,32 +5,35 @@ use std::net::{TcpListener, TcpStream};
 
 use siding_e2e::eventually;
 
-use crate::support::{breaches, sandbox, shown, start, stop_all, until_breach, until_looked_at};
+use crate::support::{
+    limit_breaches, sandbox, show_task, start_task, stop_all, wait_for_breach,
+    wait_for_limit_checks,
+};
 
 /// What the other end of a connection does.
 #[derive(Clone, Copy)]
-enum Server {
+enum ServerMode {
     /// Takes all it gets.
-    Takes,
+    Receives,
     /// Sends this many bytes to whoever connects, and takes what it gets.
     Sends(usize),
 }
 
 /// Serves for the rest of the test, which ends with its process. Returns the port.
-fn serve(server: Server) -> u16 {
+fn serve(server: ServerMode) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it has one").port();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || attend(stream, server));
+            std::thread::spawn(move || handle_connection(stream, server));
         }
     });
     port
 }
 
-fn attend(mut stream: TcpStream, server: Server) {
-    if let Server::Sends(bytes) = server {
-        let _the_client_may_leave = stream.write_all(&vec![7; bytes]);
+fn handle_connection(mut stream: TcpStream, server: ServerMode) {
+    if let ServerMode::Sends(bytes) = server {
+        let _peer_gone = stream.write_all(&vec![7; bytes]);
     }
     let mut buffer = vec![0; 64 << 10];
     while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
@@ -39,30 +42,36 @@ fn attend(mut stream: TcpStream, server: Server) {
 /// SPEC §3, a long transfer in the background: bytes sent to one remote. What is received does not
 /// count.
 #[test]
-fn a_long_upload_is_told_and_a_download_is_not() {
+fn max_sent_is_breached_by_an_upload_but_not_by_a_download() {
     let sandbox = sandbox();
     let limit = ["--max-sent", "1MiB"];
-    let port = serve(Server::Sends(5 << 20));
-    let download = start(
+    let port = serve(ServerMode::Sends(5 << 20));
+    let download = start_task(
         &sandbox,
         &limit,
         &format!("exec 3<>/dev/tcp/127.0.0.1/{port}; head -c 5242880 <&3 | wc -c; sleep 300"),
     );
-    let port = serve(Server::Takes);
+    let port = serve(ServerMode::Receives);
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
     let modest =
-        start(&sandbox, &limit, &format!("{connect}; head -c 9000 /dev/zero >&3; sleep 300"));
-    let upload =
-        start(&sandbox, &limit, &format!("{connect}; head -c 3145728 /dev/zero >&3; sleep 300"));
-    let breach = until_breach(&sandbox, &upload, "sent");
+        start_task(&sandbox, &limit, &format!("{connect}; head -c 9000 /dev/zero >&3; sleep 300"));
+    let upload = start_task(
+        &sandbox,
+        &limit,
+        &format!("{connect}; head -c 3145728 /dev/zero >&3; sleep 300"),
+    );
+    let breach = wait_for_breach(&sandbox, &upload, "sent");
     assert_eq!(breach["remote"], "127.0.0.1");
     let detail = breach["detail"].as_str().expect("a sentence");
     assert!(detail.contains(" sent to 127.0.0.1, limit 1MiB; by pid "), "{detail}");
-    eventually("the download is over", || shown(&sandbox, &download)["output"]["bytes"] == 8);
-    until_looked_at(&sandbox, 2);
-    assert!(breaches(&sandbox, &download).is_empty() && breaches(&sandbox, &modest).is_empty());
-    assert_eq!(breaches(&sandbox, &upload).len(), 1, "once for each remote");
-    let sent = |id: &str| shown(&sandbox, id)["usage"]["sent"][0].clone();
+    eventually("the download is over", || show_task(&sandbox, &download)["output"]["bytes"] == 8);
+    wait_for_limit_checks(&sandbox, 2);
+    assert!(
+        limit_breaches(&sandbox, &download).is_empty()
+            && limit_breaches(&sandbox, &modest).is_empty()
+    );
+    assert_eq!(limit_breaches(&sandbox, &upload).len(), 1, "once for each remote");
+    let sent = |id: &str| show_task(&sandbox, id)["usage"]["sent"][0].clone();
     let (much, little) = (sent(&upload), sent(&modest));
     assert_eq!(much["remote"], "127.0.0.1");
     assert!(much["bytes"].as_u64().is_some_and(|bytes| bytes >= 3 << 20), "{much:#}");
@@ -73,20 +82,21 @@ fn a_long_upload_is_told_and_a_download_is_not() {
 
 /// SPEC §3, connection age: one that stays is told, a row of short ones is not.
 #[test]
-fn a_connection_that_stays_is_told_and_short_ones_are_not() {
+fn max_connection_age_is_breached_only_by_a_long_connection() {
     let sandbox = sandbox();
-    let port = serve(Server::Takes);
+    let port = serve(ServerMode::Receives);
     let limit = ["--max-connection-age", "2s"];
-    let short = start(
+    let short = start_task(
         &sandbox,
         &limit,
         &format!("while :; do (exec 3<>/dev/tcp/127.0.0.1/{port}; sleep .2); done"),
     );
-    let stays = start(&sandbox, &limit, &format!("exec 3<>/dev/tcp/127.0.0.1/{port}; sleep 300"));
-    let breach = until_breach(&sandbox, &stays, "connection_age");
+    let stays =
+        start_task(&sandbox, &limit, &format!("exec 3<>/dev/tcp/127.0.0.1/{port}; sleep 300"));
+    let breach = wait_for_breach(&sandbox, &stays, "connection_age");
     assert_eq!(breach["remote"], "127.0.0.1");
     assert!(breach["value"].as_u64().is_some_and(|age| age > 2_000), "{breach:#}");
-    until_looked_at(&sandbox, 2);
-    assert!(breaches(&sandbox, &short).is_empty());
+    wait_for_limit_checks(&sandbox, 2);
+    assert!(limit_breaches(&sandbox, &short).is_empty());
     stop_all(&sandbox);
 }

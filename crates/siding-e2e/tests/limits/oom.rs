@@ -5,38 +5,38 @@ use std::path::{Path, PathBuf};
 use crate::support::sandbox;
 
 /// Where control groups of version 1 and 2 are.
-const MOUNTS: [(&str, &str); 2] =
+const CGROUP_MOUNTS: [(&str, &str); 2] =
     [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
 
 /// A control group with little memory. Removed when dropped; everything in it has ended by then.
-struct Small(PathBuf);
+struct SmallMemoryCgroup(PathBuf);
 
-impl Small {
+impl SmallMemoryCgroup {
     /// Makes one, `None` where that is not possible.
     fn new() -> Option<Self> {
-        MOUNTS.into_iter().find_map(|(mount, limit)| {
+        CGROUP_MOUNTS.into_iter().find_map(|(mount, limit)| {
             let dir = Path::new(mount).join(format!("siding-test-{}", std::process::id()));
             std::fs::create_dir(&dir).ok()?;
             let small = Self(dir);
             std::fs::write(small.0.join(limit), "60000000").ok()?;
             // Where there is swap it must not take what is too much.
-            let _without_swap = std::fs::write(small.0.join("memory.swap.max"), "0");
-            let _without_swap = std::fs::write(small.0.join("memory.swappiness"), "0");
+            let _best_effort = std::fs::write(small.0.join("memory.swap.max"), "0");
+            let _best_effort = std::fs::write(small.0.join("memory.swappiness"), "0");
             Some(small)
         })
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallMemoryCgroup {
     fn drop(&mut self) {
-        let _may_stay = std::fs::remove_dir(&self.0);
+        let _best_effort = std::fs::remove_dir(&self.0);
     }
 }
 
 /// PAINS G9: a reason is given where there is one, and none is made up.
 #[test]
-fn a_kill_for_want_of_memory_is_named_and_another_is_not() {
-    let Some(small) = Small::new() else {
+fn an_oom_kill_is_reported_as_oom_and_another_kill_is_not() {
+    let Some(small) = SmallMemoryCgroup::new() else {
         eprintln!("left out: no control group with a memory limit can be made here");
         return;
     };
@@ -51,5 +51,5 @@ fn a_kill_for_want_of_memory_is_named_and_another_is_not() {
     let memory = killed["usage"]["memory_bytes"].as_u64().expect("is known");
     assert!((20_000_000..70_000_000).contains(&memory), "{memory}");
     let other = sandbox.siding(&["run", "--json", "--", "kill -9 $$"]).run().expect_code(137);
-    assert!(other.json()["outcome"]["by"].is_null(), "{}", other.out());
+    assert!(other.json()["outcome"]["by"].is_null(), "{}", other.stdout_text());
 }

@@ -12,7 +12,7 @@ pub(crate) fn sandbox() -> Sandbox {
 
 /// Starts a shell text in the background and returns the task's id.
 #[track_caller]
-pub(crate) fn start(sandbox: &Sandbox, flags: &[&str], text: &str) -> String {
+pub(crate) fn start_task(sandbox: &Sandbox, flags: &[&str], text: &str) -> String {
     let head = ["run", "--background", "--allow-duplicate", "--json"];
     let args = [&head, flags, &["--", text]].concat();
     let done = sandbox.siding(&args).run().expect_code(0);
@@ -21,18 +21,18 @@ pub(crate) fn start(sandbox: &Sandbox, flags: &[&str], text: &str) -> String {
 
 /// Starts puppets in the background.
 #[track_caller]
-pub(crate) fn puppet(sandbox: &Sandbox, flags: &[&str], verbs: &[&str]) -> String {
-    start(sandbox, flags, &format!("exec {}", sandbox.puppet_line(verbs)))
+pub(crate) fn start_puppet(sandbox: &Sandbox, flags: &[&str], verbs: &[&str]) -> String {
+    start_task(sandbox, flags, &format!("exec {}", sandbox.puppet_line(verbs)))
 }
 
 /// How a task is shown.
 #[track_caller]
-pub(crate) fn shown(sandbox: &Sandbox, id: &str) -> Value {
+pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
 /// The records of one kind, oldest first.
-pub(crate) fn records(sandbox: &Sandbox, id: &str, kind: &str) -> Vec<Value> {
+pub(crate) fn journal_records(sandbox: &Sandbox, id: &str, kind: &str) -> Vec<Value> {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
     let journal = std::fs::read_to_string(path).unwrap_or_default();
     let all = journal
@@ -42,15 +42,15 @@ pub(crate) fn records(sandbox: &Sandbox, id: &str, kind: &str) -> Vec<Value> {
 }
 
 /// The limits that a task has passed.
-pub(crate) fn breaches(sandbox: &Sandbox, id: &str) -> Vec<Value> {
-    records(sandbox, id, "limit")
+pub(crate) fn limit_breaches(sandbox: &Sandbox, id: &str) -> Vec<Value> {
+    journal_records(sandbox, id, "limit")
 }
 
 /// Waits until a task has passed this limit, and returns what is on record. It must be the first.
 #[track_caller]
-pub(crate) fn until_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value {
+pub(crate) fn wait_for_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value {
     let breach = eventually_some(&format!("{id} has passed a limit"), || {
-        breaches(sandbox, id).into_iter().next()
+        limit_breaches(sandbox, id).into_iter().next()
     });
     assert_eq!(breach["which"], which, "{breach:#}");
     breach
@@ -59,12 +59,15 @@ pub(crate) fn until_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value {
 /// Waits until a healthy task has been looked at while it did what it does: when another, started
 /// after it with limits that it passes at once, has passed them as often as that.
 #[track_caller]
-pub(crate) fn until_looked_at(sandbox: &Sandbox, looks: usize) {
-    for _ in 0..looks {
-        let id =
-            puppet(sandbox, &["--max-fds", "5", "--on-limit", "stop"], &["hold-fds", "20", "hang"]);
-        let _passed = until_breach(sandbox, &id, "fds");
-        eventually("it has ended", || shown(sandbox, &id)["phase"] == "ended");
+pub(crate) fn wait_for_limit_checks(sandbox: &Sandbox, checks: usize) {
+    for _ in 0..checks {
+        let id = start_puppet(
+            sandbox,
+            &["--max-fds", "5", "--on-limit", "stop"],
+            &["hold-fds", "20", "hang"],
+        );
+        let _passed = wait_for_breach(sandbox, &id, "fds");
+        eventually("it has ended", || show_task(sandbox, &id)["phase"] == "ended");
     }
 }
 

@@ -1,7 +1,7 @@
 //! A client that says what it is told to and keeps all it hears.
 
 use serde_json::{Value, json};
-use siding_e2e::{Running, Sandbox, eventually_some};
+use siding_e2e::{RunningProgram, Sandbox, eventually_some};
 
 /// The revision of the old handshake, and that without one.
 pub(crate) const OLD: &str = "2025-11-25";
@@ -26,7 +26,7 @@ pub(crate) fn notices_of(sandbox: &Sandbox, id: &str) -> Value {
 
 /// A client over standard input and output.
 pub(crate) struct Client {
-    server: Running,
+    server: RunningProgram,
     requests: u64,
     /// What stands in the `_meta` of each request.
     meta: Value,
@@ -67,10 +67,10 @@ impl Told {
 impl Client {
     /// Starts a server and says nothing yet.
     pub(crate) fn silent(sandbox: &Sandbox) -> Self {
-        Self::over(sandbox.siding(&["mcp"]).stdin_open().spawn())
+        Self::over(sandbox.siding(&["mcp"]).stdin_pipe().spawn())
     }
 
-    pub(crate) fn over(server: Running) -> Self {
+    pub(crate) fn over(server: RunningProgram) -> Self {
         Self { server, requests: 0, meta: json!({}) }
     }
 
@@ -136,7 +136,7 @@ impl Client {
 
     /// All messages so far.
     pub(crate) fn messages(&mut self) -> Vec<Value> {
-        let text = self.server.out();
+        let text = self.server.stdout_text();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         whole.lines().map(|line| serde_json::from_str(line).expect("a message")).collect()
     }
@@ -210,7 +210,7 @@ impl Client {
     }
 
     /// Dies: both pipes are closed at once. Returns what the server does next.
-    pub(crate) fn hang_up(mut self) -> Running {
+    pub(crate) fn hang_up(mut self) -> RunningProgram {
         self.server.hang_up();
         self.server
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
-use siding_e2e::{Running, Sandbox, eventually, is_root, processes};
+use siding_e2e::{RunningProgram, Sandbox, eventually, is_root, processes};
 
 use crate::client::{NEW, OLD, Told, sandbox};
 
@@ -13,7 +13,7 @@ const TOKEN: &str = "a-token-of-a-test-0123456789";
 
 /// A server at a free port of loopback.
 struct Server {
-    running: Running,
+    running: RunningProgram,
     port: u16,
 }
 
@@ -32,8 +32,8 @@ impl Server {
         Self::over(call.env("SIDING_MCP_TOKEN", TOKEN).spawn())
     }
 
-    fn over(mut running: Running) -> Self {
-        let told = running.until_out_has("/mcp\n");
+    fn over(mut running: RunningProgram) -> Self {
+        let told = running.wait_for_stdout("/mcp\n");
         let address = told.split("http://").nth(1).and_then(|rest| rest.split('/').next());
         let address: SocketAddr = address.expect("an address").parse().expect("an address");
         let port = address.port();
@@ -176,17 +176,20 @@ fn a_foreign_host_or_origin_is_refused_with_the_right_token() {
 fn only_loopback_is_listened_on_unless_told_otherwise() {
     let sandbox = sandbox();
     let refused = sandbox.siding(&["mcp", "--http", "0.0.0.0:0"]).run().expect_code(125);
-    assert!(refused.err().contains("--allow-remote"), "{refused}");
+    assert!(refused.stderr_text().contains("--allow-remote"), "{refused}");
     let weak = sandbox.siding(&["mcp", "--http", "127.0.0.1:0"]).env("SIDING_MCP_TOKEN", "short");
     let weak = weak.run().expect_code(125);
-    assert!(weak.err().contains("SIDING_MCP_TOKEN") && weak.err().contains("16"), "{weak}");
+    assert!(
+        weak.stderr_text().contains("SIDING_MCP_TOKEN") && weak.stderr_text().contains("16"),
+        "{weak}"
+    );
 }
 
 #[test]
 fn a_made_token_is_told_once_and_kept_for_its_owner_alone() {
     let sandbox = sandbox();
     let mut server = Server::over(sandbox.siding(&["mcp", "--http", "127.0.0.1:0"]).spawn());
-    let told = server.running.until_out_has("token: ");
+    let told = server.running.wait_for_stdout("token: ");
     let token = told.split("token: ").nth(1).expect("a token");
     let token = token.split_whitespace().next().expect("a token").to_owned();
     assert_eq!(token.len(), 32, "{told}");
@@ -219,7 +222,7 @@ fn another_user_of_this_machine_is_refused() {
         except ConnectionError:\n  print('heard 0')\n";
     let ask = |uid, address: &str, port: u16| {
         let args = ["-c", program, address, &port.to_string()];
-        sandbox.host("python3", &args).cwd("/").as_user(uid, uid).run().expect_code(0).out()
+        sandbox.host("python3", &args).cwd("/").as_user(uid, uid).run().expect_code(0).stdout_text()
     };
     let mut ways = vec![("127.0.0.1".to_owned(), &server), ("127.0.0.1".to_owned(), &open)];
     // That it lets in other machines opens it to nobody on this one, at whatever address.

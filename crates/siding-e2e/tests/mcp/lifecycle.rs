@@ -47,7 +47,7 @@ fn the_tasks_of_a_killed_client_end() {
     // A shell that stays is the client; the server is its child.
     let line = format!("{}; true", sandbox.siding_line(&["mcp"]));
     let host = sandbox.host("bash", &["-c", &line]).env("SIDING_SESSION_GRACE", "100ms");
-    let mut client = Client::over(host.stdin_open().spawn()).initialize();
+    let mut client = Client::over(host.stdin_pipe().spawn()).initialize();
     let id = client.start("setsid sleep 300 & sleep 300");
     assert!(!processes::with_birthmark(&id).is_empty());
     client.process().kill();
@@ -74,7 +74,7 @@ fn a_server_that_is_started_anew_finds_its_tasks() {
 fn a_task_has_the_limits_of_the_client() {
     let sandbox = sandbox();
     let line = format!("ulimit -Sn 321; exec {}", sandbox.siding_line(&["mcp"]));
-    let mut client = Client::over(sandbox.host("bash", &["-c", &line]).stdin_open().spawn());
+    let mut client = Client::over(sandbox.host("bash", &["-c", &line]).stdin_pipe().spawn());
     client = client.initialize();
     let id = client.start("true");
     let _waited = client.call("wait", json!({ "ids": [id] }));
@@ -118,7 +118,7 @@ fn a_named_session_is_joined_and_one_that_is_not_open_refused() {
     let owner = std::process::id().to_string();
     let open = ["session", "open", "chat", "--owner-pid", &owner];
     let _opened = sandbox.siding(&open).run().expect_code(0);
-    let server = sandbox.siding(&["mcp"]).env("SIDING_SESSION", "chat").stdin_open().spawn();
+    let server = sandbox.siding(&["mcp"]).env("SIDING_SESSION", "chat").stdin_pipe().spawn();
     let mut client = Client::over(server).initialize();
     let id = client.start("sleep 300");
     let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0);
@@ -126,7 +126,7 @@ fn a_named_session_is_joined_and_one_that_is_not_open_refused() {
     let _stopped = client.call("stop", json!({ "ids": [id] }));
     client.leave();
     let refused = sandbox.siding(&["mcp", "--session", "none"]).run().expect_code(125);
-    assert!(refused.err().contains("not open"), "{refused}");
+    assert!(refused.stderr_text().contains("not open"), "{refused}");
 }
 
 /// What is started in a session that is over would be ended by it at once.
@@ -139,7 +139,7 @@ fn nothing_is_started_in_a_session_that_is_over() {
     let owner = std::process::id().to_string();
     let open = ["session", "open", "chat", "--owner-pid", &owner];
     let _opened = sandbox.siding(&open).run().expect_code(0);
-    let server = sandbox.siding(&["mcp"]).env("SIDING_SESSION", "chat").stdin_open().spawn();
+    let server = sandbox.siding(&["mcp"]).env("SIDING_SESSION", "chat").stdin_pipe().spawn();
     let mut client = Client::over(server).initialize();
     close("chat");
     let told = client.call("run", json!({ "command": "touch started" }));
@@ -170,12 +170,12 @@ fn nothing_is_started_in_a_session_that_is_over() {
 #[test]
 fn a_session_of_another_owner_is_not_taken_over() {
     let sandbox = sandbox();
-    let mut other = sandbox.host("cat", &["-"]).stdin_open().spawn();
+    let mut other = sandbox.host("cat", &["-"]).stdin_pipe().spawn();
     let owner = other.process().pid.to_string();
     let open = ["session", "open", "outer", "--owner-pid", &owner];
     let _opened = sandbox.siding(&open).run().expect_code(0);
     let own_session = || {
-        let server = sandbox.siding(&["mcp"]).env("SIDING_SESSION", "outer").stdin_open().spawn();
+        let server = sandbox.siding(&["mcp"]).env("SIDING_SESSION", "outer").stdin_pipe().spawn();
         let mut client = Client::over(server).initialize();
         let id = client.start("true");
         client.leave();
@@ -188,7 +188,7 @@ fn a_session_of_another_owner_is_not_taken_over() {
     let _ended = other.wait();
     assert_eq!(own_session(), while_it_lives, "its owner has gone");
     let strict = sandbox.siding(&["mcp", "--session", "outer"]).run().expect_code(125);
-    assert!(strict.err().contains("is over"), "{strict}");
+    assert!(strict.stderr_text().contains("is over"), "{strict}");
 }
 
 #[test]
@@ -196,5 +196,5 @@ fn a_client_that_says_nothing_or_nonsense_is_no_crash() {
     let sandbox = sandbox();
     Client::silent(&sandbox).leave();
     let nonsense = sandbox.siding(&["mcp"]).stdin("hello\n{}\n").run();
-    assert!(!nonsense.err().contains("panicked"), "{nonsense}");
+    assert!(!nonsense.stderr_text().contains("panicked"), "{nonsense}");
 }

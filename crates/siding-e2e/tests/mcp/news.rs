@@ -94,7 +94,7 @@ fn where_hooks_tell_the_tools_do_not() {
 #[test]
 fn a_limit_that_was_passed_is_in_the_answer() {
     let sandbox = sandbox();
-    let server = sandbox.siding(&["mcp"]).env("SIDING_MAX_PROCESSES", "2").stdin_open().spawn();
+    let server = sandbox.siding(&["mcp"]).env("SIDING_MAX_PROCESSES", "2").stdin_pipe().spawn();
     let mut client = Client::over(server).initialize();
     let look = r#"until grep -q '"record":"limit"' "$SIDING_STATE_DIR"/tasks/*/journal; do sleep .1; done"#;
     let told =

@@ -53,7 +53,7 @@ fn the_network_of_a_command_is_that_of_the_settings() {
     let port = listener.local_addr().expect("it has one").port();
     let connect = json!({ "command": format!("(: <>/dev/tcp/127.0.0.1/{port}) 2>/dev/null") });
     for (policy, end) in [("host", "exited 0"), ("none", "exited 1")] {
-        let server = sandbox.siding(&["mcp"]).env("SIDING_NET", policy).stdin_open().spawn();
+        let server = sandbox.siding(&["mcp"]).env("SIDING_NET", policy).stdin_pipe().spawn();
         let mut client = Client::over(server).initialize();
         let told = client.call("run", connect.clone());
         assert!(told.said.contains(end), "{policy}: {told:?}");
@@ -248,9 +248,9 @@ fn stop_ends_what_has_left_the_tree() {
     let mut client = Client::old(&sandbox);
     let line = sandbox.puppet_line(&words("fork setsid mark child hang -- hang"));
     let id = client.start(&line);
-    let child = sandbox.marked("child");
+    let child = sandbox.wait_for_mark("child");
     let _stopped = client.call("stop", json!({ "ids": [id], "grace": 0.2 }));
-    assert!(!processes::alive(child.pid, child.start));
+    assert!(!processes::is_alive(child.pid, child.start));
     client.leave();
 }
 
@@ -311,7 +311,7 @@ fn without_assistant_mode_or_background_tasks_a_command_is_waited_for() {
     let sandbox = sandbox();
     for (name, value) in [("SIDING_ASSISTANT_MODE", "off"), ("SIDING_BACKGROUND_TASKS", "false")] {
         let server = sandbox.siding(&["mcp"]).env("SIDING_BLOCKING_BUDGET", "100ms");
-        let server = server.env(name, value).stdin_open().spawn();
+        let server = server.env(name, value).stdin_pipe().spawn();
         let mut client = Client::over(server).initialize();
         let told = client.call("run", json!({ "command": "sleep 0.6; echo whole" }));
         assert!(told.said.contains("exited 0") && told.output == "whole\n", "{name}: {told:?}");

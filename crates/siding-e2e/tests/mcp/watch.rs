@@ -1,6 +1,9 @@
 //! `siding monitor-mcp`: another server is watched, and its changes are told.
 
-use siding_e2e::{Running, Sandbox, eventually, processes, scripted_server, scripted_server_says};
+use siding_e2e::{
+    RunningProgram, Sandbox, eventually, processes, set_scripted_server_state,
+    write_scripted_server,
+};
 
 use crate::client::sandbox;
 
@@ -21,7 +24,7 @@ fn watch(sandbox: &Sandbox, args: &[&str]) -> String {
 /// What it has written so far.
 #[track_caller]
 fn output(sandbox: &Sandbox, id: &str) -> String {
-    sandbox.siding(&["output", "--all", id]).run().expect_code(0).out()
+    sandbox.siding(&["output", "--all", id]).run().expect_code(0).stdout_text()
 }
 
 #[track_caller]
@@ -78,13 +81,13 @@ fn a_resource_that_changes_is_told_without_being_asked_for() {
 #[test]
 fn what_a_tool_answers_is_told_when_it_changes_and_matches() {
     let sandbox = sandbox();
-    let server = scripted_server(&sandbox, "up");
+    let server = write_scripted_server(&sandbox, "up");
     let args = ["--tool", "look", "--every", "1s", "--match", "down|died", "--", &server];
     let id = watch(&sandbox, &args);
     until(&sandbox, &id, "= first: 1 line, 2 bytes: up");
-    scripted_server_says(&sandbox, "busy");
+    set_scripted_server_state(&sandbox, "busy");
     until(&sandbox, &id, "= `up` became `busy`");
-    scripted_server_says(&sandbox, "down");
+    set_scripted_server_state(&sandbox, "down");
     until(&sandbox, &id, "* `busy` became `down`");
     eventually("one is told", || told(&sandbox, &id) == 1);
     let said = output(&sandbox, &id);
@@ -95,12 +98,12 @@ fn what_a_tool_answers_is_told_when_it_changes_and_matches() {
 #[test]
 fn trouble_is_told_once_and_so_is_its_end() {
     let sandbox = sandbox();
-    let server = scripted_server(&sandbox, "error");
+    let server = write_scripted_server(&sandbox, "error");
     let id = watch(&sandbox, &["--tool", "look", "--every", "1s", "--", &server]);
     until(&sandbox, &id, "! no such thing (error -32602)");
-    scripted_server_says(&sandbox, "failed");
+    set_scripted_server_state(&sandbox, "failed");
     until(&sandbox, &id, "= it did not work");
-    scripted_server_says(&sandbox, "up");
+    set_scripted_server_state(&sandbox, "up");
     until(&sandbox, &id, "* it answers again");
     eventually("two lines are told", || told(&sandbox, &id) == 2);
     stop(&sandbox, &id);
@@ -109,7 +112,7 @@ fn trouble_is_told_once_and_so_is_its_end() {
 #[test]
 fn a_server_that_ends_is_started_again() {
     let sandbox = sandbox();
-    let server = scripted_server(&sandbox, "die once");
+    let server = write_scripted_server(&sandbox, "die once");
     let id = watch(&sandbox, &["--tool", "look", "--every", "1s", "--", &server]);
     until(&sandbox, &id, "! it ended: exit status: 3");
     until(&sandbox, &id, "* it answers again");
@@ -120,7 +123,7 @@ fn a_server_that_ends_is_started_again() {
 #[test]
 fn a_server_that_always_ends_is_given_up() {
     let sandbox = sandbox();
-    let server = scripted_server(&sandbox, "die");
+    let server = write_scripted_server(&sandbox, "die");
     let args = ["--tool", "look", "--every", "1s", "--restarts", "1", "--", &server];
     let id = watch(&sandbox, &args);
     let over = sandbox.siding(&["wait", "--json", "--timeout", "30s", &id]).run().expect_code(0);
@@ -155,7 +158,7 @@ fn what_cannot_be_started_is_given_up_at_once() {
 #[test]
 fn at_its_deadline_the_server_ends_too() {
     let sandbox = sandbox();
-    let server = scripted_server(&sandbox, "up");
+    let server = write_scripted_server(&sandbox, "up");
     let id = watch(&sandbox, &["--tool", "look", "--timeout", "2s", "--", &server]);
     until(&sandbox, &id, "= first: 1 line, 2 bytes: up");
     let over = sandbox.siding(&["wait", "--json", "--timeout", "30s", &id]).run().expect_code(0);
@@ -165,10 +168,10 @@ fn at_its_deadline_the_server_ends_too() {
 
 const TOKEN: &str = "a-token-of-a-test-9876543210";
 
-fn over_http(sandbox: &Sandbox) -> (Running, String) {
+fn over_http(sandbox: &Sandbox) -> (RunningProgram, String) {
     let call = sandbox.siding(&["mcp", "--http", "127.0.0.1:0"]);
     let mut server = call.env("SIDING_MCP_TOKEN", TOKEN).spawn();
-    let told = server.until_out_has("/mcp\n");
+    let told = server.wait_for_stdout("/mcp\n");
     let url = told.split_whitespace().find(|word| word.starts_with("http://"));
     (server, url.expect("an address").to_owned())
 }
@@ -212,7 +215,7 @@ fn a_wrong_token_ends_it_and_says_what_to_do() {
     let args = ["monitor-mcp", "--json", "--tool", "list", "--url", &url];
     let args = [&args[..], &["--bearer-env", "OTHER"]].concat();
     let missing = sandbox.siding(&args).run().expect_code(125);
-    assert!(missing.err().contains("--bearer-env OTHER"), "{missing}");
+    assert!(missing.stderr_text().contains("--bearer-env OTHER"), "{missing}");
     let call = sandbox.siding(&args).env("OTHER", "not-that-token-0000000");
     let started = call.run().json();
     let id = started["task_id"].as_str().expect("an id");

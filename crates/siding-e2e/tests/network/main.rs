@@ -1,9 +1,9 @@
 //! What of the network a task reaches (`--net`): real connections to real listeners of this machine.
 
-mod allow;
+mod allow_list;
 mod namespaces;
 mod ports;
 mod proxy;
-mod refusals;
 mod settings;
 mod support;
+mod unsupported_kernel;

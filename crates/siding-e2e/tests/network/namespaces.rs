@@ -2,47 +2,50 @@
 
 use siding_e2e::eventually;
 
-use crate::support::{Server, connect, replace_shim, run, sandboxes, shown, start};
+use crate::support::{
+    CountingServer, connect_command, kill_shim_and_wait_for_takeover, root_and_user_sandboxes,
+    run_with_policy, show_task, start_with_policy,
+};
 
 /// SPEC §3, unauthorised egress.
 #[test]
-fn without_a_network_nothing_outside_is_reached() {
-    for sandbox in sandboxes() {
-        let server = Server::start();
-        let text = connect(server.port);
-        let _reached = run(&sandbox, "host", &text).expect_code(0);
-        eventually("the listener is there", || server.taken() == 1);
+fn net_none_and_net_loopback_block_outside_connections() {
+    for sandbox in root_and_user_sandboxes() {
+        let server = CountingServer::start();
+        let text = connect_command(server.port);
+        let _reached = run_with_policy(&sandbox, "host", &text).expect_code(0);
+        eventually("the listener is there", || server.accepted() == 1);
         for (policy, why) in
             [("none", "Network is unreachable"), ("loopback", "Connection refused")]
         {
-            let refused = run(&sandbox, policy, &text).expect_code(1);
-            assert!(refused.out().contains(why), "{refused}");
+            let refused = run_with_policy(&sandbox, policy, &text).expect_code(1);
+            assert!(refused.stdout_text().contains(why), "{refused}");
             let words = ["run", "--net", policy, "--", "bash", "-c", &text];
             let _refused = sandbox.siding(&words).run().expect_code(1);
         }
-        assert_eq!(server.taken(), 1, "nobody else came through");
+        assert_eq!(server.accepted(), 1, "nobody else came through");
     }
 }
 
 #[test]
-fn a_loopback_of_its_own_is_up_and_none_is_not() {
-    for sandbox in sandboxes() {
+fn net_loopback_brings_lo_up_and_net_none_does_not() {
+    for sandbox in root_and_user_sandboxes() {
         let puppet = sandbox.puppet_line(&["--quiet", "listen", "port", "hang"]);
         let text = format!(
             "{puppet} & while [ ! -e port ]; do sleep .02; done; \
              (: <>/dev/tcp/127.0.0.1/$(cat port)); code=$?; kill %1; exit $code"
         );
-        let _talks_to_itself = run(&sandbox, "loopback", &text).expect_code(0);
+        let _talks_to_itself = run_with_policy(&sandbox, "loopback", &text).expect_code(0);
         std::fs::remove_file(sandbox.path("port")).expect("it was written");
-        let _not_even_that = run(&sandbox, "none", &text).expect_code(1);
+        let _not_even_that = run_with_policy(&sandbox, "none", &text).expect_code(1);
     }
 }
 
 #[test]
-fn the_user_and_his_files_stay_the_same() {
-    for sandbox in sandboxes() {
+fn net_none_keeps_uid_gid_and_file_ownership() {
+    for sandbox in root_and_user_sandboxes() {
         let text = "id -u; id -g; stat -c '%u %a' .; touch made; stat -c %u made; rm made";
-        let with = |policy| run(&sandbox, policy, text).expect_code(0).out();
+        let with = |policy| run_with_policy(&sandbox, policy, text).expect_code(0).stdout_text();
         assert_eq!(with("none"), with("host"));
     }
 }
@@ -50,22 +53,22 @@ fn the_user_and_his_files_stay_the_same() {
 /// PAINS A4: what has left its session and its parent is bound all the same, also when the shim was
 /// killed and another keeps the task.
 #[test]
-fn a_daemon_is_bound_also_after_a_rescue() {
-    for sandbox in sandboxes() {
-        let server = Server::start();
+fn a_daemon_stays_confined_after_takeover() {
+    for sandbox in root_and_user_sandboxes() {
+        let server = CountingServer::start();
         let tries = format!(
             "(setsid bash -c '(while [ ! -e go ]; do sleep .02; done; {}; \
              echo $? >result.new; mv result.new result) &' &); sleep 300",
-            connect(server.port)
+            connect_command(server.port)
         );
-        let id = start(&sandbox, "none", &tries);
-        assert_eq!(shown(&sandbox, &id)["net"], "none");
-        replace_shim(&sandbox, &id);
+        let id = start_with_policy(&sandbox, "none", &tries);
+        assert_eq!(show_task(&sandbox, &id)["net"], "none");
+        kill_shim_and_wait_for_takeover(&sandbox, &id);
         std::fs::write(sandbox.path("go"), "").expect("its own directory");
         let result = || std::fs::read_to_string(sandbox.path("result")).ok();
         eventually("the daemon has tried", || result().is_some());
-        assert_eq!((result().as_deref(), server.taken()), (Some("1\n"), 0));
-        let text = sandbox.siding(&["show", &id]).run().expect_code(0).out();
+        assert_eq!((result().as_deref(), server.accepted()), (Some("1\n"), 0));
+        let text = sandbox.siding(&["show", &id]).run().expect_code(0).stdout_text();
         assert!(text.contains("network      none\n"), "{text}");
         let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
     }

@@ -2,24 +2,28 @@
 
 use siding_e2e::eventually;
 
-use crate::support::{Server, connect, run, sandboxes, start};
+use crate::support::{
+    CountingServer, connect_command, root_and_user_sandboxes, run_with_policy, start_with_policy,
+};
 
 #[test]
-fn one_port_is_open_and_another_is_not() {
-    for sandbox in sandboxes() {
-        let (open, shut) = (Server::start(), Server::start());
+fn net_ports_allows_only_the_listed_port() {
+    for sandbox in root_and_user_sandboxes() {
+        let (open, shut) = (CountingServer::start(), CountingServer::start());
         let policy = format!("ports:{}", open.port);
-        let _through = run(&sandbox, &policy, &connect(open.port)).expect_code(0);
-        eventually("it came through", || open.taken() == 1);
-        let refused = run(&sandbox, &policy, &connect(shut.port)).expect_code(1);
-        assert!(refused.out().contains("Permission denied"), "{refused}");
-        let both = format!("{}; {}", connect(open.port), connect(shut.port));
+        let _through =
+            run_with_policy(&sandbox, &policy, &connect_command(open.port)).expect_code(0);
+        eventually("it came through", || open.accepted() == 1);
+        let refused =
+            run_with_policy(&sandbox, &policy, &connect_command(shut.port)).expect_code(1);
+        assert!(refused.stdout_text().contains("Permission denied"), "{refused}");
+        let both = format!("{}; {}", connect_command(open.port), connect_command(shut.port));
         let daemon =
             format!("(setsid bash -c '({both}; echo $? >new; mv new result) &' &); sleep 300");
-        let id = start(&sandbox, &policy, &daemon);
+        let id = start_with_policy(&sandbox, &policy, &daemon);
         eventually("the daemon has tried", || sandbox.path("result").exists());
-        eventually("it came through", || open.taken() == 2);
-        assert_eq!(shut.taken(), 0);
+        eventually("it came through", || open.accepted() == 2);
+        assert_eq!(shut.accepted(), 0);
         let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
     }
 }
@@ -27,8 +31,8 @@ fn one_port_is_open_and_another_is_not() {
 /// The rules of Landlock are about TCP alone (ABI 7), and know nothing of a TCP that connects as it
 /// sends. None of it may be a way around them.
 #[test]
-fn what_is_no_tcp_does_not_go_out() {
-    let server = Server::start();
+fn net_ports_blocks_sockets_that_are_not_tcp() {
+    let server = CountingServer::start();
     let tries = format!(
         "import errno, socket as s, sys\n\
          def refused(what, *args):\n\
@@ -47,27 +51,30 @@ fn what_is_no_tcp_does_not_go_out() {
          tcp.bind(('127.0.0.1', 0)); tcp.listen(); print('listens')\n",
         port = server.port
     );
-    for sandbox in sandboxes() {
+    for sandbox in root_and_user_sandboxes() {
         if sandbox.host("python3", &["-c", ""]).run().code != Some(0) {
             println!("left out: no python3");
             return;
         }
         std::fs::write(sandbox.path("tries.py"), &tries).expect("its own directory");
-        let out = run(&sandbox, "ports:1", "python3 tries.py").expect_code(0).out();
+        let out =
+            run_with_policy(&sandbox, "ports:1", "python3 tries.py").expect_code(0).stdout_text();
         let lines: Vec<_> = out.lines().collect();
         let denied = ["EACCES"; 6];
         let around = ["ENOTSUP", "ENOTSUP", "ENOPROTOOPT"];
         let fine = ["open", "open", "open", "listens"];
         assert_eq!(lines, [&denied[..], &around, &fine].concat());
-        assert_eq!(server.taken(), 0);
+        assert_eq!(server.accepted(), 0);
     }
 }
 
 /// Where 53 is among the ports the C library is told to ask for names over TCP.
 #[test]
-fn names_are_asked_for_over_tcp() {
-    for sandbox in sandboxes() {
-        let asks = |policy| run(&sandbox, policy, "echo $RES_OPTIONS").expect_code(0).out();
+fn dns_uses_tcp_when_port_53_is_allowed() {
+    for sandbox in root_and_user_sandboxes() {
+        let asks = |policy| {
+            run_with_policy(&sandbox, policy, "echo $RES_OPTIONS").expect_code(0).stdout_text()
+        };
         assert_eq!(
             [asks("ports:53,443"), asks("ports:443"), asks("host")],
             ["use-vc\n", "\n", "\n"]

@@ -2,7 +2,7 @@
 
 use siding_e2e::Sandbox;
 
-use crate::support::{Server, connect, sandboxes, shown};
+use crate::support::{CountingServer, connect_command, root_and_user_sandboxes, show_task};
 
 fn write(path: &std::path::Path, text: &str) {
     std::fs::create_dir_all(path.parent().expect("it has one")).expect("its own directory");
@@ -10,10 +10,10 @@ fn write(path: &std::path::Path, text: &str) {
 }
 
 #[test]
-fn a_project_closes_the_network_and_does_not_open_it() {
+fn project_settings_can_tighten_but_not_loosen_the_network() {
     let sandbox = Sandbox::new();
-    let server = Server::start();
-    let text = connect(server.port);
+    let server = CountingServer::start();
+    let text = connect_command(server.port);
     let project = sandbox.path(".siding/config.toml");
     let user = sandbox.home().join(".config/siding/config.toml");
     let run = |flags: &[&str]| {
@@ -26,7 +26,7 @@ fn a_project_closes_the_network_and_does_not_open_it() {
     write(&user, "net = \"loopback\"\n");
     write(&project, "net = \"host\"\n");
     let warned = run(&[]).expect_code(1);
-    let said = warned.err().split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = warned.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         said.contains("`net` is `host`, which is not stricter than `loopback` (user"),
         "{said}"
@@ -35,10 +35,10 @@ fn a_project_closes_the_network_and_does_not_open_it() {
 
 /// A monitor is a task like any other, and so is what a task starts inside of it.
 #[test]
-fn every_task_is_under_the_setting() {
-    for sandbox in sandboxes() {
-        let server = Server::start();
-        let text = connect(server.port);
+fn nested_tasks_and_monitors_obey_the_network_policy() {
+    for sandbox in root_and_user_sandboxes() {
+        let server = CountingServer::start();
+        let text = connect_command(server.port);
         let inner = sandbox.siding_line(&["run", "--net", "host", "--", &text]);
         let outer = ["run", "--", &inner];
         let nested = sandbox.siding(&outer).env("SIDING_NET", "none").run();
@@ -48,12 +48,12 @@ fn every_task_is_under_the_setting() {
         let id = sandbox.siding(&monitor).run().json()["task_id"].clone();
         let id = id.as_str().expect("an id");
         let _waited = sandbox.siding(&["wait", id]).run();
-        let view = shown(&sandbox, id);
+        let view = show_task(&sandbox, id);
         assert_eq!(
             (&view["net"], &view["outcome"]["code"]),
             (&"none".into(), &1.into()),
             "{view:#}"
         );
-        assert_eq!(server.taken(), 0);
+        assert_eq!(server.accepted(), 0);
     }
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
-use siding_e2e::{Finished, Process, Sandbox, eventually, is_root, processes};
+use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes};
 
 /// An ordinary user.
-const ORDINARY: u32 = 1001;
+const UNPRIVILEGED_UID: u32 = 1001;
 
 /// A sandbox for each kind of user that this test can be: the own one, and as root an ordinary one.
-pub(crate) fn sandboxes() -> Vec<Sandbox> {
+pub(crate) fn root_and_user_sandboxes() -> Vec<Sandbox> {
     let mut all = vec![Sandbox::new()];
     if is_root() {
-        all.push(Sandbox::new_for_uid(ORDINARY));
+        all.push(Sandbox::new_for_uid(UNPRIVILEGED_UID));
     } else {
         println!("left out: root");
     }
@@ -23,13 +23,13 @@ pub(crate) fn sandboxes() -> Vec<Sandbox> {
 }
 
 /// A listener on the machine's own loopback, outside of any task.
-pub(crate) struct Server {
+pub(crate) struct CountingServer {
     /// Its port.
     pub(crate) port: u16,
-    taken: Arc<AtomicUsize>,
+    accepted: Arc<AtomicUsize>,
 }
 
-impl Server {
+impl CountingServer {
     /// Serves for the rest of the test, which ends with its process.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -42,28 +42,28 @@ impl Server {
                 drop(stream);
             }
         });
-        Self { port, taken }
+        Self { port, accepted: taken }
     }
 
     /// How many connections it has taken.
-    pub(crate) fn taken(&self) -> usize {
-        self.taken.load(Ordering::SeqCst)
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
     }
 }
 
 /// A shell text that connects once, and fails when it cannot.
-pub(crate) fn connect(port: u16) -> String {
+pub(crate) fn connect_command(port: u16) -> String {
     format!("(: <>/dev/tcp/127.0.0.1/{port})")
 }
 
 /// Runs a text with a policy.
-pub(crate) fn run(sandbox: &Sandbox, policy: &str, text: &str) -> Finished {
+pub(crate) fn run_with_policy(sandbox: &Sandbox, policy: &str, text: &str) -> ProgramOutput {
     sandbox.siding(&["run", "--allow-duplicate", "--net", policy, "--", text]).run()
 }
 
 /// Starts a text in the background with a policy and returns the task's id.
 #[track_caller]
-pub(crate) fn start(sandbox: &Sandbox, policy: &str, text: &str) -> String {
+pub(crate) fn start_with_policy(sandbox: &Sandbox, policy: &str, text: &str) -> String {
     let args = ["run", "--background", "--json", "--net", policy, "--", text];
     let done = sandbox.siding(&args).run().expect_code(0);
     done.json()["task_id"].as_str().expect("a task id").to_owned()
@@ -71,39 +71,39 @@ pub(crate) fn start(sandbox: &Sandbox, policy: &str, text: &str) -> String {
 
 /// How a task is shown.
 #[track_caller]
-pub(crate) fn shown(sandbox: &Sandbox, id: &str) -> serde_json::Value {
+pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
 /// Kills a task's shim, and waits until another keeps the task.
 #[track_caller]
-pub(crate) fn replace_shim(sandbox: &Sandbox, id: &str) {
-    let shim = shown(sandbox, id)["shim_pid"].as_i64().map(i32::try_from);
+pub(crate) fn kill_shim_and_wait_for_takeover(sandbox: &Sandbox, id: &str) {
+    let shim = show_task(sandbox, id)["shim_pid"].as_i64().map(i32::try_from);
     let shim = shim.and_then(Result::ok).and_then(Pid::from_raw).expect("a process");
     kill_process(shim, Signal::KILL).expect("it lives");
     let args = ["wait", "--timeout", "100ms", id];
     eventually("another shim keeps it", || {
         let _bound_reached = sandbox.siding(&args).run();
-        shown(sandbox, id)["rescues"] == 1
+        show_task(sandbox, id)["rescues"] == 1
     });
 }
 
 /// A shell text that asks the proxy for a tunnel and prints the first line of its answer.
-pub(crate) fn ask(target: &str) -> String {
+pub(crate) fn proxy_connect_command(target: &str) -> String {
     let request = format!("CONNECT {target} HTTP/1.1\\r\\n\\r\\n");
     format!("(exec 3<>/dev/tcp/127.0.0.1/3128; printf '{request}' >&3; head -n 1 <&3)")
 }
 
 /// The proxies of a task.
-pub(crate) fn proxies(id: &str) -> Vec<Process> {
+pub(crate) fn proxy_processes(id: &str) -> Vec<Process> {
     let line = format!("siding __proxy {id}");
     let is_one = |pid: &u32| processes::command_line(*pid).trim() == line;
-    processes::all().into_iter().filter(is_one).filter_map(Process::of).collect()
+    processes::list_pids().into_iter().filter(is_one).filter_map(Process::from_pid).collect()
 }
 
 /// Waits for a task's end, without being told of it, and returns what it wrote.
 #[track_caller]
-pub(crate) fn until_over(sandbox: &Sandbox, id: &str) -> String {
+pub(crate) fn wait_for_end(sandbox: &Sandbox, id: &str) -> String {
     let dir = sandbox.state_dir().join("tasks").join(id);
     let read = |name| std::fs::read_to_string(dir.join(name)).expect("it is kept");
     eventually("it has ended", || read("journal").contains("\"record\":\"closed\""));

@@ -1,10 +1,10 @@
 //! What a task writes is kept, bounded, told and shown.
 
-mod bounds;
-mod exact;
-mod idioms;
+mod byte_exact;
 mod schema;
-mod task;
+mod shell_idioms;
+mod size_limits;
+mod support;
 mod text;
 
-use task::{Task, assert_same, gate, perform, shell};
+use support::{Task, assert_same, gate, perform, shell};

@@ -10,57 +10,59 @@ use validator::Schema;
 
 use crate::{Task, gate, shell};
 
-const TASK: &str = include_str!("../../../../docs/schema/task.schema.json");
-const WAIT: &str = include_str!("../../../../docs/schema/wait.schema.json");
-const REAP: &str = include_str!("../../../../docs/schema/reap.schema.json");
-const DOCTOR: &str = include_str!("../../../../docs/schema/doctor.schema.json");
-const DOCTOR_WATCH: &str = include_str!("../../../../docs/schema/doctor_watch.schema.json");
-const INSTALL: &str = include_str!("../../../../docs/schema/install.schema.json");
-const SETTING: &str = include_str!("../../../../docs/schema/setting.schema.json");
-const SESSION: &str = include_str!("../../../../docs/schema/session.schema.json");
-const SESSION_CLOSE: &str = include_str!("../../../../docs/schema/session_close.schema.json");
+const TASK_SCHEMA: &str = include_str!("../../../../docs/schema/task.schema.json");
+const WAIT_SCHEMA: &str = include_str!("../../../../docs/schema/wait.schema.json");
+const REAP_SCHEMA: &str = include_str!("../../../../docs/schema/reap.schema.json");
+const DOCTOR_SCHEMA: &str = include_str!("../../../../docs/schema/doctor.schema.json");
+const DOCTOR_WATCH_SCHEMA: &str = include_str!("../../../../docs/schema/doctor_watch.schema.json");
+const INSTALL_SCHEMA: &str = include_str!("../../../../docs/schema/install.schema.json");
+const SETTING_SCHEMA: &str = include_str!("../../../../docs/schema/setting.schema.json");
+const SESSION_SCHEMA: &str = include_str!("../../../../docs/schema/session.schema.json");
+const SESSION_CLOSE_SCHEMA: &str =
+    include_str!("../../../../docs/schema/session_close.schema.json");
 
 /// Checks one task, and gives it back.
 #[track_caller]
-fn promised(value: Value) -> Task {
-    Schema::new(TASK).assert_valid(&value);
+fn assert_task_schema(value: Value) -> Task {
+    Schema::new(TASK_SCHEMA).assert_valid(&value);
     Task(value)
 }
 
 /// Asks about a task in every way there is, and gives how it stands.
 #[track_caller]
-fn look(sandbox: &Sandbox, id: &str) -> Task {
-    let shown = promised(sandbox.siding(&["show", "--json", id]).run().expect_code(0).json());
+fn check_all_views(sandbox: &Sandbox, id: &str) -> Task {
+    let shown =
+        assert_task_schema(sandbox.siding(&["show", "--json", id]).run().expect_code(0).json());
     let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     let listed = listed.as_array().expect("a list");
     assert!(listed.iter().any(|task| task["task_id"] == id), "{listed:?}");
     for task in listed {
         assert!(task["output"]["text"].is_null(), "`ps` lists no text: {task:#}");
-        let _task = promised(task.clone());
+        let _task = assert_task_schema(task.clone());
     }
     let args = ["wait", "--json", "--timeout", "1ms", id];
     let waited = sandbox.siding(&args).run();
-    Schema::new(WAIT).assert_valid(&waited.json());
+    Schema::new(WAIT_SCHEMA).assert_valid(&waited.json());
     let over = shown.text("/phase") == "ended";
     assert_eq!(waited.code, Some(if over { 0 } else { 124 }), "{waited}");
     shown
 }
 
 #[track_caller]
-fn background(sandbox: &Sandbox, flags: &[&str], command: &[String]) -> Task {
+fn start_background(sandbox: &Sandbox, flags: &[&str], command: &[String]) -> Task {
     let args = ["run", "--background", "--json"].iter().chain(flags).chain(&["--"]);
     let args: Vec<String> = args.map(|word| (*word).to_owned()).chain(command.to_vec()).collect();
-    promised(sandbox.siding(&args).run().json())
+    assert_task_schema(sandbox.siding(&args).run().json())
 }
 
 #[track_caller]
-fn stop(sandbox: &Sandbox, id: &str) -> Task {
+fn stop_task(sandbox: &Sandbox, id: &str) -> Task {
     let args = ["stop", "--json", "--grace", "0s", id];
-    promised(sandbox.siding(&args).run().expect_code(0).json())
+    assert_task_schema(sandbox.siding(&args).run().expect_code(0).json())
 }
 
 #[test]
-fn ended_tasks_are_as_promised() {
+fn ended_tasks_match_the_schema() {
     let sandbox = Sandbox::new();
     for (text, code, outcome) in [
         ("exit 0", 0, json!({"kind": "exited", "code": 0})),
@@ -71,65 +73,65 @@ fn ended_tasks_are_as_promised() {
     ] {
         let call = shell(&sandbox, text).env("SIDING_OUTPUT_KEEP_HEAD", "4KiB");
         let done = call.env("SIDING_OUTPUT_KEEP_TAIL", "8KiB").run().expect_code(code);
-        let task = promised(done.json());
+        let task = assert_task_schema(done.json());
         assert_eq!(task.0["outcome"], outcome);
-        assert_eq!(look(&sandbox, task.id()).0["outcome"], outcome);
+        assert_eq!(check_all_views(&sandbox, task.id()).0["outcome"], outcome);
     }
     let args = ["run", "--json", "--", "/no/such/program", "argument"];
-    let task = promised(sandbox.siding(&args).run().expect_code(127).json());
-    assert_eq!(look(&sandbox, task.id()).text("/outcome/kind"), "failed_to_start");
+    let task = assert_task_schema(sandbox.siding(&args).run().expect_code(127).json());
+    assert_eq!(check_all_views(&sandbox, task.id()).text("/outcome/kind"), "failed_to_start");
 }
 
 #[test]
-fn ended_by_siding_they_are_as_promised() {
+fn tasks_ended_by_siding_match_the_schema() {
     let sandbox = Sandbox::new();
     let port = sandbox.path("port").display().to_string();
     let argv = sandbox
         .puppet_argv(&["listen", &port, "fork", "setsid", "hang", "--", "mark", "up", "hang"]);
-    let task = background(&sandbox, &["--name", "a name", "--stdin", "pipe"], &argv);
-    let _up = sandbox.marked("up");
-    let running = look(&sandbox, task.id());
+    let task = start_background(&sandbox, &["--name", "a name", "--stdin", "pipe"], &argv);
+    let _up = sandbox.wait_for_mark("up");
+    let running = check_all_views(&sandbox, task.id());
     assert_eq!(running.text("/phase"), "running");
     assert_eq!(running.0["listening"].as_array().map(Vec::len), Some(1));
     assert_eq!(running.0["processes"].as_array().map(Vec::len), Some(2));
-    assert_eq!(stop(&sandbox, task.id()).number("/stop_report/ended_total"), 2);
-    assert_eq!(look(&sandbox, task.id()).text("/outcome/kind"), "stopped");
+    assert_eq!(stop_task(&sandbox, task.id()).number("/stop_report/ended_total"), 2);
+    assert_eq!(check_all_views(&sandbox, task.id()).text("/outcome/kind"), "stopped");
     let args = ["--timeout", "100ms", "--grace", "0s", "--wait-for", "output:never"];
-    let task = background(&sandbox, &args, &sandbox.puppet_argv(&["hang"]));
+    let task = start_background(&sandbox, &args, &sandbox.puppet_argv(&["hang"]));
     let _over = sandbox.siding(&["wait", task.id()]).run().expect_code(0);
-    assert_eq!(look(&sandbox, task.id()).text("/outcome/kind"), "deadline");
+    assert_eq!(check_all_views(&sandbox, task.id()).text("/outcome/kind"), "deadline");
 }
 
 #[test]
-fn lingering_and_stopping_tasks_are_as_promised() {
+fn lingering_and_stopping_tasks_match_the_schema() {
     let sandbox = Sandbox::new();
     let gate = gate(&sandbox);
     let text = format!("(read -r x < {}) & exit 3", gate.display());
-    let task = promised(shell(&sandbox, &text).run().expect_code(3).json());
-    let lingering = look(&sandbox, task.id());
+    let task = assert_task_schema(shell(&sandbox, &text).run().expect_code(3).json());
+    let lingering = check_all_views(&sandbox, task.id());
     assert_eq!(lingering.text("/phase"), "lingering");
     assert_eq!(lingering.0["leader_outcome"], json!({"kind": "exited", "code": 3}));
-    let _stopped = stop(&sandbox, task.id());
+    let _stopped = stop_task(&sandbox, task.id());
     let argv = sandbox.puppet_argv(&words("ignore TERM mark deaf hang"));
-    let task = background(&sandbox, &["--grace", "50s"], &argv);
-    let _deaf = sandbox.marked("deaf");
+    let task = start_background(&sandbox, &["--grace", "50s"], &argv);
+    let _deaf = sandbox.wait_for_mark("deaf");
     let asking = sandbox.siding(&["stop", "--json", task.id()]).spawn();
     siding_e2e::eventually("it is being stopped", || {
-        look(&sandbox, task.id()).text("/phase") == "stopping"
+        check_all_views(&sandbox, task.id()).text("/phase") == "stopping"
     });
-    let _killed = stop(&sandbox, task.id());
-    let _asked = promised(asking.wait().expect_code(0).json());
+    let _killed = stop_task(&sandbox, task.id());
+    let _asked = assert_task_schema(asking.wait().expect_code(0).json());
 }
 
 #[test]
-fn starting_and_lost_tasks_are_as_promised() {
+fn starting_and_lost_tasks_match_the_schema() {
     let sandbox = Sandbox::new();
-    let task = promised(shell(&sandbox, "true").run().expect_code(0).json());
+    let task = assert_task_schema(shell(&sandbox, "true").run().expect_code(0).json());
     siding_e2e::eventually("its shim has left", || {
         siding_e2e::processes::with_birthmark(task.id()).is_empty()
     });
     // Only the acceptance, by a shim that lives: the moment before anything is started.
-    let me = Process::me();
+    let me = Process::current();
     let pid = i32::try_from(me.pid).expect("a process number");
     let dir = sandbox.state_dir().join("tasks").join(task.id());
     let journal = std::fs::read(dir.join("journal")).expect("own file");
@@ -144,43 +146,43 @@ fn starting_and_lost_tasks_are_as_promised() {
     };
     write(&accepted);
     std::fs::write(sandbox.state_dir().join("live").join(task.id()), "").expect("own file");
-    let shown = promised(sandbox.siding(&["show", "--json", task.id()]).run().json());
+    let shown = assert_task_schema(sandbox.siding(&["show", "--json", task.id()]).run().json());
     assert_eq!(shown.text("/phase"), "starting");
     // And the same when that shim is dead.
     let Record::Accepted(inner) = &mut accepted else { panic!("{accepted:?}") };
     inner.shim.start_ticks += 1;
     write(&accepted);
-    assert_eq!(look(&sandbox, task.id()).text("/outcome/kind"), "lost");
+    assert_eq!(check_all_views(&sandbox, task.id()).text("/outcome/kind"), "lost");
 }
 
 #[test]
-fn lists_duplicates_and_nested_tasks_are_as_promised() {
+fn lists_duplicates_and_nested_tasks_match_the_schema() {
     let sandbox = Sandbox::new();
     let argv = sandbox.puppet_argv(&["hang"]);
-    let first = background(&sandbox, &[], &argv);
-    let again = background(&sandbox, &[], &argv);
+    let first = start_background(&sandbox, &[], &argv);
+    let again = start_background(&sandbox, &[], &argv);
     assert_eq!(again.text("/duplicate_of"), first.id());
-    let second = background(&sandbox, &["--allow-duplicate"], &argv);
+    let second = start_background(&sandbox, &["--allow-duplicate"], &argv);
     assert_eq!(second.text("/duplicate_of"), first.id());
     let inner = sandbox.siding_line(&["run", "--json", "--", "true"]);
-    let outer = promised(shell(&sandbox, &inner).run().expect_code(0).json());
+    let outer = assert_task_schema(shell(&sandbox, &inner).run().expect_code(0).json());
     let nested: Value = serde_json::from_str(outer.text("/output/text")).expect("JSON inside");
-    assert_eq!(promised(nested).text("/parent_task"), outer.id());
+    assert_eq!(assert_task_schema(nested).text("/parent_task"), outer.id());
     let args = ["show", "--json", first.id(), second.id()];
     let both = sandbox.siding(&args).run().expect_code(0).json();
     let args = ["wait", "--json", "--any", "--timeout", "1ms", first.id(), second.id()];
-    Schema::new(WAIT).assert_valid(&sandbox.siding(&args).run().expect_code(124).json());
+    Schema::new(WAIT_SCHEMA).assert_valid(&sandbox.siding(&args).run().expect_code(124).json());
     let ended = sandbox.siding(&["stop", "--json", "--all", "--grace", "0s"]).run();
     for list in [both, ended.expect_code(0).json()] {
         let list = list.as_array().expect("a list").clone();
         assert_eq!(list.len(), 2, "{list:?}");
-        list.into_iter().map(promised).for_each(drop);
+        list.into_iter().map(assert_task_schema).for_each(drop);
     }
 }
 
 /// What is asked about the machine, its settings and its sessions, and what the reaper did.
 #[test]
-fn all_other_answers_are_as_promised() {
+fn all_other_json_answers_match_their_schemas() {
     let sandbox = Sandbox::new();
     let me = std::process::id().to_string();
     let check = |schema: &Schema, args: &[&str]| {
@@ -190,31 +192,31 @@ fn all_other_answers_are_as_promised() {
         list.iter().for_each(|one| schema.assert_valid(one));
         list
     };
-    check(&Schema::new(DOCTOR), &["doctor", "--json"]);
-    check(&Schema::new(DOCTOR), &["doctor", "--host", "claude-code", "--json"]);
-    check(&Schema::new(DOCTOR_WATCH), &["doctor", "--watch", "--json"]);
-    let install = Schema::new(INSTALL);
+    check(&Schema::new(DOCTOR_SCHEMA), &["doctor", "--json"]);
+    check(&Schema::new(DOCTOR_SCHEMA), &["doctor", "--host", "claude-code", "--json"]);
+    check(&Schema::new(DOCTOR_WATCH_SCHEMA), &["doctor", "--watch", "--json"]);
+    let install = Schema::new(INSTALL_SCHEMA);
     check(&install, &["install", "claude-code", "--dry-run", "--json"]);
     check(&install, &["install", "codex", "--json"]);
     check(&install, &["uninstall", "codex", "--json"]);
-    check(&Schema::new(SETTING), &["config", "show", "--json"]);
-    let session = Schema::new(SESSION);
+    check(&Schema::new(SETTING_SCHEMA), &["config", "show", "--json"]);
+    let session = Schema::new(SESSION_SCHEMA);
     check(&session, &["session", "open", "chat", "--owner-pid", &me, "--json"]);
     let argv = sandbox.puppet_argv(&["hang"]);
-    let _kept = background(&sandbox, &["--session", "chat", "--keep"], &argv);
-    let stopped = background(&sandbox, &["--session", "chat", "--allow-duplicate"], &argv);
+    let _kept = start_background(&sandbox, &["--session", "chat", "--keep"], &argv);
+    let stopped = start_background(&sandbox, &["--session", "chat", "--allow-duplicate"], &argv);
     check(&session, &["session", "list", "--json"]);
-    let closed = Schema::new(SESSION_CLOSE);
+    let closed = Schema::new(SESSION_CLOSE_SCHEMA);
     let closed = check(&closed, &["session", "close", "chat", "--json"]);
     assert_eq!(closed[0]["stopped"][0]["task_id"], stopped.id());
-    let ended = promised(shell(&sandbox, "true").run().expect_code(0).json());
+    let ended = assert_task_schema(shell(&sandbox, "true").run().expect_code(0).json());
     siding_e2e::eventually("its shim has left", || {
         siding_e2e::processes::with_birthmark(ended.id()).is_empty()
     });
     std::fs::write(sandbox.state_dir().join("live").join(ended.id()), "").expect("own file");
     let unread = sandbox.state_dir().join("tasks").join(stopped.id()).join("journal");
     std::fs::write(unread, "nonsense\n").expect("own file");
-    let reap = Schema::new(REAP);
+    let reap = Schema::new(REAP_SCHEMA);
     for args in [&["reap", "--json", "--dry-run"][..], &["reap", "--json"]] {
         let done = check(&reap, args);
         let kinds: Vec<_> = done[0]["counts"].as_object().expect("an object").keys().collect();
@@ -227,10 +229,10 @@ fn all_other_answers_are_as_promised() {
 
 /// The promise is one that can be broken.
 #[test]
-fn a_broken_promise_is_noticed() {
+fn a_schema_violation_is_detected() {
     let sandbox = Sandbox::new();
     let whole = shell(&sandbox, "true").run().expect_code(0).json();
-    let schema = Schema::new(TASK);
+    let schema = Schema::new(TASK_SCHEMA);
     schema.assert_valid(&whole);
     for (pointer, wrong) in [
         ("/task_id", json!("b-1")),

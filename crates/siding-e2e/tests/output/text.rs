@@ -2,21 +2,21 @@
 
 use std::fmt::Write as _;
 
-use siding_e2e::{Finished, Sandbox, eventually};
+use siding_e2e::{ProgramOutput, Sandbox, eventually};
 
 use crate::{Task, assert_same, perform, shell};
 
 /// Prints what a task wrote, by every command that shows it.
 #[track_caller]
-fn shown(sandbox: &Sandbox, task: &Task) -> [String; 3] {
+fn displayed_texts(sandbox: &Sandbox, task: &Task) -> [String; 3] {
     let show = sandbox.siding(&["show", "--json", task.id()]).run().expect_code(0);
     let output = sandbox.siding(&["output", "--all", task.id()]).run().expect_code(0);
     let text = task.text("/output/text").to_owned();
-    [text, Task::of(&show).text("/output/text").to_owned(), output.out()]
+    [text, Task::of(&show).text("/output/text").to_owned(), output.stdout_text()]
 }
 
 #[test]
-fn progress_colours_and_bad_bytes_become_text() {
+fn progress_colors_and_invalid_bytes_become_plain_text() {
     let sandbox = Sandbox::new();
     for (printed, wanted) in [
         (r"10%\r 50%\r100%\ndone\n", "100%\ndone\n"),
@@ -29,7 +29,7 @@ fn progress_colours_and_bad_bytes_become_text() {
     ] {
         let task =
             Task::of(&shell(&sandbox, &format!("printf %b '{printed}'")).run().expect_code(0));
-        for text in shown(&sandbox, &task) {
+        for text in displayed_texts(&sandbox, &task) {
             assert_eq!(text.trim_end(), wanted.trim_end(), "{printed}");
         }
     }
@@ -38,7 +38,7 @@ fn progress_colours_and_bad_bytes_become_text() {
         "for ((i = 0; i < 100000; i++)); do printf '\\r%6d of 100000 crates, some words' $i; done";
     let task = Task::of(&shell(&sandbox, bar).run().expect_code(0));
     assert!(task.number("/output/bytes") > 3_000_000);
-    for text in shown(&sandbox, &task) {
+    for text in displayed_texts(&sandbox, &task) {
         assert!(
             text.ends_with(" 99999 of 100000 crates, some words") || text.contains(" 99999 of"),
             "{text}"
@@ -48,13 +48,13 @@ fn progress_colours_and_bad_bytes_become_text() {
 }
 
 #[test]
-fn cuts_fall_between_characters() {
+fn text_is_cut_only_between_characters() {
     let sandbox = Sandbox::new();
     // Characters of one to four bytes, in one long line and in many.
     for (name, end) in [("line", ""), ("lines", "\n")] {
         let text: String = (0..3000).map(|n| format!("{n}é€🚂{end}")).collect();
         std::fs::write(sandbox.path(name), &text).expect("own file");
-        let task = Task::of(&perform_cat(&sandbox, name));
+        let task = Task::of(&run_cat(&sandbox, name));
         assert_same(&task.file(), text.as_bytes(), "the output");
         for max in (300..330).chain([1, 2, 3, 4, 5, 64, 1000, 20_000]) {
             let max_text = max.to_string();
@@ -64,18 +64,22 @@ fn cuts_fall_between_characters() {
             assert!(!part.contains('\u{fffd}') && part.len() <= max, "{max}: {part}");
         }
         for max in [64, 100, 1001, 30_000] {
-            assert_same(pages(&sandbox, &task, max).as_bytes(), text.as_bytes(), "all pages");
+            assert_same(
+                read_all_pages(&sandbox, &task, max).as_bytes(),
+                text.as_bytes(),
+                "all pages",
+            );
         }
     }
 }
 
-fn perform_cat(sandbox: &Sandbox, name: &str) -> Finished {
+fn run_cat(sandbox: &Sandbox, name: &str) -> ProgramOutput {
     let path = sandbox.path(name).display().to_string();
     sandbox.siding(&["run", "--json", "--", "cat", &path]).run().expect_code(0)
 }
 
 /// Reads page by page, as the program says where the next begins.
-fn pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
+fn read_all_pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
     let mut all = String::new();
     let (mut since, mut turns) = (0, 0);
     while since < task.number("/output/bytes") && turns < 40 {
@@ -98,7 +102,7 @@ fn pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
 /// Prints a task under a limit on private memory, which is harder than one on what is resident at
 /// the end: a call that takes more at any moment fails.
 #[track_caller]
-fn assert_flat(sandbox: &Sandbox, args: &[&str]) {
+fn assert_runs_in_12_mib(sandbox: &Sandbox, args: &[&str]) {
     const LIMIT_KIB: &str = "12288";
     // Printed to nobody, so that this program does not hold it either.
     let line = sandbox.siding_line(args);
@@ -107,16 +111,16 @@ fn assert_flat(sandbox: &Sandbox, args: &[&str]) {
     assert_eq!(done.code, Some(0), "{done}");
 }
 
-fn long_line(sandbox: &Sandbox, size: &str) -> Task {
+fn run_long_line(sandbox: &Sandbox, size: &str) -> Task {
     let fill = ["fill", size, "--line", size];
     let call = perform(sandbox, &fill).env("SIDING_OUTPUT_KEEP_TAIL", "128MiB");
     Task::of(&call.run().expect_code(0))
 }
 
 #[test]
-fn a_line_of_100_mb_is_read_in_flat_memory() {
+fn a_line_of_100_mb_is_read_in_constant_memory() {
     let sandbox = Sandbox::new();
-    let task = long_line(&sandbox, "100M");
+    let task = run_long_line(&sandbox, "100M");
     assert_eq!(task.number("/output/kept_bytes"), 100 << 20);
     assert!(task.text("/output/text").len() <= 32 << 10);
     let id = task.id();
@@ -130,27 +134,27 @@ fn a_line_of_100_mb_is_read_in_flat_memory() {
         &["output", "--raw", id],
         &["run", "--", "cat", task.text("/output/path")],
     ] {
-        assert_flat(&sandbox, args);
+        assert_runs_in_12_mib(&sandbox, args);
     }
 }
 
 /// What reads every byte is slow without optimization, so this line is only longer than the limit.
 #[test]
-fn a_long_line_is_searched_in_flat_memory() {
+fn a_long_line_is_searched_in_constant_memory() {
     let sandbox = Sandbox::new();
-    let task = long_line(&sandbox, "16M");
+    let task = run_long_line(&sandbox, "16M");
     let id = task.id();
-    assert_flat(&sandbox, &["output", "--errors", id]);
-    assert_flat(&sandbox, &["output", "--grep", "zabc", id]);
-    assert_flat(&sandbox, &["output", "--all", "--max-bytes", "none", id]);
+    assert_runs_in_12_mib(&sandbox, &["output", "--errors", id]);
+    assert_runs_in_12_mib(&sandbox, &["output", "--grep", "zabc", id]);
+    assert_runs_in_12_mib(&sandbox, &["output", "--all", "--max-bytes", "none", id]);
 }
 
 /// What a terminal would obey, and what a reader would not see.
-const EVIL: &str = "\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{85}\
+const HOSTILE_TEXT: &str = "\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{85}\
                     \u{202e}rtl\u{2066}\u{200b}\u{200d}\u{feff}\u{2028}\u{ad}\u{e0041}";
 
 /// Whether a character may stand in the text of siding's own.
-fn is_harmless(letter: char) -> bool {
+fn is_safe_char(letter: char) -> bool {
     let hidden = "\u{ad}\u{61c}\u{180e}\u{feff}\u{fff9}\u{fffa}\u{fffb}";
     let unseen = ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{206f}'];
     letter == '\n'
@@ -161,11 +165,11 @@ fn is_harmless(letter: char) -> bool {
 }
 
 #[track_caller]
-fn assert_harmless(done: &Finished) {
-    for text in [done.out(), done.err()] {
-        let evil = text.chars().find(|letter| !is_harmless(*letter));
+fn assert_safe_output(done: &ProgramOutput) {
+    for text in [done.stdout_text(), done.stderr_text()] {
+        let evil = text.chars().find(|letter| !is_safe_char(*letter));
         let seen = text.chars().fold(String::new(), |mut seen, letter| {
-            let _always = write!(seen, "{}", letter.escape_debug());
+            let _writing_to_string = write!(seen, "{}", letter.escape_debug());
             seen
         });
         assert_eq!(evil, None, "{seen}");
@@ -173,27 +177,31 @@ fn assert_harmless(done: &Finished) {
 }
 
 #[test]
-fn no_field_of_a_task_reaches_the_terminal_as_it_is() {
+fn every_task_field_is_escaped_for_the_terminal() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let dir = sandbox.path(&format!("dir{EVIL}"));
+    let dir = sandbox.path(&format!("dir{HOSTILE_TEXT}"));
     std::fs::create_dir(&dir).expect("own directory");
     let dir = dir.display().to_string();
-    let name = format!("name{EVIL}\nb-000000000000  exited 0  forged");
-    let renamed = format!("{EVIL}\nforged");
-    let script = ["fork", "rename", &renamed, "hang", "--", "say", EVIL, "mark", "up", "hang"];
+    let name = format!("name{HOSTILE_TEXT}\nb-000000000000  exited 0  forged");
+    let renamed = format!("{HOSTILE_TEXT}\nforged");
+    let script =
+        ["fork", "rename", &renamed, "hang", "--", "say", HOSTILE_TEXT, "mark", "up", "hang"];
     let head = ["run", "--background", "--name", &name, "--cwd", &dir, "--"].map(str::to_owned);
     let argv = sandbox.puppet_argv(&script);
     let started = sandbox.siding(&[&head[..], &argv].concat()).run().expect_code(0);
-    assert_harmless(&started);
-    let id = started.out().trim().to_owned();
-    let _up = sandbox.marked("up");
+    assert_safe_output(&started);
+    let id = started.stdout_text().trim().to_owned();
+    let _up = sandbox.wait_for_mark("up");
     let look = |args: &[&str]| {
         let done = sandbox.siding(args).run();
-        assert_harmless(&done);
-        assert!(!done.out().lines().any(|line| line.starts_with("b-000000000000")), "{done}");
-        assert!(!done.out().lines().any(|line| line.starts_with("forged")), "{done}");
-        done.out()
+        assert_safe_output(&done);
+        assert!(
+            !done.stdout_text().lines().any(|line| line.starts_with("b-000000000000")),
+            "{done}"
+        );
+        assert!(!done.stdout_text().lines().any(|line| line.starts_with("forged")), "{done}");
+        done.stdout_text()
     };
     for args in [&["show", &id][..], &["ps"], &["ps", "--all"], &["reap", "--dry-run"]] {
         let _text = look(args);
@@ -204,9 +212,9 @@ fn no_field_of_a_task_reaches_the_terminal_as_it_is() {
     for args in [&["show", &id][..], &["ps"], &["wait", &id]] {
         assert!(look(args).contains(&id));
     }
-    let missing = format!("/nowhere/{EVIL}");
+    let missing = format!("/nowhere/{HOSTILE_TEXT}");
     let call = ["run", "--background", "--", &missing, "argument"];
-    assert_harmless(&sandbox.siding(&call).run().expect_code(127));
+    assert_safe_output(&sandbox.siding(&call).run().expect_code(127));
     let _failed = look(&["ps"]);
     eventually("nothing of it is left", || siding_e2e::processes::with_birthmark(&id).is_empty());
 }

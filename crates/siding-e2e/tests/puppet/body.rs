@@ -1,7 +1,7 @@
 //! What puppet does to its own process.
 
 use rustix::process::Signal;
-use siding_e2e::processes::{self, beating, stays_still};
+use siding_e2e::processes::{self, is_heartbeat_running, is_heartbeat_stopped};
 use siding_e2e::{Sandbox, eventually, words};
 
 use crate::{give_birthmark, own_birthmark};
@@ -11,11 +11,11 @@ fn a_forked_child_does_its_block_and_the_parent_goes_on() {
     let sandbox = Sandbox::new();
     let verbs = words("fork mark child exit 3 -- fork die KILL -- wait");
     let _done = sandbox.puppet(&verbs).run().expect_code(0);
-    let parent = sandbox.announced("forked");
-    let child = sandbox.marked("child");
+    let parent = sandbox.wait_for_announcement("forked");
+    let child = sandbox.wait_for_mark("child");
     assert_eq!(parent.field::<u32>("child"), child.pid);
     let mut ends: Vec<String> = sandbox
-        .all_announced("reaped", 2)
+        .wait_for_announcements("reaped", 2)
         .iter()
         .map(|step| format!("{:?} {:?}", step.fields.get("code"), step.fields.get("signal")))
         .collect();
@@ -28,7 +28,7 @@ fn setsid_and_setpgid_leave_session_and_group() {
     let sandbox = Sandbox::new();
     let verbs = words("fork setsid report -- fork setpgid report -- wait");
     let _done = sandbox.puppet(&verbs).run().expect_code(0);
-    let reports = sandbox.all_announced("report", 2);
+    let reports = sandbox.wait_for_announcements("report", 2);
     for report in &reports {
         assert_eq!(report.field::<u32>("group"), report.process.pid);
     }
@@ -42,17 +42,17 @@ fn a_daemon_has_cut_all_ties() {
     let beat = sandbox.path("beat");
     let verbs = ["daemon", "beat", &beat.display().to_string()];
     let _done = sandbox.puppet(&verbs).run().expect_code(0);
-    let daemon = sandbox.announced("daemon").process;
-    assert!(beating(&beat));
+    let daemon = sandbox.wait_for_announcement("daemon").process;
+    assert!(is_heartbeat_running(&beat));
     let stat = processes::stat(daemon.pid).expect("it lives");
     assert_ne!(stat.session, daemon.pid, "no session leader, so it never gets a terminal");
     assert_eq!(processes::environment(daemon.pid), Vec::<String>::new());
-    assert_eq!(processes::name(daemon.pid), "innocent");
+    assert_eq!(processes::comm(daemon.pid), "innocent");
     assert_eq!(processes::command_line(daemon.pid), "innocent");
     let held = processes::descriptors(daemon.pid);
     assert!(held.iter().all(|(_, path)| *path == beat), "{held:?}");
     daemon.kill();
-    eventually("the beat has stopped", || stays_still(&beat));
+    eventually("the beat has stopped", || is_heartbeat_stopped(&beat));
     sandbox.expect_clean();
 }
 
@@ -61,8 +61,8 @@ fn an_orphan_lives_without_its_parent() {
     let sandbox = Sandbox::new();
     let verbs = words("setsid fork mark parent orphan mark orphan hang -- wait");
     let _done = sandbox.puppet(&verbs).run().expect_code(0);
-    let (parent, orphan) = (sandbox.marked("parent"), sandbox.marked("orphan"));
-    assert!(!parent.alive() && orphan.alive());
+    let (parent, orphan) = (sandbox.wait_for_mark("parent"), sandbox.wait_for_mark("orphan"));
+    assert!(!parent.is_alive() && orphan.is_alive());
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_subreaper_takes_orphans_in() {
     let sandbox = Sandbox::new();
     let verbs = words("subreaper fork daemon mark far hang -- mark top hang");
     let _running = sandbox.puppet(&verbs).spawn();
-    let (top, far) = (sandbox.marked("top"), sandbox.marked("far"));
+    let (top, far) = (sandbox.wait_for_mark("top"), sandbox.wait_for_mark("far"));
     eventually("the daemon has come back under the top", || {
         processes::descendants(top.pid).contains(&far.pid)
     });
@@ -81,11 +81,11 @@ fn clearenv_and_exec_leave_no_environment() {
     let sandbox = Sandbox::new();
     let verbs = words("env HOME clearenv exec-self env HOME mark bare hang");
     let mut running = sandbox.puppet(&verbs).spawn();
-    let bare = sandbox.marked("bare");
+    let bare = sandbox.wait_for_mark("bare");
     assert_eq!(processes::environment(bare.pid), Vec::<String>::new());
     assert_eq!(bare, running.process(), "exec keeps the process");
     let home = format!("HOME={}\n", sandbox.home().display());
-    let text = running.until_out_has("HOME unset\n");
+    let text = running.wait_for_stdout("HOME unset\n");
     assert!(text.contains(&home), "{text}");
 }
 
@@ -106,19 +106,19 @@ fn a_process_without_its_leader_thread_is_found_alive() {
     let running = sandbox.puppet(&["leader-exits", "beat", &beat.display().to_string()]).spawn();
     let me = running.process();
     eventually("the leader is gone", || processes::state(me.pid) == Some('Z'));
-    assert!(me.alive() && beating(&beat));
+    assert!(me.is_alive() && is_heartbeat_running(&beat));
     assert!(!processes::environment(me.pid).is_empty(), "a thread still shows it");
     running.signal(Signal::KILL);
     let _done = running.wait().expect_signal(9);
-    assert!(!me.alive());
-    eventually("the beat has stopped", || stays_still(&beat));
+    assert!(!me.is_alive());
+    eventually("the beat has stopped", || is_heartbeat_stopped(&beat));
 }
 
 #[test]
 fn a_vfork_parent_waits_uninterruptibly() {
     let sandbox = Sandbox::new();
     let running = sandbox.puppet(&words("vfork mark child hang -- exit 4")).spawn();
-    let child = sandbox.marked("child");
+    let child = sandbox.wait_for_mark("child");
     let parent = running.process();
     eventually("the parent is in state D", || processes::state(parent.pid) == Some('D'));
     child.kill();
@@ -129,13 +129,13 @@ fn a_vfork_parent_waits_uninterruptibly() {
 fn a_birthmark_is_inherited_until_it_is_lowered() {
     let sandbox = Sandbox::new();
     let (mark, id) = own_birthmark(1);
-    assert_eq!(processes::birthmark(&id), Some(mark));
+    assert_eq!(processes::birthmark_from_id(&id), Some(mark));
     let script = "mark root read-stdin exec-self fork daemon mark daemon hang -- \
                   lower-rttime mark lowered hang";
-    let mut running = sandbox.puppet(&words(script)).stdin_open().spawn();
-    give_birthmark(sandbox.marked("root"), mark);
+    let mut running = sandbox.puppet(&words(script)).stdin_pipe().spawn();
+    give_birthmark(sandbox.wait_for_mark("root"), mark);
     running.close_stdin();
-    let (daemon, lowered) = (sandbox.marked("daemon"), sandbox.marked("lowered"));
+    let (daemon, lowered) = (sandbox.wait_for_mark("daemon"), sandbox.wait_for_mark("lowered"));
     assert_eq!(processes::with_birthmark(&id), [daemon]);
-    assert_eq!(processes::birthmark_of(lowered.pid), Some(mark / 2));
+    assert_eq!(processes::read_birthmark(lowered.pid), Some(mark / 2));
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use siding_e2e::processes::{beating, stays_still};
-use siding_e2e::{Process, Sandbox, eventually, tree, words};
+use siding_e2e::processes::{is_heartbeat_running, is_heartbeat_stopped};
+use siding_e2e::{Process, Sandbox, eventually, tree_plan, words};
 
 #[test]
 fn a_hopper_changes_its_number_and_ends_by_itself() {
@@ -13,8 +13,8 @@ fn a_hopper_changes_its_number_and_ends_by_itself() {
     let verbs = ["hop", "300", "--beat", &beat.display().to_string()];
     let done = sandbox.puppet(&verbs).run().expect_code(0);
     assert!(done.elapsed < Duration::from_secs(5), "the caller ends at its first hop");
-    assert!(beating(&beat));
-    assert!(sandbox.announced("hopped").field::<u64>("hops") > 10);
+    assert!(is_heartbeat_running(&beat));
+    assert!(sandbox.wait_for_announcement("hopped").field::<u64>("hops") > 10);
 }
 
 #[test]
@@ -27,20 +27,20 @@ fn a_sandbox_ends_those_that_no_signal_catches() {
     let script = [&["fork", "hop", "50000", "--beat", &beat_text, "--"][..]; 4].concat();
     let storm = [&script[..], &words("bomb 30 --setsid --refill")].concat();
     let _running = sandbox.puppet(&storm).spawn();
-    let _storm = sandbox.all_announced("bomb", 30);
-    assert!(beating(&beat));
+    let _storm = sandbox.wait_for_announcements("bomb", 30);
+    assert!(is_heartbeat_running(&beat));
     drop(sandbox);
-    assert!(stays_still(&beat));
+    assert!(is_heartbeat_stopped(&beat));
 }
 
 #[test]
 fn a_bomb_reaches_its_size_and_no_more() {
     let sandbox = Sandbox::new();
     let _running = sandbox.puppet(&["bomb", "40", "--setsid"]).spawn();
-    let members = sandbox.all_announced("bomb", 40);
-    assert!(stays_still(&sandbox.log()));
+    let members = sandbox.wait_for_announcements("bomb", 40);
+    assert!(is_heartbeat_stopped(&sandbox.puppet_log()));
     assert_eq!(members.len(), 40);
-    assert!(members.iter().all(|step| step.process.alive()));
+    assert!(members.iter().all(|step| step.process.is_alive()));
 }
 
 #[test]
@@ -48,13 +48,13 @@ fn a_refilling_bomb_takes_every_slot_that_falls_free() {
     let sandbox = Sandbox::new();
     let script = words("--quiet subreaper fork bomb 20 --refill -- wait");
     let _running = sandbox.puppet(&script).spawn();
-    let members = sandbox.all_announced("bomb", 20);
-    assert!(members.iter().filter(|step| step.process.alive()).count() <= 20);
+    let members = sandbox.wait_for_announcements("bomb", 20);
+    assert!(members.iter().filter(|step| step.process.is_alive()).count() <= 20);
     // The reaper above frees the slots of the dead; one member alone fills all of them again.
     members[..19].iter().for_each(|step| step.process.kill());
-    let members = sandbox.all_announced("bomb", 39);
+    let members = sandbox.wait_for_announcements("bomb", 39);
     eventually("there are twenty again", || {
-        members.iter().filter(|step| step.process.alive()).count() == 20
+        members.iter().filter(|step| step.process.is_alive()).count() == 20
     });
 }
 
@@ -63,10 +63,10 @@ fn a_relauncher_starts_the_next_child_when_one_dies() {
     let sandbox = Sandbox::new();
     let _running = sandbox.puppet(&words("relaunch mark child hang --")).spawn();
     for count in 1..=3 {
-        let launched = sandbox.all_announced("mark", count);
+        let launched = sandbox.wait_for_announcements("mark", count);
         launched[count - 1].process.kill();
     }
-    let _fourth = sandbox.all_announced("mark", 4);
+    let _fourth = sandbox.wait_for_announcements("mark", 4);
 }
 
 #[test]
@@ -79,16 +79,16 @@ fn trees_grow_as_planned_and_a_sandbox_fells_them() {
         let seed_text = seed.to_string();
         let verbs = ["tree", &seed_text, "3", "3", "--beats", &beat.display().to_string()];
         let running = sandbox.puppet(&verbs).spawn();
-        let plan = tree::plan(seed, 3, 3);
-        let members = sandbox.all_announced("member", plan.count());
+        let plan = tree_plan::plan_tree(seed, 3, 3);
+        let members = sandbox.wait_for_announcements("member", plan.count());
         assert_eq!(members.len(), plan.count(), "seed {seed}");
         let processes: Vec<Process> = members.iter().map(|step| step.process).collect();
         eventually("those who stay are the only ones alive", || {
-            processes.iter().filter(|process| process.alive()).count() == plan.staying()
+            processes.iter().filter(|process| process.is_alive()).count() == plan.lasting_count()
         });
-        assert!(beating(&beat));
+        assert!(is_heartbeat_running(&beat));
         drop(running);
         drop(sandbox);
-        assert!(processes.iter().all(|process| !process.alive()), "seed {seed}");
+        assert!(processes.iter().all(|process| !process.is_alive()), "seed {seed}");
     }
 }

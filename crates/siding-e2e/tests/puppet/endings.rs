@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use siding_e2e::{Announced, Sandbox, eventually, words};
+use siding_e2e::{Announcement, Sandbox, eventually, words};
 
 use crate::perform;
 
 #[test]
 fn it_says_what_it_is_told_and_announces_each_step() {
     let done = perform(&words("--quiet say hello err oh write x")).expect_code(0);
-    assert_eq!((done.out(), done.err()), ("hello\nx".to_owned(), "oh\n".to_owned()));
+    assert_eq!(
+        (done.stdout_text(), done.stderr_text()),
+        ("hello\nx".to_owned(), "oh\n".to_owned())
+    );
     let done = perform(&["mark", "two words", "exit", "7"]).expect_code(7);
-    let steps = Announced::all_in(&done.out());
+    let steps = Announcement::parse_all(&done.stdout_text());
     assert_eq!(steps.iter().map(|step| &step.verb).collect::<Vec<_>>(), ["mark", "exit"]);
     assert_eq!(steps[0].fields["text"], "two words");
 }
@@ -23,7 +26,7 @@ fn the_log_has_what_stdout_has_and_more() {
     let done = sandbox.puppet(&["say", "hello", "mark", "me"]).run().expect_code(0);
     let verbs: Vec<String> = sandbox.announcements().into_iter().map(|step| step.verb).collect();
     assert_eq!(verbs, ["say", "mark"]);
-    assert_eq!(Announced::all_in(&done.out()).len(), 1);
+    assert_eq!(Announcement::parse_all(&done.stdout_text()).len(), 1);
 }
 
 #[test]
@@ -42,21 +45,21 @@ fn it_dies_by_every_deadly_signal_also_when_it_ignored_that() {
         let _done = sandbox.puppet(&verbs).run().expect_signal(signal);
     }
     let done = sandbox.puppet(&["die", "WINCH"]).run().expect_code(0);
-    assert!(done.out().contains("survived"), "{done}");
+    assert!(done.stdout_text().contains("survived"), "{done}");
 }
 
 #[test]
 fn a_wrong_script_does_nothing() {
     let done = perform(&["say", "hello", "dance"]).expect_code(64);
-    assert_eq!(done.out(), "");
-    assert!(done.err().contains("`dance`"), "{done}");
+    assert_eq!(done.stdout_text(), "");
+    assert!(done.stderr_text().contains("`dance`"), "{done}");
 }
 
 #[test]
 fn it_ignores_what_it_shall() {
     let sandbox = Sandbox::new();
     let child = sandbox.puppet(&words("ignore TERM mark deaf hang")).spawn();
-    sandbox.marked("deaf").signal(Signal::TERM);
+    sandbox.wait_for_mark("deaf").signal(Signal::TERM);
     child.signal(Signal::INT);
     let _done = child.wait().expect_signal(2);
 }
@@ -66,8 +69,8 @@ fn a_signal_disposition_survives_exec_and_can_be_reset() {
     let sandbox = Sandbox::new();
     let verbs = words("ignore TERM exec-self report default TERM report");
     let _done = sandbox.puppet(&verbs).run().expect_code(0);
-    let reports = sandbox.all_announced("report", 2);
-    let ignored = |step: &Announced| {
+    let reports = sandbox.wait_for_announcements("report", 2);
+    let ignored = |step: &Announcement| {
         u64::from_str_radix(&step.field::<String>("ignored"), 16).expect("a mask")
     };
     assert_eq!(ignored(&reports[0]) & 1 << 14, 1 << 14);
@@ -90,6 +93,6 @@ fn its_life_is_bounded_whatever_it_does() {
     // In the caller's own group the stopped child would be hung up on at the caller's end.
     let spread = words("fork setsid mark child stop-self -- fork daemon mark daemon stop-self --");
     let _done = sandbox.puppet(&spread).env("PUPPET_TTL_MS", "3000").run().expect_code(0);
-    let stopped: Vec<_> = ["child", "daemon"].map(|name| sandbox.marked(name)).into();
-    eventually("all of them are gone", || stopped.iter().all(|stopped| !stopped.alive()));
+    let stopped: Vec<_> = ["child", "daemon"].map(|name| sandbox.wait_for_mark(name)).into();
+    eventually("all of them are gone", || stopped.iter().all(|stopped| !stopped.is_alive()));
 }

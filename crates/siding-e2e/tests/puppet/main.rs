@@ -7,11 +7,11 @@ mod sandbox;
 mod streams;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use siding_e2e::{Finished, Process, Sandbox};
+use siding_e2e::{Process, ProgramOutput, Sandbox};
 
 /// Runs a script to its end in a sandbox that must be clean afterwards.
 #[track_caller]
-fn perform(verbs: &[&str]) -> Finished {
+fn perform(verbs: &[&str]) -> ProgramOutput {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     sandbox.puppet(verbs).run()
@@ -20,7 +20,7 @@ fn perform(verbs: &[&str]) -> Finished {
 /// A birthmark that nobody else has, and the task id it stands for: made of the start and number
 /// of this process, and of the `test` that asks. Stays below the limit of an outer task.
 fn own_birthmark(test: u64) -> (u64, String) {
-    let me = Process::me();
+    let me = Process::current();
     let unique = (me.start << 26 | u64::from(me.pid) << 4 | test) & ((1 << 59) - 1);
     let most = getrlimit(Resource::Rttime).maximum.unwrap_or(1 << 60);
     let mark = unique % most;

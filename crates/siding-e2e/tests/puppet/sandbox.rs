@@ -1,7 +1,7 @@
 //! A sandbox finds what belongs to it, and fails a test that is unclean.
 
-use siding_e2e::processes::{self, beating};
-use siding_e2e::{Announced, Sandbox, eventually_some, is_root, words};
+use siding_e2e::processes::{self, is_heartbeat_running};
+use siding_e2e::{Announcement, Sandbox, eventually_some, is_root, words};
 
 use crate::{give_birthmark, own_birthmark};
 
@@ -12,12 +12,12 @@ fn a_sandbox_finds_those_it_knows_only_by_their_environment() {
         .puppet(&words("fork setsid chdir / hang -- chdir / hang"))
         .env_remove("PUPPET_LOG")
         .spawn();
-    let text = running.until_out_has("puppet: fork ");
-    let child = Announced::all_in(&text).into_iter().find(|step| step.verb == "fork");
+    let text = running.wait_for_stdout("puppet: fork ");
+    let child = Announcement::parse_all(&text).into_iter().find(|step| step.verb == "fork");
     let child = child.expect("announced").process;
     assert_eq!(sandbox.announcements(), vec![]);
     drop(sandbox);
-    assert!(!child.alive());
+    assert!(!child.is_alive());
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_sandbox_finds_those_it_knows_only_by_a_birthmark_of_its_tasks() {
     std::fs::create_dir_all(sandbox.state_dir().join("tasks").join(&id)).expect("own directory");
     let script = words("read-stdin daemon hang");
     let call = sandbox.puppet(&script).env_remove("PUPPET_LOG");
-    let mut running = call.stdin_open().spawn();
+    let mut running = call.stdin_pipe().spawn();
     give_birthmark(running.process(), mark);
     running.close_stdin();
     let _left = running.wait().expect_code(0);
@@ -35,25 +35,25 @@ fn a_sandbox_finds_those_it_knows_only_by_a_birthmark_of_its_tasks() {
         let [stray] = processes::with_birthmark(&id)[..] else {
             return None;
         };
-        (processes::name(stray.pid) == "innocent").then_some(stray)
+        (processes::comm(stray.pid) == "innocent").then_some(stray)
     });
     assert_eq!(sandbox.announcements(), vec![]);
     assert_eq!(sandbox.task_ids(), [id]);
     drop(sandbox);
-    assert!(!stray.alive());
+    assert!(!stray.is_alive());
 }
 
 #[test]
 fn a_sandbox_that_expects_to_be_clean_fails_when_it_is_not() {
     let mut sandbox = Sandbox::new();
     let _done = sandbox.puppet(&["daemon", "mark", "stray", "hang"]).run().expect_code(0);
-    let stray = sandbox.marked("stray");
+    let stray = sandbox.wait_for_mark("stray");
     sandbox.expect_clean();
     let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(sandbox)));
     let message = failure.expect_err("it must fail");
     let message = message.downcast_ref::<String>().expect("a message");
     assert!(message.contains(&format!("pid {}", stray.pid)), "{message}");
-    assert!(!stray.alive(), "and it ends what it names");
+    assert!(!stray.is_alive(), "and it ends what it names");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn output_that_somebody_still_holds_fails_a_call() {
     let sandbox = Sandbox::new();
     let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let argv = words("--quiet fork mark holder hang -- exit 0");
-        sandbox.puppet(&argv).must_not_be_held().run()
+        sandbox.puppet(&argv).forbid_held_output().run()
     }));
     assert!(failure.is_err(), "a host that reads to the end would hang");
 }
@@ -76,7 +76,7 @@ fn both_forms_of_a_command_run_the_same() {
     let shell = std::process::Command::new("sh").args(["-c", &line]).output().expect("runs");
     assert_eq!(direct.stdout, b"it's $HOME\n");
     assert_eq!(direct.stdout, shell.stdout);
-    assert_eq!(sandbox.all_announced("say", 2).len(), 2);
+    assert_eq!(sandbox.wait_for_announcements("say", 2).len(), 2);
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn a_sandbox_can_belong_to_another_user() {
     sandbox.expect_clean();
     let beat = sandbox.path("beat");
     let _done = sandbox.puppet(&words("report fill 1 exit 6")).run().expect_code(6);
-    assert_eq!(sandbox.announced("report").field::<u32>("uid"), 65_534);
+    assert_eq!(sandbox.wait_for_announcement("report").field::<u32>("uid"), 65_534);
     let daemon = ["daemon", "beat", &beat.display().to_string()];
     let _done = sandbox.puppet(&daemon).run().expect_code(0);
-    assert!(beating(&beat));
-    sandbox.announced("daemon").process.kill();
+    assert!(is_heartbeat_running(&beat));
+    sandbox.wait_for_announcement("daemon").process.kill();
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use siding_e2e::fill::Shape;
+use siding_e2e::fill_pattern::FillPattern;
 use siding_e2e::{Sandbox, is_root, processes, words};
 
 use crate::perform;
@@ -11,9 +11,9 @@ use crate::perform;
 fn fill_writes_the_planned_bytes() {
     let sandbox = Sandbox::new();
     for (args, shape, bytes) in [
-        (&["fill", "200000"][..], Shape::Lines(80), 200_000),
-        (&["fill", "10k", "--line", "33"], Shape::Lines(33), 10_240),
-        (&["fill", "1M", "--block", "64k"], Shape::Blocks(65_536), 1 << 20),
+        (&["fill", "200000"][..], FillPattern::Lines(80), 200_000),
+        (&["fill", "10k", "--line", "33"], FillPattern::Lines(33), 10_240),
+        (&["fill", "1M", "--block", "64k"], FillPattern::Blocks(65_536), 1 << 20),
     ] {
         let done = sandbox.puppet(args).run().expect_code(0);
         assert!(done.stdout == shape.bytes(0, bytes), "{args:?}: {} bytes", done.stdout.len());
@@ -25,12 +25,12 @@ fn stdin_comes_back_and_its_end_is_announced() {
     let sandbox = Sandbox::new();
     let done = sandbox.puppet(&["--quiet", "read-stdin"]).stdin("a\0b").run().expect_code(0);
     assert_eq!(done.stdout, b"a\0b");
-    assert_eq!(sandbox.announced("eof").field::<u64>("bytes"), 3);
-    let mut running = sandbox.puppet(&["--quiet", "read-stdin"]).stdin_open().spawn();
+    assert_eq!(sandbox.wait_for_announcement("eof").field::<u64>("bytes"), 3);
+    let mut running = sandbox.puppet(&["--quiet", "read-stdin"]).stdin_pipe().spawn();
     running.write_stdin(b"one");
-    let _text = running.until_out_has("one");
+    let _text = running.wait_for_stdout("one");
     running.close_stdin();
-    assert_eq!(running.wait().expect_code(0).out(), "one");
+    assert_eq!(running.wait().expect_code(0).stdout_text(), "one");
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn reopening_a_plain_file_as_stdout_wipes_it() {
 fn a_refused_file_step_is_told_and_survived() {
     let sandbox = Sandbox::new();
     let _done = sandbox.puppet(&words("ftruncate 1 chmod 600 /nowhere exit 3")).run();
-    assert_eq!(sandbox.announced("ftruncate").field::<i32>("error"), 22);
-    assert_eq!(sandbox.announced("chmod").field::<i32>("error"), 2);
-    assert_eq!(sandbox.announced("exit").field::<i32>("code"), 3);
+    assert_eq!(sandbox.wait_for_announcement("ftruncate").field::<i32>("error"), 22);
+    assert_eq!(sandbox.wait_for_announcement("chmod").field::<i32>("error"), 2);
+    assert_eq!(sandbox.wait_for_announcement("exit").field::<i32>("code"), 3);
 }
 
 #[test]
@@ -69,14 +69,14 @@ fn it_takes_files_away() {
     std::fs::create_dir(&dir).expect("own directory");
     let dir_text = dir.display().to_string();
     let _done = sandbox.puppet(&["chmod", "0", &dir_text, "remove", &dir_text]).run();
-    assert!(sandbox.announced("remove").fields.contains_key("error") != is_root());
+    assert!(sandbox.wait_for_announcement("remove").fields.contains_key("error") != is_root());
 }
 
 #[test]
 fn closed_descriptors_are_closed() {
     let sandbox = Sandbox::new();
     let running = sandbox.puppet(&["closefds", "mark", "bare", "hang"]).spawn();
-    let bare = sandbox.marked("bare");
+    let bare = sandbox.wait_for_mark("bare");
     assert_eq!(processes::descriptors(bare.pid), vec![]);
     drop(running);
 }
@@ -85,12 +85,12 @@ fn closed_descriptors_are_closed() {
 fn it_starts_with_what_it_was_given() {
     let sandbox = Sandbox::new();
     let _done = sandbox.puppet(&["report"]).run().expect_code(0);
-    let report = sandbox.announced("report");
+    let report = sandbox.wait_for_announcement("report");
     let text = &report.fields["text"];
     let fds: Vec<&str> = text.split(' ').skip(1).collect();
     assert_eq!(fds.len(), 3, "{text}");
     assert_eq!(fds[0], "0=/dev/null");
-    let mark = processes::birthmark_of(std::process::id());
+    let mark = processes::read_birthmark(std::process::id());
     assert_eq!(report.fields["birthmark"], mark.map_or("none".to_owned(), |mark| mark.to_string()));
     assert!(text.starts_with(format!("cwd={}", sandbox.path("").display()).trim_end_matches("/")));
 }
@@ -102,8 +102,8 @@ fn it_holds_descriptors_memory_and_a_port() {
     let port_text = port_file.display().to_string();
     let verbs = ["hold-fds", "100", "grow", "32M", "listen", &port_text, "mark", "full", "hang"];
     let _running = sandbox.puppet(&verbs).spawn();
-    let full = sandbox.marked("full");
-    assert_eq!(sandbox.announced("hold-fds").field::<u64>("held"), 100);
+    let full = sandbox.wait_for_mark("full");
+    assert_eq!(sandbox.wait_for_announcement("hold-fds").field::<u64>("held"), 100);
     assert!(processes::descriptors(full.pid).len() >= 104);
     let status = std::fs::read_to_string(format!("/proc/{}/status", full.pid)).expect("it lives");
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("memory");
@@ -120,9 +120,9 @@ fn it_goes_on_when_it_holds_all_it_may() {
     let line = sandbox.puppet_line(&words("hold-fds 100 mark full"));
     let script = format!("ulimit -n 32; exec {line}");
     let _done = sandbox.host("bash", &["-c", &script]).run().expect_code(0);
-    let held = sandbox.announced("hold-fds").field::<u64>("held");
+    let held = sandbox.wait_for_announcement("hold-fds").field::<u64>("held");
     assert!((20..32).contains(&held), "{held}");
-    let _goes_on = sandbox.marked("full");
+    let _goes_on = sandbox.wait_for_mark("full");
 }
 
 #[test]

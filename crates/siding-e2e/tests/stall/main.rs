@@ -1,7 +1,7 @@
 //! A quiet task: why it is, who is told, and who is not.
 
-mod command;
-mod corpus;
-mod programs;
-mod records;
+mod prompt_corpus;
+mod stall_records;
 mod support;
+mod verdicts;
+mod why_command;

@@ -12,7 +12,7 @@ pub(crate) fn sandbox() -> Sandbox {
 
 /// Starts a shell text in the background and returns the task's id.
 #[track_caller]
-pub(crate) fn start(sandbox: &Sandbox, flags: &[&str], after: &str, text: &str) -> String {
+pub(crate) fn start_task(sandbox: &Sandbox, flags: &[&str], after: &str, text: &str) -> String {
     let head = ["run", "--background", "--allow-duplicate", "--json"];
     let args = [&head, flags, &["--", text]].concat();
     let done = sandbox.siding(&args).env("SIDING_STALL_AFTER", after).run().expect_code(0);
@@ -27,14 +27,14 @@ pub(crate) fn why(sandbox: &Sandbox, id: &str) -> Value {
 
 /// Asks until the answer is this verdict, and returns it.
 #[track_caller]
-pub(crate) fn until_verdict(sandbox: &Sandbox, id: &str, verdict: &str) -> Value {
+pub(crate) fn wait_for_verdict(sandbox: &Sandbox, id: &str, verdict: &str) -> Value {
     eventually_some(&format!("{id} is {verdict}"), || {
         Some(why(sandbox, id)).filter(|why| why["verdict"] == verdict)
     })
 }
 
 /// The stalls on record, oldest first.
-pub(crate) fn stalls(sandbox: &Sandbox, id: &str) -> Vec<Value> {
+pub(crate) fn read_stalls(sandbox: &Sandbox, id: &str) -> Vec<Value> {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
     let journal = std::fs::read_to_string(path).unwrap_or_default();
     let records = journal

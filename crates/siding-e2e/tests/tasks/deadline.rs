@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use siding_e2e::{Finished, Process, Sandbox, eventually, words};
+use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, words};
 
 use crate::support::{Task, as_each_user, ended, sandbox};
 
@@ -13,7 +13,7 @@ const SLACK: Duration = Duration::from_secs(5);
 
 /// Checks that a call ended at a deadline: not before, and not by luck long after.
 #[track_caller]
-fn on_time(done: &Finished, deadline: Duration) {
+fn on_time(done: &ProgramOutput, deadline: Duration) {
     println!("deadline {deadline:?}: {:?}", done.elapsed);
     assert!(done.elapsed >= deadline && done.elapsed < deadline + SLACK, "{done}");
 }
@@ -38,7 +38,7 @@ fn a_deadline_ends_the_tree_once_and_says_so() {
         let last = "[siding] stopped at its deadline of 2s; ended 2 processes\n";
         assert_eq!(task.output(), format!("working\n{last}"));
         let report = ended(&task.stop(&[]));
-        for step in sandbox.all_announced("mark", 2) {
+        for step in sandbox.wait_for_announcements("mark", 2) {
             assert_eq!(report[&step.process.pid], "SIGTERM");
         }
         task.expect_gone();
@@ -62,10 +62,10 @@ fn a_deadline_needs_no_caller() {
         let line = sandbox.puppet_line(&words("ignore TERM mark m hang"));
         let args = ["run", "--timeout", "2s", "--grace", "100ms", "--", &line];
         let call = sandbox.siding(&args).spawn();
-        let process = sandbox.marked("m");
+        let process = sandbox.wait_for_mark("m");
         call.signal(Signal::KILL);
         let _killed = call.wait().expect_signal(9);
-        eventually("the deadline has passed", || !process.alive());
+        eventually("the deadline has passed", || !process.is_alive());
         let task = Task::only(&sandbox);
         assert_eq!(task.outcome(), deadline_of(2000));
         assert_eq!(ended(&task.stop(&[]))[&process.pid], "SIGKILL");
@@ -126,11 +126,11 @@ fn a_stopped_task_meets_its_deadline() {
     let line = sandbox.puppet_line(&words("mark m hang"));
     let args = ["run", "--timeout", "2s", "--", &format!("exec {line}")];
     let call = sandbox.siding(&args).spawn();
-    let process = sandbox.marked("m");
+    let process = sandbox.wait_for_mark("m");
     for _ in 0..3 {
         process.signal(Signal::STOP);
         // On a busy machine the deadline may pass meanwhile.
-        eventually("it stands still", || state(process) == Some('T') || !process.alive());
+        eventually("it stands still", || state(process) == Some('T') || !process.is_alive());
         process.signal(Signal::CONT);
         eventually("it goes on", || state(process) != Some('T'));
     }

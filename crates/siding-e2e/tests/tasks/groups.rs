@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use siding_e2e::{Given, Ground, Process, Sandbox, eventually, ground, words};
+use siding_e2e::{CgroupOwner, Process, Sandbox, TestCgroup, eventually, test_cgroup, words};
 
 use crate::support::{Task, ended, ordinary, sandbox};
 
 /// Runs a test as root and as an ordinary user, each in a group of their own.
-pub(crate) fn as_each_owner(test: impl Fn(&Sandbox, &Ground)) {
-    if let Some(ground) = Ground::new(Given::ToRoot) {
+pub(crate) fn as_each_owner(test: impl Fn(&Sandbox, &TestCgroup)) {
+    if let Some(ground) = TestCgroup::new(CgroupOwner::Root) {
         test(&sandbox(), &ground);
     }
     if let Some(mut user) = ordinary() {
         user.expect_clean();
         let uid = std::os::unix::fs::MetadataExt::uid(&user.home().metadata().expect("is there"));
-        if let Some(ground) = Ground::new(Given::To(uid)) {
+        if let Some(ground) = TestCgroup::new(CgroupOwner::User(uid)) {
             test(&user, &ground);
         }
     }
@@ -28,7 +28,7 @@ pub(crate) fn as_each_owner(test: impl Fn(&Sandbox, &Ground)) {
 #[track_caller]
 pub(crate) fn start<'s>(
     sandbox: &'s Sandbox,
-    ground: &Ground,
+    ground: &TestCgroup,
     flags: &[&str],
     verbs: &str,
 ) -> Task<'s> {
@@ -40,7 +40,7 @@ pub(crate) fn start<'s>(
 
 pub(crate) fn shim_of(task: &Task<'_>) -> Process {
     let pid = task.shown()["shim_pid"].as_u64().expect("it is kept");
-    Process::of(pid.try_into().expect("a number")).expect("it lives")
+    Process::from_pid(pid.try_into().expect("a number")).expect("it lives")
 }
 
 #[track_caller]
@@ -53,17 +53,20 @@ fn a_task_has_a_group_of_its_own_until_it_ends() {
     as_each_owner(|sandbox, ground| {
         let verbs = "fork setsid mark a hang -- fork daemon mark b hang -- mark c hang";
         let task = start(sandbox, ground, &[], verbs);
-        let group = ground.of_task(&task.id);
-        let tree: BTreeSet<u32> = ["a", "b", "c"].map(|name| sandbox.marked(name).pid).into();
+        let group = ground.task_group_dir(&task.id);
+        let tree: BTreeSet<u32> =
+            ["a", "b", "c"].map(|name| sandbox.wait_for_mark(name).pid).into();
         // A daemon's parent may be still leaving.
-        eventually("the group is the tree", || ground::members(&group) == tree);
+        eventually("the group is the tree", || test_cgroup::member_pids(&group) == tree);
         assert!(task.journal().contains(&format!(r#""cgroup":"{}""#, group.display())));
         // A record comes first: no rescuer may meet a group that it cannot find.
         let shim = shim_of(&task);
-        assert!(!tree.contains(&shim.pid) && ground::members(ground.dir()).contains(&shim.pid));
+        assert!(
+            !tree.contains(&shim.pid) && test_cgroup::member_pids(ground.dir()).contains(&shim.pid)
+        );
         let shown = task.shown();
         assert_eq!(shown["cgroup"], group.display().to_string());
-        let sheet = sandbox.siding(&["show", &task.id]).run().expect_code(0).out();
+        let sheet = sandbox.siding(&["show", &task.id]).run().expect_code(0).stdout_text();
         assert!(sheet.contains(&format!("\ncgroup       {}\n", group.display())), "{sheet}");
         let view = task.stop(&[]);
         task.expect_gone();
@@ -75,11 +78,11 @@ fn a_task_has_a_group_of_its_own_until_it_ends() {
         let view = ground.siding(sandbox, &args).wait().expect_code(3).json();
         let task = Task::of(sandbox, &view);
         assert!(task.journal().contains(r#""cgroup":""#));
-        expect_removed(&ground.of_task(&task.id));
+        expect_removed(&ground.task_group_dir(&task.id));
         let none = ["run", "--json", "--", "/no/such/program", "x"];
         let view = ground.siding(sandbox, &none).wait().expect_code(127).json();
         assert_eq!(view["outcome"]["kind"], "failed_to_start");
-        eventually("no group is left", || ground.names().is_empty());
+        eventually("no group is left", || ground.group_names().is_empty());
     });
 }
 
@@ -108,11 +111,14 @@ fn a_host_whose_group_was_killed_once_can_run_tasks() {
     as_each_owner(|sandbox, ground| {
         std::fs::write(ground.dir().join("cgroup.kill"), "1").expect("nobody is in it");
         let task = start(sandbox, ground, &[], "mark m hang");
-        let process = sandbox.marked("m");
-        assert_eq!(ground::members(&ground.of_task(&task.id)), [process.pid].into());
+        let process = sandbox.wait_for_mark("m");
+        assert_eq!(
+            test_cgroup::member_pids(&ground.task_group_dir(&task.id)),
+            [process.pid].into()
+        );
         let view = task.stop(&[]);
         assert_eq!(ended(&view)[&process.pid], "SIGTERM");
-        expect_removed(&ground.of_task(&task.id));
+        expect_removed(&ground.task_group_dir(&task.id));
         let _code = ground.siding(sandbox, &["run", "--", "exit 7"]).wait().expect_code(7);
     });
 }
@@ -123,13 +129,13 @@ fn a_process_whose_first_thread_has_left_is_ended() {
     as_each_owner(|sandbox, ground| {
         let verbs = "ignore ALL fork setsid leader-exits mark a hang -- leader-exits mark b hang";
         let task = start(sandbox, ground, &[], verbs);
-        let tree = ["a", "b"].map(|name| sandbox.marked(name));
+        let tree = ["a", "b"].map(|name| sandbox.wait_for_mark(name));
         let view = task.stop(&["--grace", "0s"]);
         task.expect_gone();
         for process in tree {
             assert_eq!(ended(&view)[&process.pid], "SIGKILL", "{view}");
         }
-        expect_removed(&ground.of_task(&task.id));
+        expect_removed(&ground.task_group_dir(&task.id));
     });
 }
 
@@ -139,18 +145,18 @@ fn a_process_whose_first_thread_has_left_is_ended() {
 fn who_is_in_the_group_ends_with_it_whoever_it_belongs_to() {
     as_each_owner(|sandbox, ground| {
         let task = start(sandbox, ground, &[], "mark m hang");
-        let _member = sandbox.marked("m");
+        let _member = sandbox.wait_for_mark("m");
         let roots = Sandbox::new();
         let guest = roots.puppet(&words("ignore TERM mark guest hang")).spawn();
-        let process = roots.marked("guest");
-        ground::put(&ground.of_task(&task.id), process);
+        let process = roots.wait_for_mark("guest");
+        test_cgroup::move_process(&ground.task_group_dir(&task.id), process);
         let _view = task.stop(&["--grace", "0s"]);
-        eventually("the guest is dead, well before its own end", || !process.alive());
+        eventually("the guest is dead, well before its own end", || !process.is_alive());
         let _killed = guest.wait().expect_signal(9);
         task.expect_gone();
         // Nobody waited for the guest, so the group may have been in use still when the shim left.
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
-        expect_removed(&ground.of_task(&task.id));
+        expect_removed(&ground.task_group_dir(&task.id));
     });
 }
 
@@ -166,23 +172,23 @@ fn a_task_inside_a_task_has_its_group_beside_it() {
         let args = ["run", "--background", "--json", "--", &format!("{begin}; {own}")];
         let view = ground.siding(sandbox, &args).wait().expect_code(0).json();
         let outer = Task::of(sandbox, &view);
-        let [a, b, c] = ["a", "b", "c"].map(|name| sandbox.marked(name));
+        let [a, b, c] = ["a", "b", "c"].map(|name| sandbox.wait_for_mark(name));
         let list = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
         let list = list.as_array().expect("a list").clone();
         let inner = list.iter().find(|view| view["name"] == "inner").expect("it runs");
         let inner = Task::of(sandbox, inner);
         let shim = shim_of(&inner);
-        let group = ground.of_task(&inner.id);
-        let inners = ground::members(&group);
+        let group = ground.task_group_dir(&inner.id);
+        let inners = test_cgroup::member_pids(&group);
         assert!(inners.contains(&a.pid) && inners.contains(&b.pid), "{inners:?}");
-        let outers = ground::members(&ground.of_task(&outer.id));
+        let outers = test_cgroup::member_pids(&ground.task_group_dir(&outer.id));
         assert!(outers.contains(&c.pid) && !outers.contains(&shim.pid), "{outers:?}");
         let both = [&outer.id, &inner.id].map(|id| format!("siding-{id}"));
-        assert_eq!(ground.names(), both.into());
+        assert_eq!(ground.group_names(), both.into());
 
         let view = outer.stop(&["--grace", "0s"]);
-        assert!(!c.alive() && a.alive() && b.alive() && shim.alive(), "{view}");
-        expect_removed(&ground.of_task(&outer.id));
+        assert!(!c.is_alive() && a.is_alive() && b.is_alive() && shim.is_alive(), "{view}");
+        expect_removed(&ground.task_group_dir(&outer.id));
         let view = inner.stop(&["--grace", "0s"]);
         assert_eq!(view["parent_task"], outer.id);
         inner.expect_gone();
@@ -197,15 +203,15 @@ pub(crate) fn text(value: &Value, key: &str) -> String {
 /// Without a delegation everything is as it was, and `doctor` says which it is.
 #[test]
 fn what_was_not_delegated_is_left_alone() {
-    let Some(ground) = Ground::new(Given::ToNobody) else { return };
+    let Some(ground) = TestCgroup::new(CgroupOwner::Undelegated) else { return };
     let mine = sandbox();
     let Some(others) = ordinary() else { return };
     for sandbox in [&mine, &others] {
         let task = start(sandbox, &ground, &[], "fork daemon mark a hang -- mark b hang");
-        let tree = ["a", "b"].map(|name| sandbox.marked(name));
-        assert_eq!(ground.names(), BTreeSet::new());
+        let tree = ["a", "b"].map(|name| sandbox.wait_for_mark(name));
+        assert_eq!(ground.group_names(), BTreeSet::new());
         assert!(!task.journal().contains(r#""cgroup":"#));
-        let inside = ground::members(ground.dir());
+        let inside = test_cgroup::member_pids(ground.dir());
         assert!(tree.iter().all(|process| inside.contains(&process.pid)));
         let view = task.stop(&["--grace", "0s"]);
         assert!(tree.iter().all(|process| ended(&view).contains_key(&process.pid)), "{view}");
@@ -219,7 +225,7 @@ fn what_was_not_delegated_is_left_alone() {
     });
 }
 
-fn delegation(sandbox: &Sandbox, ground: &Ground) -> Value {
+fn delegation(sandbox: &Sandbox, ground: &TestCgroup) -> Value {
     let done = ground.siding(sandbox, &["doctor", "--json"]).wait();
     let checks = done.json()["checks"].as_array().expect("a list").clone();
     let found = checks.into_iter().find(|check| check["name"] == "cgroup2 delegation");

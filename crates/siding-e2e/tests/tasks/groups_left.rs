@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use siding_e2e::{eventually, ground, processes, words};
+use siding_e2e::{eventually, processes, test_cgroup, words};
 
 use crate::groups::{as_each_owner, expect_removed, shim_of, start, text};
 use crate::support::{Task, ended, pids};
@@ -14,7 +14,7 @@ use crate::support::{Task, ended, pids};
 fn kill_shim(task: &Task<'_>) {
     let shim = shim_of(task);
     shim.kill();
-    eventually("the shim is dead", || !shim.alive());
+    eventually("the shim is dead", || !shim.is_alive());
 }
 
 /// Whoever lowers its mark, clears its environment, closes its descriptors and loses its shim is
@@ -26,24 +26,24 @@ fn an_escapee_without_a_mark_is_found_after_its_shim_is_killed() {
     for rest in ["ignore TERM hang", "exit 5"] {
         as_each_owner(|sandbox, ground| {
             let task = start(sandbox, ground, &[], &format!("fork {ESCAPE} -- {rest}"));
-            let escapee = sandbox.marked("gone");
+            let escapee = sandbox.wait_for_mark("gone");
             if rest == "exit 5" {
                 eventually("it lingers", || task.shown()["phase"] == "lingering");
             }
             kill_shim(&task);
             assert!(task.marked().iter().all(|process| *process != escapee));
             let foreseen = sandbox.siding(&["reap", "--dry-run", "--json"]).run().expect_code(0);
-            assert!(foreseen.out().contains("rescued"), "{foreseen}");
-            assert!(escapee.alive());
+            assert!(foreseen.stdout_text().contains("rescued"), "{foreseen}");
+            assert!(escapee.is_alive());
             let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
             let view = task.shown();
             assert!(pids(&view).contains(&escapee.pid), "{view}");
             assert_eq!(view["rescues"], 1, "{view}");
             let view = task.stop(&["--grace", "50ms"]);
-            assert!(!escapee.alive(), "{view}");
+            assert!(!escapee.is_alive(), "{view}");
             assert_eq!(ended(&view)[&escapee.pid], "SIGKILL", "{view}");
             task.expect_gone();
-            expect_removed(&ground.of_task(&task.id));
+            expect_removed(&ground.task_group_dir(&task.id));
         });
     }
 }
@@ -54,14 +54,14 @@ fn an_empty_group_is_removed_by_the_next_command() {
     as_each_owner(|sandbox, ground| {
         for command in [&["ps"][..], &["reap"]] {
             let task = start(sandbox, ground, &[], &format!("mark {} hang", command[0]));
-            let process = sandbox.marked(command[0]);
+            let process = sandbox.wait_for_mark(command[0]);
             let shim = shim_of(&task);
             shim.signal(Signal::STOP);
             process.kill();
-            eventually("only the shim is left", || !process.alive());
+            eventually("only the shim is left", || !process.is_alive());
             shim.kill();
-            eventually("the shim is dead", || !shim.alive());
-            let group = ground.of_task(&task.id);
+            eventually("the shim is dead", || !shim.is_alive());
+            let group = ground.task_group_dir(&task.id);
             assert!(group.exists());
             let done = sandbox.siding(command).run().expect_code(0);
             assert!(!group.exists(), "{done}");
@@ -78,7 +78,7 @@ fn the_reaper_clears_the_groups_of_ended_tasks_and_no_others() {
             let args = ["run", "--json", "--", "true", "x"];
             let run = || ground.siding(sandbox, &args).wait().expect_code(0).json();
             let tasks = (0..count).map(|_| Task::of(sandbox, &run())).collect();
-            eventually("no group is left", || ground.names().is_empty());
+            eventually("no group is left", || ground.group_names().is_empty());
             tasks
         };
         let tasks = ended(2);
@@ -88,10 +88,10 @@ fn the_reaper_clears_the_groups_of_ended_tasks_and_no_others() {
         }
         // As a kernel that was slow to let go, or a survivor of back then, would leave them.
         for task in &tasks {
-            std::fs::create_dir(ground.of_task(&task.id)).expect("root may");
+            std::fs::create_dir(ground.task_group_dir(&task.id)).expect("root may");
         }
         let stray = sandbox.puppet(&words("mark stray hang")).spawn();
-        ground::put(&ground.of_task(&tasks[1].id), stray.process());
+        test_cgroup::move_process(&ground.task_group_dir(&tasks[1].id), stray.process());
         let reap = |flags: &[&str]| {
             let args = [&["reap", "--json"], flags].concat();
             let done = sandbox.siding(&args).run().expect_code(0);
@@ -103,12 +103,12 @@ fn the_reaper_clears_the_groups_of_ended_tasks_and_no_others() {
         let foreseen = reap(&["--dry-run"]);
         let expected = [step("cleared", &tasks[0]), step("stray_ended", &tasks[1])];
         assert_eq!(foreseen, expected.clone().into());
-        assert!(stray.process().alive());
+        assert!(stray.process().is_alive());
         let done = reap(&[]);
         assert!(done.is_superset(&expected.into()), "{done:?}");
         drop(stray);
         assert_eq!(reap(&[]), BTreeSet::new());
-        assert_eq!(ground.names(), strange.map(str::to_owned).into());
+        assert_eq!(ground.group_names(), strange.map(str::to_owned).into());
     });
 }
 
@@ -125,12 +125,12 @@ fn groups_that_a_task_has_made_go_with_it() {
         let args = ["run", "--background", "--json", "--", &text];
         let view = ground.siding(sandbox, &args).wait().expect_code(0).json();
         let task = Task::of(sandbox, &view);
-        let process = sandbox.marked("deep");
-        let group = ground.of_task(&task.id);
-        assert!(ground::members(&group.join("x/y")).contains(&process.pid));
+        let process = sandbox.wait_for_mark("deep");
+        let group = ground.task_group_dir(&task.id);
+        assert!(test_cgroup::member_pids(&group.join("x/y")).contains(&process.pid));
         kill_shim(&task);
         let view = task.stop(&["--grace", "0s"]);
-        assert!(!process.alive(), "{view}");
+        assert!(!process.is_alive(), "{view}");
         task.expect_gone();
         expect_removed(&group);
     });
@@ -145,22 +145,22 @@ fn a_shim_killed_before_it_noted_its_leader_is_rescued_by_the_group_too() {
         let before: BTreeSet<String> = sandbox.task_ids().into_iter().collect();
         let run = format!("SIDING_PAUSE_AT=spawned {}", sandbox.siding_line(&args));
         let mut host =
-            sandbox.host("bash", &["-c", &format!("read -r _; {run}")]).stdin_open().spawn();
-        ground::put(ground.dir(), host.process());
+            sandbox.host("bash", &["-c", &format!("read -r _; {run}")]).stdin_pipe().spawn();
+        test_cgroup::move_process(ground.dir(), host.process());
         host.write_stdin(b"\n");
         host.close_stdin();
-        let process = sandbox.marked("m");
+        let process = sandbox.wait_for_mark("m");
         let id = sandbox.task_ids().into_iter().find(|id| !before.contains(id)).expect("one");
         let shims = processes::with_birthmark(&id);
         let [shim] = shims.as_slice() else { panic!("{shims:?}") };
         shim.kill();
-        eventually("the shim is dead", || !shim.alive());
+        eventually("the shim is dead", || !shim.is_alive());
         let _told = host.wait();
         let task = Task::of(sandbox, &json!({ "task_id": id }));
         let view = task.stop(&["--grace", "0s"]);
-        assert!(!process.alive(), "{view}");
+        assert!(!process.is_alive(), "{view}");
         task.expect_gone();
-        expect_removed(&ground.of_task(&id));
+        expect_removed(&ground.task_group_dir(&id));
     });
 }
 
@@ -170,24 +170,24 @@ fn a_guest_of_another_task_is_spared() {
     as_each_owner(|sandbox, ground| {
         let one = start(sandbox, ground, &[], "ignore TERM fork daemon mark a hang -- hang");
         let other = start(sandbox, ground, &[], "ignore TERM mark b hang");
-        let [a, b] = ["a", "b"].map(|name| sandbox.marked(name));
+        let [a, b] = ["a", "b"].map(|name| sandbox.wait_for_mark(name));
         let shim = shim_of(&other);
         for guest in [b, shim] {
-            ground::put(&ground.of_task(&one.id), guest);
+            test_cgroup::move_process(&ground.task_group_dir(&one.id), guest);
         }
         kill_shim(&one);
         let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
         assert!(!pids(&one.shown()).contains(&b.pid));
         let view = one.stop(&["--grace", "0s"]);
-        assert!(!a.alive() && b.alive() && shim.alive(), "{view}");
+        assert!(!a.is_alive() && b.is_alive() && shim.is_alive(), "{view}");
         assert_eq!(view["stop_report"]["survivors"], json!([]));
         // Its last act is to try whether the group can be removed.
         eventually("its shim has left", || processes::with_birthmark(&one.id).is_empty());
         let _view = other.stop(&["--grace", "0s"]);
         other.expect_gone();
         // It could not be removed while they were in it.
-        assert!(ground.of_task(&one.id).exists());
+        assert!(ground.task_group_dir(&one.id).exists());
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
-        assert_eq!(ground.names(), BTreeSet::new());
+        assert_eq!(ground.group_names(), BTreeSet::new());
     });
 }

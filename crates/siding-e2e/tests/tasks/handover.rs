@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use siding_e2e::tree::Dice;
+use siding_e2e::tree_plan::SplitMix64;
 use siding_e2e::{Sandbox, Terminal, eventually, eventually_some, processes, words};
 
 use crate::support::{Task, as_each_user, make_file, pids, prompt, sandbox, until_file};
@@ -16,7 +16,7 @@ fn on_a_terminal_siding_begins_a_line_of_its_own() {
     let call = sandbox.siding(&["run", "--budget", "2s", "--", "printf 'sure? '; sleep 300"]);
     let done = call.on_terminal(&terminal).spawn().wait();
     assert_eq!(done.code, Some(75), "{done}");
-    terminal.until_shows("siding: still running");
+    terminal.wait_for_text("siding: still running");
     let rows = terminal.screen();
     let asked = rows.iter().position(|row| row.trim_end() == "sure?");
     let said = rows.iter().position(|row| row.starts_with("siding: still running"));
@@ -38,7 +38,7 @@ fn the_same_process_goes_on_at_the_budget() {
         let task = Task::only(&sandbox);
         eventually("the first line is there", || task.output().ends_with('\n'));
         let first = task.output();
-        assert!(first.starts_with(&done.out()), "shown until then: {done}");
+        assert!(first.starts_with(&done.stdout_text()), "shown until then: {done}");
         assert_eq!(first.lines().count(), 1, "{first}");
         make_file(&sandbox, "go");
         assert_eq!(task.outcome(), serde_json::json!({"kind": "exited", "code": 7}));
@@ -53,11 +53,11 @@ fn what_was_shown_until_a_hand_over_is_not_shown_again() {
     let sandbox = sandbox();
     let text = format!("echo one; {}; echo two; {}", until_file("go"), until_file("end"));
     let call = sandbox.siding(&["run", "--budget", "2s", "--", &text]);
-    let shown = call.run().expect_code(75).out();
+    let shown = call.run().expect_code(75).stdout_text();
     let task = Task::only(&sandbox);
     let new = |bytes: usize| {
         eventually("it has written", || task.output().len() == bytes);
-        sandbox.siding(&["output", &task.id]).run().expect_code(0).out()
+        sandbox.siding(&["output", &task.id]).run().expect_code(0).stdout_text()
     };
     assert_eq!(shown + &new(4), "one\n");
     make_file(&sandbox, "go");
@@ -146,7 +146,7 @@ fn what_the_timeout_means_is_the_callers_choice() {
     for flag in ["--timeout", "--budget"] {
         let args = ["run", flag, "300ms", "--on-timeout", "stop", "--", "echo kept; sleep 60"];
         let done = sandbox.siding(&args).run().expect_code(124);
-        assert!(done.out().starts_with("kept\n"), "output so far stays: {done}");
+        assert!(done.stdout_text().starts_with("kept\n"), "output so far stays: {done}");
     }
 }
 
@@ -155,10 +155,10 @@ fn what_the_timeout_means_is_the_callers_choice() {
 #[test]
 fn three_ends_in_one_instant_are_one() {
     let sandbox = sandbox();
-    let mut dice = Dice(0x51d1);
+    let mut dice = SplitMix64(0x51d1);
     for round in 0..25 {
-        let aim = 120 + dice.below(30);
-        let spread = |dice: &mut Dice| format!("{}ms", aim + dice.below(8));
+        let aim = 120 + dice.next_below(30);
+        let spread = |dice: &mut SplitMix64| format!("{}ms", aim + dice.next_below(8));
         let (budget, deadline) = (spread(&mut dice), spread(&mut dice));
         let text = format!("trap 'exit 3' TERM; : {round}; sleep 60 & wait");
         let args = ["run", "--json", "--budget", &budget, "--timeout", &deadline, "--", &text];
@@ -171,7 +171,7 @@ fn three_ends_in_one_instant_are_one() {
             seen.len() > round
         });
         let newest = seen.iter().find(|id| !known.contains(id));
-        let stop_at = Duration::from_millis(aim + dice.below(8));
+        let stop_at = Duration::from_millis(aim + dice.next_below(8));
         std::thread::sleep(stop_at.saturating_sub(begun.elapsed()));
         let stops = match newest {
             Some(id) => sandbox.siding(&["stop", "--json", id]),
@@ -183,7 +183,7 @@ fn three_ends_in_one_instant_are_one() {
     assert_eq!(sandbox.task_ids().len(), 25);
 }
 
-fn agree(sandbox: &Sandbox, done: siding_e2e::Finished, newest: Option<String>) {
+fn agree(sandbox: &Sandbox, done: siding_e2e::ProgramOutput, newest: Option<String>) {
     let task = Task::of(sandbox, &done.json());
     assert!(newest.is_none_or(|id| id == task.id));
     let outcome = task.outcome();
@@ -206,7 +206,7 @@ fn early_output_is_shown_at_once() {
     let line = sandbox.puppet_line(&words("--quiet say early mark said hang"));
     let call = sandbox.siding(&["run", "--budget", "none", "--", &line]).pause_at("running");
     let mut call = call.spawn();
-    let _said = sandbox.marked("said");
+    let _said = sandbox.wait_for_mark("said");
     let task = Task::only(&sandbox);
     let shim = eventually_some("its shim has stopped", || {
         let mut marked = processes::with_birthmark(&task.id).into_iter();
@@ -215,6 +215,6 @@ fn early_output_is_shown_at_once() {
     let client = call.process().pid;
     eventually("the client waits", || processes::state(client) == Some('S'));
     shim.signal(Signal::CONT);
-    let _shown = call.until_out_has("early\n");
+    let _shown = call.wait_for_stdout("early\n");
     let _view = task.stop(&[]);
 }

@@ -1,15 +1,15 @@
 //! Whoever waits for a command is interrupted, dies, or closes the terminal.
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use siding_e2e::{Process, Running, Sandbox, eventually, eventually_some, words};
+use siding_e2e::{Process, RunningProgram, Sandbox, eventually, eventually_some, words};
 
 use crate::support::{Task, as_each_user, make_file, sandbox, until_file};
 
 /// Starts a call that waits for puppets in the foreground.
-fn foreground(sandbox: &Sandbox, verbs: &str) -> (Running, Process) {
+fn foreground(sandbox: &Sandbox, verbs: &str) -> (RunningProgram, Process) {
     let line = sandbox.puppet_line(&words(&format!("{verbs} mark it hang")));
     let call = sandbox.siding(&["run", "--budget", "none", "--", &line]).spawn();
-    (call, sandbox.marked("it"))
+    (call, sandbox.wait_for_mark("it"))
 }
 
 /// PAINS B4, B5: an interrupt stops the command that is waited for and nothing else.
@@ -17,17 +17,17 @@ fn foreground(sandbox: &Sandbox, verbs: &str) -> (Running, Process) {
 fn an_interrupt_stops_the_command_in_the_foreground() {
     as_each_user(|sandbox| {
         let other = Task::puppet(&sandbox, &[], &words("mark other hang"));
-        let others = sandbox.marked("other");
+        let others = sandbox.wait_for_mark("other");
         let (call, process) = foreground(&sandbox, "fork setsid hang --");
         call.signal(Signal::INT);
         let done = call.wait().expect_code(130);
         println!("interrupt: {:?}", done.elapsed);
-        assert!(!process.alive());
+        assert!(!process.is_alive());
         let ids = sandbox.task_ids();
         let id = ids.iter().find(|id| **id != other.id).expect("two tasks");
         let stopped = Task::of(&sandbox, &serde_json::json!({ "task_id": id }));
         assert_eq!(stopped.outcome(), serde_json::json!({"kind": "stopped", "by": "user"}));
-        assert!(others.alive(), "a task in the background is not touched");
+        assert!(others.is_alive(), "a task in the background is not touched");
         let _view = other.stop(&[]);
         other.expect_gone();
         stopped.expect_one_end();
@@ -42,7 +42,7 @@ fn a_second_interrupt_ends_what_ignores_the_first() {
     call.signal(Signal::INT);
     let task = Task::only(&sandbox);
     eventually("the first is on record", || task.journal().contains("stop_asked"));
-    assert!(process.alive());
+    assert!(process.is_alive());
     call.signal(Signal::INT);
     let done = call.wait();
     assert!(done.elapsed.as_secs() < 8, "the grace is 10 s: {done}");
@@ -92,7 +92,7 @@ fn a_signal_to_the_callers_group_ends_there() {
     let _killed = call.wait().expect_signal(9);
     let task = Task::only(&sandbox);
     eventually("it is in the background", || task.journal().contains("placed"));
-    assert!(process.alive());
+    assert!(process.is_alive());
     let _view = task.stop(&[]);
     task.expect_gone();
 }
@@ -107,13 +107,13 @@ fn a_terminal_is_neither_given_nor_missed() {
     );
     let line = sandbox.siding_line(&["run", "--budget", "none", "--", &text]);
     let host = sandbox.host("script", &["-qefc", &line, "/dev/null"]);
-    let host = host.env("SHELL", "/bin/sh").stdin_open().spawn();
-    let process = sandbox.marked("held");
+    let host = host.env("SHELL", "/bin/sh").stdin_pipe().spawn();
+    let process = sandbox.wait_for_mark("held");
     host.signal(Signal::KILL);
     let _killed = host.wait();
     let task = Task::only(&sandbox);
     eventually("its caller has gone", || task.journal().contains("placed"));
-    assert!(process.alive());
+    assert!(process.is_alive());
     let _view = task.stop(&[]);
     assert!(task.output().starts_with("none\n"), "{}", task.output());
     task.expect_gone();

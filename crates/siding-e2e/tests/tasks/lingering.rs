@@ -56,7 +56,7 @@ fn late_output_is_kept() {
     let sandbox = sandbox();
     let text = format!("echo early; ({}; echo late) & exit 7", until_file("go"));
     let done = prompt("a late writer", sandbox.siding(&["run", "--", &text]).run());
-    assert_eq!(done.expect_code(7).out(), "early\n");
+    assert_eq!(done.expect_code(7).stdout_text(), "early\n");
     let task = Task::only(&sandbox);
     assert!(!task.marked().is_empty(), "the writer lives");
     make_file(&sandbox, "go");
@@ -85,7 +85,7 @@ fn what_shall_not_linger_is_ended() {
         let text = format!("{child} & {}; exit 3", until_file("go"));
         let args = ["run", "--json", "--on-leader-exit", "reap", "--", &text];
         let call = sandbox.siding(&args).spawn();
-        let left: Vec<Process> = ["child", "daemon"].map(|name| sandbox.marked(name)).into();
+        let left: Vec<Process> = ["child", "daemon"].map(|name| sandbox.wait_for_mark(name)).into();
         make_file(&sandbox, "go");
         let done = call.wait().expect_code(3);
         let task = Task::of(&sandbox, &done.json());
@@ -109,7 +109,7 @@ fn the_end_of_the_last_one_is_the_end() {
     let task = Task::of(&sandbox, &view);
     let waits = sandbox.siding(&["wait", "--timeout", "200ms", &task.id]);
     let _still = waits.run().expect_code(124);
-    sandbox.marked("last").kill();
+    sandbox.wait_for_mark("last").kill();
     assert_eq!(task.outcome(), serde_json::json!({"kind": "exited", "code": 9}));
     task.expect_gone();
 }

@@ -34,7 +34,7 @@ fn an_inner_task_outlives_the_stop_of_the_outer() {
         let own = sandbox.puppet_line(&words("--quiet fork daemon mark outer hang -- hang"));
         let outer = Task::start_with(&sandbox, &["--timeout", "10m"], &format!("{begin}; {own}"));
         let inner = started_by(&sandbox, &outer);
-        let outers = sandbox.marked("outer");
+        let outers = sandbox.wait_for_mark("outer");
         let inners: Vec<_> = eventually_some("both members of the inner", || {
             let steps = sandbox.announcements().into_iter();
             let steps =
@@ -45,9 +45,9 @@ fn an_inner_task_outlives_the_stop_of_the_outer() {
 
         let stopped = outer.stop(&[]);
         let report = ended(&stopped);
-        assert!(report.contains_key(&outers.pid) && !outers.alive(), "{stopped}");
+        assert!(report.contains_key(&outers.pid) && !outers.is_alive(), "{stopped}");
         for process in &inners {
-            assert!(process.alive() && !report.contains_key(&process.pid), "{stopped}");
+            assert!(process.is_alive() && !report.contains_key(&process.pid), "{stopped}");
         }
         assert!(outer.marked().is_empty());
         assert_eq!(stopped["outcome"]["kind"], "stopped");
@@ -98,17 +98,17 @@ fn a_task_that_is_rescued_inside_another_does_not_end_with_it() {
             let shim = || {
                 let title = format!("siding __shim {}", lost.id);
                 let is_its = |pid: &u32| processes::command_line(*pid) == title;
-                processes::all().into_iter().find(is_its).and_then(Process::of)
+                processes::list_pids().into_iter().find(is_its).and_then(Process::from_pid)
             };
             let first = eventually_some("its shim", shim);
             first.kill();
-            eventually("it is dead", || !first.alive());
+            eventually("it is dead", || !first.is_alive());
             std::fs::write(sandbox.path(file), &lost.id).expect("own directory");
             assert_eq!(outer.outcome(), json!({"kind": "exited", "code": 0}));
             outer.expect_one_end();
             let second = shim().expect("its second shim");
             assert_eq!(lost.shown()["outcome"], Value::Null);
-            assert!(second.alive() && !lost.marked().is_empty());
+            assert!(second.is_alive() && !lost.marked().is_empty());
             let _view = lost.stop(&[]);
             lost.expect_gone();
         }
@@ -126,12 +126,12 @@ fn what_lingers_is_the_outer_tasks_own() {
     assert_eq!(view["phase"], "lingering");
     let outer = Task::of(&sandbox, &view);
     let inner = started_by(&sandbox, &outer);
-    let (own, other) = (sandbox.marked("left"), sandbox.marked("inner"));
+    let (own, other) = (sandbox.wait_for_mark("left"), sandbox.wait_for_mark("inner"));
     let named = pids(&view);
     assert!(!named.contains(&other.pid), "{view}");
     own.kill();
     assert_eq!(outer.outcome(), json!({"kind": "exited", "code": 0}));
-    assert!(other.alive());
+    assert!(other.is_alive());
     let _view = inner.stop(&[]);
     inner.expect_gone();
 }
@@ -142,20 +142,20 @@ fn an_inner_task_in_the_foreground_is_a_command_like_any() {
     let sandbox = sandbox();
     let run = sandbox.siding_line(&["run", "--", "echo inside; exit 6"]);
     let done = sandbox.siding(&["run", "--", &run]).run().expect_code(6);
-    assert_eq!(done.out(), "inside\n");
+    assert_eq!(done.stdout_text(), "inside\n");
     // Stopping the outer task takes the caller of the inner one away, no more.
     let child = sandbox.puppet_line(&words("mark inner hang"));
     let run = sandbox.siding_line(&["run", "--budget", "none", "--", &child]);
     let outer = Task::start(&sandbox, &run);
-    let process = sandbox.marked("inner");
+    let process = sandbox.wait_for_mark("inner");
     let _view = outer.stop(&[]);
-    assert!(outer.marked().is_empty() && process.alive());
+    assert!(outer.marked().is_empty() && process.is_alive());
     let ids = sandbox.task_ids();
     let views = ids.into_iter().map(|id| Task::of(&sandbox, &json!({ "task_id": id })).stop(&[]));
     let view = views.into_iter().find(|view| view["parent_task"] == outer.id);
     let view = view.expect("the inner task");
     assert_eq!(view["placement"], json!({"kind": "background", "why": "user"}));
-    assert!(!process.alive());
+    assert!(!process.is_alive());
 }
 
 /// SPEC 2.4b, three levels deep: each ends by its own deadline or stop, in any order.
@@ -171,7 +171,7 @@ fn three_levels_end_one_by_one() {
         let first = Task::start(&sandbox, &format!("{begin}; {own}"));
         let second = started_by(&sandbox, &first);
         let third = started_by(&sandbox, &second);
-        let members = ["0", "1", "2"].map(|name| sandbox.marked(name));
+        let members = ["0", "1", "2"].map(|name| sandbox.wait_for_mark(name));
         let tasks = [first, second, third];
         let mut living = vec![0, 1, 2];
         let mut views = vec![Value::Null; 3];
@@ -179,7 +179,7 @@ fn three_levels_end_one_by_one() {
             views[level] = tasks[level].stop(&[]);
             living.retain(|other| *other != level);
             for (other, member) in members.iter().enumerate() {
-                assert_eq!(member.alive(), living.contains(&other), "{order:?}, {level}");
+                assert_eq!(member.is_alive(), living.contains(&other), "{order:?}, {level}");
             }
         }
         assert_eq!(views[0]["parent_task"], Value::Null);
@@ -233,9 +233,9 @@ fn an_outer_task_whose_end_could_not_be_seen_ends_while_the_inner_runs() {
     set(3);
     make_file(&sandbox, "go");
     eventually("its command has ended", || outer.journal().contains("leader_ended"));
-    let before = processes::switches(shim.cast_unsigned());
+    let before = processes::voluntary_switches(shim.cast_unsigned());
     eventually("it has looked again", || {
-        processes::switches(shim.cast_unsigned()) > before
+        processes::voluntary_switches(shim.cast_unsigned()) > before
             || outer.journal().contains(r#""record":"closed""#)
     });
     assert!(!outer.journal().contains(r#""record":"closed""#), "nothing proves that");

@@ -46,7 +46,11 @@ fn compare(sandbox: &Sandbox, text: &str, variables: &[(&str, &str)]) {
     let (alone, kept) = (alone.run(), kept.run());
     let code = alone.code.unwrap_or_else(|| 128 + alone.signal.expect("one of both"));
     assert_eq!(kept.code, Some(code), "`{text}` {variables:?}: {kept}");
-    assert_eq!(seen(&kept.out()), seen(&(alone.out() + &alone.err())), "`{text}` {variables:?}");
+    assert_eq!(
+        seen(&kept.stdout_text()),
+        seen(&(alone.stdout_text() + &alone.stderr_text())),
+        "`{text}` {variables:?}"
+    );
 }
 
 /// PAINS E3: code, output, complaints and environment are those of `bash -c`.
@@ -101,7 +105,7 @@ fn a_shim_shows_its_tasks_id_and_nothing_else() {
         let shim = task.shown()["shim_pid"].as_u64().expect("it runs");
         let shim = u32::try_from(shim).expect("a process number");
         assert_eq!(processes::command_line(shim), format!("siding __shim {}", task.id));
-        let found: Vec<u32> = processes::all()
+        let found: Vec<u32> = processes::list_pids()
             .into_iter()
             .filter(|pid| processes::command_line(*pid).contains("nobody-must-find"))
             .collect();

@@ -5,7 +5,7 @@ use std::io::{PipeReader, Read as _};
 
 use rustix::fs::OFlags;
 use rustix::process::Signal;
-use siding_e2e::{Running, Sandbox, eventually, eventually_some, processes};
+use siding_e2e::{RunningProgram, Sandbox, eventually, eventually_some, processes};
 
 use crate::support::{Task, make_file, sandbox, until_file};
 
@@ -14,7 +14,7 @@ const MUCH: u64 = 4 << 20;
 
 /// Starts a call that waits for a command which writes without end, and returns once the pipe that
 /// nobody reads is full.
-fn unread<'s>(sandbox: &'s Sandbox, budget: &str) -> (Running, Task<'s>, PipeReader) {
+fn unread<'s>(sandbox: &'s Sandbox, budget: &str) -> (RunningProgram, Task<'s>, PipeReader) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     let call = sandbox.siding(&["run", "--budget", budget, "--", "yes"]);
     let call = call.env("SIDING_OUTPUT_KEEP_TAIL", "1MiB").stdout_to(writer).spawn();
@@ -101,7 +101,7 @@ fn output_that_cannot_be_shown_is_no_failure_of_the_command() {
     make_file(&sandbox, "go");
     let done = call.wait().expect_code(3);
     let task = Task::only(&sandbox);
-    let said = done.err();
+    let said = done.stderr_text();
     assert_eq!(said.matches("the output cannot be shown here").count(), 1, "{said}");
     assert!(said.contains("No space left") && said.contains(&task.id), "{said}");
     assert_eq!(task.output(), "one\ntwo\n");
@@ -135,7 +135,7 @@ fn a_message_that_nobody_reads_is_no_panic() {
     let line = sandbox.siding_line(&["run", "--budget", "none", "--", &text]);
     let script = format!("{line} 2>&1 | head -n 1; echo ${{PIPESTATUS[0]}}");
     let done = sandbox.host("bash", &["-c", &script]).run().expect_code(0);
-    assert_eq!(done.out(), "1\n141\n");
+    assert_eq!(done.stdout_text(), "1\n141\n");
     make_file(&sandbox, "go");
     assert_eq!(Task::only(&sandbox).outcome()["code"], 0);
 }
@@ -154,7 +154,7 @@ fn an_end_behind_a_reader_who_takes_nothing_is_still_news() {
     eventually("its budget is over", || task.journal().contains("placed"));
     make_file(&sandbox, "go");
     let done = call.wait().expect_code(0);
-    assert!(done.err().contains("nobody has read the last "), "{done}");
+    assert!(done.stderr_text().contains("nobody has read the last "), "{done}");
     let mut shown = Vec::new();
     reader.read_to_end(&mut shown).expect("the own pipe");
     assert!(shown.len() < 1_000_000, "all of it");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use siding_e2e::{Finished, Sandbox, eventually, processes, words};
+use siding_e2e::{ProgramOutput, Sandbox, eventually, processes, words};
 
 use crate::support::{Task, as_each_user, make_file, prompt, sandbox, until_file};
 
@@ -31,8 +31,8 @@ fn output_and_code_are_the_commands() {
     let sandbox = sandbox();
     let text = "echo one; echo two >&2; echo three; exit 7";
     let done = sandbox.siding(&["run", "--", text]).run().expect_code(7);
-    assert_eq!(done.out(), "one\ntwo\nthree\n");
-    assert_eq!(done.err(), "");
+    assert_eq!(done.stdout_text(), "one\ntwo\nthree\n");
+    assert_eq!(done.stderr_text(), "");
     assert_eq!(Task::only(&sandbox).output(), "one\ntwo\nthree\n");
 }
 
@@ -65,7 +65,7 @@ fn odd_words_arrive_as_they_are() {
     let argv = [&["run", "--", "/usr/bin/printf", "<%s>"], &odd[..]].concat();
     let done = sandbox.siding(&argv).run().expect_code(0);
     let expected: String = odd.iter().map(|word| format!("<{word}>")).collect();
-    assert_eq!(done.out(), expected);
+    assert_eq!(done.stdout_text(), expected);
 }
 
 /// PAINS B9: whoever looks for the command's words among all arguments of the machine finds
@@ -85,7 +85,7 @@ fn the_words_of_a_command_stand_in_no_arguments() {
             let task = Task::start_with(&sandbox, &["--shell", shell], &text);
             eventually("the command runs", || sandbox.announcements().len() > seen);
             assert!(processes::with_birthmark(&task.id).len() > 2, "shim, shell and child");
-            let found: Vec<String> = processes::all()
+            let found: Vec<String> = processes::list_pids()
                 .into_iter()
                 .map(processes::command_line)
                 .filter(|line| line.contains(&word))
@@ -130,7 +130,7 @@ fn the_directory_holds_for_the_whole_text() {
         let dir_arg = format!("--cwd={dir}");
         let call = sandbox.siding(&["run", &dir_arg, "--", "sleep .1 &\npwd; wait"]);
         let expected = format!("{}\n", sandbox.path(dir).display());
-        assert_eq!(call.run().expect_code(0).out(), expected);
+        assert_eq!(call.run().expect_code(0).stdout_text(), expected);
     }
 }
 
@@ -142,7 +142,7 @@ fn a_missing_directory_is_an_error_that_names_it() {
     for dir in ["/nowhere/at/all", "file"] {
         let call = sandbox.siding(&["run", "--cwd", dir, "--", "true"]);
         let done = call.run().expect_code(125);
-        assert!(done.err().contains(dir), "{done}");
+        assert!(done.stderr_text().contains(dir), "{done}");
         assert_eq!(sandbox.task_ids(), Vec::<String>::new());
     }
 }
@@ -151,8 +151,9 @@ fn environment_of(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) ->
     let args = [&["run"], flags, &["--", "/usr/bin/env", "-0"]].concat();
     let call =
         caller.iter().fold(sandbox.siding(&args), |call, (name, value)| call.env(name, value));
-    let done: Finished = call.run().expect_code(0);
-    let mut variables: Vec<String> = done.out().split_terminator('\0').map(str::to_owned).collect();
+    let done: ProgramOutput = call.run().expect_code(0);
+    let mut variables: Vec<String> =
+        done.stdout_text().split_terminator('\0').map(str::to_owned).collect();
     variables.sort();
     variables
 }
@@ -173,7 +174,7 @@ fn the_environment_is_the_callers_and_a_little_more() {
     }
     assert_eq!(set.iter().filter(|entry| entry.starts_with("PAGER=")).count(), 1);
     let call = sandbox.siding(&["run", "--env", "NOTHING", "--", "true"]);
-    assert!(call.run().expect_code(125).err().contains("NOTHING"));
+    assert!(call.run().expect_code(125).stderr_text().contains("NOTHING"));
 }
 
 /// `--env-clear` leaves what was asked for, and the task's id.
@@ -228,7 +229,7 @@ fn a_task_has_a_session_of_its_own_and_nothing_of_sidings() {
         let argv = sandbox.puppet_argv(&["report"]);
         let args = [vec!["run".to_owned(), "--".to_owned()], argv].concat();
         let _done = sandbox.siding(&args).run().expect_code(0);
-        let report = sandbox.announced("report");
+        let report = sandbox.wait_for_announcement("report");
         let pid = report.process.pid;
         assert_eq!(report.field::<u32>("session"), pid);
         assert_eq!(report.field::<u32>("group"), pid);
@@ -237,7 +238,7 @@ fn a_task_has_a_session_of_its_own_and_nothing_of_sidings() {
             assert_eq!(mask.trim_matches('0'), "", "signals in {report:?}");
         }
         let id = Task::only(&sandbox).id;
-        let mark = processes::birthmark(&id).expect("an id");
+        let mark = processes::birthmark_from_id(&id).expect("an id");
         assert_eq!(report.field::<u64>("birthmark"), mark);
         let text = &report.fields["text"];
         let mut fds: Vec<&str> = text.split(' ').filter(|word| !word.starts_with("cwd=")).collect();
@@ -246,7 +247,8 @@ fn a_task_has_a_session_of_its_own_and_nothing_of_sidings() {
         for fd in fds {
             let (_number, leads_to) = fd.split_once('=').expect("a descriptor");
             // Its log is puppet's own.
-            let known = [&*output, &*sandbox.log().display().to_string()].contains(&leads_to);
+            let known =
+                [&*output, &*sandbox.puppet_log().display().to_string()].contains(&leads_to);
             assert!(known, "{fd} of {text}");
         }
     });
@@ -259,7 +261,7 @@ fn a_second_launch_is_told_of_the_first() {
     let text = until_file("go");
     let first = Task::start(&sandbox, &text);
     let again = prompt("again", sandbox.siding(&["run", "--", &text]).run()).expect_code(75);
-    assert!(again.err().contains(&first.id), "{again}");
+    assert!(again.stderr_text().contains(&first.id), "{again}");
     let call = sandbox.siding(&["run", "--json", "--", &text]);
     let view = call.run().expect_code(75).json();
     assert_eq!(view["task_id"], first.id);

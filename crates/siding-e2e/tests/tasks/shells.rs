@@ -78,7 +78,7 @@ fn bash_understands_a_text_as_it_always_does() {
         let (code, out) = alone(&sandbox, "bash", text);
         let done = sandbox.siding(&["run", "--allow-duplicate", "--", text]).run();
         assert_eq!(done.code, Some(code), "`{text}`: {done}");
-        assert_eq!(done.out(), out, "`{text}`");
+        assert_eq!(done.stdout_text(), out, "`{text}`");
     }
 }
 
@@ -96,7 +96,7 @@ fn a_trace_shows_the_commands_own_steps() {
             lines.sort();
             lines
         };
-        assert_eq!(steps(&done.out().replace("++ ", "+ ")), steps(&out), "`{text}`");
+        assert_eq!(steps(&done.stdout_text().replace("++ ", "+ ")), steps(&out), "`{text}`");
     }
 }
 
@@ -132,7 +132,7 @@ fn other_shells_run_a_text_too() {
             assert_eq!(done.code, Some(code), "{shell} `{text}`: {done}");
             // The shell names itself and the line in its complaints, each in its own way.
             if !text.contains("nosuchprogram") {
-                assert_eq!(done.out(), out, "{shell} `{text}`");
+                assert_eq!(done.stdout_text(), out, "{shell} `{text}`");
             }
         }
     }
@@ -145,7 +145,7 @@ fn a_long_text_is_run_whole() {
     let filler = "#".repeat(120_000);
     let text = format!("{filler}\necho 'ü|…' | cat; exit 7");
     let done = sandbox.siding(&["run", "--", &text]).run().expect_code(7);
-    assert_eq!(done.out(), "ü|…\n");
+    assert_eq!(done.stdout_text(), "ü|…\n");
 }
 
 /// What the shell alone does with a text: its code as a shell tells it, and both streams.
@@ -153,5 +153,5 @@ fn alone(sandbox: &Sandbox, shell: &str, text: &str) -> (i32, String) {
     let host = r#"exec 2>&1; exec "$0" -c "$1""#;
     let done = sandbox.host("bash", &["-c", host, shell, text]).run();
     let signalled = || 128 + done.signal.expect("no code means a signal");
-    (done.code.unwrap_or_else(signalled), done.out())
+    (done.code.unwrap_or_else(signalled), done.stdout_text())
 }

@@ -47,7 +47,7 @@ fn a_script_without_an_interpreter_line_runs() {
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(sandbox.path("script"), executable).expect("own file");
     let done = sandbox.siding(&["run", "--", "./script", "word"]).run().expect_code(6);
-    assert_eq!(done.out(), "word\n");
+    assert_eq!(done.stdout_text(), "word\n");
 }
 
 /// LINUX fault 42: no processes left for the user.
@@ -65,7 +65,7 @@ fn a_user_at_the_limit_of_processes_is_told() {
         println!("{most} processes: {done}");
         match done.code {
             Some(0) => assert_eq!(done.json()["outcome"]["kind"], "exited"),
-            Some(125) => assert!(done.err().contains("unavailable"), "{done}"),
+            Some(125) => assert!(done.stderr_text().contains("unavailable"), "{done}"),
             _ => {
                 let view = done.json();
                 assert_eq!(view["outcome"]["kind"], "failed_to_start", "{done}");
@@ -105,8 +105,8 @@ fn sidings_own_failures_have_their_own_code() {
         &["stop"],
     ] {
         let done = sandbox.siding(args).run().expect_code(125);
-        assert!(!done.err().is_empty(), "{done}");
-        assert_eq!(done.out(), "", "{done}");
+        assert!(!done.stderr_text().is_empty(), "{done}");
+        assert_eq!(done.stdout_text(), "", "{done}");
     }
     assert_eq!(sandbox.task_ids(), Vec::<String>::new(), "nothing was recorded");
 }
@@ -119,7 +119,7 @@ fn a_background_start_returns_with_the_id() {
     let call = sandbox.siding(&["run", "--background", "--name", "web", "--", &text]);
     let done = prompt("--background", call.run()).expect_code(0);
     let task = Task::only(&sandbox);
-    assert_eq!(done.out(), format!("{}\n", task.id));
+    assert_eq!(done.stdout_text(), format!("{}\n", task.id));
     assert!(!task.marked().is_empty(), "it runs");
     make_file(&sandbox, "go");
     assert_eq!(task.outcome()["code"], 3);
@@ -133,7 +133,7 @@ fn a_relative_state_directory_is_handed_on_as_it_was_meant() {
     let sandbox = sandbox();
     let args = ["run", "--cwd", "/", "--", "echo $SIDING_STATE_DIR"];
     let done = sandbox.siding(&args).env("SIDING_STATE_DIR", "relative").run().expect_code(0);
-    assert_eq!(done.out(), format!("{}\n", sandbox.path("relative").display()));
+    assert_eq!(done.stdout_text(), format!("{}\n", sandbox.path("relative").display()));
 }
 
 /// A background start that fails at once says so: at the exec always, later within `--settle`.
@@ -144,8 +144,11 @@ fn an_early_failure_is_seen() {
     let args = ["run", "--background", "--settle", "20s", "--", text];
     let done = prompt("--settle", sandbox.siding(&args).run()).expect_code(3);
     let id = &sandbox.task_ids()[0];
-    assert_eq!(done.out(), format!("{id}\n"), "whoever keeps the id has one");
-    assert!(done.err().contains("exited 3") && done.err().contains("cannot bind\n"), "{done}");
+    assert_eq!(done.stdout_text(), format!("{id}\n"), "whoever keeps the id has one");
+    assert!(
+        done.stderr_text().contains("exited 3") && done.stderr_text().contains("cannot bind\n"),
+        "{done}"
+    );
     let told = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
     assert_eq!(told, serde_json::json!([]), "this was the answer");
     let text = until_file("go");

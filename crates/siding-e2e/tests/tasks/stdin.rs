@@ -22,7 +22,7 @@ fn nothing_waits_for_a_person_who_is_not_there() {
         // A terminal's program would look there: `TERM` is `dumb`.
         let call = sandbox.siding(&["run", "--budget", "none", "--", text]);
         let done = prompt(format!("`{text}`"), call.run()).expect_code(code);
-        assert!(done.out().ends_with(out), "`{text}`: {done}");
+        assert!(done.stdout_text().ends_with(out), "`{text}`: {done}");
     }
 }
 
@@ -33,7 +33,7 @@ fn the_callers_own_input_is_not_eaten() {
     let run = sandbox.siding_line(&["run", "--allow-duplicate", "--", "cat; true"]);
     let text = format!("while read line; do echo \"<$line>\"; {run}; done");
     let call = sandbox.host("bash", &["-c", &text]).stdin("one\ntwo\nthree\n");
-    assert_eq!(call.run().expect_code(0).out(), "<one>\n<two>\n<three>\n");
+    assert_eq!(call.run().expect_code(0).stdout_text(), "<one>\n<two>\n<three>\n");
 }
 
 /// `--stdin pipe` keeps the input open until somebody closes it, and what is written arrives.
@@ -42,17 +42,17 @@ fn a_pipe_gives_what_is_written_to_it() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&words("--quiet mark up read-stdin mark over"));
     let task = Task::start_with(&sandbox, &["--stdin", "pipe"], &line);
-    let process = sandbox.marked("up");
+    let process = sandbox.wait_for_mark("up");
     for args in [&["input", &task.id, "hello"][..], &["input", &task.id, "ü $x"]] {
         let _done = sandbox.siding(args).run().expect_code(0);
     }
     eventually("both have arrived", || {
         task.output().contains("hello") && task.output().contains("ü $x")
     });
-    assert!(process.alive(), "the input is still open");
+    assert!(process.is_alive(), "the input is still open");
     let _done = sandbox.siding(&["input", &task.id, "--eof"]).run().expect_code(0);
     assert_eq!(task.outcome()["code"], 0);
-    let _over = sandbox.marked("over");
+    let _over = sandbox.wait_for_mark("over");
     task.expect_gone();
 }
 
@@ -62,7 +62,7 @@ fn no_input_for_those_who_read_nothing() {
     let sandbox = sandbox();
     let task = Task::puppet(&sandbox, &[], &["hang"]);
     let done = sandbox.siding(&["input", &task.id, "hello"]).run().expect_code(125);
-    assert!(done.err().contains("/dev/null"), "{done}");
+    assert!(done.stderr_text().contains("/dev/null"), "{done}");
     let _view = task.stop(&[]);
     task.expect_gone();
 }

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use siding_e2e::{Finished, Process, Sandbox, eventually, eventually_some, processes, words};
+use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, eventually_some, processes, words};
 
 use crate::support::{Task, as_each_user, ended, prompt, sandbox, until_file};
 
@@ -112,7 +112,7 @@ fn who_ignores_the_polite_signal_is_killed() {
                      fork default TERM daemon ignore TERM mark m hang -- \
                      fork default TERM mark polite hang -- mark m hang";
         let (task, deaf) = begun(&sandbox, &["--grace", "400ms"], 4, verbs);
-        let polite = sandbox.marked("polite");
+        let polite = sandbox.wait_for_mark("polite");
         let done = stop_call(&sandbox, &task, &[]);
         println!("grace 400ms: {:?}", done.elapsed);
         assert!(done.elapsed >= Duration::from_millis(400), "{done}");
@@ -127,7 +127,7 @@ fn who_ignores_the_polite_signal_is_killed() {
 }
 
 #[track_caller]
-fn stop_call(sandbox: &Sandbox, task: &Task<'_>, flags: &[&str]) -> Finished {
+fn stop_call(sandbox: &Sandbox, task: &Task<'_>, flags: &[&str]) -> ProgramOutput {
     let args = [&["stop", "--json"], flags, &[&task.id]].concat();
     sandbox.siding(&args).run().expect_code(0)
 }
@@ -140,7 +140,7 @@ fn a_trap_of_the_shell_saves_nobody() {
     let text = format!("trap '' TERM; {child} & wait");
     let task = Task::start_with(&sandbox, &["--grace", "300ms"], &text);
     // It inherits that the signal is ignored.
-    let child = sandbox.marked("m");
+    let child = sandbox.wait_for_mark("m");
     assert_eq!(ended(&task.stop(&[]))[&child.pid], "SIGKILL");
     task.expect_gone();
 
@@ -158,7 +158,7 @@ fn every_stage_of_a_pipeline_ends() {
     as_each_user(|sandbox| {
         let stage = sandbox.puppet_line(&words("--quiet mark stage hang"));
         let task = Task::start(&sandbox, &format!("{stage} | {stage} | ({stage}) | cat"));
-        let stages = sandbox.all_announced("mark", 3);
+        let stages = sandbox.wait_for_announcements("mark", 3);
         let report = ended(&task.stop(&[]));
         task.expect_gone();
         assert!(stages.iter().all(|stage| report.contains_key(&stage.process.pid)));
@@ -173,10 +173,14 @@ fn a_loop_starts_nothing_more() {
             let child = sandbox.puppet_line(&words("mark turn hang"));
             let text = format!("for m in a b c; do {name}{child} || true; done; echo over");
             let task = Task::start(&sandbox, &text);
-            let _first = sandbox.all_announced("mark", round + 1);
+            let _first = sandbox.wait_for_announcements("mark", round + 1);
             let _view = task.stop(&[]);
             task.expect_gone();
-            assert_eq!(sandbox.all_announced("mark", round + 1).len(), round + 1, "{text}");
+            assert_eq!(
+                sandbox.wait_for_announcements("mark", round + 1).len(),
+                round + 1,
+                "{text}"
+            );
             assert!(!task.output().contains("over"));
         }
     });
@@ -240,7 +244,7 @@ fn ports_are_free_again() {
             "hang",
         ];
         let task = Task::puppet(&sandbox, &[], &script);
-        let _listening = sandbox.all_announced("listen", 2);
+        let _listening = sandbox.wait_for_announcements("listen", 2);
         let mut ports = ["one", "two"].map(|name| {
             let text = std::fs::read_to_string(sandbox.path(name)).expect("announced");
             text.parse::<u16>().expect("a port")
@@ -293,11 +297,11 @@ fn a_stop_is_told_in_words() {
     let (task, marked) = begun(&sandbox, &[], 1, "mark m hang");
     let short = &task.id[..8];
     let done = prompt("stop", sandbox.siding(&["stop", short]).run()).expect_code(0);
-    assert!(done.out().contains(&task.id), "a short id is enough: {done}");
-    assert!(done.out().contains("stopped by user"), "{done}");
+    assert!(done.stdout_text().contains(&task.id), "a short id is enough: {done}");
+    assert!(done.stdout_text().contains("stopped by user"), "{done}");
     let line = format!("{:>7}  SIGTERM", marked[0].pid);
-    assert!(done.out().contains(&line), "{done}");
-    assert!(done.out().lines().all(|line| line.chars().count() <= 80), "{done}");
+    assert!(done.stdout_text().contains(&line), "{done}");
+    assert!(done.stdout_text().lines().all(|line| line.chars().count() <= 80), "{done}");
 }
 
 /// `stop --all` ends all there are, each with what it started.

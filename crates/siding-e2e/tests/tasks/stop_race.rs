@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use siding_e2e::tree::Dice;
-use siding_e2e::{Running, eventually, words};
+use siding_e2e::tree_plan::SplitMix64;
+use siding_e2e::{RunningProgram, eventually, words};
 
 use crate::support::{Task, make_file, sandbox, until_file};
 
@@ -14,7 +14,7 @@ fn two_stops_at_once_agree() {
     for round in 0..6 {
         let text = format!(": {round}; sleep 300 & setsid sleep 300 & wait");
         let task = Task::start(&sandbox, &text);
-        let stops: Vec<Running> =
+        let stops: Vec<RunningProgram> =
             (0..4).map(|_| sandbox.siding(&["stop", "--json", &task.id]).spawn()).collect();
         let views: Vec<_> =
             stops.into_iter().map(|stop| stop.wait().expect_code(0).json()).collect();
@@ -29,10 +29,10 @@ fn two_stops_at_once_agree() {
 fn a_second_stop_can_shorten_the_grace() {
     let sandbox = sandbox();
     let task = Task::puppet(&sandbox, &[], &words("ignore TERM mark m hang"));
-    let deaf = sandbox.marked("m");
+    let deaf = sandbox.wait_for_mark("m");
     let patient = sandbox.siding(&["stop", "--json", "--grace", "40s", &task.id]).spawn();
     eventually("the first is on record", || task.journal().contains("stop_asked"));
-    assert!(deaf.alive());
+    assert!(deaf.is_alive());
     let view = task.stop(&["--grace", "0s"]);
     task.expect_gone();
     let first = patient.wait().expect_code(0);
@@ -44,14 +44,14 @@ fn a_second_stop_can_shorten_the_grace() {
 #[test]
 fn a_stop_that_meets_the_end_gives_one_end() {
     let sandbox = sandbox();
-    let mut dice = Dice(38);
+    let mut dice = SplitMix64(38);
     let mut kinds = std::collections::BTreeMap::<String, u32>::new();
     for round in 0..15 {
         let go = format!("go{round}");
         let task = Task::start(&sandbox, &format!("{}; exit 5", until_file(&go)));
         make_file(&sandbox, &go);
-        std::thread::sleep(Duration::from_millis(dice.below(25)));
-        let stops: Vec<Running> =
+        std::thread::sleep(Duration::from_millis(dice.next_below(25)));
+        let stops: Vec<RunningProgram> =
             (0..3).map(|_| sandbox.siding(&["stop", "--json", &task.id]).spawn()).collect();
         for stop in stops {
             let view = stop.wait().expect_code(0).json();

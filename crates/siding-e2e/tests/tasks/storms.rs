@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use siding_e2e::processes::{beating, stays_still};
+use siding_e2e::processes::{is_heartbeat_running, is_heartbeat_stopped};
 use siding_e2e::{Sandbox, words};
 
 use crate::support::{Task, ordinary, sandbox};
@@ -38,7 +38,7 @@ fn weathered(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
     let listed = report["ended"].as_array().map(Vec::len);
     assert!(listed <= Some(64), "a record stays small");
     assert_eq!(report["survivors"], serde_json::json!([]));
-    assert!(stays_still(&sandbox.log()));
+    assert!(is_heartbeat_stopped(&sandbox.puppet_log()));
     assert_eq!(sandbox.announcements().len(), announced);
 }
 
@@ -48,7 +48,7 @@ fn weathered(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
 fn a_fork_storm_ends() {
     one_after_the_other(|sandbox| {
         let task = Task::puppet(sandbox, &[], &words("bomb 300 --setsid --refill"));
-        let _storm = sandbox.all_announced("bomb", 300);
+        let _storm = sandbox.wait_for_announcements("bomb", 300);
         weathered(sandbox, &task, 300);
     });
 }
@@ -59,7 +59,7 @@ fn every_process_is_counted_once() {
     let sandbox = sandbox();
     let _one_storm = alone();
     let task = Task::puppet(&sandbox, &[], &words("ignore TERM bomb 200 --setsid"));
-    let _storm = sandbox.all_announced("bomb", 200);
+    let _storm = sandbox.wait_for_announcements("bomb", 200);
     let view = task.stop(&["--grace", "200ms"]);
     task.expect_gone();
     assert_eq!(view["stop_report"]["ended_total"], 200, "{view}");
@@ -71,7 +71,7 @@ fn a_deaf_fork_storm_ends() {
     one_after_the_other(|sandbox| {
         let verbs = words("ignore ALL subreaper bomb 300 --refill");
         let task = Task::puppet(sandbox, &[], &verbs);
-        let _storm = sandbox.all_announced("bomb", 300);
+        let _storm = sandbox.wait_for_announcements("bomb", 300);
         weathered(sandbox, &task, 300);
     });
 }
@@ -88,7 +88,7 @@ fn a_storm_at_the_limit_of_processes_ends() {
     let bomb = sandbox.puppet_line(&words("ignore ALL bomb 300 --setsid --refill"));
     let text = format!("ulimit -u {LIMIT}; exec {bomb}");
     let task = Task::start(&sandbox, &text);
-    let _storm = sandbox.all_announced("bomb", LIMIT - 5);
+    let _storm = sandbox.wait_for_announcements("bomb", LIMIT - 5);
     weathered(&sandbox, &task, LIMIT as u64 - 5);
 }
 
@@ -105,7 +105,7 @@ fn a_shim_at_the_limit_of_processes_ends_its_storm() {
     let text = format!("ulimit -u {LIMIT}; exec {run}");
     let view = sandbox.host("bash", &["-c", &text]).run().expect_code(0).json();
     let task = Task::of(&sandbox, &view);
-    let _storm = sandbox.all_announced("bomb", LIMIT - 5);
+    let _storm = sandbox.wait_for_announcements("bomb", LIMIT - 5);
     weathered(&sandbox, &task, LIMIT as u64 - 5);
 }
 
@@ -118,11 +118,11 @@ fn a_hopper_is_caught() {
         let three = [&["fork"], &hop[..], &["--", "fork"], &hop, &["--"], &hop].concat();
         for verbs in [&hop[..], &three] {
             let task = Task::puppet(sandbox, &[], verbs);
-            assert!(beating(&beat));
+            assert!(is_heartbeat_running(&beat));
             let view = task.stop(&["--grace", "0s"]);
             task.expect_gone();
             assert_eq!(view["stop_report"]["survivors"], serde_json::json!([]));
-            assert!(stays_still(&beat));
+            assert!(is_heartbeat_stopped(&beat));
         }
     });
 }
@@ -134,12 +134,12 @@ fn a_hopper_is_caught_within_a_grace() {
     let beat = sandbox.path("beat");
     let hop = ["ignore", "ALL", "hop", "30000", "--beat", &beat.display().to_string()];
     let task = Task::puppet(&sandbox, &[], &hop);
-    assert!(beating(&beat));
+    assert!(is_heartbeat_running(&beat));
     let args = ["stop", "--json", "--grace", "300ms", &task.id];
     let done = sandbox.siding(&args).run().expect_code(0);
     println!("hopper: {:?}", done.elapsed);
     // Less than it takes to give up, beside other storms too.
     assert!(done.elapsed < Duration::from_secs(10), "{done}");
     task.expect_gone();
-    assert!(stays_still(&beat));
+    assert!(is_heartbeat_stopped(&beat));
 }

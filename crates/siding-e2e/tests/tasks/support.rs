@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use siding_e2e::{Finished, Process, Sandbox, eventually, is_root, processes};
+use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes};
 
 /// Within this a call that has nothing to wait for has returned, also on a machine with forty
 /// busy processes a core. A call that waits for what it should not takes twenty seconds or more.
@@ -100,7 +100,7 @@ impl<'s> Task<'s> {
     /// Living processes with its birthmark, without its shim.
     pub(crate) fn marked(&self) -> Vec<Process> {
         let mut marked = processes::with_birthmark(&self.id);
-        marked.retain(|process| processes::name(process.pid) != "siding-shim");
+        marked.retain(|process| processes::comm(process.pid) != "siding-shim");
         marked
     }
 
@@ -108,7 +108,7 @@ impl<'s> Task<'s> {
     /// end, and its shim leaves too.
     #[track_caller]
     pub(crate) fn expect_gone(&self) {
-        let living = |process: &Process| process.alive();
+        let living = |process: &Process| process.is_alive();
         let left: Vec<String> = self
             .sandbox
             .announcements()
@@ -152,7 +152,7 @@ pub(crate) fn pids(view: &Value) -> Vec<u32> {
 
 /// Checks that a call came back promptly, and says how fast it was.
 #[track_caller]
-pub(crate) fn prompt(what: impl Display, done: Finished) -> Finished {
+pub(crate) fn prompt(what: impl Display, done: ProgramOutput) -> ProgramOutput {
     println!("{what}: returned after {:?}", done.elapsed);
     assert!(done.elapsed < PROMPT, "{what} is slow: {done}");
     done

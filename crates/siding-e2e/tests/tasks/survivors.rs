@@ -30,9 +30,9 @@ fn sudo(sandbox: &Sandbox) -> Option<String> {
         text.push_str(line);
         std::fs::write(&seen, text)?;
         std::fs::set_permissions(&seen, std::fs::Permissions::from_mode(mode))?;
-        mounts::bind(&seen, Path::new(file))
+        mounts::bind_mount(&seen, Path::new(file))
     };
-    let made = mounts::own()
+    let made = mounts::unshare_mounts()
         .and_then(|()| know("/etc/passwd", &format!("guest:x:{uid}:{uid}::/:/bin/sh\n"), 0o644))
         .and_then(|()| know("/etc/shadow", "guest:*:20000::::::\n", 0o600))
         .and_then(|()| know("/etc/sudoers", "\nguest ALL=(root) NOPASSWD: ALL\n", 0o440));
@@ -71,9 +71,9 @@ fn a_stop_reaches_what_runs_below_sudo() {
     };
     let elevated = sandbox.puppet_line(&words("mark other hang"));
     let task = Task::start(&sandbox, &format!("{sudo} {elevated}; echo code $?"));
-    let other = sandbox.marked("other");
+    let other = sandbox.wait_for_mark("other");
     let view = task.stop(&["--grace", "20s"]);
-    assert!(!other.alive(), "{view:#}");
+    assert!(!other.is_alive(), "{view:#}");
     assert_eq!(view["outcome"]["kind"], "stopped", "{view:#}");
     assert_eq!(view["stop_report"]["survivors"], serde_json::json!([]), "{view:#}");
     task.expect_gone();
@@ -94,10 +94,10 @@ fn a_process_of_another_user_is_named() {
     let own = sandbox.puppet_line(&words("mark own hang"));
     let text = format!("{own} & {elevate} {elevated}");
     let task = Task::start_with(&sandbox, &["--grace", "100ms"], &text);
-    let (own, other) = (sandbox.marked("own"), sandbox.marked("other"));
+    let (own, other) = (sandbox.wait_for_mark("own"), sandbox.wait_for_mark("other"));
     let done = sandbox.siding(&["stop", "--json", &task.id]).run().expect_code(125);
     println!("with a survivor: {:?}", done.elapsed);
-    assert!(other.alive() && !own.alive(), "{done}");
+    assert!(other.is_alive() && !own.is_alive(), "{done}");
     let survivors = &done.json()["stop_report"]["survivors"];
     assert_eq!(survivors.as_array().map(Vec::len), Some(1), "{done}");
     assert_eq!(survivors[0]["pid"], other.pid);
@@ -116,7 +116,7 @@ fn a_tree_that_cannot_be_seen_is_not_called_gone() {
     let sandbox = sandbox();
     let verbs = words("fork setsid mark left hang -- hang");
     let task = Task::puppet(&sandbox, &["--timeout", "1s", "--grace", "0s"], &verbs);
-    let left = sandbox.marked("left");
+    let left = sandbox.wait_for_mark("left");
     let shim = task.shown()["shim_pid"].as_i64().expect("a number");
     let none = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
     let shim = libc::pid_t::try_from(shim).expect("a process number");
@@ -126,16 +126,16 @@ fn a_tree_that_cannot_be_seen_is_not_called_gone() {
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
     eventually("its time is over", || task.journal().contains("grace_over"));
     eventually("the shim has given up", || task.journal().contains(r#""record":"closed""#));
-    assert!(left.alive(), "nobody could end it");
+    assert!(left.is_alive(), "nobody could end it");
     assert!(task.journal().contains(r#""proof":"none"#), "{}", task.journal());
     eventually("its shim has left", || {
-        Process::of(shim.cast_unsigned()).is_none_or(|shim| !shim.alive())
+        Process::from_pid(shim.cast_unsigned()).is_none_or(|shim| !shim.is_alive())
     });
     let why = &task.shown()["stop_report"]["unproven"];
     assert!(why.as_str().is_some_and(|why| why.contains("siding reap")), "{why}");
     assert!(task.output().contains("what is left could not be seen"), "{}", task.output());
     let told = sandbox.siding(&["stop", &task.id]).run().expect_code(125);
-    assert!(told.out().contains("NOT PROVEN"), "{told}");
+    assert!(told.stdout_text().contains("NOT PROVEN"), "{told}");
     let reaped = sandbox.siding(&["reap"]).run().expect_code(0);
-    assert!(!left.alive(), "{reaped}");
+    assert!(!left.is_alive(), "{reaped}");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use siding_e2e::{Sandbox, eventually, is_root, tree};
+use siding_e2e::{Sandbox, eventually, is_root, tree_plan};
 
 use crate::support::{Task, ordinary, sandbox};
 
@@ -39,19 +39,19 @@ fn nobody_survives_a_stop() {
 
 /// Grows a tree and stops it; the seed says how, too.
 fn fell(sandbox: &Sandbox, seed: u64) {
-    let mut dice = tree::Dice(seed);
-    let (depth, width) = (1 + dice.below(4), 1 + dice.below(4));
-    let plan = tree::plan(seed, depth as usize, width as usize);
+    let mut dice = tree_plan::SplitMix64(seed);
+    let (depth, width) = (1 + dice.next_below(4), 1 + dice.next_below(4));
+    let plan = tree_plan::plan_tree(seed, depth as usize, width as usize);
     let beat = sandbox.path(&format!("beat{seed}")).display().to_string();
     let words = [seed, depth, width].map(|number| number.to_string());
     let verbs = ["tree", &words[0], &words[1], &words[2], "--beats", &beat];
     let before = members(sandbox);
     let task = Task::puppet(sandbox, &[], &verbs);
     // Two of three are left to grow; the others are caught at it.
-    let grown = dice.below(3) > 0;
-    let awaited = if grown { plan.count() } else { dice.below(plan.count() as u64) as usize };
+    let grown = dice.next_below(3) > 0;
+    let awaited = if grown { plan.count() } else { dice.next_below(plan.count() as u64) as usize };
     eventually(&format!("tree {seed} has grown"), || members(sandbox) - before >= awaited);
-    let grace = ["0s", "50ms", "150ms"][dice.below(3) as usize];
+    let grace = ["0s", "50ms", "150ms"][dice.next_below(3) as usize];
     let view = task.stop(&["--grace", grace]);
     task.expect_gone();
     assert_eq!(view["outcome"]["kind"], "stopped", "seed {seed}: {view}");
@@ -59,7 +59,7 @@ fn fell(sandbox: &Sandbox, seed: u64) {
     assert_eq!(report["survivors"], serde_json::json!([]), "seed {seed}");
     if grown {
         let ended = report["ended_total"].as_u64().expect("a number");
-        assert!(ended >= plan.staying() as u64, "seed {seed}: {view}");
+        assert!(ended >= plan.lasting_count() as u64, "seed {seed}: {view}");
     }
 }
 

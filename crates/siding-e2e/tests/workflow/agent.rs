@@ -1,10 +1,10 @@
 //! A workflow that siding's own agent begins.
 
-use siding_e2e::{Finished, Sandbox};
+use siding_e2e::{ProgramOutput, Sandbox};
 
 use super::{file, lines, sandbox};
 
-fn agent(sandbox: &Sandbox, script: &str) -> Finished {
+fn agent(sandbox: &Sandbox, script: &str) -> ProgramOutput {
     std::fs::write(sandbox.path("script.toml"), script).expect("written");
     sandbox.siding(&["agent", "--model", "script:script.toml", "-p", "go"]).run()
 }
@@ -31,7 +31,7 @@ fn an_agent_is_told_how_its_workflow_ended() {
         text = "done"
     "#;
     let done = agent(&sandbox, script).expect_code(0);
-    assert_eq!(done.out(), "begun\ndone\n");
+    assert_eq!(done.stdout_text(), "begun\ndone\n");
     assert_eq!(lines(&sandbox, "log"), ["a", "b"]);
 }
 
@@ -53,6 +53,6 @@ fn the_guard_judges_every_step() {
         text = "denied"
     "#;
     let done = agent(&sandbox, script).expect_code(0);
-    assert_eq!(done.out(), "denied\n");
+    assert_eq!(done.stdout_text(), "denied\n");
     assert!(!sandbox.path("ran").exists());
 }

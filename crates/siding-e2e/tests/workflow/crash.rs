@@ -73,7 +73,7 @@ fn what_nobody_carries_out_ends_and_is_begun_again() {
     assert_eq!(step(&view, "b")["why"], "stopped by session");
     std::fs::write(sandbox.path("gate"), "").expect("written");
     let resumed = sandbox.siding(&["workflow", "resume", "--budget", "none", &id]).run();
-    let out = resumed.expect_code(0).out();
+    let out = resumed.expect_code(0).stdout_text();
     assert!(out.contains("lost") && out.contains("3 ok"), "{out}");
     assert_eq!(lines(&sandbox, "log"), ["a", "b", "b", "b is over", "c"]);
     assert_eq!(step(&show(&sandbox, &id), "b")["attempt"], 2);
@@ -89,12 +89,12 @@ fn dead_shims_do_not_matter() {
         "[[step]]\nid = \"a\"\nrun = '''{line}'''\n[[step]]\nid = \"b\"\nneeds = [\"a\"]\nrun = \"true\"\n"
     );
     let id = begin(&sandbox, &text, &[]);
-    let _runs = sandbox.marked("step");
+    let _runs = sandbox.wait_for_mark("step");
     let view = until(&sandbox, &id, "a", "running");
     for task in [id.as_str(), step(&view, "a")["task_id"].as_str().expect("a task")] {
         let show = sandbox.siding(&["show", "--json", task]).run().expect_code(0).json();
         let shim = show["shim_pid"].as_u64().unwrap_or_else(|| panic!("{show:#}"));
-        let shim = siding_e2e::Process::of(u32::try_from(shim).expect("a pid"));
+        let shim = siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid"));
         shim.expect("it lives").kill();
     }
     let view = wait(&sandbox, &id);

@@ -42,9 +42,9 @@ fn a_failure_stops_the_rest_and_runs_what_is_there_for_it() {
     );
     assert_eq!(lines(&sandbox, "log"), ["mend", "tidy"]);
     assert!(!sandbox.path("after").exists() && !sandbox.path("free").exists());
-    let out = sandbox.siding(&["output", id]).run().expect_code(0).out();
+    let out = sandbox.siding(&["output", id]).run().expect_code(0).stdout_text();
     assert!(out.contains("    | it is broken\n"), "{out}");
-    let shown = sandbox.siding(&["workflow", "show", id]).run().expect_code(0).out();
+    let shown = sandbox.siding(&["workflow", "show", id]).run().expect_code(0).stdout_text();
     assert!(shown.contains("shows what the first failure wrote"), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }
@@ -59,7 +59,7 @@ fn with_keep_going_only_what_needs_it_is_left_out() {
     assert_eq!(view["state"], "failed");
     // It is over: nothing is left to go on with.
     let again = sandbox.siding(&["workflow", "resume", &id]).run().expect_code(125);
-    assert!(again.err().contains("is over: failed"), "{}", again.err());
+    assert!(again.stderr_text().contains("is over: failed"), "{}", again.stderr_text());
 }
 
 #[test]
@@ -93,11 +93,11 @@ fn a_step_that_takes_too_long_has_failed() {
     let line = sandbox.puppet_line(&siding_e2e::words("fork setsid mark child hang -- hang"));
     let text = format!("[[step]]\nid = \"slow\"\ntimeout = \"1s\"\nrun = '''{line}'''\n");
     let done = run(&sandbox, &text, &["--json"]).run().expect_code(1).json();
-    let child = sandbox.marked("child");
+    let child = sandbox.wait_for_mark("child");
     let view = show(&sandbox, done["task_id"].as_str().expect("an id"));
     let why = step(&view, "slow")["why"].as_str().expect("why").to_owned();
     assert!(why.contains("deadline of 1s"), "{view:#}");
-    assert!(!child.alive());
+    assert!(!child.is_alive());
 }
 
 /// A directory that is not there is the failure of its step, and of nothing else.

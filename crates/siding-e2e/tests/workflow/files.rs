@@ -18,7 +18,7 @@ fn a_mistake_is_told_before_anything_runs() {
     let sandbox = sandbox();
     let bad = "[[step]]\nid = \"a\"\nrun = \"touch ran\"\nneeds = [\"b\"]\n";
     let refused = run(&sandbox, bad, &[]).run().expect_code(125);
-    let err = refused.err();
+    let err = refused.stderr_text();
     assert!(
         err.contains("flow.toml:4: step `a`: it needs `b`") && err.contains("there are a"),
         "{err}"
@@ -26,18 +26,18 @@ fn a_mistake_is_told_before_anything_runs() {
     assert!(!sandbox.path("ran").exists() && sandbox.task_ids().is_empty());
     let path = file(&sandbox, bad).display().to_string();
     let checked = sandbox.siding(&["workflow", "check", &path]).run().expect_code(1);
-    assert_eq!(checked.out(), "");
-    assert!(checked.err().contains("no such step"), "{}", checked.err());
+    assert_eq!(checked.stdout_text(), "");
+    assert!(checked.stderr_text().contains("no such step"), "{}", checked.stderr_text());
     let path = file(&sandbox, TEXT).display().to_string();
     let checked = sandbox.siding(&["workflow", "check", &path]).run().expect_code(0);
     assert!(
-        checked.out().ends_with("nothing is wrong; 2 steps in 2 layers\n"),
+        checked.stdout_text().ends_with("nothing is wrong; 2 steps in 2 layers\n"),
         "{}",
-        checked.out()
+        checked.stdout_text()
     );
     for missing in ["nowhere.toml", "."] {
         let refused = sandbox.siding(&["workflow", "run", missing]).run().expect_code(125);
-        assert!(refused.err().contains(missing), "{}", refused.err());
+        assert!(refused.stderr_text().contains(missing), "{}", refused.stderr_text());
     }
     for id in ["w-000000000000", "nonsense", "b-4k7q0n2m8x5t"] {
         let _refused = sandbox.siding(&["workflow", "show", id]).run().expect_code(125);
@@ -49,7 +49,8 @@ fn a_mistake_is_told_before_anything_runs() {
 fn a_picture_has_every_step_with_its_state_in_words() {
     let sandbox = sandbox();
     let path = file(&sandbox, TEXT).display().to_string();
-    let planned = sandbox.siding(&["workflow", "show", "--svg", &path]).run().expect_code(0).out();
+    let planned =
+        sandbox.siding(&["workflow", "show", "--svg", &path]).run().expect_code(0).stdout_text();
     let done = run(&sandbox, TEXT, &["--json"]).run().expect_code(1).json();
     let id = done["task_id"].as_str().expect("an id");
     let target = sandbox.path("flow.svg").display().to_string();
@@ -84,10 +85,10 @@ fn a_second_run_of_a_file_is_allowed_and_told() {
     let text = "[[step]]\nid = \"a\"\nrun = \"until [ -e gate ]; do sleep 0.05; done\"\n";
     let first = begin(&sandbox, text, &[]);
     let second = run(&sandbox, text, &["--background"]).run().expect_code(0);
-    let said = second.err().split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = second.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains(&format!("being run already as {first}")), "{said}");
     std::fs::write(sandbox.path("gate"), "").expect("written");
-    for id in [first.as_str(), second.out().trim()] {
+    for id in [first.as_str(), second.stdout_text().trim()] {
         assert_eq!(super::wait(&sandbox, id)["state"], "ok");
         assert_ne!(show(&sandbox, id)["workflow_id"], serde_json::Value::Null);
     }
@@ -106,7 +107,7 @@ fn a_workflow_is_a_task_among_tasks() {
         (Some("local_workflow"), Some("nightly"))
     );
     siding_e2e::eventually("its end is told", || {
-        sandbox.siding(&["notices", "--json"]).run().expect_code(0).out().contains(&id)
+        sandbox.siding(&["notices", "--json"]).run().expect_code(0).stdout_text().contains(&id)
     });
     let tasks = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     assert_eq!(tasks.as_array().map(Vec::len), Some(2), "its step is another");

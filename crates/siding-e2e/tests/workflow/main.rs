@@ -10,7 +10,7 @@ mod stop;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use siding_e2e::{Finished, Invocation, Process, Sandbox, eventually_some, processes};
+use siding_e2e::{Invocation, Process, ProgramOutput, Sandbox, eventually_some, processes};
 
 /// Returns a sandbox in which nothing may be left.
 fn sandbox() -> Sandbox {
@@ -44,7 +44,7 @@ fn begin(sandbox: &Sandbox, text: &str, args: &[&str]) -> String {
 
 /// Returns how a workflow stands.
 fn show(sandbox: &Sandbox, id: &str) -> Value {
-    let done: Finished = sandbox.siding(&["workflow", "show", "--json", id]).run();
+    let done: ProgramOutput = sandbox.siding(&["workflow", "show", "--json", id]).run();
     done.expect_code(0).json()
 }
 

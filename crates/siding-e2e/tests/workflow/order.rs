@@ -27,7 +27,7 @@ run = "echo a >> log; echo in $SIDING_STEP of $SIDING_WORKFLOW > who"
 "#;
     let done = run(&sandbox, text, &[]).run().expect_code(0);
     assert_eq!(lines(&sandbox, "log"), ["a", "middle", "middle", "last"]);
-    let out = done.out();
+    let out = done.stdout_text();
     assert!(out.lines().count() == 9 && out.contains("workflow ok in"), "{out}");
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
     let who = lines(&sandbox, "who").concat();
@@ -86,7 +86,7 @@ run = "mkdir lock && sleep 0.1 && rmdir lock"
 "#;
     let path = super::file(&sandbox, text).display().to_string();
     let done = sandbox.siding(&["workflow", "run", "--budget", "none", &path]).run();
-    let out = done.expect_code(0).out();
+    let out = done.expect_code(0).stdout_text();
     assert!(out.contains("4 ok"), "{out}");
 }
 
@@ -109,6 +109,6 @@ prompt = "greet {{who}}"
     assert_eq!(greet["state"], "ok", "{view:#}");
     let task = greet["task_id"].as_str().expect("a task");
     assert!(task.starts_with("a-"), "{task}");
-    let output = sandbox.siding(&["output", task]).run().expect_code(0).out();
+    let output = sandbox.siding(&["output", task]).run().expect_code(0).stdout_text();
     assert!(output.lines().any(|line| line == "hello"), "{output}");
 }

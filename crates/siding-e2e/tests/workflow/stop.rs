@@ -15,9 +15,9 @@ fn a_stop_ends_everything() {
          [[step]]\nid = \"c\"\nneeds = [\"a\"]\nif = \"always()\"\nrun = \"touch never\"\n"
     );
     let id = begin(&sandbox, &text, &[]);
-    let (one, two) = (sandbox.marked("one"), sandbox.marked("two"));
+    let (one, two) = (sandbox.wait_for_mark("one"), sandbox.wait_for_mark("two"));
     let stopped = sandbox.siding(&["stop", "--json", &id]).run().expect_code(0);
-    assert!(!one.alive() && !two.alive(), "{stopped:?}");
+    assert!(!one.is_alive() && !two.is_alive(), "{stopped:?}");
     let view = show(&sandbox, &id);
     assert_eq!(states(&view), ["stopped", "stopped", "not_run"]);
     assert_eq!(view["state"], "stopped");
@@ -32,9 +32,9 @@ fn a_stop_without_grace_ends_everything_too() {
         let line = sandbox.puppet_line(&["ignore", "TERM", "mark", mark, "hang"]);
         let text = format!("[[step]]\nid = \"a\"\nrun = '''{line}'''\n");
         let id = begin(&sandbox, &text, &[]);
-        let step = sandbox.marked(mark);
+        let step = sandbox.wait_for_mark(mark);
         let stopped = sandbox.siding(&[&["stop"], &how[..], &[&id]].concat()).run();
-        assert!(!step.alive(), "{stopped}");
+        assert!(!step.is_alive(), "{stopped}");
         assert_eq!(stopped.code, Some(0), "{stopped}");
     }
 }
@@ -48,7 +48,7 @@ fn a_stop_ends_also_what_a_resume_has_taken_up() {
     let started = run(&sandbox, &text, &["--background", "--json"]);
     let started = started.env("SIDING_SESSION_GRACE", "60s").run().expect_code(0).json();
     let id = started["task_id"].as_str().expect("an id");
-    let slow = sandbox.marked("slow");
+    let slow = sandbox.wait_for_mark("slow");
     carrier(id).kill();
     let _over = sandbox.siding(&["wait", id]).run().expect_code(0);
     let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", id]).run();
@@ -57,7 +57,7 @@ fn a_stop_ends_also_what_a_resume_has_taken_up() {
     let why = sandbox.siding(&["why", "--json", &second]).run().expect_code(0).json();
     assert_eq!(why["waiting_on"], "child", "{why}");
     let stopped = sandbox.siding(&["stop", "--grace", "0s", &second]).run().expect_code(0);
-    assert!(!slow.alive(), "{stopped}");
+    assert!(!slow.is_alive(), "{stopped}");
 }
 
 /// The deadline of all of it does the same.
@@ -67,7 +67,7 @@ fn the_deadline_of_a_workflow_ends_its_steps() {
     let line = sandbox.puppet_line(&words("mark slow hang"));
     let text = format!("timeout = \"2s\"\n[[step]]\nid = \"a\"\nrun = '''{line}'''\n");
     let done = run(&sandbox, &text, &["--json"]).run().expect_code(124).json();
-    assert!(!sandbox.marked("slow").alive());
+    assert!(!sandbox.wait_for_mark("slow").is_alive());
     let view = show(&sandbox, done["task_id"].as_str().expect("an id"));
     assert_eq!((states(&view), &view["state"]), (vec!["stopped"], &"stopped".into()));
 }
@@ -94,7 +94,7 @@ run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
     // The file has changed meanwhile, and the workflow is what it was.
     super::file(&sandbox, "[[step]]\nid = \"other\"\nrun = \"false\"\n");
     let resumed = sandbox.siding(&["workflow", "resume", "--budget", "none", &id]).run();
-    let out = resumed.expect_code(0).out();
+    let out = resumed.expect_code(0).stdout_text();
     assert!(out.contains("attempt 2") && out.contains("2 ok"), "{out}");
     assert_eq!(super::lines(&sandbox, "log"), ["a", "b", "b"]);
     let view = wait(&sandbox, &id);
@@ -113,7 +113,7 @@ fn a_step_that_a_person_stops_is_not_tried_again() {
     let text = format!("[[step]]\nid = \"a\"\nretries = 3\nrun = '''{line}'''\n");
     let id = begin(&sandbox, &text, &[]);
     let view = until(&sandbox, &id, "a", "running");
-    let _running = sandbox.marked("slow");
+    let _running = sandbox.wait_for_mark("slow");
     let task = step(&view, "a")["task_id"].as_str().expect("a task");
     let _stopped = sandbox.siding(&["stop", task]).run().expect_code(0);
     let view = wait(&sandbox, &id);

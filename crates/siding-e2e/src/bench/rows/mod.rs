@@ -1,28 +1,28 @@
 //! The rows, one file each.
 
-mod adopting;
-mod conversing;
-mod ending;
-mod flowing;
-mod guarding;
-mod hooking;
-mod host_memory;
-mod idling;
-mod kernel_share;
-mod listing;
-mod recovering;
+mod adoption;
+mod agent_loop;
+mod exit_latency;
+mod guard;
+mod hooks;
+mod idle_cost;
+mod kernel_memory;
+mod list_latency;
+mod output_throughput;
+mod peak_memory;
+mod recovery;
 mod scaling;
-mod stalling;
-mod starting;
-mod waiting;
+mod stall_detection;
+mod start_latency;
+mod wait_latency;
 
-pub(super) mod crowding;
-pub(super) mod telling;
+pub(super) mod many_tasks;
+pub(super) mod token_usage;
 
 use anyhow::Result;
 
 use super::Bench;
-use super::table::Table;
+use super::table::ResultTable;
 
 /// One row: what is measured together.
 #[derive(Debug)]
@@ -31,31 +31,31 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     /// Adds its lines. An error means that it could not be measured.
-    pub(super) measure: fn(&Bench, &mut Table) -> Result<()>,
+    pub(super) measure: fn(&Bench, &mut ResultTable) -> Result<()>,
 }
 
 /// All of them, in the order of the table.
-pub(super) const ALL: &[Row] = &[
-    starting::ROW,
-    adopting::ROW,
-    hooking::ROW,
-    ending::ROW,
-    waiting::ROW,
-    flowing::ROW,
-    host_memory::ROW,
-    idling::ROW,
-    kernel_share::ROW,
+pub(super) const ALL_ROWS: &[Row] = &[
+    start_latency::ROW,
+    adoption::ROW,
+    hooks::ROW,
+    exit_latency::ROW,
+    wait_latency::ROW,
+    output_throughput::ROW,
+    peak_memory::ROW,
+    idle_cost::ROW,
+    kernel_memory::ROW,
     scaling::ROW,
-    crowding::ROW,
-    listing::ROW,
-    recovering::ROW,
-    stalling::ROW,
-    telling::ROW,
-    guarding::ROW,
-    conversing::ROW,
+    many_tasks::ROW,
+    list_latency::ROW,
+    recovery::ROW,
+    stall_detection::ROW,
+    token_usage::ROW,
+    guard::ROW,
+    agent_loop::ROW,
 ];
 
 /// Returns the rows with these names, all when there is none.
-pub(super) fn chosen(names: &[String]) -> impl Iterator<Item = &'static Row> {
-    ALL.iter().filter(move |row| names.is_empty() || names.iter().any(|name| name == row.name))
+pub(super) fn selected_rows(names: &[String]) -> impl Iterator<Item = &'static Row> {
+    ALL_ROWS.iter().filter(move |row| names.is_empty() || names.iter().any(|name| name == row.name))
 }

@@ -5,115 +5,130 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use super::Row;
-use super::starting::bash;
+use super::start_latency::bash_true;
 use crate::bench::Bench;
-use crate::bench::client::{Client, shell};
-use crate::bench::population;
+use crate::bench::client::{BenchClient, shell_command};
+use crate::bench::idle_tasks;
+use crate::bench::interleaved_runs::{self, Contender, Rounds, time_command};
 use crate::bench::samples::Samples;
-use crate::bench::stage::Place;
-use crate::bench::table::{Line, Table, Target, Unit};
-use crate::bench::turns::{self, Rounds, Turn, timed};
+use crate::bench::table::{ResultTable, TableLine, Target, Unit};
+use crate::bench::workspace::RowDir;
 
-const NAME: &str = "scale";
+const ROW_NAME: &str = "scale";
 
-pub(super) const ROW: Row =
-    Row { name: NAME, about: "start, stop and list beside 1, 10, 100 and 1,000 tasks", measure };
+pub(super) const ROW: Row = Row {
+    name: ROW_NAME,
+    about: "start, stop and list beside 1, 10, 100 and 1,000 tasks",
+    measure,
+};
 
-const LEVELS: [usize; 4] = [1, 10, 100, 1000];
+const TASK_LEVELS: [usize; 4] = [1, 10, 100, 1000];
 /// A cost counts as flat when the dearest level is at most so many times the cheapest, as measured
 /// by `bash -c true` at the same moment: a thousand more processes slow the machine for everybody.
-const FLAT: f64 = 1.3;
+const MAX_FLAT_RATIO: f64 = 1.3;
 
 /// What was measured at one level, in milliseconds.
 #[derive(Debug)]
-struct Level {
+struct LevelResult {
     tasks: usize,
-    ours: f64,
-    bash: f64,
-    stop: f64,
-    list: f64,
+    library_ms: f64,
+    bash_ms: f64,
+    stop_ms: f64,
+    list_ms: f64,
 }
 
-fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
+fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     // In memory where that can be: a file system that slows down with the files made and removed
     // so far would make the first level dear.
-    let place = match bench.stage.place_in_memory(NAME)? {
+    let place = match bench.workspace.row_dir_in_tmpfs(ROW_NAME)? {
         Some(place) => {
-            table.note(NAME, "state in tmpfs");
+            table.add_note(ROW_NAME, "state in tmpfs");
             place
         }
-        None => bench.stage.place(NAME)?,
+        None => bench.workspace.row_dir(ROW_NAME)?,
     };
     let client = place.client()?;
     let mut levels = vec![];
-    let mut lives = 0;
-    let mut last_stretch = Samples::default();
-    for tasks in LEVELS {
-        last_stretch = Samples::default();
-        for _ in lives..tasks {
+    let mut started_tasks = 0;
+    let mut last_level_starts = Samples::default();
+    for tasks in TASK_LEVELS {
+        last_level_starts = Samples::default();
+        for _ in started_tasks..tasks {
             let started = Instant::now();
-            population::add(&client)?;
-            last_stretch.push_time(started.elapsed());
+            idle_tasks::start_idle_task(&client)?;
+            last_level_starts.push_time(started.elapsed());
         }
-        lives = tasks;
-        levels.push(level(bench, &place, &client, tasks)?);
+        started_tasks = tasks;
+        levels.push(measure_level(bench, &place, &client, tasks)?);
     }
     for level in &levels {
         let what = format!("library: `true` beside {}", level.tasks);
         table.add(
-            Line::new(NAME, what, Unit::Ms, level.ours)
-                .against("`bash -c true` at that moment", level.bash),
+            TableLine::new(ROW_NAME, what, Unit::Ms, level.library_ms)
+                .with_reference("`bash -c true` at that moment", level.bash_ms),
         );
     }
-    flat(&levels, table);
-    table.add(Line::new(NAME, "library: start, 101st to 1,000th", Unit::Ms, last_stretch.median()));
+    compare_levels(&levels, table);
+    table.add(TableLine::new(
+        ROW_NAME,
+        "library: start, 101st to 1,000th",
+        Unit::Ms,
+        last_level_starts.median(),
+    ));
     for level in &levels {
         let what = format!("`siding stop ID` beside {}", level.tasks);
-        table.add(Line::new(NAME, what, Unit::Ms, level.stop));
+        table.add(TableLine::new(ROW_NAME, what, Unit::Ms, level.stop_ms));
     }
     for level in &levels {
         let what = format!("`siding ps --running` of {}", level.tasks);
-        table.add(Line::new(NAME, what, Unit::Ms, level.list));
+        table.add(TableLine::new(ROW_NAME, what, Unit::Ms, level.list_ms));
     }
     let started = Instant::now();
     place.stop_all()?;
-    let each = started.elapsed().as_secs_f64() * 1e3 / lives as f64;
-    table.add(Line::new(NAME, "`siding stop --all` of 1,000, each", Unit::Ms, each));
+    let each = started.elapsed().as_secs_f64() * 1e3 / started_tasks as f64;
+    table.add(TableLine::new(ROW_NAME, "`siding stop --all` of 1,000, each", Unit::Ms, each));
     Ok(())
 }
 
-fn level(bench: &Bench, place: &Place, client: &Client, tasks: usize) -> Result<Level> {
-    let mut turns: [Turn<'_>; 2] =
-        [Box::new(|| Ok(client.run(shell("true"))?.known)), Box::new(|| timed(&mut bash()))];
-    let rounds = Rounds { warm_up: 5, counted: bench.pace.of(40, 200) };
-    let times = turns::take(rounds, &mut turns)?;
+fn measure_level(
+    bench: &Bench,
+    place: &RowDir,
+    client: &BenchClient,
+    tasks: usize,
+) -> Result<LevelResult> {
+    let mut turns: [Contender<'_>; 2] = [
+        Box::new(|| Ok(client.run(shell_command("true"))?.until_end_known)),
+        Box::new(|| time_command(&mut bash_true())),
+    ];
+    let rounds = Rounds { warm_up: 5, counted: bench.mode.pick(40, 200) };
+    let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     drop(turns);
-    let mut others: [Turn<'_>; 2] =
-        [Box::new(|| stop(place, client, tasks)), Box::new(|| list(place, tasks))];
-    let rounds = Rounds { warm_up: 1, counted: bench.pace.of(3, 9) };
-    let slow = turns::take(rounds, &mut others)?;
-    Ok(Level {
+    let mut others: [Contender<'_>; 2] =
+        [Box::new(|| time_stop(place, client, tasks)), Box::new(|| time_list(place, tasks))];
+    let rounds = Rounds { warm_up: 1, counted: bench.mode.pick(3, 9) };
+    let slow = interleaved_runs::run_rounds(rounds, &mut others)?;
+    Ok(LevelResult {
         tasks,
-        ours: times[0].median(),
-        bash: times[1].median(),
-        stop: slow[0].median(),
-        list: slow[1].median(),
+        library_ms: times[0].median(),
+        bash_ms: times[1].median(),
+        stop_ms: slow[0].median(),
+        list_ms: slow[1].median(),
     })
 }
 
 /// Stops one task that was started for it.
-fn stop(place: &Place, client: &Client, tasks: usize) -> Result<Duration> {
-    let id = population::add(client)?.to_string();
-    let took = timed(&mut place.siding(["stop", &id]))?;
+fn time_stop(place: &RowDir, client: &BenchClient, tasks: usize) -> Result<Duration> {
+    let id = idle_tasks::start_idle_task(client)?.to_string();
+    let took = time_command(&mut place.siding_command(["stop", &id]))?;
     let until = Instant::now() + Duration::from_secs(10);
-    while client.live()? > tasks {
+    while client.live_count()? > tasks {
         ensure!(Instant::now() < until, "task {id} is marked live after its stop");
         std::thread::sleep(Duration::from_micros(500));
     }
     Ok(took)
 }
 
-fn list(place: &Place, tasks: usize) -> Result<Duration> {
+fn time_list(place: &RowDir, tasks: usize) -> Result<Duration> {
     let started = Instant::now();
     let listed = place.siding_json(["ps", "--running", "--json"])?;
     let took = started.elapsed();
@@ -122,13 +137,13 @@ fn list(place: &Place, tasks: usize) -> Result<Duration> {
     Ok(took)
 }
 
-fn flat(levels: &[Level], table: &mut Table) {
-    let per_bash = |level: &Level| level.ours / level.bash;
+fn compare_levels(levels: &[LevelResult], table: &mut ResultTable) {
+    let per_bash = |level: &LevelResult| level.library_ms / level.bash_ms;
     let dearest = levels.iter().map(per_bash).fold(0.0, f64::max);
     let cheapest = levels.iter().map(per_bash).fold(f64::INFINITY, f64::min);
     table.add(
-        Line::new(NAME, "`true`, dearest level", Unit::Times, dearest)
-            .against("the cheapest level, both as ratios to bash", cheapest)
-            .target(Target::RatioAtMost(FLAT)),
+        TableLine::new(ROW_NAME, "`true`, dearest level", Unit::Times, dearest)
+            .with_reference("the cheapest level, both as ratios to bash", cheapest)
+            .with_target(Target::RatioAtMost(MAX_FLAT_RATIO)),
     );
 }

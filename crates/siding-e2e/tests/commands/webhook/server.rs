@@ -10,21 +10,23 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
 /// One request as the server got it.
-pub(super) struct Request {
-    pub(super) at: Instant,
+pub(super) struct ReceivedRequest {
+    pub(super) received_at: Instant,
     pub(super) head: String,
     pub(super) body: Value,
 }
 
 /// Starts a server that gives these answers, one for each request, and ends with the last.
-pub(super) fn server<const N: usize>(answers: [&str; N]) -> (String, Receiver<Request>) {
+pub(super) fn start_server<const N: usize>(
+    answers: [&str; N],
+) -> (String, Receiver<ReceivedRequest>) {
     let (listener, address) = listen("http");
     let (sender, requests) = channel();
     let answers = answers.map(str::to_owned);
     std::thread::spawn(move || {
         for answer in answers {
             let (stream, _) = listener.accept().expect("a request");
-            let _the_test_may_be_over = sender.send(request(stream, &answer).expect("a request"));
+            let _receiver_dropped = sender.send(serve_request(stream, &answer).expect("a request"));
         }
     });
     (address, requests)
@@ -32,15 +34,18 @@ pub(super) fn server<const N: usize>(answers: [&str; N]) -> (String, Receiver<Re
 
 /// Starts a server that answers nobody until the second of what is returned is dropped, and then
 /// takes what comes, at most so many.
-pub(super) fn gated(most: usize) -> (String, Sender<()>, Receiver<Request>) {
+pub(super) fn start_gated_server(
+    request_count: usize,
+) -> (String, Sender<()>, Receiver<ReceivedRequest>) {
     let (listener, address) = listen("http");
     let (sender, requests) = channel();
     let (gate, opened) = channel::<()>();
     std::thread::spawn(move || {
-        let _dropped = opened.recv();
-        for _ in 0..most {
+        let _peer_gone = opened.recv();
+        for _ in 0..request_count {
             let (stream, _) = listener.accept().expect("a request");
-            let _the_test_may_be_over = sender.send(request(stream, "200 OK").expect("a request"));
+            let _receiver_dropped =
+                sender.send(serve_request(stream, "200 OK").expect("a request"));
         }
     });
     (address, gate, requests)
@@ -48,7 +53,7 @@ pub(super) fn gated(most: usize) -> (String, Sender<()>, Receiver<Request>) {
 
 /// Starts a server that speaks TLS and takes what comes, one connection after the other. One that
 /// comes to nothing is left.
-pub(super) fn over_tls(config: ServerConfig) -> (String, Receiver<Request>) {
+pub(super) fn start_tls_server(config: ServerConfig) -> (String, Receiver<ReceivedRequest>) {
     let (listener, address) = listen("https");
     let (sender, requests) = channel();
     let config = Arc::new(config);
@@ -56,7 +61,7 @@ pub(super) fn over_tls(config: ServerConfig) -> (String, Receiver<Request>) {
         loop {
             let (stream, _) = listener.accept().expect("a connection");
             let tls = ServerConnection::new(Arc::clone(&config)).expect("a legal configuration");
-            if let Ok(request) = request(StreamOwned::new(tls, stream), "200 OK")
+            if let Ok(request) = serve_request(StreamOwned::new(tls, stream), "200 OK")
                 && sender.send(request).is_err()
             {
                 return;
@@ -72,7 +77,7 @@ fn listen(scheme: &str) -> (TcpListener, String) {
     (listener, address)
 }
 
-fn request(stream: impl Read + Write, answer: &str) -> std::io::Result<Request> {
+fn serve_request(stream: impl Read + Write, answer: &str) -> std::io::Result<ReceivedRequest> {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -89,5 +94,9 @@ fn request(stream: impl Read + Write, answer: &str) -> std::io::Result<Request> 
     let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     reader.get_mut().write_all(answer.as_bytes())?;
     reader.get_mut().flush()?;
-    Ok(Request { at, head, body: serde_json::from_slice(&body).expect("JSON") })
+    Ok(ReceivedRequest {
+        received_at: at,
+        head,
+        body: serde_json::from_slice(&body).expect("JSON"),
+    })
 }

@@ -1,0 +1,75 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::BenchMode;
+use super::rows;
+
+/// What was asked for.
+#[derive(Debug)]
+pub(super) struct BenchOptions {
+    /// Names of rows; empty means all.
+    pub(super) rows: Vec<String>,
+    pub(super) mode: BenchMode,
+    pub(super) json: bool,
+    /// The program that is measured.
+    pub(super) siding: PathBuf,
+}
+
+pub(super) fn is_help(words: &[String]) -> bool {
+    words.iter().any(|word| word == "--help" || word == "-h")
+}
+
+/// Returns the help text.
+pub(super) fn usage() -> String {
+    let mut text = String::from(
+        "Usage: siding-bench [--quick] [--json] [--stall] [--tokens] [--guard]\n         [--siding PROGRAM] [ROW...]\n\n\
+         Measures PROGRAM (default: `siding` beside this program). Rows:\n",
+    );
+    for row in rows::ALL_ROWS {
+        text.push_str(&format!("  {:<11}{}\n", row.name, row.about));
+    }
+    text
+}
+
+impl BenchOptions {
+    pub(super) fn parse(words: &[String]) -> Result<Self> {
+        let own = std::env::current_exe().context("a running program has a path")?;
+        let mut request = Self {
+            rows: vec![],
+            mode: BenchMode::Full,
+            json: false,
+            siding: own.with_file_name("siding"),
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--stall" => request.rows.push("stall".to_owned()),
+                "--guard" => request.rows.push("guard".to_owned()),
+                "--tokens" => request.rows.push("tokens".to_owned()),
+                "--quick" => request.mode = BenchMode::Quick,
+                "--json" => request.json = true,
+                "--siding" => {
+                    request.siding = words.next().context("--siding wants a path")?.into();
+                }
+                name if rows::ALL_ROWS.iter().any(|row| row.name == name) => {
+                    request.rows.push(name.to_owned());
+                }
+                unknown => bail!("no row or option `{unknown}`\n\n{}", usage()),
+            }
+        }
+        Ok(request)
+    }
+
+    /// Makes sure that there is a program to measure.
+    pub(super) fn ensure_program_exists(&self) -> Result<()> {
+        ensure!(
+            self.siding.is_file(),
+            "`{}` is not there; `cargo build --release -p siding-cli` builds it",
+            self.siding.display()
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! What this program is when it is started by itself: the small commands that are measured.
+
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::idle_tasks;
+use super::rows;
+use super::syscalls::{self, SharedTimestamp};
+
+/// Notes the time in a file and ends: `__stamp FILE MILLISECONDS`.
+pub(super) const STAMP_COMMAND: &str = "__stamp";
+/// Notes the time in a file, writes a line, and ends a moment later: `__line FILE MILLISECONDS`.
+pub(super) const LINE_COMMAND: &str = "__line";
+/// Writes so much, in pieces of so much: `__write BYTES CHUNK`.
+pub(super) const WRITE_COMMAND: &str = "__write";
+/// Ends when nobody holds the FIFO open for writing any more: `__until FIFO`.
+pub(super) const WAIT_FIFO_COMMAND: &str = "__until";
+/// Fills a memory cgroup: `__populate DOOR COUNT PLACE SIDING`.
+pub(super) const POPULATE_COMMAND: &str = "__populate";
+/// Is many tasks' host as whoever it runs as: `__crowd PLACE SIDING TASKS WAITS`.
+pub(super) const CROWD_COMMAND: &str = "__crowd";
+
+/// Writes a build's lines, a part for each byte of the FIFO: `__build FIFO`.
+pub(super) const BUILD_COMMAND: &str = "__build";
+
+/// Plays a role, if the arguments name one.
+pub(super) fn run_helper(words: &[String]) -> Option<ExitCode> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        [STAMP_COMMAND, file, ms] => run_stamp(Path::new(file), ms),
+        [LINE_COMMAND, file, ms] => run_line(Path::new(file), ms),
+        [WRITE_COMMAND, bytes, chunk] => run_write(bytes, chunk),
+        [WAIT_FIFO_COMMAND, fifo] => run_wait_fifo(Path::new(fifo)),
+        [POPULATE_COMMAND, door, count, place @ ..] => run_populate(door, count, place),
+        [CROWD_COMMAND, place, siding, tasks, waits] => run_crowd(place, siding, tasks, waits),
+        [BUILD_COMMAND, gate] => rows::token_usage::run_build(Path::new(gate)),
+        _ => return None,
+    };
+    Some(match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("siding-bench {}: {error:#}", words.join(" "));
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn run_stamp(file: &Path, ms: &str) -> Result<()> {
+    let stamp = SharedTimestamp::open(file)?;
+    // The machine is to be idle when the end comes.
+    std::thread::sleep(Duration::from_millis(ms.parse()?));
+    stamp.set();
+    syscalls::exit(0)
+}
+
+fn run_line(file: &Path, ms: &str) -> Result<()> {
+    let stamp = SharedTimestamp::open(file)?;
+    let pause = Duration::from_millis(ms.parse()?);
+    std::thread::sleep(pause);
+    stamp.set();
+    std::io::stdout().write_all(b"ready\n")?;
+    // Its end must not be what wakes whoever waits for the line.
+    std::thread::sleep(pause);
+    Ok(())
+}
+
+fn run_write(bytes: &str, chunk: &str) -> Result<()> {
+    let (bytes, chunk): (u64, usize) = (bytes.parse()?, chunk.parse()?);
+    let mut line = vec![b'x'; chunk];
+    if let Some(last) = line.last_mut() {
+        *last = b'\n';
+    }
+    // Not Rust's own stdout, which gathers what it is given.
+    let mut stdout = std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
+    for _ in 0..bytes / chunk as u64 {
+        stdout.write_all(&line)?;
+    }
+    Ok(())
+}
+
+fn run_wait_fifo(fifo: &Path) -> Result<()> {
+    let mut end = std::fs::File::open(fifo)?;
+    std::io::copy(&mut end, &mut std::io::sink())?;
+    Ok(())
+}
+
+fn run_populate(door: &str, count: &str, place: &[&str]) -> Result<()> {
+    std::fs::write(door, std::process::id().to_string()).context("could not enter the group")?;
+    let count = count.parse()?;
+    match place {
+        [] => idle_tasks::start_plain_commands(count, |pid| println!("{pid}")),
+        [place, siding] => {
+            let place =
+                super::workspace::RowDir::create(PathBuf::from(place), PathBuf::from(siding))?;
+            let client = place.client()?;
+            for _ in 0..count {
+                idle_tasks::start_idle_task(&client)?;
+            }
+            Ok(())
+        }
+        _ => anyhow::bail!("wants a place and a program, or neither"),
+    }
+}
+
+fn run_crowd(place: &str, siding: &str, tasks: &str, waits: &str) -> Result<()> {
+    let place = super::workspace::RowDir::create(PathBuf::from(place), PathBuf::from(siding))?;
+    let found = rows::many_tasks::run_host(&place, tasks.parse()?, waits.parse()?)?;
+    println!("{found}");
+    Ok(())
+}

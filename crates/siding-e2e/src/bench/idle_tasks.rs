@@ -1,0 +1,38 @@
+//! Many tasks that do nothing.
+
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+use siding_model::id::TaskId;
+use siding_model::process::ProcRef;
+
+use super::client::{BenchClient, argv_command};
+
+/// What each of them runs. Longer than any bench, shorter than for ever.
+const SLEEP_COMMAND: [&str; 2] = ["sleep", "3600"];
+
+/// Starts one more task, and lets go of it once it runs.
+pub(super) fn start_idle_task(client: &BenchClient) -> Result<TaskId> {
+    let task = client.start(argv_command(SLEEP_COMMAND))?;
+    task.wait_until_running()?;
+    Ok(task.id)
+}
+
+/// Starts so many, and returns their shims.
+pub(super) fn start_idle_tasks(client: &BenchClient, count: usize) -> Result<Vec<ProcRef>> {
+    (0..count).map(|_| start_idle_task(client).and_then(|id| client.shim_process(id))).collect()
+}
+
+/// Starts the same commands without siding, and tells their numbers.
+pub(super) fn start_plain_commands(count: usize, mut on_pid: impl FnMut(u32)) -> Result<()> {
+    let [program, argument] = SLEEP_COMMAND;
+    for _ in 0..count {
+        let child = Command::new(program)
+            .arg(argument)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()?;
+        on_pid(child.id());
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! Letting several contenders take turns.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::samples::Samples;
+
+/// One contender: does it once and returns how long it took.
+pub(super) type Contender<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
+
+/// How often everybody gets a turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rounds {
+    /// Before the first one that counts, so that caches are warm for everybody.
+    pub(super) warm_up: usize,
+    pub(super) counted: usize,
+}
+
+/// Lets everybody take turns. Each round begins with another contender, so that nobody always
+/// follows the same one.
+pub(super) fn run_rounds(rounds: Rounds, contenders: &mut [Contender<'_>]) -> Result<Vec<Samples>> {
+    let mut samples = vec![Samples::default(); contenders.len()];
+    for round in 0..rounds.warm_up + rounds.counted {
+        for offset in 0..contenders.len() {
+            let index = (round + offset) % contenders.len();
+            let took = contenders[index]()?;
+            if round >= rounds.warm_up {
+                samples[index].push_time(took);
+            }
+        }
+    }
+    Ok(samples)
+}
+
+/// Runs a program to its successful end; returns how long it took until that was known.
+pub(super) fn time_command(command: &mut std::process::Command) -> Result<Duration> {
+    let started = std::time::Instant::now();
+    let status = command.status()?;
+    let took = started.elapsed();
+    anyhow::ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(took)
+}

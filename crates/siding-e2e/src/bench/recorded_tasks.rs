@@ -1,0 +1,141 @@
+//! Tasks of the past, written with the model's own writer.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use anyhow::{Context as _, Result};
+use siding_core::sys::{clock, procfs};
+use siding_model::id::{SessionId, TaskId, TaskKind};
+use siding_model::lifecycle::{TaskEvent, TreeLiveness};
+use siding_model::outcome::{BackgroundReason, LeaderEnd, Placement};
+use siding_model::process::{BootId, ProcRef};
+use siding_model::record::{self, AcceptedTask, BASE_FORMAT, CloseSummary, OutputTotals, Record};
+use siding_model::settings::Settings;
+use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
+
+use super::workspace::RowDir;
+
+/// What the past left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RecordedState {
+    /// It ended by itself and everything is on record.
+    Ended,
+    /// Its shim was killed and it ended unseen: the journal says that it runs.
+    Orphaned,
+}
+
+/// Writes so many tasks into a state directory.
+pub(super) fn write_tasks(place: &RowDir, count: usize, past: RecordedState) -> Result<()> {
+    // Makes the directories.
+    let _client = place.client()?;
+    let boot = procfs::boot_id()?;
+    // Scattered over the ids as real ones are, and never twice the same.
+    let step = (TaskId::MAX_BITS - TaskId::MIN_BITS) / (count as u64 + 1);
+    for number in 0..count as u64 {
+        let id = TaskId::from_random(TaskKind::LocalBash, (number + 1) * step, TaskId::MAX_BITS);
+        write_task(place, id.context("there are ids enough")?, number, &boot, past)?;
+    }
+    Ok(())
+}
+
+fn write_task(
+    place: &RowDir,
+    id: TaskId,
+    number: u64,
+    boot: &BootId,
+    past: RecordedState,
+) -> Result<()> {
+    const OUTPUT: &[u8] = b"   Compiling siding v0.1.0\n    Finished `dev` profile\n";
+    let dir = place.state.join("tasks").join(id.to_string());
+    fs::create_dir(&dir)?;
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
+    let mut lines = Vec::new();
+    for (seq, record) in (0..).zip(task_records(place, id, number, boot, past)) {
+        record::write_line(&mut lines, seq, &record);
+    }
+    fs::write(dir.join("journal"), lines)?;
+    fs::write(dir.join("output"), OUTPUT)?;
+    if past == RecordedState::Orphaned {
+        fs::write(place.state.join("live").join(id.to_string()), "")?;
+    }
+    Ok(())
+}
+
+fn task_records(
+    place: &RowDir,
+    id: TaskId,
+    number: u64,
+    boot: &BootId,
+    past: RecordedState,
+) -> Vec<Record> {
+    // This process's number with times at which it was not started: nobody is that.
+    let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    let nobody = |start_ticks| ProcRef { pid, start_ticks };
+    let at = clock::monotonic_now();
+    let accepted = AcceptedTask {
+        format: BASE_FORMAT,
+        boot: boot.clone(),
+        at,
+        wall: clock::unix_now(),
+        shim: nobody(1),
+        cgroup: None,
+        adopted: None,
+        spec: task_spec(place, id, number),
+    };
+    let spawned = TaskEvent::Spawned { leader: nobody(2).into() };
+    let mut records =
+        vec![Record::Accepted(Box::new(accepted)), Record::Event { at, event: spawned }];
+    if past == RecordedState::Ended {
+        let ended = TaskEvent::LeaderEnded {
+            end: LeaderEnd::Exited { code: 0 },
+            tree: TreeLiveness::Empty,
+            final_cwd: Some(place.work.display().to_string()),
+            pipeline: None,
+        };
+        records.push(Record::Event { at, event: ended });
+        records.push(Record::Closed(Box::new(CloseSummary {
+            wall: clock::unix_now(),
+            at,
+            report: None,
+            output: OutputTotals { bytes: 56, ..OutputTotals::default() },
+            peaks: None,
+            proof: "ECHILD".to_owned(),
+        })));
+    }
+    records
+}
+
+fn task_spec(place: &RowDir, task_id: TaskId, number: u64) -> TaskSpec {
+    let settings = Settings::default();
+    TaskSpec {
+        task_id,
+        session_id: SessionId::implicit(),
+        parent_task: None,
+        name: None,
+        command: TaskCommand::Shell {
+            text: format!("cargo build --package part-{number} 2>&1 | tail -n 20"),
+            shell: "bash".to_owned(),
+        },
+        cwd: place.work.display().to_string(),
+        stdin: StdinMode::Null,
+        placement: Placement::Background { why: BackgroundReason::Asked },
+        deadline_ms: settings.max_elapsed.as_millis() as u64,
+        cap_ms: settings.max_elapsed_hard_cap.as_millis() as u64,
+        signal: settings.kill_signal,
+        grace_ms: settings.kill_grace.as_millis() as u64,
+        on_leader_exit: settings.on_leader_exit,
+        keep: false,
+        session_grace_ms: settings.session_grace.as_millis() as u64,
+        keep_head: settings.output_keep_head.0,
+        keep_tail: settings.output_keep_tail.0,
+        stall_after_ms: 45_000,
+        deadline_notice_ms: 0,
+        watch: siding_model::limits::Thresholds::default(),
+        limits: siding_model::limits::Limits::default(),
+        net: siding_model::net::NetPolicy::Unrestricted,
+        same_key: format!("{number:016x}"),
+        duplicate_of: None,
+        monitor: None,
+        wait_for: Vec::new(),
+    }
+}

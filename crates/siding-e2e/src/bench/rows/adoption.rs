@@ -1,0 +1,68 @@
+//! What it costs an agent's shell to have itself adopted, as its first act.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, ensure};
+
+use super::Row;
+use crate::bench::Bench;
+use crate::bench::interleaved_runs::{self, Contender, Rounds, time_command};
+use crate::bench::table::{ResultTable, TableLine, Target, Unit};
+
+const ROW_NAME: &str = "adopt";
+
+pub(super) const ROW: Row = Row {
+    name: ROW_NAME,
+    about: "`bash -c true` with and without the line that adopts it",
+    measure,
+};
+
+/// What a shell may wait for siding here, in seconds: a wait that is cut off says nothing.
+const ADOPT_WAIT_SECONDS: &str = "5";
+
+fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
+    let place = bench.workspace.row_dir(ROW_NAME)?;
+    let line = place.siding_command(["shell-init", "bash"]).stdout(Stdio::piped()).output()?;
+    ensure!(line.status.success(), "`siding shell-init bash` ended with {}", line.status);
+    let file = place.dir.join("bash-env");
+    std::fs::write(&file, line.stdout)?;
+    let adopting = |text: &str| {
+        let mut command = bash_command(text);
+        command.env("BASH_ENV", &file).env("SIDING_ADOPT_WAIT", ADOPT_WAIT_SECONDS);
+        command.env("SIDING_STATE_DIR", &place.state).current_dir(&place.work);
+        command
+    };
+    let limit = adopting("ulimit -R").stdout(Stdio::piped()).output()?.stdout;
+    ensure!(limit.trim_ascii().iter().all(u8::is_ascii_digit), "the shell was not adopted");
+    let nested = || {
+        let mut command = adopting("true");
+        // As the first of many below a shell that is kept.
+        command.env_remove("SIDING_STATE_DIR").env("SIDING_ADOPT_FAILED", "1");
+        command
+    };
+    let mut turns: Vec<Contender<'_>> = vec![
+        Box::new(|| time_command(&mut adopting("true"))),
+        Box::new(|| time_command(&mut bash_command("true"))),
+        Box::new(|| time_command(&mut nested())),
+    ];
+    let rounds = Rounds { warm_up: 10, counted: bench.mode.pick(200, 1000) };
+    let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
+    let plain = times[1].median();
+    let line_for = |what: &str, ours: f64| {
+        TableLine::new(ROW_NAME, what, Unit::Ms, ours)
+            .with_reference("`bash -c true` without the line", plain)
+    };
+    table.add(line_for("`bash -c true`, adopted", times[0].median()));
+    table.add(
+        TableLine::new(ROW_NAME, "added to a call", Unit::Ms, times[0].median() - plain)
+            .with_target(Target::AtMost(3.0)),
+    );
+    table.add(line_for("`bash -c true`, adoption has failed above", times[2].median()));
+    Ok(())
+}
+
+fn bash_command(text: &str) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", text]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}

@@ -1,0 +1,249 @@
+//! What the agent's loop costs beside its model: the time of a turn, and memory.
+//!
+//! The model is a script, which answers at once. A turn is from one request to the next, by the
+//! transcript that is measured: start and end of the program are in none.
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use super::Row;
+use crate::bench::Bench;
+use crate::bench::interleaved_runs::{self, Contender, Rounds, time_command};
+use crate::bench::process_usage;
+use crate::bench::samples::Samples;
+use crate::bench::table::{ResultTable, TableLine, Target, Unit};
+use crate::bench::workspace::RowDir;
+
+const ROW_NAME: &str = "agent";
+
+pub(super) const ROW: Row = Row {
+    name: ROW_NAME,
+    about: "a turn of the agent's loop beside its model, and its memory",
+    measure,
+};
+
+/// Turns of a long conversation, and of a short one.
+const LONG_CONVERSATION_TURNS: usize = 1_000;
+const SHORT_CONVERSATION_TURNS: usize = 100;
+/// Turns that begin a task each.
+const COMMAND_TURNS: usize = 100;
+/// Tasks that run meanwhile.
+const BACKGROUND_TASKS: usize = 100;
+/// Issue: what the loop may cost a turn.
+const MAX_TURN_MS: f64 = 5.0;
+/// Issue: a label adds nothing. Less than this nobody notices, and the machine's own speed varies more.
+const MAX_LABEL_MS: f64 = 0.2;
+/// More than this is growth. A bit more or less is chance.
+const MAX_GROWTH_RATIO: f64 = 1.25;
+/// `bash -c true` so many times is one measurement.
+const SHELL_RUNS: u32 = 50;
+
+/// Reads the project's to-do list, which is empty.
+const LIST_TASKS_CALL: &str = "tool = \"list_tasks\"\ninput = {}\n";
+const BASH_CALL: &str = "tool = \"bash\"\ninput = { command = \"true\" }\n";
+
+/// How the agent ends when nothing, and when something, is left to run.
+const EXIT_NO_TASKS_LEFT: i32 = 0;
+const EXIT_TASKS_LEFT: i32 = 124;
+
+fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
+    let place = bench.workspace.row_dir(ROW_NAME)?;
+    let labels = place.dir.join("labels.toml");
+    fs::write(
+        &labels,
+        "[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n".repeat(LONG_CONVERSATION_TURNS),
+    )?;
+    let labelled = ["--small-model".to_owned(), format!("script:{}", labels.display())];
+    let (look, run) = (
+        repeat_call(LIST_TASKS_CALL, LONG_CONVERSATION_TURNS),
+        repeat_call(BASH_CALL, COMMAND_TURNS),
+    );
+    let crowded = start_tasks_answer(bench) + &look;
+
+    let conversations = RefCell::new(Vec::new());
+    let mut turns: [Contender<'_>; 5] = [
+        Box::new(time_bash),
+        Box::new(|| {
+            let talk = run_conversation(&place, &look, &[], EXIT_NO_TASKS_LEFT)?;
+            let took = talk.time_per_turn(0..LONG_CONVERSATION_TURNS);
+            conversations.borrow_mut().push(talk);
+            Ok(took)
+        }),
+        Box::new(|| {
+            Ok(run_conversation(&place, &look, &labelled, EXIT_NO_TASKS_LEFT)?
+                .time_per_turn(0..LONG_CONVERSATION_TURNS))
+        }),
+        // Its first turn starts them.
+        Box::new(|| {
+            Ok(run_conversation(&place, &crowded, &[], EXIT_TASKS_LEFT)?
+                .time_per_turn(1..LONG_CONVERSATION_TURNS + 1))
+        }),
+        Box::new(|| {
+            Ok(run_conversation(&place, &run, &[], EXIT_NO_TASKS_LEFT)?
+                .time_per_turn(0..COMMAND_TURNS))
+        }),
+    ];
+    let rounds = Rounds { warm_up: 0, counted: bench.mode.pick(1, 7) };
+    let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
+    drop(turns);
+    let [shell, plain, labelled, crowded, run] = &times[..] else {
+        anyhow::bail!("five contenders have five times");
+    };
+    let a_turn = |what: &str, time: &Samples| {
+        let line = TableLine::new(ROW_NAME, what, Unit::Ms, time.median());
+        line.with_reference("`bash -c true`", shell.median())
+    };
+    let most = Target::AtMost(MAX_TURN_MS);
+    table.add(a_turn("a turn, 1,000 of them", plain).with_target(most));
+    table.add(a_turn("the same beside 100 tasks", crowded).with_target(most));
+    table.add(a_turn("a turn that runs `true`", run));
+    table.add(
+        TableLine::new(ROW_NAME, "a turn, its label never comes", Unit::Ms, labelled.median())
+            .with_reference("a turn without labels", plain.median()),
+    );
+    table.add(
+        TableLine::new(ROW_NAME, "added by that", Unit::Ms, labelled.median() - plain.median())
+            .with_target(Target::AtMost(MAX_LABEL_MS)),
+    );
+
+    let median = |value: &dyn Fn(&Conversation) -> f64| {
+        conversations.borrow().iter().map(value).collect::<Samples>().median()
+    };
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    table.add(
+        TableLine::new(
+            ROW_NAME,
+            "a turn, the last 100 of 1,000",
+            Unit::Ms,
+            median(&|talk| {
+                ms(talk.time_per_turn(
+                    LONG_CONVERSATION_TURNS - SHORT_CONVERSATION_TURNS..LONG_CONVERSATION_TURNS,
+                ))
+            }),
+        )
+        .with_reference(
+            "the first 100",
+            median(&|talk| ms(talk.time_per_turn(0..SHORT_CONVERSATION_TURNS))),
+        )
+        .with_target(Target::RatioAtMost(MAX_GROWTH_RATIO)),
+    );
+    let short = run_conversation(
+        &place,
+        &repeat_call(LIST_TASKS_CALL, SHORT_CONVERSATION_TURNS),
+        &[],
+        EXIT_NO_TASKS_LEFT,
+    )?;
+    table.add(
+        TableLine::new(
+            ROW_NAME,
+            "peak memory, 1,000 turns",
+            Unit::KiB,
+            median(&|talk| talk.peak_kib),
+        )
+        .with_reference("100 turns", short.peak_kib)
+        .with_target(Target::RatioAtMost(MAX_GROWTH_RATIO)),
+    );
+    place.wait_until_idle()
+}
+
+/// Returns the answers of so many turns that make the same call.
+fn repeat_call(call: &str, turns: usize) -> String {
+    format!("[[answer]]\n[[answer.call]]\n{call}").repeat(turns)
+}
+
+/// Returns an answer that has many tasks started in the agent's session.
+fn start_tasks_answer(bench: &Bench) -> String {
+    let siding = bench.workspace.siding_program();
+    let start = format!(
+        "for n in $(seq {BACKGROUND_TASKS}); do {} run --background -- sleep $((3600 + n)) & done >/dev/null; wait",
+        siding.display()
+    );
+    let call = format!("tool = \"bash\"\ninput = {{ command = '{start}', budget = 120 }}\n");
+    repeat_call(&call, 1)
+}
+
+/// What a conversation has shown.
+#[derive(Debug)]
+struct Conversation {
+    /// When each request was made, in milliseconds of the wall clock.
+    request_times_ms: Vec<i64>,
+    /// KiB.
+    peak_kib: f64,
+}
+
+impl Conversation {
+    /// Returns what each of these turns took.
+    fn time_per_turn(&self, turns: std::ops::Range<usize>) -> Duration {
+        let took = self.request_times_ms[turns.end] - self.request_times_ms[turns.start];
+        let count = u32::try_from(turns.len()).unwrap_or(u32::MAX);
+        Duration::from_millis(u64::try_from(took).unwrap_or(0)) / count
+    }
+}
+
+/// Has the agent play a script to its end.
+fn run_conversation(
+    place: &RowDir,
+    answers: &str,
+    more: &[String],
+    code: i32,
+) -> Result<Conversation> {
+    let turns = answers.matches("[[answer]]").count();
+    let script = place.dir.join("script.toml");
+    // There is time to look at the agent before it ends.
+    fs::write(&script, format!("{answers}[[answer]]\ndelay_ms = 200\ntext = \"over\"\n"))?;
+    let model = format!("script:{}", script.display());
+    let most = format!("--max-turns={}", turns + 1);
+    let report = place.dir.join("report.json");
+    let mut command =
+        place.siding_command(["agent", "-p", "go", "--json", "--wait-bound=1ms", &most]);
+    command.args(["--model", &model, "--yes-to=ask"]).args(more).stdout(File::create(&report)?);
+    let mut child = command.stderr(Stdio::inherit()).spawn()?;
+    let pid = i32::try_from(child.id())?;
+    let mut peak = None;
+    let status = loop {
+        peak = process_usage::peak_resident(pid).or(peak);
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    ensure!(status.code() == Some(code), "`siding agent` ended with {status}");
+    place.wait_until_idle()?;
+    let report: Value = serde_json::from_slice(&fs::read(report)?)?;
+    let ended = report["ended"].as_array().map_or(0, Vec::len);
+    let expected = if code == EXIT_TASKS_LEFT { BACKGROUND_TASKS } else { 0 };
+    ensure!(ended == expected, "{ended} tasks ran in the end, not {expected}");
+    let session = report["session_id"].as_str().context("a report names its session")?;
+    let asked = read_request_times(place, session)?;
+    ensure!(asked.len() == turns + 1, "the model was asked {} times", asked.len());
+    Ok(Conversation {
+        request_times_ms: asked,
+        peak_kib: peak.context("the agent was gone before it could be looked at")?,
+    })
+}
+
+/// Returns when the model was asked, by the transcript of a session.
+fn read_request_times(place: &RowDir, session: &str) -> Result<Vec<i64>> {
+    let path = place.state.join("sessions").join(session).join("transcript.jsonl");
+    let mut asked = Vec::new();
+    for line in fs::read_to_string(path)?.lines() {
+        let line: Value = serde_json::from_str(line)?;
+        if line["entry"] == "asked" {
+            asked.push(line["wall"].as_i64().context("an entry has its time")?);
+        }
+    }
+    Ok(asked)
+}
+
+fn time_bash() -> Result<Duration> {
+    let mut took = Duration::ZERO;
+    for _ in 0..SHELL_RUNS {
+        took += time_command(Command::new("bash").args(["-c", "true"]).stdin(Stdio::null()))?;
+    }
+    Ok(took / SHELL_RUNS)
+}

@@ -1,0 +1,97 @@
+//! How soon whoever waits knows of an end.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::Row;
+use crate::bench::Bench;
+use crate::bench::client::argv_command;
+use crate::bench::helper_commands::STAMP_COMMAND;
+use crate::bench::interleaved_runs::{self, Contender, Rounds};
+use crate::bench::syscalls::{self, SharedTimestamp};
+use crate::bench::table::{ResultTable, TableLine, Target, Unit};
+
+const ROW_NAME: &str = "told";
+
+pub(super) const ROW: Row = Row {
+    name: ROW_NAME,
+    about: "last instruction of a process until whoever waits knows",
+    measure,
+};
+
+/// Time the process lives, in milliseconds: everybody sleeps when it ends.
+const PROCESS_LIFETIME_MS: &str = "10";
+/// The same where a program that waits must be started meanwhile.
+const LONG_PROCESS_LIFETIME_MS: &str = "60";
+
+fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
+    let place = bench.workspace.row_dir(ROW_NAME)?;
+    let client = place.client()?;
+    let file = place.dir.join("stamp");
+    let stamp = SharedTimestamp::open(&file)?;
+    let own = bench.workspace.bench_program();
+    let (own, file) = (own.to_string_lossy(), file.to_string_lossy());
+    let since = |stamp: &SharedTimestamp| -> Result<Duration> {
+        let now = syscalls::monotonic_now();
+        let noted = stamp.get().context("the process noted no time")?;
+        stamp.clear();
+        Ok(now.saturating_sub(noted))
+    };
+    let mut turns: [Contender<'_>; 2] = [
+        Box::new(|| {
+            let task =
+                client.start(argv_command([&own, STAMP_COMMAND, &file, PROCESS_LIFETIME_MS]))?;
+            task.wait_until_closed()?;
+            let took = since(&stamp)?;
+            task.wait_for_shim_exit()?;
+            client.ensure_success(task.id)?;
+            Ok(took)
+        }),
+        Box::new(|| {
+            let mut child = plain_command(&own, &file).spawn()?;
+            child.wait()?;
+            since(&stamp)
+        }),
+    ];
+    let rounds = Rounds { warm_up: 5, counted: bench.mode.pick(150, 600) };
+    let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
+    drop(turns);
+    let parent = "the parent's waitpid";
+    for (what, percent, most) in [("library: p50", 50.0, 0.5), ("library: p99", 99.0, 5.0)] {
+        let [ours, theirs] = [&times[0], &times[1]].map(|times| times.percentile(percent));
+        table.add(
+            TableLine::new(ROW_NAME, what, Unit::Ms, ours)
+                .with_reference(parent, theirs)
+                .with_target(Target::AtMost(most)),
+        );
+    }
+    let mut waits: [Contender<'_>; 1] = [Box::new(|| {
+        let task =
+            client.start(argv_command([&own, STAMP_COMMAND, &file, LONG_PROCESS_LIFETIME_MS]))?;
+        task.wait_until_running()?;
+        interleaved_runs::time_command(&mut place.siding_command(["wait", &task.id.to_string()]))?;
+        let took = since(&stamp)?;
+        task.wait_for_shim_exit()?;
+        Ok(took)
+    })];
+    let rounds = Rounds { warm_up: 2, counted: bench.mode.pick(20, 100) };
+    let times = interleaved_runs::run_rounds(rounds, &mut waits)?;
+    for (what, percent) in
+        [("`siding wait` has ended: p50", 50.0), ("`siding wait` has ended: p99", 99.0)]
+    {
+        table.add(TableLine::new(ROW_NAME, what, Unit::Ms, times[0].percentile(percent)));
+    }
+    drop(waits);
+    place.wait_until_idle()
+}
+
+fn plain_command(own: &str, file: &str) -> Command {
+    let mut command = Command::new(own);
+    command
+        .args([STAMP_COMMAND, file, PROCESS_LIFETIME_MS])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command
+}

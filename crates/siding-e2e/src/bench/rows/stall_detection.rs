@@ -1,0 +1,267 @@
+//! Whether quiet tasks are judged rightly, and what that costs.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use siding_core::probe::{self, KnownFds, UsageFields};
+use siding_core::sys::file;
+use siding_e2e::prompt_corpus::{self, PromptSample};
+use siding_e2e::stall_cases::{self, STALL_CASES, StallCase};
+use siding_model::evidence;
+use siding_model::evidence::prompt::OutputTail;
+use siding_model::process::ProcRef;
+
+use super::Row;
+use crate::bench::idle_tasks;
+use crate::bench::process_usage;
+use crate::bench::samples::Samples;
+use crate::bench::table::{ResultTable, TableLine, Target, Unit};
+use crate::bench::workspace::RowDir;
+use crate::bench::{Bench, BenchMode};
+
+const ROW_NAME: &str = "stall";
+
+pub(super) const ROW: Row =
+    Row { name: ROW_NAME, about: "verdicts on quiet tasks, and what looking costs", measure };
+
+/// How long programs may take to come to rest.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Silent tasks, and the time over which what they use is averaged: all of a silence until it is
+/// on record, in which a task is looked at more often than ever after.
+const TASK_COUNT: usize = 1000;
+const SILENCE_TIME: Duration = Duration::from_secs(46);
+/// Processes of one look, and looks.
+const SAMPLED_PROCESSES: usize = 100;
+
+fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
+    measure_prompts(table);
+    let place = bench.workspace.row_dir(ROW_NAME)?;
+    measure_programs(&place, table)?;
+    place.stop_all()?;
+    measure_probe(&place, table)?;
+    measure_silence(&place, bench.mode, table)?;
+    place.stop_all()
+}
+
+/// How many were called positive, and how many of them rightly.
+#[derive(Debug, Default)]
+struct Tally {
+    true_positives: usize,
+    false_positives: usize,
+    false_negatives: usize,
+}
+
+impl Tally {
+    fn count(&mut self, is_positive: bool, is_called: bool) {
+        match (is_positive, is_called) {
+            (true, true) => self.true_positives += 1,
+            (true, false) => self.false_negatives += 1,
+            (false, true) => self.false_positives += 1,
+            (false, false) => {}
+        }
+    }
+
+    fn add_lines(&self, what: &str, table: &mut ResultTable) {
+        let share = |of: usize| {
+            100.0 * self.true_positives as f64 / (self.true_positives + of).max(1) as f64
+        };
+        for (name, value) in
+            [("precision", share(self.false_positives)), ("recall", share(self.false_negatives))]
+        {
+            let line = TableLine::new(ROW_NAME, format!("{what}: {name}"), Unit::Percent, value);
+            table.add(line.with_target(Target::AtLeast(95.0)));
+        }
+    }
+}
+
+/// Strict patterns alone, over the corpus.
+fn measure_prompts(table: &mut ResultTable) {
+    let is_prompt =
+        |sample: &PromptSample| OutputTail::from_bytes(sample.text.as_bytes()).prompt.is_some();
+    let mut tally = Tally::default();
+    for (samples, asks) in [(prompt_corpus::prompts(), true), (prompt_corpus::non_prompts(), false)]
+    {
+        for sample in &samples {
+            let called = is_prompt(sample);
+            if called != asks {
+                eprintln!("  {}: {:?}: a prompt: {called}", sample.source, sample.text);
+            }
+            tally.count(asks, called);
+        }
+    }
+    tally.add_lines("prompts of the corpus", table);
+}
+
+/// Real programs, asked about until they have come to rest.
+fn measure_programs(place: &RowDir, table: &mut ResultTable) -> Result<()> {
+    let mut open = vec![];
+    for (number, case) in STALL_CASES.iter().enumerate() {
+        match case.missing_program() {
+            Some(program) => eprintln!("  left out: {}: there is no {program}", case.name),
+            None => open.push((case, start_case(place, number, case)?)),
+        }
+    }
+    let until = Instant::now() + SETTLE_TIMEOUT;
+    let mut done: Vec<(&StallCase, Value)> = vec![];
+    while !open.is_empty() {
+        let is_over = Instant::now() >= until;
+        for (case, id) in std::mem::take(&mut open) {
+            let why = place.siding_json(["why", "--json", &id])?;
+            if case.expected.accepts(&why) || is_over {
+                done.push((case, why));
+            } else {
+                open.push((case, id));
+            }
+        }
+    }
+    let (mut tally, mut exact) = (Tally::default(), 0);
+    for (case, why) in &done {
+        tally.count(case.expected.expects_input_wait(), stall_cases::reports_input_wait(why));
+        exact += usize::from(case.expected.accepts(why));
+        if !case.expected.accepts(why) {
+            eprintln!("  {}: not {:?} but {why}", case.name, case.expected);
+        }
+    }
+    tally.add_lines("real programs that wait for input", table);
+    let share = 100.0 * exact as f64 / done.len().max(1) as f64;
+    table.add(
+        TableLine::new(ROW_NAME, "real programs: verdict as expected", Unit::Percent, share)
+            .with_target(Target::AtLeast(95.0)),
+    );
+    Ok(())
+}
+
+fn start_case(place: &RowDir, number: usize, case: &StallCase) -> Result<String> {
+    let dir = place.dir.join(format!("case-{number}"));
+    std::fs::create_dir(&dir)?;
+    let stdin = if case.stdin == stall_cases::StdinSource::Pipe { "pipe" } else { "null" };
+    let dir = dir.to_str().context("the stage has a plain path")?;
+    let words = ["run", "--background", "--json", "--stdin", stdin, "--cwd", dir, "--", case.text];
+    let task = place.siding_json(words)?;
+    Ok(task["task_id"].as_str().context("a task has an id")?.to_owned())
+}
+
+/// One look at many processes.
+fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
+    let sleepers = SleepingChildren::start(SAMPLED_PROCESSES)?;
+    let given = KnownFds::from_task_dir(file::open_directory(Path::new(&place.dir))?);
+    let own = i32::try_from(std::process::id()).context("a pid is small")?;
+    let mut times = (vec![], vec![]);
+    for _ in 0..50 {
+        let ms_each = |began: Instant, sample: &evidence::TaskSample| {
+            began.elapsed().as_secs_f64() * 1000.0 / sample.processes.len().max(1) as f64
+        };
+        let began = Instant::now();
+        let sample = probe::sample_descendants(&given, own, |_, _| false);
+        times.0.push(ms_each(began, &sample));
+        let began = Instant::now();
+        // In the first rounds they are still on their way to sleep.
+        times.1.extend(probe::reuse_if_unchanged(&sample).map(|again| ms_each(began, &again)));
+    }
+    ensure!(times.1.len() > 10, "sleepers run: {} quiet rounds of 50", times.1.len());
+    for (what, times) in
+        [("one look, for each process", times.0), ("the next, where nothing has run", times.1)]
+    {
+        let median = times.into_iter().collect::<Samples>().median();
+        table.add(
+            TableLine::new(ROW_NAME, what, Unit::Ms, median).with_target(Target::AtMost(0.030)),
+        );
+    }
+    measure_limit_probe(own, table);
+    drop(sleepers);
+    Ok(())
+}
+
+/// What a task with limits costs each time it is looked at.
+fn measure_limit_probe(own: i32, table: &mut ResultTable) {
+    let (mut uses, mut shared, mut connections) = (vec![], vec![], vec![]);
+    for _ in 0..50 {
+        let mut began = Instant::now();
+        let mut lap = |into: &mut Vec<f64>, by: usize| {
+            into.push(began.elapsed().as_secs_f64() * 1000.0 / by.max(1) as f64);
+            began = Instant::now();
+        };
+        let found =
+            probe::usage_of_descendants(own, UsageFields { runnable: true, fds: true }, |_, _| {
+                false
+            });
+        lap(&mut uses, found.len());
+        let _bytes = probe::proportional_memory(&found);
+        lap(&mut shared, found.len());
+        let _those_of_this_machine = probe::connections(&found, |_| false);
+        lap(&mut connections, found.len());
+    }
+    for (what, times) in [
+        ("limits: one look, for each process", uses),
+        ("limits: shared memory, for each process", shared),
+        ("limits: connections, for each process", connections),
+    ] {
+        let median = times.into_iter().collect::<Samples>().median();
+        table.add(TableLine::new(ROW_NAME, what, Unit::Ms, median));
+    }
+}
+
+/// A thousand tasks from their last word until their stall is on record.
+fn measure_silence(place: &RowDir, pace: BenchMode, table: &mut ResultTable) -> Result<()> {
+    let mut client = place.client()?;
+    client.is_background = true;
+    let tasks = pace.pick(TASK_COUNT / 5, TASK_COUNT);
+    let mut shims: Vec<(ProcRef, u64)> = vec![];
+    let started = Instant::now();
+    for _ in 0..tasks {
+        let shim = client.shim_process(idle_tasks::start_idle_task(&client)?)?;
+        // When the next one runs, what this one's start took is over.
+        if let Some((last, before)) = shims.last_mut() {
+            *before = cpu_ns(*last)?;
+        }
+        shims.push((shim, cpu_ns(shim)?));
+    }
+    std::thread::sleep(SILENCE_TIME);
+    let took = started.elapsed().as_secs_f64();
+    let mut used = 0;
+    for (shim, before) in shims {
+        used += cpu_ns(shim)?.saturating_sub(before);
+    }
+    let percent = used as f64 / 1e9 / took * 100.0 * TASK_COUNT as f64 / tasks as f64;
+    table.add(
+        TableLine::new(
+            ROW_NAME,
+            "1,000 silent tasks until told: of one core",
+            Unit::Percent,
+            percent,
+        )
+        .with_target(Target::AtMost(1.0)),
+    );
+    Ok(())
+}
+
+fn cpu_ns(shim: ProcRef) -> Result<u64> {
+    Ok(process_usage::cpu_usage(shim.pid).context("a silent task's shim has gone")?.cpu_ns)
+}
+
+/// Processes that sleep. Ended when dropped.
+struct SleepingChildren(Vec<Child>);
+
+impl SleepingChildren {
+    fn start(count: usize) -> Result<Self> {
+        let mut sleepers = Self(vec![]);
+        for _ in 0..count {
+            let mut sleep = Command::new("sleep");
+            sleep.arg("3600").stdin(Stdio::null()).stdout(Stdio::null());
+            sleepers.0.push(sleep.spawn()?);
+        }
+        Ok(sleepers)
+    }
+}
+
+impl Drop for SleepingChildren {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _already_ended = child.kill();
+            let _already_ended = child.wait();
+        }
+    }
+}

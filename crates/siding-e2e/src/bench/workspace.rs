@@ -1,0 +1,242 @@
+//! Where measuring happens, and how it is left as it was found.
+//!
+//! A stage is one temporary directory with copies of the programs (a build that goes on meanwhile
+//! changes nothing), a home, and one place per row. Whatever runs on it is known by the home in its
+//! environment.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use siding_e2e::processes::{self, Process};
+use tempfile::TempDir;
+
+use super::client::BenchClient;
+
+/// First argument of the process that measures.
+pub(super) const MEASURE_COMMAND: &str = "__measure";
+
+/// Where a file system in memory is, on most machines.
+const TMPFS_DIR: &str = "/dev/shm";
+/// Link on the stage that leads to a directory there.
+const TMPFS_LINK: &str = "memory";
+
+/// How long what was told to end may take to be gone.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The directory.
+#[derive(Debug)]
+pub(super) struct Workspace {
+    dir: PathBuf,
+    /// Held by the process that clears up.
+    temp_dirs: Vec<TempDir>,
+}
+
+/// One state directory with a working directory beside it.
+#[derive(Debug, Clone)]
+pub(super) struct RowDir {
+    /// Holds both; room for anything else.
+    pub(super) dir: PathBuf,
+    pub(super) state: PathBuf,
+    pub(super) work: PathBuf,
+    siding: PathBuf,
+}
+
+impl Workspace {
+    /// Builds a stage around a program.
+    pub(super) fn create(siding: &Path) -> Result<Self> {
+        let temporary = || tempfile::Builder::new().prefix("siding-bench-").to_owned();
+        let kept = temporary().tempdir()?;
+        let dir = kept.path().canonicalize()?;
+        let mut stage = Self { dir, temp_dirs: vec![kept] };
+        if let Ok(memory) = temporary().tempdir_in(TMPFS_DIR) {
+            std::os::unix::fs::symlink(memory.path(), stage.dir.join(TMPFS_LINK))?;
+            stage.temp_dirs.push(memory);
+        }
+        // Another user must reach the programs; every state directory is closed by itself.
+        fs::set_permissions(&stage.dir, fs::Permissions::from_mode(0o755))?;
+        fs::create_dir(stage.dir.join("bin"))?;
+        fs::create_dir(stage.dir.join("home"))?;
+        fs::copy(siding, stage.siding_program()).context("could not copy siding")?;
+        fs::copy(std::env::current_exe()?, stage.bench_program())
+            .context("could not copy siding-bench")?;
+        Ok(stage)
+    }
+
+    /// Returns the stage that this process was started on, and the rest of its arguments.
+    pub(super) fn from_args(words: &[String]) -> Result<(Self, &[String])> {
+        let (dir, rest) = words.split_first().context("no stage was named")?;
+        let stage = Self { dir: PathBuf::from(dir), temp_dirs: vec![] };
+        Ok((stage, rest))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Returns the program that is measured.
+    pub(super) fn siding_program(&self) -> PathBuf {
+        self.dir.join("bin/siding")
+    }
+
+    /// Returns this program.
+    pub(super) fn bench_program(&self) -> PathBuf {
+        self.dir.join("bin/siding-bench")
+    }
+
+    /// Makes a place whose state is in memory; `None` where there is no such file system.
+    pub(super) fn row_dir_in_tmpfs(&self, row: &str) -> Result<Option<RowDir>> {
+        let memory = self.dir.join(TMPFS_LINK);
+        if !memory.is_dir() {
+            return Ok(None);
+        }
+        let dir = memory.join(row);
+        fs::create_dir(&dir)?;
+        RowDir::create(dir, self.siding_program()).map(Some)
+    }
+
+    /// Runs the measuring process, its output going where ours goes.
+    pub(super) fn run_measuring_process(&self, words: &[String]) -> Result<ExitCode> {
+        let status = Command::new(self.bench_program())
+            .arg(MEASURE_COMMAND)
+            .arg(&self.dir)
+            .args(words)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.dir.join("home"))
+            .env("LANG", "C")
+            .stdin(Stdio::null())
+            .current_dir("/")
+            .status()?;
+        Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Makes the place of a row.
+    pub(super) fn row_dir(&self, row: &str) -> Result<RowDir> {
+        let dir = self.dir.join(row);
+        fs::create_dir(&dir)?;
+        RowDir::create(dir, self.siding_program())
+    }
+
+    /// Ends and removes whatever is still there.
+    ///
+    /// # Errors
+    ///
+    /// When a process had to be killed that should have ended by itself or by `siding stop`.
+    pub(super) fn clean_up(mut self) -> Result<()> {
+        let memory = fs::read_dir(self.dir.join(TMPFS_LINK)).into_iter().flatten();
+        for entry in fs::read_dir(&self.dir)?.chain(memory).flatten() {
+            let place = RowDir::from_path(entry.path(), self.siding_program());
+            // One of another user's refuses; if anybody is left there, the look below finds him.
+            let is_own = |found: fs::Metadata| found.uid() == rustix::process::geteuid().as_raw();
+            if fs::metadata(&place.state).is_ok_and(is_own) {
+                let _best_effort = place.stop_all();
+            }
+        }
+        let left = self.wait_for_exit();
+        let described: Vec<String> = left
+            .iter()
+            .map(|process| format!("{} ({})", process.pid, processes::command_line(process.pid)))
+            .collect();
+        left.iter().for_each(|process| process.kill());
+        let _best_effort = self.wait_for_exit();
+        for kept in self.temp_dirs.drain(..) {
+            kept.close().context("could not remove the stage")?;
+        }
+        if !described.is_empty() {
+            bail!("had to kill processes that were left: {}", described.join(", "));
+        }
+        Ok(())
+    }
+
+    /// Waits until nobody of the stage is left; returns who is.
+    fn wait_for_exit(&self) -> Vec<Process> {
+        let until = Instant::now() + EXIT_TIMEOUT;
+        loop {
+            let left = self.list_processes();
+            if left.is_empty() || Instant::now() >= until {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn list_processes(&self) -> Vec<Process> {
+        let home = format!("HOME={}", self.dir.join("home").display());
+        processes::list_pids()
+            .into_iter()
+            .filter(|pid| processes::environment(*pid).contains(&home))
+            .filter_map(Process::from_pid)
+            .filter(|process| process.is_alive())
+            .collect()
+    }
+}
+
+impl RowDir {
+    fn from_path(dir: PathBuf, siding: PathBuf) -> Self {
+        Self { state: dir.join("state"), work: dir.join("work"), dir, siding }
+    }
+
+    /// Makes a place in a directory that is there.
+    pub(super) fn create(dir: PathBuf, siding: PathBuf) -> Result<Self> {
+        let place = Self::from_path(dir, siding);
+        fs::create_dir(&place.work)?;
+        Ok(place)
+    }
+
+    /// Returns the place that somebody else made.
+    pub(super) fn open(dir: PathBuf, siding: PathBuf) -> Self {
+        Self::from_path(dir, siding)
+    }
+
+    /// Returns siding as a library.
+    pub(super) fn client(&self) -> Result<BenchClient> {
+        BenchClient::open(&self.state, &self.work, &self.siding)
+    }
+
+    /// Returns a call of the program, its output thrown away.
+    pub(super) fn siding_command<const N: usize>(&self, words: [&str; N]) -> Command {
+        let mut command = Command::new(&self.siding);
+        command
+            .args(words)
+            .env("SIDING_STATE_DIR", &self.state)
+            .current_dir(&self.work)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        command
+    }
+
+    /// Runs the program and returns what it printed as JSON.
+    pub(super) fn siding_json<const N: usize>(
+        &self,
+        words: [&str; N],
+    ) -> Result<serde_json::Value> {
+        let output = self.siding_command(words).stdout(Stdio::piped()).output()?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("`siding {}` failed: {}", words.join(" "), said.trim());
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    /// Ends all tasks and makes sure that none is left.
+    pub(super) fn stop_all(&self) -> Result<()> {
+        super::interleaved_runs::time_command(&mut self.siding_command(["stop", "--all"]))?;
+        self.wait_until_idle()
+    }
+
+    /// Waits until the last shim has done its last work.
+    pub(super) fn wait_until_idle(&self) -> Result<()> {
+        let until = Instant::now() + EXIT_TIMEOUT;
+        while fs::read_dir(self.state.join("live"))?.next().is_some() {
+            if Instant::now() >= until {
+                bail!("tasks are still marked live in `{}`", self.state.display());
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Real commands, sorted by whether a person should see them before they run.
+
+use siding_guard::{ExecMode, GuardVerdict, Rules, judge};
+
+use crate::prompt_corpus::unescape;
+
+const DANGEROUS: &str = include_str!("../corpus/dangerous.txt");
+const HARMLESS: &str = include_str!("../corpus/harmless.txt");
+
+/// One command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuardSample {
+    /// The text.
+    pub text: String,
+    /// How it is about to run.
+    pub mode: ExecMode,
+}
+
+impl GuardSample {
+    /// Whether the guard asks about it or denies it.
+    #[must_use]
+    pub fn is_stopped(&self, rules: &Rules) -> bool {
+        judge(&self.text, rules, self.mode).verdict != GuardVerdict::Allow
+    }
+}
+
+/// Returns commands that a person should see first.
+#[must_use]
+pub fn dangerous_commands() -> Vec<GuardSample> {
+    parse_samples(DANGEROUS)
+}
+
+/// Returns commands that nobody needs to look at.
+#[must_use]
+pub fn harmless_commands() -> Vec<GuardSample> {
+    parse_samples(HARMLESS)
+}
+
+fn parse_samples(corpus: &str) -> Vec<GuardSample> {
+    let lines = corpus.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let sample = |line: &str| match line.strip_prefix("[bg] ") {
+        Some(text) => GuardSample { text: unescape(text), mode: ExecMode::Background },
+        None => GuardSample { text: unescape(line), mode: ExecMode::Foreground },
+    };
+    lines.map(sample).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn rules_stop_all_dangerous_and_at_most_1_percent_of_harmless_samples() {
+        let (dangerous, harmless) = (dangerous_commands(), harmless_commands());
+        assert!(dangerous.len() >= 300, "{}", dangerous.len());
+        assert!(harmless.len() >= 600, "{}", harmless.len());
+        let rules = Rules::builtin();
+        let missed: Vec<_> = dangerous.iter().filter(|one| !one.is_stopped(&rules)).collect();
+        assert!(missed.is_empty(), "{missed:#?}");
+        let stopped: Vec<_> = harmless.iter().filter(|one| one.is_stopped(&rules)).collect();
+        assert!(stopped.len() * 100 <= harmless.len(), "{stopped:#?}");
+    }
+
+    #[test]
+    fn the_corpus_has_no_duplicate_commands() {
+        for samples in [dangerous_commands(), harmless_commands()] {
+            let mut texts: Vec<_> =
+                samples.iter().map(|one| (&one.text, one.mode == ExecMode::Background)).collect();
+            texts.sort_unstable();
+            for pair in texts.windows(2) {
+                assert_ne!(pair[0], pair[1]);
+            }
+        }
+    }
+
+    /// The parser and bash agree on what a text is, so that nothing is read as something else.
+    #[test]
+    fn the_parser_and_bash_accept_the_same_texts() {
+        let probe = Command::new("bash").arg("--version").stdout(Stdio::null()).status();
+        if probe.is_err() {
+            eprintln!("left out: there is no bash to compare with");
+            return;
+        }
+        let rules = Rules::builtin();
+        let mut samples = [dangerous_commands(), harmless_commands()].concat();
+        let broken = [
+            "echo \"",
+            "fi",
+            "if ls",
+            "case x in",
+            "f() {",
+            "( ls",
+            "ls )",
+            "{ ls",
+            "ls | | cat",
+            "ls &&",
+            "&& ls",
+            "for",
+            "do ls; done",
+            "[[ a",
+            "<<",
+            "ls > ",
+            ";;",
+            "echo $(",
+            "a=(b",
+        ];
+        samples.extend(
+            broken.map(|text| GuardSample { text: text.into(), mode: ExecMode::Foreground }),
+        );
+        let mut mismatches = vec![];
+        for sample in samples {
+            let judgement = judge(&sample.text, &rules, sample.mode);
+            let is_clean = judgement.parse == siding_guard::ParseCompleteness::Clean;
+            if is_clean != bash_accepts(&sample.text) {
+                mismatches.push((sample.text, is_clean));
+            }
+        }
+        assert!(mismatches.is_empty(), "guard says clean: {mismatches:#?}");
+    }
+
+    fn bash_accepts(text: &str) -> bool {
+        let mut bash = Command::new("bash");
+        bash.args(["--norc", "-n", "-c", text]).stdin(Stdio::null()).stderr(Stdio::piped());
+        let done = bash.output().expect("bash starts");
+        // An unclosed heredoc is only a warning, and so it is to us.
+        done.status.success()
+    }
+}

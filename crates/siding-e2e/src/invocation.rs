@@ -1,0 +1,310 @@
+//! One call of a program: prepared, started, waited for.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::child_stdio::ChildStdio;
+use crate::processes::Process;
+use crate::program_output::{ProgramOutput, transcript};
+use crate::terminal::Terminal;
+
+/// Longest time one call may take before the test fails.
+const CALL_DEADLINE: Duration = Duration::from_secs(60);
+/// How long after a program's end its output may still be held open by somebody else.
+const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A call that is being prepared. Made by [`crate::Sandbox::siding`] and
+/// [`crate::Sandbox::puppet`]; it has the sandbox's environment and nothing else, its own
+/// process group, and `/dev/null` as stdin.
+#[derive(Debug)]
+pub struct Invocation {
+    command: Command,
+    command_text: String,
+    input: Option<Vec<u8>>,
+    keeps_stdin_open: bool,
+    allows_held_output: bool,
+}
+
+impl Invocation {
+    pub(crate) fn new(mut command: Command, shown: String) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0);
+        Self {
+            command,
+            command_text: shown,
+            input: None,
+            keeps_stdin_open: false,
+            allows_held_output: false,
+        }
+    }
+
+    /// Adds an argument at the end.
+    pub fn arg(mut self, value: impl AsRef<OsStr>) -> Self {
+        self.command_text.push_str(&format!(" {}", value.as_ref().display()));
+        self.command.arg(value);
+        self
+    }
+
+    /// Sets a variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Removes a variable, also one that the sandbox sets.
+    pub fn env_remove(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Runs it in this directory instead of the sandbox's.
+    pub fn cwd(mut self, dir: impl AsRef<Path>) -> Self {
+        self.command.current_dir(dir);
+        self
+    }
+
+    /// Sends these bytes to stdin, then the end of file.
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = Some(bytes.into());
+        self
+    }
+
+    /// Gives it a pipe as stdin that stays open: see [`Running::write_stdin`].
+    pub fn stdin_pipe(mut self) -> Self {
+        self.keeps_stdin_open = true;
+        self.stdin("")
+    }
+
+    /// Lets stdout go to `target` instead of being collected.
+    pub fn stdout_to(mut self, target: impl Into<Stdio>) -> Self {
+        self.command.stdout(target);
+        self
+    }
+
+    /// Gives it this terminal as stdin, stdout and stderr. It does not control the process, so that
+    /// closing it sends no SIGHUP.
+    pub fn on_terminal(mut self, terminal: &Terminal) -> Self {
+        let command = self.command.stdin(terminal.device_stdio()).stdout(terminal.device_stdio());
+        command.stderr(terminal.device_stdio()).env("TERM", "xterm-256color");
+        self
+    }
+
+    /// Runs it as another user and group, without supplementary groups. Works as root only.
+    ///
+    /// The sandbox's directories stay closed to that user: without [`Invocation::cwd`] the call
+    /// does not even start. See [`crate::Sandbox::new_for_uid`] for a sandbox of that user.
+    pub fn as_user(mut self, uid: u32, gid: u32) -> Self {
+        self.command.uid(uid).gid(gid);
+        self
+    }
+
+    /// Runs it as on a kernel without these system calls (`libc::SYS_…`).
+    pub fn without_syscalls(mut self, calls: &[libc::c_long]) -> Self {
+        crate::seccomp::deny_syscalls(&mut self.command, calls);
+        self
+    }
+
+    /// Stops the shim at the named pause point (`SIDING_PAUSE_AT`).
+    pub fn pause_at(self, point: &str) -> Self {
+        self.env("SIDING_PAUSE_AT", point)
+    }
+
+    /// Allows that a descendant still holds stdout or stderr when the program has ended.
+    ///
+    /// Without this [`Running::wait`] fails then, since a host that reads to the end of file
+    /// would be kept waiting by it.
+    pub fn allow_held_output(mut self) -> Self {
+        self.allows_held_output = true;
+        self
+    }
+
+    /// Takes [`Invocation::may_be_held`] back, which calls of `puppet` have from the start.
+    pub fn forbid_held_output(mut self) -> Self {
+        self.allows_held_output = false;
+        self
+    }
+
+    /// Starts it and waits for its end; see [`Running::wait`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Invocation::spawn`] and [`Running::wait`] do.
+    #[track_caller]
+    pub fn run(self) -> ProgramOutput {
+        self.spawn().wait()
+    }
+
+    /// Starts it.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    #[track_caller]
+    pub fn spawn(mut self) -> RunningProgram {
+        if self.input.is_some() {
+            self.command.stdin(Stdio::piped());
+        }
+        let started = Instant::now();
+        let mut child = match self.command.spawn() {
+            Ok(child) => child,
+            Err(error) => panic!("`{}` does not start: {error}", self.command_text),
+        };
+        let pid = rustix::process::Pid::from_child(&child);
+        let exit = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+            .expect("an own child that nobody has waited for has a pidfd");
+        let process = Process::from_pid(child.id()).expect("such a child is in /proc");
+        let mut streams = ChildStdio::from_child(&mut child);
+        if let Some(input) = self.input {
+            streams.queue_stdin(&input);
+            if !self.keeps_stdin_open {
+                streams.close_stdin();
+            }
+        }
+        RunningProgram {
+            child,
+            process,
+            exit,
+            streams,
+            started,
+            command_text: self.command_text,
+            allows_held_output: self.allows_held_output,
+        }
+    }
+}
+
+/// A call that was started. It is killed when this value is dropped (the program alone, as a
+/// crash would; the sandbox ends what it leaves).
+#[derive(Debug)]
+pub struct RunningProgram {
+    child: Child,
+    process: Process,
+    exit: OwnedFd,
+    streams: ChildStdio,
+    started: Instant,
+    command_text: String,
+    allows_held_output: bool,
+}
+
+impl RunningProgram {
+    /// The started process.
+    pub fn process(&self) -> Process {
+        self.process
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Queues bytes for its stdin; they go out while something waits for this call.
+    pub fn write_stdin(&mut self, bytes: &[u8]) {
+        self.streams.queue_stdin(bytes);
+        self.streams.pump(None, Duration::ZERO);
+    }
+
+    /// Ends its stdin after what was queued.
+    pub fn close_stdin(&mut self) {
+        self.streams.close_stdin();
+    }
+
+    /// Closes this end of its stdin and its stdout at once, as a host that dies does.
+    pub fn hang_up(&mut self) {
+        self.streams.hang_up();
+    }
+
+    /// What it has written to stdout so far, unreadable bytes replaced.
+    pub fn stdout_text(&mut self) -> String {
+        self.streams.read_output();
+        String::from_utf8_lossy(&self.streams.stdout_bytes).into_owned()
+    }
+
+    /// Waits until its stdout contains `part`, and returns all of it so far.
+    ///
+    /// # Panics
+    ///
+    /// When that has not come within [`crate::POLL_DEADLINE`].
+    #[track_caller]
+    pub fn wait_for_stdout(&mut self, part: &str) -> String {
+        let deadline = Instant::now() + crate::POLL_DEADLINE;
+        loop {
+            let text = self.stdout_text();
+            if text.contains(part) {
+                return text;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                panic!("`{}` did not print {part:?}{}", self.command_text, self.transcript());
+            }
+            self.streams.pump(None, left.min(Duration::from_millis(100)));
+        }
+    }
+
+    /// Waits for its end, collecting its output.
+    ///
+    /// # Panics
+    ///
+    /// When it has not ended within 60 s, or when somebody still holds its stdout or stderr
+    /// 2 s after its end (unless [`Invocation::may_be_held`] allows that).
+    #[track_caller]
+    pub fn wait(mut self) -> ProgramOutput {
+        let deadline = self.started + CALL_DEADLINE;
+        let elapsed = loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.streams.pump(Some(self.exit.as_fd()), left) {
+                break self.started.elapsed();
+            }
+            if left.is_zero() {
+                panic!(
+                    "`{}` is not done after {CALL_DEADLINE:?}{}",
+                    self.command_text,
+                    self.transcript()
+                );
+            }
+        };
+        let status = self.child.wait().expect("an own child can be waited for");
+        self.streams.read_output();
+        if !self.allows_held_output {
+            self.assert_output_closed();
+        }
+        let streams = std::mem::take(&mut self.streams);
+        ProgramOutput::new(
+            status,
+            streams.stdout_bytes,
+            streams.stderr_bytes,
+            elapsed,
+            self.command_text.clone(),
+        )
+    }
+
+    #[track_caller]
+    fn assert_output_closed(&mut self) {
+        let deadline = Instant::now() + OUTPUT_CLOSE_TIMEOUT;
+        while self.streams.is_output_open() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let text = self.transcript();
+                panic!(
+                    "`{}` has ended, but its output is still held open{text}",
+                    self.command_text
+                );
+            }
+            self.streams.pump(None, left);
+        }
+    }
+
+    fn transcript(&self) -> String {
+        transcript(&self.streams.stdout_bytes, &self.streams.stderr_bytes)
+    }
+}
+
+impl Drop for RunningProgram {
+    fn drop(&mut self) {
+        // Both fail only when the child was waited for before.
+        let _already_ended = self.child.kill();
+        let _already_ended = self.child.wait();
+    }
+}

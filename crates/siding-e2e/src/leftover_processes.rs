@@ -1,0 +1,124 @@
+//! Finds and ends whatever a test left running.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::announcement::Announcement;
+use crate::eventually::poll_within;
+use crate::processes::{self, Process};
+
+/// How long the killed may need to be gone.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The file whose existence tells elusive puppets to end; it stands beside their log.
+pub fn shutdown_marker(log: &Path) -> PathBuf {
+    log.with_extension("ending")
+}
+
+/// By what the processes of one sandbox are known.
+#[derive(Debug)]
+pub(crate) struct SandboxTraces {
+    /// The entry `NAME=VALUE` in the environment.
+    pub(crate) tag: String,
+    /// The directory that only this sandbox uses.
+    pub(crate) root: PathBuf,
+    /// The log in which puppets announced themselves.
+    pub(crate) log: PathBuf,
+    /// Birthmarks of the tasks that were ever seen in its state directory.
+    pub(crate) birthmarks: BTreeSet<u64>,
+}
+
+/// A process that is still there.
+#[derive(Debug, Clone)]
+pub(crate) struct Leftover {
+    process: Process,
+    reason: &'static str,
+    description: String,
+}
+
+impl std::fmt::Display for Leftover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "pid {} ({}), known by its {}", self.process.pid, self.description, self.reason)
+    }
+}
+
+impl SandboxTraces {
+    /// Living processes that belong to the sandbox.
+    pub(crate) fn leftovers(&self) -> Vec<Leftover> {
+        let log = std::fs::read(&self.log).unwrap_or_default();
+        let announced: BTreeSet<Process> = Announcement::parse_all(&String::from_utf8_lossy(&log))
+            .into_iter()
+            .map(|step| step.process)
+            .collect();
+        let own_program = std::fs::read_link("/proc/self/exe").ok();
+        processes::list_pids()
+            .into_iter()
+            .filter_map(|pid| {
+                let process = Process::from_pid(pid)?;
+                // A child of a neighbouring test is a copy of this very program until its exec,
+                // with descriptors and memory of all tests in it; it belongs to none of them.
+                let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+                if program.is_some() && program == own_program {
+                    return None;
+                }
+                let because = self.match_reason(process, &announced)?;
+                let described = format!(
+                    "{}, state {}",
+                    processes::command_line(pid),
+                    processes::state(pid).unwrap_or('?')
+                );
+                process.is_alive().then_some(Leftover {
+                    process,
+                    reason: because,
+                    description: described,
+                })
+            })
+            .collect()
+    }
+
+    fn match_reason(
+        &self,
+        process: Process,
+        announced: &BTreeSet<Process>,
+    ) -> Option<&'static str> {
+        let pid = process.pid;
+        let inside = |path: &Path| path.starts_with(&self.root);
+        if announced.contains(&process) {
+            Some("announcement in the log")
+        } else if processes::read_birthmark(pid).is_some_and(|mark| self.birthmarks.contains(&mark))
+        {
+            Some("birthmark")
+        } else if processes::environment(pid).contains(&self.tag) {
+            Some("environment")
+        } else if std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| inside(&cwd)) {
+            Some("working directory")
+        } else if processes::descriptors(pid).iter().any(|(_, path)| inside(path)) {
+            Some("open files in the sandbox")
+        } else {
+            None
+        }
+    }
+
+    /// Waits until nobody is left, at most `patience`; gives those who are left then.
+    pub(crate) fn wait_for_exit(&self, patience: Duration) -> Vec<Leftover> {
+        let mut remaining = vec![];
+        let _best_effort = poll_within(patience, || {
+            remaining = self.leftovers();
+            remaining.is_empty().then_some(())
+        });
+        remaining
+    }
+
+    /// Kills until a look finds nobody; gives those who could not be ended.
+    pub(crate) fn kill_all(&self) -> Vec<Leftover> {
+        let _best_effort = std::fs::write(shutdown_marker(&self.log), "");
+        let mut remaining = vec![];
+        let _best_effort = poll_within(KILL_TIMEOUT, || {
+            remaining = self.leftovers();
+            remaining.iter().for_each(|leftover| leftover.process.kill());
+            remaining.is_empty().then_some(())
+        });
+        remaining
+    }
+}

@@ -1,0 +1,109 @@
+//! What came of a call.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// What came of a call.
+#[derive(Debug)]
+#[must_use]
+pub struct ProgramOutput {
+    /// Exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Number of the signal that ended it.
+    pub signal: Option<i32>,
+    /// All it wrote to stdout.
+    pub stdout: Vec<u8>,
+    /// All it wrote to stderr.
+    pub stderr: Vec<u8>,
+    /// From just before its start to its end.
+    pub elapsed: Duration,
+    command_text: String,
+}
+
+impl ProgramOutput {
+    pub(crate) fn new(
+        status: ExitStatus,
+        stdout: Vec<u8>,
+        stderr: Vec<u8>,
+        elapsed: Duration,
+        shown: String,
+    ) -> Self {
+        Self {
+            code: status.code(),
+            signal: status.signal(),
+            stdout,
+            stderr,
+            elapsed,
+            command_text: shown,
+        }
+    }
+
+    /// Stdout as text, unreadable bytes replaced.
+    pub fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Stderr as text, unreadable bytes replaced.
+    pub fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// Stdout as one JSON value.
+    ///
+    /// # Panics
+    ///
+    /// When it is none.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        match serde_json::from_slice(&self.stdout) {
+            Ok(value) => value,
+            Err(error) => panic!("stdout is not JSON ({error}): {self}"),
+        }
+    }
+
+    /// Checks the exit code.
+    ///
+    /// # Panics
+    ///
+    /// When it is another, or a signal ended the program.
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "exit code of {self}");
+        self
+    }
+
+    /// Checks the signal that ended the program.
+    ///
+    /// # Panics
+    ///
+    /// When it was another or none.
+    #[track_caller]
+    pub fn expect_signal(self, signal: i32) -> Self {
+        assert_eq!(self.signal, Some(signal), "signal of {self}");
+        self
+    }
+}
+
+impl std::fmt::Display for ProgramOutput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { code, signal, elapsed, command_text: shown, .. } = self;
+        let text = transcript(&self.stdout, &self.stderr);
+        write!(f, "`{shown}`: code {code:?}, signal {signal:?}, after {elapsed:?}{text}")
+    }
+}
+
+/// Both streams for a message of failure, each cut to its first and last bytes.
+pub(crate) fn transcript(out: &[u8], err: &[u8]) -> String {
+    format!("\n--- stdout\n{}\n--- stderr\n{}\n---", excerpt(out), excerpt(err))
+}
+
+fn excerpt(bytes: &[u8]) -> String {
+    const EXCERPT_END_BYTES: usize = 4000;
+    if bytes.len() <= 2 * EXCERPT_END_BYTES {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    let head = String::from_utf8_lossy(&bytes[..EXCERPT_END_BYTES]);
+    let tail = String::from_utf8_lossy(&bytes[bytes.len() - EXCERPT_END_BYTES..]);
+    format!("{head}\n… {} bytes …\n{tail}", bytes.len() - 2 * EXCERPT_END_BYTES)
+}

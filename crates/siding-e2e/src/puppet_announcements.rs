@@ -1,0 +1,54 @@
+//! What the puppets of a sandbox tell a test.
+
+use crate::announcement::Announcement;
+use crate::eventually::eventually_some;
+use crate::processes::Process;
+use crate::sandbox::Sandbox;
+
+impl Sandbox {
+    /// Everything the puppets of this sandbox have announced so far, in order.
+    pub fn announcements(&self) -> Vec<Announcement> {
+        let log = std::fs::read(self.puppet_log()).unwrap_or_default();
+        Announcement::parse_all(&String::from_utf8_lossy(&log))
+    }
+
+    /// Waits for the first announcement of `verb`.
+    ///
+    /// # Panics
+    ///
+    /// When it has not come within [`crate::POLL_DEADLINE`].
+    #[track_caller]
+    pub fn wait_for_announcement(&self, verb: &str) -> Announcement {
+        self.wait_for_announcements(verb, 1).swap_remove(0)
+    }
+
+    /// Waits until at least `count` steps of `verb` are announced, and returns all there are.
+    ///
+    /// # Panics
+    ///
+    /// When they have not come within [`crate::POLL_DEADLINE`].
+    #[track_caller]
+    pub fn wait_for_announcements(&self, verb: &str, count: usize) -> Vec<Announcement> {
+        eventually_some(&format!("puppets announced {count} × `{verb}`"), || {
+            let mut steps = self.announcements();
+            steps.retain(|step| step.verb == verb);
+            (steps.len() >= count).then_some(steps)
+        })
+    }
+
+    /// Waits for the process that says `mark NAME`.
+    ///
+    /// # Panics
+    ///
+    /// When none has within [`crate::POLL_DEADLINE`].
+    #[track_caller]
+    pub fn wait_for_mark(&self, name: &str) -> Process {
+        eventually_some(&format!("a puppet marked itself `{name}`"), || {
+            let mut steps = self.announcements().into_iter();
+            let step = steps.find(|step| {
+                step.verb == "mark" && step.fields.get("text").is_some_and(|text| text == name)
+            })?;
+            Some(step.process)
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! The directory of a sandbox: made, given away, and removed whatever the test did to it.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Makes the directory with the shortest path there can be, since a socket's path must fit 108
+/// bytes.
+pub(crate) fn create() -> PathBuf {
+    let mut builder = tempfile::Builder::new();
+    let made = builder.prefix("s").rand_bytes(6).tempdir_in("/tmp");
+    made.expect("/tmp can be written").keep()
+}
+
+/// Sets rights and owner of a path.
+pub(crate) fn set_mode_and_owner(path: &Path, mode: u32, owner: Option<u32>) {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("own path");
+    std::os::unix::fs::chown(path, owner, owner).expect("root may give it away");
+}
+
+/// Removes the directory, also where a test took the rights away.
+pub(crate) fn remove(root: &Path) {
+    if std::fs::remove_dir_all(root).is_err() {
+        make_writable(root);
+        if let Err(error) = std::fs::remove_dir_all(root)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            eprintln!("the sandbox `{}` stays: {error}", root.display());
+        }
+    }
+}
+
+fn make_writable(dir: &Path) {
+    let _best_effort = std::fs::set_permissions(dir, Permissions::from_mode(0o700));
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            make_writable(&entry.path());
+        }
+    }
+}

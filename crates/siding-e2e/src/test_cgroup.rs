@@ -1,0 +1,152 @@
+//! A control group (cgroup2) of a test, in which siding is called as a host would call it that has
+//! been given one.
+//!
+//! Knows nothing of siding's own code for groups, so that a fault in that cannot hide itself.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::eventually::eventually;
+use crate::invocation::RunningProgram;
+use crate::processes::Process;
+use crate::programs::is_root;
+use crate::sandbox::Sandbox;
+
+/// Whose the group is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CgroupOwner {
+    /// An ordinary user's: the directory and the files that systemd hands over.
+    User(u32),
+    /// Root's, with the attribute by which systemd says so.
+    Root,
+    /// Nobody's: siding must leave it alone.
+    Undelegated,
+}
+
+/// A group below the test's own. Dropping it removes it with all that was left in it.
+#[derive(Debug)]
+pub struct TestCgroup(PathBuf);
+
+impl TestCgroup {
+    /// Makes one; `None`, with a word on stdout, where that takes rights that the test has not got.
+    ///
+    /// # Panics
+    ///
+    /// When a group can be made but not be given away.
+    #[track_caller]
+    pub fn new(owner: CgroupOwner) -> Option<Self> {
+        static NEXT_GROUP_NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT_GROUP_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("sandbox-{}-{number}", std::process::id());
+        let made = own_group_dir().filter(|_| is_root()).map(|own| own.join(name));
+        let Some(dir) = made.filter(|dir| std::fs::create_dir(dir).is_ok()) else {
+            println!("left out: it takes root and a cgroup2 hierarchy that can be written");
+            return None;
+        };
+        match owner {
+            CgroupOwner::User(uid) => {
+                for name in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+                    chown(dir.join(name), Some(uid), Some(uid)).expect("root may");
+                }
+            }
+            CgroupOwner::Root => {
+                let flags = rustix::fs::XattrFlags::empty();
+                rustix::fs::setxattr(&dir, "user.delegate", b"1", flags).expect("one's own group");
+            }
+            CgroupOwner::Undelegated => {}
+        }
+        Some(Self(dir))
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        &self.0
+    }
+
+    /// The directory of a task's group in it, there or not.
+    pub fn task_group_dir(&self, id: &str) -> PathBuf {
+        self.0.join(format!("siding-{id}"))
+    }
+
+    /// The names of the groups in it.
+    pub fn group_names(&self) -> BTreeSet<String> {
+        child_group_names(&self.0).into_iter().filter_map(|name| name.into_string().ok()).collect()
+    }
+
+    /// Starts a call of the program under test as one of its processes.
+    #[track_caller]
+    pub fn siding<A: AsRef<str>>(&self, sandbox: &Sandbox, args: &[A]) -> RunningProgram {
+        let line = format!("read -r _; exec {}", sandbox.siding_line(args));
+        let mut host =
+            sandbox.host("bash", &["-c", &line]).forbid_held_output().stdin_pipe().spawn();
+        move_process(&self.0, host.process());
+        host.write_stdin(b"\n");
+        host.close_stdin();
+        host
+    }
+}
+
+impl Drop for TestCgroup {
+    fn drop(&mut self) {
+        let _best_effort = std::fs::write(self.0.join("cgroup.kill"), "1");
+        // A second panic would hide the first, which says more.
+        if std::thread::panicking() {
+            remove_group(&self.0);
+        } else {
+            eventually("the test's control group is gone", || remove_group(&self.0));
+        }
+    }
+}
+
+/// Moves a process to a group.
+///
+/// # Panics
+///
+/// When that is refused.
+#[track_caller]
+pub fn move_process(group: &Path, process: Process) {
+    std::fs::write(group.join("cgroup.procs"), process.pid.to_string()).expect("root may");
+}
+
+/// The numbers of a group's processes, empty when there is no such group.
+pub fn member_pids(group: &Path) -> BTreeSet<u32> {
+    let list = std::fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    list.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// The directory of this process's group.
+fn own_group_dir() -> Option<PathBuf> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
+    Some(Path::new(mount).join(path))
+}
+
+/// Removes what tasks have left below this process's group, with a test that ended them the hard
+/// way.
+pub(crate) fn remove_task_groups(ids: &[String]) {
+    let Some(own) = own_group_dir() else { return };
+    for id in ids {
+        let group = own.join(format!("siding-{id}"));
+        if group.exists() {
+            remove_group(&group);
+        }
+    }
+}
+
+/// Removes a group and those in it; returns whether it is gone.
+fn remove_group(group: &Path) -> bool {
+    for name in child_group_names(group) {
+        remove_group(&group.join(name));
+    }
+    std::fs::remove_dir(group).is_ok() || !group.exists()
+}
+
+fn child_group_names(group: &Path) -> Vec<std::ffi::OsString> {
+    let Ok(entries) = std::fs::read_dir(group) else { return Vec::new() };
+    let is_dir = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    entries.flatten().filter(is_dir).map(|entry| entry.file_name()).collect()
+}

@@ -1,0 +1,182 @@
+//! Random process trees, planned purely from a seed.
+//!
+//! Puppet's verb `tree` acts the plan out; a test makes the same plan to know how many members
+//! will announce themselves.
+
+/// Most members a tree may have, whatever depth and width ask for.
+pub const MAX_TREE_MEMBERS: usize = 150;
+
+/// How a member comes into being.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpawnMode {
+    /// A plain fork.
+    Fork,
+    /// A fork that leads its own process group.
+    Group,
+    /// A fork that leads its own session.
+    Session,
+    /// Forked twice, own session, no environment, no descriptors, another name.
+    Daemon,
+    /// Forked twice; the parent between has ended.
+    Orphan,
+}
+
+/// What a member does once its own children are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemberBehavior {
+    /// Appends to the beat file for ever.
+    Beat,
+    /// Waits for ever.
+    Hang,
+    /// Stops itself, and waits for ever when it was continued.
+    Stopped,
+    /// Lets its main thread end while a second thread lives on.
+    LeaderExits,
+    /// Ends at once and leaves its children without their parent.
+    Exit,
+}
+
+/// One member of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeMember {
+    /// Place in the tree: `0` is the root, `0.2` its third child.
+    pub path: String,
+    /// How it comes into being; the root is the process that was told to make a tree.
+    pub spawn_mode: SpawnMode,
+    /// Whether it ignores TERM and INT; all members ignore HUP.
+    pub ignores_term: bool,
+    /// Whether it wipes its environment.
+    pub clears_env: bool,
+    /// Whether it takes in orphans of its own descendants.
+    pub subreaper: bool,
+    /// What it does in the end.
+    pub behavior: MemberBehavior,
+    /// Those it starts, in this order.
+    pub children: Vec<Self>,
+}
+
+impl TreeMember {
+    /// Number of members that announce themselves, this one included.
+    pub fn count(&self) -> usize {
+        1 + self.children.iter().map(Self::count).sum::<usize>()
+    }
+
+    /// Number of members that stay.
+    pub fn lasting_count(&self) -> usize {
+        usize::from(self.behavior != MemberBehavior::Exit)
+            + self.children.iter().map(Self::lasting_count).sum::<usize>()
+    }
+
+    /// Whether any member beats.
+    pub fn has_beating_member(&self) -> bool {
+        self.behavior == MemberBehavior::Beat || self.children.iter().any(Self::has_beating_member)
+    }
+}
+
+/// Plans the tree of `seed`: at most `depth` levels below the root, 1 to `width` children each.
+///
+/// The root is plain and beats, so a test can start it as a task without special cases.
+pub fn plan_tree(seed: u64, depth: usize, width: usize) -> TreeMember {
+    let mut rng = SplitMix64(seed);
+    let mut room = MAX_TREE_MEMBERS - 1;
+    let children = plan_children(&mut rng, "0", depth, width, &mut room);
+    TreeMember {
+        path: "0".to_owned(),
+        spawn_mode: SpawnMode::Fork,
+        ignores_term: false,
+        clears_env: false,
+        subreaper: false,
+        behavior: MemberBehavior::Beat,
+        children,
+    }
+}
+
+fn plan_children(
+    rng: &mut SplitMix64,
+    above: &str,
+    depth: usize,
+    width: usize,
+    room: &mut usize,
+) -> Vec<TreeMember> {
+    if depth == 0 || width == 0 {
+        return vec![];
+    }
+    let wanted = 1 + rng.next_below(width as u64) as usize;
+    let number = wanted.min(*room);
+    *room -= number;
+    (0..number)
+        .map(|index| {
+            let path = format!("{above}.{index}");
+            let birth = [
+                SpawnMode::Fork,
+                SpawnMode::Group,
+                SpawnMode::Session,
+                SpawnMode::Daemon,
+                SpawnMode::Orphan,
+            ][rng.next_below(5) as usize];
+            let life = match rng.next_below(10) {
+                0..=3 => MemberBehavior::Beat,
+                4..=5 => MemberBehavior::Hang,
+                6 => MemberBehavior::Stopped,
+                7 => MemberBehavior::LeaderExits,
+                _ => MemberBehavior::Exit,
+            };
+            TreeMember {
+                spawn_mode: birth,
+                ignores_term: rng.next_below(3) == 0,
+                clears_env: rng.next_below(3) == 0,
+                subreaper: rng.next_below(8) == 0,
+                behavior: life,
+                children: plan_children(rng, &path, depth - 1, width, room),
+                path,
+            }
+        })
+        .collect()
+}
+
+/// The generator splitmix64 (Steele, Lea and Flood 2014): tiny, and the same everywhere.
+#[derive(Debug, Clone)]
+pub struct SplitMix64(pub u64);
+
+impl SplitMix64 {
+    /// Returns a number from 0 up to, but without, `bound`.
+    pub fn next_below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_is_determined_by_the_seed() {
+        assert_eq!(plan_tree(7, 3, 3), plan_tree(7, 3, 3));
+        assert_ne!(plan_tree(7, 3, 3), plan_tree(8, 3, 3));
+    }
+
+    #[test]
+    fn the_member_count_is_bounded() {
+        for seed in 0..50 {
+            assert!(plan_tree(seed, 20, 20).count() <= MAX_TREE_MEMBERS);
+        }
+    }
+
+    #[test]
+    fn every_spawn_mode_and_behavior_occurs() {
+        fn collect(member: &TreeMember, seen: &mut Vec<String>) {
+            seen.push(format!("{:?}", member.spawn_mode));
+            seen.push(format!("{:?}", member.behavior));
+            member.children.iter().for_each(|child| collect(child, seen));
+        }
+        let mut seen = vec![];
+        (0..40).for_each(|seed| collect(&plan_tree(seed, 3, 3), &mut seen));
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), 10, "{seen:?}");
+    }
+}

@@ -1,0 +1,200 @@
+//! Foreign orphans when nobody asks for them: at session starts, and by the timer's `siding reap`.
+//!
+//! Built-in rules fit the residue of every sandbox on the machine, so each script here runs in a PID
+//! namespace of its own, where it sees only its own processes.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+use siding_e2e::{ProgramOutput, Sandbox, words};
+
+use crate::support::{sandbox, write};
+
+/// A dead host's relay that is old enough, as each script begins with. `$relay` is its number, and
+/// `orphan` waits until it is an orphan of a second at least.
+const SCRIPT_PRELUDE: &str = "\
+export SIDING_FOREIGN_REAP= SIDING_MAX_ELAPSED_HARD_CAP=1s
+bin/claude host & host=$!
+until [ -s relay ]; do sleep .02; done
+relay=$(cat relay)
+sees() { siding reap --foreign --dry-run | grep -q \"$1\"; }
+until sees 'left [0-9]* alone: the host `claude`'; do sleep .02; done
+orphan() { kill -9 $host; wait $host; until sees 'would end'; do sleep .02; done; }
+lives() { [ -e /proc/$relay ] && echo lives || echo gone; }
+";
+
+/// Runs a script after [`PRELUDE`], `None` where this user may make no namespaces.
+fn run_in_pid_namespace(sandbox: &Sandbox, script: &str) -> Option<ProgramOutput> {
+    let bin = sandbox.path("bin");
+    std::fs::create_dir_all(&bin).expect("own directory");
+    let verbs = words("--quiet mark relay mark UNIX-LISTEN:/tmp/claude-http-3126.sock,fork hang");
+    let mut argv = sandbox.puppet_argv(&verbs);
+    symlink(&argv[0], bin.join("socat")).expect("own directory");
+    symlink("/bin/bash", bin.join("claude")).expect("own directory");
+    argv[0] = bin.join("socat").display().to_string();
+    // The shells have files, so that only the relay itself names the socket.
+    write(sandbox, "host", format!("{} & echo $! > relay\nwait\n", argv.join(" ")));
+    let siding = sandbox.siding_line::<&str>(&[]);
+    let event = json!({"session_id": "3b0e", "source": "startup", "cwd": sandbox.path("")});
+    write(sandbox, "event", event.to_string());
+    let functions = format!(
+        "siding() {{ {siding} \"$@\"; }}\nbegin() {{ siding hook session-start < event; }}\n"
+    );
+    write(sandbox, "script", [functions.as_str(), SCRIPT_PRELUDE, script].concat());
+    let done = sandbox.host("unshare", &["-Urpf", "--mount-proc", "bash", "script"]).run();
+    if done.stderr_text().contains("unshare:") {
+        println!("left out: no user namespaces here: {done}");
+        return None;
+    }
+    Some(done.expect_code(0))
+}
+
+fn read_file(sandbox: &Sandbox, name: &str) -> String {
+    std::fs::read_to_string(sandbox.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn additional_context(sandbox: &Sandbox, name: &str) -> String {
+    let answer: Value = serde_json::from_str(&read_file(sandbox, name)).expect("JSON");
+    answer["hookSpecificOutput"]["additionalContext"].as_str().expect("facts").to_owned()
+}
+
+/// Issue: the first time on a machine they report only; later runs end, each kill with its rule.
+#[test]
+fn the_first_session_start_reports_orphans_and_the_next_ends_them() {
+    let sandbox = sandbox();
+    let script = "\
+begin > live; lives > 0
+orphan
+siding reap --dry-run > foretold
+begin > first; lives > 1
+begin > second; lives > 2
+begin > third
+";
+    if run_in_pid_namespace(&sandbox, script).is_none() {
+        return;
+    }
+    assert_eq!(read_file(&sandbox, "live") + &read_file(&sandbox, "third"), "");
+    assert_eq!(
+        ["0", "1", "2"].map(|name| read_file(&sandbox, name)),
+        ["lives\n", "lives\n", "gone\n"]
+    );
+    let foretold = read_file(&sandbox, "foretold");
+    assert!(foretold.contains("would do: foreign orphans found 1\n"), "{foretold}");
+    let first = additional_context(&sandbox, "first");
+    for part in [
+        "Processes of an agent session that is gone still run:\n- ",
+        "(rule claude-sandbox)",
+        "mark UNIX-LISTEN:/tmp/cla",
+        "`siding reap --foreign` ends them now",
+        r#"`foreign_reap = "off"`"#,
+    ] {
+        assert!(first.contains(part), "{first}");
+    }
+    assert!(!first.contains("cleared"), "{first}");
+    let second = additional_context(&sandbox, "second");
+    assert!(second.ends_with("left: foreign orphans ended 1.\n"), "{second}");
+    let log = std::fs::read_to_string(sandbox.state_dir().join("reaped.log")).expect("a log");
+    assert!(log.contains("\"rule\":\"claude-sandbox\"") && log.lines().count() == 1, "{log}");
+    let record = sandbox.state_dir().join("foreign-reports");
+    let record = std::fs::read_to_string(record).expect("a record");
+    let record: Value = serde_json::from_str(record.trim()).expect("one line of JSON");
+    assert_eq!((&record["format"], &record["rules"]), (&json!(1), &json!(["claude-sandbox"])));
+}
+
+/// The timer runs `siding reap`; the record is shared by all of them.
+#[test]
+fn session_open_reports_orphans_and_the_timer_run_ends_them() {
+    let sandbox = sandbox();
+    let script = "\
+orphan
+siding session open one --owner-pid $$ > opened; lives > 1
+siding reap --json > reaped; lives > 2
+begin > begun; begin > again
+";
+    if run_in_pid_namespace(&sandbox, script).is_none() {
+        return;
+    }
+    let opened = read_file(&sandbox, "opened");
+    assert!(opened.contains("(rule claude-sandbox)"), "{opened}");
+    assert!(opened.contains("This first time they are only reported."), "{opened}");
+    let reaped: Value = serde_json::from_str(&read_file(&sandbox, "reaped")).expect("JSON");
+    assert_eq!(reaped["counts"]["foreign_ended"], 1, "{reaped}");
+    // No agent has read the report: the next one is told, once.
+    let begun = additional_context(&sandbox, "begun");
+    assert!(begun.contains("ends such processes since then"), "{begun}");
+    assert_eq!(read_file(&sandbox, "again"), "");
+    assert_eq!(["1", "2"].map(|name| read_file(&sandbox, name)), ["lives\n", "gone\n"]);
+}
+
+#[test]
+fn the_foreign_reap_setting_selects_off_report_or_end() {
+    let sandbox = sandbox();
+    let script = "\
+orphan
+mkdir -p .siding; echo 'foreign_reap = \"end\"' > .siding/config.toml
+siding reap > project 2>&1
+siding reap --foreign --dry-run --json | grep -c foreign_ended >> project
+SIDING_FOREIGN_REAP=off siding reap > off 2>/dev/null
+SIDING_FOREIGN_REAP=report siding reap > report 2>/dev/null
+SIDING_FOREIGN_REAP=report siding reap > again 2>/dev/null; lives > 1
+rm $SIDING_STATE_DIR/foreign-reports
+SIDING_FOREIGN_REAP=end siding reap > end 2>/dev/null; lives > 2
+";
+    if run_in_pid_namespace(&sandbox, script).is_none() {
+        return;
+    }
+    let project = read_file(&sandbox, "project");
+    assert!(project.contains("`foreign_reap` is not used"), "{project}");
+    assert!(project.contains("done: foreign orphans found 1\n"), "{project}");
+    assert_eq!(read_file(&sandbox, "off"), "nothing to clear\n");
+    for name in ["report", "again"] {
+        let report = read_file(&sandbox, name);
+        assert!(report.contains("because `foreign_reap` is `report`"), "{report}");
+        assert!(report.lines().all(|line| line.chars().count() <= 80), "{report}");
+    }
+    assert!(read_file(&sandbox, "end").ends_with("done: foreign orphans ended 1\n"));
+    assert_eq!(["1", "2"].map(|name| read_file(&sandbox, name)), ["lives\n", "gone\n"]);
+}
+
+/// A project may have short deadlines; what other projects' sessions use is not judged by them.
+#[test]
+fn a_project_cap_does_not_lower_the_minimum_orphan_age() {
+    let sandbox = sandbox();
+    let script = "\
+orphan
+export SIDING_MAX_ELAPSED_HARD_CAP=
+mkdir -p .siding; echo 'max_elapsed_hard_cap = \"1s\"' > .siding/config.toml
+siding reap > reaped; siding reap --foreign --json > foreign; begin > begun; lives > 1
+";
+    if run_in_pid_namespace(&sandbox, script).is_none() {
+        return;
+    }
+    assert_eq!(read_file(&sandbox, "reaped"), "nothing to clear\n");
+    assert_eq!(read_file(&sandbox, "begun"), "");
+    let foreign = read_file(&sandbox, "foreign");
+    assert!(foreign.contains("old, less than 4h"), "{foreign}");
+    assert_eq!(read_file(&sandbox, "1"), "lives\n");
+}
+
+/// A relay stays while a live session still names its socket.
+#[test]
+fn the_relay_of_a_dead_host_stays_while_its_socket_is_in_use() {
+    let sandbox = sandbox();
+    let script = "\
+mv relay first; bin/claude host & other=$!
+until [ -s relay ]; do sleep .02; done
+kept=$(cat relay)
+mv first relay
+kill -9 $host; wait $host
+until siding reap --foreign --dry-run --json | grep -q 'names its socket'; do sleep .02; done
+SIDING_FOREIGN_REAP=end siding reap > same; lives > 1
+kill -9 $other; until sees 'would end'; do sleep .02; done
+SIDING_FOREIGN_REAP=end siding reap > ended; relay=$kept; lives > 2
+";
+    if run_in_pid_namespace(&sandbox, script).is_none() {
+        return;
+    }
+    assert_eq!(read_file(&sandbox, "same"), "nothing to clear\n");
+    assert!(read_file(&sandbox, "ended").ends_with("done: foreign orphans ended 2\n"));
+    assert_eq!(["1", "2"].map(|name| read_file(&sandbox, name)), ["lives\n", "gone\n"]);
+}

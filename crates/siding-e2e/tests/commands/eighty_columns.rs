@@ -1,0 +1,117 @@
+//! Text keeps to 80 columns, and what comes from a task cannot write where it likes: whatever its
+//! command, name and processes are called.
+
+use siding_e2e::{Sandbox, words};
+
+use crate::support::{HANG_COMMAND, run_ok, sandbox, start_task, task_id};
+
+/// Names with everything in them that could widen a line, break it or forge another.
+fn hostile_names() -> [String; 3] {
+    [
+        "long ".repeat(60),
+        format!("{} \u{65e5}\u{672c}\u{8a9e}", "\u{65e5}\u{672c}\u{8a9e}".repeat(40)),
+        format!(
+            "\u{1b}[31mred\u{1b}[2J\u{7}\r\nb-000000000000  exited 0\t{}\u{202e}",
+            "x".repeat(90)
+        ),
+    ]
+}
+
+/// Columns of a character on a terminal: East Asian wide ones have two.
+fn char_columns(character: char) -> usize {
+    let wide = matches!(character, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ff60}');
+    if wide { 2 } else { 1 }
+}
+
+#[track_caller]
+fn assert_fits_80_columns(text: &str) {
+    assert!(!text.is_empty());
+    for line in text.lines() {
+        let width: usize = line.chars().map(char_columns).sum();
+        assert!(width <= 80, "{width} columns: {line}");
+        let control = |char: char| char.is_control() || ('\u{202a}'..='\u{202e}').contains(&char);
+        assert!(!line.contains(control), "{line:?}");
+        assert!(!line.starts_with("b-000000000000"), "a forged line in\n{text}");
+    }
+}
+
+/// Checks what every command says about tasks.
+#[track_caller]
+fn assert_listings_fit(sandbox: &Sandbox, ids: &[String]) {
+    for args in [&["ps"][..], &["ps", "--all"], &["session", "list"], &["reap", "--dry-run"]] {
+        assert_fits_80_columns(&run_ok(sandbox, args).stdout_text());
+    }
+    for id in ids {
+        assert_fits_80_columns(&run_ok(sandbox, &["show", id]).stdout_text());
+    }
+}
+
+#[test]
+fn output_about_running_tasks_fits_80_columns() {
+    let sandbox = sandbox();
+    let ids: Vec<String> = hostile_names()
+        .iter()
+        .map(|name| {
+            let puppet = sandbox.puppet_line(&words("--quiet mark m hang"));
+            // What a task writes is its own; that it begins a line is no forgery.
+            let line = format!("printf %s '{name}' | tr -d '\\r\\n'; exec -a '{name}' {puppet}");
+            start_task(&sandbox, &["--name", name], &line)
+        })
+        .collect();
+    let _all = sandbox.wait_for_announcements("mark", ids.len());
+    assert_listings_fit(&sandbox, &ids);
+    assert_fits_80_columns(&run_ok(&sandbox, &["stop", &ids[0]]).stdout_text());
+    assert_fits_80_columns(&run_ok(&sandbox, &["stop", "--all"]).stdout_text());
+    assert_fits_80_columns(&run_ok(&sandbox, &["wait", &ids[0], &ids[1], &ids[2]]).stdout_text());
+    assert_listings_fit(&sandbox, &ids);
+}
+
+#[test]
+fn output_about_failed_starts_fits_80_columns() {
+    let sandbox = sandbox();
+    for name in hostile_names() {
+        let args = ["run", "--json", "--", &format!("./{name}"), "argument"];
+        let done = sandbox.siding(&args).run();
+        // A name may be too long for the kernel, which a shell reports with the other code.
+        assert!(matches!(done.code, Some(126 | 127)), "{done}");
+        assert_eq!(done.json()["outcome"]["kind"], "failed_to_start", "{done}");
+        let id = task_id(&done.json());
+        for command in ["wait", "stop"] {
+            assert_fits_80_columns(&run_ok(&sandbox, &[command, &id]).stdout_text());
+        }
+        let out = run_ok(&sandbox, &["show", &id]).stdout_text();
+        let screen = out.split("\nnext ").next().unwrap_or_default();
+        assert_fits_80_columns(screen);
+        assert_fits_80_columns(&run_ok(&sandbox, &["ps"]).stdout_text());
+    }
+}
+
+#[test]
+fn output_about_sessions_with_long_names_fits_80_columns() {
+    let sandbox = sandbox();
+    let [_, _, hostile] = hostile_names();
+    let puppet = sandbox.puppet_line(&words("--quiet mark owner hang"));
+    let text = format!("exec -a '{hostile}' {puppet}");
+    let owner = sandbox.host("bash", &["-c", &text]).spawn();
+    let pid = sandbox.wait_for_mark("owner").pid.to_string();
+    let name = "s".repeat(64);
+    assert_fits_80_columns(
+        &run_ok(&sandbox, &["session", "open", &name, "--owner-pid", &pid]).stdout_text(),
+    );
+    let ids = [start_task(&sandbox, &["--session", &name], HANG_COMMAND)];
+    assert_listings_fit(&sandbox, &ids);
+    assert_fits_80_columns(&run_ok(&sandbox, &["session", "close", &name]).stdout_text());
+    assert_listings_fit(&sandbox, &ids);
+    drop(owner);
+}
+
+#[test]
+fn doctor_and_config_output_fits_80_columns() {
+    let sandbox = sandbox();
+    let shell = format!("/{}", "x".repeat(30));
+    let call = |args: &[&str]| sandbox.siding(args).env("SIDING_SHELL", &shell).run();
+    assert_fits_80_columns(&call(&["doctor"]).stdout_text());
+    assert_fits_80_columns(&call(&["config", "show"]).expect_code(0).stdout_text());
+    assert_fits_80_columns(&call(&["config", "check"]).expect_code(0).stdout_text());
+}

@@ -1,0 +1,199 @@
+//! `siding run --wait-for`: the agent is told once that a task is ready, whoever has gone meanwhile.
+//! PAINS A5, D1–D3, R7.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+use siding_e2e::{Sandbox, eventually, processes};
+
+use crate::support::{
+    HANG_COMMAND, MAX_PROMPT_TIME, make_file, run_ok, run_refused, sandbox, show_task, start_task,
+    stop_all, task_id, until_file_exists,
+};
+use crate::wait_for::free_port;
+
+/// What the agent of the implicit session has not been told, and acknowledges.
+#[track_caller]
+fn ack_notices(sandbox: &Sandbox) -> Vec<Value> {
+    let view = run_ok(sandbox, &["notices", "--json", "--ack"]).json();
+    view.as_array().expect("a list").clone()
+}
+
+/// Waits until a task is ready on record.
+#[track_caller]
+fn wait_until_ready(sandbox: &Sandbox, id: &str) -> Value {
+    eventually("it is ready", || !show_task(sandbox, id)["ready"]["after_ms"].is_null());
+    show_task(sandbox, id)["ready"].clone()
+}
+
+/// A shell text that says `first`, waits for the file `go`, then does `then`.
+fn gated_command(first: &str, then: &str) -> String {
+    format!("{first}; {}; {then}", until_file_exists("go"))
+}
+
+#[test]
+fn a_late_readiness_line_is_notified_once() {
+    let sandbox = sandbox();
+    let then = format!("echo listening on :80; {HANG_COMMAND}");
+    let id =
+        start_task(&sandbox, &["--wait-for", "output:listening"], &gated_command("echo up", &then));
+    let ready = &show_task(&sandbox, &id)["ready"];
+    assert_eq!(ready, &json!({"wait_for": ["output:listening"], "after_ms": null, "by": []}));
+    assert!(ack_notices(&sandbox).is_empty(), "it is not ready");
+    let text = run_ok(&sandbox, &["show", &id]).stdout_text();
+    assert!(text.contains("ready        not ready yet (output:listening)"), "{text}");
+    make_file(&sandbox, "go");
+    let ready = wait_until_ready(&sandbox, &id);
+    let seen = json!({"offset": 3, "line": "listening on :80"});
+    assert_eq!(ready["by"][0]["detail"], seen);
+    let [notice] = &ack_notices(&sandbox)[..] else { panic!("one") };
+    let kind = (&notice["kind"], &notice["status"], &notice["priority"]);
+    assert_eq!(kind, (&json!("ready"), &json!("ready"), &json!("next")));
+    assert_eq!(notice["evidence"]["after_ms"], ready["after_ms"]);
+    assert_eq!(
+        notice["evidence"]["by"],
+        json!([{"condition": "output:listening", "detail": seen}])
+    );
+    let summary = notice["summary"].as_str().expect("a text");
+    assert!(summary.starts_with("ready after "), "{summary}");
+    assert!(ack_notices(&sandbox).is_empty(), "told twice");
+    stop_all(&sandbox);
+}
+
+/// R11: a port counts when the task itself listens, in whatever process. The first notice comes
+/// though nobody ever waited.
+#[test]
+fn a_late_port_and_file_give_one_readiness_notice() {
+    let sandbox = sandbox();
+    let port = free_port();
+    let server = sandbox.puppet_line(&["listen", "port", "--port", &port.to_string(), "hang"]);
+    let text = gated_command("true", &format!("setsid {server} & wait"));
+    let what = format!("port:{port}");
+    let flags = ["--wait-for", &what, "--wait-for", "file:flag"];
+    let id = start_task(&sandbox, &flags, &text);
+    make_file(&sandbox, "go");
+    eventually("it listens", || show_task(&sandbox, &id)["listening"] == json!([port]));
+    assert!(show_task(&sandbox, &id)["ready"]["after_ms"].is_null(), "all of them, not one");
+    make_file(&sandbox, "flag");
+    let by = wait_until_ready(&sandbox, &id)["by"].clone();
+    assert_eq!((&by[0]["condition"], &by[0]["detail"]["port"]), (&json!(what), &json!(port)));
+    assert_eq!(by[1]["detail"]["path"], sandbox.path("flag").display().to_string());
+    assert_eq!(ack_notices(&sandbox).len(), 1);
+    stop_all(&sandbox);
+}
+
+#[test]
+fn an_http_address_is_ready_after_a_success_status() {
+    let sandbox = sandbox();
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let what = format!("http://{}/up", server.local_addr().expect("an address"));
+    let id = start_task(&sandbox, &["--wait-for", &what], HANG_COMMAND);
+    for answer in ["HTTP/1.1 503 no\r\n\r\n", "HTTP/1.1 204 yes\r\n\r\n"] {
+        let (mut caller, _) = server.accept().expect("a caller");
+        let mut request = [0; 512];
+        let count = caller.read(&mut request).expect("a request");
+        assert!(request[..count].starts_with(b"GET /up HTTP/1.1\r\n"));
+        assert!(show_task(&sandbox, &id)["ready"]["after_ms"].is_null());
+        caller.write_all(answer.as_bytes()).expect("it reads");
+    }
+    assert_eq!(wait_until_ready(&sandbox, &id)["by"][0]["detail"], json!({"status": 204}));
+    let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim keeps it");
+    eventually("the shim has one thread again", || {
+        let tasks = std::fs::read_dir(format!("/proc/{shim}/task"));
+        tasks.is_ok_and(|tasks| tasks.count() == 1)
+    });
+    stop_all(&sandbox);
+}
+
+/// Whoever waits in the foreground has the answer from the call, and nobody is told again.
+#[test]
+fn a_foreground_run_returns_when_the_task_is_ready() {
+    let sandbox = sandbox();
+    let text = format!("echo up; sleep .2; echo ready; {HANG_COMMAND}");
+    let run = ["run", "--budget", "30s", "--wait-for", "output:ready", "--", &text];
+    let done = run_ok(&sandbox, &run);
+    assert_eq!(done.stdout_text(), "up\nready\n", "its output, and no more: {done}");
+    assert!(done.stderr_text().contains("ready after "), "{done}");
+    assert!(done.elapsed < MAX_PROMPT_TIME, "{done}");
+    let list = run_ok(&sandbox, &["ps", "--json"]).json();
+    assert_eq!(list[0]["placement"], json!({"kind": "background", "why": "asked"}));
+    assert!(ack_notices(&sandbox).is_empty(), "it was told by the call");
+    let everybody = run_ok(&sandbox, &["notices", "--json", "--consumer", "person"]).json();
+    assert_eq!(everybody, json!([]));
+    stop_all(&sandbox);
+}
+
+/// At the budget the call returns, and the notice comes later, although the caller has gone.
+#[test]
+fn a_task_that_is_ready_after_the_budget_gives_a_notice() {
+    let sandbox = sandbox();
+    let text = gated_command("true", &format!("echo ready; {HANG_COMMAND}"));
+    let run = ["run", "--json", "--budget", "200ms", "--wait-for", "output:ready", "--", &text];
+    let done = sandbox.siding(&run).run().expect_code(75);
+    assert!(done.json()["ready"]["after_ms"].is_null());
+    let message = done.json()["message"].as_str().expect("advice").to_owned();
+    assert!(
+        message.starts_with("not ready yet (output:ready); `siding notices` tells"),
+        "{message}"
+    );
+    assert!(ack_notices(&sandbox).is_empty());
+    make_file(&sandbox, "go");
+    let _ready = wait_until_ready(&sandbox, &task_id(&done.json()));
+    assert_eq!(ack_notices(&sandbox).len(), 1);
+    stop_all(&sandbox);
+}
+
+/// A task that ends first says so with its end, and is never ready afterwards.
+#[test]
+fn an_end_before_readiness_is_reported() {
+    let sandbox = sandbox();
+    let id =
+        start_task(&sandbox, &["--wait-for", "port:1"], &gated_command("true", "echo no; exit 0"));
+    make_file(&sandbox, "go");
+    let wait = sandbox.siding(&["wait", "--timeout", "30s", &id]).env("SIDING_SESSION", "other");
+    let _ended = wait.run().expect_code(0);
+    let [notice] = &ack_notices(&sandbox)[..] else { panic!("one") };
+    assert_eq!((&notice["kind"], &notice["exit_code"]), (&json!("ended"), &json!(0)));
+    assert_eq!(notice["summary"], "it never became ready (port:1)\nno");
+    // Whoever waits in the foreground must not take a 0 for ready.
+    for (end, code) in [("true", 1), ("exit 7", 7)] {
+        let done = sandbox.siding(&["run", "--wait-for", "output:never", "--", end]).run();
+        let done = done.expect_code(code);
+        assert!(done.stderr_text().contains("never seen to be ready (output:never)"), "{done}");
+    }
+    // Its last line counts, also without its newline.
+    let done = run_ok(&sandbox, &["run", "--json", "--wait-for", "output:^up$", "--", "printf up"]);
+    assert_eq!(done.json()["ready"]["by"][0]["detail"]["line"], "up");
+    eventually("its shim has left", || {
+        processes::with_birthmark(&self::task_id(&done.json())).is_empty()
+    });
+    assert!(ack_notices(&sandbox).is_empty());
+}
+
+/// A server that goes to the background by itself lingers, and becomes ready then.
+#[test]
+fn a_lingering_task_can_become_ready() {
+    let sandbox = sandbox();
+    let text = format!("({}; touch up; {HANG_COMMAND}) & exit 0", until_file_exists("go"));
+    let run = ["run", "--json", "--budget", "30s", "--wait-for", "file:up", "--", &text];
+    let running = sandbox.siding(&run).spawn();
+    eventually("its shell has ended", || {
+        let list = run_ok(&sandbox, &["ps", "--json"]).json();
+        list[0]["phase"] == "lingering"
+    });
+    make_file(&sandbox, "go");
+    let view = running.wait().expect_code(0).json();
+    assert_eq!((&view["phase"], view["ready"]["after_ms"].is_null()), (&json!("lingering"), false));
+    stop_all(&sandbox);
+}
+
+#[test]
+fn an_invalid_readiness_condition_is_rejected() {
+    let sandbox = sandbox();
+    for (what, said) in [("exit", "told anyway"), ("output:(", "unclosed"), ("port:0", "no port")] {
+        let said_so = run_refused(&sandbox, &["run", "--wait-for", what, "--", "true"]);
+        assert!(said_so.contains(said), "{what}: {said_so}");
+    }
+    assert_eq!(run_ok(&sandbox, &["ps", "--json", "--all"]).json(), json!([]));
+}

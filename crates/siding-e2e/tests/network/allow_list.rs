@@ -1,0 +1,89 @@
+//! `allow`: a proxy outside of a namespace that holds nothing else.
+
+use siding_e2e::eventually;
+
+use crate::support::{
+    CountingServer, connect_command, kill_shim_and_wait_for_takeover, proxy_connect_command,
+    proxy_processes, root_and_user_sandboxes, run_with_policy, start_with_policy, wait_for_end,
+};
+
+#[test]
+fn an_allowed_host_is_reached_and_a_denied_one_is_notified_once() {
+    for sandbox in root_and_user_sandboxes() {
+        let server = CountingServer::start();
+        let port = server.port;
+        let (named, other) = (
+            proxy_connect_command(&format!("localhost:{port}")),
+            proxy_connect_command(&format!("127.0.0.1:{port}")),
+        );
+        let direct = connect_command(port);
+        let text =
+            format!("{named}; {other}; {other}; (setsid bash -c \"{other}\" & wait); {direct}");
+        std::fs::write(sandbox.path("tries.sh"), text).expect("its own directory");
+        let policy = format!("allow:localhost:{port},*.example.org");
+        let id = start_with_policy(&sandbox, &policy, "bash tries.sh 2>&1");
+        let output = wait_for_end(&sandbox, &id);
+        let answers: Vec<_> = output.lines().filter(|line| line.starts_with("HTTP/")).collect();
+        let forbidden = "HTTP/1.1 403 Forbidden\r";
+        let wanted = ["HTTP/1.1 200 Connection established\r", forbidden, forbidden, forbidden];
+        assert_eq!(
+            answers.iter().map(|line| line.trim_end()).collect::<Vec<_>>(),
+            wanted.map(str::trim_end)
+        );
+        assert!(output.contains("Connection refused"), "{output}");
+        assert_eq!(server.accepted(), 1);
+        let told = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
+        let told = told.as_array().expect("a list").iter().filter(|one| one["limit"] == "net");
+        let told: Vec<_> = told.collect();
+        let summary = told[0]["summary"].as_str().expect("a text");
+        assert!(summary.contains(&format!("net: 127.0.0.1:{port} was refused")), "{summary}");
+        assert_eq!((told.len(), &told[0]["kind"]), (1, &"limit".into()));
+        eventually("the proxy has left", || proxy_processes(&id).is_empty());
+    }
+}
+
+/// The proxy is outside, so what a task serves itself is to be asked for without it.
+#[test]
+fn the_proxy_environment_variables_are_set() {
+    for sandbox in root_and_user_sandboxes() {
+        let text = "echo $HTTP_PROXY $https_proxy $ALL_PROXY \"[$NO_PROXY $no_proxy]\"";
+        let address = "http://127.0.0.1:3128";
+        for (policy, own) in [
+            ("allow:example.org", "localhost,127.0.0.1,::1"),
+            ("allow:[::1]:80,localhost:8080", "127.0.0.1"),
+            ("allow:[::1]:80,localhost:8080,127.0.0.1", ""),
+        ] {
+            let args = ["run", "--allow-duplicate", "--net", policy, "--", text];
+            let done = sandbox.siding(&args).env("NO_PROXY", "*").env("http_proxy", "x").run();
+            let told = format!("{address} {address} {address} [{own} {own}]\n");
+            assert_eq!(done.expect_code(0).stdout_text(), told, "{policy}");
+        }
+        let open = run_with_policy(&sandbox, "host", text).expect_code(0);
+        assert_eq!(open.stdout_text(), "[ ]\n");
+    }
+}
+
+/// The proxy lives no longer than the task, and no longer than the shim. Without it the way out is
+/// shut.
+#[test]
+fn the_proxy_exits_with_its_task_and_with_a_killed_shim() {
+    for sandbox in root_and_user_sandboxes() {
+        let server = CountingServer::start();
+        let target = format!("localhost:{}", server.port);
+        let policy = format!("allow:{target}");
+        let text =
+            format!("while [ ! -e go ]; do sleep .02; done; {}", proxy_connect_command(&target));
+        std::fs::write(sandbox.path("tries.sh"), text).expect("its own directory");
+        let stopped = start_with_policy(&sandbox, &policy, "bash tries.sh; :");
+        assert_eq!(proxy_processes(&stopped).len(), 1);
+        let _stopped = sandbox.siding(&["stop", "--grace", "0s", &stopped]).run().expect_code(0);
+        eventually("the proxy has left", || proxy_processes(&stopped).is_empty());
+        let orphaned = start_with_policy(&sandbox, &policy, "bash tries.sh 2>&1");
+        kill_shim_and_wait_for_takeover(&sandbox, &orphaned);
+        eventually("the proxy has left", || proxy_processes(&orphaned).is_empty());
+        std::fs::write(sandbox.path("go"), "").expect("its own directory");
+        let output = wait_for_end(&sandbox, &orphaned);
+        assert!(output.contains("Connection refused"), "{output}");
+        assert_eq!(server.accepted(), 0);
+    }
+}

@@ -1,0 +1,168 @@
+//! However much a task writes, it takes no more disk and memory than it may.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use siding_e2e::fill_pattern::FillPattern;
+use siding_e2e::{Sandbox, eventually, eventually_some, processes, words};
+
+use crate::{Task, assert_same, gate};
+
+const KEEP_HEAD_BYTES: u64 = 1 << 20;
+const KEEP_TAIL_BYTES: u64 = 2 << 20;
+/// Blocks of the file system's own that belong to a file with many holes.
+const OVERHEAD_BYTES: u64 = 64 << 10;
+
+/// Bytes of disk a file takes.
+fn stored_bytes(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |found| found.blocks() * 512)
+}
+
+/// Memory that a process has for itself, in bytes: what is shared with others is not counted.
+fn anonymous_memory_bytes(pid: u64) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok().map(|kilobytes: u64| kilobytes << 10)
+}
+
+/// Starts a flood in the background and looks at it until it has ended; gives the task at its
+/// end, the most disk it took and the most memory its shim had.
+fn run_flood(sandbox: &Sandbox, call: siding_e2e::Invocation) -> (Task, u64, u64) {
+    let task = Task::of(&call.run().expect_code(0));
+    let path = task.text("/output/path").to_owned();
+    let shim = task.number("/shim_pid");
+    let (mut disk, mut memory) = (0, 0);
+    eventually("the flood has ended", || {
+        disk = disk.max(stored_bytes(Path::new(&path)));
+        let living = anonymous_memory_bytes(shim);
+        memory = memory.max(living.unwrap_or(0));
+        living.is_none()
+    });
+    let ended = sandbox.siding(&["stop", "--json", task.id()]).run().expect_code(0);
+    (Task::of(&ended), disk, memory)
+}
+
+#[track_caller]
+fn assert_bounded(task: &Task, bytes: u64, (head, tail): (u64, u64), shape: FillPattern) {
+    assert_eq!(task.number("/output/bytes"), bytes);
+    assert_eq!(task.number("/output/lost_bytes"), 0);
+    let (from, to) = (task.number("/output/gap/from"), task.number("/output/gap/to"));
+    assert_eq!(from, head, "the head is kept whole");
+    assert!(bytes - to <= tail && bytes - to >= tail / 4 * 3, "the tail begins at {to}");
+    assert_eq!(task.number("/output/kept_bytes"), bytes - (to - from));
+    let file = task.file();
+    assert_eq!(file.len() as u64, bytes, "offsets in the file are stream offsets");
+    assert_same(&file[..head as usize], &shape.bytes(0, head as usize), "the head");
+    let kept = &file[to as usize..];
+    assert_same(kept, &shape.bytes(to, kept.len()), "the tail");
+    assert!(file[from as usize..to as usize].iter().all(|byte| *byte == 0), "the gap is released");
+}
+
+#[test]
+fn a_flood_is_bounded_on_disk_and_the_task_continues() {
+    const FLOOD_BYTES: u64 = 64 << 20;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let verbs = words("--quiet fill 64M --block 64k exit 9");
+    let argv = sandbox.puppet_argv(&verbs);
+    let head = ["run", "--background", "--json", "--"].map(str::to_owned);
+    let call = sandbox
+        .siding(&[&head[..], &argv].concat())
+        .env("SIDING_OUTPUT_KEEP_HEAD", "1MiB")
+        .env("SIDING_OUTPUT_KEEP_TAIL", "2MiB");
+    let (task, disk, memory) = run_flood(&sandbox, call);
+    assert_eq!(task.number("/outcome/code"), 9);
+    assert_bounded(
+        &task,
+        FLOOD_BYTES,
+        (KEEP_HEAD_BYTES, KEEP_TAIL_BYTES),
+        FillPattern::Blocks(65_536),
+    );
+    assert!(disk > KEEP_HEAD_BYTES, "the look at the disk saw something");
+    assert!(
+        disk <= KEEP_HEAD_BYTES + KEEP_TAIL_BYTES + OVERHEAD_BYTES,
+        "took {disk} bytes of disk at some time"
+    );
+    assert!(memory <= 2 << 20, "the shim had {memory} bytes of memory at some time");
+}
+
+#[test]
+fn output_limits_may_be_smaller_than_a_disk_block() {
+    let sandbox = Sandbox::new();
+    for (head, tail) in [("0", "1"), ("1", "4095"), ("5000", "10000"), ("0", "100KiB")] {
+        let argv = sandbox.puppet_argv(&words("--quiet fill 1000001 --line 77 exit 3"));
+        let args = ["run", "--json", "--budget", "none", "--"].map(str::to_owned);
+        let call = sandbox
+            .siding(&[&args[..], &argv].concat())
+            .env("SIDING_OUTPUT_KEEP_HEAD", head)
+            .env("SIDING_OUTPUT_KEEP_TAIL", tail);
+        let task = Task::of(&call.run().expect_code(3));
+        let (from, to) = (task.number("/output/gap/from"), task.number("/output/gap/to"));
+        let file = task.file();
+        let shape = FillPattern::Lines(77);
+        assert_eq!(file.len(), 1_000_001);
+        assert_same(&file[..from as usize], &shape.bytes(0, from as usize), "the head");
+        let kept = &file[to as usize..];
+        assert!(!kept.is_empty(), "something of the end is kept, {head} and {tail}");
+        assert_same(kept, &shape.bytes(to, kept.len()), "the tail");
+        let path = task.text("/output/path").to_owned();
+        assert!(stored_bytes(Path::new(&path)) <= 128 << 10, "{head} and {tail}");
+    }
+}
+
+/// Who reads what comes, and reads it late, is told what is gone, and is given no zeros for it.
+#[test]
+fn a_late_reader_is_told_how_many_bytes_are_gone() {
+    const FIRST_PART_BYTES: u64 = 1 << 20;
+    const TOTAL_BYTES: u64 = 9 << 20;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let gate = gate(&sandbox);
+    let text = format!(
+        "yes | head -c {FIRST_PART_BYTES}; cat {}; yes | head -c 8M; exit 9",
+        gate.display()
+    );
+    let call = sandbox.siding(&["run", "--budget", "none", "--", &text]);
+    let call =
+        call.env("SIDING_OUTPUT_KEEP_HEAD", "64KiB").env("SIDING_OUTPUT_KEEP_TAIL", "2MiB").spawn();
+    let file = eventually_some("the task is there", || {
+        let id = sandbox.task_ids().pop()?;
+        Some(sandbox.state_dir().join("tasks").join(id).join("output"))
+    });
+    let len = || std::fs::metadata(&file).map_or(0, |found| found.len());
+    // Nothing is gone yet when the call begins to write more than a pipe takes.
+    eventually("the first part is stored", || len() == FIRST_PART_BYTES);
+    drop(std::fs::OpenOptions::new().write(true).open(gate).expect("the own gate"));
+    eventually("the flood is stored", || len() == TOTAL_BYTES);
+    let done = call.wait().expect_code(9);
+    assert!(!done.stdout.contains(&0), "zeros stand for what is gone");
+    let said = done.stderr_text();
+    let gone: u64 = said
+        .lines()
+        .rev()
+        .find(|line| line.contains("came too fast to be shown and are gone"))
+        .and_then(|line| line.split(' ').nth(1)?.parse().ok())
+        .unwrap_or_else(|| panic!("nothing says what is gone: {said}"));
+    assert_eq!(done.stdout.len() as u64 + gone, TOTAL_BYTES, "{said}");
+}
+
+/// `SIDING_TEST_FLOOD=1`: the flood of the documentation, with the built-in settings.
+#[test]
+fn three_gigabytes_of_output_keep_at_most_64_mib() {
+    if std::env::var_os("SIDING_TEST_FLOOD").is_none() {
+        eprintln!("skipped: SIDING_TEST_FLOOD is not set");
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let text = "yes | head -c 3G; exit 5";
+    let call = sandbox.siding(&["run", "--background", "--json", "--", text]);
+    let (task, disk, memory) = run_flood(&sandbox, call);
+    assert_eq!(task.number("/outcome/code"), 5);
+    assert_eq!(task.number("/output/bytes"), 3 << 30);
+    assert!(disk <= (64 << 20) + OVERHEAD_BYTES, "took {disk} bytes of disk at some time");
+    assert!(memory <= 2 << 20, "the shim had {memory} bytes of memory at some time");
+    assert!(task.number("/output/kept_bytes") >= 60 << 20);
+    eprintln!("most disk {disk}, most memory of the shim {memory}");
+    assert_eq!(processes::with_birthmark(task.id()), []);
+}

@@ -1,0 +1,86 @@
+//! Tasks as a test starts them and as `--json` tells of them.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use rustix::fs::{FileType, Mode};
+use serde_json::Value;
+use siding_e2e::{Invocation, ProgramOutput, Sandbox};
+
+/// Prepares a `run --json` of `puppet` with these verbs that waits for its end.
+pub(crate) fn perform(sandbox: &Sandbox, verbs: &[&str]) -> Invocation {
+    let argv = sandbox.puppet_argv(&[&["--quiet"], verbs].concat());
+    let head = ["run", "--json", "--budget", "none", "--"].map(str::to_owned);
+    sandbox.siding(&[&head[..], &argv].concat())
+}
+
+/// Prepares a `run --json` of a shell text that waits for its end.
+pub(crate) fn shell(sandbox: &Sandbox, text: &str) -> Invocation {
+    sandbox.siding(&["run", "--json", "--budget", "none", "--", text])
+}
+
+/// Makes a FIFO on which a task waits until the test writes to it.
+pub(crate) fn gate(sandbox: &Sandbox) -> PathBuf {
+    let gate = sandbox.path("gate");
+    let mode = Mode::RUSR | Mode::WUSR | Mode::ROTH | Mode::WOTH;
+    rustix::fs::mknodat(rustix::fs::CWD, &gate, FileType::Fifo, mode, 0).expect("own directory");
+    std::fs::set_permissions(&gate, Permissions::from_mode(mode.bits())).expect("own file");
+    gate
+}
+
+/// A task as `--json` tells of it.
+#[derive(Debug)]
+pub(crate) struct Task(pub(crate) Value);
+
+impl Task {
+    /// What a call has printed.
+    #[track_caller]
+    pub(crate) fn of(done: &ProgramOutput) -> Self {
+        Self(done.json())
+    }
+
+    #[track_caller]
+    pub(crate) fn text(&self, pointer: &str) -> &str {
+        let found = self.0.pointer(pointer).and_then(Value::as_str);
+        found.unwrap_or_else(|| panic!("no text at {pointer} in {:#}", self.0))
+    }
+
+    #[track_caller]
+    pub(crate) fn number(&self, pointer: &str) -> u64 {
+        let found = self.0.pointer(pointer).and_then(Value::as_u64);
+        found.unwrap_or_else(|| panic!("no number at {pointer} in {:#}", self.0))
+    }
+
+    #[track_caller]
+    pub(crate) fn id(&self) -> &str {
+        self.text("/task_id")
+    }
+
+    /// The output file as it is on the disk.
+    #[track_caller]
+    pub(crate) fn file(&self) -> Vec<u8> {
+        std::fs::read(self.text("/output/path")).expect("the output file can be read")
+    }
+}
+
+/// Compares without printing megabytes.
+#[track_caller]
+pub(crate) fn assert_same(found: &[u8], wanted: &[u8], what: &str) {
+    if found == wanted {
+        return;
+    }
+    let differ = found.iter().zip(wanted).position(|(one, other)| one != other);
+    let at = differ.unwrap_or(found.len().min(wanted.len()));
+    let around = |bytes: &[u8]| {
+        let end = bytes.len().min(at + 40);
+        String::from_utf8_lossy(&bytes[at.min(end).saturating_sub(40)..end]).into_owned()
+    };
+    panic!(
+        "{what}: {} bytes where {} should be, first difference at {at}: {:?} for {:?}",
+        found.len(),
+        wanted.len(),
+        around(found),
+        around(wanted)
+    );
+}

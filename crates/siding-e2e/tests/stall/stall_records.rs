@@ -1,0 +1,197 @@
+//! A stall is put on record once, with its evidence, and nobody is harmed by it.
+
+use std::time::Instant;
+
+use siding_e2e::{Sandbox, eventually, eventually_some};
+
+use crate::support::{read_stalls, sandbox, start_task, stop_all};
+
+fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
+    sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
+}
+
+/// PAINS E7: a task that waits for input is told of long before the time of silence is over.
+#[test]
+fn a_stall_with_hard_evidence_is_recorded_within_seconds() {
+    let sandbox = sandbox();
+    let started = Instant::now();
+    let id = start_task(&sandbox, &["--stdin", "pipe"], "10m", "printf 'Continue? [y/N] '; read x");
+    let stall = eventually_some("the stall is on record", || read_stalls(&sandbox, &id).pop());
+    println!("recorded after {:?}", started.elapsed());
+    assert_eq!(stall["verdict"], "input_wait");
+    assert_eq!(stall["certainty"], "hard");
+    assert_eq!(stall["tail"], "Continue? [y/N]");
+    assert!(stall["since_ms"].as_u64().is_some_and(|ms| ms >= 2_000), "{stall:#}");
+    assert_eq!(stall["output_bytes"], 16);
+    let advice = stall["advice"].as_str().expect("a sentence");
+    assert!(advice.contains(&format!("siding input {id}")), "{advice}");
+    let view = show_task(&sandbox, &id);
+    assert_eq!(view["attention"]["verdict"], "input_wait", "{view:#}");
+    assert_eq!(view["phase"], "running", "nothing was done to it");
+    let text = sandbox.siding(&["show", &id]).run().expect_code(0).stdout_text();
+    assert!(text.contains("attention    silent for"), "{text}");
+    stop_all(&sandbox);
+    assert!(show_task(&sandbox, &id)["attention"].is_null(), "an ended task needs none");
+}
+
+/// PAINS E10: a silent build is a fact on record, once; output ends the stall, and a new silence
+/// is a new one.
+#[test]
+fn each_silence_is_recorded_once() {
+    let sandbox = sandbox();
+    let text = "echo one; until [ -e go ]; do sleep .05; done; echo two; sleep 300";
+    let id = start_task(&sandbox, &[], "400ms", text);
+    let first = eventually_some("the first stall", || read_stalls(&sandbox, &id).pop());
+    assert_ne!(first["verdict"], "input_wait", "{first:#}");
+    assert_eq!(first["tail"], "one");
+    assert!(!show_task(&sandbox, &id)["attention"].is_null());
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    let second =
+        eventually_some("the second stall", || read_stalls(&sandbox, &id).into_iter().nth(1));
+    assert_eq!((&second["tail"], &second["verdict"]), (&"two".into(), &"waiting".into()));
+    assert_eq!(second["waiting_on"], "timer");
+    // As long again as it took to find two.
+    let asked = Instant::now();
+    eventually("some time has passed", || asked.elapsed().as_millis() > 1_500);
+    assert_eq!(read_stalls(&sandbox, &id).len(), 2, "once for each silence");
+    stop_all(&sandbox);
+}
+
+fn ack_notices(sandbox: &Sandbox) -> Vec<serde_json::Value> {
+    let args = ["notices", "--json", "--ack"];
+    let list = sandbox.siding(&args).run().expect_code(0).json();
+    list.as_array().expect("a list").clone()
+}
+
+/// SPEC 5.1: each stall gives one notice, while it lasts; one that was over before anybody asked
+/// is counted in the next.
+#[test]
+fn each_stall_is_notified_once_while_it_lasts() {
+    let sandbox = sandbox();
+    let go = |part: &str| format!("until [ -e {part} ]; do sleep .05; done; echo {part}; ");
+    let text = format!("echo begin; {}{}{}sleep 300", go("one"), go("two"), go("three"));
+    let id = start_task(&sandbox, &[], "400ms", &text);
+    let recorded = |count: usize| {
+        eventually("the stall is on record", || read_stalls(&sandbox, &id).len() == count);
+    };
+    let proceed = |part: &str| std::fs::write(sandbox.path(part), "").expect("own directory");
+    recorded(1);
+    let [first] = &ack_notices(&sandbox)[..] else { panic!("one") };
+    assert_eq!((&first["kind"], &first["status"]), (&"stalled".into(), &"stalled".into()));
+    let says = |notice: &serde_json::Value| notice["summary"].as_str().expect("text").to_owned();
+    assert!(says(first).starts_with("silent for "), "{first:#}");
+    assert!(!says(first).contains("times"), "{first:#}");
+    assert!(ack_notices(&sandbox).is_empty(), "once");
+    proceed("one");
+    // Nobody asks while the second lasts.
+    recorded(2);
+    proceed("two");
+    recorded(3);
+    let [third] = &ack_notices(&sandbox)[..] else { panic!("one") };
+    assert_ne!(third["notice_id"], first["notice_id"]);
+    assert!(says(third).contains("; it has stalled 3 times so far\n"), "{third:#}");
+    assert!(ack_notices(&sandbox).is_empty(), "once");
+    stop_all(&sandbox);
+}
+
+/// A prompt that was answered is asked no more, though the task writes nothing: whoever answered
+/// again would answer the next question.
+#[test]
+fn input_ends_a_recorded_stall() {
+    let sandbox = sandbox();
+    let text = "printf 'Proceed? [Y/n] '; read a; until [ -e go ]; do sleep .05; done; \
+                printf 'Delete all? [y/N] '; read b; cat; sleep 300";
+    let id = start_task(&sandbox, &["--stdin", "pipe"], "10m", text);
+    let recorded = |count: usize| {
+        eventually("the stall is on record", || read_stalls(&sandbox, &id).len() == count);
+    };
+    let input = |args: &[&str]| {
+        let _done = sandbox.siding(&[&["input", &id], args].concat()).run().expect_code(0);
+        assert!(show_task(&sandbox, &id)["attention"].is_null(), "after {args:?}");
+    };
+    recorded(1);
+    input(&["y"]);
+    assert_eq!(ack_notices(&sandbox), [] as [serde_json::Value; 0]);
+    let ps = sandbox.siding(&["ps"]).run().expect_code(0).stdout_text();
+    assert!(!ps.contains("needs input"), "{ps}");
+    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    recorded(2);
+    let [second] = &ack_notices(&sandbox)[..] else { panic!("one") };
+    let summary = second["summary"].as_str().expect("text");
+    assert!(summary.contains("Delete all?") && summary.contains("2 times"), "{second:#}");
+    input(&["n"]);
+    // `cat` reads on, and writes nothing: a stall of its own, which the end of the input ends.
+    recorded(3);
+    input(&["--eof"]);
+    // A next shim knows of it too.
+    let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
+    siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
+    eventually("another shim is there", || show_task(&sandbox, &id)["rescues"] == 1);
+    assert!(show_task(&sandbox, &id)["attention"].is_null());
+    stop_all(&sandbox);
+}
+
+/// What needs attention is marked in the list for people, from what programs read there.
+#[test]
+fn ps_marks_tasks_that_need_attention() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--stdin", "pipe"], "10m", "printf 'Continue? [y/N] '; read x");
+    let quiet = start_task(&sandbox, &[], "10m", "sleep 300");
+    eventually("it is on record", || !read_stalls(&sandbox, &id).is_empty());
+    let list = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+    let find = |id: &str| list.as_array().expect("a list").iter().find(|one| one["task_id"] == id);
+    assert_eq!(find(&id).expect("listed")["attention"]["verdict"], "input_wait");
+    assert!(find(&quiet).expect("listed")["attention"].is_null());
+    let text = sandbox.siding(&["ps"]).run().expect_code(0).stdout_text();
+    let row = |id: &str| text.lines().find(|row| row.starts_with(id)).expect("listed").to_owned();
+    assert!(row(&id).contains("  running  needs input  "), "{text}");
+    assert!(!row(&quiet).contains("needs input"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    stop_all(&sandbox);
+}
+
+/// Zero turns it off, and a task that writes is never looked at.
+#[test]
+fn active_and_unwatched_tasks_record_no_stall() {
+    let sandbox = sandbox();
+    let unwatched = start_task(&sandbox, &["--stdin", "pipe"], "0s", "cat");
+    let talker = start_task(&sandbox, &[], "700ms", "while :; do echo x; sleep .05; done");
+    let watched = start_task(&sandbox, &[], "700ms", "sleep 300");
+    let _stall = eventually_some("another is on record", || read_stalls(&sandbox, &watched).pop());
+    assert!(
+        read_stalls(&sandbox, &unwatched).is_empty() && read_stalls(&sandbox, &talker).is_empty()
+    );
+    stop_all(&sandbox);
+}
+
+/// What the call says comes before the setting.
+#[test]
+fn the_stall_after_flag_overrides_the_setting() {
+    let sandbox = sandbox();
+    let told = start_task(&sandbox, &["--stall-after", "300ms"], "10m", "sleep 300");
+    let _stall = eventually_some("it is on record", || read_stalls(&sandbox, &told).pop());
+    let silent = start_task(&sandbox, &["--stall-after", "0s"], "200ms", "sleep 300");
+    let other = start_task(&sandbox, &[], "200ms", "sleep 300");
+    let _stall = eventually_some("another is on record", || read_stalls(&sandbox, &other).pop());
+    assert!(read_stalls(&sandbox, &silent).is_empty());
+    let args = ["run", "--stall-after", "soon", "--", "true"];
+    let refused = sandbox.siding(&args).run().expect_code(125).stderr_text();
+    assert!(refused.contains("--stall-after") && refused.contains("soon"), "{refused}");
+    stop_all(&sandbox);
+}
+
+/// A shim that takes over knows what was told before.
+#[test]
+fn a_stall_is_not_recorded_again_after_takeover() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--stdin", "pipe"], "600ms", "echo up; sleep 300");
+    let _stall = eventually_some("it is on record", || read_stalls(&sandbox, &id).pop());
+    let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
+    siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
+    eventually("another shim is there", || show_task(&sandbox, &id)["rescues"] == 1);
+    let asked = Instant::now();
+    eventually("some time has passed", || asked.elapsed().as_millis() > 1_500);
+    assert_eq!(read_stalls(&sandbox, &id).len(), 1);
+    assert_eq!(show_task(&sandbox, &id)["attention"]["verdict"], "waiting");
+    stop_all(&sandbox);
+}

@@ -1,0 +1,135 @@
+//! Real programs, as root and as an ordinary user (LINUX faults 31 and 32; PAINS E7 to E10).
+
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use siding_e2e::stall_cases::{
+    ExpectedVerdict, STALL_CASES, StallCase, StdinSource, reports_input_wait,
+};
+use siding_e2e::{Sandbox, is_root};
+
+use crate::support::{sandbox, start_task, stop_all, why};
+
+/// An ordinary user with a name: `ssh-keygen` wants one.
+const UNPRIVILEGED_UID: u32 = 65_534;
+/// One without.
+const UID_WITHOUT_NAME: u32 = 64_213;
+/// Far above what the slowest of these programs takes to come to rest.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
+/// Answers that a program that waits for nobody must give without a wrong one.
+const RECHECKS: usize = 2;
+
+/// A started program.
+struct StartedCase {
+    case: &'static StallCase,
+    id: String,
+}
+
+fn start_case(
+    sandbox: &Sandbox,
+    number: usize,
+    case: &'static StallCase,
+    owner: Option<u32>,
+) -> StartedCase {
+    let dir = sandbox.path(&format!("case-{number}"));
+    std::fs::create_dir(&dir).expect("own directory");
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).expect("own directory");
+    chown(&dir, owner, owner).expect("root may");
+    let stdin = if case.stdin == StdinSource::Pipe { "pipe" } else { "null" };
+    let dir = dir.display().to_string();
+    let id = start_task(sandbox, &["--stdin", stdin, "--cwd", &dir], "1h", case.text);
+    StartedCase { case, id }
+}
+
+fn check_all_verdicts(sandbox: &Sandbox, owner: Option<u32>, who: &str) {
+    let mut open = vec![];
+    for (number, case) in STALL_CASES.iter().enumerate() {
+        match case.missing_program() {
+            Some(program) => eprintln!("left out: {}: there is no {program}", case.name),
+            None => open.push(start_case(sandbox, number, case, owner)),
+        }
+    }
+    assert!(open.len() > STALL_CASES.len() / 2, "most programs are there");
+    let until = Instant::now() + SETTLE_TIMEOUT;
+    let mut mismatches: Vec<(&'static str, Value)>;
+    let mut at_rest = vec![];
+    loop {
+        mismatches = vec![];
+        for one in std::mem::take(&mut open) {
+            let answer = why(sandbox, &one.id);
+            if one.case.expected.accepts(&answer) {
+                at_rest.push(one);
+            } else {
+                mismatches.push((one.case.name, answer));
+                open.push(one);
+            }
+        }
+        if open.is_empty() || Instant::now() >= until {
+            break;
+        }
+    }
+    assert!(mismatches.is_empty(), "{who}: not as expected: {mismatches:#?}");
+    for one in at_rest.iter().filter(|one| !one.case.expected.expects_input_wait()) {
+        for _ in 0..RECHECKS {
+            let answer = why(sandbox, &one.id);
+            assert!(!reports_input_wait(&answer), "{who}: {}: {answer:#}", one.case.name);
+        }
+    }
+    stop_all(sandbox);
+}
+
+#[test]
+fn every_program_gets_the_expected_verdict() {
+    check_all_verdicts(&sandbox(), None, "as whoever runs the tests");
+}
+
+#[test]
+fn programs_of_an_unprivileged_user_get_the_expected_verdict() {
+    if !is_root() {
+        eprintln!("skipped: only root has another user at hand");
+        return;
+    }
+    let mut sandbox = Sandbox::new_for_uid(UNPRIVILEGED_UID);
+    sandbox.expect_clean();
+    check_all_verdicts(&sandbox, Some(UNPRIVILEGED_UID), "as an ordinary user");
+}
+
+/// LINUX fault 33: a process that hides, as setuid programs do, is judged by its last line.
+#[test]
+fn a_hidden_process_with_a_password_prompt_is_password_likely() {
+    if !is_root() {
+        eprintln!("skipped: only root has another user at hand");
+        return;
+    }
+    let mut sandbox = Sandbox::new_for_uid(UID_WITHOUT_NAME);
+    sandbox.expect_clean();
+    let text = "exec /usr/bin/python3 -c 'import ctypes\nctypes.CDLL(None).prctl(4, 0)\n\
+                input(\"[sudo] password for jane: \")'";
+    let hidden = start_task(&sandbox, &["--stdin", "pipe"], "1h", text);
+    let answer = crate::support::wait_for_verdict(&sandbox, &hidden, "password_likely");
+    assert_eq!(answer["certainty"], "soft", "{answer:#}");
+    assert!(answer["advice"].as_str().is_some_and(|advice| advice.contains("person")));
+    let text = text.replace("[sudo] password for jane: ", "");
+    let quiet = start_task(&sandbox, &["--stdin", "pipe"], "1h", &text);
+    let answer = crate::support::wait_for_verdict(&sandbox, &quiet, "unknown");
+    assert!(answer["chain"][0]["detail"].as_str().is_some_and(|why| why.contains("kernel")));
+    stop_all(&sandbox);
+}
+
+/// With `/dev/null` there is nobody to wait for: those that would ask find the end and go on.
+#[test]
+fn programs_that_read_input_end_when_stdin_is_null() {
+    let sandbox = sandbox();
+    let askers = STALL_CASES.iter().filter(|case| {
+        case.expected == ExpectedVerdict::InputWait
+            && case.stdin == StdinSource::Pipe
+            && case.required_programs.is_empty()
+    });
+    for case in askers {
+        // `rm -i` needs no answer but an end; the interactive shell ends with its input.
+        let args = ["run", "--budget", "20s", "--json", "--", case.text];
+        let done = sandbox.siding(&args).run();
+        assert_eq!(done.json()["phase"], "ended", "{}: {done}", case.name);
+    }
+}

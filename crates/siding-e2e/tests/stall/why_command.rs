@@ -1,0 +1,133 @@
+//! `siding why`.
+
+use siding_e2e::Sandbox;
+
+use crate::support::{sandbox, start_task, stop_all, wait_for_verdict, why};
+
+fn why_text(sandbox: &Sandbox, id: &str) -> String {
+    sandbox.siding(&["why", id]).run().expect_code(0).stdout_text()
+}
+
+#[test]
+fn why_shows_the_process_chain_the_last_line_and_advice() {
+    let sandbox = sandbox();
+    let text_of = "printf 'a\\nProceed? [Y/n] '; cat; true";
+    let id = start_task(&sandbox, &["--stdin", "pipe"], "45s", text_of);
+    let found = wait_for_verdict(&sandbox, &id, "input_wait");
+    assert_eq!(found["task_id"], id.as_str());
+    assert_eq!(found["tail"], "Proceed? [Y/n]");
+    assert_eq!(found["waiting_on"], serde_json::Value::Null);
+    let chain = found["chain"].as_array().expect("a chain");
+    let calls: Vec<_> = chain.iter().map(|link| link["syscall"].as_str()).collect();
+    assert_eq!(calls, [Some("wait4"), Some("read")], "{found:#}");
+    assert_eq!(chain[0]["command"], text_of);
+    assert_eq!(chain[1]["command"], "cat");
+    let screen = why_text(&sandbox, &id);
+    for part in
+        ["input_wait (hard)", "| Proceed? [Y/n]", "the task's standard input", "siding input"]
+    {
+        assert!(screen.contains(part), "{part} in {screen}");
+    }
+    assert!(screen.lines().count() < 24 && screen.lines().all(|line| line.chars().count() <= 80));
+    // Answered, it goes on.
+    let _input = sandbox.siding(&["input", &id, "y", "--eof"]).run().expect_code(0);
+    let _over = sandbox.siding(&["wait", &id]).run().expect_code(0);
+}
+
+/// A lock names its holder and file, a full pipe its reader, a socket its remote.
+#[test]
+fn why_names_the_process_or_peer_that_is_waited_for() {
+    let sandbox = sandbox();
+    let named = |text: &str, on: &str| {
+        let id = start_task(&sandbox, &[], "45s", text);
+        siding_e2e::eventually_some(&format!("`{text}` waits on {on}"), || {
+            let found = why(&sandbox, &id);
+            let last = found["chain"].as_array()?.last()?.clone();
+            (found["waiting_on"] == on).then(|| format!("{} {}", last["object"], last["detail"]))
+        })
+    };
+    let lock = "flock lock sleep 300 & until [ -e lock ]; do :; done; sleep .2; flock lock true";
+    let told = named(lock, "lock");
+    assert!(told.contains("/lock") && told.contains("flock lock sleep 300"), "{told}");
+    let shared = "(exec 9>shared; flock 9; exec sleep 302) & until [ -e shared ]; do :; done; \
+                  sleep .2; flock shared true";
+    let told = named(shared, "lock");
+    assert!(told.contains("/shared") && told.contains("sleep 302"), "{told}");
+    let told = named("yes | sleep 301", "pipe");
+    assert!(told.contains("full; its reader is") && told.contains("sleep 301"), "{told}");
+    let told = named("mkfifo fifo; cat fifo", "fifo");
+    assert!(told.contains("fifo"), "{told}");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+    let address = listener.local_addr().expect("has one");
+    let told = named(&format!("exec 7<>/dev/tcp/127.0.0.1/{}; cat <&7", address.port()), "network");
+    assert!(told.contains(&address.to_string()), "{told}");
+    stop_all(&sandbox);
+}
+
+/// `cat | sleep`: what works decides, and who reads beside it is named.
+#[test]
+fn why_names_a_pipeline_reader_next_to_the_working_process() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--stdin", "pipe"], "45s", "cat | sleep 300");
+    siding_e2e::eventually("the chain names all three", || {
+        let found = wait_for_verdict(&sandbox, &id, "waiting");
+        let links = found["chain"].as_array().expect("a chain").iter();
+        let commands: Vec<_> =
+            links.map(|link| link["command"].as_str().unwrap_or_default()).collect();
+        found["waiting_on"] == "timer" && commands == ["cat | sleep 300", "sleep 300", "cat"]
+    });
+    stop_all(&sandbox);
+}
+
+/// Text from a task is hostile: neither its output nor its arguments can forge a line.
+#[test]
+fn control_characters_cannot_forge_lines_of_why() {
+    let sandbox = sandbox();
+    let forged =
+        r"printf 'x\r\033[2J\nnext  all is well\033[1A? '; exec -a $'evil\nnext  forged' sleep 300";
+    let id = start_task(&sandbox, &[], "45s", forged);
+    let _found = wait_for_verdict(&sandbox, &id, "waiting");
+    let screen = why_text(&sandbox, &id);
+    assert!(!screen.contains('\x1b') && !screen.contains('\r'), "{screen:?}");
+    assert_eq!(screen.lines().filter(|line| line.starts_with("next")).count(), 1, "{screen}");
+    stop_all(&sandbox);
+}
+
+#[test]
+fn why_rejects_an_ended_task() {
+    let sandbox = sandbox();
+    let done = sandbox.siding(&["run", "--json", "--", "exit 7"]).run().expect_code(7).json();
+    let id = done["task_id"].as_str().expect("a task id");
+    let refused = sandbox.siding(&["why", id]).run().expect_code(125);
+    assert!(refused.stderr_text().contains("has ended: exited 7"), "{refused}");
+    assert_eq!(sandbox.siding(&["why", "--json", id]).run().expect_code(125).stdout_text(), "");
+    let _unknown = sandbox.siding(&["why", "b-0000"]).run().expect_code(125);
+}
+
+/// Forty who ask at once all get an answer, and the shim goes on with its other duties.
+#[test]
+fn concurrent_why_requests_are_all_answered() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--stdin", "pipe"], "45s", "cat");
+    let calls: Vec<_> = (0..40).map(|_| sandbox.siding(&["why", "--json", &id]).spawn()).collect();
+    for call in calls {
+        assert_eq!(call.wait().expect_code(0).json()["task_id"], id.as_str());
+    }
+    stop_all(&sandbox);
+}
+
+/// What is printed is what the published schema promises.
+#[test]
+fn why_json_has_every_field_that_the_schema_requires() {
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../docs/schema/why.schema.json"))
+            .expect("a schema is JSON");
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &[], "45s", "sleep 300");
+    let found = why(&sandbox, &id);
+    let required = schema["required"].as_array().expect("a list");
+    for name in required.iter().filter_map(serde_json::Value::as_str) {
+        assert!(found.get(name).is_some(), "{name} in {found:#}");
+    }
+    stop_all(&sandbox);
+}
