@@ -1,7 +1,7 @@
 //! `siding a2a`: its client and its server against each other, and against servers that misbehave.
 
-mod double;
-mod errand;
+mod client;
+mod fake_server;
 mod serve;
 
 use siding_e2e::{Invocation, ProgramOutput, Sandbox};
@@ -17,24 +17,24 @@ fn sandbox() -> Sandbox {
 }
 
 /// Prepares a message to the agent at an address, with the token.
-fn send(sandbox: &Sandbox, url: &str, args: &[&str]) -> Invocation {
+fn send_call(sandbox: &Sandbox, url: &str, args: &[&str]) -> Invocation {
     let call = sandbox.siding(&[&["a2a", "send", url, "--bearer-env", "PEER"], args].concat());
     call.env("PEER", TOKEN)
 }
 
 /// The outcome of a task, once it has ended.
 #[track_caller]
-fn outcome(sandbox: &Sandbox, id: &str) -> serde_json::Value {
+fn wait_outcome(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     let _waited = sandbox.siding(&["wait", id]).run().expect_code(0);
-    shown(sandbox, id)["outcome"].clone()
+    show_task(sandbox, id)["outcome"].clone()
 }
 
 #[track_caller]
-fn shown(sandbox: &Sandbox, id: &str) -> serde_json::Value {
+fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
 /// The id that a call in the background has printed.
-fn id(done: &ProgramOutput) -> String {
+fn printed_task_id(done: &ProgramOutput) -> String {
     done.stdout_text().trim().to_owned()
 }

@@ -6,17 +6,17 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 use siding_e2e::{AgentServer, Sandbox, eventually};
 
-use crate::{TOKEN, id, outcome, sandbox, send, shown};
+use crate::{TOKEN, printed_task_id, sandbox, send_call, show_task, wait_outcome};
 
 /// A server whose agent a script answers for, and that knows [`TOKEN`].
-struct Server(AgentServer);
+struct A2aServer(AgentServer);
 
-impl Server {
+impl A2aServer {
     fn start(sandbox: &Sandbox, script: &str) -> Self {
-        Self::at(sandbox, script, "127.0.0.1:0")
+        Self::start_at(sandbox, script, "127.0.0.1:0")
     }
 
-    fn at(sandbox: &Sandbox, script: &str, address: &str) -> Self {
+    fn start_at(sandbox: &Sandbox, script: &str, address: &str) -> Self {
         Self(AgentServer::start(sandbox, script, address, TOKEN))
     }
 
@@ -24,12 +24,12 @@ impl Server {
         self.0.url()
     }
 
-    fn end(self) {
+    fn shutdown(self) {
         self.0.stop();
     }
 
     /// Sends a request, and returns the status and the body.
-    fn raw(&self, request: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+    fn send_raw(&self, request: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
         let host = self.0.address.to_string();
         let token = format!("Bearer {TOKEN}");
         let usual = [
@@ -59,7 +59,7 @@ impl Server {
     /// Calls a method.
     fn rpc(&self, method: &str, params: Value) -> Value {
         let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
-        let (status, body) = self.raw("POST /a2a", &[], &body.to_string());
+        let (status, body) = self.send_raw("POST /a2a", &[], &body.to_string());
         assert_eq!(status, 200, "{body}");
         let answer: Value = serde_json::from_str(&body).expect("JSON");
         assert_eq!(answer["id"], 7);
@@ -67,11 +67,11 @@ impl Server {
     }
 }
 
-fn message(text: &str) -> Value {
+fn user_message(text: &str) -> Value {
     json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": text }] })
 }
 
-const TWO_STEPS: &str = r#"
+const TWO_TURN_SCRIPT: &str = r#"
     [[answer]]
     expect = "^say hello$"
     text = "I run it."
@@ -86,7 +86,7 @@ const TWO_STEPS: &str = r#"
     text = "I remember."
 "#;
 
-const SLEEPS: &str = r#"
+const SLEEP_SCRIPT: &str = r#"
     [[answer]]
     [[answer.call]]
     tool = "bash"
@@ -95,29 +95,30 @@ const SLEEPS: &str = r#"
 
 /// Two machines that work together, on one: each side has a task of its own.
 #[test]
-fn an_agent_gives_another_a_task_and_goes_on_with_it() {
+fn agent_sends_a_task_and_continues_the_conversation() {
     let sandbox = sandbox();
-    let server = Server::start(&sandbox, TWO_STEPS);
-    let done =
-        send(&sandbox, &server.url(), &["say hello", "--context", "talk"]).run().expect_code(0);
+    let server = A2aServer::start(&sandbox, TWO_TURN_SCRIPT);
+    let done = send_call(&sandbox, &server.url(), &["say hello", "--context", "talk"])
+        .run()
+        .expect_code(0);
     let out = done.stdout_text();
     assert!(out.starts_with("task a-") && out.contains(", context talk\n"), "{out}");
     assert!(out.contains("I run it.\n  > bash\n"), "{out}");
     assert!(out.ends_with("artifact answer:\n  It said hello.\ncompleted\n"), "{out}");
     // The same conversation, by another agent that goes on with it.
     let again =
-        send(&sandbox, &server.url(), &["and now?", "--context", "talk"]).run().expect_code(0);
+        send_call(&sandbox, &server.url(), &["and now?", "--context", "talk"]).run().expect_code(0);
     assert!(again.stdout_text().ends_with("  I remember.\ncompleted\n"), "{again}");
     let ps = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     let kinds: Vec<&str> =
         ps.as_array().expect("a list").iter().filter_map(|task| task["kind"].as_str()).collect();
     assert_eq!(kinds.iter().filter(|kind| **kind == "local_agent").count(), 2, "{ps}");
     assert_eq!(kinds.iter().filter(|kind| **kind == "remote_agent").count(), 2, "{ps}");
-    server.end();
+    server.shutdown();
 }
 
 #[test]
-fn its_model_may_come_from_the_environment() {
+fn model_can_come_from_the_environment() {
     let sandbox = sandbox();
     let serve = ["a2a", "serve", "--addr", "127.0.0.1:0"];
     let none = sandbox.siding(&serve).run().expect_code(125);
@@ -125,86 +126,92 @@ fn its_model_may_come_from_the_environment() {
     std::fs::write(sandbox.path("own.toml"), "[[answer]]\ntext = \"Mine.\"\n").expect("written");
     let call = sandbox.siding(&serve).env("SIDING_MODEL", "script:own.toml");
     let server = AgentServer::from_invocation(call.env("SIDING_A2A_TOKEN", TOKEN));
-    let done = send(&sandbox, &server.url(), &["whose?"]).run().expect_code(0);
+    let done = send_call(&sandbox, &server.url(), &["whose?"]).run().expect_code(0);
     assert!(done.stdout_text().ends_with("  Mine.\ncompleted\n"), "{done}");
     server.stop();
 }
 
 #[test]
-fn a_stop_on_one_side_is_a_stop_on_the_other() {
+fn stop_on_the_client_cancels_the_server_task() {
     let sandbox = sandbox();
-    let server = Server::start(&sandbox, SLEEPS);
-    let id = id(&send(&sandbox, &server.url(), &["x", "--background"]).run().expect_code(0));
+    let server = A2aServer::start(&sandbox, SLEEP_SCRIPT);
+    let client_task_id = printed_task_id(
+        &send_call(&sandbox, &server.url(), &["x", "--background"]).run().expect_code(0),
+    );
     let running = || server.rpc("ListTasks", json!({ "status": "TASK_STATE_WORKING" }));
     eventually("it works", || running()["result"]["totalSize"] == 1);
-    let theirs = running()["result"]["tasks"][0]["id"].as_str().expect("an id").to_owned();
-    let steps = || sandbox.siding(&["output", &id, "--all"]).run().stdout_text();
+    let server_task_id = running()["result"]["tasks"][0]["id"].as_str().expect("an id").to_owned();
+    let steps = || sandbox.siding(&["output", &client_task_id, "--all"]).run().stdout_text();
     eventually("its step is told", || steps().contains("> bash"));
-    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
-    assert_eq!(outcome(&sandbox, &id)["kind"], "stopped");
-    assert_eq!(outcome(&sandbox, &theirs)["kind"], "stopped");
-    let task = server.rpc("GetTask", json!({ "id": theirs }));
+    let _stopped = sandbox.siding(&["stop", &client_task_id]).run().expect_code(0);
+    assert_eq!(wait_outcome(&sandbox, &client_task_id)["kind"], "stopped");
+    assert_eq!(wait_outcome(&sandbox, &server_task_id)["kind"], "stopped");
+    let task = server.rpc("GetTask", json!({ "id": server_task_id }));
     assert_eq!(task["result"]["status"]["state"], "TASK_STATE_CANCELED", "{task}");
-    let again = server.rpc("CancelTask", json!({ "id": theirs }));
+    let again = server.rpc("CancelTask", json!({ "id": server_task_id }));
     assert_eq!(again["error"]["code"], -32002, "{again}");
-    server.end();
+    server.shutdown();
 }
 
 /// The server is no place where anything is kept.
 #[test]
-fn a_server_that_is_started_anew_knows_its_tasks() {
+fn restarted_server_knows_its_tasks() {
     let sandbox = sandbox();
-    let server = Server::start(&sandbox, SLEEPS);
+    let server = A2aServer::start(&sandbox, SLEEP_SCRIPT);
     let sent = server.rpc(
         "SendMessage",
-        json!({ "message": message("x"), "configuration": { "returnImmediately": true } }),
+        json!({ "message": user_message("x"), "configuration": { "returnImmediately": true } }),
     );
     let task = sent["result"]["task"].clone();
     let id = task["id"].as_str().expect("an id").to_owned();
     let address = server.0.address.to_string();
-    eventually("its agent runs", || shown(&sandbox, &id)["phase"] == "running");
+    eventually("its agent runs", || show_task(&sandbox, &id)["phase"] == "running");
     drop(server);
-    let server = Server::at(&sandbox, SLEEPS, &address);
+    let server = A2aServer::start_at(&sandbox, SLEEP_SCRIPT, &address);
     let found = server.rpc("GetTask", json!({ "id": id }));
     assert_eq!(found["result"]["status"]["state"], "TASK_STATE_WORKING", "{found}");
     assert_eq!(found["result"]["contextId"], task["contextId"]);
     let ended = server.rpc("CancelTask", json!({ "id": id }));
     assert_eq!(ended["result"]["status"]["state"], "TASK_STATE_CANCELED", "{ended}");
-    server.end();
+    server.shutdown();
 }
 
 #[test]
-fn who_has_no_token_reads_the_card_and_nothing_else() {
+fn unauthenticated_client_can_read_only_the_agent_card() {
     let sandbox = sandbox();
-    let server = Server::start(&sandbox, SLEEPS);
+    let server = A2aServer::start(&sandbox, SLEEP_SCRIPT);
     let card = "GET /.well-known/agent-card.json";
-    let (status, body) = server.raw(card, &[("Authorization", "")], "");
+    let (status, body) = server.send_raw(card, &[("Authorization", "")], "");
     let body: Value = serde_json::from_str(&body).expect("a card");
     assert_eq!((status, &body["capabilities"]["streaming"]), (200, &json!(true)));
     assert_eq!(body["supportedInterfaces"][0]["url"], format!("{}/a2a", server.url()));
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks" }).to_string();
     for wrong in ["", "Bearer x", TOKEN] {
-        assert_eq!(server.raw("POST /a2a", &[("Authorization", wrong)], &call).0, 401, "{wrong}");
+        assert_eq!(
+            server.send_raw("POST /a2a", &[("Authorization", wrong)], &call).0,
+            401,
+            "{wrong}"
+        );
     }
     for (name, value) in [("Host", "evil.example"), ("Origin", "http://evil.example")] {
-        assert_eq!(server.raw("POST /a2a", &[(name, value)], &call).0, 403, "{name}");
-        assert_eq!(server.raw(card, &[(name, value)], "").0, 403, "{name}");
+        assert_eq!(server.send_raw("POST /a2a", &[(name, value)], &call).0, 403, "{name}");
+        assert_eq!(server.send_raw(card, &[(name, value)], "").0, 403, "{name}");
     }
-    assert_eq!(server.raw("POST /a2a", &[("Content-Type", "text/plain")], &call).0, 415);
-    assert_eq!(server.raw("POST /a2a", &[], &"x".repeat(5 << 20)).0, 413);
-    assert_eq!(server.raw("GET /", &[], "").0, 404);
+    assert_eq!(server.send_raw("POST /a2a", &[("Content-Type", "text/plain")], &call).0, 415);
+    assert_eq!(server.send_raw("POST /a2a", &[], &"x".repeat(5 << 20)).0, 413);
+    assert_eq!(server.send_raw("GET /", &[], "").0, 404);
     let sent = sandbox.siding(&["a2a", "send", &server.url(), "x"]).run().expect_code(1);
     assert!(sent.stdout_text().contains("--bearer-env"), "{sent}");
-    server.end();
+    server.shutdown();
     let refused =
         sandbox.siding(&["a2a", "serve", "--addr", "0.0.0.0:0", "--model", "script:served.toml"]);
     assert!(refused.run().expect_code(125).stderr_text().contains("--allow-remote"));
 }
 
 #[test]
-fn what_it_cannot_do_it_says_in_the_words_of_the_protocol() {
+fn unsupported_requests_return_protocol_error_codes() {
     let sandbox = sandbox();
-    let server = Server::start(&sandbox, "[[answer]]\ntext = \"Done.\"\n");
+    let server = A2aServer::start(&sandbox, "[[answer]]\ntext = \"Done.\"\n");
     let code = |method: &str, params: Value| server.rpc(method, params)["error"]["code"].clone();
     assert_eq!(code("message/send", json!({})), -32601);
     assert_eq!(code("GetTask", json!({ "id": "a-000000000000" })), -32001);
@@ -213,18 +220,18 @@ fn what_it_cannot_do_it_says_in_the_words_of_the_protocol() {
     assert_eq!(code("CreateTaskPushNotificationConfig", json!({})), -32003);
     assert_eq!(code("GetExtendedAgentCard", json!({})), -32004);
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks" }).to_string();
-    let (_, old) = server.raw("POST /a2a", &[("A2A-Version", "")], &body);
+    let (_, old) = server.send_raw("POST /a2a", &[("A2A-Version", "")], &body);
     assert!(old.contains("-32009"), "{old}");
     // A task that is over takes nothing more; its conversation does.
-    let done = server.rpc("SendMessage", json!({ "message": message("x") }));
+    let done = server.rpc("SendMessage", json!({ "message": user_message("x") }));
     let task = &done["result"]["task"];
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
     assert_eq!(task["artifacts"][0]["parts"][0]["text"], "Done.");
-    let mut more = message("y");
+    let mut more = user_message("y");
     more["taskId"] = task["id"].clone();
     assert_eq!(code("SendMessage", json!({ "message": more.clone() })), -32004);
     assert_eq!(code("SubscribeToTask", json!({ "id": task["id"] })), -32004);
     more["contextId"] = json!("other");
     assert_eq!(code("SendMessage", json!({ "message": more })), -32602);
-    server.end();
+    server.shutdown();
 }

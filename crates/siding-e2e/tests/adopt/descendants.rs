@@ -6,11 +6,12 @@ use siding_e2e::processes::state;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some, words};
 
 use crate::support::{
-    ended, journal, kept, sandbox, shell, shims, shown, start, tasks, until_no_shim,
+    adopted_shell, journal, list_tasks, recorded_shell, sandbox, shims, show_task, start_recorded,
+    wait_until_ended, wait_until_no_shims,
 };
 
 /// Every way to leave a shell that agents' commands know: B1, B3, B6, B7.
-fn leave(sandbox: &Sandbox) -> (String, [&'static str; 5]) {
+fn detaching_children(sandbox: &Sandbox) -> (String, [&'static str; 5]) {
     let puppet = |verbs: &str| sandbox.puppet_line(&words(verbs));
     let text = [
         format!("{} &", puppet("--quiet mark plain hang")),
@@ -25,67 +26,67 @@ fn leave(sandbox: &Sandbox) -> (String, [&'static str; 5]) {
     (text.join("\n"), ["plain", "setsid", "nohup", "cleared", "daemon"])
 }
 
-fn marked(sandbox: &Sandbox, names: [&str; 5]) -> Vec<Process> {
+fn marked_processes(sandbox: &Sandbox, names: [&str; 5]) -> Vec<Process> {
     names.map(|name| sandbox.wait_for_mark(name)).to_vec()
 }
 
 /// B6: the host is killed; nothing of its command is left when the grace is over.
 #[test]
-fn the_end_of_the_host_ends_all_that_its_commands_started() {
+fn host_end_stops_everything_its_commands_started() {
     let sandbox = sandbox();
     let host = sandbox.puppet(&["hang"]).spawn();
     let owner = host.process().pid.to_string();
     let open = ["session", "open", "chat", "--owner-pid", &owner];
     let _opened = sandbox.siding(&open).run().expect_code(0);
-    let (leave, names) = leave(&sandbox);
-    let call = kept(&sandbox, &format!("{leave}\nsleep 60"));
+    let (script, names) = detaching_children(&sandbox);
+    let call = recorded_shell(&sandbox, &format!("{script}\nsleep 60"));
     let call = call.env("SIDING_SESSION", "chat").env("SIDING_SESSION_GRACE", "100ms");
-    let kept = start(&sandbox, call);
-    let processes = marked(&sandbox, names);
-    assert_eq!(shown(&sandbox, &kept.id)["session_id"], "chat");
+    let recorded = start_recorded(&sandbox, call);
+    let processes = marked_processes(&sandbox, names);
+    assert_eq!(show_task(&sandbox, &recorded.id)["session_id"], "chat");
     host.process().kill();
     eventually("all are gone", || processes.iter().all(|process| !process.is_alive()));
-    let _signalled = kept.shell.wait();
-    let view = ended(&sandbox, &kept.id);
+    let _signalled = recorded.shell.wait();
+    let view = wait_until_ended(&sandbox, &recorded.id);
     assert_eq!(view["outcome"], json!({"kind": "stopped", "by": "session"}));
-    until_no_shim(&sandbox);
+    wait_until_no_shims(&sandbox);
 }
 
 /// The same within the first two seconds: the end of the host alone puts it on record.
 #[test]
-fn the_end_of_the_host_is_seen_before_the_record() {
+fn host_end_is_detected_before_the_task_is_recorded() {
     let sandbox = sandbox();
     let host = sandbox.puppet(&["hang"]).spawn();
     let owner = host.process().pid.to_string();
     let open = ["session", "open", "chat", "--owner-pid", &owner];
     let _opened = sandbox.siding(&open).run().expect_code(0);
-    let (leave, names) = leave(&sandbox);
-    let call = shell(&sandbox, &format!("{leave}\nsleep 60"));
+    let (script, names) = detaching_children(&sandbox);
+    let call = adopted_shell(&sandbox, &format!("{script}\nsleep 60"));
     let call = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").env("SIDING_SESSION", "chat");
     let call = call.env("SIDING_SESSION_GRACE", "100ms");
     let shell = call.spawn();
-    let processes = marked(&sandbox, names);
+    let processes = marked_processes(&sandbox, names);
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
     host.process().kill();
     eventually("all are gone", || processes.iter().all(|process| !process.is_alive()));
     let _signalled = shell.wait();
-    until_no_shim(&sandbox);
-    assert_eq!(tasks(&sandbox).len(), 1);
+    wait_until_no_shims(&sandbox);
+    assert_eq!(list_tasks(&sandbox).len(), 1);
 }
 
 /// The same when the host ends before anybody holds it.
 #[test]
-fn a_host_that_ends_while_its_command_is_taken_on_is_missed() {
+fn host_end_during_adoption_is_detected() {
     let sandbox = sandbox();
     let host = sandbox.puppet(&["hang"]).spawn();
     let owner = host.process().pid.to_string();
     let open = ["session", "open", "chat", "--owner-pid", &owner];
     let _opened = sandbox.siding(&open).run().expect_code(0);
-    let (leave, names) = leave(&sandbox);
-    let call = shell(&sandbox, &format!("{leave}\nsleep 60")).pause_at("adopted");
+    let (script, names) = detaching_children(&sandbox);
+    let call = adopted_shell(&sandbox, &format!("{script}\nsleep 60")).pause_at("adopted");
     let call = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").env("SIDING_SESSION", "chat");
     let shell = call.env("SIDING_SESSION_GRACE", "100ms").spawn();
-    let processes = marked(&sandbox, names);
+    let processes = marked_processes(&sandbox, names);
     let shim = eventually_some("its shim pauses", || {
         shims(&sandbox).into_iter().find(|shim| state(shim.pid) == Some('T'))
     });
@@ -93,25 +94,25 @@ fn a_host_that_ends_while_its_command_is_taken_on_is_missed() {
     shim.signal(Signal::CONT);
     eventually("all are gone", || processes.iter().all(|process| !process.is_alive()));
     let _signalled = shell.wait();
-    until_no_shim(&sandbox);
-    let [task] = &tasks(&sandbox)[..] else { panic!("{:#?}", tasks(&sandbox)) };
+    wait_until_no_shims(&sandbox);
+    let [task] = &list_tasks(&sandbox)[..] else { panic!("{:#?}", list_tasks(&sandbox)) };
     assert_eq!(task["outcome"], json!({"kind": "stopped", "by": "session"}), "{task:#}");
 }
 
 /// C3: a command that ends at once and leaves something is put on record, with its own end.
 #[test]
-fn a_short_command_that_leaves_something_is_on_record() {
+fn short_command_with_surviving_children_is_recorded() {
     let sandbox = sandbox();
-    let (leave, names) = leave(&sandbox);
-    let call = shell(&sandbox, &format!("{leave}\nexit 4"));
+    let (script, names) = detaching_children(&sandbox);
+    let call = adopted_shell(&sandbox, &format!("{script}\nexit 4"));
     let _done = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").run().expect_code(4);
-    let processes = marked(&sandbox, names);
+    let processes = marked_processes(&sandbox, names);
     // Its directory is there before its first record.
     let id = eventually_some("it is on record", || {
         sandbox.task_ids().into_iter().find(|id| journal(&sandbox, id).contains("accepted"))
     });
-    eventually("its end is on record", || shown(&sandbox, &id)["phase"] == "lingering");
-    let view = shown(&sandbox, &id);
+    eventually("its end is on record", || show_task(&sandbox, &id)["phase"] == "lingering");
+    let view = show_task(&sandbox, &id);
     assert_eq!(view["leader_outcome"], json!({"kind": "exited", "code": 4}));
     let named: Vec<u64> = view["processes"]
         .as_array()
@@ -130,7 +131,7 @@ fn a_short_command_that_leaves_something_is_on_record() {
 
 /// A session that is over would end the command at once: the host above owns it then.
 #[test]
-fn a_stale_session_does_not_end_the_command() {
+fn ended_session_variable_does_not_end_the_command() {
     let sandbox = sandbox();
     let host = sandbox.puppet(&["hang"]).spawn();
     let owner = host.process().pid.to_string();
@@ -139,28 +140,29 @@ fn a_stale_session_does_not_end_the_command() {
     host.process().kill();
     let _gone = host.wait();
     for name in ["old", "never-opened", "not a name"] {
-        let call = shell(&sandbox, "echo $SIDING_SESSION").env("SIDING_SESSION", name);
+        let call = adopted_shell(&sandbox, "echo $SIDING_SESSION").env("SIDING_SESSION", name);
         let out = call.run().expect_code(0).stdout_text();
         assert!(out.starts_with("adopt-"), "{name}: {out}");
     }
-    until_no_shim(&sandbox);
+    wait_until_no_shims(&sandbox);
 }
 
 /// Killing the shim of a command that is not on record yet leaves that command to its host.
 #[test]
-fn before_the_record_a_killed_shim_leaves_it_to_the_host() {
+fn unrecorded_command_survives_the_death_of_its_shim() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&words("--quiet mark near hang"));
-    let call = shell(&sandbox, &format!("{line}; true")).env("SIDING_ADOPT_KEEP_AFTER", "1h");
+    let call =
+        adopted_shell(&sandbox, &format!("{line}; true")).env("SIDING_ADOPT_KEEP_AFTER", "1h");
     let shell = call.spawn();
     let near = sandbox.wait_for_mark("near");
     // The shell has gone on as soon as it was marked.
     let shim = eventually_some("it is kept", || shims(&sandbox).first().copied());
     shim.kill();
-    until_no_shim(&sandbox);
-    let _nothing = sandbox.siding(&["reap"]).run().expect_code(0);
+    wait_until_no_shims(&sandbox);
+    let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
     assert!(near.is_alive(), "a mark without a record is nobody's to end");
-    assert_eq!(tasks(&sandbox), Vec::<serde_json::Value>::new());
+    assert_eq!(list_tasks(&sandbox), Vec::<serde_json::Value>::new());
     near.kill();
     let _done = shell.wait().expect_code(0);
 }

@@ -3,11 +3,11 @@
 //! The host is the test itself, or a puppet where it is to be killed; the shells are real ones that
 //! read what `siding shell-init` prints.
 
-mod broken;
+mod adopted_task;
+mod broken_siding;
 mod descendants;
-mod keeping;
 mod output;
 mod release;
-mod rescue;
 mod shells;
 mod support;
+mod takeover;

@@ -3,10 +3,12 @@
 use serde_json::json;
 use siding_e2e::{Sandbox, eventually, processes, words};
 
-use crate::support::{ended, kept, sandbox, shown, start, until_no_shim};
+use crate::support::{
+    recorded_shell, sandbox, show_task, start_recorded, wait_until_ended, wait_until_no_shims,
+};
 
 /// Everything that carries a released task's mark ends with the test.
-fn end(sandbox: &Sandbox, marks: &[&str]) {
+fn kill_marked(sandbox: &Sandbox, marks: &[&str]) {
     for mark in marks {
         sandbox.wait_for_mark(mark).kill();
     }
@@ -14,12 +16,13 @@ fn end(sandbox: &Sandbox, marks: &[&str]) {
 
 /// The process goes on past its deadline and the reaper, with what it starts, and the record says so.
 #[test]
-fn a_released_process_goes_on_and_the_record_says_so() {
+fn released_process_continues_and_is_recorded() {
     let sandbox = sandbox();
     let verbs = words("fork setsid mark child hang -- mark up hang");
     let line = format!("exec {}", sandbox.puppet_line(&verbs));
-    let shell = kept(&sandbox, &line).env("SIDING_MAX_ELAPSED", "3s").env("SIDING_SESSION", "");
-    let task = start(&sandbox, shell);
+    let shell =
+        recorded_shell(&sandbox, &line).env("SIDING_MAX_ELAPSED", "3s").env("SIDING_SESSION", "");
+    let task = start_recorded(&sandbox, shell);
     let (up, child) = (sandbox.wait_for_mark("up"), sandbox.wait_for_mark("child"));
     let released = sandbox.siding(&["release", &task.id]).run().expect_code(0);
     assert!(released.stdout_text().contains("is released"), "{released}");
@@ -27,12 +30,12 @@ fn a_released_process_goes_on_and_the_record_says_so() {
         released.stdout_text().contains(&up.pid.to_string()),
         "it names what goes on: {released}"
     );
-    until_no_shim(&sandbox);
-    let view = shown(&sandbox, &task.id);
+    wait_until_no_shims(&sandbox);
+    let view = show_task(&sandbox, &task.id);
     assert_eq!(view["outcome"], json!({ "kind": "released", "by": "user" }));
     assert_eq!((&view["phase"], &view["deadline_at"]), (&json!("ended"), &json!(null)));
-    let begun = std::time::Instant::now();
-    eventually("its deadline would have passed", || begun.elapsed().as_secs() >= 4);
+    let started = std::time::Instant::now();
+    eventually("its deadline would have passed", || started.elapsed().as_secs() >= 4);
     for args in [&["reap", "--json", "--dry-run"][..], &["reap", "--json"]] {
         let reaped = sandbox.siding(args).run().expect_code(0).stdout_text();
         assert!(!reaped.contains("stray"), "{reaped}");
@@ -42,39 +45,40 @@ fn a_released_process_goes_on_and_the_record_says_so() {
     }
     let again = sandbox.siding(&["adopt", &up.pid.to_string()]).run().expect_code(125);
     assert!(again.stderr_text().contains("was released from task"), "{again}");
-    let _twice_is_once = sandbox.siding(&["release", &task.id]).run().expect_code(0);
+    let _released_again = sandbox.siding(&["release", &task.id]).run().expect_code(0);
     let listed = sandbox.siding(&["ps", "--all"]).run().expect_code(0);
     assert!(listed.stdout_text().contains("released"), "{listed}");
-    end(&sandbox, &["up", "child"]);
+    kill_marked(&sandbox, &["up", "child"]);
     let _ended = task.shell.wait();
 }
 
 /// The session's end stops what it owns, and a released task is not among it. Its agent is told.
 #[test]
-fn the_end_of_its_session_leaves_a_released_process_alone() {
+fn released_process_survives_its_session() {
     let sandbox = sandbox();
     let owner = sandbox.host("sleep", &["300"]).spawn();
     let pid = owner.process().pid.to_string();
     let open = ["session", "open", "chat", "--owner-pid", &pid];
     let _open = sandbox.siding(&open).run().expect_code(0);
     let line = format!("exec {}", sandbox.puppet_line(&words("mark up hang")));
-    let task = start(&sandbox, kept(&sandbox, &line).env("SIDING_SESSION", "chat"));
+    let task =
+        start_recorded(&sandbox, recorded_shell(&sandbox, &line).env("SIDING_SESSION", "chat"));
     let up = sandbox.wait_for_mark("up");
-    assert_eq!(shown(&sandbox, &task.id)["session_id"], "chat");
+    assert_eq!(show_task(&sandbox, &task.id)["session_id"], "chat");
     let json = sandbox.siding(&["release", "--json", &task.id]).run().expect_code(0).json();
     assert_eq!(json["outcome"]["kind"], "released");
-    let told = sandbox.siding(&["notices", "--json", "--session", "chat"]).run().expect_code(0);
-    assert_eq!(told.json()[0]["status"], "released", "{told}");
+    let notices = sandbox.siding(&["notices", "--json", "--session", "chat"]).run().expect_code(0);
+    assert_eq!(notices.json()[0]["status"], "released", "{notices}");
     let _closed = sandbox.siding(&["session", "close", "chat"]).run().expect_code(0);
     assert!(processes::is_alive(up.pid, up.start));
     owner.process().kill();
-    end(&sandbox, &["up"]);
+    kill_marked(&sandbox, &["up"]);
     let (_owner, _shell) = (owner.wait(), task.shell.wait());
 }
 
 /// Only what siding adopted, and while nobody ends it.
 #[test]
-fn what_siding_started_is_not_given_back() {
+fn only_a_running_adopted_task_can_be_released() {
     let sandbox = sandbox();
     let argv = sandbox.puppet_argv(&["hang"]);
     let args: Vec<&str> = argv.iter().map(String::as_str).collect();
@@ -83,16 +87,17 @@ fn what_siding_started_is_not_given_back() {
     let id = id.as_str().expect("an id");
     let refused = sandbox.siding(&["release", id]).run().expect_code(125);
     assert!(refused.stderr_text().contains("siding started it"), "{refused}");
-    assert_eq!(shown(&sandbox, id)["phase"], "running");
+    assert_eq!(show_task(&sandbox, id)["phase"], "running");
     let _ended = sandbox.siding(&["stop", id]).run().expect_code(0);
     let line = format!("exec {}", sandbox.puppet_line(&words("ignore TERM mark deaf hang")));
-    let task = start(&sandbox, kept(&sandbox, &line).env("SIDING_KILL_GRACE", "5s"));
+    let task =
+        start_recorded(&sandbox, recorded_shell(&sandbox, &line).env("SIDING_KILL_GRACE", "5s"));
     let _deaf = sandbox.wait_for_mark("deaf");
     let stopping = sandbox.siding(&["stop", &task.id]).spawn();
-    eventually("it is being stopped", || shown(&sandbox, &task.id)["phase"] == "stopping");
+    eventually("it is being stopped", || show_task(&sandbox, &task.id)["phase"] == "stopping");
     let refused = sandbox.siding(&["release", &task.id]).run().expect_code(125);
     assert!(refused.stderr_text().contains("being stopped"), "{refused}");
     let _stopped = stopping.wait().expect_code(0);
-    assert_eq!(ended(&sandbox, &task.id)["outcome"]["kind"], "stopped");
+    assert_eq!(wait_until_ended(&sandbox, &task.id)["outcome"]["kind"], "stopped");
     let _ended = task.shell.wait();
 }

@@ -2,10 +2,13 @@
 
 use siding_e2e::{Sandbox, processes};
 
-use crate::support::{adopting, kept, sandbox, shell, shell_init, start, tasks, until_no_shim};
+use crate::support::{
+    adopted_shell, list_tasks, recorded_shell, sandbox, shell_init, start_recorded,
+    wait_until_no_shims, with_adoption,
+};
 
 /// What a shell can be started with, and what it says about itself.
-const CALLS: [&[&str]; 10] = [
+const SHELL_INVOCATIONS: [&[&str]; 10] = [
     &["-c", "TEXT", "zero", "one", "two three"],
     &["-euo", "pipefail", "-c", "TEXT", "zero", "one"],
     &["-l", "-c", "TEXT"],
@@ -18,28 +21,28 @@ const CALLS: [&[&str]; 10] = [
     &["-m", "-c", "TEXT"],
 ];
 
-const TEXT: &str = r#"printf '<%s>' "$?" "$_" "${!-}" "$0" "$#" "$@" "$-" "${PWD-}" "${IFS@Q}"; echo
+const STATE_SCRIPT: &str = r#"printf '<%s>' "$?" "$_" "${!-}" "$0" "$#" "$@" "$-" "${PWD-}" "${IFS@Q}"; echo
 set +o; shopt -p || true; trap; jobs; declare -F; ulimit -S -n; umask; readlink /proc/$$/fd/0
 cat; case "${#PIPESTATUS[@]}" in 0) ;; esac; exit 3"#;
 
 #[track_caller]
-fn says(sandbox: &Sandbox, call: &[&str], adopted: bool) -> (String, String) {
+fn run_shell(sandbox: &Sandbox, call: &[&str], adopted: bool) -> (String, String) {
     let args: Vec<&str> =
-        call.iter().map(|word| if *word == "TEXT" { TEXT } else { word }).collect();
+        call.iter().map(|word| if *word == "TEXT" { STATE_SCRIPT } else { word }).collect();
     let mut call = sandbox.host("bash", &args).stdin("what it reads\n");
     if adopted {
-        call = adopting(sandbox, call);
+        call = with_adoption(sandbox, call);
     }
     let done = call.run().expect_code(3);
     (done.stdout_text(), done.stderr_text())
 }
 
 #[test]
-fn the_shell_is_as_it_was() {
+fn adoption_leaves_the_shell_state_unchanged() {
     let sandbox = sandbox();
-    for call in CALLS {
-        let (plain, plain_err) = says(&sandbox, call, false);
-        let (adopted, adopted_err) = says(&sandbox, call, true);
+    for call in SHELL_INVOCATIONS {
+        let (plain, plain_err) = run_shell(&sandbox, call, false);
+        let (adopted, adopted_err) = run_shell(&sandbox, call, true);
         // The standard input is another pipe in each call.
         let known = |text: &str| {
             text.lines().filter(|line| !line.starts_with("pipe:")).collect::<Vec<_>>().join("\n")
@@ -47,18 +50,18 @@ fn the_shell_is_as_it_was() {
         assert_eq!(known(&adopted), known(&plain), "{call:?}");
         assert_eq!(adopted_err, plain_err, "{call:?}");
     }
-    until_no_shim(&sandbox);
+    wait_until_no_shims(&sandbox);
 }
 
 /// Only `$SIDING_SESSION` is new, in the shell and in what it starts.
 #[test]
-fn one_variable_is_new() {
+fn adoption_adds_only_the_session_variable() {
     let sandbox = sandbox();
     let text = "compgen -v | sort; echo; env | cut -d= -f1 | sort";
     // Some that bash fills in itself are there once a command has run.
     std::fs::write(sandbox.path("nothing"), ":\n").expect("own directory");
     let names = |adopted: bool| -> Vec<String> {
-        let call = adopting(&sandbox, sandbox.host("bash", &["-c", text]));
+        let call = with_adoption(&sandbox, sandbox.host("bash", &["-c", text]));
         let call = if adopted { call } else { call.env("BASH_ENV", "nothing") };
         let out = call.run().expect_code(0).stdout_text();
         out.lines().map(str::to_owned).collect()
@@ -66,12 +69,12 @@ fn one_variable_is_new() {
     let (plain, mut adopted) = (names(false), names(true));
     adopted.retain(|name| name != "SIDING_SESSION");
     assert_eq!(adopted, plain);
-    until_no_shim(&sandbox);
+    wait_until_no_shims(&sandbox);
 }
 
 /// Traps, `set -e` and `wait` of the command see nothing of the line.
 #[test]
-fn traps_and_jobs_are_the_commands_own() {
+fn adoption_does_not_affect_traps_and_jobs() {
     let sandbox = sandbox();
     for (text, out) in [
         ("trap 'echo exit $?' EXIT; false; true", "exit 0\n"),
@@ -82,37 +85,37 @@ fn traps_and_jobs_are_the_commands_own() {
         ("read -r line < <(echo inside); echo $line", "inside\n"),
         ("kill -TERM $BASHPID; echo not", ""),
     ] {
-        let done = shell(&sandbox, text).run();
+        let done = adopted_shell(&sandbox, text).run();
         assert_eq!(
             (done.stdout_text().as_str(), done.stderr_text().as_str()),
             (out, ""),
             "{text}: {done}"
         );
     }
-    until_no_shim(&sandbox);
+    wait_until_no_shims(&sandbox);
 }
 
 /// One task for a tree of shells, by the mark that each of them has, whatever a variable says.
 #[test]
-fn nested_shells_are_adopted_once() {
+fn nested_shells_are_adopted_once_as_one_task() {
     let sandbox = sandbox();
     let env = shell_init(&sandbox).display().to_string();
     let deep = format!(
         "ulimit -R; bash -c 'ulimit -R; bash -lc \"ulimit -R\"; env -i SIDING_ADOPT_WAIT=20 BASH_ENV={env} PATH=$PATH bash -c \"ulimit -R\"'; until [ -e go ]; do sleep .02; done"
     );
-    let mut kept = start(&sandbox, kept(&sandbox, &deep));
-    let mark = processes::birthmark_from_id(&kept.id).expect("an id");
+    let mut recorded = start_recorded(&sandbox, recorded_shell(&sandbox, &deep));
+    let mark = processes::birthmark_from_id(&recorded.id).expect("an id");
     let four = format!("{mark}\n").repeat(4);
-    assert_eq!(kept.shell.wait_for_stdout(&four), four);
+    assert_eq!(recorded.shell.wait_for_stdout(&four), four);
     std::fs::write(sandbox.path("go"), "").expect("own directory");
-    let _done = kept.shell.wait().expect_code(0);
-    until_no_shim(&sandbox);
-    assert_eq!(tasks(&sandbox).len(), 1);
+    let _done = recorded.shell.wait().expect_code(0);
+    wait_until_no_shims(&sandbox);
+    assert_eq!(list_tasks(&sandbox).len(), 1);
 }
 
 /// A person's own shell has no deadline.
 #[test]
-fn an_interactive_shell_is_left_alone() {
+fn interactive_shell_is_not_adopted() {
     let sandbox = sandbox();
     let env = shell_init(&sandbox).display().to_string();
     let call = sandbox.host("bash", &["--noprofile", "--rcfile", &env, "-i"]);
@@ -122,24 +125,24 @@ fn an_interactive_shell_is_left_alone() {
 
 /// `eval "$(siding shell-init bash)"` in a file of one's own.
 #[test]
-fn it_can_be_evaluated() {
+fn shell_init_output_can_be_evaluated() {
     let sandbox = sandbox();
     let file = sandbox.path("own-env");
     let line = sandbox.siding_line(&["shell-init", "bash"]);
     std::fs::write(&file, format!("eval \"$({line})\"\n")).expect("own directory");
     let call = sandbox.host("bash", &["-euc", "echo $?; ulimit -R"]);
-    let call = adopting(&sandbox, call).env("BASH_ENV", &file);
+    let call = with_adoption(&sandbox, call).env("BASH_ENV", &file);
     let out = call.run().expect_code(0).stdout_text();
     let mark = out.strip_prefix("0\n").expect("the code first");
     assert!(mark.trim().parse::<u64>().is_ok_and(|mark| mark >> 40 > 0), "{out}");
-    until_no_shim(&sandbox);
+    wait_until_no_shims(&sandbox);
 }
 
 /// zsh reads `.zshenv` of `ZDOTDIR`.
 #[test]
-fn zsh_is_adopted_too() {
+fn zsh_shell_is_adopted() {
     let sandbox = sandbox();
-    let Ok(path) = which("zsh") else {
+    let Ok(path) = find_in_path("zsh") else {
         eprintln!("left out: zsh is not installed");
         return;
     };
@@ -174,10 +177,10 @@ fn zsh_is_adopted_too() {
     let split = |text: &str| text.rsplit_once("Max").map(|(rest, _)| rest.to_owned());
     assert_eq!(split(&adopted), split(&plain));
     assert!(plain.contains("unlimited") && !adopted.contains("unlimited"), "{adopted}");
-    until_no_shim(&sandbox);
+    wait_until_no_shims(&sandbox);
 }
 
-fn which(program: &str) -> Result<String, ()> {
+fn find_in_path(program: &str) -> Result<String, ()> {
     let path = std::env::var("PATH").unwrap_or_default();
     let found = path.split(':').map(|dir| format!("{dir}/{program}"));
     found.into_iter().find(|file| std::path::Path::new(file).exists()).ok_or(())

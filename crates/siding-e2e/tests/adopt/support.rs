@@ -26,38 +26,38 @@ pub(crate) fn shell_init(sandbox: &Sandbox) -> PathBuf {
 
 /// Has the shells of a call have themselves adopted, however slow the machine is.
 #[track_caller]
-pub(crate) fn adopting(sandbox: &Sandbox, call: Invocation) -> Invocation {
+pub(crate) fn with_adoption(sandbox: &Sandbox, call: Invocation) -> Invocation {
     call.env("BASH_ENV", shell_init(sandbox)).env("SIDING_ADOPT_WAIT", "20")
 }
 
 /// Prepares a shell of an agent, which has itself adopted.
 #[track_caller]
-pub(crate) fn shell(sandbox: &Sandbox, text: &str) -> Invocation {
-    adopting(sandbox, sandbox.host("bash", &["-c", text]))
+pub(crate) fn adopted_shell(sandbox: &Sandbox, text: &str) -> Invocation {
+    with_adoption(sandbox, sandbox.host("bash", &["-c", text]))
 }
 
 /// The same, put on record at once.
 #[track_caller]
-pub(crate) fn kept(sandbox: &Sandbox, text: &str) -> Invocation {
-    shell(sandbox, text).env("SIDING_ADOPT_KEEP_AFTER", "0s")
+pub(crate) fn recorded_shell(sandbox: &Sandbox, text: &str) -> Invocation {
+    adopted_shell(sandbox, text).env("SIDING_ADOPT_KEEP_AFTER", "0s")
 }
 
 /// A shell that is on record, and its task.
-pub(crate) struct Kept {
+pub(crate) struct RecordedShell {
     pub(crate) shell: RunningProgram,
     pub(crate) id: String,
 }
 
 /// Starts a shell and waits until it is on record.
 #[track_caller]
-pub(crate) fn start(sandbox: &Sandbox, invocation: Invocation) -> Kept {
+pub(crate) fn start_recorded(sandbox: &Sandbox, invocation: Invocation) -> RecordedShell {
     let before = sandbox.task_ids();
     let shell = invocation.spawn();
     let id = eventually_some("it is on record", || {
         let new = sandbox.task_ids().into_iter().find(|id| !before.contains(id))?;
         journal(sandbox, &new).contains(r#""event":"spawned""#).then_some(new)
     });
-    Kept { shell, id }
+    RecordedShell { shell, id }
 }
 
 /// The journal of a task.
@@ -68,23 +68,23 @@ pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> String {
 
 /// How a task is shown.
 #[track_caller]
-pub(crate) fn shown(sandbox: &Sandbox, id: &str) -> Value {
+pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
 /// Waits for the end of a task and returns how it is shown.
 #[track_caller]
-pub(crate) fn ended(sandbox: &Sandbox, id: &str) -> Value {
+pub(crate) fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
     let args = ["wait", "--timeout", "30s", id];
     let _waited = sandbox.siding(&args).run();
-    let view = shown(sandbox, id);
+    let view = show_task(sandbox, id);
     assert_eq!(view["phase"], "ended", "{view}");
     view
 }
 
 /// All tasks there are.
 #[track_caller]
-pub(crate) fn tasks(sandbox: &Sandbox) -> Vec<Value> {
+pub(crate) fn list_tasks(sandbox: &Sandbox) -> Vec<Value> {
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     listed.as_array().expect("a list").clone()
 }
@@ -102,6 +102,6 @@ pub(crate) fn shims(sandbox: &Sandbox) -> Vec<Process> {
 
 /// Waits until nobody keeps anything any more.
 #[track_caller]
-pub(crate) fn until_no_shim(sandbox: &Sandbox) {
+pub(crate) fn wait_until_no_shims(sandbox: &Sandbox) {
     eventually("every shim has left", || shims(sandbox).is_empty());
 }

@@ -2,31 +2,38 @@
 
 use siding_e2e::{Sandbox, eventually, eventually_some, processes};
 
-use super::agent;
-use super::terminal::{CTRL_D, Talk};
+use super::agent_with_script;
+use super::terminal::{CTRL_D, TerminalSession};
 
 /// Has a conversation that is over, and returns its id.
 #[track_caller]
-fn talk(sandbox: &Sandbox) -> String {
+fn finished_conversation(sandbox: &Sandbox) -> String {
     let script = "[[answer]]\ntext = \"It is built with ninja.\"\n";
-    let done = agent(sandbox, script, &["-p", "how is it built?", "--json"]).run().expect_code(0);
+    let done = agent_with_script(sandbox, script, &["-p", "how is it built?", "--json"])
+        .run()
+        .expect_code(0);
     done.json()["session_id"].as_str().expect("an id").to_owned()
 }
 
 /// Returns a call of `siding dream` that a script answers.
 #[track_caller]
-fn dream(sandbox: &Sandbox, session: &str, script: &str, args: &[&str]) -> siding_e2e::Invocation {
+fn dream_call(
+    sandbox: &Sandbox,
+    session: &str,
+    script: &str,
+    args: &[&str],
+) -> siding_e2e::Invocation {
     let file = sandbox.path("dream.toml");
     std::fs::write(&file, script).expect("written");
     let call = [&["dream", "--session", session, "--model", "script:dream.toml"], args].concat();
     sandbox.siding(&call)
 }
 
-fn notes(sandbox: &Sandbox) -> Option<String> {
+fn read_notes(sandbox: &Sandbox) -> Option<String> {
     std::fs::read_to_string(sandbox.path(".siding/memory.md")).ok()
 }
 
-const NOTE: &str = r#"
+const WRITE_NOTES_SCRIPT: &str = r#"
     [[answer]]
     expect = '(?s)no notes yet.*user: how is it built\?.*agent: It is built with ninja'
     [[answer.call]]
@@ -35,34 +42,36 @@ const NOTE: &str = r#"
 "#;
 
 #[test]
-fn a_conversation_becomes_notes_that_the_next_one_is_told() {
+fn dream_writes_notes_that_the_next_one_receives() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let session = talk(&sandbox);
-    let would = dream(&sandbox, &session, NOTE, &["--dry-run"]).run().expect_code(0);
+    let session = finished_conversation(&sandbox);
+    let would =
+        dream_call(&sandbox, &session, WRITE_NOTES_SCRIPT, &["--dry-run"]).run().expect_code(0);
     assert!(would.stdout_text().starts_with("would change `.siding/memory.md`\n@@"), "{would}");
-    assert_eq!(notes(&sandbox), None);
-    let done = dream(&sandbox, &session, NOTE, &["--json"]).run().expect_code(0).json();
+    assert_eq!(read_notes(&sandbox), None);
+    let done =
+        dream_call(&sandbox, &session, WRITE_NOTES_SCRIPT, &["--json"]).run().expect_code(0).json();
     assert_eq!(done["kind"], "dream", "{done}");
     let text = done["output"]["text"].as_str().expect("its output");
     assert!(text.contains("\n+- built with ninja\n"), "{text}");
-    assert_eq!(notes(&sandbox).as_deref(), Some("- built with ninja\n"));
+    assert_eq!(read_notes(&sandbox).as_deref(), Some("- built with ninja\n"));
     let again =
         "[[answer]]\nexpect = '<notes>\\n- built with ninja\\n</notes>'\ntext = \"Fine.\"\n";
-    let same = dream(&sandbox, &session, again, &[]).run().expect_code(0);
+    let same = dream_call(&sandbox, &session, again, &[]).run().expect_code(0);
     assert!(same.stdout_text().starts_with("nothing to change: Fine.\n"), "{same}");
 }
 
 /// Interrupted at any time it leaves the notes as they were, and no second file.
 #[test]
-fn a_dream_that_is_stopped_leaves_the_notes_alone() {
+fn stopped_dream_leaves_the_notes_unchanged() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let session = talk(&sandbox);
+    let session = finished_conversation(&sandbox);
     std::fs::create_dir_all(sandbox.path(".siding")).expect("made");
     std::fs::write(sandbox.path(".siding/memory.md"), "- mine\n").expect("written");
     let slow = "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n";
-    let started = dream(&sandbox, &session, slow, &["--background", "--json"]).run();
+    let started = dream_call(&sandbox, &session, slow, &["--background", "--json"]).run();
     let started = started.expect_code(0).json();
     let id = started["task_id"].as_str().expect("an id").to_owned();
     assert!(id.starts_with("d-"), "{id}");
@@ -71,26 +80,27 @@ fn a_dream_that_is_stopped_leaves_the_notes_alone() {
     assert!(listed.stdout_text().contains("  siding dream"), "{listed}");
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
     eventually("all of it is gone", || processes::with_birthmark(&id).is_empty());
-    assert_eq!(notes(&sandbox).as_deref(), Some("- mine\n"));
-    let left = std::fs::read_dir(sandbox.path(".siding")).expect("there").flatten();
-    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
-    assert_eq!(left, ["memory.md"]);
+    assert_eq!(read_notes(&sandbox).as_deref(), Some("- mine\n"));
+    let remaining = std::fs::read_dir(sandbox.path(".siding")).expect("there").flatten();
+    let remaining: Vec<_> = remaining.map(|entry| entry.file_name()).collect();
+    assert_eq!(remaining, ["memory.md"]);
 }
 
 /// At its deadline it ends as every task does.
 #[test]
-fn a_dream_is_bounded_in_time() {
+fn dream_ends_at_its_deadline() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let session = talk(&sandbox);
+    let session = finished_conversation(&sandbox);
     let slow = "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n";
-    let _over = dream(&sandbox, &session, slow, &["--timeout", "500ms"]).run().expect_code(124);
-    assert_eq!(notes(&sandbox), None);
+    let _over =
+        dream_call(&sandbox, &session, slow, &["--timeout", "500ms"]).run().expect_code(124);
+    assert_eq!(read_notes(&sandbox), None);
 }
 
 /// An agent that is in the middle of a turn is not disturbed, and its notes stay.
 #[test]
-fn nobody_dreams_during_a_turn() {
+fn dream_during_a_turn_is_refused() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let script = r#"
@@ -101,56 +111,56 @@ fn nobody_dreams_during_a_turn() {
         [[answer]]
         text = "done"
     "#;
-    let working = agent(&sandbox, script, &["-p", "work"]).spawn();
+    let working = agent_with_script(&sandbox, script, &["-p", "work"]).spawn();
     let session = siding_e2e::eventually_some("it works", || {
         let text = std::fs::read_to_string(sandbox.path("session")).ok()?;
         text.ends_with('\n').then(|| text.trim().to_owned())
     });
-    let busy = dream(&sandbox, &session, NOTE, &[]).run().expect_code(1);
-    let told = format!("{}{}", busy.stdout_text(), busy.stderr_text());
-    assert!(told.contains("is under way; the notes were left alone"), "{busy}");
+    let busy = dream_call(&sandbox, &session, WRITE_NOTES_SCRIPT, &[]).run().expect_code(1);
+    let output = format!("{}{}", busy.stdout_text(), busy.stderr_text());
+    assert!(output.contains("is under way; the notes were left alone"), "{busy}");
     std::fs::write(sandbox.path("go"), "").expect("written");
     let _done = working.wait().expect_code(0);
-    assert_eq!(notes(&sandbox), None);
+    assert_eq!(read_notes(&sandbox), None);
 }
 
 #[test]
-fn mistakes_say_what_to_do() {
+fn dream_usage_errors_name_the_fix() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let none = sandbox.siding(&["dream", "--model", "script:x"]).run().expect_code(125);
     assert!(none.stderr_text().contains("--session ID"), "{none}");
-    let gone = dream(&sandbox, "nowhere", NOTE, &[]).run().expect_code(125);
+    let gone = dream_call(&sandbox, "nowhere", WRITE_NOTES_SCRIPT, &[]).run().expect_code(125);
     assert!(gone.stderr_text().contains("no conversation `nowhere`"), "{gone}");
-    let session = talk(&sandbox);
+    let session = finished_conversation(&sandbox);
     let model = sandbox.siding(&["dream", "--session", &session]).run().expect_code(125);
     assert!(model.stderr_text().contains("--model"), "{model}");
     assert!(sandbox.task_ids().is_empty());
 }
 
 /// Begins a talk with an agent that dreams after a second of idleness, and has it do enough for that.
-fn idle_talk(sandbox: &Sandbox, dream: &str, next: &str) -> Talk {
+fn start_idle_session(sandbox: &Sandbox, dream: &str, next: &str) -> TerminalSession {
     std::fs::write(sandbox.path("dream.toml"), dream).expect("written");
     let call = "[[answer.call]]\ntool = \"bash\"\ninput = { command = \"true\" }\n".repeat(6);
     let script = format!("[[answer]]\n{call}[[answer]]\ntext = \"I have looked.\"\n{next}");
-    let talk = agent(sandbox, &script, &[])
+    let talk = agent_with_script(sandbox, &script, &[])
         .env("SIDING_DREAM_AFTER", "1s")
         .env("SIDING_SMALL_MODEL", "script:dream.toml")
         .env("SIDING_SESSION_GRACE", "100ms");
-    let mut talk = Talk::of(talk);
-    talk.says("look around");
+    let mut talk = TerminalSession::spawn_on_terminal(talk);
+    talk.type_line("look around");
     talk.terminal.wait_for_text("I have looked.");
     talk
 }
 
-fn dreams(sandbox: &Sandbox) -> Vec<String> {
+fn dream_task_ids(sandbox: &Sandbox) -> Vec<String> {
     let mut ids = sandbox.task_ids();
     ids.retain(|id| id.starts_with("d-"));
     ids
 }
 
 #[test]
-fn an_idle_agent_dreams_once_and_is_not_woken_by_it() {
+fn idle_agent_dreams_once_and_the_end_does_not_wake_it() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let note = r#"
@@ -162,49 +172,49 @@ fn an_idle_agent_dreams_once_and_is_not_woken_by_it() {
     "#;
     let next =
         "[[answer]]\nexpect = '(?s)<task_notification>.*d-.*what now$'\ntext = \"Nothing.\"\n";
-    let mut talk = idle_talk(&sandbox, note, next);
-    eventually("there are notes", || notes(&sandbox).as_deref() == Some("- looked at\n"));
-    let [id] = &dreams(&sandbox)[..] else { panic!("{:?}", dreams(&sandbox)) };
+    let mut talk = start_idle_session(&sandbox, note, next);
+    eventually("there are notes", || read_notes(&sandbox).as_deref() == Some("- looked at\n"));
+    let [id] = &dream_task_ids(&sandbox)[..] else { panic!("{:?}", dream_task_ids(&sandbox)) };
     eventually("it is over", || processes::with_birthmark(id).is_empty());
     // Longer than it takes to be woken, and than the idleness that was asked for.
     std::thread::sleep(std::time::Duration::from_millis(1_500));
-    assert_eq!(dreams(&sandbox).len(), 1, "nothing new was said");
-    talk.says("what now");
+    assert_eq!(dream_task_ids(&sandbox).len(), 1, "nothing new was said");
+    talk.type_line("what now");
     talk.terminal.wait_for_text("Nothing.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
-    let _shown = talk.ends_with(0);
+    let _shown = talk.expect_exit(0);
 }
 
 #[test]
-fn the_next_turn_ends_a_dream() {
+fn next_turn_stops_a_running_dream() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let slow = "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n";
     let next = "[[answer]]\ntext = \"I am awake.\"\n";
-    let mut talk = idle_talk(&sandbox, slow, next);
-    let id = eventually_some("it dreams", || dreams(&sandbox).pop());
+    let mut talk = start_idle_session(&sandbox, slow, next);
+    let id = eventually_some("it dreams", || dream_task_ids(&sandbox).pop());
     eventually("it asks", || !processes::with_birthmark(&id).is_empty());
-    talk.says("what now");
+    talk.type_line("what now");
     talk.terminal.wait_for_text("I am awake.");
     let by = eventually_some("it is over", || {
         let view = sandbox.siding(&["show", &id, "--json"]).run().expect_code(0).json();
         view["outcome"]["by"].as_str().map(str::to_owned)
     });
     assert_eq!(by, "agent");
-    assert_eq!(notes(&sandbox), None);
+    assert_eq!(read_notes(&sandbox), None);
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
-    let _shown = talk.ends_with(0);
+    let _shown = talk.expect_exit(0);
 }
 
 /// Its host is killed: the dream ends with its session, and the notes are as they were.
 #[test]
-fn a_dream_ends_with_an_agent_that_is_killed() {
+fn dream_ends_when_its_agent_is_killed() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let talk = idle_talk(&sandbox, "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n", "");
-    let id = eventually_some("it dreams", || dreams(&sandbox).pop());
+    let talk = start_idle_session(&sandbox, "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n", "");
+    let id = eventually_some("it dreams", || dream_task_ids(&sandbox).pop());
     eventually("it asks", || !processes::with_birthmark(&id).is_empty());
     talk.kill();
     let outcome = eventually_some("it is over", || {
@@ -213,39 +223,40 @@ fn a_dream_ends_with_an_agent_that_is_killed() {
     });
     assert_eq!(outcome, serde_json::json!({ "kind": "stopped", "by": "session" }));
     eventually("nothing of it is left", || processes::with_birthmark(&id).is_empty());
-    assert_eq!(notes(&sandbox), None);
+    assert_eq!(read_notes(&sandbox), None);
 }
 
 /// Whoever waits for it is killed: it goes on, and the notes are written.
 #[test]
-fn a_dream_outlives_who_waits_for_it() {
+fn dream_continues_when_its_waiting_client_is_killed() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let session = talk(&sandbox);
-    let slow = NOTE.replacen("[[answer]]", "[[answer]]\ndelay_ms = 1000", 1);
-    let waiting = dream(&sandbox, &session, &slow, &[]).spawn();
-    let id = eventually_some("it dreams", || dreams(&sandbox).pop());
+    let session = finished_conversation(&sandbox);
+    let slow = WRITE_NOTES_SCRIPT.replacen("[[answer]]", "[[answer]]\ndelay_ms = 1000", 1);
+    let waiting = dream_call(&sandbox, &session, &slow, &[]).spawn();
+    let id = eventually_some("it dreams", || dream_task_ids(&sandbox).pop());
     // Its directory is there before anybody keeps it.
     eventually("it asks", || !processes::with_birthmark(&id).is_empty());
     drop(waiting);
     let _over = sandbox.siding(&["wait", &id, "--timeout", "60s"]).run().expect_code(0);
-    assert_eq!(notes(&sandbox).as_deref(), Some("- built with ninja\n"));
+    assert_eq!(read_notes(&sandbox).as_deref(), Some("- built with ninja\n"));
 }
 
 /// Without a word there are none, since they cost money; and a wrong word is told at once.
 #[test]
-fn nobody_dreams_unasked() {
+fn dream_needs_an_explicit_setting() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let mut terminal = siding_e2e::Terminal::new(80, 24);
     let answer = "[[answer]]\ntext = \"x\"\n";
-    let wrong =
-        agent(&sandbox, answer, &[]).env("SIDING_DREAM_AFTER", "soon").on_terminal(&terminal);
+    let wrong = agent_with_script(&sandbox, answer, &[])
+        .env("SIDING_DREAM_AFTER", "soon")
+        .on_terminal(&terminal);
     let wrong = wrong.spawn().wait();
     assert_eq!(wrong.code, Some(125), "{wrong}");
     terminal.wait_for_text("SIDING_DREAM_AFTER: ");
     // With a prompt nobody is idle.
-    let done = agent(&sandbox, answer, &["-p", "x"]);
+    let done = agent_with_script(&sandbox, answer, &["-p", "x"]);
     let _done = done.env("SIDING_DREAM_AFTER", "soon").run().expect_code(0);
     assert!(sandbox.task_ids().is_empty());
 }

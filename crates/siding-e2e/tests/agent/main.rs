@@ -1,29 +1,29 @@
 //! `siding agent` with a scripted model, on real commands.
 
+mod activity_labels;
+mod approval;
 mod crash;
 mod dream;
-mod kinds;
-mod label;
-mod message;
+mod headless;
 mod messages_api;
-mod mistakes;
-mod models;
-mod one_shot;
-mod permit;
-mod prompts;
-mod remote;
-mod stream;
+mod model_messages;
+mod model_setting;
+mod provider_failures;
+mod remote_agents;
+mod stream_json;
 mod subagents;
+mod task_kinds;
 mod teammates;
 mod terminal;
-mod trouble;
+mod tutorial_prompts;
+mod usage_errors;
 #[path = "../output/schema/validator.rs"]
 mod validator;
 
 use siding_e2e::{Invocation, Sandbox, eventually_some};
 
 /// Returns an agent that a script answers for.
-fn agent(sandbox: &Sandbox, script: &str, args: &[&str]) -> Invocation {
+fn agent_with_script(sandbox: &Sandbox, script: &str, args: &[&str]) -> Invocation {
     let file = sandbox.path("script.toml");
     std::fs::write(&file, script).expect("written");
     let model = format!("script:{}", file.display());
@@ -37,20 +37,23 @@ fn transcript(sandbox: &Sandbox, session: &str) -> Vec<serde_json::Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-fn entries<'t>(transcript: &'t [serde_json::Value], kind: &str) -> Vec<&'t serde_json::Value> {
+fn entries_of_kind<'t>(
+    transcript: &'t [serde_json::Value],
+    kind: &str,
+) -> Vec<&'t serde_json::Value> {
     transcript.iter().filter(|line| line["entry"] == kind).collect()
 }
 
 /// Waits until an agent has begun a conversation, and returns the name of that.
-fn session_of(sandbox: &Sandbox) -> String {
+fn wait_for_session(sandbox: &Sandbox) -> String {
     eventually_some("it has a conversation", || {
         let sessions = std::fs::read_dir(sandbox.state_dir().join("sessions")).ok()?;
         sessions.flatten().find_map(|entry| {
             let has_lines = |path: std::path::PathBuf| {
                 std::fs::read(path).is_ok_and(|bytes| bytes.contains(&b'\n'))
             };
-            let begun = has_lines(entry.path().join("transcript.jsonl"));
-            begun.then(|| entry.file_name().into_string().ok()).flatten()
+            let has_transcript = has_lines(entry.path().join("transcript.jsonl"));
+            has_transcript.then(|| entry.file_name().into_string().ok()).flatten()
         })
     })
 }

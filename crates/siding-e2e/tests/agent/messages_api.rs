@@ -13,43 +13,43 @@ use serde_json::{Value, json};
 
 /// How a request is failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum InjectedFault {
     /// 429, with a time to be left alone for.
-    Limit,
+    RateLimit,
     /// 529.
     Overloaded,
     /// 200, and the same as an event in the middle of the stream.
-    OverloadedWithin,
+    OverloadedMidStream,
     /// The connection is closed when all blocks have come, and not the end of the message.
-    Break,
+    Disconnect,
     /// The whole answer, in drips: [`DRIP`] bytes, and a pause of [`PAUSE`].
-    Drips,
+    SlowStream,
     /// The whole answer, whose second half comes when it is released.
-    Held,
+    HeldHalf,
 }
 
 /// Bytes and pause of a slow stream. A first answer of 1,500 bytes so takes a second.
-const DRIP: usize = 16;
-const PAUSE: Duration = Duration::from_millis(10);
+const SLOW_CHUNK_BYTES: usize = 16;
+const SLOW_CHUNK_PAUSE: Duration = Duration::from_millis(10);
 
-const OVERLOADED: &str =
+const OVERLOADED_BODY: &str =
     r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
-const LIMITED: &str =
+const RATE_LIMIT_BODY: &str =
     r#"{"type":"error","error":{"type":"rate_limit_error","message":"Too many requests"}}"#;
 
 /// The server. Its threads end with the test's process.
 pub(super) struct MessagesApi {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Value>>>,
+    requests: Arc<Mutex<Vec<Value>>>,
     releases: Sender<()>,
 }
 
 /// What is known of the conversation.
-struct Play {
+struct ScriptPlayer {
     answers: Vec<Value>,
     /// What the named groups of `expect` have found.
     found: BTreeMap<String, String>,
-    faults: Vec<(usize, Fault)>,
+    faults: Vec<(usize, InjectedFault)>,
     released: Receiver<()>,
 }
 
@@ -57,25 +57,25 @@ impl MessagesApi {
     /// Begins to answer with a script's answers (docs/agent-script.md: `expect`, `text` and calls). Each
     /// fault has the number of the answer that it stands before, from 0, and is used up in turn; drips
     /// are how that answer then comes.
-    pub(super) fn start(script: &str, faults: &[(usize, Fault)]) -> Self {
+    pub(super) fn start(script: &str, faults: &[(usize, InjectedFault)]) -> Self {
         let script: toml::Table = script.parse().expect("a script");
         let script = serde_json::to_value(script).expect("it has no odd numbers");
         let answers = script["answer"].as_array().expect("it has answers").clone();
         let (releases, released) = channel();
         let faults = faults.to_vec();
-        let mut play = Play { answers, found: BTreeMap::new(), faults, released };
+        let mut player = ScriptPlayer { answers, found: BTreeMap::new(), faults, released };
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
         let address = listener.local_addr().expect("it is bound");
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&asked);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let recorded = Arc::clone(&requests);
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
-                let Some(body) = read(&stream) else { continue };
-                seen.lock().expect("nobody panics in here").push(body.clone());
-                let _gone = play.answer(&mut stream, &body);
+                let Some(body) = read_body(&stream) else { continue };
+                recorded.lock().expect("nobody panics in here").push(body.clone());
+                let _peer_gone = player.respond(&mut stream, &body);
             }
         });
-        Self { address, asked, releases }
+        Self { address, requests, releases }
     }
 
     pub(super) fn url(&self) -> String {
@@ -83,18 +83,18 @@ impl MessagesApi {
     }
 
     /// Has the second half of an answer come.
-    pub(super) fn release(&self) {
+    pub(super) fn release_second_half(&self) {
         self.releases.send(()).expect("the server is there");
     }
 
     /// The bodies of all requests so far.
-    pub(super) fn asked(&self) -> Vec<Value> {
-        self.asked.lock().expect("nobody panics in here").clone()
+    pub(super) fn requests(&self) -> Vec<Value> {
+        self.requests.lock().expect("nobody panics in here").clone()
     }
 }
 
-impl Play {
-    fn answer(&mut self, stream: &mut TcpStream, body: &Value) -> std::io::Result<()> {
+impl ScriptPlayer {
+    fn respond(&mut self, stream: &mut TcpStream, body: &Value) -> std::io::Result<()> {
         let messages = body["messages"].as_array().cloned().unwrap_or_default();
         let turn = messages.iter().filter(|message| message["role"] == "assistant").count();
         let fault = match self.faults.first() {
@@ -104,8 +104,8 @@ impl Play {
         if fault.is_some() {
             self.faults.remove(0);
         }
-        let Some(events) = self.events(turn, messages.last()) else {
-            return plain(
+        let Some(events) = self.answer_events(turn, messages.last()) else {
+            return write_json_response(
                 stream,
                 400,
                 "",
@@ -114,48 +114,52 @@ impl Play {
         };
         let half = events.len() / 2;
         match fault {
-            Some(Fault::Limit) => plain(stream, 429, "retry-after: 1\r\n", LIMITED),
-            Some(Fault::Overloaded) => plain(stream, 529, "", OVERLOADED),
-            Some(Fault::OverloadedWithin) => {
-                let begun = events[..half].concat();
-                let text = format!("{begun}event: error\ndata: {OVERLOADED}\n\n");
-                streamed(stream, &text, text.len(), Duration::ZERO)?;
+            Some(InjectedFault::RateLimit) => {
+                write_json_response(stream, 429, "retry-after: 1\r\n", RATE_LIMIT_BODY)
+            }
+            Some(InjectedFault::Overloaded) => {
+                write_json_response(stream, 529, "", OVERLOADED_BODY)
+            }
+            Some(InjectedFault::OverloadedMidStream) => {
+                let sent = events[..half].concat();
+                let text = format!("{sent}event: error\ndata: {OVERLOADED_BODY}\n\n");
+                write_event_stream(stream, &text, text.len(), Duration::ZERO)?;
                 stream.write_all(b"0\r\n\r\n")
             }
             // No last chunk: whoever reads knows that more was to come.
-            Some(Fault::Break) => {
-                let begun = events[..events.len() - 2].concat();
-                streamed(stream, &begun, begun.len(), Duration::ZERO)
+            Some(InjectedFault::Disconnect) => {
+                let sent = events[..events.len() - 2].concat();
+                write_event_stream(stream, &sent, sent.len(), Duration::ZERO)
             }
-            Some(Fault::Held) => {
-                let (begun, rest) = (events[..half].concat(), events[half..].concat());
-                streamed(stream, &begun, begun.len(), Duration::ZERO)?;
+            Some(InjectedFault::HeldHalf) => {
+                let (first_half, second_half) = (events[..half].concat(), events[half..].concat());
+                write_event_stream(stream, &first_half, first_half.len(), Duration::ZERO)?;
                 // Whoever would release it may have gone.
-                let _gone = self.released.recv();
-                chunks(stream, &rest, rest.len(), Duration::ZERO)?;
+                let _peer_gone = self.released.recv();
+                write_chunks(stream, &second_half, second_half.len(), Duration::ZERO)?;
                 stream.write_all(b"0\r\n\r\n")
             }
-            Some(Fault::Drips) => {
-                streamed(stream, &events.concat(), DRIP, PAUSE)?;
+            Some(InjectedFault::SlowStream) => {
+                write_event_stream(stream, &events.concat(), SLOW_CHUNK_BYTES, SLOW_CHUNK_PAUSE)?;
                 stream.write_all(b"0\r\n\r\n")
             }
             None => {
-                streamed(stream, &events.concat(), 97, Duration::ZERO)?;
+                write_event_stream(stream, &events.concat(), 97, Duration::ZERO)?;
                 stream.write_all(b"0\r\n\r\n")
             }
         }
     }
 
     /// Returns the events of an answer, if the last message is what it expects.
-    fn events(&mut self, turn: usize, last: Option<&Value>) -> Option<Vec<String>> {
+    fn answer_events(&mut self, turn: usize, last: Option<&Value>) -> Option<Vec<String>> {
         let answer = self.answers.get(turn)?.clone();
         if let Some(expect) = answer["expect"].as_str() {
             let expect = Regex::new(expect).expect("an expression");
-            let text = texts(&last?["content"]);
-            let hit = expect.captures(&text)?;
-            let named = expect.capture_names().flatten();
-            let named = named.filter_map(|name| Some((name, hit.name(name)?.as_str())));
-            self.found.extend(named.map(|(name, text)| (name.to_owned(), text.to_owned())));
+            let text = collect_text(&last?["content"]);
+            let matched = expect.captures(&text)?;
+            let groups = expect.capture_names().flatten();
+            let groups = groups.filter_map(|name| Some((name, matched.name(name)?.as_str())));
+            self.found.extend(groups.map(|(name, text)| (name.to_owned(), text.to_owned())));
         }
         let fill = |text: &str| {
             self.found.iter().fold(text.to_owned(), |text, (name, found)| {
@@ -163,13 +167,13 @@ impl Play {
             })
         };
         let usage = json!({ "input_tokens": 10, "output_tokens": 1 });
-        let mut events = vec![event(
+        let mut events = vec![sse_event(
             "message_start",
             json!({ "message": { "id": "msg_1", "role": "assistant", "usage": usage } }),
         )];
         let mut index = 0;
         let mut block = |begin: Value, name: &str, kind: &str, text: &str| {
-            events.push(event(
+            events.push(sse_event(
                 "content_block_start",
                 json!({ "index": index, "content_block": begin }),
             ));
@@ -177,10 +181,12 @@ impl Play {
             for piece in letters.chunks(12) {
                 let piece: String = piece.iter().collect();
                 let delta = json!({ "type": kind, name: piece });
-                events
-                    .push(event("content_block_delta", json!({ "index": index, "delta": delta })));
+                events.push(sse_event(
+                    "content_block_delta",
+                    json!({ "index": index, "delta": delta }),
+                ));
             }
-            events.push(event("content_block_stop", json!({ "index": index })));
+            events.push(sse_event("content_block_stop", json!({ "index": index })));
             index += 1;
         };
         if let Some(text) = answer["text"].as_str() {
@@ -189,39 +195,45 @@ impl Play {
         let calls = answer["call"].as_array().cloned().unwrap_or_default();
         for (number, call) in calls.iter().enumerate() {
             let id = format!("toolu_{turn}_{number}");
-            let begin = json!({ "type": "tool_use", "id": id, "name": call["tool"], "input": {} });
+            let block_start =
+                json!({ "type": "tool_use", "id": id, "name": call["tool"], "input": {} });
             let input = fill(&call["input"].to_string());
-            block(begin, "partial_json", "input_json_delta", &input);
+            block(block_start, "partial_json", "input_json_delta", &input);
         }
         let stop = if calls.is_empty() { "end_turn" } else { "tool_use" };
         let delta = json!({ "stop_reason": stop });
-        events.push(event(
+        events.push(sse_event(
             "message_delta",
             json!({ "delta": delta, "usage": { "output_tokens": 40 } }),
         ));
-        events.push(event("message_stop", json!({})));
+        events.push(sse_event("message_stop", json!({})));
         Some(events)
     }
 }
 
-fn event(kind: &str, mut data: Value) -> String {
+fn sse_event(kind: &str, mut data: Value) -> String {
     data["type"] = kind.into();
     format!("event: {kind}\ndata: {data}\n\n")
 }
 
 /// Returns the texts of a message and of the results in it.
-fn texts(content: &Value) -> String {
+fn collect_text(content: &Value) -> String {
     if let Some(blocks) = content.as_array() {
-        return blocks.iter().map(texts).collect::<Vec<_>>().join("\n");
+        return blocks.iter().map(collect_text).collect::<Vec<_>>().join("\n");
     }
     match content.as_str().or_else(|| content["text"].as_str()) {
         Some(text) => text.to_owned(),
         None if content["content"].is_null() => String::new(),
-        None => texts(&content["content"]),
+        None => collect_text(&content["content"]),
     }
 }
 
-fn plain(stream: &mut TcpStream, status: u16, headers: &str, body: &str) -> std::io::Result<()> {
+fn write_json_response(
+    stream: &mut TcpStream,
+    status: u16,
+    headers: &str,
+    body: &str,
+) -> std::io::Result<()> {
     write!(
         stream,
         "HTTP/1.1 {status} X\r\n{headers}content-type: application/json\r\nconnection: close\r\n\
@@ -231,7 +243,7 @@ fn plain(stream: &mut TcpStream, status: u16, headers: &str, body: &str) -> std:
 }
 
 /// Writes the head and chunks of an event stream, all but the last one, which is empty.
-fn streamed(
+fn write_event_stream(
     stream: &mut TcpStream,
     text: &str,
     chunk: usize,
@@ -242,10 +254,10 @@ fn streamed(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\
          transfer-encoding: chunked\r\n\r\n"
     )?;
-    chunks(stream, text, chunk, pause)
+    write_chunks(stream, text, chunk, pause)
 }
 
-fn chunks(
+fn write_chunks(
     stream: &mut TcpStream,
     text: &str,
     chunk: usize,
@@ -261,7 +273,7 @@ fn chunks(
     Ok(())
 }
 
-fn read(stream: &TcpStream) -> Option<Value> {
+fn read_body(stream: &TcpStream) -> Option<Value> {
     let mut reader = BufReader::new(stream);
     let mut length = 0;
     loop {

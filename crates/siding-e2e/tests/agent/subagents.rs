@@ -3,17 +3,17 @@
 use serde_json::Value;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some};
 
-use super::{agent, entries, transcript};
+use super::{agent_with_script, entries_of_kind, transcript};
 
 /// Writes the script of a subagent, and returns how its model is named.
-fn model(sandbox: &Sandbox, script: &str) -> String {
+fn write_subagent_script(sandbox: &Sandbox, script: &str) -> String {
     let file = sandbox.path("subagent.toml");
     std::fs::write(&file, script).expect("written");
     format!("script:{}", file.display())
 }
 
 /// Returns an answer that starts a subagent.
-fn spawning(model: &str, more: &str) -> String {
+fn spawn_agent_call(model: &str, more: &str) -> String {
     format!(
         r#"
         [[answer]]
@@ -25,21 +25,21 @@ fn spawning(model: &str, more: &str) -> String {
 }
 
 /// An answer that does not come as long as the test runs.
-const NEVER: &str = "\n[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n";
+const NEVER_ANSWERS: &str = "\n[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n";
 
-fn tasks(sandbox: &Sandbox, args: &[&str]) -> Vec<Value> {
+fn list_tasks(sandbox: &Sandbox, args: &[&str]) -> Vec<Value> {
     let listed = sandbox.siding(&[&["ps", "--json"], args].concat()).run().expect_code(0).json();
     listed.as_array().expect("a list").clone()
 }
 
 /// Returns a task whose command contains this.
-fn task(sandbox: &Sandbox, part: &str) -> Option<Value> {
+fn find_task(sandbox: &Sandbox, part: &str) -> Option<Value> {
     let has = |task: &Value| task["command"].as_str().is_some_and(|text| text.contains(part));
-    tasks(sandbox, &[]).into_iter().find(has)
+    list_tasks(sandbox, &[]).into_iter().find(has)
 }
 
 /// Returns the session of the one subagent that there is, and the process that owns it.
-fn subagent(sandbox: &Sandbox) -> (String, Process) {
+fn wait_for_subagent(sandbox: &Sandbox) -> (String, Process) {
     eventually_some("there is a subagent", || {
         let sessions = sandbox.siding(&["session", "list", "--json"]).run().json();
         let is_it =
@@ -52,10 +52,10 @@ fn subagent(sandbox: &Sandbox) -> (String, Process) {
 }
 
 #[test]
-fn its_last_words_are_told_when_it_is_done() {
+fn subagents_final_answer_arrives_as_a_notice() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(
+    let model = write_subagent_script(
         &sandbox,
         r#"
         [[answer]]
@@ -74,7 +74,7 @@ fn its_last_words_are_told_when_it_is_done() {
         usage = { input = 7, output = 4 }
         "#,
     );
-    let script = spawning(&model, "")
+    let script = spawn_agent_call(&model, "")
         + r#"
         [[answer]]
         expect = '(?s)^(?<task>a-[0-9a-z]{12})  running.*agent: count'
@@ -84,45 +84,49 @@ fn its_last_words_are_told_when_it_is_done() {
         text = "It has found 3."
         usage = { input = 1 }
         "#;
-    let done = agent(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    let done =
+        agent_with_script(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
     assert_eq!(done["text"], "It has found 3.");
     assert_eq!(done["usage"]["input"], 1);
     assert_eq!(done["usage_of_subagents"]["input"], 12);
     assert_eq!(done["usage_of_subagents"]["output"], 6);
-    let task = tasks(&sandbox, &[]).into_iter().find(|one| one["kind"] == "local_agent");
+    let task = list_tasks(&sandbox, &[]).into_iter().find(|one| one["kind"] == "local_agent");
     let task = task.expect("it is a task");
     assert_eq!(task["name"], "agent: count");
     assert!(!task["command"].as_str().expect("text").contains("count them"), "{task}");
     // Its conversation is one like any other.
     let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
-    assert_eq!(entries(&lines, "answered").len(), 2, "{lines:#?}");
+    assert_eq!(entries_of_kind(&lines, "answered").len(), 2, "{lines:#?}");
     let more = "restart = true\n[[answer]]\nexpect = '^and now$'\ntext = \"Still 3.\"\n";
     let again = ["--resume", task["task_id"].as_str().expect("an id"), "-p", "and now"];
-    assert_eq!(agent(&sandbox, more, &again).run().expect_code(0).stdout_text(), "Still 3.\n");
+    assert_eq!(
+        agent_with_script(&sandbox, more, &again).run().expect_code(0).stdout_text(),
+        "Still 3.\n"
+    );
 }
 
 #[test]
-fn it_can_be_waited_for() {
+fn foreground_subagent_returns_its_answer() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(&sandbox, "[[answer]]\ntext = \"There are 3.\"\n");
-    let script = spawning(&model, ", background = false, budget = 50")
+    let model = write_subagent_script(&sandbox, "[[answer]]\ntext = \"There are 3.\"\n");
+    let script = spawn_agent_call(&model, ", background = false, budget = 50")
         + r#"
         [[answer]]
         expect = '(?s)exited 0.*There are 3\.'
         text = "It has found 3."
         "#;
-    let done = agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
+    let done = agent_with_script(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
     assert_eq!(done.stdout_text(), "It has found 3.\n");
     assert!(!done.stderr_text().contains("news of"), "{}", done.stderr_text());
 }
 
 /// SPEC 11: its tasks belong to the session and are handed up when it ends.
 #[test]
-fn what_still_runs_when_it_is_done_goes_on_as_the_others() {
+fn parent_inherits_the_tasks_of_a_finished_subagent() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(
+    let model = write_subagent_script(
         &sandbox,
         r#"
         [[answer]]
@@ -134,7 +138,7 @@ fn what_still_runs_when_it_is_done_goes_on_as_the_others() {
         text = "I have started it."
         "#,
     );
-    let script = spawning(&model, "")
+    let script = spawn_agent_call(&model, "")
         + r#"
         [[answer]]
         text = "Meanwhile I end my turn."
@@ -151,18 +155,18 @@ fn what_still_runs_when_it_is_done_goes_on_as_the_others() {
         text = "All is over."
         "#;
     // Its shim must not even for a moment be without an owner.
-    let parent =
-        agent(&sandbox, &script, &["-p", "go", "--json"]).env("SIDING_SESSION_GRACE", "0s");
+    let parent = agent_with_script(&sandbox, &script, &["-p", "go", "--json"])
+        .env("SIDING_SESSION_GRACE", "0s");
     let done = parent.run().expect_code(0).json();
     assert_eq!(done["text"], "All is over.");
     assert_eq!(done["ended"], serde_json::json!([]));
-    assert_eq!(task(&sandbox, "it is late").expect("a task")["outcome"]["kind"], "exited");
+    assert_eq!(find_task(&sandbox, "it is late").expect("a task")["outcome"]["kind"], "exited");
 }
 
 /// One that was killed has said nothing, and nothing of what it did is lost: neither what runs nor what
 /// it was not told.
 #[test]
-fn a_killed_one_loses_neither_tasks_nor_news() {
+fn parent_inherits_tasks_and_notices_of_a_killed_subagent() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let starts = r#"
@@ -174,8 +178,8 @@ fn a_killed_one_loses_neither_tasks_nor_news() {
         tool = "bash"
         input = { command = "sleep 300", run_in_background = true }
         "#;
-    let model = model(&sandbox, &(starts.to_owned() + NEVER));
-    let script = spawning(&model, "")
+    let model = write_subagent_script(&sandbox, &(starts.to_owned() + NEVER_ANSWERS));
+    let script = spawn_agent_call(&model, "")
         + r#"
         [[answer]]
         text = "Meanwhile I end my turn."
@@ -193,18 +197,18 @@ fn a_killed_one_loses_neither_tasks_nor_news() {
         expect = '^b-[0-9a-z]{12}  stopped'
         text = "All is ended."
         "#;
-    let parent = agent(&sandbox, &script, &["-p", "go", "--json"]);
+    let parent = agent_with_script(&sandbox, &script, &["-p", "go", "--json"]);
     let parent = parent.env("SIDING_SESSION_GRACE", "0s").spawn();
     eventually("its first task has ended", || {
-        task(&sandbox, "in between").is_some_and(|task| !task["outcome"].is_null())
-            && task(&sandbox, "sleep 300").is_some()
+        find_task(&sandbox, "in between").is_some_and(|task| !task["outcome"].is_null())
+            && find_task(&sandbox, "sleep 300").is_some()
     });
-    subagent(&sandbox).1.kill();
+    wait_for_subagent(&sandbox).1.kill();
     assert_eq!(parent.wait().expect_code(0).json()["text"], "All is ended.");
 }
 
 #[test]
-fn all_end_with_the_one_that_a_person_has_started() {
+fn subagents_and_their_tasks_end_with_a_killed_agent() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let starts = r#"
@@ -213,28 +217,34 @@ fn all_end_with_the_one_that_a_person_has_started() {
         tool = "bash"
         input = { command = "sleep 300", run_in_background = true }
         "#;
-    let model = model(&sandbox, &(starts.to_owned() + NEVER));
-    let script = spawning(&model, "") + "[[answer]]\ntext = \"I wait.\"\n";
-    let parent =
-        agent(&sandbox, &script, &["-p", "go"]).env("SIDING_SESSION_GRACE", "100ms").spawn();
-    eventually("its task runs", || task(&sandbox, "sleep 300").is_some());
-    let (session, process) = subagent(&sandbox);
+    let model = write_subagent_script(&sandbox, &(starts.to_owned() + NEVER_ANSWERS));
+    let script = spawn_agent_call(&model, "") + "[[answer]]\ntext = \"I wait.\"\n";
+    let parent = agent_with_script(&sandbox, &script, &["-p", "go"])
+        .env("SIDING_SESSION_GRACE", "100ms")
+        .spawn();
+    eventually("its task runs", || find_task(&sandbox, "sleep 300").is_some());
+    let (session, process) = wait_for_subagent(&sandbox);
     drop(parent);
-    eventually("all has ended", || tasks(&sandbox, &["--running"]).is_empty());
+    eventually("all has ended", || list_tasks(&sandbox, &["--running"]).is_empty());
     assert!(!process.is_alive());
-    for (what, of) in [("--subagent", "agent-"), ("sleep 300", session.as_str())] {
-        let task = task(&sandbox, what).expect("on record");
+    for (command_part, session_prefix) in
+        [("--subagent", "agent-"), ("sleep 300", session.as_str())]
+    {
+        let task = find_task(&sandbox, command_part).expect("on record");
         assert_eq!(task["outcome"]["kind"], "stopped", "{task:#}");
         assert_eq!(task["outcome"]["by"], "session", "{task:#}");
-        assert!(task["session_id"].as_str().is_some_and(|id| id.starts_with(of)), "{task:#}");
+        assert!(
+            task["session_id"].as_str().is_some_and(|id| id.starts_with(session_prefix)),
+            "{task:#}"
+        );
     }
 }
 
 #[test]
-fn an_agent_that_was_killed_is_told_when_it_is_taken_up() {
+fn resumed_agent_receives_the_answer_of_its_subagent() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(
+    let model = write_subagent_script(
         &sandbox,
         r#"
         [[answer]]
@@ -245,11 +255,13 @@ fn an_agent_that_was_killed_is_told_when_it_is_taken_up() {
         text = "There are 3."
         "#,
     );
-    let script = spawning(&model, "") + "[[answer]]\ntext = \"I wait.\"\n";
-    let parent = agent(&sandbox, &script, &["-p", "go"]).env("SIDING_SESSION_GRACE", "60s").spawn();
-    let _it_is_there = subagent(&sandbox);
+    let script = spawn_agent_call(&model, "") + "[[answer]]\ntext = \"I wait.\"\n";
+    let parent = agent_with_script(&sandbox, &script, &["-p", "go"])
+        .env("SIDING_SESSION_GRACE", "60s")
+        .spawn();
+    let _subagent = wait_for_subagent(&sandbox);
     let is_agent = |one: &Value| one["kind"] == "local_agent";
-    let task = tasks(&sandbox, &[]).into_iter().find(is_agent).expect("it is a task");
+    let task = list_tasks(&sandbox, &[]).into_iter().find(is_agent).expect("it is a task");
     let session = task["session_id"].as_str().expect("a name");
     let path = sandbox.state_dir().join("sessions").join(session).join("transcript.jsonl");
     eventually("it waits", || {
@@ -257,7 +269,7 @@ fn an_agent_that_was_killed_is_told_when_it_is_taken_up() {
     });
     drop(parent);
     eventually("it is done", || {
-        tasks(&sandbox, &[]).iter().any(|one| is_agent(one) && !one["outcome"].is_null())
+        list_tasks(&sandbox, &[]).iter().any(|one| is_agent(one) && !one["outcome"].is_null())
     });
     let script = r#"
         restart = true
@@ -265,13 +277,15 @@ fn an_agent_that_was_killed_is_told_when_it_is_taken_up() {
         expect = '(?s)^<task_notification>.*There are 3\.'
         text = "It has found 3."
         "#;
-    let done =
-        agent(&sandbox, script, &["--resume", session, "--json"]).run().expect_code(0).json();
+    let done = agent_with_script(&sandbox, script, &["--resume", session, "--json"])
+        .run()
+        .expect_code(0)
+        .json();
     assert_eq!(done["text"], "It has found 3.");
 }
 
 #[test]
-fn there_are_neither_too_many_nor_too_deep_ones() {
+fn subagent_count_and_depth_limits_are_enforced() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let deeper = r#"
@@ -283,20 +297,25 @@ fn there_are_neither_too_many_nor_too_deep_ones() {
         expect = 'not started: subagents may stand 1 deep.*do it yourself'
         text = "I do it."
         "#;
-    let model = model(&sandbox, deeper);
-    let one = spawning(&model, ", background = false, budget = 50");
+    let model = write_subagent_script(&sandbox, deeper);
+    let one = spawn_agent_call(&model, ", background = false, budget = 50");
     let script = one.clone() + "[[answer]]\nexpect = 'I do it'\ntext = \"Well.\"\n";
-    let deep = agent(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENT_DEPTH", "1").run();
+    let deep = agent_with_script(&sandbox, &script, &["-p", "go"])
+        .env("SIDING_MAX_SUBAGENT_DEPTH", "1")
+        .run();
     assert_eq!(deep.expect_code(0).stdout_text(), "Well.\n");
     let script = one + "[[answer]]\nexpect = 'not started: as many.*task_stop'\ntext = \"Well.\"\n";
-    let many = agent(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENTS", "0").run();
+    let many =
+        agent_with_script(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENTS", "0").run();
     assert_eq!(many.expect_code(0).stdout_text(), "Well.\n");
-    let wrong = agent(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENTS", "few").run();
+    let wrong = agent_with_script(&sandbox, &script, &["-p", "go"])
+        .env("SIDING_MAX_SUBAGENTS", "few")
+        .run();
     assert!(wrong.expect_code(125).stderr_text().contains("SIDING_MAX_SUBAGENTS: `few`"));
 }
 
 #[test]
-fn who_stops_it_stops_its_tasks() {
+fn stopping_a_subagent_stops_its_tasks() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let starts = r#"
@@ -305,8 +324,8 @@ fn who_stops_it_stops_its_tasks() {
         tool = "bash"
         input = { command = "sleep 300", run_in_background = true }
         "#;
-    let model = model(&sandbox, &(starts.to_owned() + NEVER));
-    let script = spawning(&model, "")
+    let model = write_subagent_script(&sandbox, &(starts.to_owned() + NEVER_ANSWERS));
+    let script = spawn_agent_call(&model, "")
         + r#"
         [[answer]]
         text = "I wait."
@@ -314,14 +333,14 @@ fn who_stops_it_stops_its_tasks() {
         expect = '(?s)^<task_notification>.*<status>stopped</status>'
         text = "Somebody has stopped it."
         "#;
-    let mut parent = agent(&sandbox, &script, &["-p", "go"]).spawn();
-    eventually("its task runs", || task(&sandbox, "sleep 300").is_some());
+    let mut parent = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
+    eventually("its task runs", || find_task(&sandbox, "sleep 300").is_some());
     // Else the news goes with the result of its call, and there is nothing more to tell.
     let _said = parent.wait_for_stdout("I wait.");
-    let (session, process) = subagent(&sandbox);
+    let (session, process) = wait_for_subagent(&sandbox);
     let _stopped = sandbox.siding(&["stop", &session]).run().expect_code(0);
     assert!(!process.is_alive());
-    let task = task(&sandbox, "sleep 300").expect("on record");
+    let task = find_task(&sandbox, "sleep 300").expect("on record");
     assert_eq!(task["outcome"]["by"], "user", "{task:#}");
     let done = parent.wait().expect_code(0);
     assert!(done.stdout_text().contains("Somebody has stopped it."), "{}", done.stdout_text());
@@ -329,10 +348,10 @@ fn who_stops_it_stops_its_tasks() {
 
 /// Issue: a subagent with its own tools. It is never given more than its starter has.
 #[test]
-fn it_has_the_tools_that_it_is_given() {
+fn subagent_has_at_most_the_tools_of_its_parent() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(
+    let model = write_subagent_script(
         &sandbox,
         r#"
         [[answer]]
@@ -345,36 +364,39 @@ fn it_has_the_tools_that_it_is_given() {
         "#,
     );
     let waits = ", background = false, budget = 50";
-    let script = spawning(&model, &format!("{waits}, tools = [\"shell\"]"))
-        + &spawning(&model, &format!("{waits}, tools = [\"read_file\"]")).replacen(
+    let script = spawn_agent_call(&model, &format!("{waits}, tools = [\"shell\"]"))
+        + &spawn_agent_call(&model, &format!("{waits}, tools = [\"read_file\"]")).replacen(
             "[[answer]]",
             "[[answer]]\nexpect = '^`tools`: there is no tool `shell`; there are .*read_file'",
             1,
         )
         + "[[answer]]\nexpect = 'I may only read'\ntext = \"Well.\"\n";
     assert_eq!(
-        agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0).stdout_text(),
+        agent_with_script(&sandbox, &script, &["-p", "go"]).run().expect_code(0).stdout_text(),
         "Well.\n"
     );
     assert!(!sandbox.path("ran").exists());
     // Whoever has few tools hands on no more of them.
-    let script =
-        spawning(&model, waits) + "[[answer]]\nexpect = 'I may only read'\ntext = \"Well.\"\n";
+    let script = spawn_agent_call(&model, waits)
+        + "[[answer]]\nexpect = 'I may only read'\ntext = \"Well.\"\n";
     let few = ["-p", "go", "--tools", "spawn_agent,read_file"];
-    assert_eq!(agent(&sandbox, &script, &few).run().expect_code(0).stdout_text(), "Well.\n");
+    assert_eq!(
+        agent_with_script(&sandbox, &script, &few).run().expect_code(0).stdout_text(),
+        "Well.\n"
+    );
     assert!(!sandbox.path("ran").exists());
-    let wrong = agent(&sandbox, &script, &["-p", "go", "--tools", "bash,shell"]).run();
+    let wrong = agent_with_script(&sandbox, &script, &["-p", "go", "--tools", "bash,shell"]).run();
     assert!(wrong.expect_code(125).stderr_text().contains("--tools: there is no tool `shell`"));
 }
 
 /// SPEC 1.2: the budget is the main agent's. A subagent waits, also by the program itself, and an
 /// explicit budget holds for it too.
 #[test]
-fn a_subagent_waits_for_its_commands() {
+fn default_budget_does_not_apply_to_a_subagent() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let run = sandbox.siding_line(&["run", "--", "sleep 0.6; echo inner"]);
-    let model = model(
+    let model = write_subagent_script(
         &sandbox,
         &format!(
             r#"
@@ -399,7 +421,7 @@ fn a_subagent_waits_for_its_commands() {
             serde_json::Value::from(run)
         ),
     );
-    let script = spawning(&model, ", background = false, budget = 50")
+    let script = spawn_agent_call(&model, ", background = false, budget = 50")
         + r#"
         [[answer]]
         expect = '(?s)exited 0.*It waited\.'
@@ -411,7 +433,7 @@ fn a_subagent_waits_for_its_commands() {
         [[answer]]
         text = "Done."
         "#;
-    let call = agent(&sandbox, &script, &["-p", "go", "--json"]);
+    let call = agent_with_script(&sandbox, &script, &["-p", "go", "--json"]);
     let done = call.env("SIDING_BLOCKING_BUDGET", "100ms").run();
     let lines = done.json();
     assert!(done.code == Some(0), "{lines}");

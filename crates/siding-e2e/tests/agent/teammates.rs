@@ -3,18 +3,18 @@
 use serde_json::Value;
 use siding_e2e::{Sandbox, eventually, eventually_some};
 
-use super::terminal::{CTRL_D, Talk};
-use super::{agent, entries, session_of, transcript};
+use super::terminal::{CTRL_D, TerminalSession};
+use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
 
 /// Writes the script of a teammate, and returns how its model is named.
-fn model(sandbox: &Sandbox, name: &str, script: &str) -> String {
+fn write_teammate_script(sandbox: &Sandbox, name: &str, script: &str) -> String {
     let file = sandbox.path(&format!("{name}.toml"));
     std::fs::write(&file, script).expect("written");
     format!("script:{}", file.display())
 }
 
 /// Returns an answer that makes a teammate.
-fn spawning(name: &str, model: &str, more: &str) -> String {
+fn spawn_teammate_call(name: &str, model: &str, more: &str) -> String {
     format!(
         r#"
         [[answer]]
@@ -26,17 +26,17 @@ fn spawning(name: &str, model: &str, more: &str) -> String {
 }
 
 /// Returns the tasks of a kind.
-fn tasks(sandbox: &Sandbox, kind: &str) -> Vec<Value> {
+fn list_tasks_of_kind(sandbox: &Sandbox, kind: &str) -> Vec<Value> {
     let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     let all = listed.as_array().expect("a list").clone();
     all.into_iter().filter(|one| one["kind"] == kind).collect()
 }
 
-fn teammate(sandbox: &Sandbox) -> Value {
-    tasks(sandbox, "in_process_teammate").pop().expect("it is a task")
+fn teammate_task(sandbox: &Sandbox) -> Value {
+    list_tasks_of_kind(sandbox, "in_process_teammate").pop().expect("it is a task")
 }
 
-fn output(sandbox: &Sandbox, task: &Value) -> String {
+fn task_output(sandbox: &Sandbox, task: &Value) -> String {
     let id = task["task_id"].as_str().expect("an id");
     sandbox.siding(&["output", id]).run().expect_code(0).stdout_text().to_owned()
 }
@@ -44,10 +44,10 @@ fn output(sandbox: &Sandbox, task: &Value) -> String {
 /// It is told what is to be done, says what came of it, is idle, remembers, and is told more; both write
 /// to one another. Its host ends when it is idle, and no work is lost with it.
 #[test]
-fn it_works_is_idle_and_goes_on_when_it_is_written_to() {
+fn idle_teammate_resumes_on_a_message_and_both_can_send() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(
+    let model = write_teammate_script(
         &sandbox,
         "tester",
         r#"
@@ -73,7 +73,7 @@ fn it_works_is_idle_and_goes_on_when_it_is_written_to() {
         text = "Done </text> again."
         "#,
     );
-    let script = spawning("tester", &model, "")
+    let script = spawn_teammate_call("tester", &model, "")
         + r#"
         [[answer]]
         expect = '(?s)^(?<task>t-[0-9a-z]{12})  running.*teammate: tester.*`tester` works'
@@ -93,7 +93,7 @@ fn it_works_is_idle_and_goes_on_when_it_is_written_to() {
         expect = '(?s)<status>idle</status>\s*<text>Done &lt;/text> again\.</text>\s*</teammate_message>'
         text = "All is tested."
         "#;
-    let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
+    let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
     // Each message comes when the lead has nothing to do, so that it is told alone.
     for (said, file) in [("I wait.", "first"), ("I wait again.", "second")] {
         let _waits = host.wait_for_stdout(said);
@@ -103,23 +103,23 @@ fn it_works_is_idle_and_goes_on_when_it_is_written_to() {
     assert!(done.stdout_text().ends_with("All is tested.\n"), "{}", done.stdout_text());
     assert!(!done.stderr_text().contains("  ended  "), "no work was lost: {}", done.stderr_text());
     assert!(done.stderr_text().contains("its subagents: 5 tokens read"), "{}", done.stderr_text());
-    let task = teammate(&sandbox);
+    let task = teammate_task(&sandbox);
     assert_eq!((&task["name"], &task["phase"]), (&"teammate: tester".into(), &"ended".into()));
     assert_eq!(task["outcome"], serde_json::json!({ "kind": "stopped", "by": "agent" }));
-    let said = output(&sandbox, &task);
+    let text = task_output(&sandbox, &task);
     for line in ["< lead: test what I say", "> bash ", "Ready & waiting.", "[idle]"] {
-        assert!(said.contains(line), "{line}: {said}");
+        assert!(text.contains(line), "{line}: {text}");
     }
     let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
-    assert_eq!(entries(&lines, "answered").len(), 4, "{lines:#?}");
+    assert_eq!(entries_of_kind(&lines, "answered").len(), 4, "{lines:#?}");
 }
 
 /// A host that waits for the background task of an idle teammate hears what the teammate says to it.
 #[test]
-fn what_an_idle_one_waits_for_is_waited_for() {
+fn agent_waits_for_the_tasks_of_an_idle_teammate() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(
+    let model = write_teammate_script(
         &sandbox,
         "tester",
         r#"
@@ -134,7 +134,7 @@ fn what_an_idle_one_waits_for_is_waited_for() {
         text = "It has failed."
         "#,
     );
-    let script = spawning("tester", &model, "")
+    let script = spawn_teammate_call("tester", &model, "")
         + r#"
         [[answer]]
         text = "I wait."
@@ -145,7 +145,7 @@ fn what_an_idle_one_waits_for_is_waited_for() {
         expect = '<text>It has failed\.</text>'
         text = "Then it has failed."
         "#;
-    let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
+    let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
     let _waits = host.wait_for_stdout("I wait on.");
     std::fs::write(sandbox.path("go"), "").expect("written");
     let done = host.wait().expect_code(0);
@@ -154,15 +154,15 @@ fn what_an_idle_one_waits_for_is_waited_for() {
 
 /// G4, G5: never success with work lost.
 #[test]
-fn one_that_works_when_the_bound_is_over_is_ended_and_said() {
+fn teammate_working_at_the_wait_bound_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(
+    let model = write_teammate_script(
         &sandbox,
         "tester",
         "[[answer]]\n[[answer.call]]\ntool = \"bash\"\ninput = { command = \"touch begun; sleep 300\" }\n",
     );
-    let script = spawning("tester", &model, "")
+    let script = spawn_teammate_call("tester", &model, "")
         + r#"
         [[answer]]
         [[answer.call]]
@@ -172,7 +172,7 @@ fn one_that_works_when_the_bound_is_over_is_ended_and_said() {
         text = "I wait."
         "#;
     let args = ["-p", "go", "--json", "--wait-bound", "1s"];
-    let done = agent(&sandbox, &script, &args).run().expect_code(124).json();
+    let done = agent_with_script(&sandbox, &script, &args).run().expect_code(124).json();
     assert_eq!(done["end"]["kind"], "wait_bound");
     let ended = done["ended"].as_array().expect("a list");
     assert_eq!(ended.len(), 2, "the teammate and its command: {done:#}");
@@ -183,10 +183,10 @@ fn one_that_works_when_the_bound_is_over_is_ended_and_said() {
 
 /// It ends with its host and says so, and who takes up the host's conversation is told.
 #[test]
-fn it_ends_with_its_host_and_says_so() {
+fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(
+    let model = write_teammate_script(
         &sandbox,
         "tester",
         r#"
@@ -198,23 +198,23 @@ fn it_ends_with_its_host_and_says_so() {
         text = "It runs."
         "#,
     );
-    let script = spawning("tester", &model, "")
+    let script = spawn_teammate_call("tester", &model, "")
         + "[[answer]]\ntext = \"I wait.\"\n[[answer]]\ntext = \"On and on.\"\n";
     // It must not be its session that ends it.
     let grace = ("SIDING_SESSION_GRACE", "60s");
-    let host = agent(&sandbox, &script, &["-p", "go"]).env(grace.0, grace.1).spawn();
-    let session = session_of(&sandbox);
+    let host = agent_with_script(&sandbox, &script, &["-p", "go"]).env(grace.0, grace.1).spawn();
+    let session = wait_for_session(&sandbox);
     eventually("it is idle", || {
-        tasks(&sandbox, "in_process_teammate")
+        list_tasks_of_kind(&sandbox, "in_process_teammate")
             .pop()
-            .is_some_and(|task| output(&sandbox, &task).contains("[idle]"))
+            .is_some_and(|task| task_output(&sandbox, &task).contains("[idle]"))
     });
     drop(host);
     let task = eventually_some("it has ended", || {
-        Some(teammate(&sandbox)).filter(|task| !task["outcome"].is_null())
+        Some(teammate_task(&sandbox)).filter(|task| !task["outcome"].is_null())
     });
     assert_eq!(task["outcome"], serde_json::json!({ "kind": "exited", "code": 1 }), "{task:#}");
-    assert!(output(&sandbox, &task).contains("has ended, and it too"), "{task:#}");
+    assert!(task_output(&sandbox, &task).contains("has ended, and it too"), "{task:#}");
     let session =
         task["session_id"].as_str().filter(|id| id.starts_with("agent-")).unwrap_or(&session);
     let script = r#"
@@ -230,50 +230,56 @@ fn it_ends_with_its_host_and_says_so() {
         [[answer]]
         text = "Then I do it alone."
         "#;
-    let done =
-        agent(&sandbox, script, &["--resume", session, "--json"]).run().expect_code(0).json();
+    let done = agent_with_script(&sandbox, script, &["--resume", session, "--json"])
+        .run()
+        .expect_code(0)
+        .json();
     assert_eq!(done["text"], "Then I do it alone.");
 }
 
 /// Teammates write to one another, and not as a person does.
 #[test]
-fn teammates_write_to_one_another() {
+fn teammates_exchange_messages() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let writes = |to: &str, text: &str| {
+    let sends_message = |to: &str, text: &str| {
         format!(
             "[[answer]]\n[[answer.call]]\ntool = \"send_message\"\n\
              input = {{ to = \"{to}\", text = \"{text}\" }}\n[[answer]]\ntext = \"Well.\"\n"
         )
     };
-    let first = format!("[[answer]]\ntext = \"Ready.\"\n{}", writes("second", "pong"));
-    let first = model(&sandbox, "first", &first);
-    let second = model(&sandbox, "second", &writes("first", "ping"));
-    let script = spawning("first", &first, "") + &spawning("second", &second, "");
-    let done = agent(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
+    let first = format!("[[answer]]\ntext = \"Ready.\"\n{}", sends_message("second", "pong"));
+    let first = write_teammate_script(&sandbox, "first", &first);
+    let second = write_teammate_script(&sandbox, "second", &sends_message("first", "ping"));
+    let script =
+        spawn_teammate_call("first", &first, "") + &spawn_teammate_call("second", &second, "");
+    let done = agent_with_script(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
     assert!(!done.stderr_text().contains("  ended  "), "no work was lost: {}", done.stderr_text());
-    let told = |name: &str| {
+    let delivered_text = |name: &str| {
         let name = format!("teammate: {name}");
-        let all = tasks(&sandbox, "in_process_teammate");
+        let all = list_tasks_of_kind(&sandbox, "in_process_teammate");
         let task = all.iter().find(|task| task["name"] == name.as_str()).expect("it is a task");
         let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
-        let told = entries(&lines, "told").into_iter().map(ToString::to_string);
-        told.collect::<String>()
+        let delivered = entries_of_kind(&lines, "told").into_iter().map(ToString::to_string);
+        delivered.collect::<String>()
     };
     for (name, from, text) in [("first", "second", "ping"), ("second", "first", "pong")] {
-        let told = told(name);
+        let delivered = delivered_text(name);
         let block = format!("<from>{from}</from>");
-        assert!(told.contains(&block) && told.contains(&format!("<text>{text}</text>")), "{told}");
-        assert!(told.contains("not input from the user"), "{told}");
+        assert!(
+            delivered.contains(&block) && delivered.contains(&format!("<text>{text}</text>")),
+            "{delivered}"
+        );
+        assert!(delivered.contains("not input from the user"), "{delivered}");
     }
 }
 
 /// A teammate that may ask its model no more still has its task waited for, and its lead is told so.
 #[test]
-fn one_that_may_ask_no_more_has_its_task_waited_for() {
+fn agent_waits_for_the_task_of_a_teammate_without_requests() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(
+    let model = write_teammate_script(
         &sandbox,
         "tester",
         r#"
@@ -283,7 +289,7 @@ fn one_that_may_ask_no_more_has_its_task_waited_for() {
         input = { command = "for i in $(seq 1200); do test -e go && break; sleep 0.05; done; echo over", run_in_background = true }
         "#,
     );
-    let script = spawning("tester", &model, ", max_turns = 1")
+    let script = spawn_teammate_call("tester", &model, ", max_turns = 1")
         + r#"
         [[answer]]
         text = "I wait."
@@ -291,7 +297,7 @@ fn one_that_may_ask_no_more_has_its_task_waited_for() {
         expect = '(?s)<teammate_message>.*<status>out_of_requests</status>.*with a message of yours it goes on'
         text = "I wait on."
         "#;
-    let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
+    let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
     let _waits = host.wait_for_stdout("I wait on.");
     std::fs::write(sandbox.path("go"), "").expect("written");
     let done = host.wait().expect_code(0);
@@ -302,17 +308,17 @@ fn one_that_may_ask_no_more_has_its_task_waited_for() {
         "{}",
         done.stderr_text()
     );
-    let command = tasks(&sandbox, "local_bash").pop().expect("on record");
+    let command = list_tasks_of_kind(&sandbox, "local_bash").pop().expect("on record");
     assert_eq!(command["outcome"], serde_json::json!({ "kind": "exited", "code": 0 }));
-    assert_eq!(output(&sandbox, &command), "over\n");
+    assert_eq!(task_output(&sandbox, &command), "over\n");
 }
 
 /// What a teammate had on the to-do list is there for others once it was stopped, not sooner.
 #[test]
-fn who_is_stopped_owns_no_to_do() {
+fn stopped_teammate_releases_its_todo_items() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(
+    let model = write_teammate_script(
         &sandbox,
         "tester",
         r#"
@@ -328,7 +334,7 @@ fn who_is_stopped_owns_no_to_do() {
         text = "I have it."
         "#,
     );
-    let script = spawning("tester", &model, "")
+    let script = spawn_teammate_call("tester", &model, "")
         + r#"
         [[answer]]
         expect = '^(?<task>t-[0-9a-z]{12})  running'
@@ -351,7 +357,8 @@ fn who_is_stopped_owns_no_to_do() {
         expect = '(?s)t1 .*t-[0-9a-z]{12}  stopped.*t1 is yours; .* had it, whose process is gone'
         text = "I have done it."
         "#;
-    let done = agent(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    let done =
+        agent_with_script(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
     assert_eq!(done["text"], "I have done it.", "{done:#}");
     let list = std::fs::read_to_string(sandbox.path(".siding/todo.jsonl")).expect("it is kept");
     assert_eq!(list.matches("\"claimed\"").count(), 2, "the lead had it once: {list}");
@@ -359,10 +366,10 @@ fn who_is_stopped_owns_no_to_do() {
 
 /// A person, or the lead, stops it as any task: with all it has started, and nobody is said to be there.
 #[test]
-fn who_stops_it_stops_its_tasks() {
+fn stopping_a_teammate_stops_its_tasks() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(
+    let model = write_teammate_script(
         &sandbox,
         "tester",
         r#"
@@ -372,7 +379,7 @@ fn who_stops_it_stops_its_tasks() {
         input = { command = "sleep 300" }
         "#,
     );
-    let script = spawning("tester", &model, "")
+    let script = spawn_teammate_call("tester", &model, "")
         + r#"
         [[answer]]
         text = "I wait."
@@ -385,24 +392,24 @@ fn who_stops_it_stops_its_tasks() {
         expect = 'not delivered: there is no teammate `tester`; there is nobody'
         text = "Somebody has stopped it."
         "#;
-    let mut host = agent(&sandbox, &script, &["-p", "go"]).spawn();
-    eventually("its command runs", || !tasks(&sandbox, "local_bash").is_empty());
+    let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
+    eventually("its command runs", || !list_tasks_of_kind(&sandbox, "local_bash").is_empty());
     let _said = host.wait_for_stdout("I wait.");
-    let task = teammate(&sandbox);
+    let task = teammate_task(&sandbox);
     let id = task["task_id"].as_str().expect("an id");
     let _stopped = sandbox.siding(&["stop", id]).run().expect_code(0);
     let done = host.wait().expect_code(0);
     assert!(done.stdout_text().contains("Somebody has stopped it."), "{}", done.stdout_text());
-    let command = tasks(&sandbox, "local_bash").pop().expect("on record");
+    let command = list_tasks_of_kind(&sandbox, "local_bash").pop().expect("on record");
     assert_eq!(command["outcome"]["kind"], "stopped", "{command:#}");
 }
 
 #[test]
-fn its_deadline_ends_it_and_is_told() {
+fn teammate_ends_at_its_deadline() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
-    let script = spawning("tester", &model, ", timeout = 2")
+    let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
+    let script = spawn_teammate_call("tester", &model, ", timeout = 2")
         + r#"
         [[answer]]
         expect = '(?<task>t-[0-9a-z]{12})'
@@ -413,17 +420,18 @@ fn its_deadline_ends_it_and_is_told() {
         expect = '^t-[0-9a-z]{12}  stopped at its deadline of 2s'
         text = "It had its time."
         "#;
-    let done = agent(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    let done =
+        agent_with_script(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
     assert_eq!(done["text"], "It had its time.");
-    assert_eq!(teammate(&sandbox)["outcome"]["kind"], "deadline");
+    assert_eq!(teammate_task(&sandbox)["outcome"]["kind"], "deadline");
 }
 
 /// What the model does wrong it is told, and nothing is left of it.
 #[test]
-fn mistakes_say_what_to_do() {
+fn teammate_tool_errors_name_the_fix() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
+    let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
     let call = |tool: &str, input: &str| {
         format!("[[answer.call]]\ntool = \"{tool}\"\ninput = {{ {input} }}\n")
     };
@@ -436,9 +444,10 @@ fn mistakes_say_what_to_do() {
         + &call("spawn_teammate", &format!("name = \"a\", prompt = \"x\", model = \"{model}\""))
         + &call("spawn_teammate", &format!("name = \"a\", prompt = \"x\", model = \"{model}\""))
         + "[[answer]]\ntext = \"Well.\"\n[[answer]]\ntext = \"Well.\"\n";
-    let done = agent(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    let done =
+        agent_with_script(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
     let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
-    let results = entries(&lines, "done");
+    let results = entries_of_kind(&lines, "done");
     let texts: Vec<&str> =
         results.iter().map(|one| one["result"]["text"].as_str().expect("text")).collect();
     for (text, says) in texts.iter().zip([
@@ -453,55 +462,56 @@ fn mistakes_say_what_to_do() {
         assert!(text.contains(says), "{says}: {text}");
     }
     assert_eq!(texts.len(), 7, "{texts:#?}");
-    assert_eq!(tasks(&sandbox, "in_process_teammate").len(), 1);
+    assert_eq!(list_tasks_of_kind(&sandbox, "in_process_teammate").len(), 1);
 }
 
 /// Nobody is said to be there when the lead was interrupted while it made somebody.
 #[test]
-fn one_whose_making_is_interrupted_is_not_there() {
+fn interrupted_spawn_leaves_no_teammate() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
+    let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
     // The call waits as long for an early failure of the task.
-    let agent = agent(&sandbox, &spawning("tester", &model, ""), &[]).env("SIDING_SETTLE", "60s");
-    let mut talk = Talk::of(agent);
-    talk.says("go");
-    let all = || tasks(&sandbox, "in_process_teammate");
+    let agent = agent_with_script(&sandbox, &spawn_teammate_call("tester", &model, ""), &[])
+        .env("SIDING_SETTLE", "60s");
+    let mut talk = TerminalSession::spawn_on_terminal(agent);
+    talk.type_line("go");
+    let all = || list_tasks_of_kind(&sandbox, "in_process_teammate");
     eventually("its task runs", || all().iter().any(|task| task["phase"] == "running"));
     talk.terminal.send_keys("\x1b");
     talk.terminal.wait_for_text("interrupted");
     eventually("it has ended", || all().iter().all(|task| !task["outcome"].is_null()));
     talk.terminal.send_keys(CTRL_D);
-    let shown = talk.ends_with(0);
+    let shown = talk.expect_exit(0);
     assert!(!shown.contains("I am here."), "{shown}");
 }
 
 /// What a teammate says wakes the lead at a terminal, and is shown.
 #[test]
-fn a_person_sees_what_it_says() {
+fn teammate_message_is_shown_in_the_terminal() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let model = model(&sandbox, "tester", "[[answer]]\ntext = \"It is <fine>.\"\n");
-    let script = spawning("tester", &model, "")
+    let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"It is <fine>.\"\n");
+    let script = spawn_teammate_call("tester", &model, "")
         + "[[answer]]\ntext = \"I wait.\"\n[[answer]]\ntext = \"So it is fine.\"\n";
-    let mut talk = Talk::of(agent(&sandbox, &script, &[]));
-    talk.says("go");
+    let mut talk = TerminalSession::spawn_on_terminal(agent_with_script(&sandbox, &script, &[]));
+    talk.type_line("go");
     talk.terminal.wait_for_text("< tester: It is <fine>.");
     talk.terminal.wait_for_row("[idle]");
     talk.terminal.send_keys(CTRL_D);
     talk.terminal.wait_for_text("these run, and are ended when you leave");
     talk.terminal.send_keys(CTRL_D);
-    let _shown = talk.ends_with(0);
-    assert_eq!(teammate(&sandbox)["outcome"]["kind"], "stopped");
+    let _shown = talk.expect_exit(0);
+    assert_eq!(teammate_task(&sandbox)["outcome"]["kind"], "stopped");
 }
 
 /// The lead names what it uses itself; a teammate and a subagent get the rest of it.
 #[test]
-fn few_tools_are_handed_on_without_those_for_teammates() {
+fn restricted_tools_are_inherited_without_teammate_tools() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let one = model(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
-    let script = spawning("tester", &one, "")
+    let one = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
+    let script = spawn_teammate_call("tester", &one, "")
         + &format!(
             r#"
         [[answer]]
@@ -523,6 +533,7 @@ fn few_tools_are_handed_on_without_those_for_teammates() {
         "#
         );
     let tools = "spawn_teammate,send_message,spawn_agent,task_input";
-    let done = agent(&sandbox, &script, &["-p", "go", "--tools", tools]).run().expect_code(0);
+    let done =
+        agent_with_script(&sandbox, &script, &["-p", "go", "--tools", tools]).run().expect_code(0);
     assert!(done.stdout_text().contains("Well."), "{}", done.stdout_text());
 }

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use siding_core::sys::tty;
 use siding_e2e::{Invocation, RunningProgram, Sandbox, Terminal, eventually, processes};
 
-use super::{agent, entries, transcript};
+use super::{agent_with_script, entries_of_kind, transcript};
 
 const CTRL_B: &str = "\x02";
 const CTRL_C: &str = "\x03";
@@ -16,32 +16,32 @@ const CTRL_Z: &str = "\x1a";
 const ESCAPE: &str = "\x1b";
 
 /// A talk that begins: the agent waits for a first prompt.
-pub(super) struct Talk {
+pub(super) struct TerminalSession {
     pub(super) terminal: Terminal,
     agent: RunningProgram,
     /// The terminal's modes before the agent had it.
-    before: String,
+    initial_modes: String,
 }
 
-impl Talk {
-    fn begin(sandbox: &Sandbox, script: &str) -> Self {
-        Self::with(sandbox, script, &[])
+impl TerminalSession {
+    fn start(sandbox: &Sandbox, script: &str) -> Self {
+        Self::start_with_args(sandbox, script, &[])
     }
 
-    fn with(sandbox: &Sandbox, script: &str, args: &[&str]) -> Self {
-        Self::of(agent(sandbox, script, args))
+    fn start_with_args(sandbox: &Sandbox, script: &str, args: &[&str]) -> Self {
+        Self::spawn_on_terminal(agent_with_script(sandbox, script, args))
     }
 
-    pub(super) fn of(agent: Invocation) -> Self {
+    pub(super) fn spawn_on_terminal(agent: Invocation) -> Self {
         let mut terminal = Terminal::new(80, 24);
         let before = terminal.modes();
         let agent = agent.on_terminal(&terminal).spawn();
         terminal.wait_for_row("ready");
         assert_ne!(terminal.modes(), before, "keys are taken as they are pressed");
-        Self { terminal, agent, before }
+        Self { terminal, agent, initial_modes: before }
     }
 
-    pub(super) fn says(&self, text: &str) {
+    pub(super) fn type_line(&self, text: &str) {
         self.terminal.send_keys(&format!("{text}\r"));
     }
 
@@ -53,28 +53,28 @@ impl Talk {
 
     /// Waits for its end, and checks that the terminal is as it was.
     #[track_caller]
-    pub(super) fn ends_with(mut self, code: i32) -> String {
+    pub(super) fn expect_exit(mut self, code: i32) -> String {
         let done = self.agent.wait();
         let shown = self.terminal.scrollback_text();
         assert_eq!(done.code, Some(code), "{shown}");
-        assert_eq!(self.terminal.modes(), self.before, "the terminal is as it was");
+        assert_eq!(self.terminal.modes(), self.initial_modes, "the terminal is as it was");
         shown
     }
 }
 
 /// Returns the one session that there is.
-fn session(sandbox: &Sandbox) -> String {
+fn only_session(sandbox: &Sandbox) -> String {
     let sessions = std::fs::read_dir(sandbox.state_dir().join("sessions")).expect("there are");
     let names = sessions.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     names.into_iter().find(|name| name.starts_with("agent-")).expect("there is one")
 }
 
-fn show(sandbox: &Sandbox, id: &str) -> serde_json::Value {
+fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     sandbox.siding(&["show", id, "--json"]).run().expect_code(0).json()
 }
 
 #[test]
-fn a_prompt_is_answered_and_the_terminal_given_back() {
+fn prompt_is_answered_and_the_terminal_restored() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let script = r#"
@@ -88,13 +88,13 @@ fn a_prompt_is_answered_and_the_terminal_given_back() {
         expect = '(?s)exited 3.*output:\nhello'
         text = "It said hello, and failed."
     "#;
-    let mut talk = Talk::begin(&sandbox, script);
+    let mut talk = TerminalSession::start(&sandbox, script);
     // Written with a mistake, and put right.
-    talk.says("say hell\x7f你o");
+    talk.type_line("say hell\x7f你o");
     talk.terminal.wait_for_text("It said hello, and failed.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
-    let shown = talk.ends_with(0);
+    let shown = talk.expect_exit(0);
     for part in ["> say hel你o\n", "\nI run it.\n", "$ echo 'hel''lo'; exit 3\n", "resume agent-"]
     {
         assert!(shown.contains(part), "no {part:?} in {shown}");
@@ -103,7 +103,7 @@ fn a_prompt_is_answered_and_the_terminal_given_back() {
 
 /// PAINS C7: in place, at once, and its end wakes an agent that has nothing to do.
 #[test]
-fn a_key_sends_the_command_to_the_background_and_its_end_wakes_the_agent() {
+fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let may_end = sandbox.path("may-end");
@@ -125,29 +125,29 @@ fn a_key_sends_the_command_to_the_background_and_its_end_wakes_the_agent() {
         text = "It is over."
         "#
     );
-    let mut talk = Talk::begin(&sandbox, &script);
-    talk.says("build");
+    let mut talk = TerminalSession::start(&sandbox, &script);
+    talk.type_line("build");
     talk.terminal.wait_for_row("  begun ");
     talk.terminal.send_keys(CTRL_B);
     talk.terminal.wait_for_text("It goes on as b-");
     let id = sandbox.task_ids().pop().expect("it is a task");
-    let view = show(&sandbox, &id);
+    let view = show_task(&sandbox, &id);
     assert_eq!(view["placement"]["why"], "user", "{view}");
     assert_eq!(view["phase"], "running", "{view}");
     std::fs::write(&may_end, "").expect("written");
     talk.terminal.wait_for_text("It is over.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
-    let shown = talk.ends_with(0);
+    let shown = talk.expect_exit(0);
     assert!(shown.contains(&format!("* {id}  completed (0)  echo begun")), "{shown}");
-    let lines = transcript(&sandbox, &session(&sandbox));
-    assert_eq!(entries(&lines, "started").len(), 1, "nothing is begun twice: {lines:#?}");
+    let lines = transcript(&sandbox, &only_session(&sandbox));
+    assert_eq!(entries_of_kind(&lines, "started").len(), 1, "nothing is begun twice: {lines:#?}");
 }
 
 /// PAINS B4, B5: an interrupt touches what is waited for and nothing else. Leaving ends the rest, and
 /// says so first.
 #[test]
-fn an_interrupt_ends_only_the_foreground_and_leaving_the_rest() {
+fn interrupt_ends_the_foreground_and_exit_ends_the_rest() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let script = r#"
@@ -165,14 +165,14 @@ fn an_interrupt_ends_only_the_foreground_and_leaving_the_rest() {
         expect = '(?s)not run: a person has interrupted.*go on$'
         text = "I go on."
     "#;
-    let mut talk = Talk::begin(&sandbox, script);
-    talk.says("start");
+    let mut talk = TerminalSession::start(&sandbox, script);
+    talk.type_line("start");
     talk.terminal.wait_for_row("  begun");
     talk.terminal.send_keys(ESCAPE);
     talk.terminal.wait_for_text("! interrupted");
     talk.terminal.wait_for_row("ready");
     let [background, foreground] = ["sleep 301", "sleep 302"].map(|command| {
-        let all = sandbox.task_ids().into_iter().map(|id| show(&sandbox, &id));
+        let all = sandbox.task_ids().into_iter().map(|id| show_task(&sandbox, &id));
         let is_it = |view: &serde_json::Value| {
             view["command"].as_str().is_some_and(|text| text.contains(command))
         };
@@ -181,7 +181,7 @@ fn an_interrupt_ends_only_the_foreground_and_leaving_the_rest() {
     assert_eq!(background["phase"], "running", "{background}");
     assert_eq!(foreground["phase"], "ended", "{foreground}");
     assert_eq!(sandbox.task_ids().len(), 2, "the third was never begun");
-    talk.says("go on");
+    talk.type_line("go on");
     talk.terminal.wait_for_text("I go on.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
@@ -189,14 +189,14 @@ fn an_interrupt_ends_only_the_foreground_and_leaving_the_rest() {
     talk.terminal.wait_for_text("these run, and are ended when you leave");
     talk.terminal.wait_for_text(&format!("{id}  sleep 301"));
     talk.terminal.send_keys(CTRL_D);
-    let shown = talk.ends_with(0);
+    let shown = talk.expect_exit(0);
     assert_eq!(shown.matches("! interrupted").count(), 1, "{shown}");
     assert!(shown.contains(&format!("ended  {id}  stopped")), "{shown}");
-    assert_eq!(show(&sandbox, id)["phase"], "ended");
+    assert_eq!(show_task(&sandbox, id)["phase"], "ended");
 }
 
 #[test]
-fn whatever_ends_it_the_terminal_is_as_it_was_and_nothing_goes_on() {
+fn fatal_signal_restores_the_terminal_and_ends_all_tasks() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
         let mut sandbox = Sandbox::new();
         sandbox.expect_clean();
@@ -206,18 +206,18 @@ fn whatever_ends_it_the_terminal_is_as_it_was_and_nothing_goes_on() {
             tool = "bash"
             input = { command = "echo begun; sleep 300", budget = 600 }
         "#;
-        let mut talk = Talk::begin(&sandbox, script);
-        talk.says("start");
+        let mut talk = TerminalSession::start(&sandbox, script);
+        talk.type_line("start");
         talk.terminal.wait_for_row("  begun");
         talk.agent.signal(signal);
-        let shown = talk.ends_with(code);
+        let shown = talk.expect_exit(code);
         assert!(shown.contains("ended by SIG"), "{shown}");
     }
 }
 
 /// An agent at a terminal that is full and that nobody reads, as behind a stalled ssh. It leaves a mark
 /// when it has begun a task, and another one when the end of that has woken it.
-fn stalled(sandbox: &Sandbox) -> Talk {
+fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
     let script = r#"
         [[answer]]
         text = "I begin."
@@ -237,35 +237,35 @@ fn stalled(sandbox: &Sandbox) -> Talk {
         [[answer]]
         text = "All is done."
     "#;
-    let talk = Talk::begin(sandbox, script);
+    let talk = TerminalSession::start(sandbox, script);
     talk.terminal.fill_output_buffer();
-    talk.says("start");
+    talk.type_line("start");
     eventually("it works although nobody reads", || sandbox.path("begun").exists());
     talk
 }
 
 #[test]
-fn a_stalled_terminal_holds_up_neither_tasks_nor_news() {
+fn stalled_terminal_delays_neither_tasks_nor_notices() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let mut talk = stalled(&sandbox);
+    let mut talk = start_at_stalled_terminal(&sandbox);
     eventually("it is woken although nobody reads", || sandbox.path("woken").exists());
     // Whoever reads again sees all of it, and how things stand now.
     talk.terminal.wait_for_text("All is done.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
-    let shown = talk.ends_with(0);
+    let shown = talk.expect_exit(0);
     assert!(shown.contains("I begin.") && shown.contains("I am told."), "{shown}");
 }
 
 #[test]
-fn an_agent_at_a_stalled_terminal_ends() {
+fn signal_ends_an_agent_at_a_stalled_terminal() {
     for signal in [Signal::TERM, Signal::HUP] {
         let mut sandbox = Sandbox::new();
         sandbox.expect_clean();
-        let talk = stalled(&sandbox);
+        let talk = start_at_stalled_terminal(&sandbox);
         talk.agent.signal(signal);
-        let Talk { terminal, agent, before } = talk;
+        let TerminalSession { terminal, agent, initial_modes: before } = talk;
         let done = agent.wait();
         assert_eq!(done.code, Some(128 + signal.as_raw()), "{done}");
         assert_eq!(terminal.modes(), before, "the terminal is as it was");
@@ -273,39 +273,39 @@ fn an_agent_at_a_stalled_terminal_ends() {
 }
 
 #[test]
-fn a_window_that_is_closed_ends_it() {
+fn closing_the_terminal_ends_the_agent() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let talk = Talk::begin(&sandbox, "[[answer]]\ntext = \"Never said.\"\n");
-    let Talk { terminal, agent, .. } = talk;
+    let talk = TerminalSession::start(&sandbox, "[[answer]]\ntext = \"Never said.\"\n");
+    let TerminalSession { terminal, agent, .. } = talk;
     terminal.close();
     let _ended = agent.wait().expect_code(129);
 }
 
 /// Ctrl-Z, and `fg`: its shell has the terminal meanwhile.
 #[test]
-fn a_suspended_agent_gives_the_terminal_back_and_takes_it_again() {
+fn suspended_agent_restores_the_terminal_until_continued() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let mut talk = Talk::begin(&sandbox, "[[answer]]\ntext = \"Here I am.\"\n");
+    let mut talk = TerminalSession::start(&sandbox, "[[answer]]\ntext = \"Here I am.\"\n");
     talk.terminal.send_keys(CTRL_Z);
     let pid = talk.agent.process().pid;
     eventually("it is stopped", || processes::state(pid) == Some('T'));
-    assert_eq!(talk.terminal.modes(), talk.before);
+    assert_eq!(talk.terminal.modes(), talk.initial_modes);
     talk.agent.signal(Signal::CONT);
-    eventually("it has the terminal again", || talk.terminal.modes() != talk.before);
-    talk.says("hello");
+    eventually("it has the terminal again", || talk.terminal.modes() != talk.initial_modes);
+    talk.type_line("hello");
     talk.terminal.wait_for_text("Here I am.");
     talk.terminal.wait_for_row("ready");
     let shown = talk.terminal.scrollback_text();
     assert_eq!(shown.matches("ready").count(), 1, "it is drawn once: {shown}");
     talk.terminal.send_keys(CTRL_D);
-    let _shown = talk.ends_with(0);
+    let _shown = talk.expect_exit(0);
 }
 
 /// On a panic as well, which ends a released program before anything is dropped.
 #[test]
-fn a_panic_gives_the_terminal_back_first() {
+fn panic_restores_the_terminal() {
     let terminal = Terminal::new(80, 24);
     let before = terminal.modes();
     let raw = Arc::new(tty::RawMode::enter(terminal.device_fd()).expect("it is a terminal"));
@@ -319,7 +319,7 @@ fn a_panic_gives_the_terminal_back_first() {
 
 /// What a person says meanwhile goes with the results, not after the turn.
 #[test]
-fn what_is_said_meanwhile_is_told_with_the_results() {
+fn input_during_a_turn_is_sent_with_the_tool_results() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let may_end = sandbox.path("may-end");
@@ -335,10 +335,10 @@ fn what_is_said_meanwhile_is_told_with_the_results() {
         "#,
         may_end.display()
     );
-    let mut talk = Talk::begin(&sandbox, &script);
-    talk.says("build");
+    let mut talk = TerminalSession::start(&sandbox, &script);
+    talk.type_line("build");
     talk.terminal.wait_for_row("  begun");
-    talk.says("and be quick");
+    talk.type_line("and be quick");
     talk.terminal.wait_for_row("next: and be quick");
     std::fs::write(&may_end, "").expect("written");
     talk.terminal.wait_for_text("I am.");
@@ -346,11 +346,11 @@ fn what_is_said_meanwhile_is_told_with_the_results() {
     talk.terminal.send_keys(CTRL_C);
     talk.terminal.wait_for_row("once more leaves");
     talk.terminal.send_keys(CTRL_C);
-    let _shown = talk.ends_with(0);
+    let _shown = talk.expect_exit(0);
 }
 
 #[test]
-fn a_person_is_asked_what_the_guard_has_doubts_about() {
+fn doubtful_command_asks_the_user_for_approval() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let script = r#"
@@ -367,74 +367,75 @@ fn a_person_is_asked_what_the_guard_has_doubts_about() {
         expect = '(?s)output:.*\basked'
         text = "Thank you."
     "#;
-    let mut talk = Talk::begin(&sandbox, script);
-    talk.says("ask me");
+    let mut talk = TerminalSession::start(&sandbox, script);
+    talk.type_line("ask me");
     talk.terminal.wait_for_row("run it? y or n");
     assert!(sandbox.task_ids().is_empty(), "not before somebody has said yes");
     talk.terminal.send_keys(ESCAPE);
     talk.terminal.wait_for_row("$ sudo -n true; echo as''ked");
     talk.terminal.wait_for_row("run it? y or n");
-    talk.says("y");
+    talk.type_line("y");
     talk.terminal.wait_for_text("Thank you.");
     talk.terminal.wait_for_row("ready");
     assert_eq!(sandbox.task_ids().len(), 1);
     talk.terminal.send_keys(CTRL_D);
-    let _shown = talk.ends_with(0);
+    let _shown = talk.expect_exit(0);
 }
 
 #[test]
-fn a_small_window_is_enough() {
+fn agent_works_in_a_small_terminal() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let script = r#"
         [[answer]]
         text = "一二三四五六七八九十 and words after them"
     "#;
-    let mut talk = Talk::begin(&sandbox, script);
+    let mut talk = TerminalSession::start(&sandbox, script);
     talk.terminal.resize(24, 8);
     talk.agent.signal(Signal::WINCH);
-    talk.says("count, in words that take more than one row");
+    talk.type_line("count, in words that take more than one row");
     talk.terminal.wait_for_text("after them");
     talk.terminal.wait_for_row("ready");
     let screen = talk.terminal.screen();
     assert!(screen.iter().any(|row| row == "一二三四五六七八九十 and"), "{screen:#?}");
     talk.terminal.send_keys(CTRL_D);
-    let _shown = talk.ends_with(0);
+    let _shown = talk.expect_exit(0);
 }
 
 /// What was said is shown again, and the same conversation goes on.
 #[test]
-fn a_conversation_is_taken_up_at_a_terminal() {
+fn conversation_can_be_resumed_at_a_terminal() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let script =
         "[[answer]]\ntext = \"First.\"\n[[answer]]\nexpect = '^again$'\ntext = \"Second.\"\n";
-    let done = agent(&sandbox, script, &["-p", "begin"]).run().expect_code(0);
+    let done = agent_with_script(&sandbox, script, &["-p", "begin"]).run().expect_code(0);
     assert_eq!(done.stdout_text(), "First.\n");
-    let session = session(&sandbox);
-    let mut talk = Talk::with(&sandbox, script, &["--resume", &session]);
+    let session = only_session(&sandbox);
+    let mut talk = TerminalSession::start_with_args(&sandbox, script, &["--resume", &session]);
     talk.terminal.wait_for_text("> begin\n\nFirst.\n");
     // What was said before is called back, and changed.
     talk.terminal.send_keys("\x1b[A\x15again\r");
     talk.terminal.wait_for_text("Second.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
-    let _shown = talk.ends_with(0);
+    let _shown = talk.expect_exit(0);
 }
 
 #[test]
-fn without_a_terminal_it_says_what_to_do() {
+fn without_a_terminal_the_error_names_the_prompt_flag() {
     let sandbox = Sandbox::new();
-    let none = agent(&sandbox, "", &[]).run().expect_code(125);
+    let none = agent_with_script(&sandbox, "", &[]).run().expect_code(125);
     assert!(
         none.stderr_text().contains("no terminal") && none.stderr_text().contains("-p TEXT"),
         "{}",
         none.stderr_text()
     );
-    let json = agent(&sandbox, "", &["--json"]).run().expect_code(125);
+    let json = agent_with_script(&sandbox, "", &["--json"]).run().expect_code(125);
     assert!(json.stderr_text().contains("-p TEXT"), "{}", json.stderr_text());
     let mut terminal = Terminal::new(80, 24);
-    let dumb = agent(&sandbox, "", &[]).on_terminal(&terminal).env("TERM", "dumb").run();
+    let dumb =
+        agent_with_script(&sandbox, "", &[]).on_terminal(&terminal).env("TERM", "dumb").run();
     let _refused = dumb.expect_code(125);
     terminal.wait_for_text("TERM=dumb");
     assert!(!terminal.scrollback_text().contains("ready"), "it has not begun");

@@ -1,22 +1,22 @@
 //! Whoever is killed, at whatever moment: the record tells the truth, and nothing is left behind.
 
-mod crowd;
-mod fixtures;
-mod handed;
-mod harness;
+mod concurrency;
+mod failpoints;
+mod forged_journals;
+mod host_kills;
+mod mass_takeover;
 mod monitor;
 mod notices;
-mod points;
-mod random;
-mod ready;
-mod rescue;
+mod random_kills;
+mod readiness;
 mod sessions;
+mod shared_shim;
 mod state;
-mod tasks;
-mod together;
+mod takeover;
+mod test_tasks;
 mod unseen;
 
 /// A number that the environment may choose.
-fn number_from(variable: &str, default: u64) -> u64 {
+fn env_number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }

@@ -7,13 +7,13 @@ use serde_json::Value;
 use siding_e2e::tree_plan::SplitMix64;
 use siding_e2e::{Process, ProgramOutput, RunningProgram, Sandbox, eventually, processes};
 
-use crate::points::{TABLE, Truth, Way};
+use crate::failpoints::{ExpectedRecord, FAILPOINT_TABLE, Trigger};
 use crate::state;
-use crate::tasks::{GRACE, Kind, Task};
+use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
 /// The names of notices and their tasks, as a consumer that came to its end was told.
 #[track_caller]
-fn told(done: &ProgramOutput) -> Vec<(String, String)> {
+fn end_notices(done: &ProgramOutput) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let ended = |one: &&Value| one["kind"] == "ended";
     let view = done.json();
@@ -21,94 +21,101 @@ fn told(done: &ProgramOutput) -> Vec<(String, String)> {
     notices.map(|one| (text(&one["notice_id"]), text(&one["task_id"]))).collect()
 }
 
-fn consumer(sandbox: &Sandbox) -> siding_e2e::Invocation {
+fn notice_consumer(sandbox: &Sandbox) -> siding_e2e::Invocation {
     sandbox.siding(&["notices", "--json", "--ack"])
 }
 
 /// A command of somebody else: what he reads is not told to the agent by it.
-fn stranger(sandbox: &Sandbox, args: &[&str]) -> siding_e2e::Invocation {
+fn other_session_call(sandbox: &Sandbox, args: &[&str]) -> siding_e2e::Invocation {
     sandbox.siding(args).env("SIDING_SESSION", "other")
 }
 
 #[test]
-fn an_end_is_told_once_wherever_its_shim_was_killed() {
+fn end_is_reported_once_at_whichever_failpoint_the_shim_dies() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    for (point, way, truth) in TABLE {
-        let task = Task::new(if way == Way::Stop { Kind::Stubborn } else { Kind::Brief });
-        let before = state::tasks(&sandbox);
+    for (point, trigger, expected) in FAILPOINT_TABLE {
+        let task =
+            Task::new(if trigger == Trigger::Stop { TaskKind::Stubborn } else { TaskKind::Brief });
+        let before = state::task_ids(&sandbox);
         let client = task.run(&sandbox, &["--background"]).pause_at(point).spawn();
         let mut stopper = None;
-        if way == Way::Stop {
-            task.stands(&sandbox);
-            let stop = ["stop", "--all", "--grace", GRACE];
-            stopper = Some(stranger(&sandbox, &stop).spawn());
+        if trigger == Trigger::Stop {
+            task.wait_until_running(&sandbox);
+            let stop = ["stop", "--all", "--grace", STOP_GRACE];
+            stopper = Some(other_session_call(&sandbox, &stop).spawn());
         }
-        let (id, shim) = state::paused(&sandbox, &before, point);
+        let (id, shim) = state::wait_for_paused_shim(&sandbox, &before, point);
         // One that is to end comes back to its caller, perhaps with the end.
-        let is_known = match way {
-            Way::End => client.wait().json()["phase"] == "ended",
-            Way::Start | Way::Stop => {
+        let is_reported = match trigger {
+            Trigger::End => client.wait().json()["phase"] == "ended",
+            Trigger::Start | Trigger::Stop => {
                 drop(client);
                 false
             }
         };
         drop(stopper);
-        state::kill(shim);
+        state::kill_and_wait(shim);
         let mut names = Vec::new();
-        if is_known {
-            names.extend(told(&consumer(&sandbox).run().expect_code(0)));
+        if is_reported {
+            names.extend(end_notices(&notice_consumer(&sandbox).run().expect_code(0)));
             assert_eq!(names, [], "{point}: its caller was told");
-            state::assert_over(&sandbox, &id);
+            state::assert_ended_cleanly(&sandbox, &id);
             continue;
         }
-        if truth == Truth::NeverWas {
-            names.extend(told(&consumer(&sandbox).run().expect_code(0)));
+        if expected == ExpectedRecord::NothingRecorded {
+            names.extend(end_notices(&notice_consumer(&sandbox).run().expect_code(0)));
             assert_eq!(names, [], "{point}: nothing ever was");
             continue;
         }
         eventually(&format!("the end is told ({point})"), || {
-            names.extend(told(&consumer(&sandbox).run().expect_code(0)));
+            names.extend(end_notices(&notice_consumer(&sandbox).run().expect_code(0)));
             !names.is_empty()
         });
-        names.extend(told(&consumer(&sandbox).run().expect_code(0)));
+        names.extend(end_notices(&notice_consumer(&sandbox).run().expect_code(0)));
         let tasks: Vec<_> = names.iter().map(|(_, task)| task).collect();
         assert_eq!(tasks, [&id], "{point}");
-        state::assert_over(&sandbox, &id);
+        state::assert_ended_cleanly(&sandbox, &id);
     }
 }
 
 /// `CRASHES_TASKS` and `CRASHES_SEED` choose another number of tasks and another history.
 #[test]
-fn every_end_is_told_and_never_twice() {
-    let tasks = crate::number_from("CRASHES_TASKS", 30);
-    let seed = crate::number_from("CRASHES_SEED", u64::from(std::process::id()));
+fn every_end_is_reported_once_under_random_kills() {
+    let tasks = crate::env_number("CRASHES_TASKS", 30);
+    let seed = crate::env_number("CRASHES_SEED", u64::from(std::process::id()));
     eprintln!("CRASHES_SEED={seed}");
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let (dice, told) = (SplitMix64(seed), BTreeMap::new());
-    let mut history =
-        History { sandbox, dice, callers: vec![], others: vec![], consumers: vec![], told };
+    let (dice, end_counts) = (SplitMix64(seed), BTreeMap::new());
+    let mut history = RandomRun {
+        sandbox,
+        dice,
+        callers: vec![],
+        other_calls: vec![],
+        consumers: vec![],
+        end_counts,
+    };
     for _ in 0..tasks {
-        history.start();
+        history.start_task();
         for _ in 0..history.dice.next_below(6) {
             history.step();
         }
     }
-    history.end();
+    history.stop_and_check();
 }
 
-struct History {
+struct RandomRun {
     sandbox: Sandbox,
     dice: SplitMix64,
     callers: Vec<RunningProgram>,
-    others: Vec<RunningProgram>,
+    other_calls: Vec<RunningProgram>,
     consumers: Vec<RunningProgram>,
     /// How often each end was told by a consumer that came to its own end.
-    told: BTreeMap<String, u32>,
+    end_counts: BTreeMap<String, u32>,
 }
 
-impl History {
+impl RandomRun {
     fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
         if from.is_empty() {
             return None;
@@ -116,8 +123,10 @@ impl History {
         from.get(self.dice.next_below(from.len() as u64) as usize).cloned()
     }
 
-    fn start(&mut self) {
-        let kind = self.pick(&[Kind::Brief, Kind::Brief, Kind::Stubborn]).expect("there are kinds");
+    fn start_task(&mut self) {
+        let kind = self
+            .pick(&[TaskKind::Brief, TaskKind::Brief, TaskKind::Stubborn])
+            .expect("there are kinds");
         let flags: &[&str] = self.pick(&[&["--background"][..], &[]]).expect("there are flags");
         self.callers.push(Task::new(kind).run(&self.sandbox, flags).spawn());
     }
@@ -126,12 +135,13 @@ impl History {
         match self.dice.next_below(8) {
             // Somebody of a task, its shim more often than others.
             0 | 1 => {
-                let ids: Vec<String> = state::tasks(&self.sandbox).into_iter().collect();
+                let ids: Vec<String> = state::task_ids(&self.sandbox).into_iter().collect();
                 let Some(id) = self.pick(&ids) else { return };
                 let shims = state::shims(&id);
                 let members = processes::with_birthmark(&id);
-                let among: &[Process] = if self.dice.next_below(4) > 0 { &shims } else { &members };
-                if let Some(victim) = self.pick(among) {
+                let candidates: &[Process] =
+                    if self.dice.next_below(4) > 0 { &shims } else { &members };
+                if let Some(victim) = self.pick(candidates) {
                     victim.kill();
                 }
             }
@@ -139,7 +149,7 @@ impl History {
                 let index = self.dice.next_below(self.callers.len() as u64) as usize;
                 drop(self.callers.swap_remove(index));
             }
-            3 | 4 => self.consumers.push(consumer(&self.sandbox).spawn()),
+            3 | 4 => self.consumers.push(notice_consumer(&self.sandbox).spawn()),
             5 if !self.consumers.is_empty() => {
                 let index = self.dice.next_below(self.consumers.len() as u64) as usize;
                 // What it told was acknowledged, or is told again.
@@ -147,71 +157,71 @@ impl History {
             }
             6 => {
                 for consumer in std::mem::take(&mut self.consumers) {
-                    self.hear(consumer);
+                    self.record_notices(consumer);
                 }
             }
             _ => {
                 // Those who came to their end, or not.
-                self.others.clear();
+                self.other_calls.clear();
                 let commands: [&[&str]; 3] =
                     [&["ps", "--json"], &["reap", "--json"], &["stop", "--all", "--grace", "0s"]];
                 let command = self.pick(&commands).expect("there are commands");
-                self.others.push(stranger(&self.sandbox, command).spawn());
+                self.other_calls.push(other_session_call(&self.sandbox, command).spawn());
             }
         }
     }
 
-    fn hear(&mut self, consumer: RunningProgram) {
+    fn record_notices(&mut self, consumer: RunningProgram) {
         let done = consumer.wait();
         assert!(matches!(done.code, Some(0 | 125)), "{done}");
-        for (name, _) in told(&done) {
-            *self.told.entry(name).or_default() += 1;
+        for (name, _) in end_notices(&done) {
+            *self.end_counts.entry(name).or_default() += 1;
         }
     }
 
-    fn end(mut self) {
+    fn stop_and_check(mut self) {
         // Callers of stubborn tasks would wait for ever.
         self.callers.clear();
-        let stop = ["stop", "--all", "--grace", GRACE];
-        let _first = stranger(&self.sandbox, &stop).run();
-        let _again = stranger(&self.sandbox, &stop).run().expect_code(0);
-        self.others.clear();
+        let stop = ["stop", "--all", "--grace", STOP_GRACE];
+        let _first = other_session_call(&self.sandbox, &stop).run();
+        let _again = other_session_call(&self.sandbox, &stop).run().expect_code(0);
+        self.other_calls.clear();
         for consumer in std::mem::take(&mut self.consumers) {
-            self.hear(consumer);
+            self.record_notices(consumer);
         }
-        let ended: BTreeSet<String> = state::tasks(&self.sandbox)
+        let ended: BTreeSet<String> = state::task_ids(&self.sandbox)
             .into_iter()
             .filter(|id| state::journal(&self.sandbox, id).is_some())
             .collect();
         eventually("every end was told, or returned to its caller", || {
-            let consumer = consumer(&self.sandbox).spawn();
-            self.hear(consumer);
-            let acks = self.acks();
+            let consumer = notice_consumer(&self.sandbox).spawn();
+            self.record_notices(consumer);
+            let acks = self.ack_counts();
             // Another notice of the task says nothing about its end, which waits for its caller.
-            let is_told = |id: &String| {
-                state::end(&self.sandbox, id).is_some_and(|end| acks.contains_key(&end))
+            let is_acked = |id: &String| {
+                state::end_notice_id(&self.sandbox, id).is_some_and(|end| acks.contains_key(&end))
             };
-            ended.iter().all(is_told)
+            ended.iter().all(is_acked)
         });
-        let rest = self.sandbox.siding(&["notices", "--json"]).run().expect_code(0);
-        assert_eq!(rest.json(), Value::Array(vec![]), "{rest}");
-        let acks = self.acks();
+        let remaining = self.sandbox.siding(&["notices", "--json"]).run().expect_code(0);
+        assert_eq!(remaining.json(), Value::Array(vec![]), "{remaining}");
+        let acks = self.ack_counts();
         for (name, (agents, callers)) in &acks {
             // Who tells holds the turn until it is acknowledged, so a second acknowledgement is a
             // second telling.
             assert!(*agents <= 1 && *callers <= 1, "{name} was told again: {agents}, {callers}");
         }
-        for (name, times) in &self.told {
+        for (name, times) in &self.end_counts {
             assert_eq!((*times, acks[name].0), (1, 1), "{name} was told again");
         }
         let returned = acks.values().filter(|(_, callers)| *callers > 0).count();
-        let told = acks.values().filter(|(agents, _)| *agents > 0).count();
-        eprintln!("{} ends: {told} told, {returned} returned to callers", ended.len());
-        ended.iter().for_each(|id| drop(state::assert_over(&self.sandbox, id)));
+        let delivered = acks.values().filter(|(agents, _)| *agents > 0).count();
+        eprintln!("{} ends: {delivered} told, {returned} returned to callers", ended.len());
+        ended.iter().for_each(|id| drop(state::assert_ended_cleanly(&self.sandbox, id)));
     }
 
     /// How often each notice was acknowledged by the agent, and by its task's own caller.
-    fn acks(&self) -> BTreeMap<String, (u32, u32)> {
+    fn ack_counts(&self) -> BTreeMap<String, (u32, u32)> {
         let path = self.sandbox.state_dir().join("sessions/cli/acks");
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let mut acks: BTreeMap<String, (u32, u32)> = BTreeMap::new();

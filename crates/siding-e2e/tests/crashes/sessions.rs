@@ -6,82 +6,86 @@ use siding_e2e::{RunningProgram, Sandbox, eventually, words};
 use siding_model::outcome::Outcome;
 
 use crate::state;
-use crate::tasks::{GRACE, Kind, Task};
+use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
 /// Time in which a resumed conversation may take over.
 const SESSION_GRACE: &str = "200ms";
 
 /// Starts a host that owns a session.
-fn owner(sandbox: &Sandbox, session: &str, verbs: &str) -> RunningProgram {
+fn start_owner(sandbox: &Sandbox, session: &str, verbs: &str) -> RunningProgram {
     let owner = sandbox.puppet(&words(verbs)).spawn();
-    take_over(sandbox, session, &owner);
+    open_session(sandbox, session, &owner);
     owner
 }
 
 /// Opens a session, or hands it over.
-fn take_over(sandbox: &Sandbox, session: &str, owner: &RunningProgram) {
+fn open_session(sandbox: &Sandbox, session: &str, owner: &RunningProgram) {
     let pid = owner.process().pid.to_string();
     let args = ["session", "open", session, "--owner-pid", &pid];
     let _opened = sandbox.siding(&args).run().expect_code(0);
 }
 
-fn start(sandbox: &Sandbox, task: &Task, flags: &[&str]) -> String {
+fn start_task(sandbox: &Sandbox, task: &Task, flags: &[&str]) -> String {
     let flags = [&["--background"], flags].concat();
     let run = task.run(sandbox, &flags).env("SIDING_SESSION_GRACE", SESSION_GRACE);
     let id = run.run().expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
-    task.stands(sandbox);
+    task.wait_until_running(sandbox);
     id
 }
 
-fn end(sandbox: &Sandbox, ids: &[&str]) {
-    let _ended = sandbox.siding(&[&["stop", "--grace", GRACE], ids].concat()).run().expect_code(0);
-    ids.iter().for_each(|id| drop(state::assert_over(sandbox, id)));
+fn stop_and_check(sandbox: &Sandbox, ids: &[&str]) {
+    let _ended =
+        sandbox.siding(&[&["stop", "--grace", STOP_GRACE], ids].concat()).run().expect_code(0);
+    ids.iter().for_each(|id| drop(state::assert_ended_cleanly(sandbox, id)));
 }
 
 #[test]
-fn the_tasks_of_a_killed_owner_end_and_nobody_elses() {
+fn owner_death_ends_only_its_own_unkept_tasks() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let doomed = owner(&sandbox, "doomed", "--quiet hang");
-    let other = owner(&sandbox, "other", "--quiet hang");
-    let tasks: Vec<Task> = (0..4).map(|_| Task::new(Kind::Stubborn)).collect();
-    let orphan = start(&sandbox, &tasks[0], &["--session", "doomed"]);
-    let kept = start(&sandbox, &tasks[1], &["--session", "doomed", "--keep"]);
-    let others = start(&sandbox, &tasks[2], &["--session", "other"]);
-    let free = start(&sandbox, &tasks[3], &[]);
+    let doomed = start_owner(&sandbox, "doomed", "--quiet hang");
+    let other = start_owner(&sandbox, "other", "--quiet hang");
+    let tasks: Vec<Task> = (0..4).map(|_| Task::new(TaskKind::Stubborn)).collect();
+    let orphan = start_task(&sandbox, &tasks[0], &["--session", "doomed"]);
+    let kept = start_task(&sandbox, &tasks[1], &["--session", "doomed", "--keep"]);
+    let others = start_task(&sandbox, &tasks[2], &["--session", "other"]);
+    let free = start_task(&sandbox, &tasks[3], &[]);
     drop(doomed);
-    assert_eq!(state::ended(&sandbox, &orphan), Outcome::Stopped { by: "session".to_owned() });
-    state::assert_over(&sandbox, &orphan);
+    assert_eq!(
+        state::wait_for_outcome(&sandbox, &orphan),
+        Outcome::Stopped { by: "session".to_owned() }
+    );
+    state::assert_ended_cleanly(&sandbox, &orphan);
     for id in [&kept, &others, &free] {
         assert_eq!(state::outcome(&sandbox, id), None);
-        assert!(state::keeper(&sandbox, id).is_alive());
+        assert!(state::wait_for_live_shim(&sandbox, id).is_alive());
     }
-    end(&sandbox, &[&kept, &others, &free]);
+    stop_and_check(&sandbox, &[&kept, &others, &free]);
     drop(other);
 }
 
 #[test]
-fn a_kept_task_lives_to_its_deadline() {
+fn kept_task_lives_to_its_deadline_without_owner() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let owner = owner(&sandbox, "s", "--quiet hang");
-    let task = Task::new(Kind::Stubborn);
-    let id = start(&sandbox, &task, &["--session", "s", "--keep", "--timeout", "900ms"]);
+    let owner = start_owner(&sandbox, "s", "--quiet hang");
+    let task = Task::new(TaskKind::Stubborn);
+    let id = start_task(&sandbox, &task, &["--session", "s", "--keep", "--timeout", "900ms"]);
     drop(owner);
-    assert_eq!(state::ended(&sandbox, &id), Outcome::Deadline { limit_ms: 900 });
-    state::assert_over(&sandbox, &id);
+    assert_eq!(state::wait_for_outcome(&sandbox, &id), Outcome::Deadline { limit_ms: 900 });
+    state::assert_ended_cleanly(&sandbox, &id);
 }
 
 #[test]
-fn an_owner_is_dead_only_when_all_of_it_is() {
+fn owner_is_alive_while_any_of_its_threads_is() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     // Its main thread leaves, as the thread of a host that had started siding may.
     let verbs = words("--quiet read-stdin leader-exits mark second hang");
     let mut owner = sandbox.puppet(&verbs).stdin_pipe().spawn();
-    take_over(&sandbox, "threads", &owner);
-    let task = Task::new(Kind::Stubborn);
-    let id = start(&sandbox, &task, &["--session", "threads"]);
+    open_session(&sandbox, "threads", &owner);
+    let task = Task::new(TaskKind::Stubborn);
+    let id = start_task(&sandbox, &task, &["--session", "threads"]);
     owner.close_stdin();
     sandbox.wait_for_mark("second");
     let outlasts_the_grace = || {
@@ -90,62 +94,71 @@ fn an_owner_is_dead_only_when_all_of_it_is() {
         assert_eq!(state::outcome(&sandbox, &id), None, "a thread is not the owner");
     };
     outlasts_the_grace();
-    take_over(&sandbox, "threads", &owner);
-    state::kill(state::keeper(&sandbox, &id));
+    open_session(&sandbox, "threads", &owner);
+    state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
     outlasts_the_grace();
     drop(owner);
-    assert_eq!(state::ended(&sandbox, &id), Outcome::Stopped { by: "session".to_owned() });
-    state::assert_over(&sandbox, &id);
+    assert_eq!(
+        state::wait_for_outcome(&sandbox, &id),
+        Outcome::Stopped { by: "session".to_owned() }
+    );
+    state::assert_ended_cleanly(&sandbox, &id);
 }
 
 #[test]
-fn a_child_that_holds_all_of_the_owners_descriptors_is_not_the_owner() {
+fn child_with_the_owners_descriptors_is_not_the_owner() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let owner = owner(&sandbox, "tools", "--quiet fork setsid mark tool hang -- hang");
+    let owner = start_owner(&sandbox, "tools", "--quiet fork setsid mark tool hang -- hang");
     let tool = sandbox.wait_for_mark("tool");
-    let task = Task::new(Kind::Stubborn);
-    let id = start(&sandbox, &task, &["--session", "tools"]);
+    let task = Task::new(TaskKind::Stubborn);
+    let id = start_task(&sandbox, &task, &["--session", "tools"]);
     drop(owner);
-    assert_eq!(state::ended(&sandbox, &id), Outcome::Stopped { by: "session".to_owned() });
-    state::assert_over(&sandbox, &id);
+    assert_eq!(
+        state::wait_for_outcome(&sandbox, &id),
+        Outcome::Stopped { by: "session".to_owned() }
+    );
+    state::assert_ended_cleanly(&sandbox, &id);
     assert!(tool.is_alive(), "what the host started without siding is its own affair");
-    state::kill(tool);
+    state::kill_and_wait(tool);
 }
 
 #[test]
-fn a_resumed_session_takes_over_within_the_grace() {
+fn new_owner_within_the_grace_keeps_the_tasks() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let first = owner(&sandbox, "s", "--quiet hang");
-    let task = Task::new(Kind::Stubborn);
+    let first = start_owner(&sandbox, "s", "--quiet hang");
+    let task = Task::new(TaskKind::Stubborn);
     let long = ["--background", "--session", "s"];
     let run = task.run(&sandbox, &long).env("SIDING_SESSION_GRACE", "1500ms").run();
     let id = run.expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
-    task.stands(&sandbox);
+    task.wait_until_running(&sandbox);
     drop(first);
     let second = sandbox.puppet(&words("--quiet hang")).spawn();
-    take_over(&sandbox, "s", &second);
+    open_session(&sandbox, "s", &second);
     let since = Instant::now();
     eventually("the first grace is over", || since.elapsed() > Duration::from_millis(2_000));
     assert_eq!(state::outcome(&sandbox, &id), None, "somebody took over in time");
     drop(second);
-    assert_eq!(state::ended(&sandbox, &id), Outcome::Stopped { by: "session".to_owned() });
-    state::assert_over(&sandbox, &id);
+    assert_eq!(
+        state::wait_for_outcome(&sandbox, &id),
+        Outcome::Stopped { by: "session".to_owned() }
+    );
+    state::assert_ended_cleanly(&sandbox, &id);
 }
 
 /// A conversation that is open in two processes is over when both have ended, in whichever order.
 #[test]
-fn a_session_with_two_owners_ends_with_the_last_of_them() {
+fn session_with_two_owners_ends_with_the_last() {
     for newest_first in [true, false] {
         let mut sandbox = Sandbox::new();
         sandbox.expect_clean();
-        let first = owner(&sandbox, "s", "--quiet hang");
-        let tasks = [Task::new(Kind::Stubborn), Task::new(Kind::Stubborn)];
-        let before = start(&sandbox, &tasks[0], &["--session", "s"]);
-        let second = owner(&sandbox, "s", "--quiet hang");
-        let after = start(&sandbox, &tasks[1], &["--session", "s"]);
+        let first = start_owner(&sandbox, "s", "--quiet hang");
+        let tasks = [Task::new(TaskKind::Stubborn), Task::new(TaskKind::Stubborn)];
+        let before = start_task(&sandbox, &tasks[0], &["--session", "s"]);
+        let second = start_owner(&sandbox, "s", "--quiet hang");
+        let after = start_task(&sandbox, &tasks[1], &["--session", "s"]);
         let (leaves, stays) = if newest_first { (second, first) } else { (first, second) };
         drop(leaves);
         let since = Instant::now();
@@ -160,27 +173,33 @@ fn a_session_with_two_owners_ends_with_the_last_of_them() {
         let _still_open = sandbox.siding(&run).run().expect_code(0);
         drop(stays);
         for id in [&before, &after] {
-            assert_eq!(state::ended(&sandbox, id), Outcome::Stopped { by: "session".to_owned() });
-            state::assert_over(&sandbox, id);
+            assert_eq!(
+                state::wait_for_outcome(&sandbox, id),
+                Outcome::Stopped { by: "session".to_owned() }
+            );
+            state::assert_ended_cleanly(&sandbox, id);
         }
     }
 }
 
 #[test]
-fn an_owner_that_died_together_with_the_shim_is_missed_by_the_rescuer() {
+fn takeover_detects_an_owner_that_died_with_the_shim() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let owner = owner(&sandbox, "s", "--quiet hang");
-    let tasks = [Task::new(Kind::Stubborn), Task::new(Kind::Stubborn)];
-    let orphan = start(&sandbox, &tasks[0], &["--session", "s"]);
-    let kept = start(&sandbox, &tasks[1], &["--session", "s", "--keep"]);
+    let owner = start_owner(&sandbox, "s", "--quiet hang");
+    let tasks = [Task::new(TaskKind::Stubborn), Task::new(TaskKind::Stubborn)];
+    let orphan = start_task(&sandbox, &tasks[0], &["--session", "s"]);
+    let kept = start_task(&sandbox, &tasks[1], &["--session", "s", "--keep"]);
     for id in [&orphan, &kept] {
-        state::kill(state::keeper(&sandbox, id));
+        state::kill_and_wait(state::wait_for_live_shim(&sandbox, id));
     }
     drop(owner);
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
-    assert_eq!(state::ended(&sandbox, &orphan), Outcome::Stopped { by: "session".to_owned() });
-    state::assert_over(&sandbox, &orphan);
+    assert_eq!(
+        state::wait_for_outcome(&sandbox, &orphan),
+        Outcome::Stopped { by: "session".to_owned() }
+    );
+    state::assert_ended_cleanly(&sandbox, &orphan);
     assert_eq!(state::outcome(&sandbox, &kept), None);
-    end(&sandbox, &[&kept]);
+    stop_and_check(&sandbox, &[&kept]);
 }

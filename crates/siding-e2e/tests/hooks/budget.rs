@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use siding_e2e::Sandbox;
 
-use crate::support::{begin, prepared, sandbox};
+use crate::support::{hook_call, open_session, sandbox};
 
 /// Returns `hookSpecificOutput` of a PreToolUse hook with this budget, or null.
-fn answered(sandbox: &Sandbox, budget: &str, event: Value) -> Value {
-    let done = prepared(sandbox, &["--budget", budget, "pre-tool-use"], event).run();
+fn pre_tool_use_output(sandbox: &Sandbox, budget: &str, event: Value) -> Value {
+    let done = hook_call(sandbox, &["--budget", budget, "pre-tool-use"], event).run();
     let done = done.expect_code(0);
     if done.stdout_text().is_empty() {
         Value::Null
@@ -16,48 +16,51 @@ fn answered(sandbox: &Sandbox, budget: &str, event: Value) -> Value {
     }
 }
 
-fn bash(input: Value) -> Value {
+fn bash_call(input: Value) -> Value {
     json!({"tool_name": "Bash", "tool_input": input})
 }
 
 #[test]
-fn the_budget_becomes_the_timeout_and_nothing_else_changes() {
+fn budget_sets_only_the_timeout_of_a_call() {
     let sandbox = sandbox();
     let input = json!({
         "command": "npm test  # ü", "description": "Run tests", "run_in_background": false,
         "of_tomorrow": {"deep": [1, null]},
     });
-    let output = answered(&sandbox, "15s", bash(input.clone()));
+    let output = pre_tool_use_output(&sandbox, "15s", bash_call(input.clone()));
     let mut expected = input.clone();
     expected["timeout"] = json!(15_000);
     assert_eq!(output, json!({"hookEventName": "PreToolUse", "updatedInput": expected}));
     // A longer timeout is no wish to wait: it bounds the command.
     let mut longer = input;
     longer["timeout"] = json!(600_000);
-    assert_eq!(answered(&sandbox, "15s", bash(longer))["updatedInput"], expected);
-    assert_eq!(answered(&sandbox, "off", bash(json!({"command": "npm test"}))), Value::Null);
+    assert_eq!(pre_tool_use_output(&sandbox, "15s", bash_call(longer))["updatedInput"], expected);
+    assert_eq!(
+        pre_tool_use_output(&sandbox, "off", bash_call(json!({"command": "npm test"}))),
+        Value::Null
+    );
 }
 
 #[test]
-fn calls_that_the_budget_is_not_for_are_left_alone() {
+fn budget_leaves_excluded_calls_unchanged() {
     let sandbox = sandbox();
     let mut left_alone = vec![
-        bash(json!({"command": "make", "timeout": 15_000})),
-        bash(json!({"command": "make", "timeout": 3_000})),
-        bash(json!({"command": "make", "run_in_background": true})),
-        bash(json!({"command": "make", "timeout": "soon"})),
-        bash(json!({"command": "sleep 20; make"})),
-        bash(json!({"command": "# wait\nsleep 20"})),
-        bash(json!({"command": 7})),
+        bash_call(json!({"command": "make", "timeout": 15_000})),
+        bash_call(json!({"command": "make", "timeout": 3_000})),
+        bash_call(json!({"command": "make", "run_in_background": true})),
+        bash_call(json!({"command": "make", "timeout": "soon"})),
+        bash_call(json!({"command": "sleep 20; make"})),
+        bash_call(json!({"command": "# wait\nsleep 20"})),
+        bash_call(json!({"command": 7})),
         json!({"tool_name": "Monitor", "tool_input": {"command": "make"}}),
     ];
-    let mut subagent = bash(json!({"command": "make"}));
+    let mut subagent = bash_call(json!({"command": "make"}));
     subagent["agent_id"] = json!("agent-abc");
     left_alone.push(subagent);
     for event in left_alone {
-        assert_eq!(answered(&sandbox, "15s", event.clone()), Value::Null, "{event}");
+        assert_eq!(pre_tool_use_output(&sandbox, "15s", event.clone()), Value::Null, "{event}");
     }
-    let make = || bash(json!({"command": "make"}));
+    let make = || bash_call(json!({"command": "make"}));
     for (name, value) in [
         ("SIDING_ASSISTANT_MODE", "off"),
         ("SIDING_BACKGROUND_TASKS", "false"),
@@ -65,13 +68,13 @@ fn calls_that_the_budget_is_not_for_are_left_alone() {
         ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
         ("BASH_DEFAULT_TIMEOUT_MS", "9000"),
     ] {
-        let call = prepared(&sandbox, &["--budget", "15s", "pre-tool-use"], make());
+        let call = hook_call(&sandbox, &["--budget", "15s", "pre-tool-use"], make());
         assert_eq!(call.env(name, value).run().expect_code(0).stdout_text(), "", "{name}");
     }
     for host in ["codex", "gemini"] {
         let args = ["--host", host, "--budget", "15s", "pre-tool-use"];
         assert_eq!(
-            prepared(&sandbox, &args, make()).run().expect_code(0).stdout_text(),
+            hook_call(&sandbox, &args, make()).run().expect_code(0).stdout_text(),
             "",
             "{host}"
         );
@@ -79,7 +82,7 @@ fn calls_that_the_budget_is_not_for_are_left_alone() {
 }
 
 #[test]
-fn a_projects_budget_counts_before_the_installed_one() {
+fn project_budget_overrides_the_installed_one() {
     let sandbox = sandbox();
     let file = sandbox.path(".siding/config.toml");
     std::fs::create_dir_all(file.parent().expect("a directory")).expect("own directory");
@@ -87,55 +90,62 @@ fn a_projects_budget_counts_before_the_installed_one() {
     {
         std::fs::write(&file, format!("budget = \"{text}\"\n")).expect("own directory");
         for installed in ["off", "20s"] {
-            let output = answered(&sandbox, installed, bash(json!({"command": "make"})));
+            let output =
+                pre_tool_use_output(&sandbox, installed, bash_call(json!({"command": "make"})));
             assert_eq!(output["updatedInput"]["timeout"], timeout, "{text} {installed}");
         }
     }
 }
 
 #[test]
-fn the_guard_decides_as_without_a_budget() {
+fn budget_does_not_change_guard_decisions() {
     let sandbox = sandbox();
-    let asked = answered(&sandbox, "15s", bash(json!({"command": "sudo make"})));
+    let asked = pre_tool_use_output(&sandbox, "15s", bash_call(json!({"command": "sudo make"})));
     assert_eq!(asked["permissionDecision"], "ask");
     assert_eq!(asked["updatedInput"]["timeout"], 15_000);
-    let event = bash(json!({"command": "rm -rf /"}));
-    let done = prepared(&sandbox, &["--budget", "15s", "pre-tool-use"], event).run();
+    let event = bash_call(json!({"command": "rm -rf /"}));
+    let done = hook_call(&sandbox, &["--budget", "15s", "pre-tool-use"], event).run();
     let denied = done.expect_code(2).json()["hookSpecificOutput"].clone();
     assert_eq!(denied["permissionDecision"], "deny");
     assert!(denied["updatedInput"].is_null(), "{denied}");
 }
 
 #[test]
-fn an_agent_whose_call_was_moved_reads_whose_budget_it_was() {
+fn backgrounded_call_names_the_budget_as_the_reason() {
     let sandbox = sandbox();
-    begin(&sandbox);
-    let told = |timeout: u64, response: Value| {
-        let mut event = bash(json!({"command": "make", "timeout": timeout}));
+    open_session(&sandbox);
+    let budget_context = |timeout: u64, response: Value| {
+        let mut event = bash_call(json!({"command": "make", "timeout": timeout}));
         event["tool_response"] = response;
-        let done = prepared(&sandbox, &["--budget", "15s", "post-tool-use"], event).run();
+        let done = hook_call(&sandbox, &["--budget", "15s", "post-tool-use"], event).run();
         let out = done.expect_code(0).stdout_text();
         let json = serde_json::from_str::<Value>(&out).unwrap_or_default();
         json["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default().to_owned()
     };
     let moved = json!({"backgroundTaskId": "b7d3dcjlv", "timedOutAfterMs": 15_000});
-    let text = told(15_000, moved.clone());
+    let text = budget_context(15_000, moved.clone());
     for part in ["15s", "siding's budget", "Claude Code moved", "b7d3dcjlv", "you will be told"] {
         assert!(text.contains(part), "no {part} in {text}");
     }
-    assert_eq!(told(120_000, json!({"backgroundTaskId": "b7", "timedOutAfterMs": 120_000})), "");
-    assert_eq!(told(15_000, json!({"stdout": "done"})), "");
-    assert_eq!(told(15_000, json!({"backgroundTaskId": "b7", "backgroundedByUser": true})), "");
+    assert_eq!(
+        budget_context(120_000, json!({"backgroundTaskId": "b7", "timedOutAfterMs": 120_000})),
+        ""
+    );
+    assert_eq!(budget_context(15_000, json!({"stdout": "done"})), "");
+    assert_eq!(
+        budget_context(15_000, json!({"backgroundTaskId": "b7", "backgroundedByUser": true})),
+        ""
+    );
 }
 
 /// SPEC 1.2: siding's server cannot tell a subagent's call from another, the hook can.
 #[test]
-fn a_subagents_call_of_sidings_own_tool_waits_for_the_end() {
+fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     let sandbox = sandbox();
     let updated = |agent: Value, input: Value| {
         let event =
             json!({"tool_name": "mcp__siding__run", "agent_id": agent, "tool_input": input});
-        answered(&sandbox, "off", event)["updatedInput"].clone()
+        pre_tool_use_output(&sandbox, "off", event)["updatedInput"].clone()
     };
     let subagent = || json!("agent-abc");
     let input = updated(subagent(), json!({"command": "make", "cwd": "/p"}));
@@ -149,11 +159,11 @@ fn a_subagents_call_of_sidings_own_tool_waits_for_the_end() {
 
 /// Issue 17, 7.1: the host ends its own monitors early, and the agent reads what lasts longer.
 #[test]
-fn an_agent_that_wants_a_long_monitor_reads_of_sidings() {
+fn long_host_monitor_call_suggests_siding_monitor() {
     let sandbox = sandbox();
     let remark = |entrypoint: &str, input: Value| {
         let event = json!({"tool_name": "Monitor", "tool_input": input});
-        let call = prepared(&sandbox, &["pre-tool-use"], event);
+        let call = hook_call(&sandbox, &["pre-tool-use"], event);
         let out = call.env("CLAUDE_CODE_ENTRYPOINT", entrypoint).run().expect_code(0).stdout_text();
         let json = serde_json::from_str::<Value>(&out).unwrap_or_default();
         assert!(json["hookSpecificOutput"]["permissionDecision"].is_null(), "{out}");

@@ -1,17 +1,17 @@
 //! What `siding hook` does at the events of a conversation. The host is the test itself, or a copy
 //! of bash under another name where it is to be killed.
 
-mod answers;
-mod batch;
 mod budget;
 mod codex;
-mod daily;
-mod news;
-mod person;
-mod prompt;
-mod sandboxed;
-mod start;
+mod daily_report;
+mod guard_decisions;
+mod idle_wake;
+mod notices;
+mod sandboxed_commands;
+mod session_start;
 mod status_line;
-mod stop;
 mod support;
-mod waiter;
+mod tool_batch;
+mod turn_end;
+mod user_notices;
+mod user_prompt;

@@ -3,60 +3,64 @@
 use serde_json::json;
 use siding_e2e::{Sandbox, eventually};
 
-use crate::support::{background, begin, event, finish, sandbox};
+use crate::support::{close_session, event_json, open_session, sandbox, start_background_task};
 
 #[track_caller]
-fn line(sandbox: &Sandbox, args: &[&str]) -> String {
+fn status_line(sandbox: &Sandbox, args: &[&str]) -> String {
     let args: Vec<&str> = ["statusline"].iter().chain(args).copied().collect();
     let more = json!({"model": {"id": "m"}, "workspace": {"current_dir": "/"}});
-    sandbox.siding(&args).stdin(event(sandbox, more)).run().expect_code(0).stdout_text()
+    sandbox.siding(&args).stdin(event_json(sandbox, more)).run().expect_code(0).stdout_text()
 }
 
 #[test]
-fn one_line_says_what_runs_and_what_needs_an_answer() {
+fn status_line_summarizes_running_tasks() {
     let sandbox = sandbox();
-    begin(&sandbox);
-    assert_eq!(line(&sandbox, &[]), "siding: nothing runs\n");
-    let _first = background(&sandbox, "sleep 61");
-    assert_eq!(line(&sandbox, &[]).replace(char::is_numeric, "N"), "siding: sleep NN for Ns\n");
-    let second = background(&sandbox, "exec 3<>ask; read -r -p 'Sure? ' _ <&3; sleep 62");
-    let said = line(&sandbox, &[]);
-    assert!(said.starts_with("siding: 2 run, longest sleep 61 for "), "{said}");
-    assert!(said.chars().count() <= 80 && said.lines().count() == 1, "{said}");
+    open_session(&sandbox);
+    assert_eq!(status_line(&sandbox, &[]), "siding: nothing runs\n");
+    let _first = start_background_task(&sandbox, "sleep 61");
+    assert_eq!(
+        status_line(&sandbox, &[]).replace(char::is_numeric, "N"),
+        "siding: sleep NN for Ns\n"
+    );
+    let second =
+        start_background_task(&sandbox, "exec 3<>ask; read -r -p 'Sure? ' _ <&3; sleep 62");
+    let text = status_line(&sandbox, &[]);
+    assert!(text.starts_with("siding: 2 run, longest sleep 61 for "), "{text}");
+    assert!(text.chars().count() <= 80 && text.lines().count() == 1, "{text}");
     let _stopped = sandbox.siding(&["stop", &second]).run();
-    finish(&sandbox);
+    close_session(&sandbox);
 }
 
 #[test]
-fn a_task_that_waits_for_an_answer_comes_first() {
+fn task_waiting_for_input_is_shown_first() {
     let sandbox = sandbox();
-    begin(&sandbox);
-    let run = ["run", "--background", "--session", crate::support::SESSION, "--stdin", "pipe"];
+    open_session(&sandbox);
+    let run = ["run", "--background", "--session", crate::support::SESSION_ID, "--stdin", "pipe"];
     let words = ["--json", "--", "read -r -p 'Sure? ' answer; sleep 60"];
     let args: Vec<&str> = run.iter().chain(&words).copied().collect();
     let task = sandbox.siding(&args).env("SIDING_STALL_AFTER", "100ms").run().expect_code(0).json();
     let id = task["task_id"].as_str().expect("an id");
     eventually("it is seen to wait", || {
-        let said = line(&sandbox, &[]);
-        said.starts_with(&format!("siding: {id} needs input: read"))
+        let text = status_line(&sandbox, &[]);
+        text.starts_with(&format!("siding: {id} needs input: read"))
     });
-    finish(&sandbox);
+    close_session(&sandbox);
 }
 
 /// The line that a person had stays theirs.
 #[test]
-fn another_status_line_is_called_with_the_same_input_and_printed_first() {
+fn users_status_line_command_is_run_and_printed_first() {
     let sandbox = sandbox();
-    begin(&sandbox);
-    let theirs = "cat > heard; printf 'mine \\033[1mbold\\033[m'";
-    let said = line(&sandbox, &["--before", theirs]);
-    assert_eq!(said, "mine \u{1b}[1mbold\u{1b}[m\nsiding: nothing runs\n");
-    let heard = std::fs::read_to_string(sandbox.path("heard")).expect("it was called");
-    assert!(heard.contains("\"session_id\""), "{heard}");
+    open_session(&sandbox);
+    let other_status_line = "cat > heard; printf 'mine \\033[1mbold\\033[m'";
+    let text = status_line(&sandbox, &["--before", other_status_line]);
+    assert_eq!(text, "mine \u{1b}[1mbold\u{1b}[m\nsiding: nothing runs\n");
+    let received = std::fs::read_to_string(sandbox.path("heard")).expect("it was called");
+    assert!(received.contains("\"session_id\""), "{received}");
     // Whatever siding cannot read, theirs is shown.
     let call = sandbox.siding(&["statusline", "--before", "echo mine"]).stdin("no JSON");
     let done = call.run().expect_code(0);
     assert_eq!(done.stdout_text(), "mine\n");
     assert!(done.stderr_text().contains("cannot be read"), "{done}");
-    finish(&sandbox);
+    close_session(&sandbox);
 }

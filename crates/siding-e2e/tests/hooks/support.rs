@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use siding_e2e::{Invocation, ProgramOutput, Sandbox, eventually};
 
 /// The conversation of most tests, and the session that is its.
-pub(crate) const CONVERSATION: &str = "3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
-pub(crate) const SESSION: &str = "claude-3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
+pub(crate) const CONVERSATION_ID: &str = "3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
+pub(crate) const SESSION_ID: &str = "claude-3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
 
 /// A sandbox that fails its test when anything is left in it.
 pub(crate) fn sandbox() -> Sandbox {
@@ -15,9 +15,9 @@ pub(crate) fn sandbox() -> Sandbox {
 }
 
 /// An event as Claude Code sends it, with more than siding reads.
-pub(crate) fn event(sandbox: &Sandbox, more: Value) -> String {
+pub(crate) fn event_json(sandbox: &Sandbox, more: Value) -> String {
     let mut event = json!({
-        "session_id": CONVERSATION,
+        "session_id": CONVERSATION_ID,
         "transcript_path": "/nowhere/transcript.jsonl",
         "cwd": sandbox.path(""),
         "permission_mode": "default",
@@ -30,21 +30,21 @@ pub(crate) fn event(sandbox: &Sandbox, more: Value) -> String {
 }
 
 /// Prepares a hook.
-pub(crate) fn prepared(sandbox: &Sandbox, args: &[&str], more: Value) -> Invocation {
+pub(crate) fn hook_call(sandbox: &Sandbox, args: &[&str], more: Value) -> Invocation {
     let args: Vec<&str> = ["hook"].iter().chain(args).copied().collect();
-    sandbox.siding(&args).stdin(event(sandbox, more))
+    sandbox.siding(&args).stdin(event_json(sandbox, more))
 }
 
 /// Calls a hook.
 #[track_caller]
-pub(crate) fn hook(sandbox: &Sandbox, name: &str, more: Value) -> ProgramOutput {
-    prepared(sandbox, &[name], more).run()
+pub(crate) fn call_hook(sandbox: &Sandbox, name: &str, more: Value) -> ProgramOutput {
+    hook_call(sandbox, &[name], more).run()
 }
 
 /// Calls a hook that answers with facts, or with nothing.
 #[track_caller]
-pub(crate) fn facts(sandbox: &Sandbox, name: &str, more: Value) -> String {
-    let done = hook(sandbox, name, more).expect_code(0);
+pub(crate) fn hook_context(sandbox: &Sandbox, name: &str, more: Value) -> String {
+    let done = call_hook(sandbox, name, more).expect_code(0);
     if done.stdout_text().is_empty() {
         return String::new();
     }
@@ -54,22 +54,23 @@ pub(crate) fn facts(sandbox: &Sandbox, name: &str, more: Value) -> String {
 
 /// Opens the conversation's session.
 #[track_caller]
-pub(crate) fn begin(sandbox: &Sandbox) {
-    assert_eq!(facts(sandbox, "session-start", json!({"source": "startup"})), "");
+pub(crate) fn open_session(sandbox: &Sandbox) {
+    assert_eq!(hook_context(sandbox, "session-start", json!({"source": "startup"})), "");
 }
 
 /// Starts a background task of the conversation, and returns its id.
 #[track_caller]
-pub(crate) fn background(sandbox: &Sandbox, command: &str) -> String {
-    let args = ["run", "--background", "--session", SESSION, "--json", "--", command];
+pub(crate) fn start_background_task(sandbox: &Sandbox, command: &str) -> String {
+    let args = ["run", "--background", "--session", SESSION_ID, "--json", "--", command];
     let started = sandbox.siding(&args).run().expect_code(0).json();
     started["task_id"].as_str().expect("an id").to_owned()
 }
 
 /// Starts one that ends when that is asked for, has it end, and returns its id: nobody was told.
 #[track_caller]
-pub(crate) fn ended(sandbox: &Sandbox, then: &str) -> String {
-    let id = background(sandbox, &format!("until [ -e go ]; do sleep .02; done; {then}"));
+pub(crate) fn run_ended_task(sandbox: &Sandbox, then: &str) -> String {
+    let id =
+        start_background_task(sandbox, &format!("until [ -e go ]; do sleep .02; done; {then}"));
     std::fs::write(sandbox.path("go"), "").expect("own directory");
     let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
     eventually("it has ended", || {
@@ -81,6 +82,6 @@ pub(crate) fn ended(sandbox: &Sandbox, then: &str) -> String {
 
 /// Stops what is left of the conversation.
 #[track_caller]
-pub(crate) fn finish(sandbox: &Sandbox) {
-    let _closed = sandbox.siding(&["session", "close", SESSION]).run().expect_code(0);
+pub(crate) fn close_session(sandbox: &Sandbox) {
+    let _closed = sandbox.siding(&["session", "close", SESSION_ID]).run().expect_code(0);
 }

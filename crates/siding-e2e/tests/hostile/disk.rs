@@ -12,14 +12,15 @@ use siding_model::monitor::Monitor;
 use siding_model::spec::{TaskCommand, TaskSpec};
 
 use crate::{
-    Task, assert_gone, assert_refused, assert_same, assert_sane, entries_at_rest, perform, shell,
+    Task, assert_no_crash_or_hang, assert_refused, assert_same, assert_task_exits,
+    entries_when_idle, perform, shell,
 };
 
 /// A file system of its own under the state directory, seen by this test alone.
 #[derive(Debug)]
-struct Disk(PathBuf);
+struct MountedDisk(PathBuf);
 
-impl Disk {
+impl MountedDisk {
     /// Mounts it, or says why the test is left out.
     fn mount(sandbox: &Sandbox, options: &str) -> Option<Self> {
         if !is_root() {
@@ -44,7 +45,7 @@ impl Disk {
     }
 
     /// Takes all space, or all but `pages` pages of it.
-    fn fill(&self, pages: usize) {
+    fn fill_except_pages(&self, pages: usize) {
         let filler = self.0.join("filler");
         let mut file = std::fs::File::create(&filler).expect("a file fits");
         let full = std::io::copy(&mut std::io::repeat(0), &mut file);
@@ -54,19 +55,19 @@ impl Disk {
     }
 
     /// Takes all inodes but `left`.
-    fn take_inodes(&self, left: usize) {
+    fn fill_inodes_except(&self, left: usize) {
         let taken = self.0.join("taken");
         std::fs::create_dir_all(&taken).expect("a directory fits");
         let name = |number: usize| taken.join(number.to_string());
-        let most = (0..).find(|number| std::fs::File::create(name(*number)).is_err());
+        let first_failed = (0..).find(|number| std::fs::File::create(name(*number)).is_err());
         for number in 0..left {
-            std::fs::remove_file(name(most.expect("it is bounded") - 1 - number))
+            std::fs::remove_file(name(first_failed.expect("it is bounded") - 1 - number))
                 .expect("own file");
         }
     }
 }
 
-impl Drop for Disk {
+impl Drop for MountedDisk {
     fn drop(&mut self) {
         mounts::unmount(&self.0);
     }
@@ -74,40 +75,40 @@ impl Drop for Disk {
 
 /// How a task stands by its journal, asked anew.
 #[track_caller]
-fn look(sandbox: &Sandbox, id: &str) -> Task {
+fn show_task(sandbox: &Sandbox, id: &str) -> Task {
     Task::of(&sandbox.siding(&["show", "--json", id]).run().expect_code(0))
 }
 
 #[test]
-fn the_end_is_recorded_on_a_full_disk() {
-    const BYTES: u64 = 4 << 20;
+fn exit_is_recorded_on_a_full_disk() {
+    const FLOOD_BYTES: u64 = 4 << 20;
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let Some(_disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let Some(_keeps_alive) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
     let flood = words("fill 4M --block 64k exit 5");
     let task = Task::of(&perform(&sandbox, &flood).run().expect_code(5));
-    for task in [&task, &look(&sandbox, task.id())] {
+    for task in [&task, &show_task(&sandbox, task.id())] {
         assert_eq!(task.number("/outcome/code"), 5);
-        assert_eq!(task.number("/output/bytes"), BYTES);
+        assert_eq!(task.number("/output/bytes"), FLOOD_BYTES);
         let (kept, lost) = (task.number("/output/kept_bytes"), task.number("/output/lost_bytes"));
-        assert_eq!(kept + lost, BYTES);
+        assert_eq!(kept + lost, FLOOD_BYTES);
         assert!(kept > 512 << 10, "most of the disk was used: {kept}");
         let file = task.file();
         assert_eq!(file.len() as u64, kept);
         assert_same(&file, &FillPattern::Blocks(65_536).bytes(0, file.len()), "what is kept");
     }
     let live = sandbox.state_dir().join("live");
-    assert!(!entries_at_rest(&sandbox).iter().any(|path| path.parent() == Some(&live)));
+    assert!(!entries_when_idle(&sandbox).iter().any(|path| path.parent() == Some(&live)));
     // There is room for no other task now, and that is said.
     let done = shell(&sandbox, "echo hello").run();
     assert_refused(&done, "No space left on device");
 }
 
 #[test]
-fn a_stop_is_recorded_on_a_full_disk() {
+fn stop_is_recorded_on_a_full_disk() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let Some(_disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let Some(_keeps_alive) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
     let verbs = "--quiet fork setsid hang -- fill 2M --line 100 mark full hang";
     let argv = sandbox.puppet_argv(&words(verbs));
     let args = ["run", "--background", "--json", "--"].map(str::to_owned);
@@ -115,43 +116,43 @@ fn a_stop_is_recorded_on_a_full_disk() {
     let _full = sandbox.wait_for_mark("full");
     let id = Task::of(&started).id().to_owned();
     let stopped = sandbox.siding(&["stop", "--json", "--grace", "5s", &id]).run().expect_code(0);
-    for task in [Task::of(&stopped), look(&sandbox, &id)] {
+    for task in [Task::of(&stopped), show_task(&sandbox, &id)] {
         assert_eq!(task.text("/outcome/kind"), "stopped");
         assert_eq!(task.number("/stop_report/ended_total"), 2);
         assert!(task.number("/output/lost_bytes") > 0);
     }
-    assert_gone(&id);
+    assert_task_exits(&id);
 }
 
 /// The command's own text must not take the space that is set aside for its end, and the longest
 /// end there is must fit.
 #[test]
-fn the_longest_end_of_a_long_command_is_recorded_on_a_full_disk() {
-    const CHILDREN: usize = 70;
+fn largest_end_record_fits_on_a_full_disk() {
+    const CHILD_COUNT: usize = 70;
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let Some(_disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
-    let children = [&["fork", "hang", "--"][..]; CHILDREN].concat();
+    let Some(_keeps_alive) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let children = [&["fork", "hang", "--"][..]; CHILD_COUNT].concat();
     let script = [&["--quiet"], &children[..], &words("fill 2M mark full hang")].concat();
     let text = format!("{} # {}", sandbox.puppet_line(&script), "x".repeat(100 << 10));
     let started = sandbox.siding(&["run", "--background", "--json", "--", &text]).run();
     let task = Task::of(&started.expect_code(0));
     let _full = sandbox.wait_for_mark("full");
     let _stopped = sandbox.siding(&["stop", "--grace", "0s", task.id()]).run().expect_code(0);
-    let task = look(&sandbox, task.id());
+    let task = show_task(&sandbox, task.id());
     assert!(task.number("/output/lost_bytes") > 0);
     assert_eq!(task.text("/outcome/kind"), "stopped");
-    assert!(task.number("/stop_report/ended_total") > CHILDREN as u64);
-    assert_gone(task.id());
+    assert!(task.number("/stop_report/ended_total") > CHILD_COUNT as u64);
+    assert_task_exits(task.id());
 }
 
 /// What a monitor tells must not take the space that is set aside for its end either, however
 /// often it may tell.
 #[test]
-fn the_end_of_a_talkative_monitor_is_recorded_on_a_full_disk() {
+fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let Some(_disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let Some(_keeps_alive) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
     let quiet = sandbox.siding(&["monitor", "--json", "--", "true"]).run().expect_code(0);
     let root = StateDir::open(&sandbox.state_dir()).expect("own directory");
     let quiet = Task::of(&quiet).id().parse().expect("an id");
@@ -178,27 +179,31 @@ fn the_end_of_a_talkative_monitor_is_recorded_on_a_full_disk() {
     let id = task_id.to_string();
     let wait = ["wait", "--timeout", "40s", &id];
     let _over = sandbox.siding(&wait).run().expect_code(0);
-    let task = look(&sandbox, &id);
+    let task = show_task(&sandbox, &id);
     assert_eq!(task.number("/outcome/code"), 5);
     assert!(task.number("/output/lost_bytes") > 0);
-    assert_gone(&id);
+    assert_task_exits(&id);
 }
 
 /// Runs a command with less and less of something left. Every call works or leaves nothing.
-fn run_with_less(sandbox: &Sandbox, most: usize, leave: impl Fn(usize)) {
+fn run_with_shrinking_resource(
+    sandbox: &Sandbox,
+    max_left: usize,
+    leave_available: impl Fn(usize),
+) {
     let (mut worked, mut refused) = (0, 0);
-    for left in (0..=most).rev() {
-        leave(left);
-        let before = entries_at_rest(sandbox);
+    for left in (0..=max_left).rev() {
+        leave_available(left);
+        let before = entries_when_idle(sandbox);
         let done = shell(sandbox, "echo hello").run();
-        assert_sane(&done);
+        assert_no_crash_or_hang(&done);
         if done.code == Some(0) {
             worked += 1;
             let task = Task::of(&done);
             // There may be space for a task and none for its output. Then that is said.
             let lost = task.number("/output/lost_bytes") as usize;
             assert_same(&task.file(), &b"hello\n"[..6 - lost], "the output");
-            assert_gone(task.id());
+            assert_task_exits(task.id());
             std::fs::remove_dir_all(sandbox.state_dir().join("tasks").join(task.id()))
                 .expect("own directory");
         } else {
@@ -206,88 +211,88 @@ fn run_with_less(sandbox: &Sandbox, most: usize, leave: impl Fn(usize)) {
             assert_refused(&done, "No space left on device");
             assert!(done.stderr_text().contains("hint: "), "{done}");
         }
-        assert_eq!(entries_at_rest(sandbox), before, "{left} left: {done}");
+        assert_eq!(entries_when_idle(sandbox), before, "{left} left: {done}");
     }
     assert!(worked > 0 && refused > 0, "{worked} worked, {refused} were refused");
 }
 
 #[test]
-fn a_run_on_a_full_disk_leaves_nothing() {
+fn failed_run_on_a_full_disk_leaves_no_files() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let Some(disk) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
     let _made = shell(&sandbox, "true").run().expect_code(0);
-    run_with_less(&sandbox, 9, |pages| disk.fill(pages));
+    run_with_shrinking_resource(&sandbox, 9, |pages| disk.fill_except_pages(pages));
 }
 
 #[test]
-fn a_run_without_inodes_leaves_nothing() {
+fn failed_run_without_inodes_leaves_no_files() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=4m,nr_inodes=100") else { return };
+    let Some(disk) = MountedDisk::mount(&sandbox, "mode=700,size=4m,nr_inodes=100") else { return };
     let _made = shell(&sandbox, "true").run().expect_code(0);
-    run_with_less(&sandbox, 9, |inodes| disk.take_inodes(inodes));
+    run_with_shrinking_resource(&sandbox, 9, |inodes| disk.fill_inodes_except(inodes));
 }
 
 #[test]
-fn the_first_run_of_all_without_inodes_says_so() {
+fn first_run_without_inodes_reports_the_error() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=4m,nr_inodes=100") else { return };
+    let Some(disk) = MountedDisk::mount(&sandbox, "mode=700,size=4m,nr_inodes=100") else { return };
     for inodes in 0..5 {
-        disk.take_inodes(inodes);
+        disk.fill_inodes_except(inodes);
         let done = shell(&sandbox, "true").run();
         assert_refused(&done, "No space left on device");
     }
-    disk.take_inodes(20);
+    disk.fill_inodes_except(20);
     let _done = shell(&sandbox, "true").run().expect_code(0);
 }
 
 #[test]
-fn a_read_only_state_directory_can_be_read() {
+fn read_only_state_directory_can_be_read() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let Some(disk) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
     disk.set_read_only(true);
     assert_refused(&shell(&sandbox, "true").run(), "Read-only file system");
     disk.set_read_only(false);
     let task = Task::of(&shell(&sandbox, "echo words; exit 3").run().expect_code(3));
-    assert_gone(task.id());
+    assert_task_exits(task.id());
     disk.set_read_only(true);
-    let before = entries_at_rest(&sandbox);
+    let before = entries_when_idle(&sandbox);
     let done = shell(&sandbox, "true").run();
     assert_refused(&done, "Read-only file system");
     assert!(done.stderr_text().contains("SIDING_STATE_DIR"), "{done}");
-    assert_eq!(look(&sandbox, task.id()).number("/outcome/code"), 3);
+    assert_eq!(show_task(&sandbox, task.id()).number("/outcome/code"), 3);
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0);
     assert!(listed.stdout_text().contains(task.id()), "{listed}");
     let read = sandbox.siding(&["output", "--all", task.id()]).run().expect_code(0);
     assert_eq!(read.stdout_text(), "words\n");
     let _over = sandbox.siding(&["wait", task.id()]).run().expect_code(0);
     let _over = sandbox.siding(&["stop", task.id()]).run().expect_code(0);
-    assert_eq!(entries_at_rest(&sandbox), before);
+    assert_eq!(entries_when_idle(&sandbox), before);
 }
 
 /// Without a place for it the history is made from the journals each time it is asked for.
 #[test]
-fn the_history_needs_no_disk() {
+fn history_works_without_disk_space() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let Some(disk) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
     for _ in 0..3 {
         let _run = shell(&sandbox, "exit 3").run().expect_code(3);
     }
-    let before = entries_at_rest(&sandbox);
+    let before = entries_when_idle(&sandbox);
     let ask = || {
-        let told = sandbox.siding(&["stats", "--json"]).run().expect_code(0);
-        assert_eq!(told.json()[0]["runs"], 3, "{told}");
-        assert!(told.stderr_text().contains("history.db"), "{told}");
+        let stats = sandbox.siding(&["stats", "--json"]).run().expect_code(0);
+        assert_eq!(stats.json()[0]["runs"], 3, "{stats}");
+        assert!(stats.stderr_text().contains("history.db"), "{stats}");
     };
     disk.set_read_only(true);
     ask();
-    assert_eq!(entries_at_rest(&sandbox), before);
+    assert_eq!(entries_when_idle(&sandbox), before);
     disk.set_read_only(false);
-    disk.fill(0);
+    disk.fill_except_pages(0);
     ask();
     let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
 }
@@ -295,14 +300,14 @@ fn the_history_needs_no_disk() {
 /// A command that cannot be put on record is held in memory until there is room: nobody else would
 /// keep it. Before that it leaves nothing half made.
 #[test]
-fn what_is_adopted_on_a_full_disk_is_recorded_once_there_is_room() {
+fn adoption_on_a_full_disk_is_recorded_when_space_is_freed() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let Some(disk) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
     let argv = sandbox.puppet_argv(&words("--quiet mark host hang"));
     let host = sandbox.host(&argv[0], &argv[1..]).spawn();
     let pid = sandbox.wait_for_mark("host").pid.to_string();
-    disk.fill(1);
+    disk.fill_except_pages(1);
     let tasks = sandbox.state_dir().join("tasks");
     let changed = || std::fs::metadata(&tasks).and_then(|facts| facts.modified()).ok();
     let before = changed();
@@ -318,20 +323,20 @@ fn what_is_adopted_on_a_full_disk_is_recorded_once_there_is_room() {
     });
     let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
     drop(host);
-    assert_eq!(look(&sandbox, &id).text("/outcome/kind"), "stopped");
-    assert_gone(&id);
+    assert_eq!(show_task(&sandbox, &id).text("/outcome/kind"), "stopped");
+    assert_task_exits(&id);
 }
 
 /// Nor does it outlive its deadline, or the end of its session, because there is no record of it.
 #[test]
-fn what_cannot_be_recorded_ends_at_its_deadline_and_with_its_session() {
+fn unrecorded_adoption_ends_at_deadline_and_with_its_session() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let Some(disk) = Disk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let Some(disk) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
     let owner = sandbox.puppet(&words("--quiet hang")).spawn();
     let open = ["session", "open", "full", "--owner-pid", &owner.process().pid.to_string()];
     let _open = sandbox.siding(&open).run().expect_code(0);
-    disk.fill(0);
+    disk.fill_except_pages(0);
     for (name, session, deadline) in [("late", "cli", "1s"), ("over", "full", "30s")] {
         let output = sandbox.path(name);
         let verbs = format!("--quiet mark {name} hang");
@@ -346,9 +351,9 @@ fn what_cannot_be_recorded_ends_at_its_deadline_and_with_its_session() {
             owner.process().kill();
         }
         eventually("it is ended", || !near.is_alive());
-        assert_gone(id["task_id"].as_str().expect("an id"));
-        let said = std::fs::read_to_string(&output).expect("the host's file");
-        assert!(said.contains("; the state directory took no record of it\n"), "{said}");
+        assert_task_exits(id["task_id"].as_str().expect("an id"));
+        let text = std::fs::read_to_string(&output).expect("the host's file");
+        assert!(text.contains("; the state directory took no record of it\n"), "{text}");
         let _killed = shell.wait();
     }
     let _killed = owner.wait();

@@ -1,15 +1,15 @@
 //! A machine that refuses, users who pry, tasks that vandalise, and files that lie.
 
+mod destructive_tasks;
 mod disk;
-mod forged;
-mod kernels;
-mod network;
-mod records;
-mod scarce;
-mod strangers;
+mod forged_files;
+mod journal_integrity;
+mod missing_kernel_features;
+mod network_fs;
+mod other_users;
+mod resource_limits;
 #[path = "../output/support.rs"]
 mod task;
-mod vandals;
 
 use std::path::{Path, PathBuf};
 
@@ -17,26 +17,26 @@ use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, processes};
 use task::{Task, assert_same, gate, perform, shell};
 
 /// An ordinary user that has no processes.
-const STRANGER: u32 = 61_234;
+const OTHER_UID: u32 = 61_234;
 
 /// Every path below the state directory, sorted, once the shims of all tasks have left.
 #[track_caller]
-fn entries_at_rest(sandbox: &Sandbox) -> Vec<PathBuf> {
+fn entries_when_idle(sandbox: &Sandbox) -> Vec<PathBuf> {
     eventually("no task runs", || {
         sandbox.task_ids().iter().all(|id| processes::with_birthmark(id).is_empty())
     });
     let mut found = vec![];
-    entries(&sandbox.state_dir(), &mut found);
+    collect_entries(&sandbox.state_dir(), &mut found);
     found.sort();
     found
 }
 
 /// Adds every path below a directory.
-fn entries(dir: &Path, found: &mut Vec<PathBuf>) {
+fn collect_entries(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         found.push(entry.path());
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            entries(&entry.path(), found);
+            collect_entries(&entry.path(), found);
         }
     }
 }
@@ -44,7 +44,7 @@ fn entries(dir: &Path, found: &mut Vec<PathBuf>) {
 /// Checks that a call was refused by siding itself, with a message for a person.
 #[track_caller]
 fn assert_refused(done: &ProgramOutput, words: &str) {
-    assert_sane(done);
+    assert_no_crash_or_hang(done);
     assert_eq!(done.code, Some(125), "{done}");
     assert!(done.stderr_text().starts_with("siding: "), "{done}");
     assert!(done.stderr_text().contains(words), "no {words:?} in {done}");
@@ -52,7 +52,7 @@ fn assert_refused(done: &ProgramOutput, words: &str) {
 
 /// Checks that a call neither crashed nor hung.
 #[track_caller]
-fn assert_sane(done: &ProgramOutput) {
+fn assert_no_crash_or_hang(done: &ProgramOutput) {
     assert!(!done.stderr_text().contains("panicked"), "{done}");
     assert!(done.signal.is_none() && done.code != Some(101), "{done}");
     assert!(done.elapsed.as_secs() < 15, "{done}");
@@ -60,13 +60,13 @@ fn assert_sane(done: &ProgramOutput) {
 
 /// Waits until nothing that belongs to a task lives, its shim included.
 #[track_caller]
-fn assert_gone(id: &str) {
+fn assert_task_exits(id: &str) {
     eventually("nothing of the task is left", || processes::with_birthmark(id).is_empty());
 }
 
 /// The shim of a task that runs.
 #[track_caller]
-fn shim(task: &Task) -> Process {
+fn live_shim(task: &Task) -> Process {
     let pid = u32::try_from(task.number("/shim_pid")).expect("a process number");
     Process::from_pid(pid).expect("the shim lives")
 }

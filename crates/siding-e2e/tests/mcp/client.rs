@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use siding_e2e::{RunningProgram, Sandbox, eventually_some};
 
 /// The revision of the old handshake, and that without one.
-pub(crate) const OLD: &str = "2025-11-25";
-pub(crate) const NEW: &str = "2026-07-28";
+pub(crate) const INITIALIZE_REVISION: &str = "2025-11-25";
+pub(crate) const STATELESS_REVISION: &str = "2026-07-28";
 /// The extension of SEP-2663.
-pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
+pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// A sandbox that fails its test when anything is left in it.
 pub(crate) fn sandbox() -> Sandbox {
@@ -17,7 +17,7 @@ pub(crate) fn sandbox() -> Sandbox {
 }
 
 /// Returns what is still to be told of a task to its session's agent.
-pub(crate) fn notices_of(sandbox: &Sandbox, id: &str) -> Value {
+pub(crate) fn unread_notices(sandbox: &Sandbox, id: &str) -> Value {
     let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
     let session = shown["session_id"].as_str().expect("a session");
     // Whoever looks at an ended task from within its session has seen it; this is from without.
@@ -34,49 +34,49 @@ pub(crate) struct Client {
 
 /// What a tool answered.
 #[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) said: String,
+pub(crate) struct ToolAnswer {
+    pub(crate) message: String,
     pub(crate) output: String,
     /// What has become of other tasks.
-    pub(crate) news: String,
+    pub(crate) notices: String,
     pub(crate) is_error: bool,
 }
 
-impl Told {
-    pub(crate) fn of(result: &Value) -> Self {
+impl ToolAnswer {
+    pub(crate) fn from_result(result: &Value) -> Self {
         let blocks = result["content"].as_array().into_iter().flatten();
         let mut blocks: Vec<String> =
             blocks.filter_map(|block| block["text"].as_str().map(str::to_owned)).collect();
-        let is_news = |text: &mut String| text.starts_with("Reported by siding");
-        let news = blocks.pop_if(is_news).unwrap_or_default();
+        let is_notices = |text: &mut String| text.starts_with("Reported by siding");
+        let notices = blocks.pop_if(is_notices).unwrap_or_default();
         let mut blocks = blocks.into_iter();
         let mut next = || blocks.next().unwrap_or_default();
         let is_error = result["isError"].as_bool().unwrap_or(false);
-        Self { said: next(), output: next(), news, is_error }
+        Self { message: next(), output: next(), notices, is_error }
     }
 
     /// The first id of a task in what was said.
     #[track_caller]
-    pub(crate) fn id(&self) -> String {
+    pub(crate) fn task_id(&self) -> String {
         let is_id = |word: &&str| word.len() == 14 && word.starts_with("b-");
-        let words = self.said.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        let words = self.message.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
         words.into_iter().find(is_id).unwrap_or_else(|| panic!("no id in {self:?}")).to_owned()
     }
 }
 
 impl Client {
     /// Starts a server and says nothing yet.
-    pub(crate) fn silent(sandbox: &Sandbox) -> Self {
-        Self::over(sandbox.siding(&["mcp"]).stdin_pipe().spawn())
+    pub(crate) fn spawn(sandbox: &Sandbox) -> Self {
+        Self::from_server(sandbox.siding(&["mcp"]).stdin_pipe().spawn())
     }
 
-    pub(crate) fn over(server: RunningProgram) -> Self {
+    pub(crate) fn from_server(server: RunningProgram) -> Self {
         Self { server, requests: 0, meta: json!({}) }
     }
 
     /// A client of the old handshake.
-    pub(crate) fn old(sandbox: &Sandbox) -> Self {
-        Self::silent(sandbox).initialize()
+    pub(crate) fn connect_initialized(sandbox: &Sandbox) -> Self {
+        Self::spawn(sandbox).initialize()
     }
 
     pub(crate) fn initialize(self) -> Self {
@@ -86,24 +86,28 @@ impl Client {
     /// Shakes hands under the name of a program.
     pub(crate) fn initialize_as(mut self, name: &str) -> Self {
         let info = json!({ "name": name, "version": "1" });
-        let params = json!({ "protocolVersion": OLD, "capabilities": {}, "clientInfo": info });
+        let params = json!({ "protocolVersion": INITIALIZE_REVISION, "capabilities": {}, "clientInfo": info });
         let result = self.request("initialize", params);
-        assert_eq!(result["protocolVersion"], OLD, "{result}");
+        assert_eq!(result["protocolVersion"], INITIALIZE_REVISION, "{result}");
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         self
     }
 
     /// A client of the new revision, which says with every request what it can.
-    pub(crate) fn new(sandbox: &Sandbox, capabilities: Value) -> Self {
-        let mut client = Self::silent(sandbox);
+    pub(crate) fn connect_stateless(sandbox: &Sandbox, capabilities: Value) -> Self {
+        let mut client = Self::spawn(sandbox);
         client.meta = json!({
-            "io.modelcontextprotocol/protocolVersion": NEW,
+            "io.modelcontextprotocol/protocolVersion": STATELESS_REVISION,
             "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
             "io.modelcontextprotocol/clientCapabilities": capabilities,
         });
         let result = client.request("server/discover", json!({}));
         let versions = result["supportedVersions"].as_array().expect("versions");
-        assert!(versions.contains(&json!(NEW)) && versions.contains(&json!(OLD)), "{result}");
+        assert!(
+            versions.contains(&json!(STATELESS_REVISION))
+                && versions.contains(&json!(INITIALIZE_REVISION)),
+            "{result}"
+        );
         client
     }
 
@@ -117,7 +121,7 @@ impl Client {
     }
 
     /// Sends a request and returns its id.
-    pub(crate) fn begin(&mut self, method: &str, mut params: Value) -> u64 {
+    pub(crate) fn start_request(&mut self, method: &str, mut params: Value) -> u64 {
         self.requests += 1;
         let mut meta = self.meta.clone();
         for (key, value) in params["_meta"].take().as_object().into_iter().flatten() {
@@ -130,73 +134,77 @@ impl Client {
     }
 
     /// Begins to call a tool.
-    pub(crate) fn begin_call(&mut self, tool: &str, arguments: Value) -> u64 {
-        self.begin("tools/call", json!({ "name": tool, "arguments": arguments }))
+    pub(crate) fn start_call(&mut self, tool: &str, arguments: Value) -> u64 {
+        self.start_request("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
     /// All messages so far.
     pub(crate) fn messages(&mut self) -> Vec<Value> {
         let text = self.server.stdout_text();
-        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        whole.lines().map(|line| serde_json::from_str(line).expect("a message")).collect()
+        let complete = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        complete.lines().map(|line| serde_json::from_str(line).expect("a message")).collect()
     }
 
     /// Waits for a message.
     #[track_caller]
-    pub(crate) fn until(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for_message(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         eventually_some(what, || self.messages().into_iter().find(&is_it))
     }
 
     /// Waits for the answer to a request: the whole message.
     #[track_caller]
-    pub(crate) fn answer(&mut self, id: u64) -> Value {
-        self.until("it is answered", |message| message["id"] == id)
+    pub(crate) fn wait_for_answer(&mut self, id: u64) -> Value {
+        self.wait_for_message("it is answered", |message| message["id"] == id)
     }
 
     /// Makes a request that must succeed.
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
-        let id = self.begin(method, params);
-        let answer = self.answer(id);
+        let id = self.start_request(method, params);
+        let answer = self.wait_for_answer(id);
         assert!(answer["error"].is_null(), "{method}: {answer}");
         answer["result"].clone()
     }
 
     /// Makes a request that must fail, and returns the code.
     #[track_caller]
-    pub(crate) fn refused(&mut self, method: &str, params: Value) -> i64 {
-        let id = self.begin(method, params);
-        let answer = self.answer(id);
+    pub(crate) fn request_error_code(&mut self, method: &str, params: Value) -> i64 {
+        let id = self.start_request(method, params);
+        let answer = self.wait_for_answer(id);
         answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("{method}: {answer}"))
     }
 
     /// Calls a tool.
     #[track_caller]
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Told {
-        let id = self.begin_call(tool, arguments);
-        let answer = self.answer(id);
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> ToolAnswer {
+        let id = self.start_call(tool, arguments);
+        let answer = self.wait_for_answer(id);
         assert!(answer["error"].is_null(), "{tool}: {answer}");
-        Told::of(&answer["result"])
+        ToolAnswer::from_result(&answer["result"])
     }
 
     /// Starts a command in the background and returns its id.
     #[track_caller]
-    pub(crate) fn start(&mut self, command: &str) -> String {
-        let told = self.call("run", json!({ "command": command, "background": true }));
-        assert!(!told.is_error, "{told:?}");
-        told.id()
+    pub(crate) fn start_background_task(&mut self, command: &str) -> String {
+        let answer = self.call("run", json!({ "command": command, "background": true }));
+        assert!(!answer.is_error, "{answer:?}");
+        answer.task_id()
     }
 
     /// Calls a tool and waits until progress of it is told, so that it is known to be under way.
     /// Returns the request and the progress.
     #[track_caller]
-    pub(crate) fn begin_wait(&mut self, tool: &str, arguments: Value) -> (u64, Value) {
+    pub(crate) fn start_call_with_progress(
+        &mut self,
+        tool: &str,
+        arguments: Value,
+    ) -> (u64, Value) {
         let token = self.requests;
         let meta = json!({ "progressToken": token });
         let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
-        let request = self.begin("tools/call", params);
+        let request = self.start_request("tools/call", params);
         let is_it = |message: &Value| message["params"]["progressToken"] == token;
-        (request, self.until("it is under way", is_it)["params"].clone())
+        (request, self.wait_for_message("it is under way", is_it)["params"].clone())
     }
 
     /// Says that the answer to a request is not wanted any more, and returns when that was read.
@@ -217,7 +225,7 @@ impl Client {
 
     /// Closes its end, and waits until the server has left.
     #[track_caller]
-    pub(crate) fn leave(mut self) {
+    pub(crate) fn shutdown(mut self) {
         self.server.close_stdin();
         let _left = self.server.wait().expect_code(0);
     }

@@ -7,41 +7,41 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 use siding_e2e::{RunningProgram, Sandbox, eventually, is_root, processes};
 
-use crate::client::{NEW, OLD, Told, sandbox};
+use crate::client::{INITIALIZE_REVISION, STATELESS_REVISION, ToolAnswer, sandbox};
 
 const TOKEN: &str = "a-token-of-a-test-0123456789";
 
 /// A server at a free port of loopback.
-struct Server {
+struct HttpServer {
     running: RunningProgram,
     port: u16,
 }
 
 /// What came back.
 #[derive(Debug)]
-struct Reply {
+struct HttpReply {
     status: u16,
     head: String,
     /// Every message in it, of JSON or of an event stream.
     messages: Vec<Value>,
 }
 
-impl Server {
+impl HttpServer {
     fn start(sandbox: &Sandbox) -> Self {
         let call = sandbox.siding(&["mcp", "--http", "127.0.0.1:0"]);
-        Self::over(call.env("SIDING_MCP_TOKEN", TOKEN).spawn())
+        Self::from_running(call.env("SIDING_MCP_TOKEN", TOKEN).spawn())
     }
 
-    fn over(mut running: RunningProgram) -> Self {
-        let told = running.wait_for_stdout("/mcp\n");
-        let address = told.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+    fn from_running(mut running: RunningProgram) -> Self {
+        let stderr = running.wait_for_stdout("/mcp\n");
+        let address = stderr.split("http://").nth(1).and_then(|rest| rest.split('/').next());
         let address: SocketAddr = address.expect("an address").parse().expect("an address");
         let port = address.port();
         Self { running, port }
     }
 
     /// Sends a message with these headers instead of the usual ones.
-    fn post(&self, headers: &[(&str, &str)], body: &Value) -> Reply {
+    fn post(&self, headers: &[(&str, &str)], body: &Value) -> HttpReply {
         let body = body.to_string();
         let host = format!("127.0.0.1:{}", self.port);
         let token = format!("Bearer {TOKEN}");
@@ -59,31 +59,32 @@ impl Server {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
         request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
-        send(self.port, &request).expect("an answer")
+        send_http(self.port, &request).expect("an answer")
     }
 
     /// A request of the new revision, which needs nothing before it.
-    fn ask(&self, method: &str, name: Option<&str>, mut params: Value) -> Reply {
+    fn stateless_request(&self, method: &str, name: Option<&str>, mut params: Value) -> HttpReply {
         params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": NEW,
+            "io.modelcontextprotocol/protocolVersion": STATELESS_REVISION,
             "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
             "io.modelcontextprotocol/clientCapabilities": {},
         });
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let mut headers = vec![("MCP-Protocol-Version", NEW), ("Mcp-Method", method)];
+        let mut headers =
+            vec![("MCP-Protocol-Version", STATELESS_REVISION), ("Mcp-Method", method)];
         headers.extend(name.map(|name| ("Mcp-Name", name)));
         self.post(&headers, &body)
     }
 
-    fn call(&self, tool: &str, arguments: Value) -> Told {
+    fn call(&self, tool: &str, arguments: Value) -> ToolAnswer {
         let params = json!({ "name": tool, "arguments": arguments });
-        let reply = self.ask("tools/call", Some(tool), params);
+        let reply = self.stateless_request("tools/call", Some(tool), params);
         let answer = reply.messages.iter().find(|message| message["id"] == 1);
-        Told::of(&answer.unwrap_or_else(|| panic!("{reply:?}"))["result"])
+        ToolAnswer::from_result(&answer.unwrap_or_else(|| panic!("{reply:?}"))["result"])
     }
 }
 
-fn send(port: u16, request: &str) -> Option<Reply> {
+fn send_http(port: u16, request: &str) -> Option<HttpReply> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.write_all(request.as_bytes()).ok()?;
     let mut bytes = Vec::new();
@@ -94,68 +95,71 @@ fn send(port: u16, request: &str) -> Option<Reply> {
     let lines = body.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
     let messages = lines.filter(|line| line.starts_with('{'));
     let messages = messages.filter_map(|line| serde_json::from_str(line).ok()).collect();
-    Some(Reply { status, head: head.to_owned(), messages })
+    Some(HttpReply { status, head: head.to_owned(), messages })
 }
 
 /// Returns an address of this machine that is not one of loopback, if it has one. Nothing is sent.
-fn own_address() -> Option<IpAddr> {
+fn non_loopback_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback() && !address.is_unspecified()).then_some(address)
 }
 
-fn initialize() -> Value {
+fn initialize_request() -> Value {
     let info = json!({ "name": "test", "version": "1" });
-    let params = json!({ "protocolVersion": OLD, "capabilities": {}, "clientInfo": info });
+    let params =
+        json!({ "protocolVersion": INITIALIZE_REVISION, "capabilities": {}, "clientInfo": info });
     json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })
 }
 
 #[test]
-fn both_generations_are_served() {
+fn both_protocol_revisions_are_served_over_http() {
     let sandbox = sandbox();
-    let server = Server::start(&sandbox);
-    let reply = server.post(&[], &initialize());
+    let server = HttpServer::start(&sandbox);
+    let reply = server.post(&[], &initialize_request());
     assert_eq!(reply.status, 200, "{reply:?}");
     let session = reply.head.lines().find_map(|line| {
         let (name, value) = line.split_once(": ")?;
         name.eq_ignore_ascii_case("mcp-session-id").then(|| value.to_owned())
     });
     let session = session.unwrap_or_else(|| panic!("no session in {reply:?}"));
-    let of_session = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", OLD)];
+    let of_session =
+        [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", INITIALIZE_REVISION)];
     let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     assert_eq!(server.post(&of_session, &initialized).status, 202);
     let params = json!({ "name": "run", "arguments": { "command": "echo old" } });
     let call = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params });
     let reply = server.post(&of_session, &call);
-    assert_eq!(Told::of(&reply.messages[0]["result"]).output, "old\n", "{reply:?}");
-    assert_eq!(server.ask("server/discover", None, json!({})).status, 200);
+    assert_eq!(ToolAnswer::from_result(&reply.messages[0]["result"]).output, "old\n", "{reply:?}");
+    assert_eq!(server.stateless_request("server/discover", None, json!({})).status, 200);
     assert_eq!(server.call("run", json!({ "command": "echo new" })).output, "new\n");
 }
 
 #[test]
-fn without_the_token_nobody_is_let_in() {
+fn request_without_the_token_is_refused() {
     let sandbox = sandbox();
-    let server = Server::start(&sandbox);
+    let server = HttpServer::start(&sandbox);
     let longer = format!("Bearer {TOKEN}0");
     for wrong in ["", "Bearer ", "Bearer 0", TOKEN, &longer] {
-        let reply = server.post(&[("Authorization", wrong)], &initialize());
+        let reply = server.post(&[("Authorization", wrong)], &initialize_request());
         assert_eq!(reply.status, 401, "{wrong:?}: {reply:?}");
         assert!(reply.head.to_lowercase().contains("www-authenticate: bearer"), "{reply:?}");
     }
     // What opens the server is not for what it starts.
-    let told = server.call("run", json!({ "command": "env | grep -c MCP_TOKEN" }));
-    assert_eq!(told.output, "0\n", "{told:?}");
+    let answer = server.call("run", json!({ "command": "env | grep -c MCP_TOKEN" }));
+    assert_eq!(answer.output, "0\n", "{answer:?}");
     let elsewhere = format!("GET / HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n", server.port);
-    let reply = send(server.port, &(elsewhere + "Connection: close\r\n\r\n")).expect("an answer");
+    let reply =
+        send_http(server.port, &(elsewhere + "Connection: close\r\n\r\n")).expect("an answer");
     assert_eq!(reply.status, 404, "{reply:?}");
 }
 
 /// DNS rebinding: a page of a foreign site reaches loopback under its own name.
 #[test]
-fn a_foreign_host_or_origin_is_refused_with_the_right_token() {
+fn unexpected_host_or_origin_header_is_refused() {
     let sandbox = sandbox();
-    let server = Server::start(&sandbox);
+    let server = HttpServer::start(&sandbox);
     for (name, value) in [
         ("Host", "evil.example"),
         ("Host", "localhost.evil.example:80"),
@@ -163,17 +167,17 @@ fn a_foreign_host_or_origin_is_refused_with_the_right_token() {
         ("Origin", "null"),
         ("Origin", "http://localhost.evil.example"),
     ] {
-        let reply = server.post(&[(name, value)], &initialize());
+        let reply = server.post(&[(name, value)], &initialize_request());
         assert_eq!(reply.status, 403, "{name}: {value}: {reply:?}");
     }
     for (name, value) in [("Host", "localhost:99"), ("Origin", "http://localhost:5173")] {
-        let reply = server.post(&[(name, value)], &initialize());
+        let reply = server.post(&[(name, value)], &initialize_request());
         assert_eq!(reply.status, 200, "{name}: {value}: {reply:?}");
     }
 }
 
 #[test]
-fn only_loopback_is_listened_on_unless_told_otherwise() {
+fn listening_beyond_loopback_needs_allow_remote() {
     let sandbox = sandbox();
     let refused = sandbox.siding(&["mcp", "--http", "0.0.0.0:0"]).run().expect_code(125);
     assert!(refused.stderr_text().contains("--allow-remote"), "{refused}");
@@ -186,35 +190,36 @@ fn only_loopback_is_listened_on_unless_told_otherwise() {
 }
 
 #[test]
-fn a_made_token_is_told_once_and_kept_for_its_owner_alone() {
+fn generated_token_is_printed_and_readable_only_by_its_owner() {
     let sandbox = sandbox();
-    let mut server = Server::over(sandbox.siding(&["mcp", "--http", "127.0.0.1:0"]).spawn());
-    let told = server.running.wait_for_stdout("token: ");
-    let token = told.split("token: ").nth(1).expect("a token");
+    let mut server =
+        HttpServer::from_running(sandbox.siding(&["mcp", "--http", "127.0.0.1:0"]).spawn());
+    let stderr = server.running.wait_for_stdout("token: ");
+    let token = stderr.split("token: ").nth(1).expect("a token");
     let token = token.split_whitespace().next().expect("a token").to_owned();
-    assert_eq!(token.len(), 32, "{told}");
+    assert_eq!(token.len(), 32, "{stderr}");
     let file = sandbox.home().join(format!("run/siding/mcp-{}.token", server.port));
     assert_eq!(std::fs::read_to_string(&file).expect("is there").trim(), token);
     let mode = std::fs::metadata(&file).expect("is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let bearer = format!("Bearer {token}");
-    assert_eq!(server.post(&[("Authorization", &bearer)], &initialize()).status, 200);
+    assert_eq!(server.post(&[("Authorization", &bearer)], &initialize_request()).status, 200);
     server.running.signal(rustix::process::Signal::TERM);
     let _ended = server.running.wait().expect_code(0);
     assert!(!file.exists(), "it opens nothing any more");
 }
 
 #[test]
-fn another_user_of_this_machine_is_refused() {
+fn connections_of_another_local_user_are_refused() {
     if !is_root() {
         eprintln!("left out: only root has another user");
         return;
     }
     // The server is an ordinary user's, and the caller one of a third.
     let sandbox = Sandbox::new_for_uid(1234);
-    let server = Server::start(&sandbox);
+    let server = HttpServer::start(&sandbox);
     let open = sandbox.siding(&["mcp", "--http", "0.0.0.0:0", "--allow-remote"]);
-    let open = Server::over(open.env("SIDING_MCP_TOKEN", TOKEN).spawn());
+    let open = HttpServer::from_running(open.env("SIDING_MCP_TOKEN", TOKEN).spawn());
     let program = "import socket,sys\n\
         s=socket.create_connection((sys.argv[1],int(sys.argv[2])))\n\
         s.sendall(b'GET / HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n')\n\
@@ -224,25 +229,25 @@ fn another_user_of_this_machine_is_refused() {
         let args = ["-c", program, address, &port.to_string()];
         sandbox.host("python3", &args).cwd("/").as_user(uid, uid).run().expect_code(0).stdout_text()
     };
-    let mut ways = vec![("127.0.0.1".to_owned(), &server), ("127.0.0.1".to_owned(), &open)];
+    let mut routes = vec![("127.0.0.1".to_owned(), &server), ("127.0.0.1".to_owned(), &open)];
     // That it lets in other machines opens it to nobody on this one, at whatever address.
-    match own_address() {
-        Some(address) => ways.push((address.to_string(), &open)),
+    match non_loopback_address() {
+        Some(address) => routes.push((address.to_string(), &open)),
         None => eprintln!("left out: this machine has no address but loopback"),
     }
-    for (address, server) in ways {
+    for (address, server) in routes {
         assert_eq!(ask(4321, &address, server.port), "heard 0\n", "{address}");
         assert_ne!(ask(1234, &address, server.port), "heard 0\n", "{address}");
     }
 }
 
 #[test]
-fn the_tasks_of_a_killed_server_end() {
+fn tasks_of_a_killed_http_server_end() {
     let sandbox = sandbox();
     let call = sandbox.siding(&["mcp", "--http", "127.0.0.1:0"]);
     let call = call.env("SIDING_MCP_TOKEN", TOKEN).env("SIDING_SESSION_GRACE", "100ms");
-    let server = Server::over(call.spawn());
-    let id = server.call("run", json!({ "command": "sleep 300", "background": true })).id();
+    let server = HttpServer::from_running(call.spawn());
+    let id = server.call("run", json!({ "command": "sleep 300", "background": true })).task_id();
     drop(server);
     eventually("nothing of the task is left", || processes::with_birthmark(&id).is_empty());
 }

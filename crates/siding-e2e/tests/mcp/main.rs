@@ -3,12 +3,12 @@
 mod client;
 mod http;
 mod lifecycle;
-mod news;
+mod monitor_mcp;
+mod notices;
 mod progress;
 mod resources;
-mod structured;
-mod tasks;
+mod structured_output;
+mod tasks_extension;
 mod tools;
 #[path = "../output/schema/validator.rs"]
 mod validator;
-mod watch;

@@ -6,79 +6,84 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use siding_e2e::eventually;
 
-use crate::client::{Client, NEW, notices_of, sandbox};
+use crate::client::{Client, STATELESS_REVISION, sandbox, unread_notices};
 
 fn is_progress(message: &Value) -> bool {
     message["method"] == "notifications/progress"
 }
 
 /// Returns a command that ends once a file is there.
-fn until_there(file: &Path) -> String {
+fn wait_for_file_command(file: &Path) -> String {
     format!("until [ -e {} ]; do sleep 0.05; done", file.display())
 }
 
 // PAINS D3: clients give up after a while of silence.
 #[test]
-fn a_wait_tells_how_far_it_is() {
+fn wait_reports_progress() {
     let sandbox = sandbox();
     for new in [false, true] {
-        let mut client = if new { Client::new(&sandbox, json!({})) } else { Client::old(&sandbox) };
-        let told = sandbox.path(&format!("told-{new}"));
-        let command = format!("echo '{new} step one'; {}; exit 3", until_there(&told));
-        let id = client.start(&command);
+        let mut client = if new {
+            Client::connect_stateless(&sandbox, json!({}))
+        } else {
+            Client::connect_initialized(&sandbox)
+        };
+        let progress_seen = sandbox.path(&format!("told-{new}"));
+        let command =
+            format!("echo '{new} step one'; {}; exit 3", wait_for_file_command(&progress_seen));
+        let id = client.start_background_task(&command);
         let params = json!({
             "name": "wait", "arguments": { "ids": [id] }, "_meta": { "progressToken": "p7" },
         });
-        let request = client.begin("tools/call", params);
-        let progress = client.until("progress is told", is_progress);
+        let request = client.start_request("tools/call", params);
+        let progress = client.wait_for_message("progress is told", is_progress);
         let params = &progress["params"];
         assert_eq!(params["progressToken"], "p7", "{progress}");
         assert!(params["progress"].as_f64().is_some_and(|done| done > 0.5), "{progress}");
         let message = params["message"].as_str().expect("words");
         assert!(message.contains(&id) && message.contains("step one"), "{progress}");
-        std::fs::write(&told, "").expect("written");
-        let answer = client.answer(request);
+        std::fs::write(&progress_seen, "").expect("written");
+        let answer = client.wait_for_answer(request);
         assert!(answer.to_string().contains("exited 3"), "{answer}");
-        client.leave();
+        client.shutdown();
     }
 }
 
 #[test]
-fn a_run_tells_how_far_it_is_too() {
+fn run_reports_progress() {
     let sandbox = sandbox();
-    let mut client = Client::old(&sandbox);
-    let told = sandbox.path("told");
-    let command = format!("echo going; {}", until_there(&told));
+    let mut client = Client::connect_initialized(&sandbox);
+    let progress_seen = sandbox.path("told");
+    let command = format!("echo going; {}", wait_for_file_command(&progress_seen));
     let params = json!({
         "name": "run", "arguments": { "command": command }, "_meta": { "progressToken": 3 },
     });
-    let request = client.begin("tools/call", params);
-    let progress = client.until("progress is told", is_progress);
+    let request = client.start_request("tools/call", params);
+    let progress = client.wait_for_message("progress is told", is_progress);
     assert_eq!(progress["params"]["progressToken"], 3, "{progress}");
-    std::fs::write(&told, "").expect("written");
-    let _answer = client.answer(request);
-    client.leave();
+    std::fs::write(&progress_seen, "").expect("written");
+    let _answer = client.wait_for_answer(request);
+    client.shutdown();
 }
 
 #[test]
-fn nothing_is_told_to_a_client_that_did_not_ask() {
+fn no_progress_without_a_progress_token() {
     let sandbox = sandbox();
-    let mut client = Client::old(&sandbox);
-    let told = client.call("run", json!({ "command": "sleep 1.3" }));
-    assert!(told.said.contains("exited 0"), "{told:?}");
+    let mut client = Client::connect_initialized(&sandbox);
+    let answer = client.call("run", json!({ "command": "sleep 1.3" }));
+    assert!(answer.message.contains("exited 0"), "{answer:?}");
     assert!(!client.messages().iter().any(is_progress));
-    client.leave();
+    client.shutdown();
 }
 
 /// Interrupting a call touches what ran for this call alone (SPEC 2.7).
 #[test]
-fn a_cancelled_run_is_ended_and_a_cancelled_wait_ends_nothing() {
+fn canceled_run_stops_its_task_and_canceled_wait_does_not() {
     let sandbox = sandbox();
-    let mut client = Client::old(&sandbox);
-    let other = client.start("sleep 301");
-    let wait = client.begin_call("wait", json!({ "ids": [other] }));
-    let run = client.begin_call("run", json!({ "command": "sleep 302", "budget": 60 }));
-    let running = |client: &mut Client| client.call("list", json!({})).said;
+    let mut client = Client::connect_initialized(&sandbox);
+    let other = client.start_background_task("sleep 301");
+    let wait = client.start_call("wait", json!({ "ids": [other] }));
+    let run = client.start_call("run", json!({ "command": "sleep 302", "budget": 60 }));
+    let running = |client: &mut Client| client.call("list", json!({})).message;
     eventually("both run", || running(&mut client).matches(" running ").count() == 2);
     client.cancel(wait);
     client.cancel(run);
@@ -87,20 +92,21 @@ fn a_cancelled_run_is_ended_and_a_cancelled_wait_ends_nothing() {
         listed.contains("sleep 301") && listed.matches(" running ").count() == 1
     });
     let _stopped = client.call("stop", json!({ "ids": [other] }));
-    client.leave();
+    client.shutdown();
 }
 
 // PAINS D3: a token for progress does not say that the client waits longer for it.
 #[test]
-fn only_a_client_that_is_known_to_wait_on_is_kept_waiting() {
+fn wait_limit_depends_on_the_client_name() {
     let sandbox = sandbox();
     for (name, waited, ran) in [("codex-mcp-client", 50.0, 50.0), ("claude-code", 300.0, 200.0)] {
-        let mut client = Client::silent(&sandbox).initialize_as(name);
-        let id = client.start(&format!("sleep 30{waited}"));
-        let (_, progress) = client.begin_wait("wait", json!({ "ids": [id], "timeout": 300 }));
+        let mut client = Client::spawn(&sandbox).initialize_as(name);
+        let id = client.start_background_task(&format!("sleep 30{waited}"));
+        let (_, progress) =
+            client.start_call_with_progress("wait", json!({ "ids": [id], "timeout": 300 }));
         assert_eq!(progress["total"], waited, "{name}: {progress}");
         let run = json!({ "command": format!("sleep 31{ran}"), "budget": 200 });
-        let (_, progress) = client.begin_wait("run", run);
+        let (_, progress) = client.start_call_with_progress("run", run);
         assert_eq!(progress["total"], ran, "{name}: {progress}");
         let _gone = client.hang_up();
     }
@@ -111,60 +117,75 @@ fn only_a_client_that_is_known_to_wait_on_is_kept_waiting() {
 
 /// Nobody was told of an end whose answer nobody wanted.
 #[test]
-fn the_end_that_a_cancelled_wait_sees_is_still_told() {
+fn task_end_seen_by_a_canceled_wait_is_still_reported() {
     let sandbox = sandbox();
-    let mut client = Client::old(&sandbox);
-    let id = client.start("while [ ! -e go ]; do echo x; sleep .02; done; exit 5");
-    let (wait, _) = client.begin_wait("wait", json!({ "ids": [id], "for": ["output:never"] }));
+    let mut client = Client::connect_initialized(&sandbox);
+    let id = client.start_background_task("while [ ! -e go ]; do echo x; sleep .02; done; exit 5");
+    let (wait, _) =
+        client.start_call_with_progress("wait", json!({ "ids": [id], "for": ["output:never"] }));
     client.cancel(wait);
     std::fs::write(sandbox.path("go"), "").expect("own directory");
     let ended = ["wait", &id];
     let _ended = sandbox.siding(&ended).run().expect_code(0);
-    client.leave();
-    let told = notices_of(&sandbox, &id);
-    assert_eq!((&told[0]["kind"], &told[0]["exit_code"]), (&json!("ended"), &json!(5)), "{told}");
+    client.shutdown();
+    let notices = unread_notices(&sandbox, &id);
+    assert_eq!(
+        (&notices[0]["kind"], &notices[0]["exit_code"]),
+        (&json!("ended"), &json!(5)),
+        "{notices}"
+    );
 }
 
 /// A task that writes without end must not keep its waiter from hearing that it is to stop.
 #[test]
-fn a_wait_that_is_kept_busy_hears_of_its_cancel() {
+fn wait_on_a_busy_task_can_be_canceled() {
     let sandbox = sandbox();
-    let mut client = Client::old(&sandbox);
-    let id = client.start("while :; do echo x; sleep .02; done");
-    let (wait, _) = client.begin_wait("wait", json!({ "ids": [id], "for": ["output:never"] }));
+    let mut client = Client::connect_initialized(&sandbox);
+    let id = client.start_background_task("while :; do echo x; sleep .02; done");
+    let (wait, _) =
+        client.start_call_with_progress("wait", json!({ "ids": [id], "for": ["output:never"] }));
     client.cancel(wait);
-    let left = Instant::now();
-    client.leave();
+    let shutdown_started = Instant::now();
+    client.shutdown();
     // Calls that go on are waited for 5 s by the SDK.
-    assert!(left.elapsed() < Duration::from_secs(4), "left after {:?}", left.elapsed());
+    assert!(
+        shutdown_started.elapsed() < Duration::from_secs(4),
+        "left after {:?}",
+        shutdown_started.elapsed()
+    );
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
 /// A stop may take as long as the grace is.
 #[test]
-fn a_stop_tells_how_far_it_is_and_can_be_cancelled() {
+fn stop_reports_progress_and_can_be_canceled() {
     let sandbox = sandbox();
-    let mut client = Client::old(&sandbox);
-    let id = client.start("trap '' TERM; echo up; while :; do sleep .1; done");
+    let mut client = Client::connect_initialized(&sandbox);
+    let id = client.start_background_task("trap '' TERM; echo up; while :; do sleep .1; done");
     let _trapped = client.call("wait", json!({ "ids": [id], "for": "output:up" }));
-    let (stop, progress) = client.begin_wait("stop", json!({ "ids": [id], "grace": 100 }));
+    let (stop, progress) =
+        client.start_call_with_progress("stop", json!({ "ids": [id], "grace": 100 }));
     let message = progress["message"].as_str().expect("words");
     assert!(message.contains(&id) && message.contains("stopping"), "{progress}");
     client.cancel(stop);
-    let left = Instant::now();
-    client.leave();
+    let shutdown_started = Instant::now();
+    client.shutdown();
     // Calls that go on are waited for 5 s by the SDK.
-    assert!(left.elapsed() < Duration::from_secs(4), "left after {:?}", left.elapsed());
+    assert!(
+        shutdown_started.elapsed() < Duration::from_secs(4),
+        "left after {:?}",
+        shutdown_started.elapsed()
+    );
     let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
 }
 
 #[test]
-fn the_new_revision_says_what_it_is_in_every_result() {
+fn stateless_revision_sets_result_type_in_every_result() {
     let sandbox = sandbox();
-    let mut client = Client::new(&sandbox, json!({}));
+    let mut client = Client::connect_stateless(&sandbox, json!({}));
     let tools = client.request("tools/list", json!({}));
-    assert_eq!(tools["resultType"], "complete", "{NEW}: {tools}");
-    let told = client.call("run", json!({ "command": "echo hello" }));
-    assert_eq!(told.output, "hello\n");
-    client.leave();
+    assert_eq!(tools["resultType"], "complete", "{STATELESS_REVISION}: {tools}");
+    let answer = client.call("run", json!({ "command": "echo hello" }));
+    assert_eq!(answer.output, "hello\n");
+    client.shutdown();
 }

@@ -1,8 +1,8 @@
 //! `puppet` does what its arguments say, and a sandbox leaves nothing behind.
 
-mod body;
-mod crowds;
-mod endings;
+mod exit_and_output;
+mod process_steps;
+mod process_storms;
 mod sandbox;
 mod streams;
 
@@ -11,7 +11,7 @@ use siding_e2e::{Process, ProgramOutput, Sandbox};
 
 /// Runs a script to its end in a sandbox that must be clean afterwards.
 #[track_caller]
-fn perform(verbs: &[&str]) -> ProgramOutput {
+fn run_puppet(verbs: &[&str]) -> ProgramOutput {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     sandbox.puppet(verbs).run()
@@ -19,18 +19,18 @@ fn perform(verbs: &[&str]) -> ProgramOutput {
 
 /// A birthmark that nobody else has, and the task id it stands for: made of the start and number
 /// of this process, and of the `test` that asks. Stays below the limit of an outer task.
-fn own_birthmark(test: u64) -> (u64, String) {
+fn unique_birthmark(test: u64) -> (u64, String) {
     let me = Process::current();
     let unique = (me.start << 26 | u64::from(me.pid) << 4 | test) & ((1 << 59) - 1);
-    let most = getrlimit(Resource::Rttime).maximum.unwrap_or(1 << 60);
-    let mark = unique % most;
+    let max_birthmark = getrlimit(Resource::Rttime).maximum.unwrap_or(1 << 60);
+    let mark = unique % max_birthmark;
     let alphabet = b"0123456789abcdefghjkmnpqrstvwxyz";
     let digit = |place: u32| char::from(alphabet[(mark >> (5 * place) & 31) as usize]);
     (mark, format!("b-{}", (0..12).rev().map(digit).collect::<String>()))
 }
 
 /// Does what siding does before it starts a task's program.
-fn give_birthmark(process: Process, mark: u64) {
+fn set_birthmark(process: Process, mark: u64) {
     let pid = Pid::from_raw(i32::try_from(process.pid).expect("a process number"));
     let limit = Rlimit { current: Some(mark), maximum: Some(mark) };
     prlimit(pid, Resource::Rttime, limit).expect("one's own child");

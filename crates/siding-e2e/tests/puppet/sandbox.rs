@@ -3,10 +3,10 @@
 use siding_e2e::processes::{self, is_heartbeat_running};
 use siding_e2e::{Announcement, Sandbox, eventually_some, is_root, words};
 
-use crate::{give_birthmark, own_birthmark};
+use crate::{set_birthmark, unique_birthmark};
 
 #[test]
-fn a_sandbox_finds_those_it_knows_only_by_their_environment() {
+fn sandbox_finds_processes_by_their_environment() {
     let sandbox = Sandbox::new();
     let mut running = sandbox
         .puppet(&words("fork setsid chdir / hang -- chdir / hang"))
@@ -21,14 +21,14 @@ fn a_sandbox_finds_those_it_knows_only_by_their_environment() {
 }
 
 #[test]
-fn a_sandbox_finds_those_it_knows_only_by_a_birthmark_of_its_tasks() {
+fn sandbox_finds_processes_by_their_birthmark() {
     let sandbox = Sandbox::new();
-    let (mark, id) = own_birthmark(2);
+    let (mark, id) = unique_birthmark(2);
     std::fs::create_dir_all(sandbox.state_dir().join("tasks").join(&id)).expect("own directory");
     let script = words("read-stdin daemon hang");
     let call = sandbox.puppet(&script).env_remove("PUPPET_LOG");
     let mut running = call.stdin_pipe().spawn();
-    give_birthmark(running.process(), mark);
+    set_birthmark(running.process(), mark);
     running.close_stdin();
     let _left = running.wait().expect_code(0);
     let stray = eventually_some("the daemon has cut its ties", || {
@@ -44,7 +44,7 @@ fn a_sandbox_finds_those_it_knows_only_by_a_birthmark_of_its_tasks() {
 }
 
 #[test]
-fn a_sandbox_that_expects_to_be_clean_fails_when_it_is_not() {
+fn clean_sandbox_check_fails_on_a_leftover_process() {
     let mut sandbox = Sandbox::new();
     let _done = sandbox.puppet(&["daemon", "mark", "stray", "hang"]).run().expect_code(0);
     let stray = sandbox.wait_for_mark("stray");
@@ -57,7 +57,7 @@ fn a_sandbox_that_expects_to_be_clean_fails_when_it_is_not() {
 }
 
 #[test]
-fn output_that_somebody_still_holds_fails_a_call() {
+fn call_fails_when_a_process_still_holds_its_output() {
     let sandbox = Sandbox::new();
     let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let argv = words("--quiet fork mark holder hang -- exit 0");
@@ -67,7 +67,7 @@ fn output_that_somebody_still_holds_fails_a_call() {
 }
 
 #[test]
-fn both_forms_of_a_command_run_the_same() {
+fn puppet_argv_and_puppet_line_run_the_same_command() {
     let sandbox = Sandbox::new();
     let verbs = ["say", "it's $HOME"];
     let argv = sandbox.puppet_argv(&verbs);
@@ -80,7 +80,7 @@ fn both_forms_of_a_command_run_the_same() {
 }
 
 #[test]
-fn a_sandbox_can_belong_to_another_user() {
+fn sandbox_can_belong_to_another_user() {
     if !is_root() {
         return;
     }

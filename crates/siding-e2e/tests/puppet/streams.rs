@@ -5,7 +5,7 @@ use std::time::Duration;
 use siding_e2e::fill_pattern::FillPattern;
 use siding_e2e::{Sandbox, is_root, processes, words};
 
-use crate::perform;
+use crate::run_puppet;
 
 #[test]
 fn fill_writes_the_planned_bytes() {
@@ -21,7 +21,7 @@ fn fill_writes_the_planned_bytes() {
 }
 
 #[test]
-fn stdin_comes_back_and_its_end_is_announced() {
+fn stdin_is_echoed_and_its_end_announced() {
     let sandbox = Sandbox::new();
     let done = sandbox.puppet(&["--quiet", "read-stdin"]).stdin("a\0b").run().expect_code(0);
     assert_eq!(done.stdout, b"a\0b");
@@ -34,9 +34,9 @@ fn stdin_comes_back_and_its_end_is_announced() {
 }
 
 #[test]
-fn reopening_a_plain_file_as_stdout_wipes_it() {
+fn reopening_or_truncating_stdout_changes_a_regular_file() {
     let sandbox = Sandbox::new();
-    for (verbs, left) in [
+    for (verbs, expected) in [
         (&["reopen", "/dev/stdout", "new"][..], "new\n"),
         (&["reopen-append", "/proc/self/fd/1", "new"], "old\nnew\n"),
         (&["reopen-rw", "/dev/fd/1", "new"], "new\n"),
@@ -49,12 +49,12 @@ fn reopening_a_plain_file_as_stdout_wipes_it() {
         let script = [&["--quiet", "write", "old\n"], verbs].concat();
         let _done = sandbox.puppet(&script).stdout_to(target).run().expect_code(0);
         let found = std::fs::read_to_string(&file).expect("own file");
-        assert_eq!(found, left, "{verbs:?}");
+        assert_eq!(found, expected, "{verbs:?}");
     }
 }
 
 #[test]
-fn a_refused_file_step_is_told_and_survived() {
+fn failed_file_step_is_announced_and_the_script_continues() {
     let sandbox = Sandbox::new();
     let _done = sandbox.puppet(&words("ftruncate 1 chmod 600 /nowhere exit 3")).run();
     assert_eq!(sandbox.wait_for_announcement("ftruncate").field::<i32>("error"), 22);
@@ -63,7 +63,7 @@ fn a_refused_file_step_is_told_and_survived() {
 }
 
 #[test]
-fn it_takes_files_away() {
+fn remove_honors_directory_permissions() {
     let sandbox = Sandbox::new();
     let dir = sandbox.path("dir");
     std::fs::create_dir(&dir).expect("own directory");
@@ -73,7 +73,7 @@ fn it_takes_files_away() {
 }
 
 #[test]
-fn closed_descriptors_are_closed() {
+fn closefds_closes_all_descriptors() {
     let sandbox = Sandbox::new();
     let running = sandbox.puppet(&["closefds", "mark", "bare", "hang"]).spawn();
     let bare = sandbox.wait_for_mark("bare");
@@ -82,7 +82,7 @@ fn closed_descriptors_are_closed() {
 }
 
 #[test]
-fn it_starts_with_what_it_was_given() {
+fn puppet_inherits_only_stdio_cwd_and_birthmark() {
     let sandbox = Sandbox::new();
     let _done = sandbox.puppet(&["report"]).run().expect_code(0);
     let report = sandbox.wait_for_announcement("report");
@@ -96,12 +96,12 @@ fn it_starts_with_what_it_was_given() {
 }
 
 #[test]
-fn it_holds_descriptors_memory_and_a_port() {
+fn puppet_holds_descriptors_memory_and_a_port() {
     let sandbox = Sandbox::new();
     let port_file = sandbox.path("port");
     let port_text = port_file.display().to_string();
     let verbs = ["hold-fds", "100", "grow", "32M", "listen", &port_text, "mark", "full", "hang"];
-    let _running = sandbox.puppet(&verbs).spawn();
+    let _keeps_alive = sandbox.puppet(&verbs).spawn();
     let full = sandbox.wait_for_mark("full");
     assert_eq!(sandbox.wait_for_announcement("hold-fds").field::<u64>("held"), 100);
     assert!(processes::descriptors(full.pid).len() >= 104);
@@ -115,18 +115,18 @@ fn it_holds_descriptors_memory_and_a_port() {
 
 /// The kernel's own hard limit is 4096, and who has not raised it gets no more.
 #[test]
-fn it_goes_on_when_it_holds_all_it_may() {
+fn hold_fds_continues_at_the_descriptor_limit() {
     let sandbox = Sandbox::new();
     let line = sandbox.puppet_line(&words("hold-fds 100 mark full"));
     let script = format!("ulimit -n 32; exec {line}");
     let _done = sandbox.host("bash", &["-c", &script]).run().expect_code(0);
     let held = sandbox.wait_for_announcement("hold-fds").field::<u64>("held");
     assert!((20..32).contains(&held), "{held}");
-    let _goes_on = sandbox.wait_for_mark("full");
+    let _continued = sandbox.wait_for_mark("full");
 }
 
 #[test]
-fn it_burns_as_long_as_told() {
-    let done = perform(&words("burn --for 50 sleep 50 exit 1")).expect_code(1);
+fn burn_lasts_as_long_as_requested() {
+    let done = run_puppet(&words("burn --for 50 sleep 50 exit 1")).expect_code(1);
     assert!(done.elapsed >= Duration::from_millis(100), "{done}");
 }

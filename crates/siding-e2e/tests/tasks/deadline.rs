@@ -6,58 +6,58 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, words};
 
-use crate::support::{Task, as_each_user, ended, sandbox};
+use crate::support::{Task, as_each_user, ended_processes, sandbox};
 
 /// What a busy machine may add to a deadline.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// Checks that a call ended at a deadline: not before, and not by luck long after.
 #[track_caller]
-fn on_time(done: &ProgramOutput, deadline: Duration) {
+fn assert_ended_at_deadline(done: &ProgramOutput, deadline: Duration) {
     println!("deadline {deadline:?}: {:?}", done.elapsed);
     assert!(done.elapsed >= deadline && done.elapsed < deadline + SLACK, "{done}");
 }
 
-fn deadline_of(limit_ms: u64) -> Value {
+fn deadline_outcome(limit_ms: u64) -> Value {
     json!({"kind": "deadline", "limit_ms": limit_ms})
 }
 
 /// PAINS C1, E1, LINUX fault 35: once, with a code and an outcome of its own, and with one line
 /// where the output is read.
 #[test]
-fn a_deadline_ends_the_tree_once_and_says_so() {
+fn deadline_ends_the_tree_once_and_is_reported() {
     as_each_user(|sandbox| {
         let verbs = words("say working fork daemon mark m hang -- mark m hang");
         let line = sandbox.puppet_line(&[&["--quiet"], &verbs[..]].concat());
         let args = ["run", "--timeout", "2s", "--grace", "5s", "--", &line];
         let done = sandbox.siding(&args).run().expect_code(124);
-        on_time(&done, Duration::from_secs(2));
+        assert_ended_at_deadline(&done, Duration::from_secs(2));
         let task = Task::only(&sandbox);
-        assert_eq!(task.outcome(), deadline_of(2000));
+        assert_eq!(task.wait_outcome(), deadline_outcome(2000));
         // No shell stands beside the two: the text is the words of one program.
         let last = "[siding] stopped at its deadline of 2s; ended 2 processes\n";
         assert_eq!(task.output(), format!("working\n{last}"));
-        let report = ended(&task.stop(&[]));
+        let report = ended_processes(&task.stop(&[]));
         for step in sandbox.wait_for_announcements("mark", 2) {
             assert_eq!(report[&step.process.pid], "SIGTERM");
         }
-        task.expect_gone();
+        task.expect_stopped();
     });
 }
 
 /// PAINS A3: a holder of the output in another session keeps nobody waiting, and dies too.
 #[test]
-fn a_holder_in_another_session_does_not_outlive_the_deadline() {
+fn deadline_ends_an_output_holder_in_another_session() {
     let sandbox = sandbox();
     let args = ["run", "--timeout", "500ms", "--", "setsid sleep 300 & wait"];
     let done = sandbox.siding(&args).run().expect_code(124);
-    on_time(&done, Duration::from_millis(500));
-    Task::only(&sandbox).expect_gone();
+    assert_ended_at_deadline(&done, Duration::from_millis(500));
+    Task::only(&sandbox).expect_stopped();
 }
 
 /// SPEC 2.1: the deadline holds with nobody left alive but the shim.
 #[test]
-fn a_deadline_needs_no_caller() {
+fn deadline_applies_after_the_caller_is_killed() {
     as_each_user(|sandbox| {
         let line = sandbox.puppet_line(&words("ignore TERM mark m hang"));
         let args = ["run", "--timeout", "2s", "--grace", "100ms", "--", &line];
@@ -67,15 +67,15 @@ fn a_deadline_needs_no_caller() {
         let _killed = call.wait().expect_signal(9);
         eventually("the deadline has passed", || !process.is_alive());
         let task = Task::only(&sandbox);
-        assert_eq!(task.outcome(), deadline_of(2000));
-        assert_eq!(ended(&task.stop(&[]))[&process.pid], "SIGKILL");
-        task.expect_gone();
+        assert_eq!(task.wait_outcome(), deadline_outcome(2000));
+        assert_eq!(ended_processes(&task.stop(&[]))[&process.pid], "SIGKILL");
+        task.expect_stopped();
     });
 }
 
 /// The same when its session is gone as well and the task was to be kept.
 #[test]
-fn a_deadline_needs_no_session() {
+fn deadline_ends_a_kept_task_after_its_session_ended() {
     let sandbox = sandbox();
     let owner = sandbox.host("sleep", &["300"]).spawn();
     let pid = owner.process().pid.to_string();
@@ -91,37 +91,37 @@ fn a_deadline_needs_no_session() {
     let _killed = call.wait();
     drop(owner);
     let task = Task::only(&sandbox);
-    assert_eq!(task.outcome(), deadline_of(2000));
-    task.expect_gone();
+    assert_eq!(task.wait_outcome(), deadline_outcome(2000));
+    task.expect_stopped();
 }
 
 /// PAINS E1: a start in the background has a clock too.
 #[test]
 fn a_background_task_has_a_deadline() {
     let sandbox = sandbox();
-    let begun = Instant::now();
+    let started = Instant::now();
     let task = Task::start_with(&sandbox, &["--timeout", "600ms"], "sleep 300");
-    assert_eq!(task.outcome(), deadline_of(600));
-    assert!(begun.elapsed() >= Duration::from_millis(600));
-    task.expect_gone();
+    assert_eq!(task.wait_outcome(), deadline_outcome(600));
+    assert!(started.elapsed() >= Duration::from_millis(600));
+    task.expect_stopped();
 }
 
 /// LINUX fault 35: a busy machine does not move it.
 #[test]
-fn spinners_do_not_outrun_their_deadline() {
+fn deadline_is_on_time_under_cpu_load() {
     let sandbox = sandbox();
     let spinners = words("fork mark m burn --").repeat(30);
     let verbs = [&words("--quiet")[..], &spinners, &["burn"]].concat();
     let line = sandbox.puppet_line(&verbs);
     let args = ["run", "--timeout", "1s", "--grace", "1s", "--", &line];
     let done = sandbox.siding(&args).run().expect_code(124);
-    on_time(&done, Duration::from_secs(1));
-    Task::only(&sandbox).expect_gone();
+    assert_ended_at_deadline(&done, Duration::from_secs(1));
+    Task::only(&sandbox).expect_stopped();
 }
 
 /// LINUX fault 35: time goes on for a stopped task, and it ends by the polite signal.
 #[test]
-fn a_stopped_task_meets_its_deadline() {
+fn deadline_ends_a_sigstopped_task() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&words("mark m hang"));
     let args = ["run", "--timeout", "2s", "--", &format!("exec {line}")];
@@ -130,66 +130,68 @@ fn a_stopped_task_meets_its_deadline() {
     for _ in 0..3 {
         process.signal(Signal::STOP);
         // On a busy machine the deadline may pass meanwhile.
-        eventually("it stands still", || state(process) == Some('T') || !process.is_alive());
+        eventually("it stands still", || {
+            process_state(process) == Some('T') || !process.is_alive()
+        });
         process.signal(Signal::CONT);
-        eventually("it goes on", || state(process) != Some('T'));
+        eventually("it goes on", || process_state(process) != Some('T'));
     }
     process.signal(Signal::STOP);
     let done = call.wait().expect_code(124);
-    on_time(&done, Duration::from_secs(2));
+    assert_ended_at_deadline(&done, Duration::from_secs(2));
     let task = Task::only(&sandbox);
-    assert_eq!(ended(&task.stop(&[]))[&process.pid], "SIGTERM");
-    task.expect_gone();
+    assert_eq!(ended_processes(&task.stop(&[]))[&process.pid], "SIGTERM");
+    task.expect_stopped();
 }
 
-fn state(process: Process) -> Option<char> {
+fn process_state(process: Process) -> Option<char> {
     siding_e2e::processes::state(process.pid)
 }
 
 /// SPEC 2.4: what lingers keeps the deadline, and the outcome stays the shell's own.
 #[test]
-fn what_lingers_has_the_same_deadline() {
+fn deadline_ends_a_lingering_task() {
     let sandbox = sandbox();
     let args = ["run", "--timeout", "2s", "--", "setsid sleep 300 & exit 4"];
     let _done = sandbox.siding(&args).run().expect_code(4);
     let task = Task::only(&sandbox);
-    assert_eq!(task.outcome(), json!({"kind": "exited", "code": 4}));
+    assert_eq!(task.wait_outcome(), json!({"kind": "exited", "code": 4}));
     assert!(task.output().contains("stopped at its deadline of 2s"), "{}", task.output());
-    assert_eq!(ended(&task.stop(&[])).len(), 1);
-    task.expect_gone();
+    assert_eq!(ended_processes(&task.stop(&[])).len(), 1);
+    task.expect_stopped();
 }
 
 /// SPEC 2.1: nobody gets more than the cap, and everybody is told.
 #[test]
-fn the_cap_holds_whatever_was_asked() {
+fn hard_cap_limits_every_deadline() {
     let sandbox = sandbox();
     for flags in [&["--timeout", "1h"][..], &[]] {
         let args = [&["run"], flags, &["--", "sleep 300"]].concat();
         let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED_HARD_CAP", "500ms");
         let done = call.run().expect_code(124);
-        on_time(&done, Duration::from_millis(500));
+        assert_ended_at_deadline(&done, Duration::from_millis(500));
     }
     for id in sandbox.task_ids() {
-        let task = Task::of(&sandbox, &json!({"task_id": id}));
-        assert_eq!(task.outcome(), deadline_of(500));
+        let task = Task::from_view(&sandbox, &json!({"task_id": id}));
+        assert_eq!(task.wait_outcome(), deadline_outcome(500));
     }
 }
 
 /// SPEC 2.1: a deadline can be moved while the task runs, up to the cap and no further.
 #[test]
-fn a_deadline_can_be_moved_up_to_the_cap() {
+fn deadline_can_be_extended_up_to_the_hard_cap() {
     let sandbox = sandbox();
-    let (begun, task) = (Instant::now(), start_capped(&sandbox));
+    let (started, task) = (Instant::now(), start_with_hard_cap(&sandbox));
     let done = sandbox.siding(&["extend", &task.id, "1h"]).run().expect_code(0);
     println!("{done}");
-    assert_eq!(task.outcome(), deadline_of(6000));
-    assert!(begun.elapsed() >= Duration::from_secs(6));
+    assert_eq!(task.wait_outcome(), deadline_outcome(6000));
+    assert!(started.elapsed() >= Duration::from_secs(6));
     let _late = sandbox.siding(&["extend", &task.id, "1h"]).run().expect_code(125);
-    task.expect_gone();
+    task.expect_stopped();
 }
 
-fn start_capped(sandbox: &Sandbox) -> Task<'_> {
+fn start_with_hard_cap(sandbox: &Sandbox) -> Task<'_> {
     let args = ["run", "--background", "--json", "--timeout", "5s", "--", "sleep 300"];
     let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED_HARD_CAP", "6s");
-    Task::of(sandbox, &call.run().expect_code(0).json())
+    Task::from_view(sandbox, &call.run().expect_code(0).json())
 }

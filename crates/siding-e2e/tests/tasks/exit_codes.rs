@@ -6,17 +6,20 @@ use siding_e2e::{Sandbox, words};
 use crate::support::sandbox;
 
 /// Calls at once in one shell.
-const BATCH: usize = 8;
+const CONCURRENT_CALLS: usize = 8;
 /// Texts for one shell. It has the time of one call for all of them, which is enough for these where
 /// each takes a second and more.
-const ONE_SHELL: usize = 32;
+const COMMANDS_PER_SHELL: usize = 32;
 
 /// Runs each text under siding and under bash alone; returns both codes and siding's JSON.
-fn both(sandbox: &Sandbox, texts: &[String]) -> Vec<(i32, i32, Value)> {
-    texts.chunks(ONE_SHELL).flat_map(|texts| both_in_one_shell(sandbox, texts)).collect()
+fn run_under_siding_and_bash(sandbox: &Sandbox, texts: &[String]) -> Vec<(i32, i32, Value)> {
+    texts
+        .chunks(COMMANDS_PER_SHELL)
+        .flat_map(|texts| run_batch_in_one_shell(sandbox, texts))
+        .collect()
 }
 
-fn both_in_one_shell(sandbox: &Sandbox, texts: &[String]) -> Vec<(i32, i32, Value)> {
+fn run_batch_in_one_shell(sandbox: &Sandbox, texts: &[String]) -> Vec<(i32, i32, Value)> {
     let run = sandbox.siding_line(&["run", "--json", "--"]);
     let script = format!(
         r#"ulimit -c 0
@@ -27,54 +30,58 @@ fn both_in_one_shell(sandbox: &Sandbox, texts: &[String]) -> Vec<(i32, i32, Valu
         number=0
         for text; do
             one "$number" "$text" &
-            ((++number % {BATCH})) || wait
+            ((++number % {CONCURRENT_CALLS})) || wait
         done
         wait"#
     );
     let args: Vec<&str> =
         ["-c", &script, "host"].into_iter().chain(texts.iter().map(String::as_str)).collect();
     let _done = sandbox.host("bash", &args).run().expect_code(0);
-    (0..texts.len()).map(|number| answer(sandbox, number)).collect()
+    (0..texts.len()).map(|number| read_result(sandbox, number)).collect()
 }
 
-fn answer(sandbox: &Sandbox, number: usize) -> (i32, i32, Value) {
+fn read_result(sandbox: &Sandbox, number: usize) -> (i32, i32, Value) {
     let read = |name: &str| {
         let path = sandbox.path(&format!("{name}{number}"));
         std::fs::read_to_string(path).expect("written by the host")
     };
     let codes = read("code");
     let mut codes = codes.split_whitespace().map(|code| code.parse().expect("a code"));
-    let (mine, bashs) = (codes.next().expect("two"), codes.next().expect("two"));
-    (mine, bashs, serde_json::from_str(&read("json")).expect("JSON"))
+    let (siding_code, bash_code) = (codes.next().expect("two"), codes.next().expect("two"));
+    (siding_code, bash_code, serde_json::from_str(&read("json")).expect("JSON"))
 }
 
 /// LINUX fault 14, PAINS C1, C2: all codes; 137 by `exit` is no SIGKILL.
 #[test]
-fn every_exit_code_is_kept() {
+fn every_exit_code_matches_bash() {
     let sandbox = sandbox();
     let texts: Vec<String> = (0..=255).map(|code| format!("exit {code}")).collect();
-    for (code, (mine, bashs, view)) in (0..).zip(both(&sandbox, &texts)) {
-        assert_eq!((mine, bashs), (code, code), "{view}");
+    for (code, (siding_code, bash_code, view)) in
+        (0..).zip(run_under_siding_and_bash(&sandbox, &texts))
+    {
+        assert_eq!((siding_code, bash_code), (code, code), "{view}");
         assert_eq!(view["outcome"], json!({"kind": "exited", "code": code}));
     }
 }
 
 /// LINUX fault 14: all signals, by a shell that kills itself.
 #[test]
-fn every_signal_is_kept() {
+fn every_fatal_signal_matches_bash() {
     let sandbox = sandbox();
     // Those that stop a process end nothing, and 32 and 33 belong to the C library.
     let numbers: Vec<i32> =
         (1..=64).filter(|number| ![19, 20, 21, 22, 32, 33].contains(number)).collect();
     let texts: Vec<String> = numbers.iter().map(|number| format!("kill -{number} $$")).collect();
     let mut names = vec![];
-    for (number, (mine, bashs, view)) in numbers.into_iter().zip(both(&sandbox, &texts)) {
-        assert_eq!(mine, bashs, "signal {number}: {view}");
-        if bashs == 0 {
+    for (number, (siding_code, bash_code, view)) in
+        numbers.into_iter().zip(run_under_siding_and_bash(&sandbox, &texts))
+    {
+        assert_eq!(siding_code, bash_code, "signal {number}: {view}");
+        if bash_code == 0 {
             assert_eq!(view["outcome"], json!({"kind": "exited", "code": 0}), "signal {number}");
             continue;
         }
-        assert_eq!(mine, 128 + number);
+        assert_eq!(siding_code, 128 + number);
         assert_eq!(view["outcome"]["kind"], "signaled", "signal {number}: {view}");
         names.push(view["outcome"]["signal"].as_str().expect("a name").to_owned());
     }
@@ -88,7 +95,7 @@ fn every_signal_is_kept() {
 /// A task's session has no terminal and its group no parent in it, so the kernel does not stop it
 /// at a terminal's behest: nobody would be there to continue it.
 #[test]
-fn signals_of_a_terminal_stop_nothing() {
+fn terminal_stop_signals_do_not_stop_a_task() {
     let sandbox = sandbox();
     for number in [20, 21, 22] {
         let text = format!("kill -{number} $$; exit 4");
@@ -98,7 +105,7 @@ fn signals_of_a_terminal_stop_nothing() {
 
 /// The same for a program that no shell stands above.
 #[test]
-fn a_program_that_dies_of_a_signal_is_told_from_one_that_exits() {
+fn death_by_signal_is_distinct_from_exit_with_the_same_code() {
     let sandbox = sandbox();
     for (verbs, code, kind) in [
         ("die KILL", 137, "signaled"),

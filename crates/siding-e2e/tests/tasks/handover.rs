@@ -6,11 +6,13 @@ use rustix::process::Signal;
 use siding_e2e::tree_plan::SplitMix64;
 use siding_e2e::{Sandbox, Terminal, eventually, eventually_some, processes, words};
 
-use crate::support::{Task, as_each_user, make_file, pids, prompt, sandbox, until_file};
+use crate::support::{
+    Task, as_each_user, create_file, expect_prompt, listed_pids, sandbox, wait_for_file_command,
+};
 
 /// A terminal shows siding's words on lines of their own, also where a command asks within one.
 #[test]
-fn on_a_terminal_siding_begins_a_line_of_its_own() {
+fn hand_over_message_starts_on_its_own_terminal_line() {
     let sandbox = sandbox();
     let mut terminal = Terminal::new(80, 24);
     let call = sandbox.siding(&["run", "--budget", "2s", "--", "printf 'sure? '; sleep 300"]);
@@ -18,18 +20,18 @@ fn on_a_terminal_siding_begins_a_line_of_its_own() {
     assert_eq!(done.code, Some(75), "{done}");
     terminal.wait_for_text("siding: still running");
     let rows = terminal.screen();
-    let asked = rows.iter().position(|row| row.trim_end() == "sure?");
-    let said = rows.iter().position(|row| row.starts_with("siding: still running"));
-    assert_eq!(asked.map(|row| row + 1), said, "{rows:?}");
+    let prompt_row = rows.iter().position(|row| row.trim_end() == "sure?");
+    let message_row = rows.iter().position(|row| row.starts_with("siding: still running"));
+    assert_eq!(prompt_row.map(|row| row + 1), message_row, "{rows:?}");
     Task::only(&sandbox).stop(&["--grace", "0s"]);
 }
 
 /// PAINS A6, C2, issue §3.1: the call returns at its budget, the same process goes on, and its
 /// true end is known.
 #[test]
-fn the_same_process_goes_on_at_the_budget() {
+fn command_continues_in_the_background_at_its_budget() {
     as_each_user(|sandbox| {
-        let text = format!("echo $$; {}; echo $$; exit 7", until_file("go"));
+        let text = format!("echo $$; {}; echo $$; exit 7", wait_for_file_command("go"));
         let call = sandbox.siding(&["run", "--budget", "1s", "--", &text]);
         let done = call.run().expect_code(75);
         println!("budget 1s: returned after {:?}", done.elapsed);
@@ -40,18 +42,22 @@ fn the_same_process_goes_on_at_the_budget() {
         let first = task.output();
         assert!(first.starts_with(&done.stdout_text()), "shown until then: {done}");
         assert_eq!(first.lines().count(), 1, "{first}");
-        make_file(&sandbox, "go");
-        assert_eq!(task.outcome(), serde_json::json!({"kind": "exited", "code": 7}));
+        create_file(&sandbox, "go");
+        assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 7}));
         assert_eq!(task.output(), first.repeat(2), "it ran once, and is the same process");
-        task.expect_gone();
+        task.expect_stopped();
     });
 }
 
 /// SPEC 4.1: what a hand-over has shown is seen: `siding output` goes on behind it.
 #[test]
-fn what_was_shown_until_a_hand_over_is_not_shown_again() {
+fn output_shown_before_hand_over_is_not_repeated() {
     let sandbox = sandbox();
-    let text = format!("echo one; {}; echo two; {}", until_file("go"), until_file("end"));
+    let text = format!(
+        "echo one; {}; echo two; {}",
+        wait_for_file_command("go"),
+        wait_for_file_command("end")
+    );
     let call = sandbox.siding(&["run", "--budget", "2s", "--", &text]);
     let shown = call.run().expect_code(75).stdout_text();
     let task = Task::only(&sandbox);
@@ -60,17 +66,17 @@ fn what_was_shown_until_a_hand_over_is_not_shown_again() {
         sandbox.siding(&["output", &task.id]).run().expect_code(0).stdout_text()
     };
     assert_eq!(shown + &new(4), "one\n");
-    make_file(&sandbox, "go");
+    create_file(&sandbox, "go");
     assert_eq!(new(8), "two\n");
-    make_file(&sandbox, "end");
-    assert_eq!(task.outcome()["code"], 0);
+    create_file(&sandbox, "end");
+    assert_eq!(task.wait_outcome()["code"], 0);
 }
 
 /// The JSON of a hand-over tells who sent it there, and what was written so far.
 #[test]
-fn a_hand_over_is_told() {
+fn hand_over_json_has_its_reason_and_output() {
     let sandbox = sandbox();
-    let text = format!("echo early; {}", until_file("go"));
+    let text = format!("echo early; {}", wait_for_file_command("go"));
     let args = ["run", "--json", "--budget", "1s", "--", &text];
     let view = sandbox.siding(&args).run().expect_code(75).json();
     assert_eq!(view["phase"], "running");
@@ -78,19 +84,19 @@ fn a_hand_over_is_told() {
     assert_eq!(view["placement"], placement);
     assert!(view["outcome"].is_null() && view["leader_outcome"].is_null());
     assert_eq!(view["output"]["text"], "early\n");
-    assert!(!pids(&view).is_empty());
-    make_file(&sandbox, "go");
-    assert_eq!(Task::of(&sandbox, &view).outcome()["code"], 0);
+    assert!(!listed_pids(&view).is_empty());
+    create_file(&sandbox, "go");
+    assert_eq!(Task::from_view(&sandbox, &view).wait_outcome()["code"], 0);
 }
 
 /// SPEC 1.2, 4.3: a hand-over shows how it began, what went wrong and how it stands, in little text;
 /// a command that is over shows more.
 #[test]
-fn a_hand_over_shows_little_of_much() {
+fn hand_over_shows_a_short_excerpt_of_long_output() {
     let sandbox = sandbox();
     let much =
         "echo begin; seq 1 9000; echo 'error: early'; seq 1 9000; printf '1%%\\r2%%\\r'; echo end";
-    let text = format!("{much}; {}", until_file("go"));
+    let text = format!("{much}; {}", wait_for_file_command("go"));
     let args = ["run", "--json", "--budget", "1s", "--", &text];
     let view = sandbox.siding(&args).run().expect_code(75).json();
     let shown = view["output"]["text"].as_str().expect("text");
@@ -98,51 +104,51 @@ fn a_hand_over_shows_little_of_much() {
     assert!(shown.starts_with("error: early\n"), "{shown}");
     assert!(shown.contains("\nbegin\n1\n2\n") && shown.ends_with("\n9000\nend\n"), "{shown}");
     assert_eq!(view["output"]["truncated"], true);
-    make_file(&sandbox, "go");
-    assert_eq!(Task::of(&sandbox, &view).outcome()["code"], 0);
+    create_file(&sandbox, "go");
+    assert_eq!(Task::from_view(&sandbox, &view).wait_outcome()["code"], 0);
     let args = ["run", "--json", "--budget", "20s", "--", much];
-    let over = sandbox.siding(&args).run().expect_code(0).json();
-    let whole = over["output"]["text"].as_str().expect("text").len();
-    assert!((16 << 10..=32 << 10).contains(&whole), "{whole}");
+    let finished = sandbox.siding(&args).run().expect_code(0).json();
+    let shown_bytes = finished["output"]["text"].as_str().expect("text").len();
+    assert!((16 << 10..=32 << 10).contains(&shown_bytes), "{shown_bytes}");
     let args = ["run", "--json", "--background", "--settle", "1s", "--", &text];
     let call = sandbox.siding(&args).env("SIDING_HANDOVER_MAX_BYTES", "1KiB");
     std::fs::remove_file(sandbox.path("go")).expect("own directory");
     let view = call.run().expect_code(0).json();
     assert!(view["output"]["text"].as_str().is_some_and(|text| text.len() <= 1024));
-    make_file(&sandbox, "go");
-    assert_eq!(Task::of(&sandbox, &view).outcome()["code"], 0);
+    create_file(&sandbox, "go");
+    assert_eq!(Task::from_view(&sandbox, &view).wait_outcome()["code"], 0);
 }
 
 /// PAINS E4: who ends in time stays in the foreground; who asks for no budget has none.
 #[test]
-fn nothing_is_handed_over_without_need() {
+fn command_within_its_budget_stays_in_the_foreground() {
     let sandbox = sandbox();
     let args = ["run", "--json", "--budget", "20s", "--", "exit 4"];
-    let done = prompt("an end within the budget", sandbox.siding(&args).run());
+    let done = expect_prompt("an end within the budget", sandbox.siding(&args).run());
     assert_eq!(done.expect_code(4).json()["placement"]["kind"], "foreground");
 
-    let text = until_file("go");
+    let text = wait_for_file_command("go");
     let args = ["run", "--json", "--budget", "none", "--", &text];
     let call = sandbox.siding(&args).env("SIDING_BLOCKING_BUDGET", "100ms");
-    let begun = Instant::now();
+    let started = Instant::now();
     let running = call.spawn();
-    eventually("four budgets have passed", || begun.elapsed().as_millis() > 400);
-    make_file(&sandbox, "go");
+    eventually("four budgets have passed", || started.elapsed().as_millis() > 400);
+    create_file(&sandbox, "go");
     let view = running.wait().expect_code(0).json();
     assert_eq!(view["placement"]["kind"], "foreground");
 }
 
 /// PAINS E2, E3: at the timeout a command goes on or is stopped, as its caller says.
 #[test]
-fn what_the_timeout_means_is_the_callers_choice() {
+fn timeout_stops_or_backgrounds_as_requested() {
     let sandbox = sandbox();
-    let text = until_file("go");
+    let text = wait_for_file_command("go");
     let args = ["run", "--timeout", "300ms", "--on-timeout", "background", "--", &text];
     let _done = sandbox.siding(&args).run().expect_code(75);
-    let placement = Task::only(&sandbox).shown()["placement"].clone();
+    let placement = Task::only(&sandbox).show()["placement"].clone();
     assert_eq!(placement, serde_json::json!({ "kind": "background", "why": "timeout" }));
-    make_file(&sandbox, "go");
-    assert_eq!(Task::only(&sandbox).outcome()["code"], 0);
+    create_file(&sandbox, "go");
+    assert_eq!(Task::only(&sandbox).wait_outcome()["code"], 0);
     for flag in ["--timeout", "--budget"] {
         let args = ["run", flag, "300ms", "--on-timeout", "stop", "--", "echo kept; sleep 60"];
         let done = sandbox.siding(&args).run().expect_code(124);
@@ -153,7 +159,7 @@ fn what_the_timeout_means_is_the_callers_choice() {
 /// PAINS C1, issue §3.1: a stop, the deadline and the hand-over in the same instant come to one
 /// end, and everybody tells the same.
 #[test]
-fn three_ends_in_one_instant_are_one() {
+fn concurrent_stop_deadline_and_hand_over_give_one_outcome() {
     let sandbox = sandbox();
     let mut dice = SplitMix64(0x51d1);
     for round in 0..25 {
@@ -162,7 +168,7 @@ fn three_ends_in_one_instant_are_one() {
         let (budget, deadline) = (spread(&mut dice), spread(&mut dice));
         let text = format!("trap 'exit 3' TERM; : {round}; sleep 60 & wait");
         let args = ["run", "--json", "--budget", &budget, "--timeout", &deadline, "--", &text];
-        let begun = Instant::now();
+        let started = Instant::now();
         let call = sandbox.siding(&args).spawn();
         let known = sandbox.task_ids();
         let mut seen = known.clone();
@@ -172,21 +178,25 @@ fn three_ends_in_one_instant_are_one() {
         });
         let newest = seen.iter().find(|id| !known.contains(id));
         let stop_at = Duration::from_millis(aim + dice.next_below(8));
-        std::thread::sleep(stop_at.saturating_sub(begun.elapsed()));
+        std::thread::sleep(stop_at.saturating_sub(started.elapsed()));
         let stops = match newest {
             Some(id) => sandbox.siding(&["stop", "--json", id]),
             None => sandbox.siding(&["stop", "--json", "--all"]),
         };
         let _stopped = stops.run().expect_code(0);
-        agree(&sandbox, call.wait(), newest.cloned());
+        assert_call_matches_outcome(&sandbox, call.wait(), newest.cloned());
     }
     assert_eq!(sandbox.task_ids().len(), 25);
 }
 
-fn agree(sandbox: &Sandbox, done: siding_e2e::ProgramOutput, newest: Option<String>) {
-    let task = Task::of(sandbox, &done.json());
+fn assert_call_matches_outcome(
+    sandbox: &Sandbox,
+    done: siding_e2e::ProgramOutput,
+    newest: Option<String>,
+) {
+    let task = Task::from_view(sandbox, &done.json());
     assert!(newest.is_none_or(|id| id == task.id));
-    let outcome = task.outcome();
+    let outcome = task.wait_outcome();
     let codes = match outcome["kind"].as_str() {
         // The signal may have come before the shell had set its trap.
         Some("stopped") => [75, 3, 143],
@@ -195,13 +205,13 @@ fn agree(sandbox: &Sandbox, done: siding_e2e::ProgramOutput, newest: Option<Stri
     };
     assert!(codes.contains(&done.code.expect("an exit")), "{outcome} of {done}");
     task.expect_one_end();
-    assert_eq!(task.outcome(), outcome, "told again");
+    assert_eq!(task.wait_outcome(), outcome, "told again");
 }
 
 /// Output that comes before the caller has asked to be told of it is shown all the same, not only
 /// with the next.
 #[test]
-fn early_output_is_shown_at_once() {
+fn output_before_subscription_is_shown_immediately() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&words("--quiet say early mark said hang"));
     let call = sandbox.siding(&["run", "--budget", "none", "--", &line]).pause_at("running");

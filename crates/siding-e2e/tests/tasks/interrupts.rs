@@ -3,10 +3,10 @@
 use rustix::process::{Pid, Signal, kill_process_group};
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, eventually_some, words};
 
-use crate::support::{Task, as_each_user, make_file, sandbox, until_file};
+use crate::support::{Task, as_each_user, create_file, sandbox, wait_for_file_command};
 
 /// Starts a call that waits for puppets in the foreground.
-fn foreground(sandbox: &Sandbox, verbs: &str) -> (RunningProgram, Process) {
+fn start_foreground(sandbox: &Sandbox, verbs: &str) -> (RunningProgram, Process) {
     let line = sandbox.puppet_line(&words(&format!("{verbs} mark it hang")));
     let call = sandbox.siding(&["run", "--budget", "none", "--", &line]).spawn();
     (call, sandbox.wait_for_mark("it"))
@@ -14,31 +14,31 @@ fn foreground(sandbox: &Sandbox, verbs: &str) -> (RunningProgram, Process) {
 
 /// PAINS B4, B5: an interrupt stops the command that is waited for and nothing else.
 #[test]
-fn an_interrupt_stops_the_command_in_the_foreground() {
+fn interrupt_stops_only_the_foreground_command() {
     as_each_user(|sandbox| {
-        let other = Task::puppet(&sandbox, &[], &words("mark other hang"));
+        let other = Task::start_puppet(&sandbox, &[], &words("mark other hang"));
         let others = sandbox.wait_for_mark("other");
-        let (call, process) = foreground(&sandbox, "fork setsid hang --");
+        let (call, process) = start_foreground(&sandbox, "fork setsid hang --");
         call.signal(Signal::INT);
         let done = call.wait().expect_code(130);
         println!("interrupt: {:?}", done.elapsed);
         assert!(!process.is_alive());
         let ids = sandbox.task_ids();
         let id = ids.iter().find(|id| **id != other.id).expect("two tasks");
-        let stopped = Task::of(&sandbox, &serde_json::json!({ "task_id": id }));
-        assert_eq!(stopped.outcome(), serde_json::json!({"kind": "stopped", "by": "user"}));
+        let stopped = Task::from_view(&sandbox, &serde_json::json!({ "task_id": id }));
+        assert_eq!(stopped.wait_outcome(), serde_json::json!({"kind": "stopped", "by": "user"}));
         assert!(others.is_alive(), "a task in the background is not touched");
         let _view = other.stop(&[]);
-        other.expect_gone();
+        other.expect_stopped();
         stopped.expect_one_end();
     });
 }
 
 /// A second interrupt does not wait for the grace.
 #[test]
-fn a_second_interrupt_ends_what_ignores_the_first() {
+fn second_interrupt_skips_the_grace_period() {
     let sandbox = sandbox();
-    let (call, process) = foreground(&sandbox, "ignore INT ignore TERM");
+    let (call, process) = start_foreground(&sandbox, "ignore INT ignore TERM");
     call.signal(Signal::INT);
     let task = Task::only(&sandbox);
     eventually("the first is on record", || task.journal().contains("stop_asked"));
@@ -46,25 +46,25 @@ fn a_second_interrupt_ends_what_ignores_the_first() {
     call.signal(Signal::INT);
     let done = call.wait();
     assert!(done.elapsed.as_secs() < 8, "the grace is 10 s: {done}");
-    task.expect_gone();
+    task.expect_stopped();
 }
 
 /// PAINS B6, G4: a host that is told to leave, hangs up or is killed leaves its command running
 /// in the background.
 #[test]
-fn the_end_of_the_caller_leaves_the_command_alone() {
+fn command_continues_when_its_caller_is_signaled() {
     as_each_user(|sandbox| {
         for signal in [Signal::TERM, Signal::HUP, Signal::KILL] {
             let go = format!("go{}", signal.as_raw());
-            let text = format!("{}; exit 5", until_file(&go));
+            let text = format!("{}; exit 5", wait_for_file_command(&go));
             let known = sandbox.task_ids();
             let call = sandbox.siding(&["run", "--budget", "none", "--", &text]).spawn();
             let id = eventually_some("the command runs", || {
                 let id = sandbox.task_ids().into_iter().find(|id| !known.contains(id))?;
-                let task = Task::of(&sandbox, &serde_json::json!({ "task_id": id }));
+                let task = Task::from_view(&sandbox, &serde_json::json!({ "task_id": id }));
                 task.journal().contains("spawned").then_some(id)
             });
-            let task = Task::of(&sandbox, &serde_json::json!({ "task_id": id }));
+            let task = Task::from_view(&sandbox, &serde_json::json!({ "task_id": id }));
             call.signal(signal);
             let done = call.wait();
             match signal {
@@ -72,9 +72,9 @@ fn the_end_of_the_caller_leaves_the_command_alone() {
                 _ => assert_eq!(done.code, Some(128 + signal.as_raw()), "{done}"),
             }
             eventually("it is in the background", || task.journal().contains("placed"));
-            assert!(!task.marked().is_empty());
-            make_file(&sandbox, &go);
-            assert_eq!(task.outcome(), serde_json::json!({"kind": "exited", "code": 5}));
+            assert!(!task.marked_processes().is_empty());
+            create_file(&sandbox, &go);
+            assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 5}));
             let placement = serde_json::json!({"kind": "background", "why": "user"});
             assert_eq!(task.stop(&[])["placement"], placement);
         }
@@ -84,9 +84,9 @@ fn the_end_of_the_caller_leaves_the_command_alone() {
 /// PAINS B10, LINUX fault 21: a signal to the caller's whole group reaches neither the shim nor
 /// the task.
 #[test]
-fn a_signal_to_the_callers_group_ends_there() {
+fn signal_to_the_callers_process_group_spares_the_task() {
     let sandbox = sandbox();
-    let (call, process) = foreground(&sandbox, "");
+    let (call, process) = start_foreground(&sandbox, "");
     let group = Pid::from_raw(call.process().pid as i32).expect("a number");
     kill_process_group(group, Signal::KILL).expect("the own child's group");
     let _killed = call.wait().expect_signal(9);
@@ -94,12 +94,12 @@ fn a_signal_to_the_callers_group_ends_there() {
     eventually("it is in the background", || task.journal().contains("placed"));
     assert!(process.is_alive());
     let _view = task.stop(&[]);
-    task.expect_gone();
+    task.expect_stopped();
 }
 
 /// PAINS E12, LINUX fault 22: a task has no terminal, and closing its caller's ends nothing.
 #[test]
-fn a_terminal_is_neither_given_nor_missed() {
+fn task_has_no_terminal_and_survives_its_closing() {
     let sandbox = sandbox();
     let text = format!(
         "(: </dev/tty) 2>/dev/null || echo none; {}; exit 6",
@@ -116,22 +116,22 @@ fn a_terminal_is_neither_given_nor_missed() {
     assert!(process.is_alive());
     let _view = task.stop(&[]);
     assert!(task.output().starts_with("none\n"), "{}", task.output());
-    task.expect_gone();
+    task.expect_stopped();
 }
 
 /// PAINS A3: who reads the output may leave; the command goes on and its output is kept.
 #[test]
-fn a_reader_that_leaves_stops_nothing() {
+fn command_continues_when_its_output_reader_exits() {
     let sandbox = sandbox();
-    let text = format!("echo one; {}; echo two; exit 4", until_file("go"));
+    let text = format!("echo one; {}; echo two; exit 4", wait_for_file_command("go"));
     let line = sandbox.siding_line(&["run", "--budget", "none", "--", &text]);
     let host = sandbox.host("bash", &["-c", &format!("{line} | head -n 1")]).spawn();
     eventually("one line is there", || {
         sandbox.task_ids().len() == 1 && Task::only(&sandbox).output() == "one\n"
     });
-    make_file(&sandbox, "go");
+    create_file(&sandbox, "go");
     let _left = host.wait();
     let task = Task::only(&sandbox);
-    assert_eq!(task.outcome()["code"], 4);
+    assert_eq!(task.wait_outcome()["code"], 4);
     assert_eq!(task.output(), "one\ntwo\n");
 }

@@ -2,10 +2,13 @@
 
 use siding_e2e::{Process, eventually, processes, words};
 
-use crate::support::{Task, as_each_user, ended, make_file, pids, prompt, sandbox, until_file};
+use crate::support::{
+    Task, as_each_user, create_file, ended_processes, expect_prompt, listed_pids, sandbox,
+    wait_for_file_command,
+};
 
 /// Texts whose shell ends while something lives, by what lives.
-const LEAVING: &[(&str, &str)] = &[
+const LINGERING_COMMANDS: &[(&str, &str)] = &[
     ("sleep 300 &", "sleep 300"),
     ("sleep 300 </dev/null >/dev/null &", "sleep 300"),
     ("setsid sleep 300 &", "sleep 300"),
@@ -23,28 +26,32 @@ const LEAVING: &[(&str, &str)] = &[
 /// PAINS A1, A2, B7, C3, issue §3.2: the call returns when the shell has ended, says so, and
 /// names who lives.
 #[test]
-fn the_call_returns_when_its_shell_has_ended() {
+fn call_returns_when_the_shell_exits_and_lists_processes() {
     as_each_user(|sandbox| {
-        for (text, lives) in LEAVING {
+        for (text, lives) in LINGERING_COMMANDS {
             let call = sandbox.siding(&["run", "--json", "--budget", "20s", "--", text]);
-            let done = prompt(format!("`{text}`"), call.run()).expect_code(0);
+            let done = expect_prompt(format!("`{text}`"), call.run()).expect_code(0);
             let view = done.json();
             assert_eq!(view["phase"], "lingering", "{done}");
             assert!(view["outcome"].is_null(), "{done}");
             let leader = serde_json::json!({"kind": "exited", "code": 0});
             assert_eq!(view["leader_outcome"], leader, "{done}");
-            let task = Task::of(&sandbox, &view);
-            let named = pids(&view);
-            let living: Vec<u32> = task.marked().iter().map(|process| process.pid).collect();
+            let task = Task::from_view(&sandbox, &view);
+            let named = listed_pids(&view);
+            let living: Vec<u32> =
+                task.marked_processes().iter().map(|process| process.pid).collect();
             assert!(named.iter().any(|pid| living.contains(pid)), "{living:?}: {done}");
             eventually("the one that lives is what was started", || {
-                let mut living = task.marked().into_iter().map(|process| process.pid);
+                let mut living = task.marked_processes().into_iter().map(|process| process.pid);
                 living.any(|pid| processes::command_line(pid) == *lives)
             });
             let stopped = task.stop(&[]);
             assert_eq!(stopped["outcome"], leader, "the outcome stays: {stopped}");
-            assert!(!ended(&stopped).is_empty(), "and the report has the rest: {stopped}");
-            task.expect_gone();
+            assert!(
+                !ended_processes(&stopped).is_empty(),
+                "and the report has the rest: {stopped}"
+            );
+            task.expect_stopped();
         }
     });
 }
@@ -52,64 +59,65 @@ fn the_call_returns_when_its_shell_has_ended() {
 /// PAINS A1: what is written after the shell's end is kept, and its status is known before
 /// (LINUX fault 30).
 #[test]
-fn late_output_is_kept() {
+fn output_after_the_shell_exits_is_kept() {
     let sandbox = sandbox();
-    let text = format!("echo early; ({}; echo late) & exit 7", until_file("go"));
-    let done = prompt("a late writer", sandbox.siding(&["run", "--", &text]).run());
+    let text = format!("echo early; ({}; echo late) & exit 7", wait_for_file_command("go"));
+    let done = expect_prompt("a late writer", sandbox.siding(&["run", "--", &text]).run());
     assert_eq!(done.expect_code(7).stdout_text(), "early\n");
     let task = Task::only(&sandbox);
-    assert!(!task.marked().is_empty(), "the writer lives");
-    make_file(&sandbox, "go");
-    assert_eq!(task.outcome(), serde_json::json!({"kind": "exited", "code": 7}));
+    assert!(!task.marked_processes().is_empty(), "the writer lives");
+    create_file(&sandbox, "go");
+    assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 7}));
     assert_eq!(task.output(), "early\nlate\n");
     assert!(task.stop(&[])["stop_report"].is_null(), "it ended by itself");
 }
 
 /// A flood from what lingers does not keep the call.
 #[test]
-fn a_flood_does_not_keep_the_call() {
+fn call_returns_despite_a_flood_from_a_lingering_process() {
     let sandbox = sandbox();
     let text = "(while :; do printf '%1000s\\n' x; done) & echo $$";
     let call = sandbox.siding(&["run", "--json", "--budget", "20s", "--", text]);
-    let done = prompt("a flood", call.run()).expect_code(0);
-    let task = Task::of(&sandbox, &done.json());
+    let done = expect_prompt("a flood", call.run()).expect_code(0);
+    let task = Task::from_view(&sandbox, &done.json());
     assert_eq!(task.stop(&[])["outcome"]["code"], 0);
-    task.expect_gone();
+    task.expect_stopped();
 }
 
 /// SPEC 2.4: with `--on-leader-exit reap` nothing lingers, and the outcome is the shell's own.
 #[test]
-fn what_shall_not_linger_is_ended() {
+fn on_leader_exit_reap_ends_lingering_processes() {
     as_each_user(|sandbox| {
         let child = sandbox.puppet_line(&words("fork daemon mark daemon hang -- mark child hang"));
-        let text = format!("{child} & {}; exit 3", until_file("go"));
+        let text = format!("{child} & {}; exit 3", wait_for_file_command("go"));
         let args = ["run", "--json", "--on-leader-exit", "reap", "--", &text];
         let call = sandbox.siding(&args).spawn();
-        let left: Vec<Process> = ["child", "daemon"].map(|name| sandbox.wait_for_mark(name)).into();
-        make_file(&sandbox, "go");
+        let lingering: Vec<Process> =
+            ["child", "daemon"].map(|name| sandbox.wait_for_mark(name)).into();
+        create_file(&sandbox, "go");
         let done = call.wait().expect_code(3);
-        let task = Task::of(&sandbox, &done.json());
-        assert_eq!(task.outcome(), serde_json::json!({"kind": "exited", "code": 3}));
-        let report = ended(&task.stop(&[]));
-        for process in left {
+        let task = Task::from_view(&sandbox, &done.json());
+        assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 3}));
+        let report = ended_processes(&task.stop(&[]));
+        for process in lingering {
             assert_eq!(report.get(&process.pid).map(String::as_str), Some("SIGTERM"));
         }
-        task.expect_gone();
+        task.expect_stopped();
     });
 }
 
 /// PAINS C3, C4: a task that lingers has not ended, and ends when its last process does.
 #[test]
-fn the_end_of_the_last_one_is_the_end() {
+fn lingering_task_ends_with_its_last_process() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&words("daemon mark last hang"));
     let args = ["run", "--json", "--", &format!("{line}; exit 9")];
     let view = sandbox.siding(&args).run().expect_code(9).json();
     assert_eq!(view["phase"], "lingering");
-    let task = Task::of(&sandbox, &view);
+    let task = Task::from_view(&sandbox, &view);
     let waits = sandbox.siding(&["wait", "--timeout", "200ms", &task.id]);
     let _still = waits.run().expect_code(124);
     sandbox.wait_for_mark("last").kill();
-    assert_eq!(task.outcome(), serde_json::json!({"kind": "exited", "code": 9}));
-    task.expect_gone();
+    assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 9}));
+    task.expect_stopped();
 }

@@ -4,18 +4,20 @@ use std::path::Path;
 
 use siding_e2e::{ProgramOutput, Sandbox, eventually, processes, words};
 
-use crate::support::{Task, as_each_user, make_file, prompt, sandbox, until_file};
+use crate::support::{
+    Task, as_each_user, create_file, expect_prompt, sandbox, wait_for_file_command,
+};
 
 /// What every task sets beside its caller's environment.
-const UNATTENDED: [&str; 4] =
+const UNATTENDED_VARIABLES: [&str; 4] =
     ["DEBIAN_FRONTEND=noninteractive", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "PAGER=cat"];
 
 /// PAINS A7: what is over is not shown as running.
 #[test]
-fn a_command_that_is_over_has_ended() {
+fn finished_command_is_shown_as_ended() {
     as_each_user(|sandbox| {
         let call = sandbox.siding(&["run", "--json", "--", "true"]);
-        let done = prompt("true", call.run()).expect_code(0);
+        let done = expect_prompt("true", call.run()).expect_code(0);
         let view = done.json();
         assert_eq!(view["phase"], "ended", "{done}");
         assert_eq!(view["outcome"]["kind"], "exited");
@@ -27,7 +29,7 @@ fn a_command_that_is_over_has_ended() {
 
 /// PAINS C2: the code is the command's own, both streams come in the order of the writes.
 #[test]
-fn output_and_code_are_the_commands() {
+fn output_order_and_exit_code_are_preserved() {
     let sandbox = sandbox();
     let text = "echo one; echo two >&2; echo three; exit 7";
     let done = sandbox.siding(&["run", "--", text]).run().expect_code(7);
@@ -38,7 +40,7 @@ fn output_and_code_are_the_commands() {
 
 /// PAINS E6: several arguments are a program and its words, which nobody splits or expands.
 #[test]
-fn odd_words_arrive_as_they_are() {
+fn arguments_are_passed_unchanged() {
     let sandbox = sandbox();
     let odd = [
         "",
@@ -71,7 +73,7 @@ fn odd_words_arrive_as_they_are() {
 /// PAINS B9: whoever looks for the command's words among all arguments of the machine finds
 /// neither the task nor its shim, so that a `pkill -f` inside it cannot hit itself.
 #[test]
-fn the_words_of_a_command_stand_in_no_arguments() {
+fn command_text_is_not_in_any_process_arguments() {
     let sandbox = sandbox();
     let word = format!("needle{}", std::process::id());
     let child = sandbox.puppet_line(&words("mark up hang"));
@@ -98,7 +100,7 @@ fn the_words_of_a_command_stand_in_no_arguments() {
 
 /// PAINS E5, C2: where the shell ended, and how every stage of its last pipeline did.
 #[test]
-fn the_shell_tells_where_it_ended_and_how_each_stage_did() {
+fn final_directory_and_pipeline_statuses_are_reported() {
     let sandbox = sandbox();
     std::fs::create_dir(sandbox.path("sub")).expect("own directory");
     let sub = sandbox.path("sub").display().to_string();
@@ -123,7 +125,7 @@ fn the_shell_tells_where_it_ended_and_how_each_stage_did() {
 
 /// PAINS E6: the directory is the process's, not a prefix to the text.
 #[test]
-fn the_directory_holds_for_the_whole_text() {
+fn cwd_flag_applies_to_the_whole_script() {
     let sandbox = sandbox();
     for dir in ["sub", "it's a dir", "-dash"] {
         std::fs::create_dir(sandbox.path(dir)).expect("own directory");
@@ -136,9 +138,9 @@ fn the_directory_holds_for_the_whole_text() {
 
 /// A directory that is not there is said before anything is recorded.
 #[test]
-fn a_missing_directory_is_an_error_that_names_it() {
+fn missing_cwd_is_an_error_that_names_it() {
     let sandbox = sandbox();
-    make_file(&sandbox, "file");
+    create_file(&sandbox, "file");
     for dir in ["/nowhere/at/all", "file"] {
         let call = sandbox.siding(&["run", "--cwd", dir, "--", "true"]);
         let done = call.run().expect_code(125);
@@ -147,7 +149,7 @@ fn a_missing_directory_is_an_error_that_names_it() {
     }
 }
 
-fn environment_of(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) -> Vec<String> {
+fn task_environment(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) -> Vec<String> {
     let args = [&["run"], flags, &["--", "/usr/bin/env", "-0"]].concat();
     let call =
         caller.iter().fold(sandbox.siding(&args), |call, (name, value)| call.env(name, value));
@@ -160,15 +162,15 @@ fn environment_of(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) ->
 
 /// PAINS E7: a command is told that nobody sits there, and its caller can say otherwise.
 #[test]
-fn the_environment_is_the_callers_and_a_little_more() {
+fn environment_is_the_callers_plus_unattended_variables() {
     let sandbox = sandbox();
-    let plain = environment_of(&sandbox, &[], &[("MINE", "a=b\nc")]);
-    for expected in UNATTENDED.iter().chain(&["MINE=a=b\nc", "TERM=dumb"]) {
+    let plain = task_environment(&sandbox, &[], &[("MINE", "a=b\nc")]);
+    for expected in UNATTENDED_VARIABLES.iter().chain(&["MINE=a=b\nc", "TERM=dumb"]) {
         assert!(plain.iter().any(|entry| entry == expected), "{expected} in {plain:?}");
     }
     let flags = ["--env", "PAGER=less", "--env", "NEW=x=y", "--env", "EMPTY="];
     let caller = [("GIT_EDITOR", "vi"), ("PAGER", "more"), ("NEW", "old")];
-    let set = environment_of(&sandbox, &flags, &caller);
+    let set = task_environment(&sandbox, &flags, &caller);
     for expected in ["PAGER=less", "NEW=x=y", "EMPTY=", "GIT_EDITOR=vi", "GIT_TERMINAL_PROMPT=0"] {
         assert!(set.iter().any(|entry| entry == expected), "{expected} in {set:?}");
     }
@@ -179,31 +181,32 @@ fn the_environment_is_the_callers_and_a_little_more() {
 
 /// `--env-clear` leaves what was asked for, and the task's id.
 #[test]
-fn a_cleared_environment_is_empty() {
+fn env_clear_leaves_only_requested_variables_and_task_id() {
     let sandbox = sandbox();
-    let left = environment_of(&sandbox, &["--env-clear", "--env", "A=1"], &[]);
-    let [a, task] = &left[..] else { panic!("{left:?}") };
+    let remaining = task_environment(&sandbox, &["--env-clear", "--env", "A=1"], &[]);
+    let [a, task] = &remaining[..] else { panic!("{remaining:?}") };
     assert_eq!(a, "A=1");
-    assert!(task.starts_with("SIDING_TASK=b-"), "{left:?}");
+    assert!(task.starts_with("SIDING_TASK=b-"), "{remaining:?}");
 }
 
 /// SPEC 13: what a caller's environment holds is not written to disk.
 #[test]
-fn a_secret_of_the_environment_is_on_no_disk() {
+fn environment_values_are_not_written_to_disk() {
     let sandbox = sandbox();
     let secret = format!("hunter{}", std::process::id());
-    let text = format!("{}; test \"$SECRET:$OTHER\" = \"$WANTED:$WANTED\"", until_file("go"));
+    let text =
+        format!("{}; test \"$SECRET:$OTHER\" = \"$WANTED:$WANTED\"", wait_for_file_command("go"));
     let flag = format!("OTHER={secret}");
     let call = sandbox.siding(&["run", "--background", "--json", "--env", &flag, "--", &text]);
     let started = call.env("SECRET", &secret).env("WANTED", &secret).run();
-    let task = Task::of(&sandbox, &started.expect_code(0).json());
-    assert_eq!(files_with(&sandbox.state_dir(), &secret), Vec::<String>::new());
-    make_file(&sandbox, "go");
-    assert_eq!(task.outcome()["code"], 0, "the variables arrived");
-    assert_eq!(files_with(&sandbox.state_dir(), &secret), Vec::<String>::new());
+    let task = Task::from_view(&sandbox, &started.expect_code(0).json());
+    assert_eq!(files_containing(&sandbox.state_dir(), &secret), Vec::<String>::new());
+    create_file(&sandbox, "go");
+    assert_eq!(task.wait_outcome()["code"], 0, "the variables arrived");
+    assert_eq!(files_containing(&sandbox.state_dir(), &secret), Vec::<String>::new());
 }
 
-fn files_with(dir: &Path, needle: &str) -> Vec<String> {
+fn files_containing(dir: &Path, needle: &str) -> Vec<String> {
     let entries = std::fs::read_dir(dir).expect("the own directory can be read");
     entries
         .flatten()
@@ -211,7 +214,7 @@ fn files_with(dir: &Path, needle: &str) -> Vec<String> {
             let path = entry.path();
             let kind = entry.file_type().expect("the own directory can be read");
             if kind.is_dir() {
-                return files_with(&path, needle);
+                return files_containing(&path, needle);
             }
             let bytes =
                 if kind.is_file() { std::fs::read(&path).unwrap_or_default() } else { vec![] };
@@ -224,7 +227,7 @@ fn files_with(dir: &Path, needle: &str) -> Vec<String> {
 /// PAINS B10, E12: a session and group of its own, default signals, and no descriptor of
 /// siding's but its output.
 #[test]
-fn a_task_has_a_session_of_its_own_and_nothing_of_sidings() {
+fn task_has_its_own_session_and_default_signals_and_descriptors() {
     as_each_user(|sandbox| {
         let argv = sandbox.puppet_argv(&["report"]);
         let args = [vec!["run".to_owned(), "--".to_owned()], argv].concat();
@@ -256,11 +259,11 @@ fn a_task_has_a_session_of_its_own_and_nothing_of_sidings() {
 
 /// PAINS G7: the same command in the same directory is not started twice unless asked.
 #[test]
-fn a_second_launch_is_told_of_the_first() {
+fn duplicate_launch_is_refused_and_names_the_running_task() {
     let sandbox = sandbox();
-    let text = until_file("go");
+    let text = wait_for_file_command("go");
     let first = Task::start(&sandbox, &text);
-    let again = prompt("again", sandbox.siding(&["run", "--", &text]).run()).expect_code(75);
+    let again = expect_prompt("again", sandbox.siding(&["run", "--", &text]).run()).expect_code(75);
     assert!(again.stderr_text().contains(&first.id), "{again}");
     let call = sandbox.siding(&["run", "--json", "--", &text]);
     let view = call.run().expect_code(75).json();
@@ -272,9 +275,9 @@ fn a_second_launch_is_told_of_the_first() {
     let second = Task::start_with(&sandbox, &flags, &text);
     assert_ne!(second.id, first.id);
     let _elsewhere = Task::start_with(&sandbox, &["--cwd", "/tmp"], &text).stop(&[]);
-    make_file(&sandbox, "go");
+    create_file(&sandbox, "go");
     for task in [&first, &second] {
-        assert_eq!(task.outcome()["code"], 0);
+        assert_eq!(task.wait_outcome()["code"], 0);
     }
     assert_eq!(second.stop(&[])["duplicate_of"], first.id);
     // What has ended stands in nobody's way.
@@ -283,9 +286,9 @@ fn a_second_launch_is_told_of_the_first() {
 
 /// A server on another port, with another input or in another shell is another command.
 #[test]
-fn another_environment_input_or_shell_is_no_duplicate() {
+fn different_environment_input_or_shell_is_not_a_duplicate() {
     let sandbox = sandbox();
-    let text = until_file("go");
+    let text = wait_for_file_command("go");
     let _first = Task::start(&sandbox, &text);
     let variants: [&[&str]; 6] = [
         &["--env", "PORT=3000"],
@@ -297,10 +300,10 @@ fn another_environment_input_or_shell_is_no_duplicate() {
     ];
     for flags in variants {
         let args = [&["run", "--background", "--json"], flags, &["--", &text]].concat();
-        let begun = sandbox.siding(&args).run().expect_code(0).json();
-        assert!(begun["duplicate_of"].is_null(), "{flags:?}: {begun:#}");
+        let started = sandbox.siding(&args).run().expect_code(0).json();
+        assert!(started["duplicate_of"].is_null(), "{flags:?}: {started:#}");
         let again = sandbox.siding(&args).run().expect_code(75).json();
-        assert_eq!(again["duplicate_of"], begun["task_id"], "{flags:?}");
+        assert_eq!(again["duplicate_of"], started["task_id"], "{flags:?}");
     }
     let _ended = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);
 }

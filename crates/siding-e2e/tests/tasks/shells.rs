@@ -5,7 +5,7 @@ use siding_e2e::Sandbox;
 use crate::support::sandbox;
 
 /// Texts that a careless wrapper would change.
-const TEXTS: &[&str] = &[
+const SHELL_SCRIPTS: &[&str] = &[
     "echo \"$0\" $#; echo \"$-\"",
     "echo one\necho two",
     "exit 3",
@@ -72,10 +72,10 @@ const TEXTS: &[&str] = &[
 
 /// PAINS B8, C2, E3: status, output and `$?`-like details are those of a plain `bash -c`.
 #[test]
-fn bash_understands_a_text_as_it_always_does() {
+fn bash_scripts_behave_as_without_siding() {
     let sandbox = sandbox();
-    for text in TEXTS {
-        let (code, out) = alone(&sandbox, "bash", text);
+    for text in SHELL_SCRIPTS {
+        let (code, out) = run_without_siding(&sandbox, "bash", text);
         let done = sandbox.siding(&["run", "--allow-duplicate", "--", text]).run();
         assert_eq!(done.code, Some(code), "`{text}`: {done}");
         assert_eq!(done.stdout_text(), out, "`{text}`");
@@ -85,10 +85,10 @@ fn bash_understands_a_text_as_it_always_does() {
 /// A trace shows the command's own steps and none of siding's. The text is evaluated, which bash
 /// shows by one more `+`: the price of a text that stands in no arguments.
 #[test]
-fn a_trace_shows_the_commands_own_steps() {
+fn shell_trace_shows_only_the_commands_own_steps() {
     let sandbox = sandbox();
     for text in ["set -x; true; (exit 3)", "set -x; echo a | cat; cd /", "set -x; exit 4"] {
-        let (code, out) = alone(&sandbox, "bash", text);
+        let (code, out) = run_without_siding(&sandbox, "bash", text);
         let done = sandbox.siding(&["run", "--", text]).run();
         assert_eq!(done.code, Some(code), "`{text}`: {done}");
         let steps = |text: &str| {
@@ -102,10 +102,10 @@ fn a_trace_shows_the_commands_own_steps() {
 
 /// What the shell says of mistakes may name the text otherwise; the status is the same.
 #[test]
-fn a_text_that_is_no_program_fails_as_it_always_does() {
+fn syntax_errors_have_the_same_exit_code_as_in_bash() {
     let sandbox = sandbox();
     for text in ["if", "echo 'open", "(", "a | | b", "for", "cat <<X", "${", "fi | true"] {
-        let (code, _) = alone(&sandbox, "bash", text);
+        let (code, _) = run_without_siding(&sandbox, "bash", text);
         let done = sandbox.siding(&["run", "--", text]).run();
         assert_eq!(done.code, Some(code), "`{text}`: {done}");
     }
@@ -113,7 +113,7 @@ fn a_text_that_is_no_program_fails_as_it_always_does() {
 
 /// `--shell` chooses another one, by name or path.
 #[test]
-fn other_shells_run_a_text_too() {
+fn shell_flag_selects_another_shell() {
     let sandbox = sandbox();
     for shell in ["sh", "dash", "/bin/sh", "bash"] {
         for text in [
@@ -126,7 +126,7 @@ fn other_shells_run_a_text_too() {
             "echo ${BASH_VERSION:+bash}",
             "kill -TERM $$",
         ] {
-            let (code, out) = alone(&sandbox, shell, text);
+            let (code, out) = run_without_siding(&sandbox, shell, text);
             let args = ["run", "--allow-duplicate", "--shell", shell, "--", text];
             let done = sandbox.siding(&args).run();
             assert_eq!(done.code, Some(code), "{shell} `{text}`: {done}");
@@ -140,7 +140,7 @@ fn other_shells_run_a_text_too() {
 
 /// A text is as long as a caller can pass it, and its bytes are not interpreted.
 #[test]
-fn a_long_text_is_run_whole() {
+fn long_script_runs_completely() {
     let sandbox = sandbox();
     let filler = "#".repeat(120_000);
     let text = format!("{filler}\necho 'ü|…' | cat; exit 7");
@@ -149,7 +149,7 @@ fn a_long_text_is_run_whole() {
 }
 
 /// What the shell alone does with a text: its code as a shell tells it, and both streams.
-fn alone(sandbox: &Sandbox, shell: &str, text: &str) -> (i32, String) {
+fn run_without_siding(sandbox: &Sandbox, shell: &str, text: &str) -> (i32, String) {
     let host = r#"exec 2>&1; exec "$0" -c "$1""#;
     let done = sandbox.host("bash", &["-c", host, shell, text]).run();
     let signalled = || 128 + done.signal.expect("no code means a signal");

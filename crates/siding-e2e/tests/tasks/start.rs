@@ -2,13 +2,19 @@
 
 use siding_e2e::{Sandbox, is_root};
 
-use crate::support::{Task, make_file, prompt, sandbox, until_file};
+use crate::support::{Task, create_file, expect_prompt, sandbox, wait_for_file_command};
 
 /// Expects that nothing was started, with this code and this word in the reason.
 #[track_caller]
-fn fails(sandbox: &Sandbox, flags: &[&str], command: &[&str], code: i32, because: &str) {
+fn expect_start_failure(
+    sandbox: &Sandbox,
+    flags: &[&str],
+    command: &[&str],
+    code: i32,
+    because: &str,
+) {
     let args = [&["run", "--json", "--allow-duplicate"], flags, &["--"], command].concat();
-    let done = prompt(format!("{command:?}"), sandbox.siding(&args).run()).expect_code(code);
+    let done = expect_prompt(format!("{command:?}"), sandbox.siding(&args).run()).expect_code(code);
     let view = done.json();
     assert_eq!(view["phase"], "ended", "{done}");
     assert_eq!(view["outcome"]["kind"], "failed_to_start", "{done}");
@@ -20,19 +26,19 @@ fn fails(sandbox: &Sandbox, flags: &[&str], command: &[&str], code: i32, because
 /// LINUX fault 42: a failed exec is an outcome of its own with the system's reason, and the code
 /// is a shell's.
 #[test]
-fn what_cannot_be_executed_says_why() {
+fn failed_exec_reports_its_reason() {
     let sandbox = sandbox();
-    make_file(&sandbox, "plain");
+    create_file(&sandbox, "plain");
     std::fs::create_dir(sandbox.path("dir")).expect("own directory");
-    fails(&sandbox, &[], &["nosuchprogram", "x"], 127, "No such file");
-    fails(&sandbox, &[], &["./nosuchprogram", "x"], 127, "No such file");
-    fails(&sandbox, &[], &["", "x"], 127, "No such file");
-    fails(&sandbox, &[], &["plain/below", "x"], 127, "Not a directory");
-    fails(&sandbox, &[], &["./plain", "x"], 126, "Permission denied");
-    fails(&sandbox, &[], &["./dir", "x"], 126, "Permission denied");
+    expect_start_failure(&sandbox, &[], &["nosuchprogram", "x"], 127, "No such file");
+    expect_start_failure(&sandbox, &[], &["./nosuchprogram", "x"], 127, "No such file");
+    expect_start_failure(&sandbox, &[], &["", "x"], 127, "No such file");
+    expect_start_failure(&sandbox, &[], &["plain/below", "x"], 127, "Not a directory");
+    expect_start_failure(&sandbox, &[], &["./plain", "x"], 126, "Permission denied");
+    expect_start_failure(&sandbox, &[], &["./dir", "x"], 126, "Permission denied");
     let shell = ["--shell", "/no/such/shell"];
-    fails(&sandbox, &shell, &["exit 0"], 127, "No such file");
-    fails(&sandbox, &["--background"], &["nosuchprogram", "x"], 127, "No such file");
+    expect_start_failure(&sandbox, &shell, &["exit 0"], 127, "No such file");
+    expect_start_failure(&sandbox, &["--background"], &["nosuchprogram", "x"], 127, "No such file");
     // The same from a shell is the shell's own end.
     let call = sandbox.siding(&["run", "--json", "--", "nosuchprogram"]);
     assert_eq!(call.run().expect_code(127).json()["outcome"]["kind"], "exited");
@@ -52,17 +58,17 @@ fn a_script_without_an_interpreter_line_runs() {
 
 /// LINUX fault 42: no processes left for the user.
 #[test]
-fn a_user_at_the_limit_of_processes_is_told() {
+fn start_at_the_process_limit_reports_unavailable() {
     if !is_root() {
         return;
     }
-    let sandbox = crate::support::ordinary().expect("root makes sandboxes for others");
+    let sandbox = crate::support::ordinary_user_sandbox().expect("root makes sandboxes for others");
     // The shim is the user's second process beside the client; the task would be the third.
     let line = sandbox.siding_line(&["run", "--json", "--", "/bin/true", "x"]);
-    for most in 0..4 {
-        let text = format!("ulimit -u {most} && exec {line}");
+    for max_processes in 0..4 {
+        let text = format!("ulimit -u {max_processes} && exec {line}");
         let done = sandbox.host("bash", &["-c", &text]).run();
-        println!("{most} processes: {done}");
+        println!("{max_processes} processes: {done}");
         match done.code {
             Some(0) => assert_eq!(done.json()["outcome"]["kind"], "exited"),
             Some(125) => assert!(done.stderr_text().contains("unavailable"), "{done}"),
@@ -78,18 +84,18 @@ fn a_user_at_the_limit_of_processes_is_told() {
 
 /// LINUX fault 42: what many threads do is done by one where no other is to be had.
 #[test]
-fn a_user_at_the_limit_of_processes_can_stop_all() {
-    let Some(sandbox) = crate::support::ordinary() else { return };
+fn stop_all_works_at_the_process_limit() {
+    let Some(sandbox) = crate::support::ordinary_user_sandbox() else { return };
     let tasks = [Task::start(&sandbox, "sleep 300"), Task::start(&sandbox, "sleep 301")];
     let line = sandbox.siding_line(&["stop", "--all", "--json"]);
     let done = sandbox.host("bash", &["-c", &format!("ulimit -u 1 && exec {line}")]).run();
     assert_eq!(done.expect_code(0).json().as_array().map(Vec::len), Some(2));
-    tasks.iter().for_each(Task::expect_gone);
+    tasks.iter().for_each(Task::expect_stopped);
 }
 
 /// siding's own failures have a code of their own, 125.
 #[test]
-fn sidings_own_failures_have_their_own_code() {
+fn siding_errors_exit_with_code_125() {
     let sandbox = sandbox();
     for args in [
         &["run"][..],
@@ -113,23 +119,23 @@ fn sidings_own_failures_have_their_own_code() {
 
 /// PAINS E1: a background start returns once the command runs, with nothing but its id.
 #[test]
-fn a_background_start_returns_with_the_id() {
+fn background_start_prints_only_the_task_id() {
     let sandbox = sandbox();
-    let text = format!("echo noise; {}; exit 3", until_file("go"));
+    let text = format!("echo noise; {}; exit 3", wait_for_file_command("go"));
     let call = sandbox.siding(&["run", "--background", "--name", "web", "--", &text]);
-    let done = prompt("--background", call.run()).expect_code(0);
+    let done = expect_prompt("--background", call.run()).expect_code(0);
     let task = Task::only(&sandbox);
     assert_eq!(done.stdout_text(), format!("{}\n", task.id));
-    assert!(!task.marked().is_empty(), "it runs");
-    make_file(&sandbox, "go");
-    assert_eq!(task.outcome()["code"], 3);
+    assert!(!task.marked_processes().is_empty(), "it runs");
+    create_file(&sandbox, "go");
+    assert_eq!(task.wait_outcome()["code"], 3);
     let view = task.stop(&[]);
     assert_eq!((&view["placement"]["why"], &view["name"]), (&"asked".into(), &"web".into()));
 }
 
 /// What a task starts elsewhere uses the same state directory.
 #[test]
-fn a_relative_state_directory_is_handed_on_as_it_was_meant() {
+fn relative_state_directory_is_made_absolute_for_the_task() {
     let sandbox = sandbox();
     let args = ["run", "--cwd", "/", "--", "echo $SIDING_STATE_DIR"];
     let done = sandbox.siding(&args).env("SIDING_STATE_DIR", "relative").run().expect_code(0);
@@ -138,22 +144,22 @@ fn a_relative_state_directory_is_handed_on_as_it_was_meant() {
 
 /// A background start that fails at once says so: at the exec always, later within `--settle`.
 #[test]
-fn an_early_failure_is_seen() {
+fn background_start_reports_a_failure_within_settle() {
     let sandbox = sandbox();
     let text = "echo 'cannot bind'; exit 3";
     let args = ["run", "--background", "--settle", "20s", "--", text];
-    let done = prompt("--settle", sandbox.siding(&args).run()).expect_code(3);
+    let done = expect_prompt("--settle", sandbox.siding(&args).run()).expect_code(3);
     let id = &sandbox.task_ids()[0];
     assert_eq!(done.stdout_text(), format!("{id}\n"), "whoever keeps the id has one");
     assert!(
         done.stderr_text().contains("exited 3") && done.stderr_text().contains("cannot bind\n"),
         "{done}"
     );
-    let told = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
-    assert_eq!(told, serde_json::json!([]), "this was the answer");
-    let text = until_file("go");
+    let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
+    assert_eq!(notices, serde_json::json!([]), "this was the answer");
+    let text = wait_for_file_command("go");
     let args = ["run", "--background", "--settle", "150ms", "--", &text];
     let done = sandbox.siding(&args).run().expect_code(0);
     assert!(done.elapsed.as_millis() >= 150, "{done}");
-    make_file(&sandbox, "go");
+    create_file(&sandbox, "go");
 }

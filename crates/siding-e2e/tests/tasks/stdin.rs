@@ -2,11 +2,11 @@
 
 use siding_e2e::{eventually, words};
 
-use crate::support::{Task, prompt, sandbox};
+use crate::support::{Task, expect_prompt, sandbox};
 
 /// PAINS E7, LINUX fault 31: without input every prompt ends at once, in a task's own words.
 #[test]
-fn nothing_waits_for_a_person_who_is_not_there() {
+fn prompts_end_immediately_without_input() {
     let sandbox = sandbox();
     for (text, code, out) in [
         ("cat", 0, ""),
@@ -21,14 +21,14 @@ fn nothing_waits_for_a_person_who_is_not_there() {
         std::fs::write(sandbox.path("file"), "").expect("own directory");
         // A terminal's program would look there: `TERM` is `dumb`.
         let call = sandbox.siding(&["run", "--budget", "none", "--", text]);
-        let done = prompt(format!("`{text}`"), call.run()).expect_code(code);
+        let done = expect_prompt(format!("`{text}`"), call.run()).expect_code(code);
         assert!(done.stdout_text().ends_with(out), "`{text}`: {done}");
     }
 }
 
 /// The input of whoever calls siding is left alone: a loop that reads a list goes on with it.
 #[test]
-fn the_callers_own_input_is_not_eaten() {
+fn callers_stdin_is_not_consumed() {
     let sandbox = sandbox();
     let run = sandbox.siding_line(&["run", "--allow-duplicate", "--", "cat; true"]);
     let text = format!("while read line; do echo \"<$line>\"; {run}; done");
@@ -38,7 +38,7 @@ fn the_callers_own_input_is_not_eaten() {
 
 /// `--stdin pipe` keeps the input open until somebody closes it, and what is written arrives.
 #[test]
-fn a_pipe_gives_what_is_written_to_it() {
+fn piped_stdin_receives_input_until_eof() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&words("--quiet mark up read-stdin mark over"));
     let task = Task::start_with(&sandbox, &["--stdin", "pipe"], &line);
@@ -51,18 +51,18 @@ fn a_pipe_gives_what_is_written_to_it() {
     });
     assert!(process.is_alive(), "the input is still open");
     let _done = sandbox.siding(&["input", &task.id, "--eof"]).run().expect_code(0);
-    assert_eq!(task.outcome()["code"], 0);
+    assert_eq!(task.wait_outcome()["code"], 0);
     let _over = sandbox.wait_for_mark("over");
-    task.expect_gone();
+    task.expect_stopped();
 }
 
 /// A task whose input was never a pipe says so.
 #[test]
-fn no_input_for_those_who_read_nothing() {
+fn input_to_a_task_without_a_pipe_is_an_error() {
     let sandbox = sandbox();
-    let task = Task::puppet(&sandbox, &[], &["hang"]);
+    let task = Task::start_puppet(&sandbox, &[], &["hang"]);
     let done = sandbox.siding(&["input", &task.id, "hello"]).run().expect_code(125);
     assert!(done.stderr_text().contains("/dev/null"), "{done}");
     let _view = task.stop(&[]);
-    task.expect_gone();
+    task.expect_stopped();
 }

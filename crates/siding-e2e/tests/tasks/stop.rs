@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, eventually_some, processes, words};
 
-use crate::support::{Task, as_each_user, ended, prompt, sandbox, until_file};
+use crate::support::{
+    Task, as_each_user, ended_processes, expect_prompt, sandbox, wait_for_file_command,
+};
 
 /// Trees that a polite signal ends: LINUX faults 1, 2, 3, 5, 9, 12 and 13, PAINS B1 and B3. Each
 /// member that counts marks itself `m`; the number of them comes first.
-const POLITE: &[(usize, &str)] = &[
+const TERMINATING_TREES: &[(usize, &str)] = &[
     (1, "mark m hang"),
     (3, "fork mark m hang -- fork mark m hang -- mark m wait"),
     (2, "fork setsid mark m hang -- mark m hang"),
@@ -32,22 +34,22 @@ const POLITE: &[(usize, &str)] = &[
 
 /// Starts puppets as a task and waits until `count` of them have marked themselves.
 #[track_caller]
-fn begun<'s>(
+fn start_puppets<'s>(
     sandbox: &'s Sandbox,
     flags: &[&str],
     count: usize,
     verbs: &str,
 ) -> (Task<'s>, Vec<Process>) {
-    let before = marks(sandbox).len();
-    let task = Task::puppet(sandbox, flags, &words(verbs));
+    let before = marked_processes(sandbox).len();
+    let task = Task::start_puppet(sandbox, flags, &words(verbs));
     let marked = eventually_some(&format!("{count} members of `{verbs}`"), || {
-        let marked = marks(sandbox).split_off(before);
+        let marked = marked_processes(sandbox).split_off(before);
         (marked.len() >= count).then_some(marked)
     });
     (task, marked)
 }
 
-fn marks(sandbox: &Sandbox) -> Vec<Process> {
+fn marked_processes(sandbox: &Sandbox) -> Vec<Process> {
     let mut steps = sandbox.announcements();
     steps.retain(|step| step.verb == "mark");
     steps.iter().map(|step| step.process).collect()
@@ -56,16 +58,16 @@ fn marks(sandbox: &Sandbox) -> Vec<Process> {
 /// PAINS B1–B4, C4, issue §3.3: what can be asked to end is asked, all of it, and it is gone when
 /// the stop returns.
 #[test]
-fn the_whole_tree_is_gone() {
+fn stop_ends_the_whole_tree_with_sigterm() {
     as_each_user(|sandbox| {
-        for (count, verbs) in POLITE {
-            let (task, marked) = begun(&sandbox, &[], *count, verbs);
+        for (count, verbs) in TERMINATING_TREES {
+            let (task, marked) = start_puppets(&sandbox, &[], *count, verbs);
             let view = task.stop(&[]);
-            task.expect_gone();
+            task.expect_stopped();
             assert_eq!(view["phase"], "ended");
             assert_eq!(view["outcome"], serde_json::json!({"kind": "stopped", "by": "user"}));
             assert_eq!(view["stop_report"]["survivors"], serde_json::json!([]));
-            let report = ended(&view);
+            let report = ended_processes(&view);
             for process in marked {
                 let signal = report.get(&process.pid).map(String::as_str);
                 assert_eq!(signal, Some("SIGTERM"), "`{verbs}`: {view}");
@@ -76,13 +78,13 @@ fn the_whole_tree_is_gone() {
 
 /// The same trees with no grace at all: killed, and gone.
 #[test]
-fn without_grace_the_whole_tree_is_killed() {
+fn stop_without_grace_kills_the_whole_tree() {
     as_each_user(|sandbox| {
-        for (count, verbs) in POLITE {
-            let (task, marked) = begun(&sandbox, &[], *count, verbs);
+        for (count, verbs) in TERMINATING_TREES {
+            let (task, marked) = start_puppets(&sandbox, &[], *count, verbs);
             let view = task.stop(&["--grace", "0s"]);
-            task.expect_gone();
-            let report = ended(&view);
+            task.expect_stopped();
+            let report = ended_processes(&view);
             for process in marked {
                 assert!(report.contains_key(&process.pid), "`{verbs}`: {view}");
             }
@@ -93,33 +95,33 @@ fn without_grace_the_whole_tree_is_killed() {
 /// LINUX fault 13: the end of a process that holds much memory takes its time, and is reported
 /// when it is over.
 #[test]
-fn a_memory_hog_is_gone_when_the_stop_returns() {
+fn stop_returns_after_a_large_process_is_gone() {
     let sandbox = sandbox();
     for grace in ["0s", "10s"] {
-        let (task, marked) = begun(&sandbox, &[], 1, "grow 200M mark m hang");
+        let (task, marked) = start_puppets(&sandbox, &[], 1, "grow 200M mark m hang");
         let view = task.stop(&["--grace", grace]);
-        task.expect_gone();
-        assert!(ended(&view).contains_key(&marked[0].pid), "{view}");
+        task.expect_stopped();
+        assert!(ended_processes(&view).contains_key(&marked[0].pid), "{view}");
     }
 }
 
 /// PAINS B1, LINUX fault 6: who ignores the polite signal is killed after the grace, and the
 /// report says which it was.
 #[test]
-fn who_ignores_the_polite_signal_is_killed() {
+fn processes_ignoring_sigterm_are_killed_after_the_grace() {
     as_each_user(|sandbox| {
         let verbs = "ignore ALL fork setsid mark m hang -- \
                      fork default TERM daemon ignore TERM mark m hang -- \
                      fork default TERM mark polite hang -- mark m hang";
-        let (task, deaf) = begun(&sandbox, &["--grace", "400ms"], 4, verbs);
+        let (task, ignoring) = start_puppets(&sandbox, &["--grace", "400ms"], 4, verbs);
         let polite = sandbox.wait_for_mark("polite");
-        let done = stop_call(&sandbox, &task, &[]);
+        let done = run_stop(&sandbox, &task, &[]);
         println!("grace 400ms: {:?}", done.elapsed);
         assert!(done.elapsed >= Duration::from_millis(400), "{done}");
         assert!(done.elapsed < Duration::from_secs(8), "{done}");
-        task.expect_gone();
-        let report = ended(&done.json());
-        for process in deaf {
+        task.expect_stopped();
+        let report = ended_processes(&done.json());
+        for process in ignoring {
             let signal = if process == polite { "SIGTERM" } else { "SIGKILL" };
             assert_eq!(report.get(&process.pid).map(String::as_str), Some(signal), "{report:?}");
         }
@@ -127,47 +129,48 @@ fn who_ignores_the_polite_signal_is_killed() {
 }
 
 #[track_caller]
-fn stop_call(sandbox: &Sandbox, task: &Task<'_>, flags: &[&str]) -> ProgramOutput {
+fn run_stop(sandbox: &Sandbox, task: &Task<'_>, flags: &[&str]) -> ProgramOutput {
     let args = [&["stop", "--json"], flags, &[&task.id]].concat();
     sandbox.siding(&args).run().expect_code(0)
 }
 
 /// PAINS B1: a shell that traps the signal does not save its children.
 #[test]
-fn a_trap_of_the_shell_saves_nobody() {
+fn shell_trap_does_not_save_its_children() {
     let sandbox = sandbox();
     let child = sandbox.puppet_line(&words("mark m hang"));
     let text = format!("trap '' TERM; {child} & wait");
     let task = Task::start_with(&sandbox, &["--grace", "300ms"], &text);
     // It inherits that the signal is ignored.
     let child = sandbox.wait_for_mark("m");
-    assert_eq!(ended(&task.stop(&[]))[&child.pid], "SIGKILL");
-    task.expect_gone();
+    assert_eq!(ended_processes(&task.stop(&[]))[&child.pid], "SIGKILL");
+    task.expect_stopped();
 
-    let text = format!("trap 'echo cleaned up; exit 3' TERM; {} & wait", until_file("never"));
+    let text =
+        format!("trap 'echo cleaned up; exit 3' TERM; {} & wait", wait_for_file_command("never"));
     let task = Task::start(&sandbox, &text);
     let view = task.stop(&[]);
     assert_eq!(view["leader_outcome"], serde_json::json!({"kind": "exited", "code": 3}));
     assert!(task.output().starts_with("cleaned up\n[siding] stopped by user; ended "));
-    task.expect_gone();
+    task.expect_stopped();
 }
 
 /// PAINS B1: every stage of a pipeline ends, whatever holds its other end.
 #[test]
-fn every_stage_of_a_pipeline_ends() {
+fn stop_ends_every_stage_of_a_pipeline() {
     as_each_user(|sandbox| {
         let stage = sandbox.puppet_line(&words("--quiet mark stage hang"));
         let task = Task::start(&sandbox, &format!("{stage} | {stage} | ({stage}) | cat"));
         let stages = sandbox.wait_for_announcements("mark", 3);
-        let report = ended(&task.stop(&[]));
-        task.expect_gone();
+        let report = ended_processes(&task.stop(&[]));
+        task.expect_stopped();
         assert!(stages.iter().all(|stage| report.contains_key(&stage.process.pid)));
     });
 }
 
 /// PAINS B2: a loop does not start its next command when the current one is ended.
 #[test]
-fn a_loop_starts_nothing_more() {
+fn stopped_shell_loop_starts_no_further_command() {
     as_each_user(|sandbox| {
         for (round, name) in ["", "timeout 50 ", "setsid -w "].iter().enumerate() {
             let child = sandbox.puppet_line(&words("mark turn hang"));
@@ -175,7 +178,7 @@ fn a_loop_starts_nothing_more() {
             let task = Task::start(&sandbox, &text);
             let _first = sandbox.wait_for_announcements("mark", round + 1);
             let _view = task.stop(&[]);
-            task.expect_gone();
+            task.expect_stopped();
             assert_eq!(
                 sandbox.wait_for_announcements("mark", round + 1).len(),
                 round + 1,
@@ -188,35 +191,35 @@ fn a_loop_starts_nothing_more() {
 
 /// PAINS B2: somebody who starts the next child when one has died is no match for a kill either.
 #[test]
-fn a_relauncher_that_ignores_signals_ends() {
+fn stop_ends_a_relauncher_that_ignores_sigterm() {
     as_each_user(|sandbox| {
         let verbs = "ignore TERM fork relaunch setsid default TERM mark m hang -- -- \
                      relaunch mark m hang --";
-        let (task, _marked) = begun(&sandbox, &["--grace", "200ms"], 2, verbs);
+        let (task, _marked) = start_puppets(&sandbox, &["--grace", "200ms"], 2, verbs);
         let view = task.stop(&[]);
-        task.expect_gone();
-        assert!(ended(&view).values().any(|signal| signal == "SIGKILL"), "{view}");
+        task.expect_stopped();
+        assert!(ended_processes(&view).values().any(|signal| signal == "SIGKILL"), "{view}");
     });
 }
 
 /// LINUX fault 10: who is stopped ends by the polite signal all the same.
 #[test]
-fn a_stopped_process_ends() {
+fn stop_ends_sigstopped_processes() {
     as_each_user(|sandbox| {
         let verbs = "fork setsid mark m stop-self -- fork leader-exits mark m stop-self -- \
                      mark m stop-self hang";
-        let (task, marked) = begun(&sandbox, &[], 3, verbs);
+        let (task, marked) = start_puppets(&sandbox, &[], 3, verbs);
         eventually("all are stopped", || {
             marked.iter().all(|process| {
                 let threads = processes::threads(process.pid);
                 processes::state(process.pid) == Some('T') || threads.len() == 2
             })
         });
-        let shown = task.shown();
+        let shown = task.show();
         let states = shown["processes"].as_array().expect("a list");
         assert!(states.iter().any(|one| one["state"] == "T"), "{shown}");
-        let report = ended(&task.stop(&[]));
-        task.expect_gone();
+        let report = ended_processes(&task.stop(&[]));
+        task.expect_stopped();
         for process in marked {
             assert_eq!(report.get(&process.pid).map(String::as_str), Some("SIGTERM"));
         }
@@ -225,7 +228,7 @@ fn a_stopped_process_ends() {
 
 /// PAINS B15: the report names the ports that were freed, and they can be bound at once.
 #[test]
-fn ports_are_free_again() {
+fn stop_reports_and_frees_listening_ports() {
     as_each_user(|sandbox| {
         let file = |name: &str| sandbox.path(name).display().to_string();
         let script = [
@@ -243,7 +246,7 @@ fn ports_are_free_again() {
             "m",
             "hang",
         ];
-        let task = Task::puppet(&sandbox, &[], &script);
+        let task = Task::start_puppet(&sandbox, &[], &script);
         let _listening = sandbox.wait_for_announcements("listen", 2);
         let mut ports = ["one", "two"].map(|name| {
             let text = std::fs::read_to_string(sandbox.path(name)).expect("announced");
@@ -258,45 +261,45 @@ fn ports_are_free_again() {
         for port in ports {
             let _bound = TcpListener::bind(("127.0.0.1", port)).expect("free");
         }
-        task.expect_gone();
+        task.expect_stopped();
     });
 }
 
 /// PAINS C1, C4: a stop is no success of the command, and a second stop changes nothing.
 #[test]
-fn a_stopped_task_stays_stopped() {
+fn second_stop_changes_nothing() {
     let sandbox = sandbox();
-    let text = format!("trap 'exit 0' TERM; {} & wait", until_file("never"));
+    let text = format!("trap 'exit 0' TERM; {} & wait", wait_for_file_command("never"));
     let call = sandbox.siding(&["run", "--budget", "none", "--", &text]).spawn();
     eventually("it runs", || sandbox.task_ids().len() == 1);
     let task = Task::only(&sandbox);
-    eventually("it runs", || task.marked().len() > 2);
+    eventually("it runs", || task.marked_processes().len() > 2);
     let view = task.stop(&[]);
     assert_eq!(view["outcome"]["kind"], "stopped");
     let _waiter = call.wait().expect_code(143);
     assert_eq!(task.stop(&[]), view);
-    assert_eq!(task.outcome(), view["outcome"]);
-    task.expect_gone();
+    assert_eq!(task.wait_outcome(), view["outcome"]);
+    task.expect_stopped();
 }
 
 /// The first signal can be chosen, by the task or by the stop.
 #[test]
-fn the_polite_signal_can_be_chosen() {
+fn stop_signal_can_be_chosen() {
     let sandbox = sandbox();
     for (run, stop) in [(&["--signal", "INT"][..], &[][..]), (&[], &["--signal", "2"])] {
-        let (task, marked) = begun(&sandbox, run, 1, "ignore TERM mark m hang");
-        assert_eq!(ended(&task.stop(stop))[&marked[0].pid], "SIGINT");
-        task.expect_gone();
+        let (task, marked) = start_puppets(&sandbox, run, 1, "ignore TERM mark m hang");
+        assert_eq!(ended_processes(&task.stop(stop))[&marked[0].pid], "SIGINT");
+        task.expect_stopped();
     }
 }
 
 /// What a person reads names every process, its signal and the ports.
 #[test]
-fn a_stop_is_told_in_words() {
+fn stop_report_names_processes_and_signals() {
     let sandbox = sandbox();
-    let (task, marked) = begun(&sandbox, &[], 1, "mark m hang");
+    let (task, marked) = start_puppets(&sandbox, &[], 1, "mark m hang");
     let short = &task.id[..8];
-    let done = prompt("stop", sandbox.siding(&["stop", short]).run()).expect_code(0);
+    let done = expect_prompt("stop", sandbox.siding(&["stop", short]).run()).expect_code(0);
     assert!(done.stdout_text().contains(&task.id), "a short id is enough: {done}");
     assert!(done.stdout_text().contains("stopped by user"), "{done}");
     let line = format!("{:>7}  SIGTERM", marked[0].pid);
@@ -306,21 +309,21 @@ fn a_stop_is_told_in_words() {
 
 /// `stop --all` ends all there are, each with what it started.
 #[test]
-fn all_tasks_end_at_once() {
+fn stop_all_ends_every_task() {
     let sandbox = sandbox();
     let tasks: Vec<Task<'_>> = (0..8)
         .map(|number| Task::start(&sandbox, &format!(": {number}; sleep 300 & sleep 300")))
         .collect();
     let done = sandbox.siding(&["stop", "--all", "--json"]).run().expect_code(0);
     assert_eq!(done.json().as_array().map(Vec::len), Some(8), "{done}");
-    tasks.iter().for_each(Task::expect_gone);
+    tasks.iter().for_each(Task::expect_stopped);
     let again = sandbox.siding(&["stop", "--all", "--json"]).run().expect_code(0);
     assert_eq!(again.json(), serde_json::json!([]));
 }
 
 /// `stop --all --session` ends the tasks of one session and no other's.
 #[test]
-fn the_tasks_of_one_session_end() {
+fn stop_all_of_a_session_spares_other_sessions() {
     let sandbox = sandbox();
     let owner = sandbox.host("sleep", &["300"]).spawn();
     let pid = owner.process().pid.to_string();
@@ -338,8 +341,8 @@ fn the_tasks_of_one_session_end() {
     let views = views.as_array().expect("a list");
     assert_eq!(views.len(), 2);
     assert!(views.iter().all(|view| view["session_id"] == "one"));
-    tasks[..2].iter().for_each(Task::expect_gone);
-    assert!(tasks[2..].iter().all(|task| !task.marked().is_empty()));
+    tasks[..2].iter().for_each(Task::expect_stopped);
+    assert!(tasks[2..].iter().all(|task| !task.marked_processes().is_empty()));
     for task in &tasks[2..] {
         assert_eq!(task.stop(&[])["outcome"]["by"], "user");
     }

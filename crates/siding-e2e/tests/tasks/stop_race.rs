@@ -5,11 +5,11 @@ use std::time::Duration;
 use siding_e2e::tree_plan::SplitMix64;
 use siding_e2e::{RunningProgram, eventually, words};
 
-use crate::support::{Task, make_file, sandbox, until_file};
+use crate::support::{Task, create_file, sandbox, wait_for_file_command};
 
 /// Two stops at once end one task once, and tell the same.
 #[test]
-fn two_stops_at_once_agree() {
+fn concurrent_stops_report_the_same_outcome() {
     let sandbox = sandbox();
     for round in 0..6 {
         let text = format!(": {round}; sleep 300 & setsid sleep 300 & wait");
@@ -18,7 +18,7 @@ fn two_stops_at_once_agree() {
             (0..4).map(|_| sandbox.siding(&["stop", "--json", &task.id]).spawn()).collect();
         let views: Vec<_> =
             stops.into_iter().map(|stop| stop.wait().expect_code(0).json()).collect();
-        task.expect_gone();
+        task.expect_stopped();
         assert!(views.iter().all(|view| *view == views[0]), "{views:#?}");
         assert_eq!(views[0]["outcome"]["kind"], "stopped");
     }
@@ -26,15 +26,15 @@ fn two_stops_at_once_agree() {
 
 /// A second stop with less grace does not wait for the first one's.
 #[test]
-fn a_second_stop_can_shorten_the_grace() {
+fn second_stop_can_shorten_the_grace() {
     let sandbox = sandbox();
-    let task = Task::puppet(&sandbox, &[], &words("ignore TERM mark m hang"));
-    let deaf = sandbox.wait_for_mark("m");
+    let task = Task::start_puppet(&sandbox, &[], &words("ignore TERM mark m hang"));
+    let ignoring = sandbox.wait_for_mark("m");
     let patient = sandbox.siding(&["stop", "--json", "--grace", "40s", &task.id]).spawn();
     eventually("the first is on record", || task.journal().contains("stop_asked"));
-    assert!(deaf.is_alive());
+    assert!(ignoring.is_alive());
     let view = task.stop(&["--grace", "0s"]);
-    task.expect_gone();
+    task.expect_stopped();
     let first = patient.wait().expect_code(0);
     assert!(first.elapsed < Duration::from_secs(20), "{first}");
     assert_eq!(first.json(), view);
@@ -42,25 +42,25 @@ fn a_second_stop_can_shorten_the_grace() {
 
 /// LINUX fault 38: the end wins or a stop wins, never both.
 #[test]
-fn a_stop_that_meets_the_end_gives_one_end() {
+fn stop_racing_with_exit_gives_one_outcome() {
     let sandbox = sandbox();
     let mut dice = SplitMix64(38);
     let mut kinds = std::collections::BTreeMap::<String, u32>::new();
     for round in 0..15 {
         let go = format!("go{round}");
-        let task = Task::start(&sandbox, &format!("{}; exit 5", until_file(&go)));
-        make_file(&sandbox, &go);
+        let task = Task::start(&sandbox, &format!("{}; exit 5", wait_for_file_command(&go)));
+        create_file(&sandbox, &go);
         std::thread::sleep(Duration::from_millis(dice.next_below(25)));
         let stops: Vec<RunningProgram> =
             (0..3).map(|_| sandbox.siding(&["stop", "--json", &task.id]).spawn()).collect();
         for stop in stops {
             let view = stop.wait().expect_code(0).json();
-            assert_eq!(view["outcome"], task.outcome());
+            assert_eq!(view["outcome"], task.wait_outcome());
         }
-        let kind = task.outcome()["kind"].as_str().expect("an outcome").to_owned();
+        let kind = task.wait_outcome()["kind"].as_str().expect("an outcome").to_owned();
         assert!(["exited", "stopped"].contains(&&*kind), "{kind}");
         *kinds.entry(kind).or_default() += 1;
-        task.expect_gone();
+        task.expect_stopped();
     }
     println!("{kinds:?}");
 }

@@ -10,7 +10,7 @@ use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes
 
 /// Within this a call that has nothing to wait for has returned, also on a machine with forty
 /// busy processes a core. A call that waits for what it should not takes twenty seconds or more.
-pub(crate) const PROMPT: Duration = Duration::from_secs(8);
+pub(crate) const PROMPT_RETURN: Duration = Duration::from_secs(8);
 
 /// One task.
 pub(crate) struct Task<'s> {
@@ -30,18 +30,18 @@ impl<'s> Task<'s> {
     #[track_caller]
     pub(crate) fn start_with(sandbox: &'s Sandbox, flags: &[&str], command: &str) -> Self {
         let args = [&["run", "--background", "--json"], flags, &["--", command]].concat();
-        Self::of(sandbox, &sandbox.siding(&args).run().expect_code(0).json())
+        Self::from_view(sandbox, &sandbox.siding(&args).run().expect_code(0).json())
     }
 
     /// Starts puppets in the background.
     #[track_caller]
-    pub(crate) fn puppet(sandbox: &'s Sandbox, flags: &[&str], verbs: &[&str]) -> Self {
+    pub(crate) fn start_puppet(sandbox: &'s Sandbox, flags: &[&str], verbs: &[&str]) -> Self {
         Self::start_with(sandbox, flags, &format!("exec {}", sandbox.puppet_line(verbs)))
     }
 
     /// The task that a call has described.
     #[track_caller]
-    pub(crate) fn of(sandbox: &'s Sandbox, view: &Value) -> Self {
+    pub(crate) fn from_view(sandbox: &'s Sandbox, view: &Value) -> Self {
         let id = view["task_id"].as_str().expect("a task id").to_owned();
         Self { sandbox, id }
     }
@@ -65,40 +65,40 @@ impl<'s> Task<'s> {
 
     /// How it is shown now.
     #[track_caller]
-    pub(crate) fn shown(&self) -> Value {
+    pub(crate) fn show(&self) -> Value {
         let call = self.sandbox.siding(&["show", "--json", &self.id]);
         call.run().expect_code(0).json()
     }
 
     /// Waits for its end and returns its outcome.
     #[track_caller]
-    pub(crate) fn outcome(&self) -> Value {
+    pub(crate) fn wait_outcome(&self) -> Value {
         let args = ["wait", "--json", "--timeout", "30s", &self.id];
         self.sandbox.siding(&args).run().expect_code(0).json()["by"][0]["detail"].clone()
     }
 
     /// What its output file holds.
     pub(crate) fn output(&self) -> String {
-        String::from_utf8_lossy(&self.file("output")).into_owned()
+        String::from_utf8_lossy(&self.read_task_file("output")).into_owned()
     }
 
     /// Its journal, one record a line.
     pub(crate) fn journal(&self) -> String {
-        String::from_utf8_lossy(&self.file("journal")).into_owned()
+        String::from_utf8_lossy(&self.read_task_file("journal")).into_owned()
     }
 
     /// How far those who name no session have looked at its output.
-    pub(crate) fn seen(&self) -> String {
-        String::from_utf8_lossy(&self.file("seen.cli")).into_owned()
+    pub(crate) fn read_cursor(&self) -> String {
+        String::from_utf8_lossy(&self.read_task_file("seen.cli")).into_owned()
     }
 
-    fn file(&self, name: &str) -> Vec<u8> {
+    fn read_task_file(&self, name: &str) -> Vec<u8> {
         let dir = self.sandbox.state_dir().join("tasks").join(&self.id);
         std::fs::read(dir.join(name)).unwrap_or_default()
     }
 
     /// Living processes with its birthmark, without its shim.
-    pub(crate) fn marked(&self) -> Vec<Process> {
+    pub(crate) fn marked_processes(&self) -> Vec<Process> {
         let mut marked = processes::with_birthmark(&self.id);
         marked.retain(|process| processes::comm(process.pid) != "siding-shim");
         marked
@@ -107,18 +107,18 @@ impl<'s> Task<'s> {
     /// Checks what a stop has promised: of the task nothing lives now, its journal knows one
     /// end, and its shim leaves too.
     #[track_caller]
-    pub(crate) fn expect_gone(&self) {
+    pub(crate) fn expect_stopped(&self) {
         let living = |process: &Process| process.is_alive();
-        let left: Vec<String> = self
+        let leftover: Vec<String> = self
             .sandbox
             .announcements()
             .iter()
             .map(|step| step.process)
             .filter(living)
-            .chain(self.marked())
+            .chain(self.marked_processes())
             .map(|left| format!("{} {}", left.pid, processes::command_line(left.pid)))
             .collect();
-        assert!(left.is_empty(), "{} left {left:#?}", self.id);
+        assert!(leftover.is_empty(), "{} left {leftover:#?}", self.id);
         self.expect_one_end();
         eventually("its shim has left", || processes::with_birthmark(&self.id).is_empty());
     }
@@ -133,7 +133,7 @@ impl<'s> Task<'s> {
 }
 
 /// Which processes a stop has ended, by their last signal.
-pub(crate) fn ended(view: &Value) -> BTreeMap<u32, String> {
+pub(crate) fn ended_processes(view: &Value) -> BTreeMap<u32, String> {
     let list = view["stop_report"]["ended"].as_array();
     list.into_iter()
         .flatten()
@@ -145,16 +145,16 @@ pub(crate) fn ended(view: &Value) -> BTreeMap<u32, String> {
 }
 
 /// The numbers of the processes that a view names.
-pub(crate) fn pids(view: &Value) -> Vec<u32> {
+pub(crate) fn listed_pids(view: &Value) -> Vec<u32> {
     let list = view["processes"].as_array().expect("a list");
     list.iter().map(|one| one["pid"].as_u64().expect("a number") as u32).collect()
 }
 
 /// Checks that a call came back promptly, and says how fast it was.
 #[track_caller]
-pub(crate) fn prompt(what: impl Display, done: ProgramOutput) -> ProgramOutput {
+pub(crate) fn expect_prompt(what: impl Display, done: ProgramOutput) -> ProgramOutput {
     println!("{what}: returned after {:?}", done.elapsed);
-    assert!(done.elapsed < PROMPT, "{what} is slow: {done}");
+    assert!(done.elapsed < PROMPT_RETURN, "{what} is slow: {done}");
     done
 }
 
@@ -163,16 +163,16 @@ pub(crate) fn prompt(what: impl Display, done: ProgramOutput) -> ProgramOutput {
 pub(crate) fn as_each_user(test: impl Fn(Sandbox) + Sync) {
     let test = &test;
     std::thread::scope(|scope| {
-        let begin = |name: &str, sandbox: Sandbox| {
+        let spawn_test = |name: &str, sandbox: Sandbox| {
             std::thread::Builder::new()
                 .name(format!("as {name}"))
-                .spawn_scoped(scope, move || test(clean(sandbox)))
+                .spawn_scoped(scope, move || test(with_clean_check(sandbox)))
                 .expect("threads are to be had")
         };
         let me = if is_root() { "root" } else { "oneself" };
-        let mut threads = vec![begin(me, Sandbox::new())];
-        if let Some(sandbox) = ordinary() {
-            threads.push(begin("an ordinary user", sandbox));
+        let mut threads = vec![spawn_test(me, Sandbox::new())];
+        if let Some(sandbox) = ordinary_user_sandbox() {
+            threads.push(spawn_test("an ordinary user", sandbox));
         }
         for thread in threads {
             if let Err(panic) = thread.join() {
@@ -183,28 +183,29 @@ pub(crate) fn as_each_user(test: impl Fn(Sandbox) + Sync) {
 }
 
 /// A sandbox of an ordinary user whom no other test uses; `None` where that takes rights.
-pub(crate) fn ordinary() -> Option<Sandbox> {
-    static USED: AtomicU32 = AtomicU32::new(0);
-    let number = std::process::id().wrapping_mul(64) + USED.fetch_add(1, Ordering::Relaxed);
+pub(crate) fn ordinary_user_sandbox() -> Option<Sandbox> {
+    static USER_SANDBOX_COUNT: AtomicU32 = AtomicU32::new(0);
+    let number =
+        std::process::id().wrapping_mul(64) + USER_SANDBOX_COUNT.fetch_add(1, Ordering::Relaxed);
     is_root().then(|| Sandbox::new_for_uid(20_000 + number % 40_000))
 }
 
 /// A sandbox that fails its test when anything is left in it.
 pub(crate) fn sandbox() -> Sandbox {
-    clean(Sandbox::new())
+    with_clean_check(Sandbox::new())
 }
 
-fn clean(mut sandbox: Sandbox) -> Sandbox {
+fn with_clean_check(mut sandbox: Sandbox) -> Sandbox {
     sandbox.expect_clean();
     sandbox
 }
 
 /// A shell text that waits until the test makes the file `name`, bounded by the sandbox's end.
-pub(crate) fn until_file(name: &str) -> String {
+pub(crate) fn wait_for_file_command(name: &str) -> String {
     format!("until [ -e {name} ]; do sleep .02; done")
 }
 
 /// Makes the file that [`until_file`] waits for.
-pub(crate) fn make_file(sandbox: &Sandbox, name: &str) {
+pub(crate) fn create_file(sandbox: &Sandbox, name: &str) {
     std::fs::write(sandbox.path(name), "").expect("the own directory can be written");
 }

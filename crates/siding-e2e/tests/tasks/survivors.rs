@@ -9,22 +9,22 @@ use std::path::Path;
 
 use siding_e2e::{Process, Sandbox, eventually, mounts, words};
 
-use crate::support::{Task, ordinary, sandbox};
+use crate::support::{Task, ordinary_user_sandbox, sandbox};
 
 /// Where `sudo` is.
-const SUDO: &str = "/usr/bin/sudo";
+const SUDO_PATH: &str = "/usr/bin/sudo";
 
 /// The beginning of a shell command that runs the rest as root, through the real `sudo`. `None`,
 /// with the reason, where there is none or nothing can be mounted.
-fn sudo(sandbox: &Sandbox) -> Option<String> {
-    if !Path::new(SUDO).exists() {
+fn sudo_prefix(sandbox: &Sandbox) -> Option<String> {
+    if !Path::new(SUDO_PATH).exists() {
         println!("no sudo here");
         return None;
     }
     let uid = std::os::unix::fs::MetadataExt::uid(
         &std::fs::metadata(sandbox.state_dir()).expect("is there"),
     );
-    let know = |file: &str, line: &str, mode: u32| {
+    let bind_with_line = |file: &str, line: &str, mode: u32| {
         let seen = sandbox.root().join(file.rsplit('/').next().unwrap_or_default());
         let mut text = std::fs::read_to_string(file)?;
         text.push_str(line);
@@ -33,11 +33,13 @@ fn sudo(sandbox: &Sandbox) -> Option<String> {
         mounts::bind_mount(&seen, Path::new(file))
     };
     let made = mounts::unshare_mounts()
-        .and_then(|()| know("/etc/passwd", &format!("guest:x:{uid}:{uid}::/:/bin/sh\n"), 0o644))
-        .and_then(|()| know("/etc/shadow", "guest:*:20000::::::\n", 0o600))
-        .and_then(|()| know("/etc/sudoers", "\nguest ALL=(root) NOPASSWD: ALL\n", 0o440));
+        .and_then(|()| {
+            bind_with_line("/etc/passwd", &format!("guest:x:{uid}:{uid}::/:/bin/sh\n"), 0o644)
+        })
+        .and_then(|()| bind_with_line("/etc/shadow", "guest:*:20000::::::\n", 0o600))
+        .and_then(|()| bind_with_line("/etc/sudoers", "\nguest ALL=(root) NOPASSWD: ALL\n", 0o440));
     match made {
-        Ok(()) => Some(format!("{SUDO} -n")),
+        Ok(()) => Some(format!("{SUDO_PATH} -n")),
         Err(error) => {
             println!("mounting is not permitted here: {error}");
             None
@@ -46,9 +48,9 @@ fn sudo(sandbox: &Sandbox) -> Option<String> {
 }
 
 /// The same through a copy of setpriv that belongs to root and is started as root by anybody.
-fn helper(sandbox: &Sandbox) -> Option<String> {
-    let places = ["/usr/bin/setpriv", "/bin/setpriv"];
-    let Some(program) = places.into_iter().find(|path| Path::new(path).exists()) else {
+fn setuid_setpriv_prefix(sandbox: &Sandbox) -> Option<String> {
+    let candidates = ["/usr/bin/setpriv", "/bin/setpriv"];
+    let Some(program) = candidates.into_iter().find(|path| Path::new(path).exists()) else {
         println!("skipped: no setpriv here");
         return None;
     };
@@ -60,12 +62,12 @@ fn helper(sandbox: &Sandbox) -> Option<String> {
 
 /// LINUX fault 11: sudo hands TERM on to what it runs, so an ordinary stop ends it.
 #[test]
-fn a_stop_reaches_what_runs_below_sudo() {
-    let Some(mut sandbox) = ordinary() else {
+fn stop_ends_a_process_below_sudo() {
+    let Some(mut sandbox) = ordinary_user_sandbox() else {
         return;
     };
     sandbox.expect_clean();
-    let Some(sudo) = sudo(&sandbox) else {
+    let Some(sudo) = sudo_prefix(&sandbox) else {
         println!("skipped");
         return;
     };
@@ -76,18 +78,18 @@ fn a_stop_reaches_what_runs_below_sudo() {
     assert!(!other.is_alive(), "{view:#}");
     assert_eq!(view["outcome"]["kind"], "stopped", "{view:#}");
     assert_eq!(view["stop_report"]["survivors"], serde_json::json!([]), "{view:#}");
-    task.expect_gone();
+    task.expect_stopped();
 }
 
 /// LINUX fault 11: a process of root's below an ordinary user's task is named as a survivor, and
 /// the call fails; the rest is gone.
 #[test]
-fn a_process_of_another_user_is_named() {
+fn stop_reports_an_unkillable_process_of_another_user() {
     // The sandbox ends the survivor: it may, being root's.
-    let Some(sandbox) = ordinary() else {
+    let Some(sandbox) = ordinary_user_sandbox() else {
         return;
     };
-    let Some(elevate) = sudo(&sandbox).or_else(|| helper(&sandbox)) else {
+    let Some(elevate) = sudo_prefix(&sandbox).or_else(|| setuid_setpriv_prefix(&sandbox)) else {
         return;
     };
     let elevated = sandbox.puppet_line(&words("ignore TERM mark other hang"));
@@ -112,12 +114,12 @@ fn a_process_of_another_user_is_named() {
 /// A shim without a free descriptor sees no process and can hold none. It must not take that for
 /// the end of the tree: nothing is proven then, and who comes next finds what is left.
 #[test]
-fn a_tree_that_cannot_be_seen_is_not_called_gone() {
+fn shim_without_descriptors_reports_the_end_as_unproven() {
     let sandbox = sandbox();
     let verbs = words("fork setsid mark left hang -- hang");
-    let task = Task::puppet(&sandbox, &["--timeout", "1s", "--grace", "0s"], &verbs);
-    let left = sandbox.wait_for_mark("left");
-    let shim = task.shown()["shim_pid"].as_i64().expect("a number");
+    let task = Task::start_puppet(&sandbox, &["--timeout", "1s", "--grace", "0s"], &verbs);
+    let remaining = sandbox.wait_for_mark("left");
+    let shim = task.show()["shim_pid"].as_i64().expect("a number");
     let none = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
     let shim = libc::pid_t::try_from(shim).expect("a process number");
     // SAFETY: the new limit lives until the call returns, and the old one is not asked for.
@@ -126,16 +128,16 @@ fn a_tree_that_cannot_be_seen_is_not_called_gone() {
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
     eventually("its time is over", || task.journal().contains("grace_over"));
     eventually("the shim has given up", || task.journal().contains(r#""record":"closed""#));
-    assert!(left.is_alive(), "nobody could end it");
+    assert!(remaining.is_alive(), "nobody could end it");
     assert!(task.journal().contains(r#""proof":"none"#), "{}", task.journal());
     eventually("its shim has left", || {
         Process::from_pid(shim.cast_unsigned()).is_none_or(|shim| !shim.is_alive())
     });
-    let why = &task.shown()["stop_report"]["unproven"];
+    let why = &task.show()["stop_report"]["unproven"];
     assert!(why.as_str().is_some_and(|why| why.contains("siding reap")), "{why}");
     assert!(task.output().contains("what is left could not be seen"), "{}", task.output());
-    let told = sandbox.siding(&["stop", &task.id]).run().expect_code(125);
-    assert!(told.stdout_text().contains("NOT PROVEN"), "{told}");
+    let report = sandbox.siding(&["stop", &task.id]).run().expect_code(125);
+    assert!(report.stdout_text().contains("NOT PROVEN"), "{report}");
     let reaped = sandbox.siding(&["reap"]).run().expect_code(0);
-    assert!(!left.is_alive(), "{reaped}");
+    assert!(!remaining.is_alive(), "{reaped}");
 }

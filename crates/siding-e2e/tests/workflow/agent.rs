@@ -2,18 +2,18 @@
 
 use siding_e2e::{ProgramOutput, Sandbox};
 
-use super::{file, lines, sandbox};
+use super::{read_lines, sandbox, write_workflow};
 
-fn agent(sandbox: &Sandbox, script: &str) -> ProgramOutput {
+fn run_agent(sandbox: &Sandbox, script: &str) -> ProgramOutput {
     std::fs::write(sandbox.path("script.toml"), script).expect("written");
     sandbox.siding(&["agent", "--model", "script:script.toml", "-p", "go"]).run()
 }
 
 /// The call is answered at once, and the end wakes the model.
 #[test]
-fn an_agent_is_told_how_its_workflow_ended() {
+fn agent_is_notified_of_the_end_of_its_workflow() {
     let sandbox = sandbox();
-    file(
+    write_workflow(
         &sandbox,
         "[[step]]\nid = \"a\"\nrun = \"echo a >> log\"\n[[step]]\nid = \"b\"\nneeds = [\"a\"]\n\
          run = \"sleep 0.5; echo b >> log\"\n",
@@ -30,16 +30,16 @@ fn an_agent_is_told_how_its_workflow_ended() {
         expect = '(?s)^<task_notification>.*<task_id>w-.*<status>completed</status>.*workflow ok'
         text = "done"
     "#;
-    let done = agent(&sandbox, script).expect_code(0);
+    let done = run_agent(&sandbox, script).expect_code(0);
     assert_eq!(done.stdout_text(), "begun\ndone\n");
-    assert_eq!(lines(&sandbox, "log"), ["a", "b"]);
+    assert_eq!(read_lines(&sandbox, "log"), ["a", "b"]);
 }
 
 /// What the guard denies is not run because it stands in a file.
 #[test]
-fn the_guard_judges_every_step() {
+fn guard_checks_every_step() {
     let sandbox = sandbox();
-    file(
+    write_workflow(
         &sandbox,
         "[[step]]\nid = \"a\"\nrun = \"touch ran\"\n[[step]]\nid = \"b\"\nrun = \"rm -rf /\"\n",
     );
@@ -52,7 +52,7 @@ fn the_guard_judges_every_step() {
         expect = 'not run: .*step `b`'
         text = "denied"
     "#;
-    let done = agent(&sandbox, script).expect_code(0);
+    let done = run_agent(&sandbox, script).expect_code(0);
     assert_eq!(done.stdout_text(), "denied\n");
     assert!(!sandbox.path("ran").exists());
 }

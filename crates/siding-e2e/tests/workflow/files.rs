@@ -1,8 +1,8 @@
 //! Files that are none, pictures, and what is said of two runs.
 
-use super::{begin, file, run, sandbox, show};
+use super::{run_call, sandbox, show_workflow, start_in_background, write_workflow};
 
-const TEXT: &str = r#"
+const MATRIX_WORKFLOW: &str = r#"
 [[step]]
 id = "a"
 run = "true"
@@ -14,21 +14,21 @@ run = "false"
 "#;
 
 #[test]
-fn a_mistake_is_told_before_anything_runs() {
+fn invalid_workflow_is_rejected_before_any_step_runs() {
     let sandbox = sandbox();
     let bad = "[[step]]\nid = \"a\"\nrun = \"touch ran\"\nneeds = [\"b\"]\n";
-    let refused = run(&sandbox, bad, &[]).run().expect_code(125);
+    let refused = run_call(&sandbox, bad, &[]).run().expect_code(125);
     let err = refused.stderr_text();
     assert!(
         err.contains("flow.toml:4: step `a`: it needs `b`") && err.contains("there are a"),
         "{err}"
     );
     assert!(!sandbox.path("ran").exists() && sandbox.task_ids().is_empty());
-    let path = file(&sandbox, bad).display().to_string();
+    let path = write_workflow(&sandbox, bad).display().to_string();
     let checked = sandbox.siding(&["workflow", "check", &path]).run().expect_code(1);
     assert_eq!(checked.stdout_text(), "");
     assert!(checked.stderr_text().contains("no such step"), "{}", checked.stderr_text());
-    let path = file(&sandbox, TEXT).display().to_string();
+    let path = write_workflow(&sandbox, MATRIX_WORKFLOW).display().to_string();
     let checked = sandbox.siding(&["workflow", "check", &path]).run().expect_code(0);
     assert!(
         checked.stdout_text().ends_with("nothing is wrong; 2 steps in 2 layers\n"),
@@ -46,12 +46,12 @@ fn a_mistake_is_told_before_anything_runs() {
 
 /// PAINS: what a name holds is text, in a picture too.
 #[test]
-fn a_picture_has_every_step_with_its_state_in_words() {
+fn svg_shows_every_step_with_its_state() {
     let sandbox = sandbox();
-    let path = file(&sandbox, TEXT).display().to_string();
+    let path = write_workflow(&sandbox, MATRIX_WORKFLOW).display().to_string();
     let planned =
         sandbox.siding(&["workflow", "show", "--svg", &path]).run().expect_code(0).stdout_text();
-    let done = run(&sandbox, TEXT, &["--json"]).run().expect_code(1).json();
+    let done = run_call(&sandbox, MATRIX_WORKFLOW, &["--json"]).run().expect_code(1).json();
     let id = done["task_id"].as_str().expect("an id");
     let target = sandbox.path("flow.svg").display().to_string();
     let _drawn =
@@ -80,30 +80,35 @@ fn a_picture_has_every_step_with_its_state_in_words() {
 }
 
 #[test]
-fn a_second_run_of_a_file_is_allowed_and_told() {
+fn second_run_of_a_file_is_allowed_with_a_warning() {
     let sandbox = sandbox();
     let text = "[[step]]\nid = \"a\"\nrun = \"until [ -e gate ]; do sleep 0.05; done\"\n";
-    let first = begin(&sandbox, text, &[]);
-    let second = run(&sandbox, text, &["--background"]).run().expect_code(0);
-    let said = second.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains(&format!("being run already as {first}")), "{said}");
+    let first = start_in_background(&sandbox, text, &[]);
+    let second = run_call(&sandbox, text, &["--background"]).run().expect_code(0);
+    let stderr = second.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(stderr.contains(&format!("being run already as {first}")), "{stderr}");
     std::fs::write(sandbox.path("gate"), "").expect("written");
     for id in [first.as_str(), second.stdout_text().trim()] {
-        assert_eq!(super::wait(&sandbox, id)["state"], "ok");
-        assert_ne!(show(&sandbox, id)["workflow_id"], serde_json::Value::Null);
+        assert_eq!(super::wait_until_ended(&sandbox, id)["state"], "ok");
+        assert_ne!(show_workflow(&sandbox, id)["workflow_id"], serde_json::Value::Null);
     }
 }
 
 /// One registry: it is listed, told and waited for like every task.
 #[test]
-fn a_workflow_is_a_task_among_tasks() {
+fn workflow_is_listed_and_reported_like_any_task() {
     let sandbox = sandbox();
-    let id = begin(&sandbox, "name = \"nightly\"\n[[step]]\nid = \"a\"\nrun = \"true\"\n", &[]);
+    let id = start_in_background(
+        &sandbox,
+        "name = \"nightly\"\n[[step]]\nid = \"a\"\nrun = \"true\"\n",
+        &[],
+    );
     let tasks = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     let tasks = tasks.as_array().expect("a list");
-    let own = tasks.iter().find(|task| task["task_id"] == id.as_str()).expect("it is there");
+    let workflow_task =
+        tasks.iter().find(|task| task["task_id"] == id.as_str()).expect("it is there");
     assert_eq!(
-        (own["kind"].as_str(), own["name"].as_str()),
+        (workflow_task["kind"].as_str(), workflow_task["name"].as_str()),
         (Some("local_workflow"), Some("nightly"))
     );
     siding_e2e::eventually("its end is told", || {

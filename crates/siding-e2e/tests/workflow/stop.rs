@@ -2,11 +2,14 @@
 
 use siding_e2e::{eventually, words};
 
-use super::{begin, carrier, run, sandbox, show, states, step, until, wait};
+use super::{
+    find_step, run_call, sandbox, show_workflow, start_in_background, step_states, wait_for_runner,
+    wait_for_step_state, wait_until_ended,
+};
 
 /// A stop that is answered has ended every step, whatever they have done to get away.
 #[test]
-fn a_stop_ends_everything() {
+fn stop_ends_every_step() {
     let sandbox = sandbox();
     let one = sandbox.puppet_line(&words("fork daemon mark one hang -- hang"));
     let two = sandbox.puppet_line(&words("fork setsid mark two hang -- hang"));
@@ -14,26 +17,26 @@ fn a_stop_ends_everything() {
         "[[step]]\nid = \"a\"\nrun = '''{one}'''\n[[step]]\nid = \"b\"\nrun = '''{two}'''\n\
          [[step]]\nid = \"c\"\nneeds = [\"a\"]\nif = \"always()\"\nrun = \"touch never\"\n"
     );
-    let id = begin(&sandbox, &text, &[]);
+    let id = start_in_background(&sandbox, &text, &[]);
     let (one, two) = (sandbox.wait_for_mark("one"), sandbox.wait_for_mark("two"));
     let stopped = sandbox.siding(&["stop", "--json", &id]).run().expect_code(0);
     assert!(!one.is_alive() && !two.is_alive(), "{stopped:?}");
-    let view = show(&sandbox, &id);
-    assert_eq!(states(&view), ["stopped", "stopped", "not_run"]);
+    let view = show_workflow(&sandbox, &id);
+    assert_eq!(step_states(&view), ["stopped", "stopped", "not_run"]);
     assert_eq!(view["state"], "stopped");
     assert!(!sandbox.path("never").exists());
 }
 
 /// One that is given no time to stop its steps leaves them to whoever ends it.
 #[test]
-fn a_stop_without_grace_ends_everything_too() {
+fn stop_without_grace_ends_every_step() {
     let sandbox = sandbox();
-    for (mark, how) in [("one", ["--grace", "0s"]), ("two", ["--signal", "KILL"])] {
+    for (mark, flags) in [("one", ["--grace", "0s"]), ("two", ["--signal", "KILL"])] {
         let line = sandbox.puppet_line(&["ignore", "TERM", "mark", mark, "hang"]);
         let text = format!("[[step]]\nid = \"a\"\nrun = '''{line}'''\n");
-        let id = begin(&sandbox, &text, &[]);
+        let id = start_in_background(&sandbox, &text, &[]);
         let step = sandbox.wait_for_mark(mark);
-        let stopped = sandbox.siding(&[&["stop"], &how[..], &[&id]].concat()).run();
+        let stopped = sandbox.siding(&[&["stop"], &flags[..], &[&id]].concat()).run();
         assert!(!step.is_alive(), "{stopped}");
         assert_eq!(stopped.code, Some(0), "{stopped}");
     }
@@ -41,19 +44,19 @@ fn a_stop_without_grace_ends_everything_too() {
 
 /// A step belongs to whoever carries the workflow out, also where another has begun it.
 #[test]
-fn a_stop_ends_also_what_a_resume_has_taken_up() {
+fn stop_ends_steps_adopted_by_a_resume() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&words("ignore TERM mark slow hang"));
     let text = format!("[[step]]\nid = \"a\"\nrun = '''{line}'''\n");
-    let started = run(&sandbox, &text, &["--background", "--json"]);
+    let started = run_call(&sandbox, &text, &["--background", "--json"]);
     let started = started.env("SIDING_SESSION_GRACE", "60s").run().expect_code(0).json();
     let id = started["task_id"].as_str().expect("an id");
     let slow = sandbox.wait_for_mark("slow");
-    carrier(id).kill();
+    wait_for_runner(id).kill();
     let _over = sandbox.siding(&["wait", id]).run().expect_code(0);
     let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", id]).run();
     let second = resumed.expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
-    eventually("it is carried out", || show(&sandbox, id)["state"] == "running");
+    eventually("it is carried out", || show_workflow(&sandbox, id)["state"] == "running");
     let why = sandbox.siding(&["why", "--json", &second]).run().expect_code(0).json();
     assert_eq!(why["waiting_on"], "child", "{why}");
     let stopped = sandbox.siding(&["stop", "--grace", "0s", &second]).run().expect_code(0);
@@ -62,19 +65,19 @@ fn a_stop_ends_also_what_a_resume_has_taken_up() {
 
 /// The deadline of all of it does the same.
 #[test]
-fn the_deadline_of_a_workflow_ends_its_steps() {
+fn workflow_deadline_ends_its_steps() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&words("mark slow hang"));
     let text = format!("timeout = \"2s\"\n[[step]]\nid = \"a\"\nrun = '''{line}'''\n");
-    let done = run(&sandbox, &text, &["--json"]).run().expect_code(124).json();
+    let done = run_call(&sandbox, &text, &["--json"]).run().expect_code(124).json();
     assert!(!sandbox.wait_for_mark("slow").is_alive());
-    let view = show(&sandbox, done["task_id"].as_str().expect("an id"));
-    assert_eq!((states(&view), &view["state"]), (vec!["stopped"], &"stopped".into()));
+    let view = show_workflow(&sandbox, done["task_id"].as_str().expect("an id"));
+    assert_eq!((step_states(&view), &view["state"]), (vec!["stopped"], &"stopped".into()));
 }
 
 /// What was stopped can go on: what is done is not done again.
 #[test]
-fn what_was_stopped_goes_on() {
+fn stopped_workflow_can_be_resumed() {
     let sandbox = sandbox();
     let text = r#"
 [[step]]
@@ -85,37 +88,40 @@ id = "b"
 needs = ["a"]
 run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
 "#;
-    let id = begin(&sandbox, text, &[]);
-    until(&sandbox, &id, "b", "running");
+    let id = start_in_background(&sandbox, text, &[]);
+    wait_for_step_state(&sandbox, &id, "b", "running");
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
-    let view = show(&sandbox, &id);
+    let view = show_workflow(&sandbox, &id);
     assert_eq!(view["state"], "stopped", "{view:#}");
     std::fs::write(sandbox.path("gate"), "").expect("written");
     // The file has changed meanwhile, and the workflow is what it was.
-    super::file(&sandbox, "[[step]]\nid = \"other\"\nrun = \"false\"\n");
+    super::write_workflow(&sandbox, "[[step]]\nid = \"other\"\nrun = \"false\"\n");
     let resumed = sandbox.siding(&["workflow", "resume", "--budget", "none", &id]).run();
     let out = resumed.expect_code(0).stdout_text();
     assert!(out.contains("attempt 2") && out.contains("2 ok"), "{out}");
-    assert_eq!(super::lines(&sandbox, "log"), ["a", "b", "b"]);
-    let view = wait(&sandbox, &id);
+    assert_eq!(super::read_lines(&sandbox, "log"), ["a", "b", "b"]);
+    let view = wait_until_ended(&sandbox, &id);
     assert_eq!(view["state"], "ok");
     assert_eq!(view["tasks"].as_array().map(Vec::len), Some(2), "{view:#}");
     // Either id names it.
     let second = view["tasks"][1].as_str().expect("an id");
-    assert_eq!(show(&sandbox, second), view);
+    assert_eq!(show_workflow(&sandbox, second), view);
 }
 
 /// Somebody who stops one step does not want it again.
 #[test]
-fn a_step_that_a_person_stops_is_not_tried_again() {
+fn step_stopped_by_the_user_is_not_retried() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&words("mark slow hang"));
     let text = format!("[[step]]\nid = \"a\"\nretries = 3\nrun = '''{line}'''\n");
-    let id = begin(&sandbox, &text, &[]);
-    let view = until(&sandbox, &id, "a", "running");
+    let id = start_in_background(&sandbox, &text, &[]);
+    let view = wait_for_step_state(&sandbox, &id, "a", "running");
     let _running = sandbox.wait_for_mark("slow");
-    let task = step(&view, "a")["task_id"].as_str().expect("a task");
+    let task = find_step(&view, "a")["task_id"].as_str().expect("a task");
     let _stopped = sandbox.siding(&["stop", task]).run().expect_code(0);
-    let view = wait(&sandbox, &id);
-    assert_eq!((states(&view), &step(&view, "a")["attempt"]), (vec!["failed"], &1.into()));
+    let view = wait_until_ended(&sandbox, &id);
+    assert_eq!(
+        (step_states(&view), &find_step(&view, "a")["attempt"]),
+        (vec!["failed"], &1.into())
+    );
 }

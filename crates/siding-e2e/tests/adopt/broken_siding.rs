@@ -1,0 +1,128 @@
+//! A siding that is missing, broken or old never breaks or delays the host's command.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use siding_e2e::{Process, ProgramOutput, Sandbox};
+
+use crate::support::{sandbox, shell_init, shims};
+
+/// How long the line waits for siding.
+const SIDING_WAIT_LIMIT: Duration = Duration::from_millis(100);
+
+/// The line with another program in siding's place, which does this.
+#[track_caller]
+fn write_env_with_program(sandbox: &Sandbox, does: Option<&str>) -> PathBuf {
+    let line = std::fs::read_to_string(shell_init(sandbox)).expect("just written");
+    let (_, rest) = line.split_once("{ '").expect("it calls a program");
+    let (real, _) = rest.split_once('\'').expect("it is quoted");
+    let program = sandbox.path("siding");
+    let text = line.replace(real, &program.display().to_string());
+    let path = sandbox.path("broken-env");
+    std::fs::write(&path, text).expect("own directory");
+    if let Some(does) = does {
+        std::fs::write(&program, format!("#!/bin/sh\n{does}\n")).expect("own directory");
+        let executable = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&program, executable).expect("own directory");
+    }
+    path
+}
+
+#[track_caller]
+fn run_shell(sandbox: &Sandbox, does: Option<&str>, text: &str) -> ProgramOutput {
+    let env = write_env_with_program(sandbox, does);
+    sandbox.host("bash", &["-euo", "pipefail", "-c", text]).env("BASH_ENV", env).run()
+}
+
+#[test]
+fn broken_siding_never_breaks_the_command() {
+    let sandbox = sandbox();
+    let text = "echo \"$-|$?|${!-}|${SIDING_SESSION-}\"; exit 5";
+    let plain =
+        sandbox.host("bash", &["-euo", "pipefail", "-c", text]).run().expect_code(5).stdout_text();
+    for does in [
+        None,
+        Some("exit 1"),
+        Some("echo 'error: unrecognized subcommand' >&2; exit 2"),
+        Some("kill -SEGV $$"),
+        Some("echo one-word"),
+        Some("printf '\\0\\0\\377'"),
+        Some("yes b-1"),
+        Some("exec 1>&-; exit 3"),
+    ] {
+        let done = run_shell(&sandbox, does, text).expect_code(5);
+        let out = done.stdout_text();
+        assert_eq!(out.lines().next(), plain.lines().next(), "{does:?}");
+        assert_eq!(done.stderr_text(), "", "{does:?}");
+    }
+}
+
+/// A program in siding's place that never answers.
+const HANGING_PROGRAM: &str = "echo $$ >>hung; exec sleep 60";
+
+/// Ends what hangs, and returns how many there were.
+#[track_caller]
+fn kill_hung_programs(sandbox: &Sandbox) -> usize {
+    let hung = std::fs::read_to_string(sandbox.path("hung")).expect("it was called");
+    let pids: Vec<u32> = hung.lines().map(|line| line.parse().expect("a number")).collect();
+    pids.iter().filter_map(|pid| Process::from_pid(*pid)).for_each(Process::kill);
+    std::fs::remove_file(sandbox.path("hung")).expect("own directory");
+    pids.len()
+}
+
+/// The quickest of a few calls: the rest is the machine's.
+#[test]
+fn hanging_siding_delays_a_command_by_a_tenth_of_a_second() {
+    let sandbox = sandbox();
+    let quickest = |does: Option<&str>| {
+        let runs = (0..8).map(|_| {
+            let done = run_shell(&sandbox, does, "exit 0").expect_code(0);
+            if does.is_some() {
+                kill_hung_programs(&sandbox);
+            }
+            done.elapsed
+        });
+        runs.min().expect("there were some")
+    };
+    let (without, with) = (quickest(None), quickest(Some(HANGING_PROGRAM)));
+    let added = with.saturating_sub(without);
+    println!("added {added:?}");
+    assert!(added > SIDING_WAIT_LIMIT / 2 && added < SIDING_WAIT_LIMIT * 3, "added {added:?}");
+}
+
+/// The line waits once, not in each shell below.
+#[test]
+fn hanging_siding_delays_only_the_outermost_shell() {
+    let sandbox = sandbox();
+    let text = "for i in 1 2 3 4 5 6 7 8 9 10; do bash -c :; done";
+    let _done = run_shell(&sandbox, Some(HANGING_PROGRAM), text).expect_code(0);
+    assert_eq!(kill_hung_programs(&sandbox), 1);
+}
+
+/// Everything would end with it.
+#[test]
+fn init_process_is_not_adopted() {
+    let sandbox = sandbox();
+    for args in [&["adopt", "1"][..], &["adopt", "1", "--at-once"], &["adopt", "1", "--json"]] {
+        let done = sandbox.siding(args).run().expect_code(125);
+        assert!(done.stderr_text().contains("the first of this machine"), "{done}");
+    }
+    assert_eq!((shims(&sandbox), sandbox.task_ids().len()), (vec![], 0));
+}
+
+/// Where the state directory cannot be written nothing is adopted, and nothing is said.
+#[test]
+fn unwritable_state_directory_disables_adoption_silently() {
+    let sandbox = sandbox();
+    let env = shell_init(&sandbox);
+    let call = sandbox.host("bash", &["-c", "ulimit -R; echo ${SIDING_SESSION-none}"]);
+    let call = call.env("BASH_ENV", env).env("SIDING_ADOPT_WAIT", "20");
+    let call = call.env("SIDING_STATE_DIR", "/proc/nowhere");
+    let done = call.run().expect_code(0);
+    assert_eq!(
+        (done.stdout_text().as_str(), done.stderr_text().as_str()),
+        ("unlimited\nnone\n", "")
+    );
+    assert_eq!(shims(&sandbox), []);
+}

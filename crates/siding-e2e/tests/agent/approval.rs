@@ -1,0 +1,47 @@
+//! What the guard says of the commands of a model.
+
+use siding_e2e::Sandbox;
+
+use super::agent_with_script;
+
+/// Harmless, and each is something that a person is asked about, or that nobody may do.
+const DENIED_AND_DOUBTFUL_CALLS: &str = r#"
+    [[answer]]
+    [[answer.call]]
+    tool = "bash"
+    input = { command = "rm -rf /" }
+    [[answer.call]]
+    tool = "bash"
+    input = { command = "sudo -n true" }
+"#;
+
+#[test]
+fn denied_or_unapproved_command_is_not_run_and_says_why() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let answer = r#"
+        [[answer]]
+        expect = '(?s)\Anot run: .*`rm -rf /`.*not run: a person has to say yes.*sudo'
+        text = "I may not."
+    "#;
+    let script = format!("{DENIED_AND_DOUBTFUL_CALLS}{answer}");
+    let done = agent_with_script(&sandbox, &script, &["-p", "clean up"]).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "I may not.\n");
+    assert!(sandbox.task_ids().is_empty());
+}
+
+#[test]
+fn yes_to_ask_approves_questions_but_not_denials() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let answer = r#"
+        [[answer]]
+        expect = '(?s)\Anot run: .*`rm -rf /`.*b-[0-9a-z]{12}  exited [0-9]+'
+        text = "I was allowed to ask."
+    "#;
+    let script = format!("{DENIED_AND_DOUBTFUL_CALLS}{answer}");
+    let args = ["-p", "clean up", "--yes-to", "ask"];
+    let done = agent_with_script(&sandbox, &script, &args).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "I was allowed to ask.\n");
+    assert_eq!(sandbox.task_ids().len(), 1, "sudo alone was run");
+}

@@ -1,0 +1,199 @@
+//! What the model is sent.
+
+use siding_e2e::{Sandbox, eventually};
+
+use super::terminal::{CTRL_D, TerminalSession};
+use super::{agent_with_script, entries_of_kind, transcript};
+
+/// PEERS 6: a notice that takes the place of a result, or comes in a message of its own between a
+/// call and its result, breaks the API's rules.
+#[test]
+fn results_and_notices_share_one_message_results_first() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    // It ends while the calls of the next answer run.
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "for n in $(seq 400); do [ -e gate ] && break; sleep 0.05; done; echo early", run_in_background = true }
+        [[answer]]
+        expect = '\Ab-[0-9a-z]{12}  running'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "touch gate; echo o''ne" }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 1; echo t''wo" }
+        [[answer.call]]
+        tool = "no_such_tool"
+        [[answer]]
+        expect = '(?s)\Ab-[0-9a-z]{12}  exited 0.*\none\n.*\ntwo\n.*no tool `no_such_tool`[^<]*<task_notification>.*early.*</task_notification>\n\z'
+        text = "All at once."
+    "#;
+    let done =
+        agent_with_script(&sandbox, script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    assert_eq!(done["text"], "All at once.", "{done:#}");
+    let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
+    let request_count = lines.iter().filter(|line| line["entry"] == "asked").count();
+    assert_eq!(request_count, 3, "the news has cost no request of its own: {lines:#?}");
+    // The answer to the start in the background is there at once, and names the task.
+    let placeholder = &entries_of_kind(&lines, "done")[0]["result"];
+    let bound = &entries_of_kind(&lines, "bound")[0];
+    assert_eq!(placeholder["call"], bound["call"]);
+    let text = placeholder["text"].as_str().expect("a text");
+    assert!(text.contains(bound["task"].as_str().expect("an id")), "{text}");
+    // No notice has the name of a call.
+    let delivered = entries_of_kind(&lines, "told");
+    let notices = delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice");
+    assert_eq!(notices.count(), 1, "{lines:#?}");
+}
+
+/// A task that a result has shown ends while another call of the same answer runs. That is no news beside
+/// the results, and is not forgotten: it wakes the agent.
+#[test]
+fn end_during_another_call_wakes_the_agent_after_the_results() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "for n in $(seq 1200); do [ -e first ] && break; sleep 0.05; done; echo early", run_in_background = true }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "touch first; for n in $(seq 1200); do [ -e gate ] && break; sleep 0.05; done", budget = 60 }
+        [[answer]]
+        text = "I wait for it."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<status>completed</status>.*early'
+        text = "It has ended."
+    "#;
+    let mut talk = TerminalSession::spawn_on_terminal(agent_with_script(&sandbox, script, &[]));
+    talk.type_line("go");
+    eventually("the first has ended", || {
+        let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
+        let tasks = listed.as_array().expect("a list");
+        tasks.len() == 2 && tasks.iter().any(|task| task["phase"] == "ended")
+    });
+    std::fs::write(sandbox.path("gate"), "").expect("written");
+    talk.terminal.wait_for_text("It has ended.");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
+    let _shown = talk.expect_exit(0);
+}
+
+/// SPEC 5.4: what was started and not looked at is mentioned, once.
+#[test]
+fn unread_background_task_is_mentioned_once() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+        [[answer]]
+        expect = '(?<task>\bb-[0-9a-z]{12}\b)'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "true" }
+        [[answer]]
+        expect = '(?s)Still running, and not looked at.*\bb-[0-9a-z]{12}  running.*sleep 300'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "true" }
+        [[answer]]
+        expect = '(?s)\Ab-[0-9a-z]{12}  exited 0[^S]*\z'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { ids = ["${task}"], grace = 0 }
+        [[answer]]
+        expect = 'stopped'
+        text = "done"
+    "#;
+    let done = agent_with_script(&sandbox, script, &["-p", "go"]).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "done\n");
+}
+
+/// SPEC 5.4: all that runs is named every twentieth time.
+#[test]
+fn running_tasks_are_listed_every_twentieth_batch() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let look = "[[answer]]\n[[answer.call]]\ntool = \"list_tasks\"\n";
+    let silent = "[[answer]]\nexpect = '\\A[^B]*\\z'\n[[answer.call]]\ntool = \"list_tasks\"\n";
+    let start_task = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+    "#;
+    let end = r#"
+        [[answer]]
+        expect = '(?s)Running in the background.*(?<task>\bb-[0-9a-z]{12})  running.*sleep 300'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { ids = ["${task}"], grace = 0 }
+        [[answer]]
+        text = "done"
+    "#;
+    // The task is the first batch; of the next two answers one tells that it was not looked at.
+    let script = format!("{start_task}{}{}{end}", look.repeat(2), silent.repeat(17));
+    let done = agent_with_script(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "done\n");
+}
+
+/// A full context is put in short, and what runs is told with it.
+#[test]
+fn running_tasks_are_listed_after_a_context_summary() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = r#"
+        [[answer]]
+        usage = { input = 160000 }
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+        [[answer]]
+        expect = '(?s)(?<task>\bb-[0-9a-z]{12})  running.*about to be cut'
+        text = "They want something slow to be started. It is."
+        [[answer]]
+        expect = '(?s)\AThey want something slow.*Running in the background.*${task}  running.*sleep 300'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { ids = ["${task}"], grace = 0 }
+        [[answer]]
+        text = "done"
+    "#;
+    let script = script.replacen("${task}  running", "b-[0-9a-z]{12}  running", 1);
+    let done =
+        agent_with_script(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
+    assert_eq!(done["text"], "done", "{done:#}");
+    let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
+    assert_eq!(entries_of_kind(&lines, "summarised").len(), 1, "{lines:#?}");
+}
+
+#[test]
+fn read_only_tools_run_concurrently_up_to_the_limit() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    std::fs::write(sandbox.path("text"), "a line\n").expect("written");
+    let call = "[[answer.call]]\ntool = \"read_file\"\ninput = { path = \"text\" }\n";
+    let script = format!("[[answer]]\n{}[[answer]]\ntext = \"read\"\n", call.repeat(12));
+    for (limit, expected_concurrency) in [("", 10), ("3", 3), ("1", 1)] {
+        let call = agent_with_script(&sandbox, &script, &["-p", "go", "--json"]);
+        let done = call.env("SIDING_MAX_TOOL_CONCURRENCY", limit).run().expect_code(0).json();
+        let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
+        let (mut running, mut max_running) = (0_usize, 0);
+        for line in &lines {
+            match line["entry"].as_str() {
+                Some("started") => running += 1,
+                Some("done") => running -= 1,
+                _ => {}
+            }
+            max_running = max_running.max(running);
+        }
+        assert_eq!((running, max_running), (0, expected_concurrency), "{limit}: {lines:#?}");
+    }
+}

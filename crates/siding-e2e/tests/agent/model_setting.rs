@@ -1,0 +1,31 @@
+//! Which model is asked where none is named.
+
+use siding_e2e::Sandbox;
+
+/// The variable holds for whoever asks a model.
+#[test]
+fn model_variable_applies_to_agent_dream_and_workflow() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let file = sandbox.path("model.toml");
+    std::fs::write(&file, "[[answer]]\ntext = \"It is me.\"\n").expect("written");
+    let model = format!("script:{}", file.display());
+    let call = |args: &[&str]| {
+        sandbox
+            .siding(args)
+            .env("SIDING_MODEL", &model)
+            .run()
+            .expect_code(0)
+            .stdout_text()
+            .to_owned()
+    };
+    assert_eq!(call(&["agent", "-p", "who is it?"]), "It is me.\n");
+    let report = call(&["agent", "-p", "who is it?", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let session = report["session_id"].as_str().expect("an id");
+    let notes = call(&["dream", "--session", session]);
+    assert!(notes.starts_with("nothing to change: It is me.\n"), "{notes}");
+    let flow = "[[step]]\nid = \"a\"\nprompt = \"who is it?\"\n";
+    std::fs::write(sandbox.path("flow.toml"), flow).expect("written");
+    let _workflow_report = call(&["workflow", "run", "flow.toml"]);
+}

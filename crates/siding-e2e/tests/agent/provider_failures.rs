@@ -1,0 +1,106 @@
+//! The built program through a Messages API that fails in every way that passes.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use siding_e2e::Sandbox;
+
+use super::messages_api::{InjectedFault, MessagesApi};
+use super::terminal::{CTRL_D, TerminalSession};
+
+const INJECTED_FAULTS: [(usize, InjectedFault); 8] = [
+    (0, InjectedFault::RateLimit),
+    (0, InjectedFault::Disconnect),
+    (0, InjectedFault::SlowStream),
+    (1, InjectedFault::Overloaded),
+    (1, InjectedFault::OverloadedMidStream),
+    (2, InjectedFault::Disconnect),
+    (2, InjectedFault::SlowStream),
+    (3, InjectedFault::Disconnect),
+];
+
+/// PEERS 6, and issue 5 part 3: a slow list while files are looked for, over a bad line.
+#[test]
+fn conversation_survives_provider_failures() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    std::fs::write(sandbox.path("setup.toml"), "").expect("own directory");
+    let file = format!("{}/../../docs/agent/packages.toml", env!("CARGO_MANIFEST_DIR"));
+    let script = std::fs::read_to_string(file).expect("it is there");
+    let server = MessagesApi::start(&script, &INJECTED_FAULTS);
+    let prompt = "List the installed packages, and find TOML files meanwhile";
+    let line = sandbox.siding_line(&["agent", "--model", "anthropic:some-model", "-p", prompt]);
+    // In the order in which a person sees it.
+    let call = sandbox.host("bash", &["-c", &format!("exec {line} 2>&1")]);
+    let call = call.env("ANTHROPIC_BASE_URL", server.url()).env("ANTHROPIC_API_KEY", "a-key");
+    let done = call.run().expect_code(0);
+    let shown = done.stdout_text();
+
+    let retry_lines: Vec<&str> =
+        shown.lines().filter(|line| line.starts_with("! again in ")).collect();
+    let reasons =
+        ["429: Too many", "broke", "529: Overloaded", "529: Overloaded", "broke", "broke"];
+    assert_eq!(retry_lines.len(), reasons.len(), "{shown}");
+    for (line, why) in retry_lines.iter().zip(reasons) {
+        assert!(line.contains(why), "{line} for {why}: {shown}");
+    }
+    assert!(
+        retry_lines[0].starts_with("! again in 1"),
+        "it is left alone for as long as it asks: {shown}"
+    );
+    assert!(shown.contains(" is one of the last.\nsiding: done\n"), "{shown}");
+    assert_eq!(sandbox.task_ids().len(), 2, "each command has run once: {shown}");
+    // What came of an answer that broke off was not shown.
+    assert_eq!(shown.matches("The list is there.").count(), 1, "{shown}");
+
+    let requests = server.requests();
+    assert_eq!(requests.len(), 10, "four answers and six failures");
+    for request in &requests {
+        assert_valid_messages(&request["messages"]);
+    }
+    // A request that is made again is the same.
+    let distinct: BTreeSet<String> = requests.iter().map(ToString::to_string).collect();
+    assert_eq!(distinct.len(), 4, "{distinct:#?}");
+}
+
+/// What has come of a slow answer is shown before the rest is even sent.
+#[test]
+fn partial_answer_is_shown_while_the_rest_is_pending() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let words = "The first words come early. ".repeat(4);
+    let script = format!("[[answer]]\ntext = \"{words}And these last.\"\n");
+    let server = MessagesApi::start(&script, &[(0, InjectedFault::HeldHalf)]);
+    let call = sandbox.siding(&["agent", "--model", "anthropic:some-model"]);
+    let call = call.env("ANTHROPIC_BASE_URL", server.url()).env("ANTHROPIC_API_KEY", "a-key");
+    let mut talk = TerminalSession::spawn_on_terminal(call);
+    talk.type_line("go");
+    talk.terminal.wait_for_row("The first words");
+    server.release_second_half();
+    talk.terminal.wait_for_text("these last.");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
+    let _shown = talk.expect_exit(0);
+}
+
+/// Checks what the API asks for: user and assistant take turns, and every call is answered once, by the
+/// next message.
+#[track_caller]
+fn assert_valid_messages(messages: &Value) {
+    let messages = messages.as_array().expect("a list");
+    for (index, message) in messages.iter().enumerate() {
+        let role = if index % 2 == 0 { "user" } else { "assistant" };
+        assert_eq!(message["role"], role, "{messages:#?}");
+        let calls = block_ids(message, "tool_use", "id");
+        let next = messages.get(index + 1);
+        let results = next.map(|next| block_ids(next, "tool_result", "tool_use_id"));
+        assert_eq!(results.unwrap_or_default(), calls, "{messages:#?}");
+    }
+}
+
+/// Returns the ids of a message's blocks of a kind.
+fn block_ids<'m>(message: &'m Value, kind: &str, id: &str) -> Vec<&'m str> {
+    let all = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let matching = all.iter().filter(|block| block["type"] == kind);
+    matching.map(|block| block[id].as_str().expect("an id")).collect()
+}

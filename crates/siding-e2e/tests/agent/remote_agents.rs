@@ -1,0 +1,209 @@
+//! `remote_agent`: agents on other servers that work for an agent.
+
+use std::net::TcpListener;
+
+use siding_e2e::{AgentServer, Sandbox, eventually, eventually_some};
+
+use super::agent_with_script;
+use super::terminal::{CTRL_D, TerminalSession};
+
+const TOKEN: &str = "a-token-of-a-test-0123456789";
+
+/// Returns an answer that gives the agent at an address a task.
+fn remote_agent_call(url: &str, more: &str) -> String {
+    format!(
+        r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "remote_agent"
+        input = {{ url = "{url}", text = "count them", bearer_env = "PEER"{more} }}
+        "#
+    )
+}
+
+fn start_peer(sandbox: &Sandbox, script: &str) -> AgentServer {
+    AgentServer::start(sandbox, script, "127.0.0.1:0", TOKEN)
+}
+
+/// Returns the one task of a kind, as `ps` tells of it.
+fn task_of_kind(sandbox: &Sandbox, kind: &str) -> Option<serde_json::Value> {
+    let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
+    listed.as_array()?.iter().find(|task| task["kind"] == kind).cloned()
+}
+
+#[test]
+fn remote_agents_answer_arrives_as_a_notice() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let server = start_peer(
+        &sandbox,
+        r#"
+        [[answer]]
+        expect = '^count them$'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 1; echo one two three" }
+        [[answer]]
+        expect = 'one two three'
+        text = "There are 3."
+        "#,
+    );
+    let script = remote_agent_call(&server.url(), "")
+        + r#"
+        [[answer]]
+        expect = '^(?<task>r-[0-9a-z]{12}) has sent it'
+        text = "It counts."
+        [[answer]]
+        expect = '(?s)^<task_notification>.*<task_id>r-.*<status>completed</status>.*There are 3\.'
+        text = "Three, it says."
+        "#;
+    let done =
+        agent_with_script(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "It counts.\nThree, it says.\n");
+    let task = task_of_kind(&sandbox, "remote_agent").expect("it is listed");
+    assert_eq!(task["outcome"]["kind"], "exited", "{task:#}");
+    server.stop();
+}
+
+#[test]
+fn foreground_remote_agent_call_returns_the_answer() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let server = start_peer(&sandbox, "[[answer]]\ntext = \"There are 3.\"\n");
+    let script = remote_agent_call(&server.url(), ", background = false, budget = 60")
+        + r#"
+        [[answer]]
+        expect = '(?s)^r-[0-9a-z]{12}  exited 0.*output:\n.*There are 3\.\ncompleted'
+        text = "Three, it says."
+        "#;
+    let done =
+        agent_with_script(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "Three, it says.\n");
+    // Its end was waited for: that is no news.
+    assert!(!done.stderr_text().contains("news of"), "{done}");
+    server.stop();
+}
+
+/// A stop here has the other agent stop, with what it runs.
+#[test]
+fn stop_cancels_the_task_at_the_remote_agent() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let server = start_peer(
+        &sandbox,
+        "[[answer]]\n[[answer.call]]\ntool = \"bash\"\ninput = { command = \"sleep 300\" }\n",
+    );
+    let script = remote_agent_call(&server.url(), "")
+        + r#"
+        [[answer]]
+        expect = '(?<task>\br-[0-9a-z]{12}\b)'
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "until [ -e gate ]; do sleep .05; done", budget = 60 }
+        [[answer]]
+        expect = 'exited 0'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { ids = ["${task}"] }
+        [[answer]]
+        expect = '(?s)^r-[0-9a-z]{12}  stopped'
+        text = "It is stopped."
+        "#;
+    let running = agent_with_script(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).spawn();
+    let peer_task = eventually_some("the other agent works on it", || {
+        let own_task = task_of_kind(&sandbox, "remote_agent")?;
+        let peer_task =
+            task_of_kind(&sandbox, "local_agent").filter(|task| task["phase"] == "running")?;
+        // It has the name that a cancel needs.
+        let id = own_task["task_id"].as_str()?;
+        let output = sandbox.siding(&["output", id]).run();
+        output.stdout_text().contains("working").then_some(peer_task)
+    });
+    std::fs::write(sandbox.path("gate"), "").expect("own directory");
+    let done = running.wait().expect_code(0);
+    assert_eq!(done.stdout_text(), "It is stopped.\n");
+    let id = peer_task["task_id"].as_str().expect("an id");
+    let _waited = sandbox.siding(&["wait", id, "--timeout", "20s"]).run().expect_code(0);
+    let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
+    assert_eq!(shown["outcome"]["kind"], "stopped", "{shown:#}");
+    server.stop();
+}
+
+/// As a command that is waited for: an interrupt ends it, and nothing else.
+#[test]
+fn interrupt_ends_a_foreground_remote_agent_call() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let silent_peer = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", silent_peer.local_addr().expect("bound"));
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "sleep 300", run_in_background = true }
+        "#
+    .to_owned()
+        + &remote_agent_call(&url, ", background = false, budget = 60");
+    let mut talk = TerminalSession::spawn_on_terminal(
+        agent_with_script(&sandbox, &script, &[]).env("PEER", TOKEN),
+    );
+    talk.type_line("go");
+    eventually("it waits", || {
+        task_of_kind(&sandbox, "remote_agent").is_some_and(|task| task["phase"] == "running")
+    });
+    talk.terminal.send_keys("\x1b");
+    talk.terminal.wait_for_text("interrupted");
+    let ended = eventually_some("it has ended", || {
+        task_of_kind(&sandbox, "remote_agent").filter(|task| !task["outcome"].is_null())
+    });
+    let stopped = serde_json::json!({ "kind": "stopped", "by": "user" });
+    assert_eq!(ended["outcome"], stopped, "{ended:#}");
+    let other = task_of_kind(&sandbox, "local_bash").expect("it is listed");
+    assert_eq!(other["phase"], "running", "{other:#}");
+    talk.terminal.wait_for_row("ready");
+    talk.terminal.send_keys(CTRL_D);
+    talk.terminal.wait_for_text("these run, and are ended when you leave");
+    talk.terminal.send_keys(CTRL_D);
+    let _shown = talk.expect_exit(0);
+}
+
+/// What leaves this machine cannot be taken back: a person says yes first.
+#[test]
+fn remote_agent_needs_approval_and_rejects_a_literal_token() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let script = remote_agent_call("https://build.invalid", "")
+        + r#"
+        [[answer.call]]
+        tool = "remote_agent"
+        input = { url = "http://127.0.0.1:1", text = "x", bearer_env = "sk-12" }
+        [[answer]]
+        expect = '(?s)^not run: a person has to say yes.*another machine, build.invalid.*not a token'
+        text = "I may not."
+        "#;
+    let done =
+        agent_with_script(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "I may not.\n");
+    assert!(sandbox.task_ids().is_empty());
+}
+
+/// A rule that denies `siding a2a send` denies this too, whoever says yes beforehand.
+#[test]
+fn guard_rule_applies_to_remote_agent_calls() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let rule = "[[rule]]\nname = \"no-peers\"\nverdict = \"deny\"\nwhy = \"we work alone\"\n\
+                [[rule.when]]\nprogram = [\"siding\"]\n";
+    std::fs::create_dir(sandbox.path(".siding")).expect("own directory");
+    std::fs::write(sandbox.path(".siding/guard.toml"), rule).expect("own directory");
+    let script = remote_agent_call("http://127.0.0.1:1", "")
+        + r#"
+        [[answer]]
+        expect = '^not run: .*we work alone'
+        text = "I may not."
+        "#;
+    let done =
+        agent_with_script(&sandbox, &script, &["-p", "go", "--yes-to", "ask"]).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "I may not.\n");
+    assert!(sandbox.task_ids().is_empty());
+}

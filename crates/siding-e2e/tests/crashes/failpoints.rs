@@ -1,0 +1,321 @@
+//! Every pause point of the shim, and everybody who can be killed there.
+
+use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
+use siding_model::outcome::Outcome;
+
+use crate::state;
+use crate::test_tasks::{self, EXIT_CODE, STOP_GRACE, TASK_OUTPUT, Task, TaskKind};
+
+/// The list of the points, as the shim has it.
+const FAILPOINT_SOURCE: &str = include_str!("../../../siding-shim/src/failpoints.rs");
+
+/// What leads a shim to a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trigger {
+    /// Any task comes by while it is started.
+    Start,
+    /// A task comes by that ends by itself.
+    End,
+    /// A task comes by that is stopped.
+    Stop,
+}
+
+/// What must be true after a crash at a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExpectedRecord {
+    /// Nothing was recorded, so nothing runs and nothing is left.
+    NothingRecorded,
+    /// Recorded, but nothing ever ran.
+    NeverRan,
+    /// It ran; whether its end was seen is a matter of luck.
+    Ran,
+    /// It ended and that was recorded.
+    Ended,
+    /// Somebody's wish to end it was recorded.
+    Stopped,
+}
+
+pub(crate) const FAILPOINT_TABLE: [(&str, Trigger, ExpectedRecord); 12] = [
+    ("begun", Trigger::Start, ExpectedRecord::NothingRecorded),
+    ("accepted", Trigger::Start, ExpectedRecord::NeverRan),
+    ("ready", Trigger::Start, ExpectedRecord::NeverRan),
+    ("spawned", Trigger::Start, ExpectedRecord::Ran),
+    ("running", Trigger::Start, ExpectedRecord::Ran),
+    ("leader_ended", Trigger::End, ExpectedRecord::Ran),
+    ("intent", Trigger::Stop, ExpectedRecord::Stopped),
+    ("signalled", Trigger::Stop, ExpectedRecord::Stopped),
+    ("killing", Trigger::Stop, ExpectedRecord::Stopped),
+    ("swept", Trigger::Stop, ExpectedRecord::Stopped),
+    ("ended", Trigger::End, ExpectedRecord::Ended),
+    ("told", Trigger::End, ExpectedRecord::Ended),
+];
+
+/// Who is killed at the point, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Victims {
+    Shim,
+    ClientThenShim,
+    ShimThenClient,
+    OwnerThenShim,
+}
+
+#[test]
+fn table_lists_every_failpoint() {
+    let list = FAILPOINT_SOURCE.split_once("POINTS").and_then(|(_, rest)| rest.split_once("];"));
+    let (list, _) = list.expect("the shim has a list of its points");
+    // Every second piece between quotation marks is a name.
+    let points: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+    assert_eq!(points, FAILPOINT_TABLE.map(|(point, ..)| point));
+}
+
+#[test]
+fn task_is_recovered_after_the_shim_is_killed() {
+    run_all_cases(Victims::Shim);
+}
+
+#[test]
+fn task_is_recovered_after_client_then_shim_are_killed() {
+    run_all_cases(Victims::ClientThenShim);
+}
+
+#[test]
+fn task_is_recovered_after_shim_then_client_are_killed() {
+    run_all_cases(Victims::ShimThenClient);
+}
+
+#[test]
+fn task_is_recovered_after_owner_then_shim_are_killed() {
+    run_all_cases(Victims::OwnerThenShim);
+}
+
+#[test]
+fn foreground_client_returns_the_recorded_outcome() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    for (point, trigger, expected) in FAILPOINT_TABLE {
+        let kind = if trigger == Trigger::Stop { TaskKind::Stubborn } else { TaskKind::Brief };
+        let case =
+            CrashCase { point, trigger, expected, victims: Victims::Shim, task: Task::new(kind) };
+        case.run_in_foreground(&sandbox);
+    }
+}
+
+/// A task that was never put on record is no first launch of the same command.
+#[test]
+fn unrecorded_command_can_be_run_again() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let run = || sandbox.siding(&["run", "--", "echo again"]);
+    let (client, _, shim) = test_tasks::spawn_until_paused(&sandbox, run(), "begun");
+    kill_client_and_shim(client, shim);
+    assert_eq!(run().run().expect_code(0).stdout_text(), "again\n");
+    let _cleared = sandbox.siding(&["reap"]).run().expect_code(0);
+}
+
+fn kill_client_and_shim(client: RunningProgram, shim: Process) {
+    // Dropped first: a client that sees its shim die takes the task back.
+    drop(client);
+    state::kill_and_wait(shim);
+}
+
+fn run_all_cases(victims: Victims) {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    for (point, trigger, expected) in FAILPOINT_TABLE {
+        let kinds: &[TaskKind] = match trigger {
+            Trigger::Start => &[TaskKind::Brief, TaskKind::Stubborn],
+            Trigger::End => &[TaskKind::Brief],
+            Trigger::Stop => &[TaskKind::Stubborn],
+        };
+        for kind in kinds {
+            let case = CrashCase { point, trigger, expected, victims, task: Task::new(*kind) };
+            case.run(&sandbox);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct CrashCase {
+    point: &'static str,
+    trigger: Trigger,
+    expected: ExpectedRecord,
+    victims: Victims,
+    task: Task,
+}
+
+impl CrashCase {
+    fn run(&self, sandbox: &Sandbox) {
+        let owner =
+            (self.victims == Victims::OwnerThenShim).then(|| self.open_session_with_owner(sandbox));
+        let (client, id, shim) = self.drive_to_failpoint(sandbox, owner.is_some());
+        if self.task.kind == TaskKind::Stubborn
+            && matches!(self.expected, ExpectedRecord::Ran | ExpectedRecord::Stopped)
+        {
+            self.task.wait_until_running(sandbox);
+        }
+        self.kill_victims(client, owner, shim);
+        self.run_next_commands(sandbox, &id);
+        self.assert_expected(sandbox, &id);
+        state::assert_all_processes_recorded(sandbox);
+    }
+
+    fn run_in_foreground(&self, sandbox: &Sandbox) {
+        let before = state::task_ids(sandbox);
+        let run = self.task.run(sandbox, &["--budget", "none"]).pause_at(self.point);
+        let client = run.spawn();
+        let mut stopper = None;
+        if self.trigger == Trigger::Stop {
+            self.task.wait_until_running(sandbox);
+            let stop = ["stop", "--all", "--json", "--grace", STOP_GRACE];
+            stopper = Some(sandbox.siding(&stop).spawn());
+        }
+        let (id, shim) = state::wait_for_paused_shim(sandbox, &before, self.point);
+        state::kill_and_wait(shim);
+        let done = client.wait();
+        if let Some(stopper) = stopper {
+            let _stopped = stopper.wait().expect_code(0);
+        }
+        if self.expected == ExpectedRecord::NothingRecorded {
+            assert_eq!(done.code, Some(125), "{self:?}: {done}");
+            assert!(done.stderr_text().contains("could not start"), "{self:?}: {done}");
+            self.assert_expected(sandbox, &id);
+            return;
+        }
+        if self.expected == ExpectedRecord::Ended {
+            // The client had all it wanted before the shim was killed.
+            self.run_next_commands(sandbox, &id);
+        }
+        self.assert_expected(sandbox, &id);
+        let outcome = state::wait_for_outcome(sandbox, &id);
+        let code = if let Outcome::Exited { code } = &outcome {
+            i32::from(*code)
+        } else if matches!(outcome, Outcome::Stopped { .. }) {
+            128 + 15
+        } else {
+            125
+        };
+        // The polite signal was ignored, so it took the other.
+        let killed = (code == 128 + 15).then_some(128 + 9);
+        assert!(done.code == Some(code) || done.code == killed, "{self:?}: {outcome}, {done}");
+        let reported = serde_json::from_value(done.json()["outcome"].clone());
+        assert_eq!(reported.ok(), Some(outcome), "{self:?}: {done}");
+    }
+
+    /// Opens a session with an owner of its own.
+    fn open_session_with_owner(&self, sandbox: &Sandbox) -> RunningProgram {
+        let owner = sandbox.puppet(&words("--quiet hang")).spawn();
+        let pid = owner.process().pid.to_string();
+        let args = ["session", "open", self.point, "--owner-pid", &pid];
+        let _opened = sandbox.siding(&args).run().expect_code(0);
+        owner
+    }
+
+    /// Leads a shim to the point. Returns whoever waits for it there.
+    fn drive_to_failpoint(
+        &self,
+        sandbox: &Sandbox,
+        owned: bool,
+    ) -> (RunningProgram, String, Process) {
+        let session: &[&str] = if owned { &["--session", self.point] } else { &[] };
+        let flags = [&["--background"], session].concat();
+        let run = self.task.run(sandbox, &flags).env("SIDING_SESSION_GRACE", "100ms");
+        if self.trigger != Trigger::Stop {
+            return test_tasks::spawn_until_paused(sandbox, run, self.point);
+        }
+        let done = run.pause_at(self.point).run().expect_code(0);
+        let id = done.json()["task_id"].as_str().expect("every task has an id").to_owned();
+        self.task.wait_until_running(sandbox);
+        let stopper = sandbox.siding(&["stop", "--json", "--grace", STOP_GRACE, &id]).spawn();
+        let mut others = state::task_ids(sandbox);
+        others.remove(&id);
+        let (id, shim) = state::wait_for_paused_shim(sandbox, &others, self.point);
+        (stopper, id, shim)
+    }
+
+    fn kill_victims(&self, client: RunningProgram, owner: Option<RunningProgram>, shim: Process) {
+        match self.victims {
+            Victims::ClientThenShim => {
+                kill_client_and_shim(client, shim);
+                return;
+            }
+            Victims::ShimThenClient => {
+                shim.kill();
+                drop(client);
+                eventually("the shim is dead", || !shim.is_alive());
+                return;
+            }
+            Victims::OwnerThenShim => drop(owner),
+            Victims::Shim => {}
+        }
+        state::kill_and_wait(shim);
+        // It waited for the task when its shim was killed, and must not wait for ever.
+        let done = client.wait();
+        let is_reported = match self.expected {
+            ExpectedRecord::NothingRecorded => done.code == Some(125),
+            ExpectedRecord::NeverRan
+            | ExpectedRecord::Ran
+            | ExpectedRecord::Ended
+            | ExpectedRecord::Stopped => {
+                done.code.is_some_and(|code| [0, 7, 75, 125].contains(&code))
+                    && done.json()["task_id"].is_string()
+            }
+        };
+        assert!(is_reported, "{self:?}: {done}");
+    }
+
+    /// The next command, whichever it is, and then the one that sees the task to its end.
+    fn run_next_commands(&self, sandbox: &Sandbox, id: &str) {
+        let first: &[&str] = match self.victims {
+            Victims::ClientThenShim => &["ps", "--json"],
+            Victims::ShimThenClient => &["reap", "--json"],
+            Victims::Shim | Victims::OwnerThenShim => &[],
+        };
+        if !first.is_empty() {
+            // A client that outlived the shim may have been about to put another in its place. What
+            // it had started then has the lock for a moment more, and who comes then leaves it be.
+            eventually("the next command has found the task", || {
+                let _done = sandbox.siding(first).run().expect_code(0);
+                state::is_supervised_or_empty(sandbox, id)
+            });
+            state::assert_all_processes_recorded(sandbox);
+        }
+        let next = match self.task.kind {
+            TaskKind::Brief => sandbox.siding(&["wait", "--json", "--timeout", "20s", id]),
+            TaskKind::Stubborn => sandbox.siding(&["stop", "--json", "--grace", STOP_GRACE, id]),
+        };
+        let done = next.run();
+        let expected = if self.expected == ExpectedRecord::NothingRecorded { 125 } else { 0 };
+        assert_eq!(done.code, Some(expected), "{self:?}: {done}");
+    }
+
+    fn assert_expected(&self, sandbox: &Sandbox, id: &str) {
+        if self.expected == ExpectedRecord::NothingRecorded {
+            state::assert_never_recorded(sandbox, id);
+            assert!(!self.task.has_run(sandbox, id), "{self:?}: it was never recorded and ran");
+            return;
+        }
+        let outcome = state::assert_ended_cleanly(sandbox, id);
+        let lost = matches!(outcome, Outcome::Lost { .. });
+        let by_owner = self.victims == Victims::OwnerThenShim;
+        let stopped = matches!(&outcome, Outcome::Stopped { by } if by == "user" || by_owner);
+        let outcome_matches = match (self.expected, self.task.kind) {
+            (ExpectedRecord::NothingRecorded | ExpectedRecord::NeverRan, _) => {
+                lost && !self.task.has_run(sandbox, id)
+            }
+            (ExpectedRecord::Ran, TaskKind::Brief) => state::is_exit_or_lost(&outcome, EXIT_CODE),
+            (ExpectedRecord::Ended, _) => outcome == Outcome::Exited { code: EXIT_CODE },
+            (ExpectedRecord::Ran, TaskKind::Stubborn) | (ExpectedRecord::Stopped, _) => stopped,
+        };
+        assert!(outcome_matches, "{self:?}: {outcome}");
+        let output = state::command_output(sandbox, id);
+        let output_matches = match (self.expected, self.task.kind) {
+            (ExpectedRecord::NothingRecorded | ExpectedRecord::NeverRan, _) => output.is_empty(),
+            // When nobody but the shim was left, what it had not read went with it.
+            (ExpectedRecord::Ran, TaskKind::Brief) => TASK_OUTPUT.starts_with(&output),
+            (ExpectedRecord::Ran | ExpectedRecord::Ended | ExpectedRecord::Stopped, _) => {
+                output == TASK_OUTPUT
+            }
+        };
+        assert!(output_matches, "{self:?}: {output:?}");
+    }
+}

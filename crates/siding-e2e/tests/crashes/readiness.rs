@@ -1,0 +1,133 @@
+//! Nobody is told twice, falsely or not at all that a task is ready, whoever is killed.
+
+use siding_e2e::{Sandbox, eventually};
+
+use crate::state;
+
+/// Starts a task that waits for a file, says that it is up and lives until there is another. It is ready
+/// when there is all of `wait_for`.
+fn start_waiting_for(sandbox: &Sandbox, wait_for: &str) -> String {
+    let gate = |name: &str| format!("until [ -e {name} ]; do sleep .02; done");
+    let text = format!("{}; echo up; touch up; {}", gate("a"), gate("c"));
+    let mut args = vec!["run", "--background", "--json"];
+    args.extend(wait_for.split(' ').flat_map(|one| ["--wait-for", one]));
+    args.extend(["--", &text]);
+    let view = sandbox.siding(&args).run().expect_code(0).json();
+    view["task_id"].as_str().expect("an id").to_owned()
+}
+
+fn create_file(sandbox: &Sandbox, name: &str) {
+    std::fs::write(sandbox.path(name), "").expect("own directory");
+}
+
+#[track_caller]
+fn is_ready(sandbox: &Sandbox, id: &str) -> bool {
+    state::journal(sandbox, id).expect("recorded").state.ready.is_some()
+}
+
+/// What the agent has not been told, as `kind: first line`.
+#[track_caller]
+fn unread_notices(sandbox: &Sandbox) -> Vec<String> {
+    let view = sandbox.siding(&["notices", "--json", "--ack"]).run().expect_code(0).json();
+    let one = |notice: &serde_json::Value| {
+        let text = |key: &str| notice[key].as_str().expect("a text").to_owned();
+        format!("{}: {}", text("kind"), text("summary").lines().next().unwrap_or_default())
+    };
+    view.as_array().expect("a list").iter().map(one).collect()
+}
+
+#[track_caller]
+fn end_task(sandbox: &Sandbox, id: &str) {
+    create_file(sandbox, "c");
+    let wait = sandbox.siding(&["wait", "--timeout", "20s", id]).env("SIDING_SESSION", "other");
+    let _over = wait.run().expect_code(0);
+    state::assert_ended_cleanly(sandbox, id);
+}
+
+#[test]
+fn takeover_continues_the_readiness_probe() {
+    for wait_for in ["output:^up$", "file:up"] {
+        let mut sandbox = Sandbox::new();
+        sandbox.expect_clean();
+        let id = start_waiting_for(&sandbox, wait_for);
+        state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
+        let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+        assert!(!is_ready(&sandbox, &id));
+        create_file(&sandbox, "a");
+        eventually("it is ready", || is_ready(&sandbox, &id));
+        let notices = unread_notices(&sandbox);
+        assert!(notices.len() == 1 && notices[0].starts_with("ready: ready after "), "{notices:?}");
+        end_task(&sandbox, &id);
+    }
+}
+
+/// It became ready while nobody kept it: the next shim finds that in what it has written.
+#[test]
+fn readiness_reached_without_a_shim_is_found() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let id = start_waiting_for(&sandbox, "output:^up$");
+    state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
+    create_file(&sandbox, "a");
+    eventually("it is up", || sandbox.path("up").exists());
+    let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+    eventually("it is ready", || is_ready(&sandbox, &id));
+    end_task(&sandbox, &id);
+}
+
+/// A part of what it waits for had come when the shim was killed, and nothing more is written.
+#[test]
+fn readiness_in_output_stored_by_the_dead_shim_is_found() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let id = start_waiting_for(&sandbox, "output:^up$ file:b");
+    create_file(&sandbox, "a");
+    let kept = || sandbox.siding(&["output", &id]).run().expect_code(0).stdout_text();
+    eventually("its line is kept", || kept() == "up\n");
+    state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
+    let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+    assert!(!is_ready(&sandbox, &id));
+    create_file(&sandbox, "b");
+    eventually("it is ready", || is_ready(&sandbox, &id));
+    end_task(&sandbox, &id);
+}
+
+/// A shim that is killed after it told does not make the next one tell again.
+#[test]
+fn readiness_is_reported_once_across_a_takeover() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let id = start_waiting_for(&sandbox, "output:^up$");
+    create_file(&sandbox, "a");
+    eventually("it is ready", || is_ready(&sandbox, &id));
+    assert_eq!(unread_notices(&sandbox).len(), 1);
+    state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
+    let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
+    // A second record would make the journal one that cannot be read.
+    assert!(is_ready(&sandbox, &id));
+    assert!(unread_notices(&sandbox).is_empty(), "told twice");
+    end_task(&sandbox, &id);
+    assert_eq!(unread_notices(&sandbox).len(), 1, "its end");
+}
+
+/// It ended while nobody kept it: what it wrote tells, and what nobody saw is not made up.
+#[test]
+fn unobserved_end_reports_readiness_only_if_known() {
+    for (wait_for, is_observed) in [("file:up", true), ("port:1", false)] {
+        let mut sandbox = Sandbox::new();
+        sandbox.expect_clean();
+        let id = start_waiting_for(&sandbox, wait_for);
+        state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
+        create_file(&sandbox, "a");
+        create_file(&sandbox, "c");
+        eventually("it has ended", || state::members(&id).is_empty());
+        let _closed = sandbox.siding(&["ps"]).run().expect_code(0);
+        state::assert_ended_cleanly(&sandbox, &id);
+        assert_eq!(is_ready(&sandbox, &id), is_observed, "{wait_for}");
+        let notices = unread_notices(&sandbox);
+        // How it ended the kernel may still tell, and whether it was ready nobody can.
+        let words = ["whether it became ready (port:1) was not seen", "never seen to be ready"];
+        let unseen = words.iter().any(|words| notices[0].contains(words));
+        assert!(notices.len() == 1 && unseen != is_observed, "{notices:?}");
+    }
+}

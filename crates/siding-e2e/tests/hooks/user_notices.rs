@@ -1,0 +1,100 @@
+//! Telling a person what needs them: `siding hook notify-person`, until the host ends.
+
+use std::fs;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::json;
+use siding_e2e::{RunningProgram, Sandbox, Terminal, eventually, processes};
+
+use crate::support::{SESSION_ID, event_json, run_ended_task, sandbox};
+
+/// Makes a program of a name.
+fn write_program(path: &Path, text: &[u8]) {
+    fs::write(path, text).expect("own directory");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("own file");
+}
+
+/// Starts a host that opens a session, and has its person told once there is a file `notify`.
+#[track_caller]
+fn start_host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
+    let agent = sandbox.path("agent");
+    // No shell by its name: a host.
+    write_program(&agent, &fs::read("/bin/bash").expect("a shell"));
+    let bin = sandbox.path("bin");
+    fs::create_dir(&bin).expect("own directory");
+    let notify_args = sandbox.path("told");
+    let script = format!("#!/bin/sh\nprintf '%s|' \"$@\" >> {}\n", notify_args.display());
+    write_program(&bin.join("notify-send"), script.as_bytes());
+    fs::write(sandbox.path("event"), event_json(sandbox, json!({}))).expect("own directory");
+    let notify = sandbox.siding_line(&["hook", "--via", ways, "notify-person"]);
+    let text = format!(
+        "{setup}; mkfifo gate; {} < event; echo > opened; until [ -e notify ]; do sleep .02; done
+         {notify} < event; {notify} < event; echo > begun; read -r _ < gate",
+        sandbox.siding_line(&["hook", "session-start"]),
+    );
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let running = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).env("PATH", path).spawn();
+    // The hook lists what runs until it has answered.
+    eventually("the session is open", || sandbox.path("opened").exists());
+    running
+}
+
+/// Has the person told from now on: what ended before is not, and its acknowledgement says when the
+/// first look is over.
+#[track_caller]
+fn start_notifying(sandbox: &Sandbox) {
+    let before = run_ended_task(sandbox, "echo before; exit 5");
+    fs::write(sandbox.path("notify"), "").expect("own directory");
+    let acks = sandbox.state_dir().join("sessions").join(SESSION_ID).join("acks");
+    eventually("the first look is over", || {
+        fs::read_to_string(&acks).is_ok_and(|text| text.contains(&before))
+    });
+}
+
+fn follower_count(sandbox: &Sandbox) -> usize {
+    let follows = |pid: &u32| {
+        processes::descriptors(*pid).iter().any(|(_, target)| {
+            target.starts_with(sandbox.state_dir()) && target.ends_with("waiting.person")
+        })
+    };
+    processes::list_pids().iter().filter(|pid| follows(pid)).count()
+}
+
+/// SPEC 5.5: failures are told, other ends are not, and nothing is left when the host is killed.
+#[test]
+fn failure_is_shown_on_the_desktop_until_the_host_ends() {
+    let sandbox = sandbox();
+    let host = start_host(&sandbox, "desktop", ":");
+    start_notifying(&sandbox);
+    eventually("the hooks have returned", || sandbox.path("begun").exists());
+    let _well = run_ended_task(&sandbox, "echo fine; exit 0");
+    let _badly = run_ended_task(&sandbox, "echo broken; exit 7");
+    let notify_args = sandbox.path("told");
+    eventually("the person is told", || {
+        fs::read_to_string(&notify_args).is_ok_and(|text| text.matches('|').count() == 6)
+    });
+    let text = fs::read_to_string(&notify_args).expect("is there");
+    assert!(text.contains("failed after ") && text.contains("broken"), "{text}");
+    assert!(!text.contains("fine") && !text.contains("before"), "{text}");
+    eventually("one is enough", || follower_count(&sandbox) == 1);
+    host.process().kill();
+    eventually("it has ended with the host", || follower_count(&sandbox) == 0);
+}
+
+/// A hook has no terminal: the bell rings in the host's.
+#[test]
+fn bell_rings_in_the_hosts_terminal() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let device = format!("/proc/{}/fd/{}", std::process::id(), terminal.device_fd().as_raw_fd());
+    let device = fs::read_link(device).expect("a terminal has a name");
+    let host = start_host(&sandbox, "bell", &format!("exec > {}", device.display()));
+    start_notifying(&sandbox);
+    assert_eq!(terminal.scrollback_text().trim(), "", "what ended before rings no bell");
+    let _badly = run_ended_task(&sandbox, "exit 7");
+    terminal.wait_for_bytes(b"\x07");
+    host.process().kill();
+    eventually("it has ended with the host", || follower_count(&sandbox) == 0);
+}

@@ -1,0 +1,41 @@
+//! A person's prompt: what runs and may be forgotten. SPEC 5.4.
+
+use serde_json::json;
+
+use crate::support::{
+    SESSION_ID, close_session, hook_context, open_session, sandbox, start_background_task,
+};
+
+const PROMPT_EVENT: &str = "user-prompt-submit";
+
+/// PAINS D1, G6: what was started is named once, at the next prompt, unless somebody looked at it.
+#[test]
+fn unread_background_task_is_named_once_at_the_next_prompt() {
+    let sandbox = sandbox();
+    open_session(&sandbox);
+    assert_eq!(hook_context(&sandbox, PROMPT_EVENT, json!({})), "");
+    let forgotten = start_background_task(&sandbox, "sleep 60");
+    let looked_at = start_background_task(&sandbox, "echo text; sleep 60");
+    siding_e2e::eventually("it was looked at", || {
+        let look = sandbox.siding(&["output", &looked_at]).env("SIDING_SESSION", SESSION_ID);
+        look.run().expect_code(0).stdout_text().contains("text")
+    });
+    let context = hook_context(&sandbox, PROMPT_EVENT, json!({}));
+    assert!(context.contains("automated, not from the user"), "{context}");
+    assert!(context.contains(&forgotten) && !context.contains(&looked_at), "{context}");
+    assert_eq!(hook_context(&sandbox, PROMPT_EVENT, json!({})), "", "once");
+    close_session(&sandbox);
+}
+
+/// Reminders count batches of tool calls: a person who talks needs no list.
+#[test]
+fn prompts_do_not_count_as_batches() {
+    let sandbox = sandbox();
+    open_session(&sandbox);
+    let id = start_background_task(&sandbox, "sleep 60");
+    let named: Vec<u32> = (1..=21)
+        .filter(|_| hook_context(&sandbox, PROMPT_EVENT, json!({})).contains(&id))
+        .collect();
+    assert_eq!(named, [] as [u32; 0]);
+    close_session(&sandbox);
+}

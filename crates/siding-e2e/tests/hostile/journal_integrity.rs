@@ -1,0 +1,259 @@
+//! No file of the state is rewritten in place or replaced by an empty one.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use siding_e2e::{ProgramOutput, Sandbox, eventually, words};
+
+use crate::{Task, assert_no_crash_or_hang, assert_refused, assert_task_exits, shell};
+
+/// Calls that read what there is.
+fn read_commands(id: &str) -> [Vec<&str>; 6] {
+    [
+        vec!["show", id],
+        vec!["ps", "--all"],
+        vec!["output", "--all", id],
+        vec!["wait", "--timeout", "1s", id],
+        vec!["stop", id],
+        vec!["reap", "--dry-run"],
+    ]
+}
+
+/// A task that has ended, and another beside it that must not suffer.
+#[derive(Debug)]
+struct JournalScenario {
+    sandbox: Sandbox,
+    id: String,
+    other: String,
+}
+
+impl JournalScenario {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let [id, other] = ["echo one; exit 4", "echo other; exit 5"].map(|text| {
+            let task = Task::of(&shell(&sandbox, text).run());
+            assert_task_exits(task.id());
+            task.id().to_owned()
+        });
+        Self { sandbox, id, other }
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.sandbox.state_dir().join("tasks").join(&self.id).join("journal")
+    }
+
+    /// Makes it look like a task whose shim was killed.
+    fn mark_live(&self) {
+        std::fs::write(self.sandbox.state_dir().join("live").join(&self.id), "").expect("own file");
+    }
+
+    #[track_caller]
+    fn assert_other_task_intact(&self) {
+        let call = ["show", "--json", &self.other];
+        let other = Task::of(&self.sandbox.siding(&call).run().expect_code(0));
+        assert_eq!(other.number("/outcome/code"), 5);
+        let listed = self.sandbox.siding(&["ps", "--all"]).run();
+        assert!(listed.stdout_text().contains(&self.other), "{listed}");
+    }
+
+    /// What was set aside.
+    fn quarantined_journals(&self) -> Vec<PathBuf> {
+        let mut found = vec![];
+        crate::collect_entries(&self.sandbox.state_dir().join("aside"), &mut found);
+        found.retain(|path| path.ends_with("journal"));
+        found
+    }
+}
+
+/// Damages that no crash leaves.
+fn damaged_journals(journal: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let mut flipped = journal.to_vec();
+    flipped[journal.len() / 2] ^= 0x20;
+    let lines: Vec<&[u8]> = journal.split_inclusive(|byte| *byte == b'\n').collect();
+    let mut swapped = lines.clone();
+    swapped.swap(1, 2);
+    vec![
+        ("a bit flipped", flipped),
+        ("lines exchanged", swapped.concat()),
+        ("a line lost", [&lines[..1], &lines[2..]].concat().concat()),
+        ("zeros in front", [&[0; 4096][..], journal].concat()),
+        ("another file", b"#!/bin/sh\necho hello\n".to_vec()),
+        ("garbage", (0..5000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect()),
+        ("an end twice", [journal, lines[lines.len() - 1]].concat()),
+    ]
+}
+
+#[test]
+fn damaged_journal_is_quarantined_and_reported_once() {
+    let undamaged = std::fs::read(JournalScenario::new().journal()).expect("own file");
+    let count = damaged_journals(&undamaged).len();
+    for number in 0..count {
+        // Each command is the first to see it once, of an ended task and of one marked live.
+        for (at, live) in [(number, false), (number + 1, true)] {
+            let scene = JournalScenario::new();
+            let undamaged = std::fs::read(scene.journal()).expect("own file");
+            let (damage, bytes) = damaged_journals(&undamaged).swap_remove(number);
+            std::fs::write(scene.journal(), &bytes).expect("own file");
+            if live {
+                scene.mark_live();
+            }
+            let look = &read_commands(&scene.id)[at % 2];
+            let first = scene.sandbox.siding(look).run();
+            assert_no_crash_or_hang(&first);
+            assert!(first.stderr_text().contains("aside"), "{damage}, live {live}: {first}");
+            assert!(first.stderr_text().contains(&scene.id), "{damage}, live {live}: {first}");
+            let [aside] = &scene.quarantined_journals()[..] else {
+                panic!("{damage}: {:?}", scene.quarantined_journals())
+            };
+            assert_eq!(std::fs::read(aside).expect("own file"), bytes, "{damage}: every byte");
+            assert!(!scene.journal().exists());
+            scene.assert_other_task_intact();
+            // It is told once, and then it is a task that is not there.
+            let second = scene.sandbox.siding(&["show", &scene.id]).run();
+            assert_refused(&second, "no task");
+        }
+    }
+}
+
+#[test]
+fn newer_journal_format_is_reported_and_left_unchanged() {
+    for live in [false, true] {
+        let scene = JournalScenario::new();
+        let mut newer = vec![];
+        let newest = siding_model::record::NEWEST_FORMAT;
+        let first = json!({"record": "accepted", "format": newest + 1, "unheard": {"of": [1, 2]}});
+        siding_model::record::write_line(&mut newer, 0, &first);
+        siding_model::record::write_line(&mut newer, 1, &json!({"record": "dreamt", "at": 7}));
+        std::fs::write(scene.journal(), &newer).expect("own file");
+        if live {
+            scene.mark_live();
+        }
+        let dir = scene.journal().parent().map(Path::to_owned).expect("in a directory");
+        let before = snapshot_files(&dir);
+        for args in read_commands(&scene.id) {
+            let done = scene.sandbox.siding(&args).run();
+            assert_no_crash_or_hang(&done);
+            if args[0] != "reap" {
+                assert!(done.stderr_text().contains(&format!("format {}", newest + 1)), "{done}");
+            }
+        }
+        let _reaped = scene.sandbox.siding(&["reap"]).run();
+        assert_eq!(snapshot_files(&dir), before, "not a byte of it is touched");
+        assert_eq!(scene.quarantined_journals(), Vec::<PathBuf>::new());
+        scene.assert_other_task_intact();
+    }
+}
+
+/// Every file below a directory with its bytes.
+fn snapshot_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut paths = vec![];
+    crate::collect_entries(dir, &mut paths);
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("own file"))).collect()
+}
+
+/// What was in a file is there for ever, in the same file.
+#[derive(Debug)]
+struct AppendOnlyFile {
+    path: PathBuf,
+    inode: u64,
+    bytes: Vec<u8>,
+}
+
+impl AppendOnlyFile {
+    fn new(path: PathBuf) -> Self {
+        Self { inode: inode(&path), bytes: std::fs::read(&path).expect("own file"), path }
+    }
+
+    #[track_caller]
+    fn assert_appended(&mut self, after: &str) {
+        let now = std::fs::read(&self.path).expect("own file");
+        assert!(now.starts_with(&self.bytes), "{after} rewrote {}", self.path.display());
+        assert_eq!(inode(&self.path), self.inode, "{after} replaced {}", self.path.display());
+        self.bytes = now;
+    }
+}
+
+fn inode(path: &Path) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).expect("own file"))
+}
+
+#[test]
+fn state_files_are_append_only() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let argv = sandbox.puppet_argv(&words("say hello mark here hang"));
+    let args = ["run", "--background", "--json", "--"].map(str::to_owned);
+    let task = Task::of(&sandbox.siding(&[&args[..], &argv].concat()).run().expect_code(0));
+    let (id, shim) = (task.id(), crate::live_shim(&task));
+    let _here = sandbox.wait_for_mark("here");
+    let dir = sandbox.state_dir().join("tasks").join(id);
+    let mut journal = AppendOnlyFile::new(dir.join("journal"));
+    eventually("its output is there", || {
+        std::fs::read(dir.join("output")).is_ok_and(|text| text.starts_with(b"hello\n"))
+    });
+    let mut output = AppendOnlyFile::new(dir.join("output"));
+    let call = |args: &[&str]| -> ProgramOutput { sandbox.siding(args).run() };
+    let _seen = call(&["output", id]).expect_code(0);
+    let mut seen = AppendOnlyFile::new(dir.join("seen.cli"));
+    let mut assert_all_appended = |after: &str| {
+        for file in [&mut journal, &mut output, &mut seen] {
+            file.assert_appended(after);
+        }
+    };
+    for args in [&["extend", id, "2h"][..], &["show", id], &["output", id], &["ps"], &["reap"]] {
+        let _done = call(args);
+        assert_all_appended(args[0]);
+    }
+    shim.kill();
+    let _rescued = call(&["ps"]).expect_code(0);
+    assert_all_appended("a rescue");
+    let _stopped = call(&["stop", "--grace", "0s", id]).expect_code(0);
+    assert_all_appended("a stop");
+    assert_task_exits(id);
+    for args in [&["show", id][..], &["output", id], &["output", "--all", id], &["reap"]] {
+        let _done = call(args).expect_code(0);
+        assert_all_appended(args[0]);
+    }
+}
+
+/// The journals of every released format, as the tests of the model keep them.
+fn released_journals() -> Vec<PathBuf> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../siding-model/tests/fixtures");
+    let mut found = vec![];
+    crate::collect_entries(&fixtures, &mut found);
+    found.retain(|path| path.ends_with("journal"));
+    assert!(!found.is_empty(), "nothing in {}", fixtures.display());
+    found
+}
+
+#[test]
+fn journals_of_every_released_format_can_be_read() {
+    let sandbox = Sandbox::new();
+    let _made = sandbox.siding(&["run", "--", "true"]).run().expect_code(0);
+    let mut ids = vec![];
+    for fixture in released_journals() {
+        let bytes = std::fs::read(&fixture).expect("a fixture");
+        let first = bytes.split(|byte| *byte == b'\n').next().expect("a line");
+        let (_, body) = siding_model::record::parse_frame(first).expect("a whole line");
+        let accepted: serde_json::Value = serde_json::from_slice(body).expect("JSON");
+        let recorded_id = accepted["spec"]["task_id"].as_str().expect("an id");
+        // Several fixtures may tell of the same task: each gets a directory of its own.
+        let id = format!("{}{:02}", &recorded_id[..recorded_id.len() - 2], 10 + ids.len());
+        let dir = sandbox.state_dir().join("tasks").join(&id);
+        std::fs::create_dir(&dir).expect("own directory");
+        std::fs::write(dir.join("journal"), &bytes).expect("own file");
+        for args in [&["show", &id][..], &["show", "--json", &id], &["output", "--all", &id]] {
+            let done = sandbox.siding(args).run().expect_code(0);
+            assert!(args.contains(&"--all") || done.stdout_text().contains(recorded_id), "{done}");
+        }
+        let shown = Task::of(&sandbox.siding(&["show", "--json", &id]).run().expect_code(0));
+        assert_eq!(shown.text("/phase"), "ended", "{}", fixture.display());
+        ids.push((dir.join("journal"), bytes));
+    }
+    let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+    assert_eq!(listed.as_array().map(Vec::len), Some(ids.len() + 1), "{listed:#}");
+    for (journal, bytes) in ids {
+        assert_eq!(std::fs::read(journal).expect("own file"), bytes, "left as it was");
+    }
+}

@@ -1,0 +1,195 @@
+//! A state directory on a file system that is served by a program, as those of a network are.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use siding_e2e::{Sandbox, eventually, is_root, mounts, words};
+
+use crate::{Task, assert_task_exits, live_shim};
+
+/// What statfs(2) says of a file system in user space (linux/magic.h).
+const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
+
+/// How a served file system is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ServedFsKind {
+    /// Without FIFOs and sockets, through the protocol of a network but no network.
+    Sshfs,
+    /// Another directory, seen through a program.
+    Bindfs,
+}
+
+/// A served file system on the state directory, seen by this test alone.
+#[derive(Debug)]
+struct ServedFs {
+    state: PathBuf,
+    server: Child,
+}
+
+impl ServedFs {
+    /// Mounts it, or says why the test is left out.
+    fn mount(sandbox: &Sandbox, kind: ServedFsKind) -> Option<Self> {
+        if !is_root() {
+            eprintln!("skipped: only root can mount");
+            return None;
+        }
+        let state = sandbox.state_dir();
+        let (backing_dir, state_text) =
+            (sandbox.root().join("behind"), state.display().to_string());
+        let mut serve = match kind {
+            ServedFsKind::Sshfs => sshfs_command(sandbox, &backing_dir)?,
+            ServedFsKind::Bindfs => {
+                let mut serve = Command::new("bindfs");
+                serve.arg("--no-allow-other").arg(&backing_dir);
+                serve
+            }
+        };
+        std::fs::create_dir(&backing_dir).expect("own directory");
+        std::fs::set_permissions(&backing_dir, Permissions::from_mode(0o700))
+            .expect("own directory");
+        if let Err(error) = mounts::unshare_mounts() {
+            eprintln!("skipped: mounting is not permitted here: {error}");
+            return None;
+        }
+        serve.args(["-f", &state_text]).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut server = match serve.spawn() {
+            Ok(server) => server,
+            Err(error) => {
+                eprintln!("skipped: no {kind:?} here: {error}");
+                return None;
+            }
+        };
+        let mut ended = None;
+        eventually("it is mounted", || {
+            ended = server.try_wait().expect("an own child");
+            ended.is_some() || is_fuse(&state)
+        });
+        if let Some(status) = ended {
+            eprintln!("skipped: {kind:?} cannot mount here: {status}");
+            return None;
+        }
+        Some(Self { state, server })
+    }
+}
+
+impl Drop for ServedFs {
+    fn drop(&mut self) {
+        mounts::unmount(&self.state);
+        let _already_ended = self.server.kill();
+        let _status = self.server.wait();
+    }
+}
+
+/// A call of sshfs with a server in place of a connection.
+fn sshfs_command(sandbox: &Sandbox, backing_dir: &Path) -> Option<Command> {
+    let candidates = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server"];
+    let Some(program) = candidates.into_iter().find(|path| Path::new(path).exists()) else {
+        eprintln!("skipped: no sftp-server here");
+        return None;
+    };
+    let connect = sandbox.root().join("connect");
+    std::fs::write(&connect, format!("#!/bin/sh\nexec {program}\n")).expect("own directory");
+    std::fs::set_permissions(&connect, Permissions::from_mode(0o700)).expect("own file");
+    let mut serve = Command::new("sshfs");
+    serve.arg("-o").arg(format!("ssh_command={}", connect.display()));
+    serve.arg(format!("nowhere:{}", backing_dir.display()));
+    Some(serve)
+}
+
+fn is_fuse(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type.cast_unsigned() == FUSE_SUPER_MAGIC)
+}
+
+/// Directory in which the places of tasks are.
+fn runtime_dir(sandbox: &Sandbox) -> PathBuf {
+    sandbox.home().join("run/siding")
+}
+
+fn file_names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<_> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+fn start_task(sandbox: &Sandbox, flags: &[&str], text: &str) -> Task {
+    let head = ["run", "--background", "--json"];
+    let args = [&head[..], flags, &["--", text]].concat();
+    Task::of(&sandbox.siding(&args).run().expect_code(0))
+}
+
+fn with_each_fs_kind(test: impl Fn(&Sandbox)) {
+    for kind in [ServedFsKind::Sshfs, ServedFsKind::Bindfs] {
+        let mut sandbox = Sandbox::new();
+        sandbox.expect_clean();
+        if let Some(_keeps_alive) = ServedFs::mount(&sandbox, kind) {
+            println!("with {kind:?}");
+            test(&sandbox);
+            eventually("no place is left", || file_names(&runtime_dir(&sandbox)).is_empty());
+            for id in sandbox.task_ids() {
+                assert_task_exits(&id);
+                let leftover = file_names(&sandbox.state_dir().join("tasks").join(id));
+                assert!(!leftover.iter().any(|name| name == "place"), "{leftover:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
+    with_each_fs_kind(|sandbox| {
+        let done = sandbox.siding(&["run", "--", "echo out; echo err >&2; exit 3"]).run();
+        assert_eq!(done.expect_code(3).stdout_text(), "out\nerr\n");
+        let task = start_task(sandbox, &["--stdin", "pipe"], "cat; setsid sleep 300 & wait");
+        let id = task.id();
+        assert_eq!(file_names(&runtime_dir(sandbox).join(id)), ["ctl", "in.fifo", "out.fifo"]);
+        let dir = sandbox.state_dir().join("tasks").join(id);
+        assert_eq!(file_names(&dir), ["journal", "output", "place"]);
+        // Whoever comes later may have another environment.
+        let other = sandbox.path("elsewhere");
+        let call = |args: &[&str]| sandbox.siding(args).env("XDG_RUNTIME_DIR", &other).run();
+        let _written = call(&["input", id, "text"]).expect_code(0);
+        let _closed = call(&["input", id, "--eof"]).expect_code(0);
+        eventually("it was read", || task.file() == b"text\n");
+        let _stopped = call(&["stop", id]).expect_code(0);
+        assert_task_exits(id);
+        let pid = std::process::id().to_string();
+        let _open = sandbox.siding(&["session", "open", "s", "--owner-pid", &pid]).run();
+        let done = sandbox.siding(&["run", "--session", "s", "--", "true"]).run();
+        let _done = done.expect_code(0);
+        let _closed = sandbox.siding(&["session", "close", "s"]).run().expect_code(0);
+        // What a shim has open cannot be removed there.
+        sandbox.task_ids().iter().for_each(|id| assert_task_exits(id));
+        // Removing what has ended needs the lock, too.
+        let reap = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0");
+        let _reaped = reap.run().expect_code(0);
+        assert_eq!(file_names(&sandbox.state_dir().join("tasks")), Vec::<String>::new());
+    });
+}
+
+/// LINUX fault 15, on such a file system.
+#[test]
+fn takeover_finds_and_reap_clears_the_runtime_dir() {
+    with_each_fs_kind(|sandbox| {
+        let count = "for i in $(seq 40); do echo $i; sleep .02; done; exit 7";
+        let task = start_task(sandbox, &[], count);
+        live_shim(&task).kill();
+        let waited = sandbox.siding(&["wait", "--json", task.id()]).run().expect_code(0);
+        assert_eq!(waited.json()["by"][0]["detail"]["code"], 7, "{waited}");
+        let lines: String = (1..=40).map(|number| format!("{number}\n")).collect();
+        assert_eq!(String::from_utf8_lossy(&task.file()), lines);
+
+        let verbs = words("mark lost hang");
+        let task = start_task(sandbox, &[], &format!("exec {}", sandbox.puppet_line(&verbs)));
+        let (shim, leader) = (live_shim(&task), sandbox.wait_for_mark("lost"));
+        shim.kill();
+        eventually("its shim is dead", || !shim.is_alive());
+        leader.kill();
+        eventually("it is dead", || !leader.is_alive());
+        assert!(runtime_dir(sandbox).join(task.id()).exists(), "nobody was there to clear it");
+        let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
+    });
+}

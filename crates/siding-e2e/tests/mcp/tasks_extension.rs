@@ -1,0 +1,82 @@
+//! The Tasks extension: for requests that declare it, and never needed.
+
+use serde_json::json;
+use siding_e2e::eventually_some;
+
+use crate::client::{Client, TASKS_EXTENSION, sandbox};
+
+fn tasks_capability() -> serde_json::Value {
+    json!({ "extensions": { TASKS_EXTENSION: {} } })
+}
+
+#[test]
+fn continuing_command_is_an_extension_task_with_its_own_id() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_stateless(&sandbox, tasks_capability());
+    let arguments = json!({ "command": "sleep 0.9; echo late; exit 6", "budget": 0.2 });
+    let created = client.request("tools/call", json!({ "name": "run", "arguments": arguments }));
+    assert_eq!(created["resultType"], "task", "{created}");
+    assert_eq!(created["status"], "working", "{created}");
+    let id = created["taskId"].as_str().expect("an id").to_owned();
+    let done = eventually_some("it is completed", || {
+        let task = client.request("tasks/get", json!({ "taskId": id }));
+        (task["status"] != "working").then_some(task)
+    });
+    assert_eq!(done["status"], "completed", "{done}");
+    let result = done["result"].to_string();
+    assert!(result.contains("exited 6") && result.contains("late"), "{done}");
+    let task = &done["result"]["structuredContent"]["task"];
+    assert_eq!((&task["task_id"], &task["outcome"]["code"]), (&json!(id), &json!(6)), "{done}");
+    // The same task is one of siding's.
+    let answer = client.call("output", json!({ "id": id, "since": 0 }));
+    assert_eq!(answer.output, "late\n");
+    client.shutdown();
+}
+
+#[test]
+fn extension_task_can_be_canceled() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_stateless(&sandbox, tasks_capability());
+    let arguments = json!({ "command": "sleep 300", "budget": 0.2 });
+    let created = client.request("tools/call", json!({ "name": "run", "arguments": arguments }));
+    let id = created["taskId"].as_str().expect("an id").to_owned();
+    let _empty = client.request("tasks/update", json!({ "taskId": id, "inputResponses": {} }));
+    let _empty = client.request("tasks/cancel", json!({ "taskId": id }));
+    let done = eventually_some("it is over", || {
+        let task = client.request("tasks/get", json!({ "taskId": id }));
+        (task["status"] != "working").then_some(task)
+    });
+    assert_eq!(done["status"], "cancelled", "{done}");
+    client.shutdown();
+}
+
+#[test]
+fn client_without_the_extension_receives_no_extension_task() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_stateless(&sandbox, json!({}));
+    let arguments = json!({ "command": "sleep 300", "budget": 0.2 });
+    let answer = client.call("run", arguments);
+    let id = answer.task_id();
+    assert!(answer.message.contains("still running"), "{answer:?}");
+    assert_eq!(client.request_error_code("tasks/get", json!({ "taskId": id })), -32021);
+    let _stopped = client.call("stop", json!({ "ids": [id] }));
+    client.shutdown();
+}
+
+#[test]
+fn extension_knows_only_tasks_of_its_session() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_stateless(&sandbox, tasks_capability());
+    let other = sandbox.siding(&["run", "--json", "--", "true"]).run().expect_code(0);
+    let other = other.json()["task_id"].as_str().expect("an id").to_owned();
+    for id in [other.as_str(), "b-0000000000zz", "nonsense"] {
+        for method in ["tasks/get", "tasks/cancel"] {
+            assert_eq!(
+                client.request_error_code(method, json!({ "taskId": id })),
+                -32602,
+                "{method} {id}"
+            );
+        }
+    }
+    client.shutdown();
+}

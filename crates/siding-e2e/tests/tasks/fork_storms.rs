@@ -1,0 +1,145 @@
+//! Trees that grow while they are cut down.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use siding_e2e::processes::{is_heartbeat_running, is_heartbeat_stopped};
+use siding_e2e::{Sandbox, words};
+
+use crate::support::{Task, ordinary_user_sandbox, sandbox};
+
+/// Bound of the user's processes in a storm that meets it.
+const USER_PROCESS_LIMIT: usize = 150;
+
+/// One storm at a time: each takes all there is of the machine.
+fn lock_storms() -> MutexGuard<'static, ()> {
+    static STORM: Mutex<()> = Mutex::new(());
+    STORM.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a test as whoever runs the tests, and then as an ordinary user.
+fn as_each_user_in_turn(test: impl Fn(&Sandbox)) {
+    let users = std::iter::once(sandbox()).chain(ordinary_user_sandbox());
+    for mut sandbox in users {
+        sandbox.expect_clean();
+        let _keeps_alive = lock_storms();
+        test(&sandbox);
+    }
+}
+
+/// Stops a storm and checks that nothing of it is left, and nothing of it comes back.
+#[track_caller]
+fn assert_storm_stopped(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
+    let view = task.stop(&["--grace", "200ms"]);
+    task.expect_stopped();
+    let announced = sandbox.announcements().len();
+    let report = &view["stop_report"];
+    assert!(report["ended_total"].as_u64() >= Some(least), "{view}");
+    let listed = report["ended"].as_array().map(Vec::len);
+    assert!(listed <= Some(64), "a record stays small");
+    assert_eq!(report["survivors"], serde_json::json!([]));
+    assert!(is_heartbeat_stopped(&sandbox.puppet_log()));
+    assert_eq!(sandbox.announcements().len(), announced);
+}
+
+/// LINUX fault 8, PAINS G10, issue §3.3: a storm of 300 that fills every slot that falls free,
+/// each in a session of its own.
+#[test]
+fn stop_ends_a_fork_storm() {
+    as_each_user_in_turn(|sandbox| {
+        let task = Task::start_puppet(sandbox, &[], &words("bomb 300 --setsid --refill"));
+        let _storm = sandbox.wait_for_announcements("bomb", 300);
+        assert_storm_stopped(sandbox, &task, 300);
+    });
+}
+
+/// Every process of a storm is counted once, whatever it was sent.
+#[test]
+fn stop_counts_every_process_once() {
+    let sandbox = sandbox();
+    let _keeps_alive = lock_storms();
+    let task = Task::start_puppet(&sandbox, &[], &words("ignore TERM bomb 200 --setsid"));
+    let _storm = sandbox.wait_for_announcements("bomb", 200);
+    let view = task.stop(&["--grace", "200ms"]);
+    task.expect_stopped();
+    assert_eq!(view["stop_report"]["ended_total"], 200, "{view}");
+}
+
+/// The same when the polite signal is ignored, so that the kill alone ends it.
+#[test]
+fn stop_ends_a_fork_storm_that_ignores_signals() {
+    as_each_user_in_turn(|sandbox| {
+        let verbs = words("ignore ALL subreaper bomb 300 --refill");
+        let task = Task::start_puppet(sandbox, &[], &verbs);
+        let _storm = sandbox.wait_for_announcements("bomb", 300);
+        assert_storm_stopped(sandbox, &task, 300);
+    });
+}
+
+/// LINUX fault 8: an ordinary user's storm at the limit of processes, where every process that
+/// is reaped makes room for the next.
+#[test]
+fn stop_ends_a_storm_at_the_process_limit() {
+    let Some(mut sandbox) = ordinary_user_sandbox() else {
+        return;
+    };
+    let _keeps_alive = lock_storms();
+    sandbox.expect_clean();
+    let bomb = sandbox.puppet_line(&words("ignore ALL bomb 300 --setsid --refill"));
+    let text = format!("ulimit -u {USER_PROCESS_LIMIT}; exec {bomb}");
+    let task = Task::start(&sandbox, &text);
+    let _storm = sandbox.wait_for_announcements("bomb", USER_PROCESS_LIMIT - 5);
+    assert_storm_stopped(&sandbox, &task, USER_PROCESS_LIMIT as u64 - 5);
+}
+
+/// The same when the limit binds the shim too, which then can start nothing itself.
+#[test]
+fn shim_at_the_process_limit_ends_its_storm() {
+    let Some(mut sandbox) = ordinary_user_sandbox() else {
+        return;
+    };
+    let _keeps_alive = lock_storms();
+    sandbox.expect_clean();
+    let bomb = sandbox.puppet_line(&words("bomb 300 --setsid --refill"));
+    let run = sandbox.siding_line(&["run", "--background", "--json", "--", &bomb]);
+    let text = format!("ulimit -u {USER_PROCESS_LIMIT}; exec {run}");
+    let view = sandbox.host("bash", &["-c", &text]).run().expect_code(0).json();
+    let task = Task::from_view(&sandbox, &view);
+    let _storm = sandbox.wait_for_announcements("bomb", USER_PROCESS_LIMIT - 5);
+    assert_storm_stopped(&sandbox, &task, USER_PROCESS_LIMIT as u64 - 5);
+}
+
+/// LINUX fault 7: somebody who is never where he was seen, in a session of his own each time.
+#[test]
+fn stop_ends_a_process_that_forks_and_exits_repeatedly() {
+    as_each_user_in_turn(|sandbox| {
+        let beat = sandbox.path("beat");
+        let hop = ["hop", "30000", "--beat", &beat.display().to_string()];
+        let three = [&["fork"], &hop[..], &["--", "fork"], &hop, &["--"], &hop].concat();
+        for verbs in [&hop[..], &three] {
+            let task = Task::start_puppet(sandbox, &[], verbs);
+            assert!(is_heartbeat_running(&beat));
+            let view = task.stop(&["--grace", "0s"]);
+            task.expect_stopped();
+            assert_eq!(view["stop_report"]["survivors"], serde_json::json!([]));
+            assert!(is_heartbeat_stopped(&beat));
+        }
+    });
+}
+
+/// The same with the polite signal first, which a hopper outruns or not.
+#[test]
+fn stop_with_grace_ends_a_process_that_forks_and_exits() {
+    let sandbox = sandbox();
+    let beat = sandbox.path("beat");
+    let hop = ["ignore", "ALL", "hop", "30000", "--beat", &beat.display().to_string()];
+    let task = Task::start_puppet(&sandbox, &[], &hop);
+    assert!(is_heartbeat_running(&beat));
+    let args = ["stop", "--json", "--grace", "300ms", &task.id];
+    let done = sandbox.siding(&args).run().expect_code(0);
+    println!("hopper: {:?}", done.elapsed);
+    // Less than it takes to give up, beside other storms too.
+    assert!(done.elapsed < Duration::from_secs(10), "{done}");
+    task.expect_stopped();
+    assert!(is_heartbeat_stopped(&beat));
+}

@@ -1,0 +1,251 @@
+//! Tasks inside tasks.
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use serde_json::{Value, json};
+use siding_e2e::processes::Process;
+use siding_e2e::{Sandbox, eventually, eventually_some, processes, words};
+
+use crate::support::{
+    Task, as_each_user, create_file, ended_processes, listed_pids, sandbox, wait_for_file_command,
+};
+
+/// A shell line that starts a task in the background inside another, without its output.
+fn inner_task_line(sandbox: &Sandbox, flags: &[&str], text: &str) -> String {
+    let args = [&["run", "--background"], flags, &["--", text]].concat();
+    sandbox.siding_line(&args)
+}
+
+/// Waits until `outer` has printed the id of the task it has started.
+fn wait_for_started_task<'s>(sandbox: &'s Sandbox, outer: &Task<'_>) -> Task<'s> {
+    let id = eventually_some("the inner task's id", || {
+        let output = outer.output();
+        // Advice follows, for who reads it.
+        let (id, _advice) = output.split_once('\n')?;
+        id.starts_with("b-").then(|| id.to_owned())
+    });
+    Task::from_view(sandbox, &json!({ "task_id": id }))
+}
+
+/// SPEC 2.4b: an inner task is a task of its own, with its own deadline, and outlives the stop
+/// of the outer one; its own stop ends it, daemons included.
+#[test]
+fn inner_task_survives_the_stop_of_the_outer() {
+    as_each_user(|sandbox| {
+        let deep = sandbox.puppet_line(&words("fork daemon mark inner hang -- mark inner hang"));
+        let start_inner = inner_task_line(&sandbox, &["--timeout", "20m"], &deep);
+        let own = sandbox.puppet_line(&words("--quiet fork daemon mark outer hang -- hang"));
+        let outer =
+            Task::start_with(&sandbox, &["--timeout", "10m"], &format!("{start_inner}; {own}"));
+        let inner = wait_for_started_task(&sandbox, &outer);
+        let outers = sandbox.wait_for_mark("outer");
+        let inners: Vec<_> = eventually_some("both members of the inner", || {
+            let steps = sandbox.announcements().into_iter();
+            let steps =
+                steps.filter(|step| step.fields.get("text").is_some_and(|text| text == "inner"));
+            let found: Vec<_> = steps.map(|step| step.process).collect();
+            (found.len() == 2).then_some(found)
+        });
+
+        let stopped = outer.stop(&[]);
+        let report = ended_processes(&stopped);
+        assert!(report.contains_key(&outers.pid) && !outers.is_alive(), "{stopped}");
+        for process in &inners {
+            assert!(process.is_alive() && !report.contains_key(&process.pid), "{stopped}");
+        }
+        assert!(outer.marked_processes().is_empty());
+        assert_eq!(stopped["outcome"]["kind"], "stopped");
+
+        let view = inner.stop(&[]);
+        inner.expect_stopped();
+        assert_eq!(view["parent_task"], outer.id);
+        assert_eq!(view["outcome"]["kind"], "stopped");
+        for process in &inners {
+            assert_eq!(ended_processes(&view)[&process.pid], "SIGTERM");
+        }
+    });
+}
+
+/// SPEC 2.4b: the outer task does not linger on account of the inner one.
+#[test]
+fn outer_task_ends_while_the_inner_runs() {
+    as_each_user(|sandbox| {
+        let start_inner = inner_task_line(&sandbox, &[], &wait_for_file_command("go"));
+        let args = ["run", "--json", "--", &format!("{start_inner}; exit 3")];
+        let view = sandbox.siding(&args).run().expect_code(3).json();
+        assert_eq!(view["phase"], "ended", "{view}");
+        let outer = Task::from_view(&sandbox, &view);
+        let inner = wait_for_started_task(&sandbox, &outer);
+        assert!(!inner.marked_processes().is_empty());
+        create_file(&sandbox, "go");
+        assert_eq!(inner.wait_outcome(), json!({"kind": "exited", "code": 0}));
+        inner.expect_stopped();
+        assert_eq!(outer.wait_outcome(), json!({"kind": "exited", "code": 3}));
+    });
+}
+
+/// A task that lost its shim, and gets another from inside a task whose mark is the smaller, which an
+/// ordinary user's process cannot put off.
+#[test]
+fn task_recovered_from_inside_another_outlives_it() {
+    as_each_user(|sandbox| {
+        let rescue = sandbox.siding_line(&["show"]);
+        for (flags, files) in [(&["--on-leader-exit", "reap"][..], ["a", "b"]), (&[], ["c", "d"])] {
+            let mut tasks = files.map(|file| {
+                let wait = format!("until [ -s {file} ]; do sleep .02; done");
+                let text = format!("{wait}; {rescue} $(cat {file})");
+                (Task::start_with(&sandbox, flags, &text), file)
+            });
+            // Ids are in the order of their marks.
+            tasks.sort_by(|(one, _), (two, _)| one.id.cmp(&two.id));
+            let [(outer, file), (lost, _)] = &tasks;
+            let shim = || {
+                let title = format!("siding __shim {}", lost.id);
+                let is_its = |pid: &u32| processes::command_line(*pid) == title;
+                processes::list_pids().into_iter().find(is_its).and_then(Process::from_pid)
+            };
+            let first = eventually_some("its shim", shim);
+            first.kill();
+            eventually("it is dead", || !first.is_alive());
+            std::fs::write(sandbox.path(file), &lost.id).expect("own directory");
+            assert_eq!(outer.wait_outcome(), json!({"kind": "exited", "code": 0}));
+            outer.expect_one_end();
+            let second = shim().expect("its second shim");
+            assert_eq!(lost.show()["outcome"], Value::Null);
+            assert!(second.is_alive() && !lost.marked_processes().is_empty());
+            let _view = lost.stop(&[]);
+            lost.expect_stopped();
+        }
+    });
+}
+
+/// What the outer task leaves of its own is told apart from the inner task's.
+#[test]
+fn outer_task_lingers_only_for_its_own_processes() {
+    let sandbox = sandbox();
+    let start_inner =
+        inner_task_line(&sandbox, &[], &sandbox.puppet_line(&words("mark inner hang")));
+    let lingering = sandbox.puppet_line(&words("--quiet daemon mark left hang"));
+    let args = ["run", "--json", "--", &format!("{start_inner}; {lingering}; exit 0")];
+    let view = sandbox.siding(&args).run().expect_code(0).json();
+    assert_eq!(view["phase"], "lingering");
+    let outer = Task::from_view(&sandbox, &view);
+    let inner = wait_for_started_task(&sandbox, &outer);
+    let (own, other) = (sandbox.wait_for_mark("left"), sandbox.wait_for_mark("inner"));
+    let named = listed_pids(&view);
+    assert!(!named.contains(&other.pid), "{view}");
+    own.kill();
+    assert_eq!(outer.wait_outcome(), json!({"kind": "exited", "code": 0}));
+    assert!(other.is_alive());
+    let _view = inner.stop(&[]);
+    inner.expect_stopped();
+}
+
+/// An inner task that is waited for gives its code to the outer one.
+#[test]
+fn outer_task_receives_the_exit_code_of_a_foreground_inner_task() {
+    let sandbox = sandbox();
+    let run = sandbox.siding_line(&["run", "--", "echo inside; exit 6"]);
+    let done = sandbox.siding(&["run", "--", &run]).run().expect_code(6);
+    assert_eq!(done.stdout_text(), "inside\n");
+    // Stopping the outer task takes the caller of the inner one away, no more.
+    let child = sandbox.puppet_line(&words("mark inner hang"));
+    let run = sandbox.siding_line(&["run", "--budget", "none", "--", &child]);
+    let outer = Task::start(&sandbox, &run);
+    let process = sandbox.wait_for_mark("inner");
+    let _view = outer.stop(&[]);
+    assert!(outer.marked_processes().is_empty() && process.is_alive());
+    let ids = sandbox.task_ids();
+    let views =
+        ids.into_iter().map(|id| Task::from_view(&sandbox, &json!({ "task_id": id })).stop(&[]));
+    let view = views.into_iter().find(|view| view["parent_task"] == outer.id);
+    let view = view.expect("the inner task");
+    assert_eq!(view["placement"], json!({"kind": "background", "why": "user"}));
+    assert!(!process.is_alive());
+}
+
+/// SPEC 2.4b, three levels deep: each ends by its own deadline or stop, in any order.
+#[test]
+fn three_nested_levels_stop_independently_in_any_order() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
+        let sandbox = sandbox();
+        let lowest = sandbox.puppet_line(&words("--quiet fork daemon mark 2 hang -- hang"));
+        let start_inner = inner_task_line(&sandbox, &[], &lowest);
+        let own = sandbox.puppet_line(&words("--quiet fork daemon mark 1 hang -- hang"));
+        let start_inner = inner_task_line(&sandbox, &[], &format!("{start_inner}; {own}"));
+        let own = sandbox.puppet_line(&words("--quiet fork daemon mark 0 hang -- hang"));
+        let first = Task::start(&sandbox, &format!("{start_inner}; {own}"));
+        let second = wait_for_started_task(&sandbox, &first);
+        let third = wait_for_started_task(&sandbox, &second);
+        let members = ["0", "1", "2"].map(|name| sandbox.wait_for_mark(name));
+        let tasks = [first, second, third];
+        let mut living = vec![0, 1, 2];
+        let mut views = vec![Value::Null; 3];
+        for level in order {
+            views[level] = tasks[level].stop(&[]);
+            living.retain(|other| *other != level);
+            for (other, member) in members.iter().enumerate() {
+                assert_eq!(member.is_alive(), living.contains(&other), "{order:?}, {level}");
+            }
+        }
+        assert_eq!(views[0]["parent_task"], Value::Null);
+        assert_eq!(views[1]["parent_task"], tasks[0].id);
+        assert_eq!(views[2]["parent_task"], tasks[1].id);
+        tasks.iter().for_each(Task::expect_stopped);
+    }
+}
+
+/// An inner task has its own clock: the outer one's deadline is not its deadline.
+#[test]
+fn inner_and_outer_deadlines_are_independent() {
+    let sandbox = sandbox();
+    let short = inner_task_line(&sandbox, &["--timeout", "400ms"], "sleep 300");
+    let text = format!("{short}; {}", wait_for_file_command("go"));
+    let outer = Task::start(&sandbox, &text);
+    let brief = wait_for_started_task(&sandbox, &outer);
+    assert_eq!(brief.wait_outcome(), json!({"kind": "deadline", "limit_ms": 400}));
+    assert!(!outer.marked_processes().is_empty());
+    create_file(&sandbox, "go");
+    assert_eq!(outer.wait_outcome()["code"], 0);
+
+    let long = inner_task_line(&sandbox, &[], &wait_for_file_command("come"));
+    let args = ["--timeout", "3s"];
+    let outer = Task::start_with(&sandbox, &args, &format!("{long}; sleep 300"));
+    let patient = wait_for_started_task(&sandbox, &outer);
+    assert_eq!(outer.wait_outcome(), json!({"kind": "deadline", "limit_ms": 3000}));
+    eventually("the outer task's shim has left", || {
+        siding_e2e::processes::with_birthmark(&outer.id).is_empty()
+    });
+    assert!(!patient.marked_processes().is_empty());
+    create_file(&sandbox, "come");
+    assert_eq!(patient.wait_outcome()["code"], 0);
+}
+
+/// The outer task's shim has no descriptor when its command ends, and cannot see that only the inner
+/// one's shim is left below it. No signal comes for that: it looks again by itself.
+#[test]
+fn outer_task_ends_once_its_shim_has_descriptors_again() {
+    let sandbox = sandbox();
+    let start_inner = inner_task_line(&sandbox, &["--timeout", "20m"], "sleep 300");
+    let text = format!("{start_inner}; {}", wait_for_file_command("go"));
+    let outer = Task::start_with(&sandbox, &["--timeout", "20m"], &text);
+    let inner = wait_for_started_task(&sandbox, &outer);
+    let shim = outer.show()["shim_pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+    let shim = shim.expect("a number");
+    let set = |most: u64| {
+        let limit = Rlimit { current: Some(most), ..getrlimit(Resource::Nofile) };
+        prlimit(Pid::from_raw(shim), Resource::Nofile, limit).expect("one's own shim");
+    };
+    set(3);
+    create_file(&sandbox, "go");
+    eventually("its command has ended", || outer.journal().contains("leader_ended"));
+    let before = processes::voluntary_switches(shim.cast_unsigned());
+    eventually("it has looked again", || {
+        processes::voluntary_switches(shim.cast_unsigned()) > before
+            || outer.journal().contains(r#""record":"closed""#)
+    });
+    assert!(!outer.journal().contains(r#""record":"closed""#), "nothing proves that");
+    set(256);
+    eventually("it sees the end", || outer.journal().contains(r#""record":"closed""#));
+    assert_eq!(inner.show()["phase"], "running");
+    let _stopped = inner.stop(&["--grace", "0s"]);
+}

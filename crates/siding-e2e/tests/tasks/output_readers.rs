@@ -1,0 +1,192 @@
+//! Whoever reads the output of a command that is waited for: slowly, not at all, or no more.
+
+use std::fs::File;
+use std::io::{PipeReader, Read as _};
+
+use rustix::fs::OFlags;
+use rustix::process::Signal;
+use siding_e2e::{RunningProgram, Sandbox, eventually, eventually_some, processes};
+
+use crate::support::{Task, create_file, sandbox, wait_for_file_command};
+
+/// More than any pipe takes.
+const MORE_THAN_PIPE_BYTES: u64 = 4 << 20;
+
+/// Starts a call that waits for a command which writes without end, and returns once the pipe that
+/// nobody reads is full.
+fn start_with_full_pipe<'s>(
+    sandbox: &'s Sandbox,
+    budget: &str,
+) -> (RunningProgram, Task<'s>, PipeReader) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let call = sandbox.siding(&["run", "--budget", budget, "--", "yes"]);
+    let call = call.env("SIDING_OUTPUT_KEEP_TAIL", "1MiB").stdout_to(writer).spawn();
+    eventually("much was written", || {
+        let id = sandbox.task_ids().pop();
+        id.is_some_and(|id| {
+            let file = sandbox.state_dir().join("tasks").join(id).join("output");
+            std::fs::metadata(file).is_ok_and(|found| found.len() > MORE_THAN_PIPE_BYTES)
+        })
+    });
+    (call, Task::only(sandbox), reader)
+}
+
+/// PAINS B4: an interrupt is heard while nobody takes the output.
+#[test]
+fn interrupt_works_while_the_output_pipe_is_full() {
+    let sandbox = sandbox();
+    let (call, task, reader) = start_with_full_pipe(&sandbox, "none");
+    call.signal(Signal::INT);
+    eventually("the task was stopped", || task.journal().contains(r#""record":"closed""#));
+    // The second leaves: there is only output left, which nobody takes.
+    call.signal(Signal::INT);
+    let _left = call.wait().expect_code(130);
+    assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "stopped", "by": "user"}));
+    drop(reader);
+    task.expect_stopped();
+}
+
+/// The reader of a pipe in a terminal dies of the same interrupt, and perhaps first.
+#[test]
+fn interrupt_works_when_the_reader_exits_first() {
+    let sandbox = sandbox();
+    let (call, task, reader) = start_with_full_pipe(&sandbox, "none");
+    call.signal(Signal::STOP);
+    eventually("it stands", || processes::state(call.process().pid) == Some('T'));
+    call.signal(Signal::INT);
+    drop(reader);
+    call.signal(Signal::CONT);
+    let _stopped = call.wait().expect_code(130);
+    assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "stopped", "by": "user"}));
+    task.expect_stopped();
+}
+
+/// PAINS B6: a host that leaves is not kept by a reader who takes nothing.
+#[test]
+fn sigterm_ends_a_call_whose_output_pipe_is_full() {
+    let sandbox = sandbox();
+    let (call, task, reader) = start_with_full_pipe(&sandbox, "none");
+    call.signal(Signal::TERM);
+    let _left = call.wait().expect_code(143);
+    eventually("it is in the background", || task.journal().contains("placed"));
+    assert!(!task.marked_processes().is_empty(), "it goes on");
+    drop(reader);
+    let _view = task.stop(&[]);
+    task.expect_stopped();
+}
+
+/// The budget is the caller's, whoever reads.
+#[test]
+fn budget_holds_while_the_output_pipe_is_full() {
+    let sandbox = sandbox();
+    let (call, task, mut reader) = start_with_full_pipe(&sandbox, "1s");
+    let done = call.wait().expect_code(75);
+    assert!(task.journal().contains("placed"), "{done}");
+    let mut shown = Vec::new();
+    reader.read_to_end(&mut shown).expect("the own pipe");
+    assert!(!shown.is_empty() && shown.iter().all(|byte| b"y\n".contains(byte)));
+    let seen = task.read_cursor();
+    assert_eq!(seen.trim_end().parse(), Ok(shown.len()), "what was taken counts as seen");
+    let _view = task.stop(&[]);
+    task.expect_stopped();
+}
+
+/// Output that cannot be shown ends neither the wait nor the command, and is said once.
+#[test]
+fn stdout_write_error_does_not_fail_the_command() {
+    let sandbox = sandbox();
+    let text = format!("echo one; {}; echo two; exit 3", wait_for_file_command("go"));
+    let full = File::options().write(true).open("/dev/full").expect("every Linux has it");
+    let call = sandbox.siding(&["run", "--budget", "none", "--", &text]).stdout_to(full).spawn();
+    eventually("one line is there", || {
+        sandbox.task_ids().len() == 1 && Task::only(&sandbox).output() == "one\n"
+    });
+    create_file(&sandbox, "go");
+    let done = call.wait().expect_code(3);
+    let task = Task::only(&sandbox);
+    let message = done.stderr_text();
+    assert_eq!(message.matches("the output cannot be shown here").count(), 1, "{message}");
+    assert!(message.contains("No space left") && message.contains(&task.id), "{message}");
+    assert_eq!(task.output(), "one\ntwo\n");
+}
+
+/// A pipe that does not block its writer, as some hosts make theirs, loses nothing.
+#[test]
+fn nonblocking_pipe_loses_no_output() {
+    let sandbox = sandbox();
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let flags = rustix::fs::fcntl_getfl(&writer).expect("the own pipe");
+    rustix::fs::fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("the own pipe");
+    let call = sandbox.siding(&["run", "--budget", "none", "--", "seq 1 100000; exit 4"]);
+    let call = call.stdout_to(writer).spawn();
+    eventually("it has ended", || {
+        sandbox.task_ids().len() == 1
+            && Task::only(&sandbox).journal().contains(r#""record":"closed""#)
+    });
+    let mut shown = String::new();
+    reader.read_to_string(&mut shown).expect("the own pipe");
+    let _done = call.wait().expect_code(4);
+    assert_eq!(shown, Task::only(&sandbox).output());
+    assert_eq!(shown.lines().count(), 100_000);
+}
+
+/// `2>&1 | head`: a message that nobody reads is no reason to fall over.
+#[test]
+fn message_to_a_closed_pipe_does_not_panic() {
+    let sandbox = sandbox();
+    let text = format!("seq 1 100000; {}", wait_for_file_command("go"));
+    let line = sandbox.siding_line(&["run", "--budget", "none", "--", &text]);
+    let script = format!("{line} 2>&1 | head -n 1; echo ${{PIPESTATUS[0]}}");
+    let done = sandbox.host("bash", &["-c", &script]).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "1\n141\n");
+    create_file(&sandbox, "go");
+    assert_eq!(Task::only(&sandbox).wait_outcome()["code"], 0);
+}
+
+/// PAINS C3: what ended while its reader took nothing has not told its caller all.
+#[test]
+fn end_is_a_notice_when_its_output_was_not_read() {
+    let sandbox = sandbox();
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let text =
+        format!("head -c 1000000 /dev/zero | tr '\\0' x; {}; exit 0", wait_for_file_command("go"));
+    let run = ["run", "--budget", "1s", "--", &text];
+    let call = sandbox.siding(&run).stdout_to(writer).spawn();
+    let task = eventually_some("it runs", || {
+        (sandbox.task_ids().len() == 1).then(|| Task::only(&sandbox))
+    });
+    eventually("its budget is over", || task.journal().contains("placed"));
+    create_file(&sandbox, "go");
+    let done = call.wait().expect_code(0);
+    assert!(done.stderr_text().contains("nobody has read the last "), "{done}");
+    let mut shown = Vec::new();
+    reader.read_to_end(&mut shown).expect("the own pipe");
+    assert!(shown.len() < 1_000_000, "all of it");
+    let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
+    assert_eq!(notices[0]["kind"], "ended", "{notices}");
+    task.expect_stopped();
+}
+
+/// A reader who is slow gets all, also what comes after the budget while he reads.
+#[test]
+fn slow_reader_receives_all_output_after_the_budget() {
+    let sandbox = sandbox();
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let text = format!(
+        "head -c 1000000 /dev/zero | tr '\\0' x; {}; echo DONE",
+        wait_for_file_command("go")
+    );
+    let run = ["run", "--budget", "1s", "--", &text];
+    let call = sandbox.siding(&run).stdout_to(writer).spawn();
+    let task = eventually_some("it runs", || {
+        (sandbox.task_ids().len() == 1).then(|| Task::only(&sandbox))
+    });
+    eventually("its budget is over", || task.journal().contains("placed"));
+    create_file(&sandbox, "go");
+    eventually("it has ended", || task.journal().contains(r#""record":"closed""#));
+    let mut shown = Vec::new();
+    reader.read_to_end(&mut shown).expect("the own pipe");
+    let _done = call.wait().expect_code(0);
+    assert!(shown.ends_with(b"DONE\n") && shown.len() == 1_000_005, "{} bytes", shown.len());
+    task.expect_stopped();
+}

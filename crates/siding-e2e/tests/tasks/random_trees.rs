@@ -1,0 +1,69 @@
+//! Random trees, stopped: nobody survives.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use siding_e2e::{Sandbox, eventually, is_root, tree_plan};
+
+use crate::support::{Task, ordinary_user_sandbox, sandbox};
+
+/// Trees of a run that was not told a number by `SIDING_E2E_TREES`.
+const DEFAULT_TREE_COUNT: u64 = 40;
+/// Trees at once: most of the time of one is spent waiting.
+const CONCURRENT_TREES: usize = 4;
+
+/// Issue §3.3, PAINS B1–B4: no survivor of any tree, whatever its members do to themselves, as
+/// root and as an ordinary user, when it is grown or while it grows.
+#[test]
+fn stop_leaves_no_survivor_of_a_random_tree() {
+    let trees = std::env::var("SIDING_E2E_TREES")
+        .map_or(DEFAULT_TREE_COUNT, |trees| trees.parse().expect("SIDING_E2E_TREES is a number"));
+    let next = AtomicU64::new(1);
+    std::thread::scope(|scope| {
+        for _ in 0..CONCURRENT_TREES {
+            scope.spawn(|| {
+                let own = sandbox();
+                let other = ordinary_user_sandbox();
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > trees {
+                        return;
+                    }
+                    let other = other.as_ref().filter(|_| seed.is_multiple_of(2));
+                    stop_random_tree(other.unwrap_or(&own), seed);
+                }
+            });
+        }
+    });
+    println!("{trees} trees, root: {}", is_root());
+}
+
+/// Grows a tree and stops it; the seed says how, too.
+fn stop_random_tree(sandbox: &Sandbox, seed: u64) {
+    let mut dice = tree_plan::SplitMix64(seed);
+    let (depth, width) = (1 + dice.next_below(4), 1 + dice.next_below(4));
+    let plan = tree_plan::plan_tree(seed, depth as usize, width as usize);
+    let beat = sandbox.path(&format!("beat{seed}")).display().to_string();
+    let words = [seed, depth, width].map(|number| number.to_string());
+    let verbs = ["tree", &words[0], &words[1], &words[2], "--beats", &beat];
+    let before = member_count(sandbox);
+    let task = Task::start_puppet(sandbox, &[], &verbs);
+    // Two of three are left to grow; the others are caught at it.
+    let grown = dice.next_below(3) > 0;
+    let awaited = if grown { plan.count() } else { dice.next_below(plan.count() as u64) as usize };
+    eventually(&format!("tree {seed} has grown"), || member_count(sandbox) - before >= awaited);
+    let grace = ["0s", "50ms", "150ms"][dice.next_below(3) as usize];
+    let view = task.stop(&["--grace", grace]);
+    task.expect_stopped();
+    assert_eq!(view["outcome"]["kind"], "stopped", "seed {seed}: {view}");
+    let report = &view["stop_report"];
+    assert_eq!(report["survivors"], serde_json::json!([]), "seed {seed}");
+    if grown {
+        let ended = report["ended_total"].as_u64().expect("a number");
+        assert!(ended >= plan.lasting_count() as u64, "seed {seed}: {view}");
+    }
+}
+
+fn member_count(sandbox: &Sandbox) -> usize {
+    let steps = sandbox.announcements();
+    steps.iter().filter(|step| step.verb == "member").count()
+}
