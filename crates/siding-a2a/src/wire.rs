@@ -68,7 +68,7 @@ pub struct Message {
     /// The task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// [`USER`] or [`AGENT`].
+    /// [`ROLE_USER`] or [`ROLE_AGENT`].
     pub role: String,
     /// What is said.
     pub parts: Vec<Part>,

@@ -374,7 +374,7 @@ impl Agent {
         self.deliver_notices_with(Vec::new(), on_event)
     }
 
-    /// As [`Self::tell_news`], with what else the model is to be told.
+    /// As [`Self::deliver_notices`], with what else the model is to be told.
     fn deliver_notices_with(
         &mut self,
         others: Vec<UserContent>,

@@ -1,6 +1,6 @@
 //! The loop, without anything it does: from what has happened to what is to be done.
 //!
-//! [`Conversation::turn`] is the only way on. It takes an event and returns effects, in the order in
+//! [`Conversation::handle_event`] is the only way on. It takes an event and returns effects, in the order in
 //! which they are to be done; the first of them put entries on record, and nothing that follows may be
 //! done before they are written. What an entry means is said once, in [`Conversation::load`] and in
 //! turn alike, so whoever is killed at any point goes on from its entries.
@@ -113,7 +113,7 @@ impl Conversation {
         }
     }
 
-    /// Returns what the model is to be sent: what [`Effect::Ask`] is about.
+    /// Returns what the model is to be sent: what [`LifecycleEffect::SendRequest`] is about.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.messages

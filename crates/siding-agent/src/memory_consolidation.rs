@@ -3,7 +3,7 @@
 //! It is a task of its own, whose program calls [`dream()`]. It reads the transcript without touching
 //! it, asks a model for changes to the notes ([`Memory`]), and puts them in place in one step. It
 //! never works during a turn: one that is under way is refused, and one that begins ends it. Who
-//! starts it unasked has to be told so first ([`Idle`]), since it costs money.
+//! starts it unasked has to be told so first ([`IdleTime`]), since it costs money.
 
 mod driver;
 mod input;

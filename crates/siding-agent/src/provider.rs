@@ -28,7 +28,7 @@ pub trait Provider: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`AskError`] when it is of no use to try again, or [`Asking::cancel`] was set.
+    /// [`ProviderError`] when it is of no use to try again, or [`Asking::cancel`] was set.
     fn send_request(
         &self,
         request: &ModelRequest<'_>,

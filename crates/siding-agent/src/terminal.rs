@@ -2,7 +2,7 @@
 //!
 //! What was said scrolls away as the output of any program does; the rows at the bottom are drawn anew
 //! as things change (ADR 16). [`View`] decides and is pure: from keys and sights to what is shown, and
-//! to [`Wish`]es. [`Console`] has the terminal.
+//! to [`UserAction`]es. [`Console`] has the terminal.
 
 mod console;
 mod frame;

@@ -1,8 +1,8 @@
 //! Workflows: files of steps, run in the order in which they need each other.
 //!
-//! [`Plan`] is what a file asks for; [`Course`] folds what has happened, a [`Record`] at a time, and
+//! [`Plan`] is what a file asks for; [`WorkflowState`] folds what has happened, a [`Record`] at a time, and
 //! says what is to be done next. Both are pure: the same records give the same answer, so a workflow
-//! goes on from its journal after whatever crash. [`carry_out`] does it: each step is a task of its own.
+//! goes on from its journal after whatever crash. [`run_workflow`] does it: each step is a task of its own.
 
 mod condition;
 mod error;

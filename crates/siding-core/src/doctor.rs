@@ -54,7 +54,7 @@ impl CheckState {
         }
     }
 
-    /// Returns [`State::Ok`] if it is there, else [`State::Missing`].
+    /// Returns [`CheckState::Ok`] if it is there, else [`CheckState::Omission`].
     const fn from_presence(there: bool) -> Self {
         if there { Self::Ok } else { Self::Missing }
     }

@@ -149,7 +149,7 @@ pub enum JournalReadError {
 ///
 /// # Errors
 ///
-/// [`ReadError`].
+/// [`JournalReadError`].
 pub fn read(dir: impl AsFd) -> Result<Replayed, JournalReadError> {
     match read_bytes(dir) {
         Ok(bytes) => Ok(journal::replay(&bytes)?),
@@ -162,7 +162,7 @@ pub fn read(dir: impl AsFd) -> Result<Replayed, JournalReadError> {
 ///
 /// # Errors
 ///
-/// [`ReadError`].
+/// [`JournalReadError`].
 pub fn read_notices(dir: impl AsFd) -> Result<TaskNotices, JournalReadError> {
     match read_bytes(dir) {
         Ok(bytes) => Ok(TaskNotices::from_journal(&bytes)?),

@@ -36,11 +36,11 @@ pub const SELF_EXE: &CStr = c"/proc/self/exe";
 const SHIM_ARGV: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 
 /// What a shim is to do, sent as a packet of its starter, with the descriptors of
-/// [`Handed`].
+/// [`ShimFds`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShimCommand {
-    /// Start this new task. The memory holds a [`Birth`].
+    /// Start this new task. The memory holds a [`TaskPayload`].
     Start(TaskId),
     /// The same, with the proxy through which it reaches the network.
     StartBehind(TaskId),
@@ -51,7 +51,7 @@ pub enum ShimCommand {
     /// of its own, until the starter leaves. It answers each before the next is sent.
     RescueAmong(TaskId),
     /// Take on a process that is marked. The memory holds an [`Adoption`]. There is no task's
-    /// directory yet: see [`Handed::adopted`].
+    /// directory yet: see [`ShimFds::into_adoption`].
     Adopt(TaskId),
 }
 
@@ -96,7 +96,7 @@ impl ShimFds {
         )))
     }
 
-    /// Returns what comes with [`Errand::Adopt`]: the file in memory, the descriptor that holds the
+    /// Returns what comes with [`ShimCommand::Adopt`]: the file in memory, the descriptor that holds the
     /// process, and the file that it writes to.
     #[must_use]
     pub fn into_adoption(self) -> (OwnedFd, OwnedFd, Option<OwnedFd>) {
@@ -104,7 +104,7 @@ impl ShimFds {
     }
 }
 
-/// Largest packet with an [`Errand`], in bytes.
+/// Largest packet with an [`ShimCommand`], in bytes.
 const MAX_COMMAND_BYTES: usize = 256;
 
 /// A shim that keeps nothing yet. It leaves when this is dropped.
@@ -182,7 +182,7 @@ impl IdleShim {
     ///
     /// # Errors
     ///
-    /// As [`Self::task`].
+    /// As [`Self::start_task`].
     pub fn take_over(
         self,
         root: &StateDir,
@@ -212,7 +212,7 @@ impl IdleShim {
     ///
     /// # Errors
     ///
-    /// As [`Self::task`].
+    /// As [`Self::start_task`].
     pub fn adopt(
         self,
         root: &StateDir,

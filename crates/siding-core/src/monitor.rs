@@ -70,7 +70,7 @@ impl LineWatch {
         self.0.feed(from, bytes);
     }
 
-    /// Returns when [`Self::due`] has something.
+    /// Returns when [`Self::next_due_record`] has something.
     #[must_use]
     pub fn wake_at(&mut self) -> Option<MonotonicMs> {
         self.coalescer().wake_at()

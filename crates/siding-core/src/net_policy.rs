@@ -83,7 +83,7 @@ fn namespace_restriction() -> Option<&'static str> {
 ///
 /// # Errors
 ///
-/// [`Unenforceable`].
+/// [`UnenforceablePolicy`].
 pub fn net_sandbox(
     policy: &NetPolicy,
     proxy: Option<BorrowedFd<'_>>,
@@ -108,7 +108,7 @@ pub fn net_sandbox(
 ///
 /// # Errors
 ///
-/// [`Unenforceable`].
+/// [`UnenforceablePolicy`].
 pub fn check_enforceable(policy: &NetPolicy) -> Result<(), UnenforceablePolicy> {
     let Some(confinement) = net_sandbox(policy, None)? else { return Ok(()) };
     let refused = |source| UnenforceablePolicy { policy: policy.clone(), source };

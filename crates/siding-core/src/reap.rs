@@ -71,7 +71,7 @@ pub enum ReapError {
 ///
 /// `program` becomes the shims of tasks whose own was killed. `before_removal` is called once, just
 /// before ended tasks that have outlived their retention are removed, where there are any. What
-/// fails for one task is a [`Step::Failed`] and stops nothing else.
+/// fails for one task is a [`ReapStep::SandboxFailure`] and stops nothing else.
 ///
 /// # Errors
 ///
@@ -102,7 +102,7 @@ pub fn reap_all(
     Ok(steps)
 }
 
-/// Clears what concerns somebody who begins now and cannot wait for [`act`], and returns what was
+/// Clears what concerns somebody who begins now and cannot wait for [`reap_all`], and returns what was
 /// done: dead shims of tasks that run get another, and processes whose task has ended are ended. Only
 /// tasks are read that are marked as live or whose mark a process carries, so that it takes as long
 /// as there are of those, however many have ended.
@@ -121,7 +121,7 @@ pub fn reap_urgent(root: &StateDir, program: &CStr) -> Result<Vec<ReapStep>, Rea
     Ok(steps)
 }
 
-/// Returns what [`act`] would do. Changes nothing, and takes no lock: what somebody else is about
+/// Returns what [`reap_all`] would do. Changes nothing, and takes no lock: what somebody else is about
 /// to do is foretold as if the reaper had to.
 ///
 /// # Errors

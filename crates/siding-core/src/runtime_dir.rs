@@ -2,7 +2,7 @@
 //!
 //! In the task's own directory, as long as that is on a file system of this machine. A network
 //! file system often has no FIFOs and no sockets, and no locks that hold: there they are in a
-//! directory of the user's runtime directory, and the file [`NAME`] in the task's directory says
+//! directory of the user's runtime directory, and the file [`RECORD_FILE`] in the task's directory says
 //! which. It is written before that directory is made and removed after it, so whoever goes on
 //! after a crash finds what is left (`docs/format.md`).
 
@@ -35,7 +35,7 @@ const RECORD_FORMAT: u32 = 1;
 /// Longest record: a path, twice as long as Linux takes one.
 const MAX_RECORD_BYTES: usize = 8 << 10;
 
-/// What the file [`NAME`] says: one line of JSON.
+/// What the file [`RECORD_FILE`] says: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct RuntimeDirRecord {
     format: u32,

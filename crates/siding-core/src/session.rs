@@ -167,7 +167,7 @@ pub fn close_if_unowned(root: &StateDir, seen: &Session) -> Result<bool, Session
 ///
 /// # Errors
 ///
-/// [`SessionError::Unknown`], [`SessionError::Over`], and what reading gives.
+/// [`SessionError::Unknown`], [`SessionError::Ended`], and what reading gives.
 pub fn require_live(root: &StateDir, id: &SessionId) -> Result<Session, SessionError> {
     let session = read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })?;
     let boot = procfs::boot_id().map_err(|source| io_error(id, "read the boot id", source))?;

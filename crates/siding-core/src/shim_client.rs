@@ -116,7 +116,7 @@ impl ShimConnection {
     ///
     /// # Errors
     ///
-    /// As [`Self::hear`].
+    /// As [`Self::recv`].
     pub fn try_recv(&self) -> io::Result<RecvResult> {
         match unix_socket::receive(&self.0, MAX_PACKET_BYTES, false) {
             Ok(Some(packet)) => serde_json::from_slice(&packet)
@@ -132,7 +132,7 @@ impl ShimConnection {
     ///
     /// # Errors
     ///
-    /// [`AskError`].
+    /// [`ShimRequestError`].
     pub fn request(
         &self,
         request: &ShimRequest,

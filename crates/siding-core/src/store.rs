@@ -72,7 +72,7 @@ impl StateDir {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`], [`StoreError::Exposed`], [`StoreError::Foreign`].
+    /// [`StoreError::Io`], [`StoreError::Exposed`], [`StoreError::OtherUser`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_on(
             path,

@@ -371,7 +371,7 @@ fn open_marked(pid: i32, mark: Birthmark) -> Result<Option<ScannedProcess>, Scan
 }
 
 /// Returns the living processes of a task: what lives below its shim and, once a shim was lost,
-/// its [`strays`].
+/// its [`processes_without_shim`].
 #[must_use]
 pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
     if !state.is_live() {

@@ -19,7 +19,7 @@ const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 ///
 /// # Errors
 ///
-/// [`AskError::Gone`] when no shim is there: the task has ended, or wants to be recovered.
+/// [`ShimRequestError::Disconnected`] when no shim is there: the task has ended, or wants to be recovered.
 pub fn request_evidence(dir: &TaskDir) -> Result<Evidence, ShimRequestError> {
     let link = ShimConnection::connect(dir)?.ok_or(ShimRequestError::Disconnected)?;
     let mut found = None;

@@ -73,7 +73,7 @@ impl Invocation {
         self
     }
 
-    /// Gives it a pipe as stdin that stays open: see [`Running::write_stdin`].
+    /// Gives it a pipe as stdin that stays open: see [`RunningProgram::write_stdin`].
     pub fn stdin_pipe(mut self) -> Self {
         self.keeps_stdin_open = true;
         self.stdin("")
@@ -115,7 +115,7 @@ impl Invocation {
 
     /// Allows that a descendant still holds stdout or stderr when the program has ended.
     ///
-    /// Without this [`Running::wait`] fails then, since a host that reads to the end of file
+    /// Without this [`RunningProgram::wait_until_ended`] fails then, since a host that reads to the end of file
     /// would be kept waiting by it.
     pub fn allow_held_output(mut self) -> Self {
         self.allows_held_output = true;
@@ -128,11 +128,11 @@ impl Invocation {
         self
     }
 
-    /// Starts it and waits for its end; see [`Running::wait`].
+    /// Starts it and waits for its end; see [`RunningProgram::wait_until_ended`].
     ///
     /// # Panics
     ///
-    /// As [`Invocation::spawn`] and [`Running::wait`] do.
+    /// As [`Invocation::spawn`] and [`RunningProgram::wait_until_ended`] do.
     #[track_caller]
     pub fn run(self) -> ProgramOutput {
         self.spawn().wait()

@@ -2,19 +2,19 @@
 //!
 //! - [`Sandbox`]: a temporary state root and home, an empty environment, and the promise that
 //!   no process outlives the test.
-//! - [`Invocation`], [`Running`], [`Finished`]: one call of `siding-under-test` or `puppet`.
+//! - [`Invocation`], [`RunningProgram`], [`ProgramOutput`]: one call of `siding-under-test` or `puppet`.
 //! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and a short poll.
 //! - [`processes`]: what the kernel says about processes, read without any of siding's code, so
 //!   that a fault in siding cannot hide itself.
-//! - [`Ground`]: a control group of the test, given away as systemd gives them.
+//! - [`TestCgroup`]: a control group of the test, given away as systemd gives them.
 //! - [`mounts`]: file systems that one test alone sees.
 //! - [`Terminal`]: a terminal, and what it shows.
 //! - [`scripted_server()`]: an MCP server that fails as it is told.
-//! - [`Announced`]: the lines by which `puppet` tells what it does.
-//! - [`corpus`]: ends of output that are prompts, and that only look so.
-//! - [`judged`]: commands that a person should see first, and everyday ones.
-//! - [`stalls`]: real programs that wait, and what siding must say of each.
-//! - [`fill`] and [`tree`]: the pure plans behind puppet's output and its random process trees,
+//! - [`Announcement`]: the lines by which `puppet` tells what it does.
+//! - [`prompt_corpus`]: ends of output that are prompts, and that only look so.
+//! - [`guard_corpus`]: commands that a person should see first, and everyday ones.
+//! - [`stall_cases`]: real programs that wait, and what siding must say of each.
+//! - [`fill_pattern`] and [`tree_plan`]: the pure plans behind puppet's output and its random process trees,
 //!   so that a test can say beforehand what must come.
 //!
 //! The verbs of `puppet` are described in the module documentation of the program itself

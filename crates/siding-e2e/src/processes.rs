@@ -38,7 +38,7 @@ impl Process {
         Self::from_pid(std::process::id()).expect("a running process is in /proc")
     }
 
-    /// Whether it still runs; see [`alive`].
+    /// Whether it still runs; see [`is_alive`].
     pub fn is_alive(self) -> bool {
         is_alive(self.pid, self.start)
     }
@@ -271,7 +271,7 @@ pub fn is_heartbeat_running(file: &Path) -> bool {
 
 /// Whether `file` does not grow for 25 beats. Returns `false` at the first new byte.
 ///
-/// A starved process looks still too: combine this with [`alive`].
+/// A starved process looks still too: combine this with [`is_alive`].
 pub fn is_heartbeat_stopped(file: &Path) -> bool {
     !grows_within(file, HEARTBEAT_STOPPED_AFTER)
 }

@@ -7,7 +7,7 @@ use crate::parse::{Origin, parse};
 
 /// Returns the simple commands that a text for bash runs and waits for, in their order: those of
 /// lists, pipelines, groups, loops and branches. `None` for a text that does not parse or is
-/// longer than [`TEXT_MAX`](crate::TEXT_MAX).
+/// longer than [`TEXT_MAX`](crate::MAX_SCRIPT_BYTES).
 ///
 /// Left out are commands sent to the background with `&`, bodies of functions, and what stands
 /// inside of words, such as `$(…)`.

@@ -47,7 +47,7 @@ pub(crate) struct ParseError {
     pub(crate) message: String,
 }
 
-/// Reads a text that stands at `origin`. Texts longer than [`TEXT_MAX`] are not read.
+/// Reads a text that stands at `origin`. Texts longer than [`MAX_SCRIPT_BYTES`] are not read.
 pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
     let mut parsed = Parsed::default();
     let text_span = || origin.span(0, text.len());

@@ -2,8 +2,8 @@
 //!
 //! Owns what siding knows of programs that run others: `sudo`, `env`, `xargs`, `find -exec`,
 //! `bash -c`, `eval`, `ssh`, shells that read a pipe or a heredoc. Values are followed as far as
-//! they are fixed in the text; what only the running shell knows becomes [`ANY`] in a word. Nothing
-//! is judged here: the outcome is a list of [`Seen`].
+//! they are fixed in the text; what only the running shell knows becomes [`UNKNOWN_MARKER`] in a word. Nothing
+//! is judged here: the outcome is a list of [`Observation`].
 
 mod assignments;
 mod code_arguments;

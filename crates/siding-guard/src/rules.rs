@@ -1,7 +1,7 @@
 //! Rules: what is asked about and what is denied, as data.
 //!
 //! Owns the form of a rule file, the built-in rules, how layers are laid over each other, and when
-//! a rule is about what was [seen](crate::unwrap::Seen). Finding and reading the files belongs to
+//! a rule is about what was [seen](crate::resolve::Observation). Finding and reading the files belongs to
 //! siding-core.
 //!
 //! ```text

@@ -104,7 +104,7 @@ pub struct Finding {
 
 /// Judges a text for bash.
 ///
-/// The text is read, never run. It takes at most [`TEXT_MAX`] bytes; a longer one is not
+/// The text is read, never run. It takes at most [`MAX_SCRIPT_BYTES`] bytes; a longer one is not
 /// understood and asked about, and so is one that nests without end.
 #[must_use]
 pub fn judge(text: &str, rules: &Rules, mode: ExecMode) -> GuardReport {

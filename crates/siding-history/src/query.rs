@@ -24,7 +24,7 @@ impl Filter {
     }
 }
 
-/// Columns of a run, in the order in which [`run`] reads them.
+/// Columns of a run, in the order in which [`run_from_row`] reads them.
 const SELECT_RUNS: &str =
     "SELECT r.task, c.command, c.cwd, r.ended, r.ran_ms, r.outcome, r.peak_memory
     FROM runs r JOIN commands c ON c.id = r.command";

@@ -105,7 +105,7 @@ impl HttpServer {
     ///
     /// # Errors
     ///
-    /// [`DoorError`].
+    /// [`ServerError`].
     pub async fn bind(options: &ServerOptions) -> Result<Self, ServerError> {
         let asked = options.address;
         if !asked.ip().is_loopback() && !options.allow_remote {
@@ -140,7 +140,7 @@ impl HttpServer {
     ///
     /// # Errors
     ///
-    /// [`DoorError::Io`] when signals cannot be listened to.
+    /// [`ServerError::Io`] when signals cannot be listened to.
     pub async fn serve<A, F>(self, handler: A) -> Result<(), ServerError>
     where
         A: Fn(Request<Incoming>) -> F + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! MCP over Streamable HTTP. Who is let in is decided by the [`Door`], `Host` and `Origin` by the SDK.
+//! MCP over Streamable HTTP. Who is let in is decided by the [`HttpServer`], `Host` and `Origin` by the SDK.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

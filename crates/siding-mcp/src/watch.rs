@@ -2,7 +2,7 @@
 //!
 //! What is said and when the server is asked, or started, again is decided in `decide`, which is
 //! pure; `difference` puts a change in one line. Whoever runs this tells the lines that begin as
-//! [`NEWS`] says, at a rate of its own.
+//! [`NOTICE_LINE_PATTERN`] says, at a rate of its own.
 
 mod connection;
 mod diff;

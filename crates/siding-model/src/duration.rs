@@ -2,7 +2,7 @@
 //!
 //! Text is jiff's friendly format (`1h30m`, `1 hour 30 minutes`, `1.5h`), narrowed to what cannot
 //! be misread: every number needs a unit, no sign, no `ago`, no clock form (`1:30:00`), no comma,
-//! no unit above the day, and nothing longer than [`MAX`]. A day is 24 hours. `none` is not a
+//! no unit above the day, and nothing longer than [`MAX_DURATION`]. A day is 24 hours. `none` is not a
 //! duration; where it is allowed, the caller looks for it first.
 
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub enum DurationError {
         /// What was given.
         text: String,
     },
-    /// Longer than [`MAX`].
+    /// Longer than [`MAX_DURATION`].
     #[error("`{text}` is too long; at most `3650d` is allowed")]
     TooLong {
         /// What was given.
@@ -60,8 +60,8 @@ pub enum DurationError {
 ///
 /// # Errors
 ///
-/// [`SpanError`] for an empty text, a number without a unit, a negative duration, one longer than
-/// [`MAX`], and anything else that is not a duration. Its text says what is allowed.
+/// [`DurationError`] for an empty text, a number without a unit, a negative duration, one longer than
+/// [`MAX_DURATION`], and anything else that is not a duration. Its text says what is allowed.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let owned_text = || text.to_owned();
     let trimmed = text.trim();
@@ -93,7 +93,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
 
 /// Returns the shortest text that [`parse`] reads back as the same duration, such as `1h30m`.
 ///
-/// A duration over [`MAX`], which `parse` never returns, is shown in hours.
+/// A duration over [`MAX_DURATION`], which `parse` never returns, is shown in hours.
 #[must_use]
 pub fn format_duration_exact(duration: Duration) -> String {
     let days = SpanRound::new().largest(Unit::Day).days_are_24_hours();

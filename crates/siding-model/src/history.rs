@@ -1,6 +1,6 @@
 //! What ended runs of a command tell about the next one.
 //!
-//! Owns which runs count as the same command ([`normalise`]), how long a run took and whether that
+//! Owns which runs count as the same command ([`normalize_command`]), how long a run took and whether that
 //! is its whole length ([`Run`]), what is usual ([`Expectation`]), and whether a command goes to
 //! the background at once ([`at_once()`]). It is given runs and never looks for them.
 

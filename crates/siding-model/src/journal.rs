@@ -329,7 +329,7 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, JournalError> {
 ///
 /// # Errors
 ///
-/// As [`fold`].
+/// As [`replay`].
 pub fn replay_with(
     bytes: &[u8],
     mut on_record: impl FnMut(u64, &Record, &TaskState),

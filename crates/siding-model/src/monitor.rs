@@ -1,6 +1,6 @@
 //! Telling the lines of a task as they come, and not too many of them.
 //!
-//! A token bucket: [`Monitor::BURST`] records at once, then one every [`Monitor::EVERY_MS`]. Lines
+//! A token bucket: [`Monitor::BURST_RECORDS`] records at once, then one every [`Monitor::RECORD_INTERVAL_MS`]. Lines
 //! for which there is no token are held and told together with the next one, counted; of their
 //! text the last lines stay. Nothing is ever forgotten but text.
 

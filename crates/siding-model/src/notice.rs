@@ -1,6 +1,6 @@
 //! Notices: what a session is told about its tasks, once each.
 //!
-//! Owns which records of a journal are news ([`Story`]), the names of notices ([`NoticeId`]), their
+//! Owns which records of a journal are news ([`TaskNotices`]), the names of notices ([`NoticeId`]), their
 //! order ([`Priority`]) and their two forms, [`NoticeView`] and [`xml()`]. A notice is never stored:
 //! it is read out of the journal, so nothing can disagree with it. What is stored is only who has
 //! been told (siding-core).

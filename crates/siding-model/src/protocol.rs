@@ -59,7 +59,7 @@ pub enum ShimRequest {
     CloseStdin,
     /// Say why the task is quiet. Answered with [`Message::Why`], once it was looked at twice.
     Why,
-    /// Say how much the task has used. Answered with [`Message::Usage`].
+    /// Say how much the task has used. Answered with [`ShimMessage::Usage`].
     Usage,
     /// Answer.
     Ping,

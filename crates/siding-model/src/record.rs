@@ -194,7 +194,7 @@ pub struct CloseSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StopReport {
-    /// What was ended, at most [`StopReport::LISTED`]; see `ended_total`.
+    /// What was ended, at most [`StopReport::MAX_LISTED_PROCESSES`]; see `ended_total`.
     pub ended: Vec<EndedProcess>,
     /// How many were ended in all.
     #[serde(default)]

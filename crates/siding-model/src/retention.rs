@@ -62,7 +62,7 @@ impl Default for RetentionLimits {
 /// It goes as far as the limits need and no further. Tasks that have nothing to tell go first. One
 /// with untold news goes when it is too old and no live session can ask for it, or when all the
 /// others are gone and what is left still takes more than twice what the limits allow. A task with
-/// [`Ended::owner_live`] is never returned, but counts: with enough of them the limits are
+/// [`EndedTask::has_live_owner`] is never returned, but counts: with enough of them the limits are
 /// exceeded, and nothing is lost. Tasks that ended in the same millisecond are ordered by id, so two
 /// cleaners agree.
 #[must_use]

@@ -8,7 +8,7 @@
 //! merge cannot fail, and [`Settings`] never hold a value that somebody would have to check again.
 //! Finding and reading the sources belongs to siding-core.
 //!
-//! Three rules stand above the order of layers, and breaking one is no error but a [`Warning`], so
+//! Three rules stand above the order of layers, and breaking one is no error but a [`SettingsWarning`], so
 //! that an administrator's change does not stop everybody's commands: a key that the system file
 //! locked keeps its value, and `max_elapsed_hard_cap` can only be raised by the system file;
 //! everybody else may lower it, and nobody's `max_elapsed` passes it. And a project cannot set

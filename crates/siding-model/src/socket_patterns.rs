@@ -22,7 +22,7 @@ impl SocketPattern {
             .collect()
     }
 
-    /// Reads one, `None` when it is not [`ALLOWED`].
+    /// Reads one, `None` when it is not [`ALLOWED_PATTERN`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (directory, name) =

@@ -1,6 +1,6 @@
 //! Text for people and models, made from what tasks write.
 //!
-//! Owns the way from raw bytes to readable text ([`Folder`]), cutting text to a size
+//! Owns the way from raw bytes to readable text ([`OutputRenderer`]), cutting text to a size
 //! ([`head_and_tail`], [`cut_head`], [`cut_tail`]) and making foreign text safe to print in a line
 //! of siding's own ([`one_line`]), among its own text ([`visible`]) or in rows of a screen
 //! ([`wrap()`]). It must never hold more than a bounded part of its input: a task may write 100 MB

@@ -137,7 +137,7 @@ impl Clients {
         }
     }
 
-    /// Returns when to [`Self::reopen`], and to listen again.
+    /// Returns when to [`Self::resume_accepting`], and to listen again.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.accept_paused_until
     }

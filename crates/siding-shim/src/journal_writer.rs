@@ -48,7 +48,7 @@ impl JournalWriter {
         }
     }
 
-    /// Returns when to [`Self::try_again`]; `None` while everything is written.
+    /// Returns when to [`Self::retry_if_due`]; `None` while everything is written.
     pub(crate) const fn retry_at(&self) -> Option<MonotonicMs> {
         self.retry_at
     }

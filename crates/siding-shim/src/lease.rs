@@ -60,7 +60,7 @@ impl Lease {
         matches!(self, Self::Lost { .. })
     }
 
-    /// Returns when to come back to [`Self::is_over`].
+    /// Returns when to come back to [`Self::has_expired`].
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Lost { until } => Some(*until),

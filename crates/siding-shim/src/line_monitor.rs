@@ -49,7 +49,7 @@ impl LineMonitor {
 }
 
 impl TaskSupervisor {
-    /// Returns when to come back to [`Self::tell_lines`].
+    /// Returns when to come back to [`Self::record_due_lines`].
     pub(crate) fn next_line_at(&mut self) -> Option<MonotonicMs> {
         self.pump.line_monitor()?.wake_at()
     }

@@ -1,6 +1,6 @@
 //! The output pump: from the task's FIFO into its one file.
 //!
-//! The kernel moves the bytes (`splice`, in a flood by [`Flood`]): none is on the way, in the memory of
+//! The kernel moves the bytes (`splice`, in a flood by [`SpliceStore`]): none is on the way, in the memory of
 //! a shim that may be killed. The FIFO holds one page while the task is quiet and grows while data flows: an
 //! ordinary user has 16,384 pipe pages in all, and a thousand idle tasks must leave him most of
 //! them. Offsets in the file are stream offsets, whatever is released or lost.
@@ -103,7 +103,7 @@ impl OutputFifo {
         self.offset
     }
 
-    /// Returns when to come back to [`Self::rest`].
+    /// Returns when to come back to [`Self::release_if_quiet`].
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.quiet_at
     }

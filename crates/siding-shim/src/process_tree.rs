@@ -203,7 +203,7 @@ impl ProcessTree {
         matches!(self, Self::Discovered { .. })
     }
 
-    /// Returns when to come back to [`Self::look`] whatever happens.
+    /// Returns when to come back to [`Self::check`] whatever happens.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Discovered { rescan_at: look_at, .. }
@@ -368,7 +368,7 @@ fn check_discovered(
     status
 }
 
-/// As [`look_at_strays`], by looks that serve other tasks too. Fails with the moment when to ask
+/// As [`check_discovered`], by looks that serve other tasks too. Fails with the moment when to ask
 /// again.
 fn check_with_shared_scan(
     leader: &mut LeaderHandle,

@@ -72,7 +72,7 @@ impl Pump {
         }
     }
 
-    /// Returns when to come back to [`Self::rest`].
+    /// Returns when to come back to [`Self::release_if_quiet`].
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Fifo(fifo) => fifo.wake_at(),

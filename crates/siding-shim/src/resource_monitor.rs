@@ -108,7 +108,7 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns when to come back to [`Self::look`].
+    /// Returns when to come back to [`Self::check`].
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let for_limits = (!self.limits.is_none()).then(|| self.pace.next_sample_at());
         let watchdog = self.watchdog.as_ref();

@@ -10,7 +10,7 @@
 //! (lines of 128 bytes, Linux 6.18, 2 cores).
 //!
 //! Between the last two steps the same bytes are in both places. A mark beside the FIFO says which
-//! they are, and a rescuer drops them ([`settle`]). It knows them by what they are: had they been
+//! they are, and a rescuer drops them ([`discard_stored`]). It knows them by what they are: had they been
 //! dropped already, only a task that has since written the very same, byte for byte, loses that.
 
 use std::io;

@@ -99,7 +99,7 @@ impl StallWatch {
         self.last_finding = None;
     }
 
-    /// Returns when to come back to [`Self::look`].
+    /// Returns when to come back to [`Self::check`].
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let asked = self.why_sample.as_ref().map(|first| first.taken_at.plus_ms(WHY_SAMPLE_GAP_MS));
         // What lingers is silent by nature, and what is being ended has been told.
@@ -108,7 +108,7 @@ impl StallWatch {
         [asked, watch].into_iter().flatten().min()
     }
 
-    /// Looks for somebody who asks. The answer comes from [`Self::look`].
+    /// Looks for somebody who asks. The answer comes from [`Self::check`].
     pub(crate) fn request_evidence(&mut self, context: &TaskContext<'_>) {
         if self.why_sample.is_none() {
             self.why_sample = Some(self.sample(context));

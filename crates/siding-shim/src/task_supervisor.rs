@@ -1,6 +1,6 @@
 //! The keeper of a task: finds out what happened, lets the model decide, and does it.
 //!
-//! Everything that changes the task goes through [`Keeper::happen`]: the model's step, the record,
+//! Everything that changes the task goes through [`TaskSupervisor::handle_event`]: the model's step, the record,
 //! the callers, then the effects, in this order.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

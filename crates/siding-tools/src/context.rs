@@ -88,7 +88,7 @@ impl ToolContext {
     ///
     /// # Errors
     ///
-    /// [`Refusal::Settings`].
+    /// [`ToolError::Settings`].
     pub fn current_budget(&self, names_budget: bool) -> Result<Option<Duration>, ToolError> {
         let settings = settings::load(&settings::Environment::from_process())?;
         Ok(self.budget(&settings, names_budget))
@@ -117,7 +117,7 @@ impl ToolContext {
     ///
     /// # Errors
     ///
-    /// [`Refusal::Store`].
+    /// [`ToolError::Store`].
     pub fn find_task(&self, text: &str) -> Result<TaskId, ToolError> {
         Ok(self.root.resolve(text.trim())?)
     }

@@ -1,6 +1,6 @@
 //! siding's tools for a model: what each takes, does and answers.
 //!
-//! Whoever offers them, the MCP server or siding's own agent, is a [`Caller`] and gets an [`Answer`];
+//! Whoever offers them, the MCP server or siding's own agent, is a [`Caller`] and gets an [`ToolAnswer`];
 //! how that reaches the model is its own affair. A tool call does what a command of the program does,
 //! with the same parts of `siding-core`: what blocks is short, and what waits is a descriptor.
 

@@ -43,7 +43,7 @@ pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
 ///
 /// # Errors
 ///
-/// [`Refusal::Io`] when its output cannot be read.
+/// [`ToolError::Io`] when its output cannot be read.
 pub fn answer_with_output(
     context: &ToolContext,
     snapshot: &TaskSnapshot,
@@ -112,7 +112,7 @@ pub fn format_survivors(report: &StopReport) -> Option<String> {
 ///
 /// # Errors
 ///
-/// [`Refusal::Arguments`] when there is no such time.
+/// [`ToolError::Arguments`] when there is no such time.
 pub fn parse_seconds(name: &str, seconds: f64) -> Result<Duration, ToolError> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         ToolError::Arguments(format!(

@@ -36,7 +36,7 @@ pub struct Tool {
     pub description: &'static str,
     /// JSON Schema of its arguments.
     pub schema: Map<String, Value>,
-    /// JSON Schema of its answer as data ([`Answer::structured`]).
+    /// JSON Schema of its answer as data ([`ToolAnswer::structured_output`]).
     pub output_schema: Map<String, Value>,
 }
 
@@ -58,7 +58,7 @@ pub fn all_tools() -> Vec<Tool> {
 ///
 /// # Errors
 ///
-/// [`Refusal`].
+/// [`ToolError`].
 pub async fn run<C: CallContext>(
     context: &ToolContext,
     call: &mut C,
@@ -98,7 +98,7 @@ pub async fn call<C: CallContext>(
 ///
 /// # Errors
 ///
-/// [`Refusal::Arguments`].
+/// [`ToolError::Arguments`].
 pub fn parse_arguments<T: DeserializeOwned + JsonSchema>(
     arguments: Map<String, Value>,
 ) -> Result<T, ToolError> {

@@ -46,7 +46,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`Event::Broken`] when it may help to try again, else [`Event::Hopeless`].
+    /// [`Event::Broken`] when it may help to try again, else [`Event::Fatal`].
     pub(super) async fn open(remote_task: &RemoteTask) -> Result<Self, Event> {
         let hopeless = |error: &dyn std::fmt::Display| Event::Fatal(error.to_string());
         let base_url = address::parse(&remote_task.url).map_err(|error| hopeless(&error))?;

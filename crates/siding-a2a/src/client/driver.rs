@@ -1,4 +1,4 @@
-//! Does what [`Follow`] decides.
+//! Does what [`ClientState`] decides.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -50,7 +50,7 @@ pub(super) struct ApprovalRequest {
     pub(super) answer: oneshot::Sender<bool>,
 }
 
-/// A [`Part`] that can be sent.
+/// A [`ResponsePart`] that can be sent.
 #[derive(Debug)]
 pub(super) enum OwnedResponsePart {
     Text(String),

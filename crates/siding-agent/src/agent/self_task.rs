@@ -24,7 +24,7 @@ pub(super) struct StartedTask {
 ///
 /// # Errors
 ///
-/// [`Refusal`], with what the command says.
+/// [`TodoRefusal`], with what the command says.
 pub(super) fn start_task(
     host: &ToolContext,
     cwd: &Path,

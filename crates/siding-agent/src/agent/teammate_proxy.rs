@@ -59,7 +59,7 @@ fn report_agent_ended() -> io::Result<ProxyExit> {
     Ok(ProxyExit::AgentEnded)
 }
 
-/// Returns what [`stand_in`] is told of its host.
+/// Returns what [`run_teammate_proxy`] is told of its host.
 pub(super) fn agent_argument(host: ProcRef) -> String {
     format!("{}-{}", host.pid, host.start_ticks)
 }

@@ -22,7 +22,7 @@ impl Conversation {
     ///
     /// # Errors
     ///
-    /// [`Fault`] for the first entry that cannot follow those before it.
+    /// [`ReplayError`] for the first entry that cannot follow those before it.
     pub fn load(
         limits: ConversationLimits,
         entries: impl IntoIterator<Item = Entry>,

@@ -20,7 +20,7 @@ pub struct InvalidMessages {
 ///
 /// # Errors
 ///
-/// [`Invalid`] for the first message that breaks a rule.
+/// [`InvalidMessages`] for the first message that breaks a rule.
 pub fn validate_messages(messages: &[Message]) -> Result<(), InvalidMessages> {
     let mut names: HashSet<&CallId> = HashSet::new();
     let mut open: Vec<&CallId> = Vec::new();

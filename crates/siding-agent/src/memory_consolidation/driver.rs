@@ -125,7 +125,7 @@ pub enum ConsolidationError {
 ///
 /// # Errors
 ///
-/// [`DreamError`]; the notes are as they were then.
+/// [`ConsolidationError`]; the notes are as they were then.
 pub fn consolidate(
     root: &StateDir,
     session: &SessionId,

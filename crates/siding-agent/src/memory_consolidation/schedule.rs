@@ -19,7 +19,7 @@ pub struct IdleTime {
 }
 
 impl IdleTime {
-    /// Reads what [`VARIABLE`] holds. Nothing when it is not set, empty, or `off`.
+    /// Reads what [`IDLE_TIME_VARIABLE`] holds. Nothing when it is not set, empty, or `off`.
     ///
     /// # Errors
     ///

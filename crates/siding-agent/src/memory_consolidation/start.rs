@@ -80,7 +80,7 @@ pub enum ConsolidationStartError {
 ///
 /// # Errors
 ///
-/// [`StartError`].
+/// [`ConsolidationStartError`].
 pub fn start(
     host: &ToolContext,
     dream: &ConsolidationRequest,

@@ -12,7 +12,7 @@ pub(super) const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(25);
 ///
 /// # Errors
 ///
-/// [`AskError::Cancelled`] once the end is wished.
+/// [`ProviderError::Cancelled`] once the end is wished.
 pub(super) fn sleep_unless_cancelled(
     time: Duration,
     cancel: &CancelFlag,

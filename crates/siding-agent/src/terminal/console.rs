@@ -105,7 +105,7 @@ impl Console {
     }
 
     /// Takes it, and has `tell` told what the person does until that says no. It is given back by
-    /// [`Self::leave`], when this is dropped, and when this process panics.
+    /// [`Self::close`], when this is dropped, and when this process panics.
     ///
     /// # Errors
     ///

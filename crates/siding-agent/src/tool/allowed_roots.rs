@@ -1,6 +1,6 @@
 //! Where an agent's tools may touch files, and the way from a path to its place there.
 //!
-//! The kernel decides what is inside, at the moment of each look ([`beneath`]): no link, no `..` and
+//! The kernel decides what is inside, at the moment of each look ([`resolve_beneath`]): no link, no `..` and
 //! nobody who changes either meanwhile leads out. What this module reckons itself, from a path that
 //! the kernel did not take, is only a guess at another one, which is put to the kernel again.
 
@@ -58,7 +58,7 @@ impl AllowedRoots {
     ///
     /// # Errors
     ///
-    /// [`GroundError`] for the first that is no directory or cannot be entered.
+    /// [`AllowedRootError`] for the first that is no directory or cannot be entered.
     pub fn new(directory: &Path, allowed: &[PathBuf]) -> Result<Self, AllowedRootError> {
         let named = std::iter::once(directory.to_owned());
         let named = named.chain(allowed.iter().map(|path| directory.join(path)));

@@ -109,7 +109,7 @@ impl FileEntry {
         Ok(File::from(fd))
     }
 
-    /// Reads the whole file, of at most [`WHOLE_MAX`] bytes.
+    /// Reads the whole file, of at most [`MAX_WHOLE_FILE_BYTES`] bytes.
     pub(super) fn read_all(&self) -> Result<Vec<u8>, FileError> {
         let opened = self.open()?;
         file::read_to_end(opened.as_fd(), MAX_WHOLE_FILE_BYTES).map_err(|error| {

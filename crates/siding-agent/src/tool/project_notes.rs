@@ -49,7 +49,7 @@ impl ProjectNotes {
     ///
     /// # Errors
     ///
-    /// [`MemoryError`] when something else than a readable text is in their place.
+    /// [`NotesError`] when something else than a readable text is in their place.
     pub fn read(directory: &Path) -> Result<Self, NotesError> {
         let allowed_roots = AllowedRoots::new(directory, &[])?;
         let content = read_content(&allowed_roots)?;
@@ -74,7 +74,7 @@ impl ProjectNotes {
     ///
     /// # Errors
     ///
-    /// [`MemoryError::Changed`] when somebody else has written to them since they were read.
+    /// [`NotesError::Replacement`] when somebody else has written to them since they were read.
     pub fn write(&self, new: &str) -> Result<(), NotesError> {
         let spot = self.ground.find(NOTES_PATH, MissingDirectory::Create)?;
         let now = match spot.metadata {

@@ -70,7 +70,7 @@ is missing and with which `offset` to go on. Read a file before you change it.";
 /// What was read.
 struct ReadResult {
     page: ExcerptPage,
-    /// Lines that were seen: all of the file, if [`Self::is_end`].
+    /// Lines that were seen: all of the file, if [`Self::is_end_of_file`].
     lines: u64,
     bytes: u64,
     /// Whether it was read to its end.

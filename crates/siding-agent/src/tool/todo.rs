@@ -3,7 +3,7 @@
 //! A *to-do* is work that somebody is to do; nothing runs for it. It is not a *task*, which is a
 //! command that siding runs.
 //!
-//! [`Board`] says what a list holds, from the records of its journal; `decide` says which records
+//! [`TodoState`] says what a list holds, from the records of its journal; `decide` says which records
 //! follow from what an agent wants; both are pure. [`TodoList`] has the file, and lets one process at
 //! a time decide. What two processes wrote that decided on the same board all the same is judged by
 //! the board: the first counts.

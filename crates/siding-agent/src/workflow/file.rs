@@ -68,7 +68,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`FileError::Mistake`] for the first mistake.
+    /// [`WorkflowFileError::FileMistake`] for the first mistake.
     pub fn parse(path: &Path, text: &str) -> Result<Self, WorkflowFileError> {
         let file: RawFile = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(text.len(), |span| span.start);
@@ -82,7 +82,7 @@ impl Plan {
 ///
 /// # Errors
 ///
-/// [`FileError::Read`], [`FileError::TooLong`].
+/// [`FileError::Read`], [`WorkflowFileError::EventTooLong`].
 pub fn read_text(path: &Path) -> Result<String, WorkflowFileError> {
     let failed = |source| WorkflowFileError::Read { path: path.to_owned(), source };
     let facts = std::fs::metadata(path).map_err(failed)?;

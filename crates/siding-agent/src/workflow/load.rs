@@ -68,7 +68,7 @@ impl LoadedWorkflow {
     ///
     /// # Errors
     ///
-    /// [`FileError`].
+    /// [`WorkflowFileError`].
     pub fn start(
         opened: WorkflowHeader,
         task: TaskId,
@@ -92,7 +92,7 @@ impl LoadedWorkflow {
     ///
     /// # Errors
     ///
-    /// [`LoadError`].
+    /// [`WorkflowJournalError`].
     pub fn read(bytes: &[u8]) -> Result<Self, WorkflowJournalError> {
         let mut story: Option<Self> = None;
         let mut expected = 0;
@@ -128,7 +128,7 @@ impl LoadedWorkflow {
     ///
     /// # Errors
     ///
-    /// [`Misfit`], and then nothing has changed.
+    /// [`InvalidRecord`], and then nothing has changed.
     pub(super) fn apply(&mut self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         self.state.apply(record)?;
         self.last_recorded_at = match record {

@@ -1,4 +1,4 @@
-//! Carrying a workflow out: its steps are begun, watched and stopped as [`Course`](super::Course) says.
+//! Carrying a workflow out: its steps are begun, watched and stopped as [`Course`](super::WorkflowState) says.
 //!
 //! One thread and one poll. Every act is on record before it is done. The steps belong to a session of
 //! the workflow's own whose owner is this process: when it is killed they end after the session's

@@ -158,7 +158,7 @@ impl WorkflowState {
     ///
     /// # Errors
     ///
-    /// [`Misfit`], when it cannot.
+    /// [`InvalidRecord`], when it cannot.
     pub(super) fn check_record(&self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         let misfit = |what: String| Err(InvalidRecord(what));
         match (record, self.recorded_verdict) {
@@ -190,7 +190,7 @@ impl WorkflowState {
     ///
     /// # Errors
     ///
-    /// [`Misfit`], and then nothing has changed.
+    /// [`InvalidRecord`], and then nothing has changed.
     pub fn apply(&mut self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         self.check_record(record)?;
         match record {

@@ -3,7 +3,7 @@
 //! ```text
 //! stdin ─ Input ─► event ─► Answer ─ wire ─► stdout, stderr, exit code
 //! ```
-//! Each event has a file: what it does, and the [`Answer`] it gives. How an answer is said to which
+//! Each event has a file: what it does, and the [`HookAnswer`] it gives. How an answer is said to which
 //! host is `wire`'s alone. What an event does not know or does not need is ignored; what it cannot
 //! read is said on stderr, and decides nothing.
 

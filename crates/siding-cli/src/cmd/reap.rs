@@ -149,7 +149,7 @@ pub(super) fn run_quietly(root: &StateDir, settings: &Settings) -> Result<Vec<Re
 }
 
 /// Clears what crashes and dead hosts left, for a session that is opened. The caller shows the
-/// [`report`] and then calls [`note_report`].
+/// [`report`] and then calls [`record_report_shown`].
 pub(super) fn run_for_session(
     root: &StateDir,
     settings: &Settings,
@@ -161,7 +161,7 @@ pub(super) fn run_for_session(
     Ok(steps)
 }
 
-/// As [`for_session`], for a caller that waits: without what is only old.
+/// As [`run_for_session`], for a caller that waits: without what is only old.
 pub(super) fn run_for_session_fast(
     root: &StateDir,
     settings: &Settings,

@@ -72,7 +72,7 @@ impl OriginalFile {
     ///
     /// # Errors
     ///
-    /// [`InstallError::Bytes`].
+    /// [`InstallError::NotUtf8`].
     pub(crate) fn text(&self) -> Result<Option<&str>, InstallError> {
         let Some(bytes) = &self.bytes else { return Ok(None) };
         let text = std::str::from_utf8(bytes).map_err(|error| InstallError::NotUtf8 {
@@ -86,7 +86,7 @@ impl OriginalFile {
     ///
     /// # Errors
     ///
-    /// [`InstallError::Changed`], or the operating system's. The file is then as it was.
+    /// [`InstallError::ConcurrentChange`], or the operating system's. The file is then as it was.
     pub(crate) fn replace(&self, text: &str) -> Result<(), InstallError> {
         let name = append_to_name(&self.path, &format!(".siding-{}", std::process::id()));
         let written = self.write_new(&name, text.as_bytes()).and_then(|()| {

@@ -1,9 +1,9 @@
 //! Edits of JSON text that leave every byte alone which they do not own.
 //!
 //! A text is read with `jsonc-parser`, for the places of values, commas and comments; an edit puts
-//! text in at one place or takes it out. What [`Json::insert`] adds to a container that has members
+//! text in at one place or takes it out. What [`JsonDocument::insert`] adds to a container that has members
 //! [`Json::remove`] takes out again to the byte, comments and trailing commas included. Of a
-//! container that was empty its inside must be remembered by the caller ([`super::made`]).
+//! container that was empty its inside must be remembered by the caller ([`super::record`]).
 
 mod error;
 mod spans;

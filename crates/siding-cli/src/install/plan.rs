@@ -228,7 +228,7 @@ impl PlannedChange {
     ///
     /// # Errors
     ///
-    /// As [`Change::install_now`].
+    /// As [`PlannedChange::apply_install`].
     fn apply_uninstall(self, records: &InstallRecords) -> Result<FileChange, InstallError> {
         let mut done = self.preview()?;
         if self.kind != ChangeKind::Unchanged {

@@ -127,7 +127,7 @@ pub(crate) fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Returns the words of a line that [`quoted`] words make up.
+/// Returns the words of a line that [`shell_quote`] words make up.
 pub(super) fn split_words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut inside = false;

@@ -104,7 +104,7 @@ pub fn supervised_mark(root: &StateDir, host: ProcRef) -> Option<HostMark> {
 ///
 /// # Errors
 ///
-/// [`Unsupervised`]: then nothing watches it.
+/// [`SuperviseError`]: then nothing watches it.
 pub fn supervise(
     root: &StateDir,
     host: ProcRef,
@@ -146,7 +146,7 @@ pub fn supervise(
 ///
 /// # Errors
 ///
-/// [`Unsupervised`].
+/// [`SuperviseError`].
 pub fn check_supervisable(host: ProcRef) -> Result<u64, SuperviseError> {
     if host.pid == 1 {
         return Err(SuperviseError::InitProcess);

@@ -22,7 +22,7 @@ const ACKS_FILE: &str = "acks";
 const ACKS_TEMP_FILE: &str = "acks.new";
 /// Its format.
 const ACKS_FORMAT: u32 = 1;
-/// Names in one line, so that the last lines are always within [`TAIL`].
+/// Names in one line, so that the last lines are always within [`TAIL_BYTES`].
 const MAX_IDS_PER_LINE: usize = 100;
 /// Bytes at the end that hold the last whole line: 100 names of at most 35 bytes, twice.
 const TAIL_BYTES: u64 = 8 << 10;

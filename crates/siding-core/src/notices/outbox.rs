@@ -93,11 +93,11 @@ impl<'r> Outbox<'r> {
         self.lock_delivery_within(DELIVERY_LOCK_TIMEOUT_MS)
     }
 
-    /// As [`Self::turn`], for somebody who cannot wait that long. In milliseconds.
+    /// As [`Self::lock_delivery`], for somebody who cannot wait that long. In milliseconds.
     ///
     /// # Errors
     ///
-    /// As [`Self::turn`].
+    /// As [`Self::lock_delivery`].
     pub fn lock_delivery_within(&self, most_ms: u64) -> Result<DeliveryLock, NoticesError> {
         let fd = self.open_lock_file(&format!("telling.{}", self.consumer))?;
         let started = clock::monotonic_now();

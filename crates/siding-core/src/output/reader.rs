@@ -31,7 +31,7 @@ pub enum TextLimit {
     /// At most this many bytes: the beginning and the end, with a line between them about what is
     /// left out.
     HeadTail(usize),
-    /// At most this many bytes, or [`PAGE_MIN`]: the beginning, to be read on from where it ends.
+    /// At most this many bytes, or [`MIN_PAGE_BYTES`]: the beginning, to be read on from where it ends.
     Page(usize),
     /// All of it.
     Unlimited,
@@ -109,7 +109,7 @@ pub fn excerpt(dir: &TaskDir, keep_head: u64, max_bytes: usize) -> io::Result<Ex
 
 /// Gives `out` what is wanted of a task's output, as readable text.
 ///
-/// With [`Size::Whole`] it comes in pieces and nothing is held but the line being read.
+/// With [`TextLimit::Unlimited`] it comes in pieces and nothing is held but the line being read.
 ///
 /// # Errors
 ///

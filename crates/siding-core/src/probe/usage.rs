@@ -22,7 +22,7 @@ pub struct UsageFields {
     pub fds: bool,
 }
 
-/// Looks at everything below a process, as [`super::below`] does.
+/// Looks at everything below a process, as [`super::sample_descendants`] does.
 #[must_use]
 pub fn usage_of_descendants(
     root: i32,
@@ -81,7 +81,7 @@ fn usage_from_counters(
 /// a process, so it is asked for only when the resident sizes are over the limit.
 ///
 /// A task with a control group that counts memory has a better answer: see
-/// [`Memory::used`](crate::cgroup::Memory::used).
+/// [`Memory::used`](crate::cgroup::GroupMemory::used_bytes).
 #[must_use]
 pub fn proportional_memory(uses: &[ProcessUsage]) -> u64 {
     let of = |one: &ProcessUsage| procfs::pss_bytes(one.process.pid).unwrap_or(one.resident_bytes);

@@ -54,7 +54,7 @@ pub(super) fn remove_expired_sessions(
     find_expired_sessions(root, survey, limits).into_iter().filter_map(remove).collect()
 }
 
-/// Returns the sessions that [`sessions`] would remove.
+/// Returns the sessions that [`remove_expired_sessions`] would remove.
 pub(super) fn find_expired_sessions(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -139,7 +139,7 @@ pub(super) fn remove_expired_aside(
     find_expired_aside(root, kept, limits).into_iter().filter_map(remove).collect()
 }
 
-/// Returns what [`aside`] would remove.
+/// Returns what [`remove_expired_aside`] would remove.
 pub(super) fn find_expired_aside(
     root: &StateDir,
     kept: &HashSet<TaskId>,

@@ -40,7 +40,7 @@ pub fn reap_hosts(root: &StateDir) -> Vec<ReapStep> {
     marks.into_iter().flat_map(|mark| reap_host(root, mark, false)).collect()
 }
 
-/// Returns what [`hosts`] would do.
+/// Returns what [`reap_hosts`] would do.
 #[must_use]
 pub fn plan_hosts(root: &StateDir) -> Vec<ReapStep> {
     let Ok(marks) = root.host_marks() else { return Vec::new() };

@@ -72,7 +72,7 @@ pub(super) fn remove_expired_tasks(
     expiring.into_iter().filter_map(remove).collect()
 }
 
-/// Returns what [`expired`] would remove, the oldest first.
+/// Returns what [`remove_expired_tasks`] would remove, the oldest first.
 pub(super) fn plan_expired_tasks(
     root: &StateDir,
     survey: &TaskSurvey,

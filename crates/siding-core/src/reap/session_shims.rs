@@ -15,7 +15,7 @@ const MAX_WAIT_MS: u64 = 30_000;
 /// What a stop may take beyond the two graces.
 const STOP_OVERHEAD_MS: u64 = 2_000;
 
-/// Waits until the tasks that [`act`](super::act) found leaving have ended, and notes how.
+/// Waits until the tasks that [`act`](super::reap_all) found leaving have ended, and notes how.
 ///
 /// Each shim first gives a resumed session its grace and then its task another. This waits for
 /// both, at most 30 s in all; what takes longer goes on by itself and is left as it is.

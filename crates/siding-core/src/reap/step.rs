@@ -61,7 +61,7 @@ pub enum ReapStep {
         task_id: TaskId,
         /// The session.
         session_id: SessionId,
-        /// How it ended; `None` while it is being stopped, see [`await_leaving`](super::await_leaving).
+        /// How it ended; `None` while it is being stopped, see [`await_leaving`](super::await_stopping).
         outcome: Option<Outcome>,
     },
     /// A process of a task that has ended was ended.

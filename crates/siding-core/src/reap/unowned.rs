@@ -1,6 +1,6 @@
 //! Ending what other programs left behind, by rules.
 //!
-//! [`siding_model::foreign`] decides; here facts are gathered and trees are ended. A tree is looked
+//! [`siding_model::reap_unowned`] decides; here facts are gathered and trees are ended. A tree is looked
 //! at twice, the second time while each of its processes is held by descriptor, and ended only when
 //! both looks say the same. Each signal is on the disk before it is sent.
 
@@ -42,7 +42,7 @@ pub struct UnownedRules<'r> {
 }
 
 /// Ends the foreign orphans that the rules name, each tree as a whole. With `dry_run` only says
-/// which they are. What fits a pattern and stays is a [`Step::ForeignSpared`].
+/// which they are. What fits a pattern and stays is a [`ReapStep::ForeignSpared`].
 #[must_use]
 pub fn reap_unowned(root: &StateDir, orphans: UnownedRules<'_>, dry_run: bool) -> Vec<ReapStep> {
     if orphans.rules.is_empty() {

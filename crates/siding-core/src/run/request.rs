@@ -27,7 +27,7 @@ pub struct TaskRequest {
     pub kind: TaskKind,
     /// What to execute.
     pub command: TaskCommand,
-    /// The directory, as from [`directory`].
+    /// The directory, as from [`resolve_directory`].
     pub cwd: String,
     /// The session that is to own it, as from [`session()`].
     pub session_id: SessionId,
@@ -61,7 +61,7 @@ pub fn task_spec(
     task_spec_with_id(root, settings, request, id)
 }
 
-/// As [`spec`], of a task whose id was made before: what it runs may name it.
+/// As [`task_spec`], of a task whose id was made before: what it runs may name it.
 ///
 /// # Errors
 ///

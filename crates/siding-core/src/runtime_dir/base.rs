@@ -93,7 +93,7 @@ impl RuntimeBase {
     ///
     /// # Errors
     ///
-    /// [`NoPlace::Nowhere`].
+    /// [`RuntimeDirError::NoneUsable`].
     pub fn open_first_usable(&self) -> Result<(PathBuf, OwnedFd), RuntimeDirError> {
         let mut tried = Vec::new();
         for path in &self.candidates {

@@ -152,7 +152,7 @@ pub fn inherited_sessions(
     Ok(handed_up.map(|(id, _)| id).collect())
 }
 
-/// Whether a session is one of [`handed_up`].
+/// Whether a session is one of [`inherited_sessions`].
 #[must_use]
 pub fn is_inherited_by(root: &StateDir, id: &SessionId, to: &SessionId, boot: &BootId) -> bool {
     is_subagent_id(id) && chain_is_inherited_by(&read_chain(root, id), to, boot)

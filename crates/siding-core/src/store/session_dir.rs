@@ -12,7 +12,7 @@ impl StateDir {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoPlace`]; [`StoreError::Io`].
+    /// [`StoreError::RuntimeDir`]; [`StoreError::Io`].
     pub fn lock_session(&self, dir: impl AsFd) -> Result<Option<OwnedFd>, StoreError> {
         let locked = |fd: BorrowedFd<'_>| {
             file::lock_exclusive(fd)
@@ -52,7 +52,7 @@ impl StateDir {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoPlace`]; [`StoreError::Io`].
+    /// [`StoreError::RuntimeDir`]; [`StoreError::Io`].
     pub fn remove_session(
         &self,
         name: &str,

@@ -93,7 +93,7 @@ impl TaskDir {
     ///
     /// # Errors
     ///
-    /// [`ReadError`].
+    /// [`JournalReadError`].
     pub fn read(&self) -> Result<Replayed, JournalReadError> {
         journal_file::read(&self.fd)
     }
@@ -102,7 +102,7 @@ impl TaskDir {
     ///
     /// # Errors
     ///
-    /// [`ReadError`].
+    /// [`JournalReadError`].
     pub fn read_notices(&self) -> Result<TaskNotices, JournalReadError> {
         journal_file::read_notices(&self.fd)
     }

@@ -105,7 +105,7 @@ fn duplicate_descriptors(descriptors: &[BorrowedFd<'_>]) -> io::Result<Vec<Owned
     descriptors.iter().map(|fd| super::descriptor::duplicate_from(fd, least)).collect()
 }
 
-/// What the child function of [`forked`] works on.
+/// What the child function of [`fork_daemon`] works on.
 struct ForkedArgs {
     descriptors: Vec<RawFd>,
     main: fn() -> u8,
@@ -136,7 +136,7 @@ impl Drop for IntermediateChild {
     }
 }
 
-/// Goes on with `main` in a copy of this process that belongs to nobody here, as [`detached`]
+/// Goes on with `main` in a copy of this process that belongs to nobody here, as [`spawn_daemon`]
 /// starts a program: for a small process this takes a third of the time of an exec. `descriptors`
 /// become its 0, 1, 2 and so on; the process ends with what `main` returns.
 ///

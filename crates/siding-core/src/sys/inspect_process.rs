@@ -127,7 +127,7 @@ fn borrow_socket(pid: i32, fd: i32) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// As [`socket`].
+/// As [`socket_info`].
 pub fn is_listening(pid: i32, fd: i32) -> io::Result<bool> {
     Ok(rustix::net::sockopt::socket_acceptconn(borrow_socket(pid, fd)?)?)
 }

@@ -99,7 +99,7 @@ impl Drop for GuardedStack {
     }
 }
 
-/// What lies below every stack at least: the guard of [`Stack`], or what the kernel keeps free below
+/// What lies below every stack at least: the guard of [`GuardedStack`], or what the kernel keeps free below
 /// a process's first one (1 MiB, `stack_guard_gap`).
 const STACK_GUARD_BYTES: usize = 128 << 10;
 /// What is left below the running function for the calls that it makes.

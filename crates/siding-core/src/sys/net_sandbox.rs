@@ -100,7 +100,7 @@ impl NetSandbox {
     ///
     /// # Errors
     ///
-    /// [`Refused`] when there is no descriptor left.
+    /// [`SandboxError`] when there is no descriptor left.
     pub fn with_proxy_listener(taker: BorrowedFd<'_>, port: u16) -> Result<Self, SandboxError> {
         let taker = taker.try_clone_to_owned();
         let taker =
@@ -114,7 +114,7 @@ impl NetSandbox {
     ///
     /// # Errors
     ///
-    /// [`Refused`] where the kernel, or what is known here of this machine, lacks it.
+    /// [`SandboxError`] where the kernel, or what is known here of this machine, lacks it.
     pub fn allow_ports(ports: impl Iterator<Item = u16>) -> Result<Self, SandboxError> {
         let refused = |part| move |source| SandboxError { part, source };
         let rules = PortRules::connect_only(ports).map_err(refused(SandboxPart::Ports))?;
@@ -149,7 +149,7 @@ impl NetSandbox {
     ///
     /// # Errors
     ///
-    /// [`Refused`], as a task would be.
+    /// [`SandboxError`], as a task would be.
     pub fn try_in_child(&self) -> Result<(), SandboxError> {
         let mut trial = SandboxTrial { confinement: self, failed: None };
         // Without an exit signal it is invisible to a host that waits for any child.

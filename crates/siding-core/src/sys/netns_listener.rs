@@ -44,7 +44,7 @@ pub(super) unsafe fn create_and_send(
 
 /// # Safety
 ///
-/// As [`hand`].
+/// As [`create_and_send`].
 unsafe fn send_listener(listener: c_int, taker: BorrowedFd<'_>) -> Result<(), SandboxFailure> {
     let mut byte = 0_u8;
     // Numbers of this size keep the header aligned; there is room for it and one descriptor.

@@ -64,7 +64,7 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// As [`Self::living`].
+    /// As [`Self::open_if_alive`].
     pub fn open_if_present(process: ProcRef) -> io::Result<Option<Self>> {
         match Self::open(process) {
             Ok(held) => Ok(Some(held)),
@@ -99,7 +99,7 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// As [`Self::living`].
+    /// As [`Self::open_if_alive`].
     pub fn open_pid_if_present(pid: i32) -> io::Result<Option<Self>> {
         match Self::open_pid(pid) {
             Ok(held) => Ok(Some(held)),

@@ -56,8 +56,8 @@ pub fn is_peer_closed(fd: BorrowedFd<'_>) -> bool {
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
 }
 
-/// As [`wait`], and also wakes when nobody reads any more what is written to `out`. Whether that is
-/// so is [`is_unread`]'s to say.
+/// As [`wait_readable`], and also wakes when nobody reads any more what is written to `out`. Whether that is
+/// so is [`is_peer_closed`]'s to say.
 ///
 /// # Errors
 ///
@@ -74,8 +74,8 @@ pub fn wait_readable_or_closed(
     Ok(polled[..fds.len()].iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// As [`wait`], and also wakes when `out` can be written, or will never be read: the last of what is
-/// returned says so. A pipe that can be written takes [`PIPE_BLOCK`] bytes without making its writer
+/// As [`wait_readable`], and also wakes when `out` can be written, or will never be read: the last of what is
+/// returned says so. A pipe that can be written takes [`PIPE_BLOCK_BYTES`] bytes without making its writer
 /// wait.
 ///
 /// # Errors

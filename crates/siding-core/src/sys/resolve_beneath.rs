@@ -27,7 +27,7 @@ const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFla
 ///
 /// # Errors
 ///
-/// The operating system's; [`OUTSIDE`] where the path leads out, which an absolute link always does.
+/// The operating system's; [`OUTSIDE_ERRNO`] where the path leads out, which an absolute link always does.
 pub fn open_directory(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     let given = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;

@@ -103,7 +103,7 @@ pub struct Leader<'a> {
     pub net_sandbox: Option<&'a NetSandbox>,
 }
 
-/// What the child function of [`leader`] works on.
+/// What the child function of [`spawn_leader`] works on.
 struct LeaderArgs<'a> {
     candidates: Vec<*const c_char>,
     argv: Vec<*const c_char>,
@@ -127,7 +127,7 @@ struct LeaderArgs<'a> {
 ///
 /// # Errors
 ///
-/// The operating system's reason why nothing was started, as exec gave it; a [`Refused`] when it could
+/// The operating system's reason why nothing was started, as exec gave it; a [`SandboxError`] when it could
 /// not be confined.
 pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
     let program = leader.program;

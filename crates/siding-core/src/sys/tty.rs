@@ -31,7 +31,7 @@ impl RawMode {
         Ok(raw)
     }
 
-    /// Makes it one again after [`Raw::restore`], or after somebody else has changed it.
+    /// Makes it one again after [`RawMode::restore`], or after somebody else has changed it.
     ///
     /// # Errors
     ///

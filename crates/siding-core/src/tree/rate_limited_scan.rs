@@ -31,7 +31,7 @@ impl RateLimitedScan {
         self.last_scan.take();
     }
 
-    /// Returns the processes of a task, as [`strays`](super::strays) does, by a look that may be a
+    /// Returns the processes of a task, as [`strays`](super::processes_without_shim) does, by a look that may be a
     /// moment old: who was started since and is missed takes the kill.
     #[must_use]
     pub fn processes_without_shim(
@@ -54,7 +54,7 @@ impl RateLimitedScan {
         found
     }
 
-    /// Holds the processes of one task as [`Grip::on`] does. When that would need another look too
+    /// Holds the processes of one task as [`HeldProcesses::hold_task`] does. When that would need another look too
     /// soon after the last, nothing is known before the moment that is returned.
     ///
     /// A look that found none is a proof whatever its age: only a process of a task can start

@@ -65,7 +65,7 @@ impl OutputScan {
         Ok(self.matching.handler().0.take())
     }
 
-    /// Returns when to call [`Self::settle`].
+    /// Returns when to call [`Self::scan_partial_line`].
     pub(super) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.settles_at
     }

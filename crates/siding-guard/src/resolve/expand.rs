@@ -221,7 +221,7 @@ pub(crate) fn basename(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Multiplies `a{b,c}d`, as often as there are such braces and [`BRACES_MAX`] allows.
+/// Multiplies `a{b,c}d`, as often as there are such braces and [`MAX_BRACE_EXPANSIONS`] allows.
 fn expand_braces(field: Field) -> Vec<Field> {
     let mut open = vec![field.text.clone()];
     let mut done = vec![];

@@ -93,7 +93,7 @@ pub(super) struct Walker {
     /// Where a `cd` of the command that is looked at leads.
     pub(super) cd_targets: Vec<String>,
     step_count: usize,
-    /// Calls of [`Walker::call`] in one another.
+    /// Calls of [`Walker::resolve_call`] in one another.
     pub(super) call_depth: usize,
     total_bytes: usize,
     /// Values of variables are expanded once more somewhere.

@@ -15,7 +15,7 @@ use super::connection::ConnectionError;
 ///
 /// # Errors
 ///
-/// [`Fault::Hopeless`] when there is no client to be had.
+/// [`ConnectionError::Permanent`] when there is no client to be had.
 pub(super) fn open_transport(
     url: &str,
     bearer: Option<&BearerToken>,

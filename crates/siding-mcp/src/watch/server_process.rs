@@ -38,7 +38,7 @@ pub(super) struct ServerPipes {
 ///
 /// # Errors
 ///
-/// [`Fault::Hopeless`] when it is no program that can be executed.
+/// [`ConnectionError::Permanent`] when it is no program that can be executed.
 pub(super) fn start(
     command: &[String],
     say: &LineOutput,

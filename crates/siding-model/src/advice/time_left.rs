@@ -23,7 +23,7 @@ pub(super) fn time_limit(view: &TaskView, now: UnixMs) -> Option<Duration> {
     Some(Duration::from_millis(limit_ms.saturating_add(step / 2) / step * step))
 }
 
-/// Returns the milliseconds since 1970 of a time in the form of [`Wall::rfc3339`].
+/// Returns the milliseconds since 1970 of a time in the form of [`UnixMs::rfc3339`].
 fn parse_rfc3339_ms(text: &str) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
     if text.len() != "2026-11-21T22:41:12.345Z".len() || !text.ends_with('Z') {

@@ -6,7 +6,7 @@ use super::sample::{
 
 /// What a process does. In the order in which they explain the silence of a whole task: of a
 /// process with several threads the first one counts, and of a task the first that is no
-/// [`Class::is_relay`].
+/// [`ProcessActivity::waits_for_other_process`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProcessActivity {
     /// It reads the input, a terminal, or what it takes for one, and waits for nothing else.

@@ -211,7 +211,7 @@ impl<'s> Evaluation<'s> {
         Some(Finding::new(WhyVerdict::InputLikely, Certainty::Soft, *found))
     }
 
-    /// The first reason in the order of [`Class`], relays last.
+    /// The first reason in the order of [`ProcessActivity`], relays last.
     fn remaining_reason(&self) -> Finding<'s> {
         let rank = |one: &&ClassifiedProcess<'s>| {
             (one.activity.waits_for_other_process(), one.activity.is_inconclusive(), one.activity)

@@ -1,7 +1,7 @@
 //! Why a task is quiet: from facts of the kernel to a verdict.
 //!
-//! Owns the facts of one sample ([`Sample`]), what two samples prove ([`judge()`]), prompts in
-//! output ([`prompt`]), the words for both, and when a silent task is looked at ([`Watch`]). It
+//! Owns the facts of one sample ([`TaskSample`]), what two samples prove ([`judge()`]), prompts in
+//! output ([`prompt`]), the words for both, and when a silent task is looked at ([`SilenceWatch`]). It
 //! never looks itself, and nothing in it ends a task: silence is no crime.
 
 mod advice;

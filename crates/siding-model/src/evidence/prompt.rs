@@ -48,7 +48,7 @@ pub struct OutputTail {
 }
 
 impl OutputTail {
-    /// Reads the last bytes of a task's output; more than [`TAIL_BYTES`] are not needed.
+    /// Reads the last bytes of a task's output; more than [`MAX_TAIL_BYTES`] are not needed.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let text = text::render_output(bytes, RenderOptions::default());

@@ -51,7 +51,7 @@ impl WhyVerdict {
     }
 }
 
-/// What [`Verdict::Waiting`] waits on.
+/// What [`WhyVerdict::PendingReadiness`] waits on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -140,7 +140,7 @@ pub struct ChainLink {
 pub struct Evidence {
     /// What the task does.
     pub verdict: WhyVerdict,
-    /// On what it waits, with [`Verdict::Waiting`].
+    /// On what it waits, with [`WhyVerdict::PendingReadiness`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_on: Option<WaitingOn>,
     /// How sure that is.

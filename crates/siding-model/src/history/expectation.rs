@@ -29,7 +29,7 @@ pub struct Expectation {
 
 impl Expectation {
     /// Returns what is usual for a command with these runs, `None` when there are fewer than
-    /// [`RUNS_MIN`] that say something.
+    /// [`MIN_RUNS`] that say something.
     #[must_use]
     pub fn from_runs<'r>(runs: impl IntoIterator<Item = &'r Run>) -> Option<Self> {
         let lengths: Vec<(UnixMs, RunLength)> =

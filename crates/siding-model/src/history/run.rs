@@ -36,7 +36,7 @@ pub struct Run {
     pub ran_ms: Option<u64>,
     /// How it ended.
     pub outcome: Outcome,
-    /// Most memory it was seen to take, in bytes: see [`Peaks::memory_bytes`].
+    /// Most memory it was seen to take, in bytes: see [`PeakUsage::memory_bytes`].
     pub peak_memory: Option<u64>,
 }
 

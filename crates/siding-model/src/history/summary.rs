@@ -18,7 +18,7 @@ pub struct RunSummary {
     pub failed: usize,
     /// What is usual; `None` with too few runs.
     pub expectation: Option<Expectation>,
-    /// How long the last [`RECENT`] took, in milliseconds, the oldest first, whatever ended them.
+    /// How long the last [`MAX_RECENT_RUNS`] took, in milliseconds, the oldest first, whatever ended them.
     pub recent: Vec<u64>,
     /// Most memory that any of them was seen to take, in bytes.
     pub peak_memory: Option<u64>,

@@ -48,7 +48,7 @@ pub struct ScanSchedule {
     second_scan: Option<MonotonicMs>,
     /// The last one.
     last_scan: Option<MonotonicMs>,
-    /// How many of [`Self::PAUSES_MS`] have passed since a call began; all of them while none runs.
+    /// How many of [`Self::CALL_SCAN_DELAYS_MS`] have passed since a call began; all of them while none runs.
     delays_used: Option<usize>,
 }
 

@@ -95,7 +95,7 @@ pub enum TaskEvent {
     },
 }
 
-/// The fields of [`Event::Placed`] in a journal.
+/// The fields of [`TaskEvent::Placed`] in a journal.
 ///
 /// A journal of any format may tell of a timeout, so it does so in a field of its own, which a
 /// reader that does not know it ignores: `why` says `budget` then, as it did before.
@@ -141,7 +141,7 @@ pub enum LifecycleEffect {
     Record,
     /// Send a signal to the whole tree, then SIGCONT, since a stopped process takes nothing else.
     Signal(Signal),
-    /// Kill the whole tree and report [`Event::Swept`].
+    /// Kill the whole tree and report [`TaskEvent::Swept`].
     Kill,
     /// Tell everybody and leave.
     Close,

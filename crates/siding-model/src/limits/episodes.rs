@@ -70,7 +70,7 @@ impl Episodes {
         true
     }
 
-    /// Counts one more breach of a limit, unless [`MAX_TOLD`] are recorded.
+    /// Counts one more breach of a limit, unless [`MAX_BREACHES_PER_LIMIT`] are recorded.
     fn count_breach(&mut self, which: LimitKind) -> bool {
         let count = &mut self.breach_counts[which as usize];
         let has_room = *count < MAX_BREACHES_PER_LIMIT;

@@ -1,8 +1,8 @@
 //! Limits of a task: what may be limited, what a task uses, and when a limit is passed.
 //!
 //! Owns the numbers somebody asked for ([`Limits`]), one look at a tree ([`Usage`]), the judgement
-//! over a row of looks ([`Gauges`]), what is put on record ([`Breach`]), the most that was seen
-//! ([`Peaks`]), and when to look next ([`Pace`]). It never looks itself. Passing a limit is a fact;
+//! over a row of looks ([`LimitTracker`]), what is put on record ([`Breach`]), the most that was seen
+//! ([`PeakUsage`]), and when to look next ([`SampleSchedule`]). It never looks itself. Passing a limit is a fact;
 //! only a task that was told to stop at it is ended. What no limit was set for is watched all the same
 //! ([`Watchdog`]): from a high threshold on it is told, and nothing is ended for it.
 

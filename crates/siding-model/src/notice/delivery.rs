@@ -64,7 +64,7 @@ pub fn parse_retry_after(text: &str, now: UnixMs) -> Option<Duration> {
 /// Returns how long to wait after a try that failed, or nothing when it was the last.
 ///
 /// `failures` counts them, from 1; `spent` is the time since the first try began; `asked` is what
-/// the server wants (`retry-after`), which is kept to unless it is beyond [`DELIVERY_MAX`]. The
+/// the server wants (`retry-after`), which is kept to unless it is beyond [`MAX_DELIVERY_TIME`]. The
 /// `dice` may be any number and spread those who failed together over half the wait.
 #[must_use]
 pub fn next_retry_delay(

@@ -289,7 +289,7 @@ impl Layer {
     ///
     /// # Errors
     ///
-    /// [`Invalid::UnknownKey`] when there is no such key, [`Invalid::Value`] as in [`Self::set`].
+    /// [`InvalidSetting::UnknownKey`] when there is no such key, [`InvalidSetting::Value`] as in [`Self::set`].
     pub fn set_by_name(
         &mut self,
         name: &str,
@@ -310,7 +310,7 @@ impl Layer {
     ///
     /// # Errors
     ///
-    /// [`Invalid::LockNotAllowed`] unless the place is the system file, [`Invalid::UnknownKey`]
+    /// [`InvalidSetting::LockNotAllowed`] unless the place is the system file, [`InvalidSetting::UnknownKey`]
     /// when there is no such key.
     pub fn lock(&mut self, name: &str, place: SettingSource) -> Result<(), InvalidSetting> {
         if !matches!(place.origin, Origin::System { .. }) {

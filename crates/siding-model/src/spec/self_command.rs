@@ -12,11 +12,11 @@ pub const DREAM_ARG: &str = "__dream";
 /// The second argument, behind `a2a`, of the program that follows a remote task.
 pub const FOLLOW_ARG: &str = "follow";
 
-/// The flag of [`WORKFLOW`] before its file.
+/// The flag of [`WORKFLOW_ARG`] before its file.
 pub const WORKFLOW_FILE_FLAG: &str = "--file";
-/// The flag of [`WORKFLOW`] before the checksum of its file.
+/// The flag of [`WORKFLOW_ARG`] before the checksum of its file.
 pub const WORKFLOW_CHECKSUM_FLAG: &str = "--checked";
-/// The flag of [`WORKFLOW`] before the id of the workflow that it resumes.
+/// The flag of [`WORKFLOW_ARG`] before the id of the workflow that it resumes.
 pub const WORKFLOW_RESUME_FLAG: &str = "--resume";
 
 /// Returns the words of the public command for `argv`, of which the first word is siding's path.

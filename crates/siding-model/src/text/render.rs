@@ -39,8 +39,8 @@ pub struct RenderOptions {
 /// is invalid UTF-8, the character U+009B introduces a control sequence. Of what they do only the
 /// redrawing of a line is applied (`\x1b[2K\x1b[1G` and its like).
 ///
-/// Holds at most [`LINE_HELD_MAX`](super::LINE_HELD_MAX) bytes of the current line, and with
-/// [`Repeats::Count`] as much again for the one before. The text is the same however the input is
+/// Holds at most [`LINE_HELD_MAX`](super::MAX_HELD_LINE_BYTES) bytes of the current line, and with
+/// [`RepeatMode::Count`] as much again for the one before. The text is the same however the input is
 /// cut into pieces.
 #[derive(Debug, Default)]
 pub struct OutputRenderer {

@@ -58,7 +58,7 @@ impl RepeatCounter {
     }
 }
 
-/// Where finished lines go: straight out, or past a [`Counter`].
+/// Where finished lines go: straight out, or past a [`RepeatCounter`].
 pub(super) struct LineSink<'a> {
     /// Text for the reader.
     pub(super) out: &'a mut String,

@@ -23,7 +23,7 @@ pub fn omitted_marker(bytes: u64) -> String {
     format!("… {bytes} bytes left out …\n")
 }
 
-/// Returns `text`, or its head and its tail around the line of [`left_out`], in at most
+/// Returns `text`, or its head and its tail around the line of [`omitted_marker`], in at most
 /// `max_bytes`.
 ///
 /// The head gets a quarter, since a command says at its end how it went. Where it costs little the

@@ -56,7 +56,7 @@ impl OrphanRule {
     ///
     /// # Errors
     ///
-    /// [`BadRule`].
+    /// [`BadOrphanRule`].
     pub fn new(
         name: &str,
         pattern: &str,

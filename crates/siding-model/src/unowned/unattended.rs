@@ -1,7 +1,7 @@
 //! What a run of the reaper that nobody asked for does about foreign orphans.
 //!
 //! Session starts and the timer run the built-in rules by themselves. By default the first such run
-//! that finds an orphan only reports it; a [`Report`] on record lets later runs end them.
+//! that finds an orphan only reports it; a [`OrphanReport`] on record lets later runs end them.
 
 use std::collections::BTreeSet;
 

@@ -38,7 +38,7 @@ impl CheckBackoff {
 /// Times of looks by one who waits as long as a task may live, and must cost next to nothing.
 ///
 /// The pauses grow with the wait, so that what is found is found at most a twentieth of the wait too
-/// late, and at most [`Self::MOST_MS`].
+/// late, and at most [`Self::MAX_PAUSE_MS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongWaitBackoff {
     started: MonotonicMs,

@@ -75,7 +75,7 @@ pub enum TaskScope {
 ///
 /// # Errors
 ///
-/// [`Refusal::Store`] when the state directory cannot be read.
+/// [`ToolError::Store`] when the state directory cannot be read.
 pub fn task_views(context: &ToolContext, scope: TaskScope) -> Result<Vec<TaskView>, ToolError> {
     let live = context.root.live_tasks()?;
     // Nothing is said to run that does not.

@@ -38,7 +38,7 @@ pub struct SelfTask {
 ///
 /// # Errors
 ///
-/// [`Refusal`]; nothing runs then.
+/// [`ToolError`]; nothing runs then.
 pub async fn start_self_task<C: CallContext, P>(
     context: &ToolContext,
     call: &mut C,

@@ -24,7 +24,7 @@ use crate::provider::CancelFlag;
 const SIDING_DIRECTORY: &str = ".siding";
 /// The file in that.
 const TODO_FILE_NAME: &str = "todo.jsonl";
-/// Longest file that is read. [`super::decide`] allows about as much.
+/// Longest file that is read. [`super::commands`] allows about as much.
 const MAX_JOURNAL_BYTES: usize = 32 << 20;
 /// How long others may have the file. Whoever has it needs some milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);

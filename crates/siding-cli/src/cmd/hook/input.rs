@@ -85,7 +85,7 @@ impl HookInput {
         self.tool_input.as_ref()?.get("command")?.as_str()
     }
 
-    /// Returns the commands of the calls that have returned, at most [`BATCH_COMMANDS_MAX`].
+    /// Returns the commands of the calls that have returned, at most [`MAX_BATCH_COMMANDS`].
     pub(super) fn returned_commands(&self) -> Vec<&str> {
         let calls = self.tool_calls.as_ref().and_then(Value::as_array).into_iter().flatten();
         let of_batch = calls.filter_map(|call| call["tool_input"]["command"].as_str());

@@ -1,7 +1,7 @@
 //! Foreign orphans in a run that nobody asked for: at the start of a session, and by the timer.
 //!
 //! Only built-in rules run here. Whether they end or only report is decided by
-//! [`ForeignReap`]; `foreign-reports` in the state directory is the record that a report was given.
+//! [`UnownedReapMode`]; `foreign-reports` in the state directory is the record that a report was given.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -22,10 +22,10 @@ const REPORTS_FILE: &str = "foreign-reports";
 /// Length in bytes up to which the record is read: one line for each machine and set of rules.
 const MAX_REPORTS_BYTES: usize = 256 << 10;
 
-/// Ends the foreign orphans of the built-in rules, or reports them as [`Step::ForeignFound`], as the
+/// Ends the foreign orphans of the built-in rules, or reports them as [`ReapStep::ForeignFound`], as the
 /// settings say. A process that fits a rule and stays is not mentioned: each live session has some.
 ///
-/// The caller that has shown a report notes that by [`note_foreign_report`].
+/// The caller that has shown a report notes that by [`record_unowned_report`].
 #[must_use]
 pub fn reap_unowned_unattended(
     root: &StateDir,
