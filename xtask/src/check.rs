@@ -4,6 +4,8 @@ mod crates;
 mod deny;
 mod links;
 mod lock;
+mod names;
+mod rooms;
 mod source;
 mod tokens;
 mod toolchain;
@@ -24,8 +26,8 @@ Usage: cargo xtask check [--quick] [--keep-going] [STEP...]
 
   --quick       leaves out what takes long: deny and tests
   --keep-going  goes on after a failure, and fails at the end
-  STEP...       runs these steps only: format, crates, source, lock, links, clippy,
-                docs, deny, tests
+  STEP...       runs these steps only: format, crates, source, rooms, names, prose,
+                lock, links, clippy, docs, deny, tests
 
 With CI=true a step that cannot be run here is a failure; otherwise it is left out, loudly.
 ",
@@ -51,6 +53,24 @@ const STEPS: &[Step] = &[
         about: "unsafe code and OS calls stay in siding-core/src/sys",
         tier: StepTier::Quick,
         run: source::check,
+    },
+    Step {
+        name: "rooms",
+        about: "the top-level modules of a crate have no cycle",
+        pace: Pace::Quick,
+        run: rooms::check,
+    },
+    Step {
+        name: "names",
+        about: "names say what they stand for",
+        pace: Pace::Quick,
+        run: names::check,
+    },
+    Step {
+        name: "prose",
+        about: "comments and documents are in standard English",
+        pace: Pace::Quick,
+        run: crate::prose::check,
     },
     Step {
         name: "lock",
@@ -151,8 +171,11 @@ mod tests {
     #[test]
     fn quick_skips_exactly_the_slow_steps() {
         assert_eq!(
-            step_names(&["--quick"]),
-            ["format", "crates", "source", "lock", "links", "clippy", "docs"]
+            names(&["--quick"]),
+            [
+                "format", "crates", "source", "rooms", "names", "prose", "lock", "links", "clippy",
+                "docs"
+            ]
         );
         assert_eq!(step_names(&[]).len(), STEPS.len());
     }

@@ -9,6 +9,7 @@ mod check;
 mod demo;
 mod duration;
 mod metadata;
+mod prose;
 mod steps;
 mod test;
 mod workspace;
@@ -28,7 +29,8 @@ struct XtaskCommand {
 }
 
 /// Every command, in the order of the help text.
-const COMMANDS: &[XtaskCommand] = &[demo::COMMAND, test::COMMAND, check::COMMAND, bench::COMMAND];
+const COMMANDS: &[Command] =
+    &[demo::COMMAND, test::COMMAND, check::COMMAND, bench::COMMAND, prose::COMMAND];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

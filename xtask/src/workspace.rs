@@ -75,6 +75,36 @@ impl Workspace {
         self.cargo(&[name, "--version"]).succeeds_silently()
     }
 
+    /// Lists the Rust files below a directory, sorted.
+    pub(crate) fn rust_files(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        self.list_files(directory, "rs")
+    }
+
+    /// Lists the files below a directory that have an extension, sorted. What cargo builds and
+    /// hidden directories are left out.
+    pub(crate) fn list_files(&self, directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        let mut open = vec![directory.to_path_buf()];
+        while let Some(directory) = open.pop() {
+            let entries = std::fs::read_dir(&directory)
+                .with_context(|| format!("could not list `{}`", directory.display()))?;
+            for entry in entries {
+                let entry = entry?;
+                let path = entry.path();
+                let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+                if entry.file_type()?.is_dir() {
+                    if !is_hidden && path != self.metadata.target_directory {
+                        open.push(path);
+                    }
+                } else if path.extension().is_some_and(|found| found == extension) {
+                    found.push(path);
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
     /// Returns `path` as seen from the root, for messages.
     pub(crate) fn relative<'p>(&self, path: &'p Path) -> &'p Path {
         path.strip_prefix(&self.root).unwrap_or(path)

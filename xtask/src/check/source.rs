@@ -1,13 +1,12 @@
 //! Where unsafe code and calls of the operating system may stand.
 //!
-//! Reads words, not text ([`tokens`](super::tokens)), so a comment may speak of `unsafe`.
+//! Reads tokens ([`tokens`](super::tokens)), so a comment may mention `unsafe`.
 
-use std::path::{Path, PathBuf};
+use anyhow::{Result, bail};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 
-use anyhow::{Context, Result, bail};
-
-use super::tokens::{Token, tokenize};
-use crate::steps::StepOutcome;
+use super::tokens::{identifiers, read, without_unit_tests};
+use crate::steps::Finding;
 use crate::workspace::Workspace;
 
 /// The one place for both.
@@ -24,123 +23,79 @@ const E2E_CRATE: &str = "siding-e2e";
 const OS_CALL_CRATES: &[&str] = &["libc", "rustix", "nix"];
 
 /// Denies unsafe code and OS calls anywhere else.
-pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
+pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
     let mut violations = Vec::new();
     for (name, member) in &workspace.metadata.members {
         if name == E2E_CRATE {
             continue;
         }
-        if name != SYS_CRATE {
-            for root in &member.root_files {
-                if !forbids_unsafe(&tokenize(&read_source(root)?)) {
+        if name != OWNER {
+            for root in &member.roots {
+                if !forbids_unsafe(read(root)?) {
                     let root = workspace.relative(root).display();
                     violations.push(format!("{root}: needs `#![forbid(unsafe_code)]`"));
                 }
             }
         }
-        for path in rust_files(&member.directory)? {
+        for path in workspace.rust_files(&member.directory)? {
             let relative = workspace.relative(&path);
             if SYS_PATHS.iter().any(|sys| relative.starts_with(sys)) {
                 continue;
             }
-            let source = read_source(&path)?;
-            let tokens = tokenize(&source);
-            let mut found = find_unsafe_code(&tokens);
-            if name == SYS_CRATE {
-                found.extend(find_os_calls(&tokens));
+            let stream = read(&path)?;
+            let mut found = unsafe_code(&stream);
+            if name == OWNER {
+                found.extend(os_calls(stream));
             }
             let path = relative.display();
-            violations
-                .extend(found.iter().map(|found| format!("{path}:{}: {}", found.line, found.text)));
+            violations.extend(
+                found.iter().map(|word| format!("{path}:{}: {word}", word.span().start().line)),
+            );
         }
     }
     for violation in &violations {
         println!("  {violation}");
     }
     if !violations.is_empty() {
-        bail!("places that break the rule: {}; only {} may", violations.len(), SYS_PATHS[0]);
+        bail!("places that break the rule: {}; only {} may", violations.len(), SYS[0]);
     }
     Ok(StepOutcome::Passed)
 }
 
-/// Returns whether `#![forbid(unsafe_code)]` is there.
-fn forbids_unsafe(tokens: &[Token<'_>]) -> bool {
-    let wanted = ["#", "!", "[", "forbid", "(", "unsafe_code", ")", "]"];
-    tokens.windows(wanted.len()).any(|window| window.iter().map(|token| token.text).eq(wanted))
+/// Returns whether the file has the inner attribute `#![forbid(unsafe_code)]`.
+fn forbids_unsafe(stream: TokenStream) -> bool {
+    let tokens: Vec<TokenTree> = stream.into_iter().collect();
+    tokens.windows(3).any(|window| {
+        let [TokenTree::Punct(hash), TokenTree::Punct(bang), TokenTree::Group(group)] = window
+        else {
+            return false;
+        };
+        (hash.as_char(), bang.as_char()) == ('#', '!')
+            && group.stream().to_string() == "forbid (unsafe_code)"
+    })
 }
 
 /// Returns every `unsafe`, in unit tests too.
-fn find_unsafe_code<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
-    tokens.iter().copied().filter(|token| token.text == "unsafe").collect()
+fn unsafe_code(stream: &TokenStream) -> Vec<Ident> {
+    identifiers(stream).into_iter().filter(|word| word == "unsafe").collect()
 }
 
-/// Returns every name that stands for a call of the system, those in unit tests left out.
-fn find_os_calls<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        if let Some(length) = test_item_tokens(&tokens[at..]) {
-            at += length;
-            continue;
-        }
-        if OS_CALL_CRATES.contains(&tokens[at].text) {
-            found.push(tokens[at]);
-        }
-        at += 1;
-    }
-    found
-}
-
-/// Returns how many tokens the `#[cfg(test)]` item at the start has, or `None` if there is none.
-fn test_item_tokens(tokens: &[Token<'_>]) -> Option<usize> {
-    let attribute = ["#", "[", "cfg", "(", "test", ")", "]"];
-    if !tokens.iter().map(|token| token.text).take(attribute.len()).eq(attribute) {
-        return None;
-    }
-    let mut depth = 0_usize;
-    for (at, token) in tokens.iter().enumerate().skip(attribute.len()) {
-        match token.text {
-            "{" => depth += 1,
-            "}" if depth <= 1 => return Some(at + 1),
-            "}" => depth -= 1,
-            ";" if depth == 0 => return Some(at + 1),
-            _ => {}
-        }
-    }
-    Some(tokens.len())
-}
-
-/// Returns every Rust file of a package.
-fn rust_files(package: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut open = vec![package.to_path_buf()];
-    while let Some(directory) = open.pop() {
-        let entries = std::fs::read_dir(&directory)
-            .with_context(|| format!("could not list `{}`", directory.display()))?;
-        for entry in entries {
-            let entry = entry?;
-            let path = entry.path();
-            if entry.file_type()?.is_dir() {
-                open.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn read_source(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("could not read `{}`", path.display()))
+/// Returns every name that stands for a call of the system, outside of unit tests.
+fn os_calls(stream: TokenStream) -> Vec<Ident> {
+    let is_os_name = |word: &Ident| OS_NAMES.iter().any(|name| word == name);
+    identifiers(&without_unit_tests(stream)).into_iter().filter(is_os_name).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lines(found: &[Token<'_>]) -> Vec<usize> {
-        found.iter().map(|token| token.line).collect()
+    fn stream(source: &str) -> TokenStream {
+        source.parse().expect("it is Rust")
+    }
+
+    fn lines(found: &[Ident]) -> Vec<usize> {
+        found.iter().map(|word| word.span().start().line).collect()
     }
 
     #[test]
@@ -152,31 +107,31 @@ mod tests {
             "#[unsafe(no_mangle)] fn f() {}",
             "#[cfg(test)] mod tests { fn f() { unsafe { g() } } }",
         ] {
-            assert_eq!(lines(&find_unsafe_code(&tokenize(source))), [1], "{source}");
+            assert_eq!(lines(&unsafe_code(&stream(source))), [1], "{source}");
         }
     }
 
     #[test]
     fn unsafe_in_comments_and_strings_is_allowed() {
         let source = "// unsafe\n#![forbid(unsafe_code)] const A: &str = \"unsafe\";";
-        assert!(find_unsafe_code(&tokenize(source)).is_empty());
+        assert!(unsafe_code(&stream(source)).is_empty());
     }
 
     #[test]
     fn os_calls_are_found_outside_tests_only() {
         let module = "use std::io;\n#[cfg(test)]\nmod tests {\n use rustix::fs; fn g() {}\n}\n\
                       fn h() { libc::getpid() }";
-        assert_eq!(lines(&find_os_calls(&tokenize(module))), [6]);
+        assert_eq!(lines(&os_calls(stream(module))), [6]);
         let imports = "#[cfg(test)]\nuse libc::getpid;\nuse rustix::io;";
-        assert_eq!(lines(&find_os_calls(&tokenize(imports))), [3]);
+        assert_eq!(lines(&os_calls(stream(imports))), [3]);
         let file = "#[cfg(test)] mod tests;\nfn f() { rustix::fs::sync() }";
-        assert_eq!(lines(&find_os_calls(&tokenize(file))), [2]);
+        assert_eq!(lines(&os_calls(stream(file))), [2]);
     }
 
     #[test]
-    fn only_the_inner_attribute_forbids_unsafe() {
-        assert!(forbids_unsafe(&tokenize("//! Docs.\n#![forbid(unsafe_code)]\nmod a;")));
-        assert!(!forbids_unsafe(&tokenize("//! #![forbid(unsafe_code)]\nmod a;")));
-        assert!(!forbids_unsafe(&tokenize("#[forbid(unsafe_code)] mod a {}")));
+    fn the_attribute_must_be_the_inner_one() {
+        assert!(forbids_unsafe(stream("//! Docs.\n#![forbid(unsafe_code)]\nmod a;")));
+        assert!(!forbids_unsafe(stream("//! #![forbid(unsafe_code)]\nmod a;")));
+        assert!(!forbids_unsafe(stream("#[forbid(unsafe_code)] mod a {}")));
     }
 }
