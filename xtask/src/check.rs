@@ -5,6 +5,7 @@ mod deny;
 mod links;
 mod lock;
 mod names;
+mod promises;
 mod rooms;
 mod source;
 mod tokens;
@@ -27,7 +28,7 @@ Usage: cargo xtask check [--quick] [--keep-going] [STEP...]
   --quick       leaves out what takes long: deny and tests
   --keep-going  goes on after a failure, and fails at the end
   STEP...       runs these steps only: format, crates, source, rooms, names, prose,
-                lock, links, clippy, docs, deny, tests
+                lock, links, promises, clippy, docs, deny, tests
 
 With CI=true a step that cannot be run here is a failure; otherwise it is left out, loudly.
 ",
@@ -57,19 +58,19 @@ const STEPS: &[Step] = &[
     Step {
         name: "rooms",
         about: "the top-level modules of a crate have no cycle",
-        pace: Pace::Quick,
+        tier: StepTier::Quick,
         run: rooms::check,
     },
     Step {
         name: "names",
         about: "names say what they stand for",
-        pace: Pace::Quick,
+        tier: StepTier::Quick,
         run: names::check,
     },
     Step {
         name: "prose",
         about: "comments and documents are in standard English",
-        pace: Pace::Quick,
+        tier: StepTier::Quick,
         run: crate::prose::check,
     },
     Step {
@@ -83,6 +84,12 @@ const STEPS: &[Step] = &[
         about: "links in the documents lead somewhere",
         tier: StepTier::Quick,
         run: links::check,
+    },
+    Step {
+        name: "promises",
+        about: "every promise in docs/promises.md cites tests that exist",
+        tier: StepTier::Quick,
+        run: promises::check,
     },
     Step {
         name: "clippy",
@@ -173,8 +180,8 @@ mod tests {
         assert_eq!(
             names(&["--quick"]),
             [
-                "format", "crates", "source", "rooms", "names", "prose", "lock", "links", "clippy",
-                "docs"
+                "format", "crates", "source", "rooms", "names", "prose", "lock", "links", "promises",
+                "clippy", "docs"
             ]
         );
         assert_eq!(step_names(&[]).len(), STEPS.len());
