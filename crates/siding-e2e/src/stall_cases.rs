@@ -1,6 +1,6 @@
 //! Real programs that wait, for input and for other things, and what siding must say of each.
 //!
-//! The table of LINUX programs that block on input, and of those that only look so. Programs that
+//! The table of Linux programs that block on input, and of those that only look so. Programs that
 //! are not on a machine are left out, and named.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The blocking budget: how long a caller waits for a command (SPEC 1.2).
+//! The blocking budget: how long a caller waits for a command (promises P13 and P16).
 //!
 //! The command line, the tools of the MCP server and of siding's own agent, and the hooks of a host
 //! all ask [`BudgetPolicy::decide`], and nothing else decides. A budget applies when assistant mode

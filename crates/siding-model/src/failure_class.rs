@@ -1,7 +1,7 @@
 //! The failure classes that siding watches for, and the settings that arm their detectors.
 //!
-//! The classes are those of the incident that siding exists for (issue #51932). Which detector is
-//! armed follows from the settings alone.
+//! The classes are those of the incident that siding exists for (anthropics/claude-code#51932).
+//! Which detector is armed follows from the settings alone.
 
 use crate::limits::OnLimit;
 use crate::net::NetPolicy;

@@ -8,7 +8,7 @@ use crate::lifecycle::Phase;
 use crate::process::UnixMs;
 use crate::record;
 
-/// Batches of tool calls between two lists of all running tasks (SPEC.md 5.4).
+/// Batches of tool calls between two lists of all running tasks (promise P68).
 const BATCHES_PER_LIST: u64 = 20;
 /// Milliseconds by which a call may return before the task that it became counts as started: a host
 /// returns from a background call while its shell still waits to be adopted.

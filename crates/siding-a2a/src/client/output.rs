@@ -217,7 +217,7 @@ mod tests {
     }
 
     proptest! {
-        /// PAINS: text from elsewhere cannot forge a line of ours, move the cursor or hide.
+        /// Promise P131: text from elsewhere cannot forge a line of ours, move the cursor or hide.
         #[test]
         fn server_text_never_starts_a_line(
             text in "(input-required|auth-required|[\n\r\u{1b}\u{85}\u{2028}a-c ]){0,20}",

@@ -1,4 +1,4 @@
-//! A label for what was just done, by a small model while the large one is at work (SPEC 11).
+//! A label for what was just done, by a small model while the large one is at work (promise P128).
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

@@ -1,4 +1,4 @@
-//! What runs and may have been forgotten (SPEC 5.4).
+//! What runs and may have been forgotten (promise P68).
 
 use std::collections::HashSet;
 

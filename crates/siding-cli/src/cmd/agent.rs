@@ -30,7 +30,7 @@ use crate::stdout;
 
 /// Requests to the model that may follow one prompt.
 const MAX_TURNS: u32 = 100;
-/// Read-only tools that run at once (SPEC 11).
+/// Read-only tools that run at once (promise P129).
 const MAX_CONCURRENT_TOOLS: usize = 10;
 /// The variable that says otherwise.
 const CONCURRENT_TOOLS_VARIABLE: &str = "SIDING_MAX_TOOL_CONCURRENCY";

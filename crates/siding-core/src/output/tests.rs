@@ -148,8 +148,8 @@ fn handover_shows_all_or_puts_the_errors_first() {
     assert!(shown.text.starts_with("error: number "), "{}", shown.text);
 }
 
-/// SPEC 4.3: what hides or turns the direction of writing is shown as what it is; letters of every
-/// script stay, and the raw bytes too.
+/// Promise P28: what hides or turns the direction of writing is shown as what it is; letters of
+/// every script stay, and the raw bytes too.
 #[test]
 fn invisible_and_bidi_characters_are_shown_escaped() {
     let text = "a\u{202e}b\u{200b}c\u{2066}d\u{feff}\nüñ 漢字 שלום\ntail\u{ad}";

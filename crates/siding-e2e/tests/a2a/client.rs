@@ -48,7 +48,7 @@ fn bearer_token_is_only_in_the_request() {
     assert!(unset.run().expect_code(125).stderr_text().contains("NOBODY"));
 }
 
-/// PAINS: a long answer over a bad line. What was told is not told again.
+/// Promise P131: a long answer over a bad line. What was told is not told again.
 #[test]
 fn broken_stream_is_resumed_without_repetition() {
     let sandbox = sandbox();

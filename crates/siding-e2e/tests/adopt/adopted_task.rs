@@ -25,7 +25,7 @@ fn short_command_leaves_no_task() {
     }
 }
 
-/// C1, C2: the code is the command's own, though it is nobody's child here.
+/// Failures F17 and F18: the code is the command's own, though it is nobody's child here.
 #[test]
 fn exit_code_of_an_adopted_command_is_known() {
     let sandbox = sandbox();
@@ -58,7 +58,7 @@ fn signal_from_the_host_is_recorded_as_the_outcome() {
     assert_eq!(view["outcome"], json!({"kind": "signaled", "signal": "SIGKILL", "by": null}));
 }
 
-/// SPEC 2.6: where neither the kernel nor the zombie tells, the outcome is lost and says why.
+/// Promise P36: where neither the kernel nor the zombie tells, the outcome is lost and says why.
 #[test]
 fn unobtainable_exit_status_is_recorded_as_lost() {
     let sandbox = sandbox();
@@ -81,7 +81,7 @@ fn unobtainable_exit_status_is_recorded_as_lost() {
     assert!(outcome["why"].as_str().is_some_and(|why| why.contains("adopted")), "{outcome}");
 }
 
-/// B1, B3: the whole tree goes, by the mark alone; the host sees its shell end by the signal.
+/// Failure F7: the whole tree goes, by the mark alone; the host sees its shell end by the signal.
 #[test]
 fn stop_ends_the_whole_adopted_tree() {
     let sandbox = sandbox();
@@ -99,7 +99,7 @@ fn stop_ends_the_whole_adopted_tree() {
     assert!(journal(&sandbox, &recorded.id).contains("no process carries its mark"));
 }
 
-/// E7: what it waits for is found as with any task.
+/// Failure F37: what it waits for is found as with any task.
 #[test]
 fn why_works_for_an_adopted_task() {
     let sandbox = sandbox();
@@ -135,7 +135,8 @@ fn sidings_own_task_is_not_adopted() {
     assert_eq!(list_tasks(&sandbox).len(), 1);
 }
 
-/// G6: a plain run inside an agent's shell joins the agent's session, also where nobody opened one.
+/// Failure F53: a plain run inside an agent's shell joins the agent's session, also where nobody
+/// opened one.
 #[test]
 fn nested_run_joins_the_session_of_the_host() {
     let sandbox = sandbox();
@@ -156,7 +157,7 @@ fn nested_run_joins_the_session_of_the_host() {
     let _ended = recorded.shell.wait();
 }
 
-/// C8: that its command ended the host has seen itself; that siding ended it, it has not.
+/// Failure F24: that its command ended the host has seen itself; that siding ended it, it has not.
 #[test]
 fn only_ends_unknown_to_the_host_are_notices() {
     let sandbox = sandbox();
@@ -221,7 +222,7 @@ fn adopt_checks_first_and_adopt_at_once_answers_first() {
     other.process().kill();
 }
 
-/// SPEC §3.1b: what was adopted is watched as well, though its host waits for it.
+/// Promise P95: what was adopted is watched as well, though its host waits for it.
 #[test]
 fn watchdog_covers_adopted_commands() {
     let sandbox = sandbox();

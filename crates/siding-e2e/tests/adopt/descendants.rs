@@ -10,7 +10,7 @@ use crate::support::{
     wait_until_ended, wait_until_no_shims,
 };
 
-/// Every way to leave a shell that agents' commands know: B1, B3, B6, B7.
+/// Every way to leave a shell that agents' commands know: failures F7, F11 and F12.
 fn detaching_children(sandbox: &Sandbox) -> (String, [&'static str; 5]) {
     let puppet = |verbs: &str| sandbox.puppet_line(&words(verbs));
     let text = [
@@ -30,7 +30,7 @@ fn marked_processes(sandbox: &Sandbox, names: [&str; 5]) -> Vec<Process> {
     names.map(|name| sandbox.wait_for_mark(name)).to_vec()
 }
 
-/// B6: the host is killed; nothing of its command is left when the grace is over.
+/// Failure F11: the host is killed; nothing of its command is left when the grace is over.
 #[test]
 fn host_end_stops_everything_its_commands_started() {
     let sandbox = sandbox();
@@ -99,7 +99,8 @@ fn host_end_during_adoption_is_detected() {
     assert_eq!(task["outcome"], json!({"kind": "stopped", "by": "session"}), "{task:#}");
 }
 
-/// C3: a command that ends at once and leaves something is put on record, with its own end.
+/// Failure F19: a command that ends at once and leaves something is put on record, with its own
+/// end.
 #[test]
 fn short_command_with_surviving_children_is_recorded() {
     let sandbox = sandbox();

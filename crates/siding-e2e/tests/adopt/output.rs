@@ -16,7 +16,7 @@ fn host_output(sandbox: &Sandbox) -> String {
     std::fs::read_to_string(sandbox.path("host.output")).expect("it stays")
 }
 
-/// E1, and SPEC 9.2: the deadline's line lands in the host's own output file.
+/// Promise P81, failure F33: the deadline's line lands in the host's own output file.
 #[test]
 fn deadline_is_reported_in_the_hosts_output_file() {
     let sandbox = sandbox();
@@ -77,7 +77,7 @@ fn output_pipe_of_the_host_is_not_read() {
     assert_eq!(read.stdout_text(), "[siding] stopped by user; ended 2 processes\n");
 }
 
-/// E8: a task that writes to a pipe is not silent, although siding sees none of it.
+/// Failure F38: a task that writes to a pipe is not silent, although siding sees none of it.
 #[test]
 fn writing_to_a_pipe_prevents_a_stall_report() {
     let sandbox = sandbox();

@@ -19,7 +19,7 @@ fn kill_shim_and_recover(sandbox: &Sandbox, kept: &RecordedShell) {
     eventually("another keeps it", || journal(sandbox, &kept.id).contains(r#""record":"rescued""#));
 }
 
-/// C5: the next command puts another shim in place, which sees the end all the same.
+/// Failure F21: the next command puts another shim in place, which sees the end all the same.
 #[test]
 fn exit_code_is_known_after_a_takeover() {
     let sandbox = sandbox();

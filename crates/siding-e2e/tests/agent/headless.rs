@@ -24,7 +24,8 @@ fn command_result_is_returned_to_the_model() {
     assert!(done.stderr_text().contains("> bash"), "{}", done.stderr_text());
 }
 
-/// PEERS 6: a notice must not be lost after the model has ended its turn; PAINS C6, C7.
+/// Promise P122, failures F22 and F23: a notice must not be lost after the model has ended its
+/// turn.
 #[test]
 fn end_of_a_background_task_wakes_the_model() {
     let mut sandbox = Sandbox::new();
@@ -55,7 +56,7 @@ fn end_of_a_background_task_wakes_the_model() {
     assert_eq!(notices.len(), 1, "{lines:#?}");
 }
 
-/// G4, G5: never success with work lost.
+/// Failure F52: never success with work lost.
 #[test]
 fn task_running_at_the_wait_bound_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
@@ -190,8 +191,8 @@ fn small_context_limit_triggers_an_earlier_summary() {
     assert!(wrong.stderr_text().contains("SIDING_CONTEXT_TOKENS: `4`"), "{}", wrong.stderr_text());
 }
 
-/// SPEC 1.2: the budget applies when assistant mode is on and background tasks are not disabled. An
-/// explicit one always applies.
+/// Promise P16: the budget applies when assistant mode is on and background tasks are not disabled.
+/// An explicit one always applies.
 #[test]
 fn budget_setting_needs_assistant_mode_and_background_tasks() {
     for (name, value) in [("SIDING_ASSISTANT_MODE", "off"), ("SIDING_BACKGROUND_TASKS", "false")] {

@@ -5,8 +5,8 @@ use siding_e2e::{Sandbox, eventually};
 use super::terminal::{CTRL_D, TerminalSession};
 use super::{agent_with_script, entries_of_kind, transcript};
 
-/// PEERS 6: a notice that takes the place of a result, or comes in a message of its own between a
-/// call and its result, breaks the API's rules.
+/// Promise P121: a notice that takes the place of a result, or comes in a message of its own
+/// between a call and its result, breaks the API's rules.
 #[test]
 fn results_and_notices_share_one_message_results_first() {
     let mut sandbox = Sandbox::new();
@@ -83,7 +83,7 @@ fn end_during_another_call_wakes_the_agent_after_the_results() {
     let _shown = talk.expect_exit(0);
 }
 
-/// SPEC 5.4: what was started and not looked at is mentioned, once.
+/// Promise P68: what was started and not looked at is mentioned, once.
 #[test]
 fn unread_background_task_is_mentioned_once() {
     let mut sandbox = Sandbox::new();
@@ -116,7 +116,7 @@ fn unread_background_task_is_mentioned_once() {
     assert_eq!(done.stdout_text(), "done\n");
 }
 
-/// SPEC 5.4: all that runs is named every twentieth time.
+/// Promise P68: all that runs is named every twentieth time.
 #[test]
 fn running_tasks_are_listed_every_twentieth_batch() {
     let mut sandbox = Sandbox::new();

@@ -19,7 +19,7 @@ const INJECTED_FAULTS: [(usize, InjectedFault); 8] = [
     (3, InjectedFault::Disconnect),
 ];
 
-/// PEERS 6, and issue 5 part 3: a slow list while files are looked for, over a bad line.
+/// Promise P125: a slow list while files are looked for, over a bad line.
 #[test]
 fn conversation_survives_provider_failures() {
     let mut sandbox = Sandbox::new();

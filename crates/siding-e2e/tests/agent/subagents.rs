@@ -121,7 +121,7 @@ fn foreground_subagent_returns_its_answer() {
     assert!(!done.stderr_text().contains("news of"), "{}", done.stderr_text());
 }
 
-/// SPEC 11: its tasks belong to the session and are handed up when it ends.
+/// Promise P126: its tasks belong to the session and are handed up when it ends.
 #[test]
 fn parent_inherits_the_tasks_of_a_finished_subagent() {
     let mut sandbox = Sandbox::new();
@@ -346,7 +346,7 @@ fn stopping_a_subagent_stops_its_tasks() {
     assert!(done.stdout_text().contains("Somebody has stopped it."), "{}", done.stdout_text());
 }
 
-/// Issue: a subagent with its own tools. It is never given more than its starter has.
+/// A subagent with its own tools. It is never given more than its starter has.
 #[test]
 fn subagent_has_at_most_the_tools_of_its_parent() {
     let mut sandbox = Sandbox::new();
@@ -389,8 +389,8 @@ fn subagent_has_at_most_the_tools_of_its_parent() {
     assert!(wrong.expect_code(125).stderr_text().contains("--tools: there is no tool `shell`"));
 }
 
-/// SPEC 1.2: the budget is the main agent's. A subagent waits, also by the program itself, and an
-/// explicit budget holds for it too.
+/// Promise P16: the budget is the main agent's. A subagent waits, also by the program itself, and
+/// an explicit budget holds for it too.
 #[test]
 fn default_budget_does_not_apply_to_a_subagent() {
     let mut sandbox = Sandbox::new();

@@ -152,7 +152,7 @@ fn agent_waits_for_the_tasks_of_an_idle_teammate() {
     assert!(done.stdout_text().ends_with("Then it has failed.\n"), "{}", done.stdout_text());
 }
 
-/// G4, G5: never success with work lost.
+/// Failure F52: never success with work lost.
 #[test]
 fn teammate_working_at_the_wait_bound_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();

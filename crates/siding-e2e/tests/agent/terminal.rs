@@ -101,7 +101,7 @@ fn prompt_is_answered_and_the_terminal_restored() {
     }
 }
 
-/// PAINS C7: in place, at once, and its end wakes an agent that has nothing to do.
+/// Failure F23: in place, at once, and its end wakes an agent that has nothing to do.
 #[test]
 fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
     let mut sandbox = Sandbox::new();
@@ -144,8 +144,8 @@ fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
     assert_eq!(entries_of_kind(&lines, "started").len(), 1, "nothing is begun twice: {lines:#?}");
 }
 
-/// PAINS B4, B5: an interrupt touches what is waited for and nothing else. Leaving ends the rest, and
-/// says so first.
+/// Failures F9 and F10: an interrupt touches what is waited for and nothing else. Leaving ends the
+/// rest, and says so first.
 #[test]
 fn interrupt_ends_the_foreground_and_exit_ends_the_rest() {
     let mut sandbox = Sandbox::new();

@@ -43,7 +43,7 @@ fn is_installed(name: &str) -> bool {
     found
 }
 
-/// Issue 17, 5.6: the prompts are the tutorial's, word for word.
+/// The prompts are the tutorial's, word for word.
 #[test]
 fn documented_prompts_are_those_of_the_tutorial() {
     let prompts = ["pip", "npm", "project"].map(|name| documented_script(name).1);

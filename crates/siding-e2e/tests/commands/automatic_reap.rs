@@ -58,7 +58,8 @@ fn additional_context(sandbox: &Sandbox, name: &str) -> String {
     answer["hookSpecificOutput"]["additionalContext"].as_str().expect("facts").to_owned()
 }
 
-/// Issue: the first time on a machine they report only; later runs end, each kill with its rule.
+/// Promise P88: the first time on a machine they report only; later runs end, each kill with its
+/// rule.
 #[test]
 fn the_first_session_start_reports_orphans_and_the_next_ends_them() {
     let sandbox = sandbox();

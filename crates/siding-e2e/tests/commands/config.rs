@@ -136,7 +136,7 @@ fn an_invalid_config_does_not_block_ps_show_output_and_stop() {
     assert!(list.stderr_text().contains("line 1: `kill_grace`"), "{list}");
 }
 
-/// Issue 17, 3: a key of the host that looks like siding's and sets nothing is named, with the
+/// A key of the host that looks like siding's and sets nothing is named, with the
 /// known one that is nearest; the issue's own spelling of the cap is read.
 #[test]
 fn unknown_host_settings_keys_are_reported_by_check_and_doctor() {

@@ -28,7 +28,7 @@ fn count_expiring_records(sandbox: &Sandbox, id: &str) -> usize {
     journal.matches(r#""record":"expiring""#).count()
 }
 
-/// SPEC §5.1: two minutes before a deadline, with what would move it. A short task has none.
+/// Promise P65: two minutes before a deadline, with what would move it. A short task has none.
 #[test]
 fn a_near_deadline_is_notified_until_it_is_extended() {
     let sandbox = sandbox();

@@ -71,7 +71,7 @@ fn doctor_explains_what_a_missing_feature_weakens() {
     assert!(out.ends_with("siding works here; what is said above is weaker.\n"), "{out}");
 }
 
-/// SPEC §3.1b: each class of the failure table, its detector, and the setting that arms it.
+/// Promise P95: each class of the failure table, its detector, and the setting that arms it.
 #[test]
 fn doctor_watch_lists_each_class_with_its_settings() {
     let sandbox = sandbox();

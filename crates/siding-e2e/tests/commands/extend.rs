@@ -7,7 +7,7 @@ use crate::support::{
     task_id, until_file_exists, wait_for_outcome,
 };
 
-/// SPEC 2.1: the task lives on beyond the deadline it was started with.
+/// Promise P48: the task lives on beyond the deadline it was started with.
 #[test]
 fn an_extended_task_outlives_its_first_deadline() {
     let sandbox = crate::support::sandbox();
@@ -53,7 +53,7 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
     stop_all(&sandbox);
 }
 
-/// SPEC 2.1: the cap of the start holds, and whoever asked for more is told.
+/// Promise P47: the cap of the start holds, and whoever asked for more is told.
 #[test]
 fn an_extension_beyond_the_cap_is_clamped_and_reported() {
     let sandbox = crate::support::sandbox();
@@ -81,7 +81,7 @@ fn extend_rejects_an_ended_task() {
     assert_eq!(std::fs::read(&journal).expect("a journal"), before);
 }
 
-/// SPEC 2.1: nobody gets more than a cap that the administrator has locked: not by a flag, a
+/// Promise P47: nobody gets more than a cap that the administrator has locked: not by a flag, a
 /// variable, a file of his own, nor later. The system's file is played in a mount namespace.
 #[test]
 fn a_locked_system_cap_cannot_be_exceeded() {

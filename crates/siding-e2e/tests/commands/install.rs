@@ -393,7 +393,7 @@ fn a_failed_timer_install_leaves_no_files() {
     assert!(done.stderr_text().contains(&line), "{done}");
 }
 
-/// Issue 17, 2: a budget is written, kept by an install that does not name one, and taken out.
+/// A budget is written, kept by an install that does not name one, and taken out.
 #[test]
 fn install_sets_keeps_and_removes_a_budget() {
     let sandbox = sandbox();

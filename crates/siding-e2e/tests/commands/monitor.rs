@@ -1,5 +1,5 @@
-//! `siding monitor`: lines of a command become records, from which notices are made. PAINS F9,
-//! F10, R9.
+//! `siding monitor`: lines of a command become records, from which notices are made:
+//! Promise P67, failure F48.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ fn only_matching_lines_are_reported_and_all_output_is_kept() {
     assert_eq!(all, "ok 1\nFAIL a\nok 2\npanicked\n");
 }
 
-/// PAINS F10: a flood is a few records with counts, and its end is told behind all of them.
+/// Failure F48: a flood is a few records with counts, and its end is told behind all of them.
 #[test]
 fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     const LINE_COUNT: u64 = 200_000;

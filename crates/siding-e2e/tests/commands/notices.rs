@@ -50,7 +50,7 @@ fn wait_for_end(sandbox: &Sandbox, id: &str) {
     eventually("its shim has left", || processes::with_birthmark(id).is_empty());
 }
 
-/// PAINS C8, C12: exit code, elapsed, tail, path and size, and never twice.
+/// Failures F24 and F28: exit code, elapsed, tail, path and size, and never twice.
 #[test]
 fn the_end_of_a_background_task_is_notified_once_per_consumer() {
     let sandbox = sandbox();
@@ -121,7 +121,7 @@ fn an_end_reported_to_the_caller_gives_no_notice() {
     );
 }
 
-/// PAINS C8: consuming the result cancels its notice.
+/// Failure F24: consuming the result cancels its notice.
 #[test]
 fn reading_a_result_cancels_its_notice() {
     let sandbox = sandbox();
@@ -147,7 +147,7 @@ fn reading_a_result_cancels_its_notice() {
     }
 }
 
-/// PAINS C6: who hears how it ended has not heard what happened before.
+/// Failure F22: who hears how it ended has not heard what happened before.
 #[test]
 fn reading_the_end_keeps_the_notices_of_unread_matches() {
     let sandbox = sandbox();
@@ -191,7 +191,7 @@ fn a_partial_read_does_not_cancel_the_end_notice() {
     assert_eq!(notified_tasks(&sandbox, &[]), [&*id, &*running]);
 }
 
-/// PAINS C6: none of those that end at once is lost.
+/// Failure F22: none of those that end at once is lost.
 #[test]
 fn twenty_tasks_that_end_together_give_twenty_notices() {
     let sandbox = sandbox();
@@ -231,7 +231,7 @@ fn notices_that_need_attention_come_first() {
     assert_eq!((&all[0]["limit"], &all[0]["priority"]), (&json!("2s"), &json!("next")));
 }
 
-/// PAINS C3: what lingers is said to linger, and to have ended when it has.
+/// Failure F19: what lingers is said to linger, and to have ended when it has.
 #[test]
 fn lingering_and_the_later_end_are_both_notified() {
     let sandbox = sandbox();
@@ -315,7 +315,7 @@ fn notices_written_to_a_closed_pipe_are_delivered_again() {
     }
 }
 
-/// PAINS C10: whatever a task writes and is called, what is told consists of our own elements.
+/// Failure F26: whatever a task writes and is called, what is told consists of our own elements.
 #[test]
 fn task_text_cannot_forge_a_notice() {
     let sandbox = sandbox();
@@ -434,7 +434,7 @@ fn an_end_that_a_killed_caller_did_not_read_is_notified() {
     eventually("the session is told", || notified_tasks(&sandbox, &[]) == [&*id]);
 }
 
-/// SPEC 4.4: what was not acknowledged stays, and is bounded all the same.
+/// Promise P70: what was not acknowledged stays, and is bounded all the same.
 #[test]
 fn retention_removes_tasks_with_delivered_notices_first() {
     let sandbox = sandbox();
@@ -457,7 +457,7 @@ fn retention_removes_tasks_with_delivered_notices_first() {
     assert!(!is_kept(&more[0]) && is_kept(&more[1]), "twice the limit at most");
 }
 
-/// PAINS R5: a person is told on the desktop, if the settings say so, and takes nothing from the
+/// Promise P69: a person is told on the desktop, if the settings say so, and takes nothing from the
 /// agent.
 #[test]
 fn the_desktop_notification_is_sent_with_escaped_text() {

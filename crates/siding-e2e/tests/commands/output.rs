@@ -22,7 +22,7 @@ fn wait_for_output_bytes(sandbox: &Sandbox, id: &str, bytes: u64) {
     eventually("its output is there", || show_task(sandbox, id)["output"]["bytes"] == bytes);
 }
 
-/// SPEC 1.5: a look shows what is new since the last one, and says so when nothing is.
+/// Promise P27: a look shows what is new since the last one, and says so when nothing is.
 #[test]
 fn output_shows_only_what_is_new_since_the_last_read() {
     let sandbox = sandbox();

@@ -34,7 +34,7 @@ fn ps_lists_running_tasks_first_and_then_the_latest_ended() {
     stop_all(&sandbox);
 }
 
-/// SPEC 2: the list is that of `show`, without the text of the output.
+/// The list is that of `show`, without the text of the output.
 #[test]
 fn ps_json_has_no_output_text() {
     let sandbox = sandbox();

@@ -1,5 +1,5 @@
 //! `siding run --wait-for`: the agent is told once that a task is ready, whoever has gone meanwhile.
-//! PAINS A5, D1–D3, R7.
+//! Failures F4, F30, F31 and F32.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -61,8 +61,8 @@ fn a_late_readiness_line_is_notified_once() {
     stop_all(&sandbox);
 }
 
-/// R11: a port counts when the task itself listens, in whatever process. The first notice comes
-/// though nobody ever waited.
+/// Promise P53: a port counts when the task itself listens, in whatever process. The first notice
+/// comes though nobody ever waited.
 #[test]
 fn a_late_port_and_file_give_one_readiness_notice() {
     let sandbox = sandbox();

@@ -155,7 +155,7 @@ fn a_task_without_a_record_is_removed_once_it_is_old() {
     assert!(!dir.exists());
 }
 
-/// SPEC 4: only what carries the mark of an ended task is ended.
+/// Promise P86: only what carries the mark of an ended task is ended.
 #[test]
 fn reap_ends_only_the_marked_process_of_an_ended_task() {
     let sandbox = sandbox();

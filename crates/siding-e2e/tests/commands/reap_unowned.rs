@@ -124,7 +124,7 @@ fn reap_log_path(sandbox: &Sandbox) -> PathBuf {
     sandbox.state_dir().join("reaped.log")
 }
 
-/// PAINS B6, B11.
+/// Failures F11 and F15.
 #[test]
 fn reap_ends_the_tree_of_a_dead_host_and_not_of_a_live_one() {
     let sandbox = sandbox();

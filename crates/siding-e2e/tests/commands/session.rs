@@ -54,7 +54,7 @@ fn sessions_are_listed_with_their_owner_and_tasks() {
     assert!(!closed(&[]).contains("chat") && closed(&["--all"]).contains("chat     closed"));
 }
 
-/// SPEC 4: a closed session takes its tasks with it, and nobody else's.
+/// Promise P41: a closed session takes its tasks with it, and nobody else's.
 #[test]
 fn closing_a_session_stops_its_tasks_except_kept_ones() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! `siding wait --for`: what tasks do while they run. PAINS A5, D1–D3, R7, R9, R11.
+//! `siding wait --for`: what tasks do while they run. Failures F4, F30, F31 and F32.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -74,7 +74,7 @@ fn a_line_that_is_already_in_the_output_satisfies_the_wait() {
     assert_ended_first(done, &json!({"kind": "stopped", "by": "user"}));
 }
 
-/// PAINS A5: a server that never ends is waited for until it says that it is ready.
+/// Failure F4: a server that never ends is waited for until it says that it is ready.
 #[test]
 fn a_later_line_satisfies_the_wait() {
     let sandbox = sandbox();
@@ -143,7 +143,7 @@ pub(crate) fn free_port() -> u16 {
         .expect("some port is free")
 }
 
-/// R11: the assigned port, not any port. Another's server does not count.
+/// Promise P53: the assigned port, not any port. Another's server does not count.
 #[test]
 fn a_port_matches_only_when_the_task_itself_listens() {
     let sandbox = sandbox();
@@ -256,7 +256,8 @@ fn several_conditions_combine_with_all_or_any() {
     assert_eq!(assert_satisfied(rather.wait())[0]["detail"], exited_outcome(4));
 }
 
-/// PAINS D1: what has come true is not looked at again and again while something else is waited for.
+/// Failure F30: what has come true is not looked at again and again while something else is waited
+/// for.
 #[test]
 fn a_partly_satisfied_wait_does_not_spin() {
     let sandbox = sandbox();
@@ -326,7 +327,7 @@ fn a_wait_survives_a_shim_killed_with_unread_messages() {
     stop_all(&sandbox);
 }
 
-/// R7: many at once, with one descriptor each: the soft limit is raised.
+/// Promise P57: many at once, with one descriptor each: the soft limit is raised.
 #[test]
 fn many_tasks_are_waited_for_concurrently() {
     let many: usize =

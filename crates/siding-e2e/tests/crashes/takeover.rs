@@ -104,8 +104,8 @@ fn stream_is_complete_after_twenty_shim_kills() {
     );
 }
 
-/// SPEC 1.7: the same where the pipe is always full, so that whatever is under way when the shim is
-/// killed is in the pipe and in the file.
+/// Promise P25: the same where the pipe is always full, so that whatever is under way when the shim
+/// is killed is in the pipe and in the file.
 #[test]
 fn full_pipe_output_is_complete_after_ten_shim_kills() {
     const KILL_COUNT: u32 = 10;

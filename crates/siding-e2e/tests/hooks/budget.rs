@@ -1,4 +1,4 @@
-//! The blocking budget of the host's own shell calls (issue 17, 2).
+//! The blocking budget of the host's own shell calls (promise P115).
 
 use serde_json::{Value, json};
 use siding_e2e::Sandbox;
@@ -138,7 +138,7 @@ fn backgrounded_call_names_the_budget_as_the_reason() {
     );
 }
 
-/// SPEC 1.2: siding's server cannot tell a subagent's call from another, the hook can.
+/// Promise P16: siding's server cannot tell a subagent's call from another, the hook can.
 #[test]
 fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     let sandbox = sandbox();
@@ -157,7 +157,7 @@ fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     assert_eq!(updated(subagent(), json!({"command": "make", "background": true})), Value::Null);
 }
 
-/// Issue 17, 7.1: the host ends its own monitors early, and the agent reads what lasts longer.
+/// The host ends its own monitors early, and the agent reads what lasts longer.
 #[test]
 fn long_host_monitor_call_suggests_siding_monitor() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Waking an idle Codex (issue 17, 7.2). A script stands in for `codex queue`.
+//! Waking an idle Codex (promise P112). A script stands in for `codex queue`.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;

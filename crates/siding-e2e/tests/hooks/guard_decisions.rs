@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::{call_hook, hook_call, sandbox};
 
-/// PAINS H4: hosts have ignored a denial in JSON; exit code 2 always blocks.
+/// Failure F63: hosts have ignored a denial in JSON; exit code 2 always blocks.
 #[test]
 fn denial_uses_exit_code_json_and_stderr() {
     let sandbox = sandbox();
@@ -51,7 +51,7 @@ fn allowed_command_leaves_the_decision_to_the_host() {
     assert_eq!(written.count(), 0, "nothing is written to judge a command");
 }
 
-/// SPEC 7: a question that reaches nobody is no answer.
+/// Promise P107: a question that reaches nobody is no answer.
 #[test]
 fn endless_background_command_is_denied_when_unattended() {
     let sandbox = sandbox();

@@ -21,7 +21,7 @@ fn wait_for_waiter(sandbox: &Sandbox) -> u32 {
     eventually_some("somebody waits", || processes::list_pids().into_iter().find(waits))
 }
 
-/// SPEC 5.2: a deadline wakes, at once; an end that nobody is told of wakes too.
+/// Promise P112: a deadline wakes, at once; an end that nobody is told of wakes too.
 #[test]
 fn task_end_wakes_an_idle_host_and_is_reported_once() {
     let sandbox = sandbox();
@@ -39,7 +39,7 @@ fn task_end_wakes_an_idle_host_and_is_reported_once() {
     close_session(&sandbox);
 }
 
-/// SPEC 5.1, 5.2: a deadline that is near wakes too, while it can be moved.
+/// Promises P65 and P112: a deadline that is near wakes too, while it can be moved.
 #[test]
 fn approaching_deadline_wakes_an_idle_host() {
     let sandbox = sandbox();
@@ -86,7 +86,7 @@ fn headless_host_starts_no_waiter() {
     close_session(&sandbox);
 }
 
-/// PAINS B6: a killed host leaves no waiter.
+/// Failure F11: a killed host leaves no waiter.
 #[test]
 fn waiter_ends_with_its_host() {
     let sandbox = sandbox();

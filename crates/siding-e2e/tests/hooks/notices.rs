@@ -10,8 +10,8 @@ use crate::support::{
     start_background_task,
 };
 
-/// PAINS C6, C9: every event that can tell, tells; no notice is told twice; each says that it is no
-/// word of the user's.
+/// Failures F22 and F25: every event that can tell, tells; no notice is told twice; each says that
+/// it is no word of the user's.
 #[test]
 fn task_end_is_reported_once_at_the_next_event() {
     let sandbox = sandbox();
@@ -31,7 +31,8 @@ fn task_end_is_reported_once_at_the_next_event() {
     close_session(&sandbox);
 }
 
-/// PAINS C7: a subagent's messages are thrown away with it, so it takes nothing from the one who stays.
+/// Failure F23: a subagent's messages are thrown away with it, so it takes nothing from the one who
+/// stays.
 #[test]
 fn subagent_events_deliver_no_notices() {
     let sandbox = sandbox();
@@ -44,8 +45,8 @@ fn subagent_events_deliver_no_notices() {
     close_session(&sandbox);
 }
 
-/// PAINS C9: text that grows fivefold in XML, in the command, the output and the names of what is left
-/// running, keeps nothing back.
+/// Failure F25: text that grows fivefold in XML, in the command, the output and the names of what
+/// is left running, keeps nothing back.
 #[test]
 fn oversized_notice_does_not_block_others() {
     let sandbox = sandbox();
@@ -68,7 +69,7 @@ fn oversized_notice_does_not_block_others() {
     close_session(&sandbox);
 }
 
-/// PAINS B7: what a command has left running is named with the call that left it.
+/// Failure F12: what a command has left running is named with the call that left it.
 #[test]
 fn processes_left_by_a_command_are_reported() {
     let sandbox = sandbox();
@@ -149,8 +150,8 @@ fn notices_of_the_hosts_other_sessions_are_delivered() {
     close_session(&sandbox);
 }
 
-/// PAINS C8: the host's program has two doors, its shells and its MCP server. What came out of one is
-/// not told at the other.
+/// Failure F24: the host's program has two doors, its shells and its MCP server. What came out of
+/// one is not told at the other.
 #[test]
 fn result_read_in_another_session_of_the_host_is_not_repeated() {
     let sandbox = sandbox();
@@ -168,7 +169,7 @@ fn result_read_in_another_session_of_the_host_is_not_repeated() {
     close_session(&sandbox);
 }
 
-/// PAINS C7: a conversation that another process has resumed is told there, and not in whatever
+/// Failure F23: a conversation that another process has resumed is told there, and not in whatever
 /// conversation its first process has now.
 #[test]
 fn notices_of_a_session_taken_over_stay_in_that_session() {

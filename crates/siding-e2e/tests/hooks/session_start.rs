@@ -36,7 +36,7 @@ fn session_is_opened_and_its_shells_are_adopted() {
     close_session(&sandbox);
 }
 
-/// SPEC 5.4: after a resume or a compaction the agent hears at once what runs.
+/// Promise P68: after a resume or a compaction the agent hears at once what runs.
 #[test]
 fn running_tasks_are_listed_after_a_compaction() {
     let sandbox = sandbox();
@@ -47,7 +47,7 @@ fn running_tasks_are_listed_after_a_compaction() {
     close_session(&sandbox);
 }
 
-/// PAINS B6: the host was killed. Its tasks end, and the next conversation hears of it, once.
+/// Failure F11: the host was killed. Its tasks end, and the next conversation hears of it, once.
 #[test]
 fn next_session_reports_tasks_of_a_killed_one() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! The end of a batch of tool calls: what runs and may be forgotten. SPEC 5.4.
+//! The end of a batch of tool calls: what runs and may be forgotten (promise P68).
 
 use serde_json::{Value, json};
 use siding_e2e::{RunningProgram, Sandbox, eventually_some};

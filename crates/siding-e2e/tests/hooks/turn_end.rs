@@ -13,7 +13,7 @@ fn call_stop_hook(sandbox: &Sandbox, active: bool) -> Value {
     if done.stdout_text().is_empty() { Value::Null } else { done.json() }
 }
 
-/// PAINS G14: the turn is held while there is news, and not for what merely runs.
+/// Failure F59: the turn is held while there is news, and not for what merely runs.
 #[test]
 fn stop_hook_blocks_only_for_undelivered_notices() {
     let sandbox = sandbox();
@@ -49,7 +49,7 @@ fn stop_hook_blocks_at_most_eight_times_in_a_row() {
     close_session(&sandbox);
 }
 
-/// PAINS C9: a command is no tag, wherever it is named.
+/// Failure F25: a command is no tag, wherever it is named.
 #[test]
 fn tags_in_commands_are_escaped() {
     let sandbox = sandbox();

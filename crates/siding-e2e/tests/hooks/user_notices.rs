@@ -62,7 +62,7 @@ fn follower_count(sandbox: &Sandbox) -> usize {
     processes::list_pids().iter().filter(|pid| follows(pid)).count()
 }
 
-/// SPEC 5.5: failures are told, other ends are not, and nothing is left when the host is killed.
+/// Promise P69: failures are told, other ends are not, and nothing is left when the host is killed.
 #[test]
 fn failure_is_shown_on_the_desktop_until_the_host_ends() {
     let sandbox = sandbox();

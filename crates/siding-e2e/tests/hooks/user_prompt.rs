@@ -1,4 +1,4 @@
-//! A person's prompt: what runs and may be forgotten. SPEC 5.4.
+//! A person's prompt: what runs and may be forgotten (promise P68).
 
 use serde_json::json;
 
@@ -8,7 +8,8 @@ use crate::support::{
 
 const PROMPT_EVENT: &str = "user-prompt-submit";
 
-/// PAINS D1, G6: what was started is named once, at the next prompt, unless somebody looked at it.
+/// Failures F30 and F53: what was started is named once, at the next prompt, unless somebody looked
+/// at it.
 #[test]
 fn unread_background_task_is_named_once_at_the_next_prompt() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! LINUX fault 40: machines that lack, or hide, what siding is built on.
+//! Promise P12: machines that lack, or hide, what siding is built on.
 
 use std::path::Path;
 

@@ -170,7 +170,7 @@ fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
     });
 }
 
-/// LINUX fault 15, on such a file system.
+/// Promises P25 and P137, on such a file system.
 #[test]
 fn takeover_finds_and_reap_clears_the_runtime_dir() {
     with_each_fs_kind(|sandbox| {

@@ -7,7 +7,7 @@ use crate::support::{
     wait_for_breach, wait_for_limit_checks,
 };
 
-/// SPEC §2.3 and 3.2: the whole tree is stopped, the outcome and the task's own output name the
+/// Promises P40 and P94: the whole tree is stopped, the outcome and the task's own output name the
 /// limit. TERM is ignored, so that the kill is seen too.
 #[test]
 fn a_task_stopped_at_a_limit_reports_which_limit() {
@@ -41,7 +41,7 @@ fn a_task_stopped_at_a_limit_exits_with_a_nonzero_code() {
 }
 
 /// Settings give what no flag does, and a flag of zero takes it away.
-/// SPEC 5.1: a limit that is passed is told once, and the task goes on.
+/// Promise P94: a limit that is passed is told once, and the task goes on.
 #[test]
 fn a_limit_breach_is_notified_once() {
     let sandbox = sandbox();

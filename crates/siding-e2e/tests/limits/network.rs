@@ -39,8 +39,8 @@ fn handle_connection(mut stream: TcpStream, server: ServerMode) {
     while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
 }
 
-/// SPEC §3, a long transfer in the background: bytes sent to one remote. What is received does not
-/// count.
+/// Promise P97, a long transfer in the background: bytes sent to one remote. What is received does
+/// not count.
 #[test]
 fn max_sent_is_breached_by_an_upload_but_not_by_a_download() {
     let sandbox = sandbox();
@@ -80,7 +80,7 @@ fn max_sent_is_breached_by_an_upload_but_not_by_a_download() {
     stop_all(&sandbox);
 }
 
-/// SPEC §3, connection age: one that stays is told, a row of short ones is not.
+/// Promise P97, connection age: one that stays is told, a row of short ones is not.
 #[test]
 fn max_connection_age_is_breached_only_by_a_long_connection() {
     let sandbox = sandbox();

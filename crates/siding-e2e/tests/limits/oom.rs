@@ -33,7 +33,7 @@ impl Drop for SmallMemoryCgroup {
     }
 }
 
-/// PAINS G9: a reason is given where there is one, and none is made up.
+/// Failure F55: a reason is given where there is one, and none is made up.
 #[test]
 fn an_oom_kill_is_reported_as_oom_and_another_kill_is_not() {
     let Some(small) = SmallMemoryCgroup::new() else {

@@ -7,7 +7,7 @@ use crate::support::{
     wait_for_limit_checks,
 };
 
-/// SPEC §3, disk: a flood that lasts is told, a burst and a slow writer are not.
+/// Promise P97: a flood that lasts is told, a burst and a slow writer are not.
 #[test]
 fn max_output_rate_is_breached_by_a_flood_but_not_by_a_burst() {
     let sandbox = sandbox();

@@ -7,7 +7,7 @@ use crate::support::{
     wait_for_limit_checks,
 };
 
-/// SPEC §3, descriptor leak. PAINS R10.
+/// Promise P97: a descriptor leak.
 #[test]
 fn max_fds_is_breached_once_by_a_leak_and_not_below_the_limit() {
     let sandbox = sandbox();
@@ -30,7 +30,7 @@ fn max_fds_is_breached_once_by_a_leak_and_not_below_the_limit() {
     stop_all(&sandbox);
 }
 
-/// SPEC §3, memory. PAINS G11: what forks share counts once.
+/// Promise P96, failure F57: what forks share counts once.
 #[test]
 fn max_memory_counts_pages_shared_by_forks_once() {
     let sandbox = sandbox();
@@ -62,8 +62,8 @@ fn available_kib() -> u64 {
     left.expect("kB")
 }
 
-/// PAINS G9, G11: twenty forks that share 100 MB could not make up for a GiB, also where their own
-/// limit is far away and has nobody look at what they share.
+/// Failures F55 and F57: twenty forks that share 100 MB could not make up for a GiB, also where
+/// their own limit is far away and has nobody look at what they share.
 #[test]
 fn min_available_does_not_stop_forks_that_share_their_memory() {
     let sandbox = sandbox();
@@ -86,7 +86,7 @@ fn min_available_does_not_stop_forks_that_share_their_memory() {
     stop_all(&sandbox);
 }
 
-/// SPEC §3, memory of the machine. PAINS G9: whoever uses little is never blamed.
+/// Promise P96, failure F55, memory of the machine: whoever uses little is never blamed.
 #[test]
 fn min_available_stops_the_large_task_and_not_the_small_one() {
     let sandbox = sandbox();
@@ -107,7 +107,7 @@ fn min_available_stops_the_large_task_and_not_the_small_one() {
     stop_all(&sandbox);
 }
 
-/// SPEC §3, process count. PAINS G10.
+/// Promise P97, failure F56: the number of processes.
 #[test]
 fn max_processes_is_breached_only_above_the_limit() {
     let sandbox = sandbox();
@@ -124,7 +124,7 @@ fn max_processes_is_breached_only_above_the_limit() {
     stop_all(&sandbox);
 }
 
-/// SPEC §3, busy loop without output; a compiler computes as much, and writes.
+/// Promise P97, busy loop without output; a compiler computes as much, and writes.
 #[test]
 fn max_cpu_spin_is_breached_only_by_a_silent_busy_loop() {
     let sandbox = sandbox();

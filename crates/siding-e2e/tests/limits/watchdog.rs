@@ -31,8 +31,8 @@ fn fd_holders_command(sandbox: &Sandbox, processes: usize, fds: &str) -> String 
     format!("exec {}", sandbox.puppet_line(&verbs))
 }
 
-/// SPEC §3.1b with the built-in settings: 4,096 descriptors in the tree. A browser test has as many,
-/// in dozens of processes with some each.
+/// Promise P95 with the built-in settings: 4,096 descriptors in the tree. A browser test has as
+/// many, in dozens of processes with some each.
 #[test]
 fn fd_watchdog_reports_a_leak_but_not_many_processes_with_few_fds() {
     let sandbox = sandbox();

@@ -40,7 +40,7 @@ fn tool_descriptions_stay_within_their_size_limit() {
     client.shutdown();
 }
 
-// PAINS B6: a client that is killed leaves nothing.
+// Failure F11: a client that is killed leaves nothing.
 #[test]
 fn tasks_of_a_killed_client_end() {
     let sandbox = sandbox();

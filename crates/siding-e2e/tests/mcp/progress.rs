@@ -17,7 +17,7 @@ fn wait_for_file_command(file: &Path) -> String {
     format!("until [ -e {} ]; do sleep 0.05; done", file.display())
 }
 
-// PAINS D3: clients give up after a while of silence.
+// Failure F32: clients give up after a while of silence.
 #[test]
 fn wait_reports_progress() {
     let sandbox = sandbox();
@@ -75,7 +75,7 @@ fn no_progress_without_a_progress_token() {
     client.shutdown();
 }
 
-/// Interrupting a call touches what ran for this call alone (SPEC 2.7).
+/// Interrupting a call touches what ran for this call alone (promise P19).
 #[test]
 fn canceled_run_stops_its_task_and_canceled_wait_does_not() {
     let sandbox = sandbox();
@@ -95,7 +95,7 @@ fn canceled_run_stops_its_task_and_canceled_wait_does_not() {
     client.shutdown();
 }
 
-// PAINS D3: a token for progress does not say that the client waits longer for it.
+// Failure F32: a token for progress does not say that the client waits longer for it.
 #[test]
 fn wait_limit_depends_on_the_client_name() {
     let sandbox = sandbox();

@@ -63,7 +63,7 @@ fn run_uses_the_configured_network_policy() {
     }
 }
 
-// PAINS D3, E3: a call that takes longer than a layer allows comes back with a handle.
+// Failures F32 and F34: a call that takes longer than a layer allows comes back with a handle.
 #[test]
 fn run_over_budget_returns_a_task_and_the_next_tools() {
     let sandbox = sandbox();
@@ -324,8 +324,8 @@ fn invalid_arguments_are_reported_with_the_fix() {
     client.shutdown();
 }
 
-/// SPEC 1.2: the budget applies when assistant mode is on and background tasks are not disabled. An
-/// explicit one always applies.
+/// Promise P16: the budget applies when assistant mode is on and background tasks are not disabled.
+/// An explicit one always applies.
 #[test]
 fn budget_setting_needs_assistant_mode_and_background_tasks() {
     let sandbox = sandbox();
@@ -345,7 +345,7 @@ fn budget_setting_needs_assistant_mode_and_background_tasks() {
     }
 }
 
-/// Issue 17, 5.1: the end is told with a later answer, and a hand-over says so.
+/// Promise P120: the end is told with a later answer, and a hand-over says so.
 #[test]
 fn hand_over_promises_a_later_notice_of_the_end() {
     let sandbox = sandbox();

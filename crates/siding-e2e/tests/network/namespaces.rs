@@ -7,7 +7,7 @@ use crate::support::{
     run_with_policy, show_task, start_with_policy,
 };
 
-/// SPEC §3, unauthorised egress.
+/// Promise P102: unauthorized egress.
 #[test]
 fn net_none_and_net_loopback_block_outside_connections() {
     for sandbox in root_and_user_sandboxes() {
@@ -50,8 +50,8 @@ fn net_none_keeps_uid_gid_and_file_ownership() {
     }
 }
 
-/// PAINS A4: what has left its session and its parent is bound all the same, also when the shim was
-/// killed and another keeps the task.
+/// Failure F3: what has left its session and its parent is bound all the same, also when the shim
+/// was killed and another keeps the task.
 #[test]
 fn a_daemon_stays_confined_after_takeover() {
     for sandbox in root_and_user_sandboxes() {

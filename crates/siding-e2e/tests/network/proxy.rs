@@ -25,7 +25,7 @@ fn wait_for_inner_task(sandbox: &Sandbox, outer: &str) -> String {
     })
 }
 
-/// SPEC 2.4b: the outer task neither waits for the proxy of an inner one nor takes it along.
+/// Promise P39: the outer task neither waits for the proxy of an inner one nor takes it along.
 #[test]
 fn the_proxy_of_an_inner_task_does_not_belong_to_the_outer_task() {
     for sandbox in root_and_user_sandboxes() {

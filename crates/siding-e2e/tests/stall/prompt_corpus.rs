@@ -7,7 +7,7 @@ fn is_prompt(sample: &PromptSample) -> bool {
     OutputTail::from_bytes(sample.text.as_bytes()).prompt.is_some()
 }
 
-/// PAINS E7, E9: choices, passwords and chevrons are prompts.
+/// Failures F37 and F39: choices, passwords and chevrons are prompts.
 #[test]
 fn prompts_of_the_corpus_are_detected() {
     let mut missed = prompt_corpus::prompts();
@@ -17,7 +17,7 @@ fn prompts_of_the_corpus_are_detected() {
     assert!(missed.is_empty(), "missed {missed:#?}");
 }
 
-/// PAINS E8: `[INFO] Starting: `, bars, the shell's own `$ ` are none.
+/// Failure F38: `[INFO] Starting: `, bars, the shell's own `$ ` are none.
 #[test]
 fn non_prompts_of_the_corpus_are_not_detected() {
     let mut wrong = prompt_corpus::non_prompts();

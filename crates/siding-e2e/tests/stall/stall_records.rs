@@ -10,7 +10,7 @@ fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
-/// PAINS E7: a task that waits for input is told of long before the time of silence is over.
+/// Failure F37: a task that waits for input is told of long before the time of silence is over.
 #[test]
 fn a_stall_with_hard_evidence_is_recorded_within_seconds() {
     let sandbox = sandbox();
@@ -34,7 +34,7 @@ fn a_stall_with_hard_evidence_is_recorded_within_seconds() {
     assert!(show_task(&sandbox, &id)["attention"].is_null(), "an ended task needs none");
 }
 
-/// PAINS E10: a silent build is a fact on record, once; output ends the stall, and a new silence
+/// Failure F40: a silent build is a fact on record, once; output ends the stall, and a new silence
 /// is a new one.
 #[test]
 fn each_silence_is_recorded_once() {
@@ -63,7 +63,7 @@ fn ack_notices(sandbox: &Sandbox) -> Vec<serde_json::Value> {
     list.as_array().expect("a list").clone()
 }
 
-/// SPEC 5.1: each stall gives one notice, while it lasts; one that was over before anybody asked
+/// Promise P66: each stall gives one notice, while it lasts; one that was over before anybody asked
 /// is counted in the next.
 #[test]
 fn each_stall_is_notified_once_while_it_lasts() {

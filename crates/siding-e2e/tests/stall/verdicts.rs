@@ -1,4 +1,4 @@
-//! Real programs, as root and as an ordinary user (LINUX faults 31 and 32; PAINS E7 to E10).
+//! Real programs, as root and as an ordinary user (promise P99, failures F37, F38, F39 and F40).
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ fn programs_of_an_unprivileged_user_get_the_expected_verdict() {
     check_all_verdicts(&sandbox, Some(UNPRIVILEGED_UID), "as an ordinary user");
 }
 
-/// LINUX fault 33: a process that hides, as setuid programs do, is judged by its last line.
+/// Kernel fact K18: a process that hides, as setuid programs do, is judged by its last line.
 #[test]
 fn a_hidden_process_with_a_password_prompt_is_password_likely() {
     if !is_root() {

@@ -86,7 +86,7 @@ fn each_task_has_its_own_cgroup_until_it_ends() {
     });
 }
 
-/// LINUX fault 39: a group that was killed kills whoever is born into it later, so each task has a
+/// Kernel fact K6: a group that was killed kills whoever is born into it later, so each task has a
 /// new one.
 #[test]
 fn task_of_the_same_name_runs_again_after_a_cgroup_kill() {
@@ -128,7 +128,7 @@ fn host_in_a_once_killed_cgroup_can_start_tasks() {
     });
 }
 
-/// LINUX fault 9: the kernel's own kill of a group misses a process whose first thread has left.
+/// Kernel fact K5: the kernel's own kill of a group misses a process whose first thread has left.
 #[test]
 fn stop_ends_a_process_whose_main_thread_exited() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -165,7 +165,7 @@ fn cgroup_kill_ends_a_member_of_another_user() {
     });
 }
 
-/// SPEC 2.4b: the kernel kills a group with all groups below it, so an inner task's is beside.
+/// Promise P39: the kernel kills a group with all groups below it, so an inner task's is beside.
 #[test]
 fn nested_task_has_a_sibling_cgroup() {
     as_each_cgroup_owner(|sandbox, ground| {

@@ -22,8 +22,8 @@ fn deadline_outcome(limit_ms: u64) -> Value {
     json!({"kind": "deadline", "limit_ms": limit_ms})
 }
 
-/// PAINS C1, E1, LINUX fault 35: once, with a code and an outcome of its own, and with one line
-/// where the output is read.
+/// Promise P43, failures F17 and F33: once, with a code and an outcome of its own, and with one
+/// line where the output is read.
 #[test]
 fn deadline_ends_the_tree_once_and_is_reported() {
     as_each_user(|sandbox| {
@@ -45,7 +45,7 @@ fn deadline_ends_the_tree_once_and_is_reported() {
     });
 }
 
-/// PAINS A3: a holder of the output in another session keeps nobody waiting, and dies too.
+/// Failure F2: a holder of the output in another session keeps nobody waiting, and dies too.
 #[test]
 fn deadline_ends_an_output_holder_in_another_session() {
     let sandbox = sandbox();
@@ -55,7 +55,7 @@ fn deadline_ends_an_output_holder_in_another_session() {
     Task::only(&sandbox).expect_stopped();
 }
 
-/// SPEC 2.1: the deadline holds with nobody left alive but the shim.
+/// Promise P44: the deadline holds with nobody left alive but the shim.
 #[test]
 fn deadline_applies_after_the_caller_is_killed() {
     as_each_user(|sandbox| {
@@ -95,7 +95,7 @@ fn deadline_ends_a_kept_task_after_its_session_ended() {
     task.expect_stopped();
 }
 
-/// PAINS E1: a start in the background has a clock too.
+/// Failure F33: a start in the background has a clock too.
 #[test]
 fn a_background_task_has_a_deadline() {
     let sandbox = sandbox();
@@ -106,7 +106,7 @@ fn a_background_task_has_a_deadline() {
     task.expect_stopped();
 }
 
-/// LINUX fault 35: a busy machine does not move it.
+/// Promise P46: a busy machine does not move it.
 #[test]
 fn deadline_is_on_time_under_cpu_load() {
     let sandbox = sandbox();
@@ -119,7 +119,7 @@ fn deadline_is_on_time_under_cpu_load() {
     Task::only(&sandbox).expect_stopped();
 }
 
-/// LINUX fault 35: time goes on for a stopped task, and it ends by the polite signal.
+/// Promise P46, kernel fact K16: time goes on for a stopped task, and it ends by the polite signal.
 #[test]
 fn deadline_ends_a_sigstopped_task() {
     let sandbox = sandbox();
@@ -148,7 +148,7 @@ fn process_state(process: Process) -> Option<char> {
     siding_e2e::processes::state(process.pid)
 }
 
-/// SPEC 2.4: what lingers keeps the deadline, and the outcome stays the shell's own.
+/// Promise P43: what lingers keeps the deadline, and the outcome stays the shell's own.
 #[test]
 fn deadline_ends_a_lingering_task() {
     let sandbox = sandbox();
@@ -161,7 +161,7 @@ fn deadline_ends_a_lingering_task() {
     task.expect_stopped();
 }
 
-/// SPEC 2.1: nobody gets more than the cap, and everybody is told.
+/// Promise P47: nobody gets more than the cap, and everybody is told.
 #[test]
 fn hard_cap_limits_every_deadline() {
     let sandbox = sandbox();
@@ -177,7 +177,7 @@ fn hard_cap_limits_every_deadline() {
     }
 }
 
-/// SPEC 2.1: a deadline can be moved while the task runs, up to the cap and no further.
+/// Promise P48: a deadline can be moved while the task runs, up to the cap and no further.
 #[test]
 fn deadline_can_be_extended_up_to_the_hard_cap() {
     let sandbox = sandbox();

@@ -51,7 +51,7 @@ fn read_result(sandbox: &Sandbox, number: usize) -> (i32, i32, Value) {
     (siding_code, bash_code, serde_json::from_str(&read("json")).expect("JSON"))
 }
 
-/// LINUX fault 14, PAINS C1, C2: all codes; 137 by `exit` is no SIGKILL.
+/// Promise P36, failures F17 and F18: all codes; 137 by `exit` is no SIGKILL.
 #[test]
 fn every_exit_code_matches_bash() {
     let sandbox = sandbox();
@@ -64,7 +64,7 @@ fn every_exit_code_matches_bash() {
     }
 }
 
-/// LINUX fault 14: all signals, by a shell that kills itself.
+/// Promise P36: all signals, by a shell that kills itself.
 #[test]
 fn every_fatal_signal_matches_bash() {
     let sandbox = sandbox();

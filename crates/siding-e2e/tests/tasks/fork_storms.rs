@@ -42,7 +42,7 @@ fn assert_storm_stopped(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
     assert_eq!(sandbox.announcements().len(), announced);
 }
 
-/// LINUX fault 8, PAINS G10, issue §3.3: a storm of 300 that fills every slot that falls free,
+/// Promise P31, failure F56, kernel fact K3: a storm of 300 that fills every slot that falls free,
 /// each in a session of its own.
 #[test]
 fn stop_ends_a_fork_storm() {
@@ -76,7 +76,7 @@ fn stop_ends_a_fork_storm_that_ignores_signals() {
     });
 }
 
-/// LINUX fault 8: an ordinary user's storm at the limit of processes, where every process that
+/// Kernel fact K3: an ordinary user's storm at the limit of processes, where every process that
 /// is reaped makes room for the next.
 #[test]
 fn stop_ends_a_storm_at_the_process_limit() {
@@ -109,7 +109,7 @@ fn shim_at_the_process_limit_ends_its_storm() {
     assert_storm_stopped(&sandbox, &task, USER_PROCESS_LIMIT as u64 - 5);
 }
 
-/// LINUX fault 7: somebody who is never where he was seen, in a session of his own each time.
+/// Promise P31: somebody who is never where he was seen, in a session of his own each time.
 #[test]
 fn stop_ends_a_process_that_forks_and_exits_repeatedly() {
     as_each_user_in_turn(|sandbox| {

@@ -26,8 +26,8 @@ fn hand_over_message_starts_on_its_own_terminal_line() {
     Task::only(&sandbox).stop(&["--grace", "0s"]);
 }
 
-/// PAINS A6, C2, issue §3.1: the call returns at its budget, the same process goes on, and its
-/// true end is known.
+/// Promise P13, failures F5 and F18: the call returns at its budget, the same process goes on, and
+/// its true end is known.
 #[test]
 fn command_continues_in_the_background_at_its_budget() {
     as_each_user(|sandbox| {
@@ -49,7 +49,7 @@ fn command_continues_in_the_background_at_its_budget() {
     });
 }
 
-/// SPEC 4.1: what a hand-over has shown is seen: `siding output` goes on behind it.
+/// Promise P14: what a hand-over has shown is seen: `siding output` goes on behind it.
 #[test]
 fn output_shown_before_hand_over_is_not_repeated() {
     let sandbox = sandbox();
@@ -89,7 +89,7 @@ fn hand_over_json_has_its_reason_and_output() {
     assert_eq!(Task::from_view(&sandbox, &view).wait_outcome()["code"], 0);
 }
 
-/// SPEC 1.2, 4.3: a hand-over shows how it began, what went wrong and how it stands, in little text;
+/// Promise P14: a hand-over shows how it began, what went wrong and how it stands, in little text;
 /// a command that is over shows more.
 #[test]
 fn hand_over_shows_a_short_excerpt_of_long_output() {
@@ -119,7 +119,7 @@ fn hand_over_shows_a_short_excerpt_of_long_output() {
     assert_eq!(Task::from_view(&sandbox, &view).wait_outcome()["code"], 0);
 }
 
-/// PAINS E4: who ends in time stays in the foreground; who asks for no budget has none.
+/// Failure F35: who ends in time stays in the foreground; who asks for no budget has none.
 #[test]
 fn command_within_its_budget_stays_in_the_foreground() {
     let sandbox = sandbox();
@@ -138,7 +138,7 @@ fn command_within_its_budget_stays_in_the_foreground() {
     assert_eq!(view["placement"]["kind"], "foreground");
 }
 
-/// PAINS E2, E3: at the timeout a command goes on or is stopped, as its caller says.
+/// Failure F34: at the timeout a command goes on or is stopped, as its caller says.
 #[test]
 fn timeout_stops_or_backgrounds_as_requested() {
     let sandbox = sandbox();
@@ -156,7 +156,7 @@ fn timeout_stops_or_backgrounds_as_requested() {
     }
 }
 
-/// PAINS C1, issue §3.1: a stop, the deadline and the hand-over in the same instant come to one
+/// Promise P35, failure F17: a stop, the deadline and the hand-over in the same instant come to one
 /// end, and everybody tells the same.
 #[test]
 fn concurrent_stop_deadline_and_hand_over_give_one_outcome() {

@@ -12,7 +12,7 @@ fn start_foreground(sandbox: &Sandbox, verbs: &str) -> (RunningProgram, Process)
     (call, sandbox.wait_for_mark("it"))
 }
 
-/// PAINS B4, B5: an interrupt stops the command that is waited for and nothing else.
+/// Failures F9 and F10: an interrupt stops the command that is waited for and nothing else.
 #[test]
 fn interrupt_stops_only_the_foreground_command() {
     as_each_user(|sandbox| {
@@ -49,8 +49,8 @@ fn second_interrupt_skips_the_grace_period() {
     task.expect_stopped();
 }
 
-/// PAINS B6, G4: a host that is told to leave, hangs up or is killed leaves its command running
-/// in the background.
+/// Failures F11 and F52: a host that is told to leave, hangs up or is killed leaves its command
+/// running in the background.
 #[test]
 fn command_continues_when_its_caller_is_signaled() {
     as_each_user(|sandbox| {
@@ -81,7 +81,7 @@ fn command_continues_when_its_caller_is_signaled() {
     });
 }
 
-/// PAINS B10, LINUX fault 21: a signal to the caller's whole group reaches neither the shim nor
+/// Promise P20, failure F14: a signal to the caller's whole group reaches neither the shim nor
 /// the task.
 #[test]
 fn signal_to_the_callers_process_group_spares_the_task() {
@@ -97,7 +97,7 @@ fn signal_to_the_callers_process_group_spares_the_task() {
     task.expect_stopped();
 }
 
-/// PAINS E12, LINUX fault 22: a task has no terminal, and closing its caller's ends nothing.
+/// Promise P2, failure F41: a task has no terminal, and closing its caller's ends nothing.
 #[test]
 fn task_has_no_terminal_and_survives_its_closing() {
     let sandbox = sandbox();
@@ -119,7 +119,7 @@ fn task_has_no_terminal_and_survives_its_closing() {
     task.expect_stopped();
 }
 
-/// PAINS A3: who reads the output may leave; the command goes on and its output is kept.
+/// Failure F2: who reads the output may leave; the command goes on and its output is kept.
 #[test]
 fn command_continues_when_its_output_reader_exits() {
     let sandbox = sandbox();

@@ -23,7 +23,7 @@ const LINGERING_COMMANDS: &[(&str, &str)] = &[
     ("exec -a innocent sleep 300 & sleep .1", "innocent 300"),
 ];
 
-/// PAINS A1, A2, B7, C3, issue §3.2: the call returns when the shell has ended, says so, and
+/// Promise P15, failures F1, F12 and F19: the call returns when the shell has ended, says so, and
 /// names who lives.
 #[test]
 fn call_returns_when_the_shell_exits_and_lists_processes() {
@@ -56,8 +56,8 @@ fn call_returns_when_the_shell_exits_and_lists_processes() {
     });
 }
 
-/// PAINS A1: what is written after the shell's end is kept, and its status is known before
-/// (LINUX fault 30).
+/// Failure F1: what is written after the shell's end is kept, and its status is known before
+/// (promise P26).
 #[test]
 fn output_after_the_shell_exits_is_kept() {
     let sandbox = sandbox();
@@ -84,7 +84,7 @@ fn call_returns_despite_a_flood_from_a_lingering_process() {
     task.expect_stopped();
 }
 
-/// SPEC 2.4: with `--on-leader-exit reap` nothing lingers, and the outcome is the shell's own.
+/// Promise P38: with `--on-leader-exit reap` nothing lingers, and the outcome is the shell's own.
 #[test]
 fn on_leader_exit_reap_ends_lingering_processes() {
     as_each_user(|sandbox| {
@@ -106,7 +106,7 @@ fn on_leader_exit_reap_ends_lingering_processes() {
     });
 }
 
-/// PAINS C3, C4: a task that lingers has not ended, and ends when its last process does.
+/// Failures F19 and F20: a task that lingers has not ended, and ends when its last process does.
 #[test]
 fn lingering_task_ends_with_its_last_process() {
     let sandbox = sandbox();

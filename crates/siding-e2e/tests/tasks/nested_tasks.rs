@@ -26,7 +26,7 @@ fn wait_for_started_task<'s>(sandbox: &'s Sandbox, outer: &Task<'_>) -> Task<'s>
     Task::from_view(sandbox, &json!({ "task_id": id }))
 }
 
-/// SPEC 2.4b: an inner task is a task of its own, with its own deadline, and outlives the stop
+/// Promise P39: an inner task is a task of its own, with its own deadline, and outlives the stop
 /// of the outer one; its own stop ends it, daemons included.
 #[test]
 fn inner_task_survives_the_stop_of_the_outer() {
@@ -65,7 +65,7 @@ fn inner_task_survives_the_stop_of_the_outer() {
     });
 }
 
-/// SPEC 2.4b: the outer task does not linger on account of the inner one.
+/// Promise P39: the outer task does not linger on account of the inner one.
 #[test]
 fn outer_task_ends_while_the_inner_runs() {
     as_each_user(|sandbox| {
@@ -163,7 +163,7 @@ fn outer_task_receives_the_exit_code_of_a_foreground_inner_task() {
     assert!(!process.is_alive());
 }
 
-/// SPEC 2.4b, three levels deep: each ends by its own deadline or stop, in any order.
+/// Promise P39, three levels deep: each ends by its own deadline or stop, in any order.
 #[test]
 fn three_nested_levels_stop_independently_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {

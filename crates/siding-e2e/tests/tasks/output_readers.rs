@@ -31,7 +31,7 @@ fn start_with_full_pipe<'s>(
     (call, Task::only(sandbox), reader)
 }
 
-/// PAINS B4: an interrupt is heard while nobody takes the output.
+/// Failure F9: an interrupt is heard while nobody takes the output.
 #[test]
 fn interrupt_works_while_the_output_pipe_is_full() {
     let sandbox = sandbox();
@@ -61,7 +61,7 @@ fn interrupt_works_when_the_reader_exits_first() {
     task.expect_stopped();
 }
 
-/// PAINS B6: a host that leaves is not kept by a reader who takes nothing.
+/// Failure F11: a host that leaves is not kept by a reader who takes nothing.
 #[test]
 fn sigterm_ends_a_call_whose_output_pipe_is_full() {
     let sandbox = sandbox();
@@ -143,7 +143,7 @@ fn message_to_a_closed_pipe_does_not_panic() {
     assert_eq!(Task::only(&sandbox).wait_outcome()["code"], 0);
 }
 
-/// PAINS C3: what ended while its reader took nothing has not told its caller all.
+/// Failure F19: what ended while its reader took nothing has not told its caller all.
 #[test]
 fn end_is_a_notice_when_its_output_was_not_read() {
     let sandbox = sandbox();

@@ -11,8 +11,8 @@ const DEFAULT_TREE_COUNT: u64 = 40;
 /// Trees at once: most of the time of one is spent waiting.
 const CONCURRENT_TREES: usize = 4;
 
-/// Issue §3.3, PAINS B1–B4: no survivor of any tree, whatever its members do to themselves, as
-/// root and as an ordinary user, when it is grown or while it grows.
+/// Promise P31, failures F7 and F8: no survivor of any tree, whatever its members do to themselves,
+/// as root and as an ordinary user, when it is grown or while it grows.
 #[test]
 fn stop_leaves_no_survivor_of_a_random_tree() {
     let trees = std::env::var("SIDING_E2E_TREES")

@@ -12,7 +12,7 @@ use crate::support::{
 const UNATTENDED_VARIABLES: [&str; 4] =
     ["DEBIAN_FRONTEND=noninteractive", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "PAGER=cat"];
 
-/// PAINS A7: what is over is not shown as running.
+/// Failure F6: what is over is not shown as running.
 #[test]
 fn finished_command_is_shown_as_ended() {
     as_each_user(|sandbox| {
@@ -27,7 +27,7 @@ fn finished_command_is_shown_as_ended() {
     });
 }
 
-/// PAINS C2: the code is the command's own, both streams come in the order of the writes.
+/// Failure F18: the code is the command's own, both streams come in the order of the writes.
 #[test]
 fn output_order_and_exit_code_are_preserved() {
     let sandbox = sandbox();
@@ -38,7 +38,7 @@ fn output_order_and_exit_code_are_preserved() {
     assert_eq!(Task::only(&sandbox).output(), "one\ntwo\nthree\n");
 }
 
-/// PAINS E6: several arguments are a program and its words, which nobody splits or expands.
+/// Failure F36: several arguments are a program and its words, which nobody splits or expands.
 #[test]
 fn arguments_are_passed_unchanged() {
     let sandbox = sandbox();
@@ -70,7 +70,7 @@ fn arguments_are_passed_unchanged() {
     assert_eq!(done.stdout_text(), expected);
 }
 
-/// PAINS B9: whoever looks for the command's words among all arguments of the machine finds
+/// Failure F13: whoever looks for the command's words among all arguments of the machine finds
 /// neither the task nor its shim, so that a `pkill -f` inside it cannot hit itself.
 #[test]
 fn command_text_is_not_in_any_process_arguments() {
@@ -98,7 +98,7 @@ fn command_text_is_not_in_any_process_arguments() {
     }
 }
 
-/// PAINS E5, C2: where the shell ended, and how every stage of its last pipeline did.
+/// Failures F18 and F36: where the shell ended, and how every stage of its last pipeline did.
 #[test]
 fn final_directory_and_pipeline_statuses_are_reported() {
     let sandbox = sandbox();
@@ -123,7 +123,7 @@ fn final_directory_and_pipeline_statuses_are_reported() {
     }
 }
 
-/// PAINS E6: the directory is the process's, not a prefix to the text.
+/// Failure F36: the directory is the process's, not a prefix to the text.
 #[test]
 fn cwd_flag_applies_to_the_whole_script() {
     let sandbox = sandbox();
@@ -160,7 +160,7 @@ fn task_environment(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) 
     variables
 }
 
-/// PAINS E7: a command is told that nobody sits there, and its caller can say otherwise.
+/// Failure F37: a command is told that nobody sits there, and its caller can say otherwise.
 #[test]
 fn environment_is_the_callers_plus_unattended_variables() {
     let sandbox = sandbox();
@@ -189,7 +189,7 @@ fn env_clear_leaves_only_requested_variables_and_task_id() {
     assert!(task.starts_with("SIDING_TASK=b-"), "{remaining:?}");
 }
 
-/// SPEC 13: what a caller's environment holds is not written to disk.
+/// Promise P7: what a caller's environment holds is not written to disk.
 #[test]
 fn environment_values_are_not_written_to_disk() {
     let sandbox = sandbox();
@@ -224,7 +224,7 @@ fn files_containing(dir: &Path, needle: &str) -> Vec<String> {
         .collect()
 }
 
-/// PAINS B10, E12: a session and group of its own, default signals, and no descriptor of
+/// Failures F14 and F41: a session and group of its own, default signals, and no descriptor of
 /// siding's but its output.
 #[test]
 fn task_has_its_own_session_and_default_signals_and_descriptors() {
@@ -257,7 +257,7 @@ fn task_has_its_own_session_and_default_signals_and_descriptors() {
     });
 }
 
-/// PAINS G7: the same command in the same directory is not started twice unless asked.
+/// Failure F54: the same command in the same directory is not started twice unless asked.
 #[test]
 fn duplicate_launch_is_refused_and_names_the_running_task() {
     let sandbox = sandbox();

@@ -53,7 +53,7 @@ fn assert_same_as_bash(sandbox: &Sandbox, text: &str, variables: &[(&str, &str)]
     );
 }
 
-/// PAINS E3: code, output, complaints and environment are those of `bash -c`.
+/// Failure F34: code, output, complaints and environment are those of `bash -c`.
 #[test]
 fn direct_exec_behaves_like_bash() {
     let sandbox = sandbox();
@@ -100,8 +100,8 @@ fn single_program_runs_without_a_shell() {
     assert_eq!(done["pipeline_statuses"], serde_json::Value::Null);
 }
 
-/// PAINS B9: a shim that was forked from `siding run` does not show that call's arguments, however
-/// long or short they were.
+/// Failure F13: a shim that was forked from `siding run` does not show that call's arguments,
+/// however long or short they were.
 #[test]
 fn shim_command_line_shows_only_the_task_id() {
     let sandbox = sandbox();

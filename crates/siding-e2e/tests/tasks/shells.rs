@@ -70,7 +70,8 @@ const SHELL_SCRIPTS: &[&str] = &[
     "printf '%s\\n' {1..3} | tac",
 ];
 
-/// PAINS B8, C2, E3: status, output and `$?`-like details are those of a plain `bash -c`.
+/// Promise P5, failures F18 and F34: status, output and `$?`-like details are those of a plain
+/// `bash -c`.
 #[test]
 fn bash_scripts_behave_as_without_siding() {
     let sandbox = sandbox();

@@ -23,7 +23,7 @@ fn expect_start_failure(
     assert!(error.contains(command[0]) || error.contains("shell"), "a name in {done}");
 }
 
-/// LINUX fault 42: a failed exec is an outcome of its own with the system's reason, and the code
+/// Promise P9: a failed exec is an outcome of its own with the system's reason, and the code
 /// is a shell's.
 #[test]
 fn failed_exec_reports_its_reason() {
@@ -44,7 +44,7 @@ fn failed_exec_reports_its_reason() {
     assert_eq!(call.run().expect_code(127).json()["outcome"]["kind"], "exited");
 }
 
-/// LINUX fault 42: a script without an interpreter line runs as from every shell.
+/// Promise P9: a script without an interpreter line runs as from every shell.
 #[test]
 fn a_script_without_an_interpreter_line_runs() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -56,7 +56,7 @@ fn a_script_without_an_interpreter_line_runs() {
     assert_eq!(done.stdout_text(), "word\n");
 }
 
-/// LINUX fault 42: no processes left for the user.
+/// Promise P9: no processes left for the user.
 #[test]
 fn start_at_the_process_limit_reports_unavailable() {
     if !is_root() {
@@ -82,7 +82,7 @@ fn start_at_the_process_limit_reports_unavailable() {
     }
 }
 
-/// LINUX fault 42: what many threads do is done by one where no other is to be had.
+/// What many threads do is done by one where no other is to be had.
 #[test]
 fn stop_all_works_at_the_process_limit() {
     let Some(sandbox) = crate::support::ordinary_user_sandbox() else { return };
@@ -117,7 +117,7 @@ fn siding_errors_exit_with_code_125() {
     assert_eq!(sandbox.task_ids(), Vec::<String>::new(), "nothing was recorded");
 }
 
-/// PAINS E1: a background start returns once the command runs, with nothing but its id.
+/// Failure F33: a background start returns once the command runs, with nothing but its id.
 #[test]
 fn background_start_prints_only_the_task_id() {
     let sandbox = sandbox();

@@ -4,7 +4,7 @@ use siding_e2e::{eventually, words};
 
 use crate::support::{Task, expect_prompt, sandbox};
 
-/// PAINS E7, LINUX fault 31: without input every prompt ends at once, in a task's own words.
+/// Promise P8, failure F37: without input every prompt ends at once, in a task's own words.
 #[test]
 fn prompts_end_immediately_without_input() {
     let sandbox = sandbox();

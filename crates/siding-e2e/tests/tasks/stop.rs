@@ -9,8 +9,8 @@ use crate::support::{
     Task, as_each_user, ended_processes, expect_prompt, sandbox, wait_for_file_command,
 };
 
-/// Trees that a polite signal ends: LINUX faults 1, 2, 3, 5, 9, 12 and 13, PAINS B1 and B3. Each
-/// member that counts marks itself `m`; the number of them comes first.
+/// Trees that a polite signal ends: promise P31, failure F7. Each member that counts marks itself
+/// `m`; the number of them comes first.
 const TERMINATING_TREES: &[(usize, &str)] = &[
     (1, "mark m hang"),
     (3, "fork mark m hang -- fork mark m hang -- mark m wait"),
@@ -55,8 +55,8 @@ fn marked_processes(sandbox: &Sandbox) -> Vec<Process> {
     steps.iter().map(|step| step.process).collect()
 }
 
-/// PAINS B1–B4, C4, issue §3.3: what can be asked to end is asked, all of it, and it is gone when
-/// the stop returns.
+/// Promise P31, failures F7, F8 and F20: what can be asked to end is asked, all of it, and it is
+/// gone when the stop returns.
 #[test]
 fn stop_ends_the_whole_tree_with_sigterm() {
     as_each_user(|sandbox| {
@@ -92,7 +92,7 @@ fn stop_without_grace_kills_the_whole_tree() {
     });
 }
 
-/// LINUX fault 13: the end of a process that holds much memory takes its time, and is reported
+/// Promise P31: the end of a process that holds much memory takes its time, and is reported
 /// when it is over.
 #[test]
 fn stop_returns_after_a_large_process_is_gone() {
@@ -105,7 +105,7 @@ fn stop_returns_after_a_large_process_is_gone() {
     }
 }
 
-/// PAINS B1, LINUX fault 6: who ignores the polite signal is killed after the grace, and the
+/// Promise P32, failure F7: who ignores the polite signal is killed after the grace, and the
 /// report says which it was.
 #[test]
 fn processes_ignoring_sigterm_are_killed_after_the_grace() {
@@ -134,7 +134,7 @@ fn run_stop(sandbox: &Sandbox, task: &Task<'_>, flags: &[&str]) -> ProgramOutput
     sandbox.siding(&args).run().expect_code(0)
 }
 
-/// PAINS B1: a shell that traps the signal does not save its children.
+/// Failure F7: a shell that traps the signal does not save its children.
 #[test]
 fn shell_trap_does_not_save_its_children() {
     let sandbox = sandbox();
@@ -155,7 +155,7 @@ fn shell_trap_does_not_save_its_children() {
     task.expect_stopped();
 }
 
-/// PAINS B1: every stage of a pipeline ends, whatever holds its other end.
+/// Failure F7: every stage of a pipeline ends, whatever holds its other end.
 #[test]
 fn stop_ends_every_stage_of_a_pipeline() {
     as_each_user(|sandbox| {
@@ -168,7 +168,7 @@ fn stop_ends_every_stage_of_a_pipeline() {
     });
 }
 
-/// PAINS B2: a loop does not start its next command when the current one is ended.
+/// Failure F8: a loop does not start its next command when the current one is ended.
 #[test]
 fn stopped_shell_loop_starts_no_further_command() {
     as_each_user(|sandbox| {
@@ -189,7 +189,7 @@ fn stopped_shell_loop_starts_no_further_command() {
     });
 }
 
-/// PAINS B2: somebody who starts the next child when one has died is no match for a kill either.
+/// Failure F8: somebody who starts the next child when one has died is no match for a kill either.
 #[test]
 fn stop_ends_a_relauncher_that_ignores_sigterm() {
     as_each_user(|sandbox| {
@@ -202,7 +202,7 @@ fn stop_ends_a_relauncher_that_ignores_sigterm() {
     });
 }
 
-/// LINUX fault 10: who is stopped ends by the polite signal all the same.
+/// Kernel fact K16: who is stopped ends by the polite signal all the same.
 #[test]
 fn stop_ends_sigstopped_processes() {
     as_each_user(|sandbox| {
@@ -226,7 +226,7 @@ fn stop_ends_sigstopped_processes() {
     });
 }
 
-/// PAINS B15: the report names the ports that were freed, and they can be bound at once.
+/// Failure F16: the report names the ports that were freed, and they can be bound at once.
 #[test]
 fn stop_reports_and_frees_listening_ports() {
     as_each_user(|sandbox| {
@@ -265,7 +265,7 @@ fn stop_reports_and_frees_listening_ports() {
     });
 }
 
-/// PAINS C1, C4: a stop is no success of the command, and a second stop changes nothing.
+/// Failures F17 and F20: a stop is no success of the command, and a second stop changes nothing.
 #[test]
 fn second_stop_changes_nothing() {
     let sandbox = sandbox();

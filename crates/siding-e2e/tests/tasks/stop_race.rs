@@ -40,7 +40,7 @@ fn second_stop_can_shorten_the_grace() {
     assert_eq!(first.json(), view);
 }
 
-/// LINUX fault 38: the end wins or a stop wins, never both.
+/// Promise P35: the end wins or a stop wins, never both.
 #[test]
 fn stop_racing_with_exit_gives_one_outcome() {
     let sandbox = sandbox();

@@ -60,7 +60,7 @@ fn setuid_setpriv_prefix(sandbox: &Sandbox) -> Option<String> {
     Some(format!("{} --reuid 0 --regid 0 --clear-groups", helper.display()))
 }
 
-/// LINUX fault 11: sudo hands TERM on to what it runs, so an ordinary stop ends it.
+/// Kernel fact K22: sudo hands TERM on to what it runs, so an ordinary stop ends it.
 #[test]
 fn stop_ends_a_process_below_sudo() {
     let Some(mut sandbox) = ordinary_user_sandbox() else {
@@ -81,8 +81,8 @@ fn stop_ends_a_process_below_sudo() {
     task.expect_stopped();
 }
 
-/// LINUX fault 11: a process of root's below an ordinary user's task is named as a survivor, and
-/// the call fails; the rest is gone.
+/// Promise P33, kernel fact K22: a process of root's below an ordinary user's task is named as a
+/// survivor, and the call fails; the rest is gone.
 #[test]
 fn stop_reports_an_unkillable_process_of_another_user() {
     // The sandbox ends the survivor: it may, being root's.

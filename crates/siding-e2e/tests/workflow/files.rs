@@ -44,7 +44,7 @@ fn invalid_workflow_is_rejected_before_any_step_runs() {
     }
 }
 
-/// PAINS: what a name holds is text, in a picture too.
+/// What a name holds is text, in a picture too.
 #[test]
 fn svg_shows_every_step_with_its_state() {
     let sandbox = sandbox();

@@ -4,7 +4,7 @@ use siding_guard::GuardVerdict;
 
 use crate::{assert_finding, judge_foreground, matched_rules};
 
-/// PAINS H1: a rule missed in a later segment, or behind a wrapper.
+/// Failure F60: a rule missed in a later segment, or behind a wrapper.
 #[test]
 fn list_segments_and_wrappers_do_not_hide_a_command() {
     for text in [
@@ -27,7 +27,7 @@ fn list_segments_and_wrappers_do_not_hide_a_command() {
     assert_finding("./tool --then rm -rf /", GuardVerdict::Ask, "rm-root");
 }
 
-/// PAINS H2: `bash -c`, base64, eval, a heredoc for a shell.
+/// Failure F61: `bash -c`, base64, eval, a heredoc for a shell.
 #[test]
 fn nested_shell_texts_are_parsed() {
     for text in [
@@ -60,7 +60,7 @@ fn nested_shell_texts_are_parsed() {
     }
 }
 
-/// PAINS H3: an inert heredoc, a commit message.
+/// Failure F62: an inert heredoc, a commit message.
 #[test]
 fn data_is_not_taken_for_a_command() {
     for text in [

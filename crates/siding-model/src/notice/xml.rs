@@ -2,7 +2,7 @@
 //!
 //! Text from a task cannot leave its element: `<` and `&` are written as entities wherever they
 //! come from, and so is the `>` of `]]>`. Other `>` stay, so that `2>/dev/null` reads as it was
-//! typed (PAINS C11). What has no shape of its own was made visible before, so what is left is
+//! typed (failure F27). What has no shape of its own was made visible before, so what is left is
 //! what XML can hold.
 
 use std::fmt::Write as _;

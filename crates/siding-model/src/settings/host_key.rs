@@ -14,7 +14,7 @@ pub enum HostKey {
     MaxElapsedSeconds,
     /// Sets `max_elapsed_hard_cap`, in seconds.
     MaxElapsedSecondsHardCap,
-    /// The spelling of the same key in earlier drafts of issue #51932.
+    /// The spelling of the same key in earlier drafts of anthropics/claude-code#51932.
     MaxElapsedHardCap,
     /// Sets `kill_signal`, a name or a number.
     KillSignal,

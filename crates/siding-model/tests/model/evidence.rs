@@ -92,7 +92,7 @@ fn diagnose_children(
     (found.verdict, found.waiting_on, found.certainty)
 }
 
-/// PAINS E7: the comparison with the very object given as input is what finds readers.
+/// Failure F37: the comparison with the very object given as input is what finds readers.
 #[test]
 fn processes_blocked_on_stdin_are_found() {
     let hard = (WhyVerdict::InputWait, None, Certainty::Hard);
@@ -122,8 +122,8 @@ fn processes_blocked_on_stdin_are_found() {
     assert_eq!(diagnose_processes(&[leader], "").verdict, WhyVerdict::InputWait);
 }
 
-/// PAINS E8: a thread that reads the keys of a server, or of a tool beside its build, holds nobody
-/// up. One that only waits for the reader does.
+/// Failure F38: a thread that reads the keys of a server, or of a tool beside its build, holds
+/// nobody up. One that only waits for the reader does.
 #[test]
 fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     let reader = || blocked_read(FdObject::TaskStdin);
@@ -161,7 +161,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     assert_eq!(diagnose_children(script, ""), hard);
 }
 
-/// PAINS E8: what resembles a wait for input and is none.
+/// Failure F38: what resembles a wait for input and is none.
 #[test]
 fn reading_another_object_is_not_waiting_for_input() {
     use FdObject::{Fifo, File, FileWatch, Listener, Pipe, Socket, WakeupFd};
@@ -261,7 +261,7 @@ fn a_concurrent_reader_is_reported() {
     );
 }
 
-/// PAINS E9: event loops need a question at the end of the output.
+/// Failure F39: event loops need a question at the end of the output.
 #[test]
 fn an_event_loop_after_a_prompt_likely_waits_for_input() {
     let soft = (WhyVerdict::InputLikely, None, Certainty::Soft);
@@ -298,7 +298,7 @@ fn tty_stops_and_other_stops_are_distinguished() {
     assert_eq!(diagnose_children(vec![stopped(true, false)], ""), hard(WhyVerdict::Stopped));
 }
 
-/// LINUX fault 33: who may not be looked into is judged by the terminal and the last line.
+/// Kernel fact K18: who may not be looked into is judged by the terminal and the last line.
 #[test]
 fn a_hidden_process_is_unknown_without_a_password_prompt() {
     let sudo = |echoes| ProcessFacts {

@@ -50,7 +50,7 @@ fn each_breach_episode_is_reported_once() {
     assert_eq!(reported, [(2, text.to_owned()), (7, text.to_owned())]);
 }
 
-/// PAINS G11: ten forks of a process of 50 MB are not 500 MB.
+/// Failure F57: ten forks of a process of 50 MB are not 500 MB.
 #[test]
 fn shared_memory_counts_once() {
     let limits = Limits { memory: 200 << 20, ..Limits::default() };
@@ -63,7 +63,7 @@ fn shared_memory_counts_once() {
     assert_eq!(grown, ["max-memory: 500MiB of memory, limit 200MiB; 50MiB of it in pid 9 (p9)"]);
 }
 
-/// PAINS G9: healthy tasks beside a large one are not blamed, and neither is a machine that only
+/// Failure F55: healthy tasks beside a large one are not blamed, and neither is a machine that only
 /// keeps files in its memory.
 #[test]
 fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {

@@ -97,7 +97,7 @@ fn lines_are_reported_singly_and_then_once_a_second() {
     assert_eq!(coalescer.wake_at(), None);
 }
 
-/// PAINS F10: a flood is told in one record with its count, and leaves the rest of the burst.
+/// Failure F48: a flood is told in one record with its count, and leaves the rest of the burst.
 #[test]
 fn a_flood_is_one_record_with_its_count() {
     let mut coalescer = new_coalescer();

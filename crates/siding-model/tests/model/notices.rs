@@ -80,7 +80,7 @@ fn each_outcome_gives_one_notice() {
     }
 }
 
-/// PAINS C3: the shell has ended and work goes on. That is true until the end, and only then.
+/// Failure F19: the shell has ended and work goes on. That is true until the end, and only then.
 #[test]
 fn a_lingering_notice_lasts_until_the_task_ends() {
     let records = [
@@ -160,7 +160,7 @@ fn expiring_record(after_ms: u64, deadline_ms: u64) -> Record {
     Record::Expiring { at: after(after_ms), deadline: after(deadline_ms) }
 }
 
-/// SPEC §5.1: two minutes before the deadline, once for each deadline, and only while it is true.
+/// Promise P65: two minutes before the deadline, once for each deadline, and only while it is true.
 #[test]
 fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
     let spec = spec_with_deadline_notice();
@@ -504,7 +504,7 @@ fn each_notice_kind_has_its_xml_fields() {
     );
 }
 
-/// PAINS C2: the last stage of a pipeline hides what the others said.
+/// Failure F18: the last stage of a pipeline hides what the others said.
 #[test]
 fn a_masked_pipeline_failure_is_reported() {
     let end = LeaderEnd::Exited { code: 0 };
@@ -526,7 +526,7 @@ fn a_masked_pipeline_failure_is_reported() {
     }
 }
 
-/// Texts that try to leave their place (PAINS C10): tags of ours and of hosts, ends of CDATA,
+/// Texts that try to leave their place (failure F26): tags of ours and of hosts, ends of CDATA,
 /// comments, entities, and characters that hide or turn what is read.
 fn hostile_text() -> impl Strategy<Value = String> {
     let token = prop_oneof![

@@ -92,7 +92,7 @@ fn an_orphaned_tree_is_selected_whole_and_once() {
     assert_eq!(verdicts.kept, []);
 }
 
-/// PAINS B11: under `systemd --user` or `tini` an orphan's parent is not 1.
+/// Failure F15: under `systemd --user` or `tini` an orphan's parent is not 1.
 #[test]
 fn children_of_another_subreaper_are_orphans() {
     for reaper in ["/usr/lib/systemd/systemd --user", "tini -- sleep"] {

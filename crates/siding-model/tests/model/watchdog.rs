@@ -100,7 +100,7 @@ fn single_breach(watched: WatchResult) -> (u64, Breach) {
     told
 }
 
-/// SPEC §3.1b, busy loop: nine tenths of a core without output for five minutes.
+/// Promise P95, busy loop: nine tenths of a core without output for five minutes.
 #[test]
 fn a_busy_loop_is_reported_after_five_minutes() {
     let (at, breach) = single_breach(run_default_watchdog(&|at| cpu_usage(at * 95 / 100)));
@@ -141,7 +141,7 @@ fn cpu_time_before_the_watch_does_not_count() {
     assert_no_breach(&|_| cpu_usage(HOUR_MS));
 }
 
-/// SPEC §3.1b, descriptor leak: 4,096 in the tree.
+/// Promise P95, descriptor leak: 4,096 in the tree.
 #[test]
 fn a_descriptor_leak_is_reported() {
     let leak = |at: u64| {
@@ -177,7 +177,7 @@ fn with_connection(at: u64, connection: Connection) -> Usage {
     Usage { connections: Some(vec![connection]), ..cpu_usage(at / 100) }
 }
 
-/// SPEC §3.1b, a long transfer: a connection older than thirty minutes that still sends.
+/// Promise P95, a long transfer: a connection older than thirty minutes that still sends.
 #[test]
 fn a_long_upload_is_reported() {
     let (at, breach) = single_breach(run_default_watchdog(&|at| {
@@ -204,7 +204,7 @@ fn a_database_connection_is_not_a_long_upload() {
     assert_no_breach(&|at| with_connection(at, inside(at)));
 }
 
-/// SPEC §3.1b, exfiltration: 1 GiB sent to one remote. It is looked at sooner the faster it goes.
+/// Promise P95, exfiltration: 1 GiB sent to one remote. It is looked at sooner the faster it goes.
 #[test]
 fn a_gibibyte_sent_to_one_remote_is_reported() {
     let sends = |at: u64| Connection { received: at * 90_000, ..connection(at * 3_000, 0) };
@@ -221,7 +221,7 @@ fn a_package_download_is_not_exfiltration() {
     assert_no_breach(&|at| with_connection(at, connection(at / 10, at * 10_000)));
 }
 
-/// SPEC §10: a task that does nothing is hardly looked at, and never at its connections.
+/// Promise P101: a task that does nothing is hardly looked at, and never at its connections.
 #[test]
 fn an_idle_task_is_sampled_at_growing_intervals() {
     let idle = run_default_watchdog(&|_| Usage {

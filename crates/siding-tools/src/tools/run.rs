@@ -38,7 +38,7 @@ Run a shell command. Answers with how it ended and its output. A command that ta
 are ready. Every task is ended with all it started at its `timeout`, and when this client ends.";
 
 /// How long an early failure is waited for of a command that goes to the background, unless the
-/// setting says more (SPEC 1.3).
+/// setting says more (promise P10).
 pub(super) const EARLY_FAILURE_WAIT: Duration = Duration::from_millis(200);
 
 /// What `run` takes.

@@ -214,6 +214,6 @@ fn notice_summary(notice: &str) -> Option<String> {
 fn element_text(block: &str, name: &str) -> Option<String> {
     let (_, rest) = block.split_once(&format!("\n  <{name}>"))?;
     let (text, _) = rest.split_once(&format!("</{name}>"))?;
-    // As it was before it was an element (PAINS C11).
+    // As it was before it was an element (failure F27).
     Some(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
 }

@@ -9,7 +9,7 @@
 //! | hold the turn | `decision: block` | the same | a retry would read as a person's prompt: never |
 //!
 //! Codex refuses fields that an event does not list, so nothing is said twice. Claude Code has
-//! ignored a `deny` in JSON before (PAINS H4); exit code 2 always blocks.
+//! ignored a `deny` in JSON before (failure F63); exit code 2 always blocks.
 
 use std::process::ExitCode;
 

@@ -34,9 +34,9 @@ const SHORT_CONVERSATION_TURNS: usize = 100;
 const COMMAND_TURNS: usize = 100;
 /// Tasks that run meanwhile.
 const BACKGROUND_TASKS: usize = 100;
-/// Issue: what the loop may cost a turn.
+/// What the loop may cost a turn.
 const MAX_TURN_MS: f64 = 5.0;
-/// Issue: a label adds nothing. Less than this nobody notices, and the machine's own speed varies more.
+/// A label adds nothing. Less than this nobody notices, and the machine's own speed varies more.
 const MAX_LABEL_MS: f64 = 0.2;
 /// More than this is growth. A bit more or less is chance.
 const MAX_GROWTH_RATIO: f64 = 1.25;
