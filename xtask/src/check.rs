@@ -180,8 +180,8 @@ mod tests {
         assert_eq!(
             names(&["--quick"]),
             [
-                "format", "crates", "source", "rooms", "names", "prose", "lock", "links", "promises",
-                "clippy", "docs"
+                "format", "crates", "source", "rooms", "names", "prose", "lock", "links",
+                "promises", "clippy", "docs"
             ]
         );
         assert_eq!(step_names(&[]).len(), STEPS.len());

@@ -29,7 +29,7 @@ struct XtaskCommand {
 }
 
 /// Every command, in the order of the help text.
-const COMMANDS: &[Command] =
+const COMMANDS: &[XtaskCommand] =
     &[demo::COMMAND, test::COMMAND, check::COMMAND, bench::COMMAND, prose::COMMAND];
 
 fn main() -> ExitCode {

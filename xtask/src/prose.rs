@@ -11,11 +11,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use regex::Regex;
 
-use crate::steps::Finding;
+use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
 /// The command.
-pub(crate) const COMMAND: crate::Command = crate::Command {
+pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "prose",
     about: "counts markers of unidiomatic English and draws sentences to read",
     usage: "\
@@ -86,7 +86,7 @@ impl Sentence {
 }
 
 /// Denies more markers than the ceiling allows.
-pub(crate) fn check(workspace: &Workspace) -> Result<Finding> {
+pub(crate) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let sentences = read(workspace, &[])?;
     let count = count_markers(&sentences)?;
     let rate = count.rate();
@@ -96,7 +96,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Finding> {
              {MAX_MARKERS_PER_1000}; `cargo xtask prose --hits PATH` shows them"
         );
     }
-    Ok(Finding::Noted(format!("markers in 1,000 sentences: {rate:.1}")))
+    Ok(StepOutcome::PassedWithNote(format!("markers in 1,000 sentences: {rate:.1}")))
 }
 
 fn command(arguments: &[String]) -> Result<ExitCode> {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::steps::Finding;
+use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
 /// The page, from the root of the workspace.
@@ -37,7 +37,7 @@ const CITING_EXTENSIONS: &[&str] = &["md", "py", "rs", "sh", "toml"];
 
 /// Denies rows without an existing test, citations of numbers that are not on the page, and more
 /// promises without a test than before.
-pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
+pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let page = read(&workspace.root.join(PAGE))?;
     let rows = parse_rows(&page);
     let crates = workspace.root.join("crates");
@@ -84,7 +84,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
     }
     let count = |kind: Kind| rows.iter().filter(|row| row.kind == kind).count();
     let (promises, failures) = (count(Kind::Promise), count(Kind::Failure));
-    Ok(Finding::Noted(format!(
+    Ok(StepOutcome::PassedWithNote(format!(
         "promises: {promises}, failures: {failures}, without a test: {without}, cited: {cited}"
     )))
 }

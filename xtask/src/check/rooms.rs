@@ -11,14 +11,14 @@ use anyhow::{Result, bail};
 use proc_macro2::{TokenStream, TokenTree};
 
 use super::tokens::{identifiers, is_word, read, without_unit_tests};
-use crate::steps::Finding;
+use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
 /// Uses of top-level modules by top-level modules of one crate: user, then what it uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Denies cycles between the top-level modules of a crate.
-pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
+pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut cycles = 0;
     let mut rooms = 0;
     for (name, member) in &workspace.metadata.members {
@@ -44,7 +44,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
     if cycles > 0 {
         bail!("cycles between modules: {cycles}; move the shared part into a module below both");
     }
-    Ok(Finding::Noted(format!("top-level modules: {rooms}")))
+    Ok(StepOutcome::PassedWithNote(format!("top-level modules: {rooms}")))
 }
 
 /// Reads which top-level module of a crate uses which.

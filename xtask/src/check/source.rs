@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use proc_macro2::{Ident, TokenStream, TokenTree};
 
 use super::tokens::{identifiers, read, without_unit_tests};
-use crate::steps::Finding;
+use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
 /// The one place for both.
@@ -23,14 +23,14 @@ const E2E_CRATE: &str = "siding-e2e";
 const OS_CALL_CRATES: &[&str] = &["libc", "rustix", "nix"];
 
 /// Denies unsafe code and OS calls anywhere else.
-pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
+pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut violations = Vec::new();
     for (name, member) in &workspace.metadata.members {
         if name == E2E_CRATE {
             continue;
         }
-        if name != OWNER {
-            for root in &member.roots {
+        if name != SYS_CRATE {
+            for root in &member.root_files {
                 if !forbids_unsafe(read(root)?) {
                     let root = workspace.relative(root).display();
                     violations.push(format!("{root}: needs `#![forbid(unsafe_code)]`"));
@@ -44,7 +44,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
             }
             let stream = read(&path)?;
             let mut found = unsafe_code(&stream);
-            if name == OWNER {
+            if name == SYS_CRATE {
                 found.extend(os_calls(stream));
             }
             let path = relative.display();
@@ -57,7 +57,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<Finding> {
         println!("  {violation}");
     }
     if !violations.is_empty() {
-        bail!("places that break the rule: {}; only {} may", violations.len(), SYS[0]);
+        bail!("places that break the rule: {}; only {} may", violations.len(), SYS_PATHS[0]);
     }
     Ok(StepOutcome::Passed)
 }
@@ -82,7 +82,7 @@ fn unsafe_code(stream: &TokenStream) -> Vec<Ident> {
 
 /// Returns every name that stands for a call of the system, outside of unit tests.
 fn os_calls(stream: TokenStream) -> Vec<Ident> {
-    let is_os_name = |word: &Ident| OS_NAMES.iter().any(|name| word == name);
+    let is_os_name = |word: &Ident| OS_CALL_CRATES.iter().any(|name| word == name);
     identifiers(&without_unit_tests(stream)).into_iter().filter(is_os_name).collect()
 }
 
