@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn quick_skips_exactly_the_slow_steps() {
         assert_eq!(
-            names(&["--quick"]),
+            step_names(&["--quick"]),
             [
                 "format", "crates", "source", "rooms", "names", "prose", "lock", "links",
                 "promises", "clippy", "docs"

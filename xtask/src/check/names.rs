@@ -132,7 +132,7 @@ impl Refusal {
     fn refuses(&self, declared: &Declaration) -> bool {
         let kind = match declared.kind {
             Kind::Method => Kind::Function,
-            kind => kind,
+            kind @ (Kind::Type | Kind::Function | Kind::Constant) => kind,
         };
         self.kind == kind
             && self.name == declared.name

@@ -40,7 +40,7 @@ pub(super) fn without_unit_tests(stream: TokenStream) -> TokenStream {
                 group.delimiter(),
                 without_unit_tests(group.stream()),
             )),
-            token => token.clone(),
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => tokens[at].clone(),
         });
         at += 1;
     }

@@ -207,7 +207,7 @@ impl<'r> Waiter<'r> {
         self.check_ports()?;
         self.check_files();
         self.check_partial_lines();
-        self.advance(WaitEvent::TimerFired).map(|verdict| self.into_result(verdict)).transpose()
+        self.advance(WaitEvent::TimerFired).map(|verdict| self.take_result(verdict)).transpose()
     }
 
     pub(super) fn advance(&mut self, event: WaitEvent) -> Option<WaitVerdict> {
@@ -232,7 +232,7 @@ impl<'r> Waiter<'r> {
         open.filter(|(task, condition)| self.wait.is_pending(*task, *condition)).collect()
     }
 
-    fn into_result(&mut self, verdict: WaitVerdict) -> Result<WaitResult, WaitError> {
+    fn take_result(&mut self, verdict: WaitVerdict) -> Result<WaitResult, WaitError> {
         let waited_ms = clock::monotonic_now().ms_since(self.started);
         let mut met = std::mem::take(&mut self.met);
         met.sort_by_key(|one| (one.task, one.condition));
