@@ -77,7 +77,7 @@ fn uninstall_restores_the_settings_file_exactly() {
     assert_eq!(handler["args"], serde_json::json!(["hook", "pre-tool-use"]));
     let program = handler["command"].as_str().expect("a path");
     assert!(Path::new(program).is_absolute(), "{program}");
-    let server = &read_json(&sandbox.home().join(".claude.read_json"))["mcpServers"]["siding"];
+    let server = &read_json(&sandbox.home().join(".claude.json"))["mcpServers"]["siding"];
     assert_eq!(server["args"], serde_json::json!(["mcp"]));
 
     let installed = snapshot_user_files(&sandbox);
