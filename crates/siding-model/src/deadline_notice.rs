@@ -8,16 +8,7 @@ use crate::lifecycle::Phase;
 use crate::outcome::Placement;
 use crate::process::MonotonicMs;
 use crate::record::FORMAT_WITH_EXPIRING;
-use crate::spec::TaskSpec;
-
-/// Shortest time from the start to the deadline for which a notice is given, in milliseconds.
-const MIN_TASK_LIFETIME_MS: u64 = 600_000;
-
-/// Whether the journal of such a task may come to hold an `expiring`. Its deadline may be moved up
-/// to its cap.
-pub(crate) const fn may_record_expiring(spec: &TaskSpec) -> bool {
-    spec.deadline_notice_ms > 0 && spec.cap_ms >= MIN_TASK_LIFETIME_MS
-}
+use crate::spec::MIN_NOTICE_LIFETIME_MS;
 
 impl TaskState {
     /// Returns when the notice of the current deadline is due, `None` if none is wanted or it is
@@ -31,7 +22,7 @@ impl TaskState {
             self.lifecycle.placement() == Placement::Foreground && self.adopted.is_none();
         let is_wanted = self.format >= FORMAT_WITH_EXPIRING
             && self.spec.deadline_notice_ms > 0
-            && deadline.ms_since(self.started) >= MIN_TASK_LIFETIME_MS
+            && deadline.ms_since(self.started) >= MIN_NOTICE_LIFETIME_MS
             && self.announced_deadline != Some(deadline);
         let notice_ms = self.spec.deadline_notice_ms;
         (runs && is_wanted && !has_waiting_caller)

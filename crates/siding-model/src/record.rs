@@ -5,7 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::deadline_notice;
 use crate::evidence::StallRecord;
 use crate::lifecycle::TaskEvent;
 use crate::limits::{Breach, PeakUsage};
@@ -39,7 +38,7 @@ pub const fn format_for(spec: &TaskSpec, adopted: Option<&AdoptionInfo>) -> u32 
     let may_deny = matches!(spec.net, NetPolicy::Allow(_));
     if adopted.is_some() {
         FORMAT_WITH_RELEASED
-    } else if deadline_notice::may_record_expiring(spec) {
+    } else if spec.may_record_expiring() {
         FORMAT_WITH_EXPIRING
     } else if matches!(spec.stdin, StdinMode::Pipe) {
         FORMAT_WITH_RESUMED

@@ -162,11 +162,20 @@ const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// Shortest time from the start to the deadline for which a notice is given, in milliseconds.
+pub(crate) const MIN_NOTICE_LIFETIME_MS: u64 = 600_000;
+
 impl TaskSpec {
     /// Returns the command as a person would type it.
     #[must_use]
     pub fn command_text(&self) -> String {
         self.command.display_for_kind(self.task_id.kind())
+    }
+
+    /// Returns whether the task may get a notice before its deadline, which may be moved up to the
+    /// cap.
+    pub(crate) const fn may_record_expiring(&self) -> bool {
+        self.deadline_notice_ms > 0 && self.cap_ms >= MIN_NOTICE_LIFETIME_MS
     }
 }
 

@@ -16,7 +16,7 @@ use crate::limits::{Breach, PeakUsage};
 use crate::outcome::{BackgroundReason, Outcome, Placement};
 use crate::record::{OutputGap, StopReport};
 
-pub use wait_view::{ReadyView, WaitDetail, WaitHit, WaitReason, WaitView};
+pub use wait_view::{ReadyView, WaitHit, WaitReason, WaitView};
 
 /// One task, as `run` and `show` print it. `ps` prints a list of them without output text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

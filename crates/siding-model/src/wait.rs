@@ -13,11 +13,13 @@
 
 mod backoff;
 mod condition;
+mod detail;
 mod ready;
 mod state;
 
 pub use backoff::{CheckBackoff, LongWaitBackoff};
 pub use condition::{BadCondition, Condition, HttpUrl};
+pub use detail::WaitDetail;
 pub(crate) use ready::format_ready;
 pub use ready::{ReadyRecord, SatisfiedCondition, format_conditions};
 pub use state::{Quantifier, WaitEvent, WaitState, WaitVerdict};

@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::record::Record;
-use siding_model::task_view::WaitDetail;
 use siding_model::wait::Condition;
+use siding_model::wait::WaitDetail;
 
 use super::file::FileWatcher;
 use super::http::HttpProbe;

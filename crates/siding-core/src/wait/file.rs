@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use siding_model::task_view::WaitDetail;
+use siding_model::wait::WaitDetail;
 
 use crate::sys::inotify::Inotify;
 

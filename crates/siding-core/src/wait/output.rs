@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use regex::Regex;
 use siding_model::process::MonotonicMs;
-use siding_model::task_view::WaitDetail;
 use siding_model::text::cut_head;
+use siding_model::wait::WaitDetail;
 
 use crate::output::{LineMatch, LineMatcher, MatchHandler};
 use crate::store::TaskDir;

@@ -1,7 +1,7 @@
 //! Waiting for a port.
 
 use siding_model::journal::TaskState;
-use siding_model::task_view::WaitDetail;
+use siding_model::wait::WaitDetail;
 
 use crate::store::StateDir;
 use crate::sys::tcp_sockets;

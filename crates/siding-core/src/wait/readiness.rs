@@ -11,7 +11,7 @@ use regex::Regex;
 use siding_model::journal::TaskState;
 use siding_model::process::MonotonicMs;
 use siding_model::spec::TaskSpec;
-use siding_model::task_view::WaitDetail;
+use siding_model::wait::WaitDetail;
 use siding_model::wait::{Condition, LongWaitBackoff, ReadyRecord, SatisfiedCondition};
 
 use super::file;

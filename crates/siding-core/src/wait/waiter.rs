@@ -10,7 +10,8 @@ use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
-use siding_model::task_view::{WaitDetail, WaitHit, WaitReason, WaitView};
+use siding_model::task_view::{WaitHit, WaitReason, WaitView};
+use siding_model::wait::WaitDetail;
 use siding_model::wait::{CheckBackoff, Condition, Quantifier, WaitEvent, WaitState, WaitVerdict};
 
 use super::file::FileWatcher;

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::LimitKind;
 use crate::process::MonotonicMs;
-use crate::settings::Key;
 use crate::{duration, size};
 
 /// A limit that was passed, once for each time it happened. Holds all that a notice says.
@@ -76,7 +75,7 @@ impl Breach {
     /// Puts in words what a watchdog has found. `numbers` are that and the threshold of `setting`.
     pub(super) fn from_watchdog(
         at: MonotonicMs,
-        (which, setting): (LimitKind, Key),
+        (which, setting): (LimitKind, &str),
         numbers: (u64, u64),
         remote: Option<String>,
         part: Option<&BreachSource>,

@@ -18,14 +18,13 @@ use super::spec::Limits;
 use super::usage::{ProcessUsage, Usage};
 use crate::outcome::LimitKind;
 use crate::process::MonotonicMs;
-use crate::settings::Key;
 
-/// The watched resources, each with the setting of its threshold.
-pub const WATCHED_LIMITS: [(LimitKind, Key); 4] = [
-    (LimitKind::CpuSpin, Key::WatchCpuSpin),
-    (LimitKind::Fds, Key::WatchFds),
-    (LimitKind::ConnectionAge, Key::WatchConnectionAge),
-    (LimitKind::Sent, Key::WatchSent),
+/// The watched resources, each with the name of the setting of its threshold.
+pub const WATCHED_LIMITS: [(LimitKind, &str); 4] = [
+    (LimitKind::CpuSpin, "watch_cpu_spin"),
+    (LimitKind::Fds, "watch_fds"),
+    (LimitKind::ConnectionAge, "watch_connection_age"),
+    (LimitKind::Sent, "watch_sent"),
 ];
 
 /// Share of a core at which a tree counts as spinning, in percent.

@@ -548,3 +548,10 @@ proptest! {
         let _best_effort = layer.set_by_name(&name, &text_value(&value), user_source());
     }
 }
+
+#[test]
+fn every_watched_limit_names_its_setting() {
+    for (limit, name) in crate::limits::WATCHED_LIMITS {
+        assert!(Key::from_name(name).is_some(), "{limit:?}: no setting `{name}`");
+    }
+}

@@ -1,13 +1,10 @@
 //! What was waited for, and what came of it.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::id::TaskId;
 use crate::journal::TaskState;
-use crate::outcome::Outcome;
-use crate::wait::{self, SatisfiedCondition};
+use crate::wait::{self, SatisfiedCondition, WaitDetail};
 
 /// Whether a task is ready that was started with `--wait-for`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -99,49 +96,4 @@ pub struct WaitHit {
     pub condition: String,
     /// What was seen; for `exit`, the outcome.
     pub detail: Option<WaitDetail>,
-}
-
-/// What was seen when something came true.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(untagged)]
-pub enum WaitDetail {
-    /// The task ended so.
-    Outcome(Outcome),
-    /// It wrote this line.
-    Line {
-        /// Stream offset at which the line begins.
-        offset: u64,
-        /// The line, without its newline, cut to 1 KiB. Text of the task.
-        line: String,
-    },
-    /// This process of its tree listens.
-    Port {
-        /// On this port.
-        port: u16,
-        /// Process number.
-        pid: i32,
-    },
-    /// The address answered.
-    Http {
-        /// With this status.
-        status: u16,
-    },
-    /// The file is there.
-    File {
-        /// Its absolute path.
-        path: String,
-    },
-}
-
-impl fmt::Display for WaitDetail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Outcome(outcome) => write!(f, "{outcome}"),
-            Self::Line { line, .. } => f.write_str(line),
-            Self::Port { pid, .. } => write!(f, "process {pid} listens"),
-            Self::Http { status } => write!(f, "answers {status}"),
-            Self::File { path } => f.write_str(path),
-        }
-    }
 }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Condition;
+use super::{Condition, WaitDetail};
 use crate::duration::format_duration;
 use crate::process::MonotonicMs;
-use crate::task_view::WaitDetail;
 
 /// A condition that came true.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,8 +20,8 @@ use siding_model::record::{
 };
 use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
-use siding_model::task_view::WaitDetail;
 use siding_model::wait::SatisfiedCondition;
+use siding_model::wait::WaitDetail;
 
 use crate::journal::with_unknown_fields;
 use crate::sample_records::{self, LEADER, STARTED, event_record};

@@ -10,7 +10,8 @@ use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::process::MonotonicMs;
 use siding_model::record::{AcceptedTask, CloseSummary, Record, format_for};
 use siding_model::spec::TaskSpec;
-use siding_model::task_view::{ReadyView, WaitDetail};
+use siding_model::task_view::ReadyView;
+use siding_model::wait::WaitDetail;
 use siding_model::wait::{LongWaitBackoff, ReadyRecord, SatisfiedCondition};
 
 use crate::sample_records::{

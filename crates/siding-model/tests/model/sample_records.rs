@@ -13,7 +13,7 @@ use siding_model::record::{
 };
 use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
-use siding_model::task_view::WaitDetail;
+use siding_model::wait::WaitDetail;
 use siding_model::wait::{Condition, ReadyRecord, SatisfiedCondition};
 
 /// When the task of these tests starts.

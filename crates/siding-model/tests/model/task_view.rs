@@ -6,8 +6,9 @@ use siding_model::outcome::{BackgroundReason, LimitKind, Outcome, Placement};
 use siding_model::record::{OutputGap, Record};
 use siding_model::signal::Signal;
 use siding_model::task_view::{
-    OutputView, PhaseName, ProcessView, TaskView, WaitDetail, WaitHit, WaitReason, WaitView,
+    OutputView, PhaseName, ProcessView, TaskView, WaitHit, WaitReason, WaitView,
 };
+use siding_model::wait::WaitDetail;
 
 use crate::sample_records;
 

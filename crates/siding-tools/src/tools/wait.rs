@@ -14,8 +14,8 @@ use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
 use siding_model::notice::{Coverage, MAX_SUMMARY_BYTES};
 use siding_model::settings::{Key, RawValue};
-use siding_model::task_view::WaitDetail;
 use siding_model::text::one_line;
+use siding_model::wait::WaitDetail;
 use siding_model::wait::{
     Condition, Quantifier, SatisfiedCondition, WaitVerdict, format_conditions,
 };
