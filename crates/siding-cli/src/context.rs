@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
-use siding_core::launch;
 use siding_core::notices;
 use siding_core::output;
 use siding_core::recover::{Recovery, RecoveryOutcome};
 use siding_core::session::{self, SessionError};
 use siding_core::settings::{self, Environment};
+use siding_core::siding_process;
 use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::procfs;
 use siding_core::view::{self, ViewDetail};
@@ -26,7 +26,7 @@ use crate::failure::Failure;
 const MACHINE_NAME_COLUMNS: usize = 100;
 
 /// The program that becomes shims.
-pub(crate) const SHIM_PROGRAM: &CStr = launch::SELF_EXE;
+pub(crate) const SHIM_PROGRAM: &CStr = siding_process::SELF_EXE;
 
 /// Opens the state directory.
 pub(crate) fn open_state_dir() -> Result<StateDir, Failure> {

@@ -24,8 +24,9 @@ mod stdout;
 use std::process::ExitCode;
 
 use siding_core::host::SUPERVISOR_ARGUMENT;
-use siding_core::launch::{IdleShim, SHIM_ARGUMENT};
+use siding_core::launch::IdleShim;
 use siding_core::proxy::PROXY_ARGUMENT;
+use siding_core::siding_process::SHIM_ARGUMENT;
 
 /// Runs the program.
 #[must_use]

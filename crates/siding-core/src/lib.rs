@@ -29,6 +29,7 @@ pub mod runtime_dir;
 pub mod session;
 pub mod settings;
 pub mod shim_client;
+pub mod siding_process;
 pub mod stop;
 pub mod store;
 mod workflow_steps;

@@ -20,7 +20,7 @@ use siding_model::id::TaskId;
 use siding_model::net::{NetPolicy, RemoteHosts};
 
 use crate::cgroup;
-use crate::launch::{SELF_EXE, STARTER_FD};
+use crate::siding_process::{SELF_EXE, STARTER_FD};
 use crate::sys::{birthmark, daemonize, descriptor, file, process, unix_socket};
 
 /// First argument by which the program knows that it is to be a proxy. The task's id follows.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use siding_core::cgroup;
 use siding_core::host::{self, HostFiles, SUPERVISOR_LOCK_FD, SUPERVISOR_NAME};
-use siding_core::launch::{SELF_EXE, STARTER_FD};
 use siding_core::reap;
+use siding_core::siding_process::{SELF_EXE, STARTER_FD};
 use siding_core::store::StateDir;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::procfs::TICKS_PER_SECOND;

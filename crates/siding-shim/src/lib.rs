@@ -41,7 +41,8 @@ mod unrecorded_adoption;
 
 use std::os::fd::OwnedFd;
 
-use siding_core::launch::{self, ShimCommand, ShimFds};
+use siding_core::launch::{ShimCommand, ShimFds};
+use siding_core::siding_process;
 use siding_core::sys::descriptor;
 
 use crate::event_loop::TaskSet;
@@ -55,7 +56,7 @@ const USAGE_EXIT_CODE: u8 = 2;
 /// the process.
 #[must_use]
 pub fn main() -> u8 {
-    let Ok(starter) = descriptor::take_inherited(launch::STARTER_FD) else {
+    let Ok(starter) = descriptor::take_inherited(siding_process::STARTER_FD) else {
         eprintln!("siding: `__shim` is started by siding itself; run `siding --help`");
         return USAGE_EXIT_CODE;
     };

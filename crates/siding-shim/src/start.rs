@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use siding_core::cgroup::{self, TaskGroup};
 use siding_core::journal_file::JournalFile;
-use siding_core::launch::{self, ShimFds, TaskPayload};
+use siding_core::launch::{ShimFds, TaskPayload};
+use siding_core::siding_process;
 use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::process::ProcessTitle;
 use siding_core::sys::signals::SignalFd;
@@ -96,7 +97,7 @@ impl PreparedShim {
     }
 
     fn try_prepare() -> Result<ShimResources, StartError> {
-        process::set_name(launch::SHIM_NAME);
+        process::set_name(siding_process::SHIM_NAME);
         process::become_subreaper().map_err(failed_to("become a subreaper"))?;
         // Without it a stop would reach too little, which must be found out before anything runs.
         pidfd::probe().map_err(failed_to("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
@@ -155,7 +156,7 @@ impl Shim {
         // and is known by its title and the journal.
         let marked = birthmark::set_birthmark(id.birthmark()).is_ok();
         if let Some(title) = title {
-            title.set(&format!("siding {} {id}", launch::SHIM_ARGUMENT));
+            title.set(&format!("siding {} {id}", siding_process::SHIM_ARGUMENT));
         }
         Ok(Self { self_process, signals, boot, can_mark: marked, cgroup })
     }

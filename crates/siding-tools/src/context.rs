@@ -3,9 +3,9 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
-use siding_core::launch::SELF_EXE;
 use siding_core::notices::Outbox;
 use siding_core::session::{self, SessionError};
+use siding_core::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
 use siding_core::view::{self, ViewDetail};
 use siding_core::watch::{TaskWatch, WatchError};

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use siding_core::launch::{IdleShim, SELF_EXE};
+use siding_core::launch::IdleShim;
 use siding_core::output;
 use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
 use siding_core::session;
+use siding_core::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, poll};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use siding_core::launch::SELF_EXE;
 use siding_core::recover::{Recovery, RecoveryOutcome};
 use siding_core::run::RunError;
 use siding_core::run::request::{self, TaskRequest};
+use siding_core::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use siding_core::launch::{IdleShim, SELF_EXE};
+use siding_core::launch::IdleShim;
 use siding_core::run::request::{self, TaskRequest};
 use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError, ShimEvent};
+use siding_core::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
 use siding_core::sys::poll;
 use siding_core::watch::TaskWatch;

@@ -8,7 +8,8 @@ use siding_model::id::{Birthmark, TaskId};
 use super::files::{HostContext, HostFiles};
 use super::mark::{mark_tree, processes_with_mark};
 use crate::adopt::{AdoptError, ClaimedProcess, SandboxView};
-use crate::launch::{IdleShim, SHIM_NAME};
+use crate::launch::IdleShim;
+use crate::siding_process::SHIM_NAME;
 use crate::store::StateDir;
 use crate::sys::{birthmark, procfs};
 

@@ -2,7 +2,7 @@
 
 use siding_model::id::{Birthmark, TaskId};
 
-use crate::launch::{SHIM_ARGUMENT, SHIM_NAME};
+use crate::siding_process::{SHIM_ARGUMENT, SHIM_NAME};
 use crate::store::StateDir;
 use crate::sys::procfs;
 use crate::sys::threads::ProcessStatus;
