@@ -22,9 +22,9 @@ use siding_model::settings::Settings;
 use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
-use crate::host::is_in_other_pid_namespace;
 use crate::launch::{Adoption, IdleShim};
 use crate::output;
+use crate::pid_namespace::is_in_other_pid_namespace;
 use crate::session::{self, SessionError};
 use crate::shim_client::RecvResult;
 use crate::store::StateDir;

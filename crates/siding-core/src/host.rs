@@ -13,7 +13,8 @@ mod mark;
 mod sandbox_adoption;
 mod supervisor;
 
-pub use files::{AdoptionRoute, HostContext, HostFiles, adoption_route, is_in_other_pid_namespace};
+pub use crate::pid_namespace::is_in_other_pid_namespace;
+pub use files::{AdoptionRoute, HostContext, HostFiles, adoption_route};
 pub use mark::{mark_host, processes_with_mark};
 pub use sandbox_adoption::{
     adopt_sandboxed_commands, drop_host_mark, is_unsupervised, retry_claims,

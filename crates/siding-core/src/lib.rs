@@ -20,8 +20,10 @@ pub mod net_policy;
 pub mod notices;
 pub mod output;
 pub mod parallel;
+mod pid_namespace;
 pub mod probe;
 pub mod proxy;
+pub mod readiness;
 pub mod reap;
 pub mod recover;
 pub mod run;
@@ -36,6 +38,7 @@ mod workflow_steps;
 
 #[expect(unsafe_code, reason = "the only place for system calls that rustix does not wrap")]
 pub mod sys;
+pub mod task_files;
 pub mod tree;
 pub mod view;
 pub mod wait;

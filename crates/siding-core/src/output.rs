@@ -30,6 +30,7 @@ mod tail_follow;
 mod tests;
 mod writer_sink;
 
+pub use crate::task_files::{INPUT_FIFO, OUTPUT_FIFO, OUTPUT_FILE, SPLICE_MARKER_FILE};
 pub use handover::handover_excerpt;
 pub use head_tail::MIN_MARKED_TEXT_BYTES;
 pub use line_filter::LineFilter;
@@ -40,9 +41,6 @@ pub use reader::{
     Excerpt, MIN_PAGE_BYTES, OutputQuery, ReadSummary, StreamState, TextLimit, excerpt,
     last_lines_offset, read,
 };
-pub use size::{
-    INPUT_FIFO, OUTPUT_FIFO, OUTPUT_FILE, OutputSize, SPLICE_MARKER_FILE, find_gap, open,
-    open_user_file, path,
-};
+pub use size::{OutputSize, find_gap, open, open_user_file, path};
 pub use summary::task_summary;
 pub use tail_follow::TailFollower;

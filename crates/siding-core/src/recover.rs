@@ -22,12 +22,12 @@ use crate::journal_file::{JournalFile, JournalReadError};
 use crate::launch::IdleShim;
 use crate::monitor;
 use crate::output;
+use crate::readiness::ready_after_end;
 use crate::shim_client::{self, RecvResult, ShimConnection};
 use crate::store::{LockedTask, StateDir, StoreError, TaskDir};
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, file, procfs, system_info};
 use crate::tree::{self, SharedScan};
-use crate::wait;
 
 pub use batch::BatchRecovery;
 
@@ -295,7 +295,7 @@ impl<'r> Recovery<'r> {
         let mut records = monitor::lines_after_shim_loss(dir, &folded.state, at);
         // What is there after a restart of the machine need not have been there before.
         let same_boot = folded.state.boot == self.boot;
-        let ready = same_boot.then(|| wait::ready_after_end(dir, &folded.state, at)).flatten();
+        let ready = same_boot.then(|| ready_after_end(dir, &folded.state, at)).flatten();
         records.extend(ready.map(|ready| Record::Ready(Box::new(ready))));
         records.push(Record::Event { at, event });
         // While it was being killed, its leader's end is news and not yet the end.

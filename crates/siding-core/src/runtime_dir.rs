@@ -19,7 +19,7 @@ use siding_model::id::TaskId;
 use siding_model::process::BootId;
 
 use crate::sys::{file, procfs, system_info};
-use crate::{output, shim_client};
+use crate::task_files::{INPUT_FIFO, OUTPUT_FIFO, SOCKET_NAME, SPLICE_MARKER_FILE};
 
 pub(crate) use base::base_candidates;
 pub use base::{RuntimeBase, RuntimeDirError, network_file_system_name};
@@ -27,8 +27,7 @@ pub use base::{RuntimeBase, RuntimeDirError, network_file_system_name};
 /// Name of the file in a task's directory that says where its FIFOs and its socket are.
 pub const RECORD_FILE: &str = "place";
 /// What exists only while a shim keeps the task.
-const TRANSIENT_FILES: [&str; 4] =
-    [shim_client::SOCKET_NAME, output::OUTPUT_FIFO, output::INPUT_FIFO, output::SPLICE_MARKER_FILE];
+const TRANSIENT_FILES: [&str; 4] = [SOCKET_NAME, OUTPUT_FIFO, INPUT_FIFO, SPLICE_MARKER_FILE];
 
 /// Newest format of the record this build reads, and the one it writes.
 const RECORD_FORMAT: u32 = 1;

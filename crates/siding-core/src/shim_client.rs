@@ -8,8 +8,7 @@ use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 use crate::store::TaskDir;
 use crate::sys::{clock, pidfd, poll, procfs, unix_socket};
 
-/// Name of the shim's socket in the task's directory.
-pub const SOCKET_NAME: &str = "ctl";
+pub use crate::task_files::SOCKET_NAME;
 
 /// A connection to the shim of one task.
 #[derive(Debug)]

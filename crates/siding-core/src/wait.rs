@@ -7,12 +7,6 @@
 
 mod checks;
 mod events;
-mod file;
-mod http;
-mod output;
-mod port;
-mod readiness;
 mod waiter;
 
-pub use readiness::{Readiness, ready_after_end};
 pub use waiter::{MetCondition, WaitError, WaitResult, Waiter, check_patterns};

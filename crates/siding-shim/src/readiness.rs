@@ -5,8 +5,8 @@
 
 use std::os::fd::BorrowedFd;
 
+use siding_core::readiness::Readiness;
 use siding_core::sys::clock;
-use siding_core::wait::Readiness;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::process::MonotonicMs;

@@ -9,9 +9,10 @@ use siding_model::host::{BellByte, HostRecord};
 use siding_model::id::{Birthmark, HostMark, SessionId, TaskId};
 
 use crate::adopt::AdoptionSettings;
+use crate::pid_namespace::is_in_other_pid_namespace;
 use crate::store::{StateDir, StoreError};
+use crate::sys::birthmark;
 use crate::sys::file::{self, OpenMode};
-use crate::sys::{birthmark, procfs};
 
 const RECORD_FILE: &str = "record";
 const CURRENT_FILE: &str = "current";
@@ -159,17 +160,6 @@ impl HostFiles {
         file::write_all_at(&file, &bytes, 0)?;
         file::rename_over(&self.dir, &new, name)
     }
-}
-
-/// Whether a process is in another PID namespace than its host's supervisor, or sees the processes
-/// of another than its own: the numbers that it reads mean other processes then.
-#[must_use]
-pub fn is_in_other_pid_namespace(record: Option<&HostRecord>) -> bool {
-    let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    let is_seen_otherwise = procfs::self_ref().is_some_and(|shown| shown.pid != own)
-        || procfs::self_pid_in_proc().is_some_and(|shown| shown != own);
-    let hosts = record.and_then(|record| record.pid_namespace);
-    is_seen_otherwise || hosts.is_some_and(|hosts| procfs::pid_namespace() != Some(hosts))
 }
 
 /// Who can take on a process that carries a host's mark.

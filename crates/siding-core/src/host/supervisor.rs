@@ -10,7 +10,8 @@ use siding_model::id::{HostMark, TaskId};
 use siding_model::process::ProcRef;
 use siding_model::protocol::ShimMessage;
 
-use super::files::{HostContext, HostFiles, is_in_other_pid_namespace};
+use super::files::{HostContext, HostFiles};
+use crate::pid_namespace::is_in_other_pid_namespace;
 use crate::shim_client::{RecvResult, ShimConnection};
 use crate::store::{StateDir, StoreError};
 use crate::sys::{clock, daemonize, file, process, procfs, unix_socket};

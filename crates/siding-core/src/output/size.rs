@@ -10,15 +10,7 @@ use siding_model::record::OutputGap;
 use crate::journal_file;
 use crate::store::TaskDir;
 use crate::sys::{file, process};
-
-/// Name of the file that holds the output, in the task's directory.
-pub const OUTPUT_FILE: &str = "output";
-/// Name of the FIFO the task writes to.
-pub const OUTPUT_FIFO: &str = "out.fifo";
-/// Name of the FIFO the task reads from, where it has one.
-pub const INPUT_FIFO: &str = "in.fifo";
-/// Name of the mark of what is in both places, beside the FIFO, while output comes in a flood.
-pub const SPLICE_MARKER_FILE: &str = "taking";
+use crate::task_files::OUTPUT_FILE;
 
 /// Block size that holes are aligned to.
 pub(super) const HOLE_BLOCK_BYTES: u64 = 4096;

@@ -4,9 +4,9 @@ use std::os::fd::AsFd;
 
 use siding_model::evidence::{BlockedOn, FdObject};
 
-use crate::output;
 use crate::sys::blocking_syscalls::ArgumentLayout;
 use crate::sys::inspect_process::{self, FdTarget, TargetKind};
+use crate::task_files::{INPUT_FIFO, OUTPUT_FIFO};
 
 /// Descriptors of one wait that are looked at. More than a person could wait for.
 const MAX_WAIT_DESCRIPTORS: usize = 128;
@@ -30,8 +30,8 @@ impl KnownFds {
     #[must_use]
     pub fn from_task_dir(dir: impl AsFd) -> Self {
         Self {
-            input: inspect_process::target_at(&dir, output::INPUT_FIFO),
-            capture: inspect_process::target_at(&dir, output::OUTPUT_FIFO),
+            input: inspect_process::target_at(&dir, INPUT_FIFO),
+            capture: inspect_process::target_at(&dir, OUTPUT_FIFO),
         }
     }
 

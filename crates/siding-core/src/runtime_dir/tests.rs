@@ -118,11 +118,15 @@ fn on_a_local_file_system_everything_is_in_the_task_directory() {
 fn a_runtime_dir_is_found_by_its_record_not_by_the_environment() {
     let state = StateDirFixture::new();
     let (id, dir) = create_task(&state.root(NFS_MAGIC));
-    file::create_fifo(dir.endpoint_dir().expect("a place"), output::OUTPUT_FIFO).expect("made");
+    file::create_fifo(dir.endpoint_dir().expect("a place"), crate::task_files::OUTPUT_FIFO)
+        .expect("made");
     assert!(state.path(&format!("run/siding/{id}/out.fifo")).exists());
     let other = state.root_with(NFS_MAGIC, &["elsewhere/siding"]).expect("opens");
     let found = other.task_dir(id).expect("is there");
-    assert!(file::metadata_at(found.endpoint_dir().expect("found"), output::OUTPUT_FIFO).is_ok());
+    assert!(
+        file::metadata_at(found.endpoint_dir().expect("found"), crate::task_files::OUTPUT_FIFO)
+            .is_ok()
+    );
     assert!(found.try_lock().expect("works").is_none(), "the first has the lock");
     drop(dir);
     let locked = other.task_dir(id).expect("is there").try_lock().expect("works").expect("is free");
@@ -136,9 +140,12 @@ fn a_runtime_dir_is_found_by_its_record_not_by_the_environment() {
 fn a_task_without_a_record_uses_its_own_directory() {
     let state = StateDirFixture::new();
     let (id, dir) = create_task(&state.root(EXT4_MAGIC));
-    file::create_fifo(&dir, output::OUTPUT_FIFO).expect("made");
+    file::create_fifo(&dir, crate::task_files::OUTPUT_FIFO).expect("made");
     let found = state.root(NFS_MAGIC).task_dir(id).expect("is there");
-    assert!(file::metadata_at(found.endpoint_dir().expect("its own"), output::OUTPUT_FIFO).is_ok());
+    assert!(
+        file::metadata_at(found.endpoint_dir().expect("its own"), crate::task_files::OUTPUT_FIFO)
+            .is_ok()
+    );
     found.remove_transient();
     assert_eq!(state.names(&format!("state/tasks/{id}")), Vec::<String>::new());
 }

@@ -2,9 +2,9 @@
 
 use siding_model::wait::{Condition, WaitEvent};
 
-use super::file::FileWatcher;
-use super::port;
 use super::waiter::{WaitError, Waiter, exit_detail};
+use crate::readiness::file::FileWatcher;
+use crate::readiness::port;
 use crate::sys::clock;
 use crate::watch::WatchError;
 

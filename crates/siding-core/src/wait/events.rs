@@ -8,10 +8,10 @@ use siding_model::record::Record;
 use siding_model::wait::Condition;
 use siding_model::wait::WaitDetail;
 
-use super::file::FileWatcher;
-use super::http::HttpProbe;
-use super::output::OutputScan;
 use super::waiter::{WaitError, Waiter};
+use crate::readiness::file::FileWatcher;
+use crate::readiness::http::HttpProbe;
+use crate::readiness::output_scan::OutputScan;
 use crate::sys::{clock, poll};
 
 impl Waiter<'_> {

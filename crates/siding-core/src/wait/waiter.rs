@@ -14,10 +14,10 @@ use siding_model::task_view::{WaitHit, WaitReason, WaitView};
 use siding_model::wait::WaitDetail;
 use siding_model::wait::{CheckBackoff, Condition, Quantifier, WaitEvent, WaitState, WaitVerdict};
 
-use super::file::FileWatcher;
-use super::http::HttpProbe;
-use super::output::OutputScan;
-use super::port;
+use crate::readiness::file::FileWatcher;
+use crate::readiness::http::HttpProbe;
+use crate::readiness::output_scan::OutputScan;
+use crate::readiness::port;
 use crate::store::StateDir;
 use crate::sys::clock;
 use crate::watch::{TaskWatch, WatchError};

@@ -9,32 +9,32 @@ use crate::sys::inotify::Inotify;
 
 /// The longest time between two looks, in milliseconds. Links that lead elsewhere and file systems
 /// of the network change without an event.
-pub(super) const CHECK_INTERVAL_MS: u64 = 1000;
+pub(crate) const CHECK_INTERVAL_MS: u64 = 1000;
 /// The same where the user has no watches left.
-pub(super) const UNWATCHED_CHECK_INTERVAL_MS: u64 = 100;
+pub(crate) const UNWATCHED_CHECK_INTERVAL_MS: u64 = 100;
 
 /// Directories of files that are waited for.
 #[derive(Debug)]
-pub(super) struct FileWatcher(Option<Inotify>);
+pub(crate) struct FileWatcher(Option<Inotify>);
 
 impl FileWatcher {
     /// Begins. Where the kernel grants no watches, files are looked for from time to time.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Inotify::new().ok())
     }
 
     /// Returns what to poll.
-    pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
 
     /// Returns how long to wait at most before the next look.
-    pub(super) const fn check_interval_ms(&self) -> u64 {
+    pub(crate) const fn check_interval_ms(&self) -> u64 {
         if self.0.is_some() { CHECK_INTERVAL_MS } else { UNWATCHED_CHECK_INTERVAL_MS }
     }
 
     /// Takes in that something happened.
-    pub(super) fn drain(&self) {
+    pub(crate) fn drain(&self) {
         if let Some(inotify) = &self.0 {
             // Whoever waits looks for himself.
             let _best_effort = inotify.read_events();
@@ -43,7 +43,7 @@ impl FileWatcher {
 
     /// Looks for a file and, while it is not there, watches the directory in which it, or the next
     /// directory on the way to it, will appear.
-    pub(super) fn check(&mut self, path: &Path) -> Option<WaitDetail> {
+    pub(crate) fn check(&mut self, path: &Path) -> Option<WaitDetail> {
         loop {
             if let Some(found) = check_exists(path) {
                 return Some(found);
@@ -74,7 +74,7 @@ fn nearest_existing_dir(path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns that a file is there, if it is.
-pub(super) fn check_exists(path: &Path) -> Option<WaitDetail> {
+pub(crate) fn check_exists(path: &Path) -> Option<WaitDetail> {
     path.exists().then(|| file_detail(path))
 }
 

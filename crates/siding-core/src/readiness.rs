@@ -1,7 +1,12 @@
 //! Looking whether a task is ready, for its shim: as long as the task lives, and for next to nothing.
 //!
-//! Where [`Waiter`](super::Waiter) is one call with a bound, this goes on until it is so. It takes no
+//! Where [`Waiter`](crate::wait::Waiter) is one call with a bound, this goes on until it is so. It takes no
 //! inotify instance, of which a user has few, and its looks grow apart ([`Patience`]).
+
+pub(crate) mod file;
+pub(crate) mod http;
+pub(crate) mod output_scan;
+pub(crate) mod port;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,9 +19,8 @@ use siding_model::spec::TaskSpec;
 use siding_model::wait::WaitDetail;
 use siding_model::wait::{Condition, LongWaitBackoff, ReadyRecord, SatisfiedCondition};
 
-use super::file;
-use super::http::HttpProbe;
-use super::output::OutputScan;
+use self::http::HttpProbe;
+use self::output_scan::OutputScan;
 use crate::store::TaskDir;
 use crate::sys::{clock, poll, tcp_sockets};
 

@@ -30,7 +30,7 @@ const MAX_STATUS_LINE_BYTES: u64 = 4096;
 
 /// An address that is asked until it answers well.
 #[derive(Debug)]
-pub(super) struct HttpProbe {
+pub(crate) struct HttpProbe {
     result_pipe: PipeReader,
     cancelled: Arc<AtomicBool>,
 }
@@ -41,7 +41,7 @@ impl HttpProbe {
     /// # Errors
     ///
     /// The operating system's, for want of descriptors or threads.
-    pub(super) fn start(url: HttpUrl) -> io::Result<Self> {
+    pub(crate) fn start(url: HttpUrl) -> io::Result<Self> {
         Self::spawn(url, ProbePauses::quick())
     }
 
@@ -50,7 +50,7 @@ impl HttpProbe {
     /// # Errors
     ///
     /// As [`Self::start`].
-    pub(super) fn start_with_backoff(url: HttpUrl) -> io::Result<Self> {
+    pub(crate) fn start_with_backoff(url: HttpUrl) -> io::Result<Self> {
         Self::spawn(url, ProbePauses::Growing(LongWaitBackoff::new(clock::monotonic_now())))
     }
 
@@ -65,12 +65,12 @@ impl HttpProbe {
     }
 
     /// Returns what to poll.
-    pub(super) fn source(&self) -> BorrowedFd<'_> {
+    pub(crate) fn source(&self) -> BorrowedFd<'_> {
         self.result_pipe.as_fd()
     }
 
     /// Returns the status that ended the asking, once [`Self::source`] is ready.
-    pub(super) fn read_status(&mut self) -> Option<u16> {
+    pub(crate) fn read_status(&mut self) -> Option<u16> {
         let mut bytes = [0; 2];
         self.result_pipe.read_exact(&mut bytes).ok().map(|()| u16::from_ne_bytes(bytes))
     }

@@ -21,7 +21,7 @@ const SIDING_LINE_PREFIX: &str = "[siding] ";
 
 /// Looks at the output of one task from its beginning, once.
 #[derive(Debug)]
-pub(super) struct OutputScan {
+pub(crate) struct OutputScan {
     matching: LineMatcher<FirstMatch>,
     next: u64,
     /// When the line that is not ended yet has settled.
@@ -46,13 +46,13 @@ fn output_detail(offset: u64, line: &str) -> WaitDetail {
 }
 
 impl OutputScan {
-    pub(super) fn new(pattern: Regex) -> Self {
+    pub(crate) fn new(pattern: Regex) -> Self {
         let matching = LineMatcher::new(Some(pattern), FirstMatch::default());
         Self { matching, next: 0, settles_at: None }
     }
 
     /// Looks at what was added since. Returns the first line that matches.
-    pub(super) fn scan_new(
+    pub(crate) fn scan_new(
         &mut self,
         dir: &TaskDir,
         now: MonotonicMs,
@@ -66,18 +66,18 @@ impl OutputScan {
     }
 
     /// Returns when to call [`Self::scan_partial_line`].
-    pub(super) const fn wake_at(&self) -> Option<MonotonicMs> {
+    pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.settles_at
     }
 
     /// Looks at the line that is not ended, once nothing has come for a while.
-    pub(super) fn scan_partial_line(&mut self, now: MonotonicMs) -> Option<WaitDetail> {
+    pub(crate) fn scan_partial_line(&mut self, now: MonotonicMs) -> Option<WaitDetail> {
         self.settles_at.take_if(|at| now >= *at)?;
         self.matching.partial_match().map(|(from, text)| output_detail(from, &text))
     }
 
     /// Looks at the rest of a task that has ended.
-    pub(super) fn scan_remaining(&mut self, dir: &TaskDir) -> io::Result<Option<WaitDetail>> {
+    pub(crate) fn scan_remaining(&mut self, dir: &TaskDir) -> io::Result<Option<WaitDetail>> {
         self.next = self.matching.read_from(dir, self.next)?;
         // The first that was found is the first there is.
         if self.matching.handler().0.is_none() {

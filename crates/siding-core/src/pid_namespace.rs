@@ -1,0 +1,16 @@
+//! Whether process numbers mean the same here as elsewhere (`pid_namespaces(7)`).
+
+use siding_model::host::HostRecord;
+
+use crate::sys::procfs;
+
+/// Whether a process is in another PID namespace than its host's supervisor, or sees the processes
+/// of another than its own: the numbers that it reads mean other processes then.
+#[must_use]
+pub fn is_in_other_pid_namespace(record: Option<&HostRecord>) -> bool {
+    let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    let is_seen_otherwise = procfs::self_ref().is_some_and(|shown| shown.pid != own)
+        || procfs::self_pid_in_proc().is_some_and(|shown| shown != own);
+    let hosts = record.and_then(|record| record.pid_namespace);
+    is_seen_otherwise || hosts.is_some_and(|hosts| procfs::pid_namespace() != Some(hosts))
+}
