@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
+use siding_core::listing;
 use siding_core::notices;
 use siding_core::output;
 use siding_core::recover::{Recovery, RecoveryOutcome};
@@ -75,7 +76,7 @@ pub(crate) struct Task {
 impl Task {
     /// Finds a task by a piece of its id, putting a new shim in place when the old one was killed.
     pub(crate) fn find(root: &StateDir, text: &str) -> Result<Self, Failure> {
-        let id = root.resolve(text)?;
+        let id = listing::resolve_id(&root, text)?;
         recover(root, id)?;
         Self::read(root, id)
     }

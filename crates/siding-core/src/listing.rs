@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::journal::{self, JournalError, Replayed};
 use siding_model::task_view::TaskView;
@@ -13,6 +14,46 @@ use crate::parallel;
 use crate::store::{StateDir, StoreError, TASKS_DIR};
 use crate::sys::file;
 use crate::view::{self, ViewDetail};
+
+/// Tasks that an ambiguous id lists one by one.
+const MAX_CHOICES: usize = 5;
+/// Columns of the line about one of them.
+const CHOICE_COLUMNS: usize = 76;
+
+/// Returns the task that a complete id or a unique beginning of one names, as
+/// [`StateDir::resolve`] does, and describes the choices if there are several: running tasks first,
+/// then the ones that ended last.
+///
+/// # Errors
+///
+/// [`StoreError::NoSuchTask`], [`StoreError::Io`], [`StoreError::Ambiguous`].
+pub fn resolve_id(root: &StateDir, text: &str) -> Result<TaskId, StoreError> {
+    let resolved = root.resolve(text);
+    let Err(StoreError::Ambiguous(mut ambiguous)) = resolved else { return resolved };
+    ambiguous.choices = choice_lines(root, &ambiguous.ids);
+    Err(StoreError::Ambiguous(ambiguous))
+}
+
+fn choice_lines(root: &StateDir, ids: &[TaskId]) -> Vec<String> {
+    let live = root.live_tasks().unwrap_or_default();
+    let (mut listed, ended): (Vec<_>, Vec<_>) = ids.iter().partition(|id| live.contains(*id));
+    listed.truncate(MAX_CHOICES);
+    let room = MAX_CHOICES - listed.len();
+    if room > 0 {
+        let mut latest = most_recent(root, ended, room);
+        latest.sort_unstable();
+        listed.extend(latest);
+    }
+    let line = |view| advice::format_task_line(&view, CHOICE_COLUMNS);
+    match read_views(root, &listed, line) {
+        // A task that cannot be read, or was removed meanwhile, is still named.
+        Ok(lines) => lines
+            .into_iter()
+            .map(|(id, line)| line.ok().flatten().unwrap_or_else(|| id.to_string()))
+            .collect(),
+        Err(_) => listed.iter().map(ToString::to_string).collect(),
+    }
+}
 
 /// Threads that read. The work is half the kernel's, and more do not make it faster.
 const READER_THREADS: usize = 4;

@@ -314,7 +314,11 @@ impl StateDir {
         match found.as_slice() {
             [] => Err(no_such()),
             [one] => Ok(*one),
-            _ => Err(StoreError::Ambiguous(AmbiguousId::new(self, text, found))),
+            _ => Err(StoreError::Ambiguous(AmbiguousId {
+                text: text.to_owned(),
+                ids: found,
+                choices: Vec::new(),
+            })),
         }
     }
 

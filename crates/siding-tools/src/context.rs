@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
+use siding_core::listing;
 use siding_core::notices::Outbox;
 use siding_core::session::{self, SessionError};
 use siding_core::siding_process::SELF_EXE;
@@ -119,7 +120,7 @@ impl ToolContext {
     ///
     /// [`ToolError::Store`].
     pub fn find_task(&self, text: &str) -> Result<TaskId, ToolError> {
-        Ok(self.root.resolve(text.trim())?)
+        Ok(listing::resolve_id(&self.root, text.trim())?)
     }
 
     /// Reads how a task stands, after another shim was put in place if its own was killed.

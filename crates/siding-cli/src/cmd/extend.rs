@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use siding_core::listing;
 use siding_core::shim_client::ShimRequestError;
 use siding_core::sys::clock;
 use siding_core::view::ViewDetail;
@@ -55,7 +56,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let id = root.resolve(&self.id)?;
+        let id = listing::resolve_id(&root, &self.id)?;
         let mut watch = TaskWatch::open(&root, SHIM_PROGRAM, id)?;
         let (_, before) = watch.state()?;
         let wanted_ms = self.requested_deadline_ms(&before);

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use siding_core::listing;
 use siding_core::shim_client::ShimRequestError;
 use siding_core::view::ViewDetail;
 use siding_core::watch::{TaskWatch, WatchError};
@@ -45,7 +46,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let id = root.resolve(&self.id)?;
+        let id = listing::resolve_id(&root, &self.id)?;
         let before = Task::read(&root, id)?.view(&root, ViewDetail::Full);
         let mut watch = TaskWatch::open(&root, SHIM_PROGRAM, id)?;
         let request = ShimRequest::Release { by: "user".to_owned() };

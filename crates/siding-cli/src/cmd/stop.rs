@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use siding_core::listing;
 use siding_core::stop::{self, StopOptions};
 use siding_core::store::StateDir;
 use siding_core::view::ViewDetail;
@@ -108,7 +109,7 @@ impl Args {
             let mut unknown = 0;
             let mut ids = Vec::new();
             for text in &self.ids {
-                match root.resolve(text) {
+                match listing::resolve_id(&root, text) {
                     Ok(id) => ids.push(id),
                     Err(error) => {
                         unknown += 1;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use siding_core::listing;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
@@ -186,7 +187,7 @@ fn resolve_distinct(root: &StateDir, texts: &[String]) -> Result<Vec<TaskId>, Fa
     let mut known = std::collections::HashSet::new();
     let mut ids = Vec::new();
     for text in texts {
-        let id = root.resolve(text)?;
+        let id = listing::resolve_id(&root, text)?;
         if known.insert(id) {
             ids.push(id);
         }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use siding_core::listing;
 use siding_core::store::StateDir;
 use siding_core::view::ViewDetail;
 use siding_core::why::{self, WhyError};
@@ -39,7 +40,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let id = root.resolve(&self.id)?;
+        let id = listing::resolve_id(&root, &self.id)?;
         let view = request_why(&root, id)?;
         if self.json {
             render::json::print(&view)?;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use siding_agent::workflow::{WorkflowError, read_journal, task};
 use siding_core::launch::IdleShim;
+use siding_core::listing;
 use siding_core::store::StateDir;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::TaskState;
@@ -121,7 +122,7 @@ fn format_millis(time: Duration) -> String {
 
 /// Finds a workflow by a piece of the id of one of its tasks.
 fn find_workflow(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
-    let id = match (root.resolve(text), text.parse::<TaskId>()) {
+    let id = match (listing::resolve_id(root, text), text.parse::<TaskId>()) {
         (Ok(id), _) => id,
         // Its task was removed, and perhaps not yet what its session keeps.
         (Err(_), Ok(id)) => id,

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use siding_core::listing;
 use siding_core::notices::{Outbox, caller_notices};
 use siding_core::store::StateDir;
 use siding_model::id::SessionId;
@@ -66,5 +67,5 @@ fn resolve_notices(root: &StateDir, text: &str) -> Result<(SessionId, Vec<Notice
         }
         return Ok((session, vec![id]));
     }
-    Ok(caller_notices(root, root.resolve(text)?)?)
+    Ok(caller_notices(root, listing::resolve_id(root, text)?)?)
 }
