@@ -1,5 +1,5 @@
-//! What a report of a period needs besides the tasks' journals: the log of the reaper, the disk, and
-//! when a daily report was last given.
+//! Inputs of an activity report other than the journals: the reaper's log, disk use, and the time
+//! of the last daily report.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -13,20 +13,21 @@ use crate::reap;
 use crate::store::{StateDir, StoreError};
 use crate::sys::file;
 
-/// When a daily report was last given, below the root: milliseconds since 1970, one line of a fixed
-/// width, so that writing it is one step.
+/// File below the root with the time of the last daily report: milliseconds since 1970 on one line
+/// of fixed width, so that one write replaces it.
 const DAILY_REPORT_FILE: &str = "daily-report";
 /// Digits of that line.
 const DAILY_REPORT_DIGITS: usize = 20;
-/// Longest log of the reaper that is read, in bytes: twice as long as one becomes.
+/// Largest part of a reaper's log that is read, in bytes: twice the size at which the log is
+/// rotated.
 const MAX_REAP_LOG_BYTES: usize = 2 << 20;
 
-/// Claims the daily report: returns the period to report where one is due, to one caller of however
-/// many ask concurrently. It counts as given from here on.
+/// Claims the daily report. Returns its period if a report is due, to exactly one of several
+/// concurrent callers. The claim counts as the report: a caller that fails afterwards loses it.
 ///
 /// # Errors
 ///
-/// The operating system's: then nothing counts as given.
+/// The I/O error of the system call; the report then stays due.
 pub fn claim_daily_report(root: &StateDir, now: UnixMs) -> io::Result<Option<Period>> {
     let fd = file::open_or_create(root, DAILY_REPORT_FILE)?;
     file::lock_exclusive(&fd)?;
@@ -41,7 +42,7 @@ pub fn claim_daily_report(root: &StateDir, now: UnixMs) -> io::Result<Option<Per
     Ok(due)
 }
 
-/// A line of `reaped.log`, as far as a report needs it.
+/// One line of `reaped.log`, reduced to the fields of a report.
 #[derive(Deserialize)]
 struct ReapLogLine {
     at: String,
@@ -52,7 +53,7 @@ struct ReapLogLine {
 }
 
 /// Returns the signals that the reaper has sent to processes of other programs, as far back as its
-/// log goes. A line that cannot be read is left out, and so is a log that cannot be opened.
+/// log reaches. Unreadable lines and logs are skipped.
 #[must_use]
 pub fn reaped_processes(root: &StateDir) -> Vec<ReapedProcess> {
     let text = |name| {
@@ -69,7 +70,8 @@ pub fn reaped_processes(root: &StateDir) -> Vec<ReapedProcess> {
     texts.iter().flat_map(|text| text.lines()).filter_map(read).collect()
 }
 
-/// Returns what all kept tasks take on the disk. `max` is what ended ones may take.
+/// Returns the number of stored tasks and their size on disk. `max` is the limit for tasks that
+/// have ended.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The writing end of a task's standard input.
+//! Writing to a task's standard input.
 
 use std::ffi::CStr;
 use std::io::{self, ErrorKind};
@@ -15,82 +15,82 @@ use crate::store::{StateDir, TaskDir};
 use crate::sys::{clock, file, poll};
 use crate::watch::{TaskWatch, WatchError};
 
-/// How long the task may leave its input unread, in milliseconds.
+/// Time that a task may leave a full input pipe unread, in milliseconds.
 const UNREAD_MS: u64 = 10_000;
-/// How long its shim may take to close it, or to note that something was written, in milliseconds.
+/// Timeout for the shim's reply to a close or to a write notice, in milliseconds.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 
-/// Why nothing can be written to a task.
+/// An error of writing to a task's input.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// It has ended.
+    /// The task has ended.
     #[error("task {id} has ended, nothing reads any more")]
     Ended {
-        /// The task.
+        /// The task's id.
         id: TaskId,
     },
-    /// It was started without an input.
+    /// The task was started without an input pipe.
     #[error("task {id} reads /dev/null")]
     NoPipe {
-        /// The task.
+        /// The task's id.
         id: TaskId,
     },
-    /// It is a teammate, whose task only writes down what its host says.
+    /// The task is a teammate: its process only records what its host reports and reads no input.
     #[error("task {id} is a teammate, which reads messages of its host alone (`send_message`)")]
     Teammate {
-        /// The task.
+        /// The task's id.
         id: TaskId,
     },
-    /// Its input was closed, by a caller or by itself.
+    /// A caller closed the input, or the task did.
     #[error("the input of task {id} is closed: by a caller, or the task does not read any more")]
     Closed {
-        /// The task.
+        /// The task's id.
         id: TaskId,
     },
-    /// It does not read.
+    /// The task does not read its input.
     #[error(
         "task {id} has not read its input for {} s; {left_bytes} bytes or more were not written",
         UNREAD_MS / 1000
     )]
     Unread {
-        /// The task.
+        /// The task's id.
         id: TaskId,
-        /// What was not written of the last text.
+        /// Bytes of the last write that were not accepted.
         left_bytes: usize,
     },
-    /// Its shim cannot be asked.
+    /// The shim could not be reached.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing} the input of task {id}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed, as the message names it.
         doing: &'static str,
-        /// The task.
+        /// The task's id.
         id: TaskId,
-        /// The reason.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// Time between two words to the shim that somebody has written, in milliseconds.
+/// Shortest time between two write notices to the shim, in milliseconds.
 const WRITE_NOTICE_INTERVAL_MS: u64 = 1_000;
 
-/// The writing end of a task's input.
+/// The write end of a task's input FIFO.
 #[derive(Debug)]
 pub struct TaskInput<'r> {
     root: &'r StateDir,
     program: &'r CStr,
     id: TaskId,
     input_fifo: OwnedFd,
-    /// The task's shim, once it was told something.
+    /// Connection to the task's shim, opened for the first request.
     shim: Option<TaskWatch<'r>>,
-    /// When it was told that somebody has written.
+    /// Time of the last write notice to the shim.
     last_notified: Option<MonotonicMs>,
 }
 
 impl<'r> TaskInput<'r> {
-    /// Opens the input of a task.
+    /// Opens the input of a task for a caller.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl<'r> TaskInput<'r> {
         Self::open_for_host(root, program, dir, state)
     }
 
-    /// As [`Self::open`], for the host of a teammate too.
+    /// Opens the input of a task for its host, which may also write to a teammate.
     ///
     /// # Errors
     ///
@@ -137,8 +137,8 @@ impl<'r> TaskInput<'r> {
         }
     }
 
-    /// Writes everything. Waits for the task to make room, each time for at most 10 s. What the
-    /// task waited for is over then: a stall on record is ended.
+    /// Writes all bytes, waiting up to 10 s each time the pipe is full. Then notifies the shim,
+    /// which ends a recorded stall: the task no longer waits for input.
     ///
     /// # Errors
     ///
@@ -162,17 +162,19 @@ impl<'r> TaskInput<'r> {
                 }
             }
         }
-        // Not for each block of a file: no task is noted as silent so soon after.
+        // At most one notice per second, not one per block of a file: the shim records no stall so
+        // soon after a write.
         let now = clock::monotonic_now();
         if self.last_notified.is_none_or(|told| now.ms_since(told) >= WRITE_NOTICE_INTERVAL_MS) {
             self.last_notified = Some(now);
-            // An older shim knows no such request, and the bytes are with the task in any case.
+            // A shim of an older version does not know the request; the bytes are in the pipe in
+            // any case.
             let _best_effort = self.request_shim(&ShimRequest::InputWritten);
         }
         Ok(())
     }
 
-    /// Asks the task's shim, by the connection there is.
+    /// Sends a request over one connection that is kept for later requests.
     fn request_shim(&mut self, request: &ShimRequest) -> Result<(), WatchError> {
         let shim = match &mut self.shim {
             Some(shim) => shim,
@@ -196,21 +198,23 @@ impl<'r> TaskInput<'r> {
         }
     }
 
-    /// Closes the input for good: the task sees its end.
+    /// Closes the input permanently; the task reads end of file.
     ///
     /// # Errors
     ///
     /// [`InputError::Watch`].
     pub fn close(mut self, dir: &TaskDir) -> Result<(), InputError> {
         self.request_shim(&ShimRequest::CloseStdin)?;
-        // Whoever comes later learns that it is closed.
+        // Later writers get `ENOENT`, hence [`InputError::Closed`].
         let _already_removed = dir.endpoint_dir().and_then(|place| file::remove(place, INPUT_FIFO));
-        // The task sees the end when the last writer is gone, and that is this one.
+        // The reader gets end of file when the last write end is closed: the shim closed its own,
+        // this drop closes the other.
         Ok(())
     }
 }
 
-/// `ENXIO`: nobody has it open to read; `EPIPE`: nobody any more; `ENOENT`: it was closed for good.
+/// Whether the error means that the input is closed: `ENXIO` (no reader has the FIFO open,
+/// fifo(7)), `EPIPE` (the reader has closed it) or `ENOENT` (removed by [`TaskInput::close`]).
 fn is_closed(error: &io::Error) -> bool {
     const ENXIO: i32 = 6;
     error.raw_os_error() == Some(ENXIO)

@@ -1,4 +1,4 @@
-//! The journal as a file: appended by one writer, read by everybody.
+//! The journal as a file, with one writer and any number of readers.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,25 +13,26 @@ use crate::sys::file;
 /// Name of the file in a task's or a session's directory.
 pub const JOURNAL_FILE: &str = "journal";
 
-/// Bytes kept set aside behind what is written, so that the end can be recorded on a full disk. The
-/// longest record without a caller's text is a stop report of 64 processes, about 12 KiB.
+/// Bytes that stay allocated behind the last record, so that the end can be recorded on a full
+/// disk. The longest record without text from a caller is a stop report of 64 processes, about 12
+/// KiB.
 const END_RESERVE_BYTES: u64 = 16 << 10;
-/// Bytes set aside beyond that, so that few records have to set more aside.
+/// Bytes allocated beyond that reserve, so that few appends need a further fallocate(2).
 const RESERVE_AHEAD_BYTES: u64 = 4 << 10;
 
-/// Longest journal that is read.
+/// Largest journal that is read, in bytes.
 const MAX_JOURNAL_BYTES: usize = 64 << 20;
 
-/// A journal that this process alone may append to.
+/// A journal that only this process appends to.
 #[derive(Debug)]
 pub struct JournalFile {
     fd: OwnedFd,
     offset: u64,
     next_seq: u64,
-    /// End of what is known to be set aside.
+    /// Offset up to which space is known to be allocated.
     reserved: u64,
-    /// Whether the last line lacks its newline. It is written together with the next record: a
-    /// crash in between would leave a damaged line that nothing follows.
+    /// Whether the last line lacks its newline. The newline is written together with the next
+    /// record: written alone, a crash after it would leave a damaged line at the end.
     is_torn: bool,
 }
 
@@ -40,18 +41,18 @@ impl JournalFile {
     ///
     /// # Errors
     ///
-    /// The operating system's, `EEXIST` when there is one.
+    /// The I/O error of the system call; `EEXIST` if the journal exists.
     pub fn create(dir: impl AsFd) -> io::Result<Self> {
         let fd = file::open_at(dir, JOURNAL_FILE, file::OpenMode::CreateNew)?;
         Ok(Self { fd, offset: 0, next_seq: 0, reserved: 0, is_torn: false })
     }
 
-    /// Opens an existing journal after `whole` bytes of whole lines, to go on with `next_seq`.
-    /// A torn line behind them is ended with the first append.
+    /// Opens an existing journal to append after its replayed records. The first append terminates
+    /// a torn last line.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn resume(dir: impl AsFd, folded: &Replayed) -> io::Result<Self> {
         let fd = file::open_at(dir, JOURNAL_FILE, file::OpenMode::ReadWrite)?;
         let offset = file::metadata(&fd)?.len;
@@ -59,15 +60,15 @@ impl JournalFile {
         Ok(Self { fd, offset, next_seq, reserved: 0, is_torn: folded.is_torn })
     }
 
-    /// Appends records in one write. They are numbered on. When the write fails nothing counts as
-    /// written, and the same place is written again next time.
+    /// Appends consecutively numbered records in one write. After a failed write no record counts
+    /// as written, and the next append overwrites the same offset.
     ///
-    /// Space for the end of the task stays set aside behind them.
+    /// Keeps the reserve for the final record allocated behind them.
     ///
     /// # Errors
     ///
-    /// The operating system's; for the first record also `ENOSPC` when there is no space for the
-    /// end: better not to start than to end without a record.
+    /// The I/O error of the system call. The first append also fails with `ENOSPC` if the reserve
+    /// cannot be allocated: a task is rather not started than left without a recorded end.
     pub fn append<R: Serialize>(&mut self, records: &[R]) -> io::Result<()> {
         let mut lines = if self.is_torn { vec![b'\n'] } else { Vec::new() };
         for (seq, record) in (self.next_seq..).zip(records) {
@@ -84,14 +85,15 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Sets space aside for `coming` bytes and for the end behind them.
+    /// Allocates space for `coming` bytes and for the reserve behind them.
     fn reserve_after(&mut self, coming: u64) -> io::Result<()> {
         let needed = self.offset + coming + END_RESERVE_BYTES;
         if self.reserved >= needed {
             return Ok(());
         }
         match file::reserve(&self.fd, needed + RESERVE_AHEAD_BYTES) {
-            // A file system that cannot reserve is used without that guarantee (`siding doctor`).
+            // Without fallocate(2) support the end may be lost on a full disk; `siding doctor`
+            // reports that.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
             result => result?,
         }
@@ -99,53 +101,53 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Sets space aside for one more record that is not long, and for the end behind it. What need
-    /// not be written is left out when this fails, so that it never takes the place of the end.
+    /// Allocates space for one short record and for the reserve behind it. Optional records are
+    /// skipped when this fails, so that they never use up the reserve of the final record.
     ///
     /// # Errors
     ///
-    /// The operating system's, `ENOSPC` above all.
+    /// The I/O error of the system call, usually `ENOSPC`.
     pub fn reserve_record(&mut self) -> io::Result<()> {
         self.reserve_after(RESERVE_AHEAD_BYTES)
     }
 
-    /// Returns the number of the next record.
+    /// Returns the sequence number of the next record.
     #[must_use]
     pub const fn next_seq(&self) -> u64 {
         self.next_seq
     }
 
-    /// Waits until all records are on the disk.
+    /// Waits until all records are on disk (fdatasync(2)).
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn sync(&self) -> io::Result<()> {
         file::sync_data(&self.fd)
     }
 
-    /// Gives back the reserve. After the last record.
+    /// Releases the reserve, after the last record.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn release_reserve(&self) -> io::Result<()> {
         file::release_reserve(&self.fd)
     }
 }
 
-/// Why a journal could not be read.
+/// An error of reading a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalReadError {
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not read the journal")]
     Io(#[from] io::Error),
-    /// Its content is not what this build understands.
+    /// The content is corrupt or has an unknown format.
     #[error(transparent)]
     Content(#[from] JournalError),
 }
 
-/// Reads and folds the journal in `dir`. A missing one is [`JournalError::Empty`].
+/// Reads and replays the journal in `dir`. A missing journal is [`JournalError::Empty`].
 ///
 /// # Errors
 ///
@@ -158,7 +160,8 @@ pub fn read(dir: impl AsFd) -> Result<Replayed, JournalReadError> {
     }
 }
 
-/// Reads the journal in `dir` and what it has to tell. A missing one is [`JournalError::Empty`].
+/// Reads the journal in `dir` and extracts its notices. A missing journal is
+/// [`JournalError::Empty`].
 ///
 /// # Errors
 ///
@@ -171,11 +174,11 @@ pub fn read_notices(dir: impl AsFd) -> Result<TaskNotices, JournalReadError> {
     }
 }
 
-/// Reads the bytes of the journal in `dir`.
+/// Reads the raw journal in `dir`.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn read_bytes(dir: impl AsFd) -> io::Result<Vec<u8>> {
     let fd = file::open_at(dir, JOURNAL_FILE, file::OpenMode::Read)?;
     file::read_to_end(fd.as_fd(), MAX_JOURNAL_BYTES)

@@ -1,8 +1,8 @@
-//! What siding does: synchronous input and output on top of `siding-model`.
+//! Synchronous input and output on top of `siding-model`.
 //!
-//! Owns the state directory, the start of tasks, the talk with their shims, waiting, sessions,
-//! recovery after a crash and, in [`sys`], the operating system. Nothing in here is asynchronous,
-//! parses arguments or prints.
+//! This crate owns the state directory, the start of tasks, the client side of the shim protocol,
+//! waiting, sessions, crash recovery and, in [`sys`], the operating system interface. It never runs
+//! asynchronously, parses arguments or prints.
 
 #![deny(unsafe_code)]
 

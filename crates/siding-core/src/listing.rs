@@ -1,5 +1,5 @@
-//! Reading many tasks at once: ten thousand that have ended are listed in less than the time in
-//! which a person notices.
+//! Reads many tasks concurrently: ten thousand ended tasks are listed in less time than a person
+//! notices.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -55,25 +55,25 @@ fn choice_lines(root: &StateDir, ids: &[TaskId]) -> Vec<String> {
     }
 }
 
-/// Threads that read. The work is half the kernel's, and more do not make it faster.
+/// Reader threads. Half of the work is in the kernel, and more threads are not faster.
 const READER_THREADS: usize = 4;
-/// Tasks that are worth a thread.
+/// Fewest tasks for which another thread pays off.
 const MIN_TASKS_PER_THREAD: usize = 64;
-/// Bytes read at first; nearly every journal is shorter.
+/// Bytes of the first read; nearly every journal is shorter.
 const JOURNAL_BUFFER_BYTES: usize = 16 << 10;
 
-/// What a look at one task gave: `None` when it was removed meanwhile.
+/// The result for one task; `None` if the task was removed meanwhile.
 pub type ListedTask<T> = (TaskId, Result<Option<T>, JournalReadError>);
 
-/// Returns what `keep` makes of the views of tasks, in the order of `ids`. One that cannot be read
-/// hides no other.
+/// Reads the views of tasks and returns `keep` of each, in the order of `ids`. An unreadable task
+/// does not affect the others.
 ///
-/// Whoever needs little of each view drops the rest in the thread that has just read it: ten
-/// thousand of them are ten megabytes, and moving them takes longer than reading.
+/// `keep` runs in the reading thread, so a caller that needs little of each view drops the rest
+/// there: ten thousand views are ten megabytes, and moving them takes longer than reading them.
 ///
 /// # Errors
 ///
-/// [`StoreError::Io`] when there is no way to any of them.
+/// [`StoreError::Io`] if the directory of all tasks cannot be opened.
 pub fn read_views<T: Send>(
     root: &StateDir,
     ids: &[TaskId],
@@ -92,7 +92,7 @@ pub fn read_views<T: Send>(
     }))
 }
 
-/// Lets several threads look at tasks, a share each, and returns what they found in order.
+/// Splits tasks among several threads and returns their results in the order of `ids`.
 pub(crate) fn map_in_threads<T: Send>(
     ids: &[TaskId],
     look: impl Fn(&[TaskId]) -> Vec<T> + Sync,
@@ -102,10 +102,10 @@ pub(crate) fn map_in_threads<T: Send>(
     parallel::map(&shares, most, |ids| look(ids)).into_iter().flatten().collect()
 }
 
-/// Returns the `count` tasks whose journals were written last, in no order.
+/// Returns the `count` tasks with the most recently written journals, in no particular order.
 ///
-/// This goes by the time stamps of files and is only good for leaving out what is surely old: a
-/// copied state directory has other stamps.
+/// The order comes from the files' modification times. It is only good for leaving out tasks that
+/// are certainly old: a copied state directory has other times.
 #[must_use]
 pub fn most_recent(root: &StateDir, ids: Vec<TaskId>, count: usize) -> Vec<TaskId> {
     if ids.len() <= count {
@@ -114,7 +114,8 @@ pub fn most_recent(root: &StateDir, ids: Vec<TaskId>, count: usize) -> Vec<TaskI
     let Ok(tasks) = file::open_at(root, TASKS_DIR, file::OpenMode::Directory) else { return ids };
     let mut dated: Vec<_> = ids
         .into_iter()
-        // What cannot be dated is looked at, and found to be unreadable or gone.
+        // A journal without a time counts as newest, so that reading it reports the error or the
+        // removal.
         .map(|id| (file::modified_ms(&tasks, journal_path(id)).unwrap_or(i64::MAX), id))
         .collect();
     if count > 0 {
@@ -136,7 +137,7 @@ fn read_view(
     {
         return Ok(Some(view));
     }
-    // It runs, or has a long journal, or something is wrong with it.
+    // The task runs, its journal is long, or the journal is damaged.
     let dir = match root.task_dir(id) {
         Ok(dir) => dir,
         Err(StoreError::NoSuchTask { .. }) => return Ok(None),
@@ -150,7 +151,7 @@ fn read_view(
     };
     match dir.read() {
         Ok(folded) => Ok(Some(view::task_view(root, &dir, &folded.state, ViewDetail::Full))),
-        // Removed after its directory was opened, which then has no journal.
+        // The task was removed after its directory was opened.
         Err(JournalReadError::Content(JournalError::Empty)) if root.task_dir(id).is_err() => {
             Ok(None)
         }
@@ -158,11 +159,11 @@ fn read_view(
     }
 }
 
-/// Reads a short journal with three system calls.
+/// Reads a journal that fits into `buffer` with three system calls.
 fn replay_short_journal(tasks: &OwnedFd, id: TaskId, buffer: &mut [u8]) -> Option<Replayed> {
     let fd = file::open_at(tasks, journal_path(id), file::OpenMode::Read).ok()?;
     let count = file::read_at(fd.as_fd(), buffer, 0).ok()?;
-    // A full buffer may not be all.
+    // A full buffer may hold only a part of the journal.
     if count == buffer.len() {
         return None;
     }
@@ -198,7 +199,7 @@ mod tests {
             shim: DEAD_PROCESS,
             cgroup: None,
             adopted: None,
-            // Every second journal is longer than what is read at first.
+            // Every second journal is longer than the first read.
             spec: task_spec(id, if code.is_multiple_of(2) { 1 } else { JOURNAL_BUFFER_BYTES }),
         };
         let end = LeaderEnd::Exited { code };

@@ -1,7 +1,7 @@
-//! A monitor at work: lines found, and told at its rate.
+//! Runs a monitor: finds matching lines and emits their records at the allowed rate.
 //!
-//! The shim that keeps the task feeds what it pumps and writes the records. Who takes over from it
-//! goes on behind the last line that is on record, so that no line is missed or told twice.
+//! The shim feeds the output that it pumps and writes the records. After a takeover the new shim
+//! resumes after the last recorded line, so that no line is missed or reported twice.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use siding_model::record::Record;
 use crate::output::{LineMatch, LineMatcher, MatchHandler};
 use crate::store::TaskDir;
 
-/// The lines of one task, on their way to its journal.
+/// Watches the output of one task for lines of its monitor.
 #[derive(Debug)]
 pub struct LineWatch(LineMatcher<CoalescerSink>);
 
@@ -30,11 +30,11 @@ impl MatchHandler for CoalescerSink {
 }
 
 impl LineWatch {
-    /// Begins, after `given` records.
+    /// Starts a watch; `records_written` is the number of earlier records.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when the pattern is no regular expression.
+    /// `InvalidInput` if the pattern is not a valid regular expression.
     pub fn new(monitor: &Monitor, records_written: u32, now: MonotonicMs) -> io::Result<Self> {
         let pattern = match &monitor.pattern {
             Some(pattern) => Some(
@@ -49,11 +49,11 @@ impl LineWatch {
         )))
     }
 
-    /// Begins where another left off: looks at what is stored behind the last line on record.
+    /// Resumes after a takeover: reads the stored output after the last recorded line.
     ///
     /// # Errors
     ///
-    /// As [`Self::new`], and the operating system's.
+    /// The errors of [`Self::new`], and the I/O error of the system call.
     pub fn resume(
         monitor: &Monitor,
         dir: &TaskDir,
@@ -65,24 +65,24 @@ impl LineWatch {
         Ok(watch)
     }
 
-    /// Looks at bytes of the output that stand at this offset.
+    /// Scans output bytes; `from` is their stream offset.
     pub fn feed(&mut self, from: u64, bytes: &[u8]) {
         self.0.feed(from, bytes);
     }
 
-    /// Returns when [`Self::next_due_record`] has something.
+    /// Returns when [`Self::next_due_record`] will have a record.
     #[must_use]
     pub fn wake_at(&mut self) -> Option<MonotonicMs> {
         self.coalescer().wake_at()
     }
 
-    /// Returns the next record that may be written now.
+    /// Returns the next record if the rate allows one now.
     pub fn next_due_record(&mut self, at: MonotonicMs) -> Option<Record> {
         self.coalescer().next_batch(at).map(|told| monitor_record(at, told))
     }
 
-    /// Returns what is left at the end of the task, the last line without a newline included. It
-    /// waits for no rate.
+    /// Returns the remaining records at the end of the task, regardless of the rate. A last line
+    /// without a newline is included.
     pub fn flush(&mut self, at: MonotonicMs) -> Vec<Record> {
         self.0.finish();
         let coalescer = self.coalescer();
@@ -96,11 +96,11 @@ impl LineWatch {
     }
 }
 
-/// Returns the lines of a task that ended while nobody kept it, where it has a monitor.
+/// Returns the unrecorded monitor lines of a task that ended while it had no shim.
 #[must_use]
 pub fn lines_after_shim_loss(dir: &TaskDir, state: &TaskState, at: MonotonicMs) -> Vec<Record> {
     let Some(monitor) = &state.spec.monitor else { return Vec::new() };
-    // Better an end without its last lines than no end.
+    // An unreadable output must not prevent recording the end.
     LineWatch::resume(monitor, dir, state, at).map_or_else(|_| Vec::new(), |mut all| all.flush(at))
 }
 

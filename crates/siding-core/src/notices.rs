@@ -1,12 +1,13 @@
-//! The outbox of a session: what its tasks have to tell and a consumer has not been told.
+//! The outbox of a session: notices of its tasks that a consumer has not received yet.
 //!
 //! ```text
-//! tasks/ID/journal ─ Story ─┐
-//! sessions/NAME/acks ───────┴─ Outbox ─ look ─ print ─ acknowledge ─► sessions/NAME/acks
+//! tasks/ID/journal ─ TaskNotices ─┐
+//! sessions/NAME/acks ─────────────┴─ Outbox ─ read ─ print ─ acknowledge ─► sessions/NAME/acks
 //! ```
-//! Nothing in here stores a notice: [`Outbox`] reads them out of the journals, and the only thing
-//! on disk is who was told which. What was told is noted after it was told, so a crash in between
-//! tells it again. The list of tasks that have nothing more to say (`notices.cache`) only saves
+//!
+//! Notices are not stored: [`Outbox`] extracts them from the journals, and only the
+//! acknowledgements are on disk. An acknowledgement is written after the delivery, so after a crash
+//! in between the notice is delivered again. The cache of ended tasks (`notices.cache`) only saves
 //! time and may be removed.
 
 mod acks;

@@ -1,13 +1,13 @@
 //! Reading a task's output.
 //!
-//! Offsets are stream offsets: they count the bytes that the task wrote and are offsets in the
-//! file as well, since what is released in the middle stays a hole there. Nothing in here holds
-//! more than a bounded part of the output, whatever the task wrote.
+//! Offsets are stream offsets: they count the bytes that the task wrote. They are file offsets as
+//! well, because released parts in the middle remain as holes. However much a task writes, readers
+//! hold only a bounded part of it.
 //!
 //! ```text
-//! file ─ Chunks ─ raw bytes, holes ─ Lines ─ folded lines ─ Select ─ Repeats ─ Ends
-//!                                                                            ├ Page
-//!                                                                            └ a caller's function
+//! file ─ Chunks ─ bytes, holes ─ LineSplitter ─ lines ─ FilterSink ─ DedupLines ─┬ HeadTail
+//!                                                                                ├ Page
+//!                                                                                └ WriterSink
 //! ```
 
 mod boundaries;

@@ -1,14 +1,14 @@
-//! The same for many things, several at once.
+//! Runs one function on many items in several threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
 
-/// Lanes for work that only waits: few threads, many tasks.
+/// Most threads for work that only waits.
 pub const MAX_WAITING_THREADS: usize = 64;
 
-/// Lets `lane` run in `lanes` threads, of which the calling one is the first. Where no thread is to be
-/// had, for want of memory or at a limit of processes, those that are there do the work.
+/// Runs `worker` in `threads` threads, one of them the calling thread. If a thread cannot be
+/// created (memory or process limit), the existing ones do the work.
 pub(crate) fn run_in_threads(threads: usize, worker: impl Fn() + Sync) {
     thread::scope(|scope| {
         for _ in 1..threads {
@@ -20,7 +20,7 @@ pub(crate) fn run_in_threads(threads: usize, worker: impl Fn() + Sync) {
     });
 }
 
-/// Returns what `work` makes of each item, in their order, up to `lanes` at once.
+/// Returns the result of `work` for each item, in their order, using up to `threads` threads.
 pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(items.len()));
@@ -29,10 +29,10 @@ pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(item) = items.get(at) else { return };
             let result = work(item);
-            done.lock().expect("nobody panics with it").push((at, result));
+            done.lock().expect("no thread panics while holding the lock").push((at, result));
         }
     });
-    let mut done = done.into_inner().expect("nobody panics with it");
+    let mut done = done.into_inner().expect("no thread panics while holding the lock");
     done.sort_unstable_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()
 }
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(map(&[], 4, |item: &usize| *item), Vec::<usize>::new());
     }
 
-    /// A lane that waits keeps nobody else from working.
+    /// A waiting item does not block the others.
     #[test]
     fn threads_run_concurrently() {
         let barrier = std::sync::Barrier::new(4);

@@ -1,4 +1,4 @@
-//! Looking whether a task is ready, for its shim: as long as the task lives, and for next to nothing.
+//! Checks for the shim whether a task is ready, for as long as the task lives, at negligible cost.
 //!
 //! Where [`Waiter`](crate::wait::Waiter) is one call with a bound, this goes on until it is so. It takes no
 //! inotify instance, of which a user has few, and its looks grow apart ([`Patience`]).
@@ -24,46 +24,47 @@ use self::output_scan::OutputScan;
 use crate::store::TaskDir;
 use crate::sys::{clock, poll, tcp_sockets};
 
-/// What a task is waited for with, and what of it was seen.
+/// The conditions of a task's readiness, and those that are already met.
 #[derive(Debug)]
 pub struct Readiness {
     conditions: Vec<OpenCondition>,
     backoff: LongWaitBackoff,
 }
 
-/// One condition. What came true once counts, whatever becomes of it.
+/// One condition. Once met it stays met.
 #[derive(Debug)]
 struct OpenCondition {
     condition: Condition,
     check: ConditionCheck,
 }
 
-/// How a condition is looked at.
+/// The way in which a condition is checked.
 #[derive(Debug)]
 enum ConditionCheck {
-    /// It came true.
+    /// The condition is met.
     Met(WaitDetail),
-    /// At what the task writes.
+    /// By matching the output.
     Output(Box<OutputScan>),
-    /// Now and then.
+    /// By periodic checks.
     Periodic,
-    /// By a thread that asks.
+    /// By a thread that sends requests.
     Http(HttpProbe),
 }
 
 impl Readiness {
-    /// Begins to look, `None` when nothing is waited for. Output is looked at from its beginning.
+    /// Starts the checks; `None` if the task has no conditions. Output is matched from its
+    /// beginning.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when a pattern is no regular expression.
+    /// `InvalidInput` if a pattern is not a valid regular expression.
     pub fn new(spec: &TaskSpec, now: MonotonicMs) -> io::Result<Option<Self>> {
         let open = spec.wait_for.iter().map(OpenCondition::new).collect::<io::Result<Vec<_>>>()?;
         Ok((!open.is_empty())
             .then(|| Self { conditions: open, backoff: LongWaitBackoff::new(now) }))
     }
 
-    /// Returns what becomes readable when an address has answered.
+    /// Returns the descriptors that become readable when a server has responded.
     pub fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.conditions.iter().filter_map(|one| match &one.check {
             ConditionCheck::Http(asking) => Some(asking.source()),
@@ -71,8 +72,8 @@ impl Readiness {
         })
     }
 
-    /// Returns when to come back to [`Self::look`]; `None` while only output or an answer can bring
-    /// something.
+    /// Returns the time for [`Self::check_due`]; `None` if only new output or a response can meet a
+    /// condition.
     #[must_use]
     pub fn wake_at(&self) -> Option<MonotonicMs> {
         let at = self.conditions.iter().filter_map(|one| match &one.check {
@@ -83,13 +84,13 @@ impl Readiness {
         at.min()
     }
 
-    /// Looks at what was written since the last look.
+    /// Matches new output.
     pub fn scan_output(&mut self, dir: &TaskDir, now: MonotonicMs) {
-        // What cannot be read now is read with what follows it.
+        // After an I/O error the same range is read by the next call.
         self.for_each_scan(|scan| scan.scan_new(dir, now).unwrap_or_default());
     }
 
-    /// Looks at what is due. `members` gives the task's processes.
+    /// Runs the checks that are due. `members` returns the task's processes.
     pub fn check_due(
         &mut self,
         spec: &TaskSpec,
@@ -113,8 +114,8 @@ impl Readiness {
         self.backoff.record_check(from, clock::monotonic_now());
     }
 
-    /// Looks for the last time, at what a task that has ended leaves: its output and its files. Who
-    /// listens or answers now is another.
+    /// Runs the last checks after the end of a task, of its output and its files. A process that
+    /// listens or answers then does not belong to the task.
     pub fn check_after_end(&mut self, dir: &TaskDir, spec: &TaskSpec) {
         self.for_each_scan(|scan| scan.scan_remaining(dir).unwrap_or_default());
         for one in &mut self.conditions {
@@ -125,7 +126,7 @@ impl Readiness {
         }
     }
 
-    /// Returns what was seen, once all is there.
+    /// Returns the readiness record once all conditions are met.
     #[must_use]
     pub fn ready_if_all_met(&self, at: MonotonicMs) -> Option<ReadyRecord> {
         let met = |one: &OpenCondition| match &one.check {
@@ -154,7 +155,7 @@ impl Readiness {
                 && poll::is_readable(asking.source())
             {
                 let status = asking.read_status();
-                // One that ended without an answer is begun anew.
+                // Without a status the thread has failed; the next check starts another.
                 one.check = ConditionCheck::Periodic;
                 one.set_met(status.map(|status| WaitDetail::Http { status }));
             }
@@ -193,20 +194,20 @@ impl OpenCondition {
             Condition::File(path) => {
                 self.set_met(file::check_exists(&Path::new(&spec.cwd).join(path)));
             }
-            // For want of a thread or a descriptor it is tried again.
+            // Without a free thread or descriptor the next check tries again.
             Condition::Http(url) => {
                 if let Ok(asking) = HttpProbe::start_with_backoff(url.clone()) {
                     self.check = ConditionCheck::Http(asking);
                 }
             }
-            // Told by the end itself, and refused before it comes here.
+            // Output has its own scan. An `exit` condition is rejected when the task is started.
             Condition::Exit | Condition::Output(_) => {}
         }
     }
 }
 
-/// Returns whether a task that ended while nobody kept it had become ready, as far as what it left
-/// tells.
+/// Returns the readiness of a task that ended while it had no shim, as far as its output and files
+/// prove it.
 #[must_use]
 pub fn ready_after_end(dir: &TaskDir, state: &TaskState, at: MonotonicMs) -> Option<ReadyRecord> {
     if !state.is_waiting_for_ready() {

@@ -1,8 +1,8 @@
-//! Beginning a task: from what somebody orders to a command that a shim keeps.
+//! Starts a task: from a request to a command under a shim.
 //!
-//! Whoever runs commands for somebody goes this way: [`order::spec`] makes a specification of an
-//! order and the settings, [`begin()`] puts it on record and gives it to a shim, and [`hear()`]
-//! tells what the shim's messages mean for one who waits in the foreground.
+//! All callers take these steps: [`request::task_spec`] combines a request and the settings into a
+//! specification, [`start_task`] passes it to a shim, and [`recv_event`] interprets the shim's
+//! messages for a caller that waits in the foreground.
 
 mod environment;
 mod error;

@@ -1,10 +1,10 @@
-//! Where the FIFOs, the socket and the lock of a task are.
+//! The directory of a task's FIFOs, socket and lock.
 //!
-//! In the task's own directory, as long as that is on a file system of this machine. A network
-//! file system often has no FIFOs and no sockets, and no locks that hold: there they are in a
-//! directory of the user's runtime directory, and the file [`RECORD_FILE`] in the task's directory says
-//! which. It is written before that directory is made and removed after it, so whoever goes on
-//! after a crash finds what is left (`docs/format.md`).
+//! This is the task's own directory if it is on a local file system. Network file systems often
+//! lack FIFOs, sockets and reliable locks; there each task has a directory below the user's runtime
+//! directory, and the file [`RECORD_FILE`] in the task's directory names it. The record is written
+//! before that directory is created and removed after it, so that recovery after a crash finds what
+//! is left (`docs/format.md`).
 
 mod base;
 #[cfg(test)]
@@ -24,40 +24,40 @@ use crate::task_files::{INPUT_FIFO, OUTPUT_FIFO, SOCKET_NAME, SPLICE_MARKER_FILE
 pub(crate) use base::base_candidates;
 pub use base::{RuntimeBase, RuntimeDirError, network_file_system_name};
 
-/// Name of the file in a task's directory that says where its FIFOs and its socket are.
+/// The file in a task's directory that names the directory of its FIFOs and its socket.
 pub const RECORD_FILE: &str = "place";
-/// What exists only while a shim keeps the task.
+/// Files that exist only while a shim supervises the task.
 const TRANSIENT_FILES: [&str; 4] = [SOCKET_NAME, OUTPUT_FIFO, INPUT_FIFO, SPLICE_MARKER_FILE];
 
-/// Newest format of the record this build reads, and the one it writes.
+/// Newest format of the record that this build reads, and the one it writes.
 const RECORD_FORMAT: u32 = 1;
-/// Longest record: a path, twice as long as Linux takes one.
+/// Largest record in bytes: twice `PATH_MAX`, the longest path on Linux.
 const MAX_RECORD_BYTES: usize = 8 << 10;
 
-/// What the file [`RECORD_FILE`] says: one line of JSON.
+/// The content of [`RECORD_FILE`]: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct RuntimeDirRecord {
     format: u32,
-    /// The directory, absolute. Its last part is the task's id.
+    /// The absolute path of the directory. Its last component is the task's id.
     directory: String,
     /// The machine on which it is, and the boot.
     machine: String,
     boot: BootId,
 }
 
-/// The place of one task outside the state directory.
+/// The runtime directory of one task, outside the state directory.
 #[derive(Debug)]
 pub(crate) struct TaskRuntimeDir {
     base: RuntimeBase,
     record: Option<RuntimeDirRecord>,
-    /// The directory, when it is there.
+    /// The directory, if it exists.
     dir: Option<OwnedFd>,
-    /// The machine that keeps the task, when it is not this one.
+    /// The machine that supervises the task, if it is another one.
     other_machine: Option<String>,
 }
 
 impl TaskRuntimeDir {
-    /// Decides where a new task has its place, says so in its directory, and makes it.
+    /// Chooses a directory for a new task, records it in the task's directory, and creates it.
     pub(crate) fn create(
         runtime: &RuntimeBase,
         dir: impl AsFd,
@@ -77,7 +77,7 @@ impl TaskRuntimeDir {
         })
     }
 
-    /// Finds the place of a task that is there.
+    /// Finds the runtime directory of an existing task.
     pub(crate) fn find(runtime: &RuntimeBase, dir: impl AsFd, id: TaskId) -> io::Result<Self> {
         let record = read_record(dir)?;
         let elsewhere = match &record {
@@ -91,30 +91,30 @@ impl TaskRuntimeDir {
         Ok(Self { base: runtime.clone(), record, dir: open_dir, other_machine: elsewhere })
     }
 
-    /// Takes over a place that another process opened.
+    /// Wraps a directory that another process opened.
     pub(crate) fn from_fd(fd: OwnedFd) -> Self {
         let runtime = RuntimeBase::default();
         Self { base: runtime, record: None, dir: Some(fd), other_machine: None }
     }
 
-    /// Returns the directory, if it is there.
+    /// Returns the directory if it exists.
     pub(crate) fn dir(&self) -> Option<BorrowedFd<'_>> {
         self.dir.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns where the FIFOs and the socket are, if they can be reached. A task that was started
-    /// without a place has them in `dir`, its directory.
+    /// Returns the directory of the FIFOs and the socket if it is reachable. For a task without a
+    /// record that is `dir`, the task's own directory.
     pub(crate) fn endpoint_dir<'d>(&'d self, dir: BorrowedFd<'d>) -> Option<BorrowedFd<'d>> {
         self.dir().or_else(|| self.record.is_none().then_some(dir))
     }
 
-    /// Returns the machine that keeps the task, when it is not this one.
+    /// Returns the machine that supervises the task if it is another one.
     pub(crate) fn other_machine(&self) -> Option<&str> {
         self.other_machine.as_deref()
     }
 
-    /// Takes the lock of the place, if nobody has it, making the place where it is missing: the
-    /// user may have logged out, or the task has ended and only its files are to be removed.
+    /// Takes the lock of the runtime directory without waiting. Creates a missing directory first:
+    /// the user may have logged out, or the task has ended and only its files are to be removed.
     pub(crate) fn try_lock(&mut self, dir: impl AsFd, id: TaskId) -> io::Result<bool> {
         if self.other_machine.is_some() {
             return Ok(false);
@@ -125,7 +125,7 @@ impl TaskRuntimeDir {
             if !file::try_lock_exclusive(held)? {
                 return Ok(false);
             }
-            // Somebody may have removed it between that look and the lock.
+            // Another process may have removed the directory between the check and the lock.
             if self.is_current(held) {
                 return Ok(true);
             }
@@ -170,19 +170,19 @@ impl TaskRuntimeDir {
         Ok(true)
     }
 
-    /// Removes the place with what is in it, and what says where it was.
+    /// Removes the runtime directory if it is empty, and its record.
     fn remove(&self, dir: impl AsFd) {
         let record = read_record(&dir).ok().flatten();
         if let Some(directory) = record.map(|record| record.directory) {
-            // Only an empty one goes: a task may have put something of its own into it.
+            // Files of the task's own keep it: rmdir(2) removes only an empty directory.
             let _already_removed = std::fs::remove_dir(directory);
         }
         remove_record(dir);
     }
 }
 
-/// Removes what exists only while a shim keeps the task: its FIFOs and its socket, from its own
-/// directory or from its place, and the place.
+/// Removes what exists only while a shim supervises the task: its FIFOs and its socket, then an
+/// empty runtime directory.
 pub(crate) fn remove_transient(dir: BorrowedFd<'_>, away: Option<&TaskRuntimeDir>) {
     let there = away.map_or(Some(dir), |away| away.endpoint_dir(dir));
     if let Some(there) = there {
@@ -196,13 +196,13 @@ pub(crate) fn remove_transient(dir: BorrowedFd<'_>, away: Option<&TaskRuntimeDir
 }
 
 impl RuntimeDirRecord {
-    /// Returns the directory that has the places of all tasks.
+    /// Returns the directory that contains the runtime directories of all tasks.
     fn base_dir(&self) -> Option<&Path> {
         Path::new(&self.directory).parent()
     }
 
-    /// Returns the machine, when it is not this one. The same boot is the same machine, whatever
-    /// its name.
+    /// Returns the machine if it is another one. The same boot id is the same machine, even under
+    /// another hostname.
     fn other_machine(&self) -> io::Result<Option<String>> {
         let same = self.boot == procfs::boot_id()? || self.machine == system_info::system_id();
         Ok((!same).then(|| self.machine.clone()))
@@ -221,7 +221,8 @@ fn write_record(dir: impl AsFd, path: &Path) -> io::Result<RuntimeDirRecord> {
     Ok(record)
 }
 
-/// Reads the record, `None` when there is none. A torn one is none: its place was never made.
+/// Reads the record; `None` if there is none. A torn record counts as none: its directory was never
+/// created.
 fn read_record(dir: impl AsFd) -> io::Result<Option<RuntimeDirRecord>> {
     let fd = match file::open_at(dir, RECORD_FILE, file::OpenMode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -236,7 +237,7 @@ fn remove_record(dir: impl AsFd) {
     let _already_removed = file::remove(dir, RECORD_FILE);
 }
 
-/// Whether an open directory is the one that has this path now.
+/// Whether an open directory is still the one at this path.
 fn is_same_dir(held: &OwnedFd, path: impl AsRef<Path>) -> bool {
     match (file::metadata(held), file::open_directory(path.as_ref()).and_then(file::metadata)) {
         (Ok(held), Ok(named)) => held.identity == named.identity,

@@ -1,4 +1,4 @@
-//! Sessions: agent conversations that own tasks, and the processes whose lives are their lease.
+//! Sessions: agent conversations that own tasks, with processes as their owners.
 
 mod batches;
 mod hierarchy;
@@ -35,60 +35,60 @@ pub use turns::{
     record_hooks, record_once, start_turn,
 };
 
-/// Why a session cannot be used.
+/// An error of using a session.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// It was never opened.
+    /// The session was never opened.
     #[error("session `{id}` is not open; open it with `siding session open {id} --owner-pid PID`")]
     Unknown {
-        /// Its name.
+        /// The session's id.
         id: SessionId,
     },
-    /// Its owner has ended, or it was closed.
+    /// The session was closed, or its owners have exited.
     #[error(
         "session `{id}` is over ({why}); open it again with `siding session open {id} --owner-pid PID`"
     )]
     Ended {
-        /// Its name.
+        /// The session's id.
         id: SessionId,
-        /// What ended it.
+        /// The reason why it ended.
         why: &'static str,
     },
-    /// The process that is to own it does not run.
+    /// The process that is to own the session does not run.
     #[error("no process {pid} runs, so it cannot own session `{id}`")]
     NoOwner {
-        /// The session.
+        /// The session's id.
         id: SessionId,
-        /// The process.
+        /// The process id.
         pid: i32,
     },
     /// The implicit session has no owner and never ends.
     #[error("session `cli` is siding's own and never ends; choose another name")]
     Implicit,
-    /// Its journal cannot be read.
+    /// The session's journal is unreadable.
     #[error("session `{id}`: {source}")]
     Damaged {
-        /// Its name.
+        /// The session's id.
         id: SessionId,
-        /// What is wrong.
+        /// The cause.
         source: JournalError,
     },
-    /// The state directory cannot be used.
+    /// The state directory is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system refused.
+    /// A system call failed.
     #[error("session `{id}`: could not {doing}: {source}")]
     Io {
-        /// Its name.
+        /// The session's id.
         id: SessionId,
-        /// What was tried.
+        /// The operation that failed, as the message names it.
         doing: &'static str,
-        /// The reason.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// Opens a session, or gives it one more owner: it is over when none of them lives.
+/// Opens a session, or adds an owner to it. The session ends when all its owners have exited.
 ///
 /// # Errors
 ///
@@ -97,8 +97,8 @@ pub fn open(root: &StateDir, id: &SessionId, owner_pid: i32) -> Result<Session, 
     open_with_parent(root, id, owner_pid, None)
 }
 
-/// Opens the session of a subagent: what it leaves is that of `under`, which must be there. One that was
-/// opened before stays where it was.
+/// Opens the session of a subagent under the existing session `under`, which inherits its tasks. If
+/// it was opened before, its parent does not change.
 ///
 /// # Errors
 ///
@@ -135,7 +135,7 @@ fn open_with_parent(
     read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })
 }
 
-/// Closes a session for good. Its tasks are the caller's to stop.
+/// Closes a session permanently. The caller must stop its tasks.
 ///
 /// # Errors
 ///
@@ -150,8 +150,8 @@ pub fn close(root: &StateDir, id: &SessionId) -> Result<(), SessionError> {
     append_record(root, id, &SessionRecord::Closed { wall: clock::unix_now() })
 }
 
-/// Closes a session that nobody owns any more, unless somebody has opened or closed it since it was
-/// `seen` so. Returns whether this closed it.
+/// Closes a session without a living owner, unless it was opened or closed since it was read as
+/// `seen`. Returns whether this call closed it.
 ///
 /// # Errors
 ///
@@ -163,11 +163,11 @@ pub fn close_if_unowned(root: &StateDir, seen: &Session) -> Result<bool, Session
     })
 }
 
-/// Returns a session that may own a new task.
+/// Returns a session if it may own a new task.
 ///
 /// # Errors
 ///
-/// [`SessionError::Unknown`], [`SessionError::Ended`], and what reading gives.
+/// [`SessionError::Unknown`], [`SessionError::Ended`], and the errors of [`read`].
 pub fn require_live(root: &StateDir, id: &SessionId) -> Result<Session, SessionError> {
     let session = read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })?;
     let boot = procfs::boot_id().map_err(|source| io_error(id, "read the boot id", source))?;
@@ -185,8 +185,8 @@ pub fn require_live(root: &StateDir, id: &SessionId) -> Result<Session, SessionE
     Ok(session)
 }
 
-/// Whether what two sessions have is one living program's: they are the same, both its own, or handed
-/// up to it.
+/// Whether two sessions are the same, or have the same living owner directly or through the
+/// sessions that inherit them.
 #[must_use]
 pub fn share_owner(root: &StateDir, one: &SessionId, other: &SessionId) -> bool {
     let owner = |id| {
@@ -196,13 +196,13 @@ pub fn share_owner(root: &StateDir, one: &SessionId, other: &SessionId) -> bool 
     one == other || owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
 }
 
-/// Whether nobody owns the tasks of a session any more. While that cannot be told, it is not so.
+/// Whether no session owns the tasks of this one any more. False if that cannot be determined.
 #[must_use]
 pub fn is_ended(root: &StateDir, id: &SessionId, boot: &BootId) -> bool {
     matches!(inheriting_session(root, id, boot), Ok(None))
 }
 
-/// Reads a session, `None` when it was never opened.
+/// Reads a session; `None` if it was never opened.
 ///
 /// # Errors
 ///
@@ -221,24 +221,24 @@ pub fn read(root: &StateDir, id: &SessionId) -> Result<Option<Session>, SessionE
     replay(id, &bytes).map_err(|source| SessionError::Damaged { id: id.clone(), source })
 }
 
-/// Returns every session that was ever opened, in the order of their names. One that cannot be read
-/// is left out: it owns nothing.
+/// Returns all sessions that were ever opened, ordered by id. Unreadable sessions are left out:
+/// they own nothing.
 ///
 /// # Errors
 ///
 /// [`SessionError::Store`].
 pub fn list_sessions(root: &StateDir) -> Result<Vec<Session>, SessionError> {
     let names = root.session_names()?.into_iter();
-    // What cannot name a session was not made by siding.
+    // Siding creates only entries with valid names.
     let ids = names.filter_map(|name| name.parse::<SessionId>().ok());
     Ok(ids.filter_map(|id| read(root, &id).ok().flatten()).collect())
 }
 
-/// Returns the sessions that a process owns now.
+/// Returns the sessions that a process owns at present.
 ///
 /// # Errors
 ///
-/// [`SessionError::Store`]; [`SessionError::Io`] when `/proc` does not tell which boot this is.
+/// [`SessionError::Store`]; [`SessionError::Io`] if the boot id cannot be read.
 pub fn list_owned_by(root: &StateDir, owner: ProcRef) -> Result<Vec<Session>, SessionError> {
     let boot = procfs::boot_id()
         .map_err(|source| io_error(&SessionId::implicit(), "read the boot id", source))?;
@@ -247,7 +247,7 @@ pub fn list_owned_by(root: &StateDir, owner: ProcRef) -> Result<Vec<Session>, Se
     Ok(sessions)
 }
 
-/// Appends a record under the lock of the session's directory, which makes the writer the only one.
+/// Appends a record under the lock of the session's directory, which excludes other writers.
 fn append_record(
     root: &StateDir,
     id: &SessionId,
@@ -256,7 +256,7 @@ fn append_record(
     append_record_if(root, id, record, || Ok(true)).map(drop)
 }
 
-/// Appends a record if it is to be, which is asked while nobody else can write.
+/// Appends a record if `is_to_be` returns true under the lock. Returns whether it was appended.
 fn append_record_if(
     root: &StateDir,
     id: &SessionId,
@@ -267,7 +267,7 @@ fn append_record_if(
     let (dir, _lock) = loop {
         let dir = root.session_dir(id.as_str(), true)?;
         let lock = root.lock_session(&dir)?;
-        // The reaper may have removed it while the lock was waited for.
+        // The reaper may have removed the directory while this process waited for the lock.
         if file::is_linked(&dir).map_err(io("look at its directory"))? {
             break (dir, lock);
         }

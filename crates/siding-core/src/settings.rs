@@ -1,9 +1,8 @@
-//! Settings: where they come from.
+//! Finds and reads the sources of settings.
 //!
-//! Owns the finding and reading of every source (files, environment, call) and hands each to
-//! [`siding_model::settings`] as one layer, the lowest first; what a value may be and who wins is
-//! decided there. It must stay cheap: every `siding run` reads settings, and a source that does
-//! not exist costs one failed system call.
+//! Each source (file, environment variable, call) becomes one layer for [`siding_model::settings`],
+//! the lowest first. That module decides which values are legal and which layer wins. Every `siding
+//! run` reads the settings, so a missing source costs only one failed system call.
 
 mod environment;
 mod error;

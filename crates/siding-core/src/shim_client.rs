@@ -1,4 +1,4 @@
-//! A client's end of the talk with a shim.
+//! The client side of a connection to a shim.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,52 +20,52 @@ impl AsFd for ShimConnection {
     }
 }
 
-/// What a wait for a message gave.
+/// The result of waiting for a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecvResult {
-    /// The shim said something.
+    /// A message from the shim.
     Message(ShimMessage),
-    /// The time is over.
+    /// The timeout has expired.
     TimedOut,
-    /// The shim has left, or was killed. The journal tells which.
+    /// The shim has exited or was killed; the journal shows which.
     Disconnected,
 }
 
-/// Why a request was not carried out.
+/// An error of a request to a shim.
 #[derive(Debug, thiserror::Error)]
 pub enum ShimRequestError {
-    /// The shim says that it makes no sense now.
+    /// The shim refused the request in the task's present state.
     #[error("{why}")]
     Refused {
-        /// Why.
+        /// The shim's explanation.
         why: String,
     },
-    /// The shim has left, or was killed.
+    /// The shim has exited or was killed.
     #[error("the task's shim has gone")]
     Disconnected,
-    /// The shim did not answer in time.
+    /// The shim did not reply in time.
     #[error("the task's shim did not answer within {waited_ms} ms")]
     TimedOut {
-        /// How long it was given.
+        /// The timeout in milliseconds.
         waited_ms: u64,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not talk to the task's shim: {0}")]
     Io(#[from] io::Error),
 }
 
 impl ShimConnection {
-    /// Takes over an end of a connected pair.
+    /// Wraps one end of a connected socket pair.
     #[must_use]
     pub const fn from_socket(socket: OwnedFd) -> Self {
         Self(socket)
     }
 
-    /// Connects to a task's shim. `None` when no shim is there.
+    /// Connects to a task's shim. `None` if no shim listens.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn connect(dir: &TaskDir) -> io::Result<Option<Self>> {
         match dir.endpoint_dir().and_then(|place| unix_socket::connect(place, SOCKET_NAME)) {
             Ok(socket) => Ok(Some(Self(socket))),
@@ -85,17 +85,17 @@ impl ShimConnection {
     ///
     /// # Errors
     ///
-    /// The operating system's; `EPIPE` when the shim has gone.
+    /// The I/O error of the system call; `EPIPE` if the shim has exited.
     pub fn send(&self, request: &ShimRequest) -> io::Result<()> {
         let packet = serde_json::to_vec(request).map_err(io::Error::other)?;
         unix_socket::send(&self.0, &packet, true)
     }
 
-    /// Waits for the next message, at most `timeout_ms` (`None`: for ever).
+    /// Waits up to `timeout_ms` for the next message (`None`: without limit).
     ///
     /// # Errors
     ///
-    /// The operating system's; `InvalidData` when the shim speaks another language.
+    /// The I/O error of the system call; `InvalidData` if the packet is not a known message.
     pub fn recv(&self, timeout_ms: Option<u64>) -> io::Result<RecvResult> {
         let until = timeout_ms.map(|ms| clock::monotonic_now().plus_ms(ms));
         loop {
@@ -104,18 +104,18 @@ impl ShimConnection {
             if ready == [true] {
                 return self.try_recv();
             }
-            // An interrupted wait goes on for the rest of its time.
+            // poll(2) may return early (`EINTR`); the loop waits for the remaining time.
             if left == Some(0) {
                 return Ok(RecvResult::TimedOut);
             }
         }
     }
 
-    /// Takes a message that is there already.
+    /// Receives a message without waiting.
     ///
     /// # Errors
     ///
-    /// As [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub fn try_recv(&self) -> io::Result<RecvResult> {
         match unix_socket::receive(&self.0, MAX_PACKET_BYTES, false) {
             Ok(Some(packet)) => serde_json::from_slice(&packet)
@@ -127,7 +127,8 @@ impl ShimConnection {
         }
     }
 
-    /// Sends a request and waits until it was carried out. Pushed records are passed to `seen`.
+    /// Sends a request and waits until it was carried out. Other messages that arrive meanwhile are
+    /// passed to `seen`.
     ///
     /// # Errors
     ///
@@ -161,12 +162,12 @@ impl ShimConnection {
     }
 }
 
-/// Continues a shim that somebody stopped: a stopped keeper holds no deadline. Returns whether it
-/// was stopped.
+/// Resumes a shim that was stopped with `SIGSTOP`, because a stopped shim enforces no deadline.
+/// Returns whether it was stopped.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn continue_stopped_shim(shim: siding_model::process::ProcRef) -> io::Result<bool> {
     let stopped = procfs::stat(shim.pid)
         .is_some_and(|stat| stat.start_ticks == shim.start_ticks && stat.state == 'T');

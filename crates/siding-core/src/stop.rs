@@ -1,4 +1,4 @@
-//! Ending a task with everything it started.
+//! Stops a task with everything it started.
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -18,33 +18,34 @@ use crate::store::{StateDir, StoreError};
 use crate::watch::{TaskWatch, WatchError};
 use crate::workflow_steps::WorkflowTask;
 
-/// What a stop takes at most beyond its grace: the kill gives up after 10 s, and the rest is for a
-/// busy machine.
+/// Longest duration of a stop beyond its grace: the kill gives up after 10 s, and the rest allows
+/// for a loaded machine.
 const STOP_OVERHEAD: Duration = Duration::from_secs(30);
 
-/// Looks at a task that is about to be put on record, and the pause between two: a second in all.
-/// A start takes milliseconds.
+/// Number of checks for the first record of a task, and the pause between them: one second in
+/// total. A start takes milliseconds.
 const MAX_RECORD_CHECKS: u32 = 200;
 const RECORD_CHECK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Lists of a stopped agent's tasks that are taken at most. Each but the last finds a task that was
-/// born since the one before.
+/// Most lists of a stopped agent's or workflow's tasks. Each but the last finds tasks that were
+/// started since the previous one.
 const MAX_LIST_ROUNDS: u32 = 16;
 
-/// How a task is to be ended.
+/// Options of a stop.
 #[derive(Debug, Clone, Copy)]
 pub struct StopOptions<'h> {
-    /// Who wants it, for the record.
+    /// The origin of the request, for the record.
     pub requested_by: &'h str,
-    /// Time between the polite signal and the kill instead of the task's own.
+    /// Time between the polite signal and the kill; by default the task's own.
     pub grace: Option<Duration>,
-    /// The polite signal instead of the task's own.
+    /// The polite signal; by default the task's own.
     pub signal: Option<Signal>,
 }
 
-/// Ends a task and waits until it is proven that nothing of it is left. One that has ended is left
-/// as it is. With a subagent its own tasks end, which it would else leave to whoever started it, and
-/// with a workflow its steps, which it ends by itself only when it is asked politely.
+/// Stops a task and waits for the proof that none of its processes is left. Has no effect on a task
+/// that has ended. The tasks of a subagent are stopped with it, since its parent session would
+/// inherit them otherwise, and so are the steps of a workflow, which the workflow itself stops only
+/// on the polite signal.
 ///
 /// # Errors
 ///
@@ -59,7 +60,7 @@ pub fn stop(
     if !stop_one(root, program, id, options)? || !has_tasks {
         return Ok(());
     }
-    // Only now it can start no more.
+    // Listed only now, when the task can start no more.
     let carrier = WorkflowTask::find(root, id);
     let left = || {
         list_running(root, |spec| {
@@ -77,8 +78,8 @@ pub fn stop(
     })
 }
 
-/// Stops the tasks that `list` finds, until a list has no new one: a `siding run` inside one of them
-/// may have handed a further task to its shim just before it was ended itself.
+/// Stops the tasks that `list` finds, until a list has no new one: a `siding run` in one of them
+/// may have passed another task to its shim just before it was killed.
 fn stop_until_none_left(
     list: impl Fn() -> Result<RunningTasks, StoreError>,
     stop: impl Fn(&[TaskSpec]) -> Vec<Result<(), WatchError>>,
@@ -89,9 +90,10 @@ fn stop_until_none_left(
         left.specs.retain(|spec| known.insert(spec.task_id));
         left.unreadable.retain(|(id, _)| known.insert(*id));
         let stops = if left.specs.is_empty() { Vec::new() } else { stop(&left.specs) };
-        // All of them, whatever comes of one.
+        // An error of one task must not keep the others running.
         let unread = left.unreadable.into_iter().map(|(_, error)| Err(error));
-        // One that is damaged is most likely another's, and whoever recovers it says so.
+        // A damaged journal most likely belongs to another owner's task; its recovery reports the
+        // damage.
         let unread = unread.filter(|result| {
             !matches!(result, Err(WatchError::Journal { source: JournalReadError::Content(_), .. }))
         });
@@ -103,21 +105,21 @@ fn stop_until_none_left(
     result
 }
 
-/// Tasks that have not ended.
+/// The tasks that have not ended.
 #[derive(Debug)]
 pub struct RunningTasks {
-    /// Their specifications.
+    /// The specifications of the matching tasks.
     pub specs: Vec<TaskSpec>,
-    /// Those of which it cannot be said whether they are among them, and why.
+    /// The tasks whose specification is unreadable, so that they may match, each with the error.
     pub unreadable: Vec<(TaskId, WatchError)>,
 }
 
-/// Returns those tasks that have not ended and are `wanted`. One that is only being put on record is
-/// waited for, a second at most.
+/// Returns the tasks that have not ended and are `wanted`. Waits up to one second for the first
+/// record of a task that is being started.
 ///
 /// # Errors
 ///
-/// [`StoreError`] when it cannot be said which tasks there are.
+/// [`StoreError`] if the tasks cannot be listed.
 pub fn list_running(
     root: &StateDir,
     wanted: impl Fn(&TaskSpec) -> bool,
@@ -125,7 +127,7 @@ pub fn list_running(
     list_running_with_pause(root, wanted, || std::thread::sleep(RECORD_CHECK_PAUSE))
 }
 
-/// The same; `pause` is called while one may still be put on record.
+/// As [`list_running`]; calls `pause` while a task has no record yet.
 fn list_running_with_pause(
     root: &StateDir,
     wanted: impl Fn(&TaskSpec) -> bool,
@@ -158,13 +160,14 @@ fn list_running_with_pause(
     Ok(RunningTasks { specs, unreadable: unread })
 }
 
-/// What a look at the record of a task gives.
+/// The result of looking for a task's first record.
 enum RecordLookup {
-    /// It is on record.
+    /// The task is recorded.
     Recorded(Box<TaskState>),
-    /// Whoever has just started it may be gone, and its shim be about to write the first line.
+    /// The lock is held: the shim is about to write the first record, even if the starter has
+    /// exited.
     NotYetRecorded,
-    /// There is no such task, or none that will ever be on record.
+    /// There is no such task, or its start failed before the first record.
     Missing,
 }
 
@@ -178,14 +181,14 @@ fn lookup_record(root: &StateDir, id: TaskId) -> Result<RecordLookup, WatchError
         Err(JournalReadError::Content(JournalError::Empty)) => {}
         Err(source) => return Err(WatchError::Journal { id, source }),
     }
-    // One that nobody has the lock of is never born.
+    // If the lock is free, no shim will ever write a record.
     let doing = "look whether it is being started";
     let lock = dir.try_lock().map_err(|source| WatchError::Io { id, doing, source })?;
     Ok(if lock.is_some() { RecordLookup::Missing } else { RecordLookup::NotYetRecorded })
 }
 
-/// Ends a task alone: what a subagent or a workflow has started is left to it. Returns whether it had not
-/// ended before.
+/// Stops only this task, leaving the tasks of a subagent and the steps of a workflow. Returns false
+/// if the task had already ended.
 ///
 /// # Errors
 ///
@@ -260,7 +263,8 @@ mod tests {
         (id, Record::Accepted(Box::new(accepted)))
     }
 
-    /// Its mark is made after the first list, by a command that the first stop ends.
+    /// The task's live marker is created after the first list, by a command that the first stop
+    /// ends.
     #[test]
     fn a_task_started_while_its_parent_is_stopped_is_stopped_too() {
         let temporary = tempfile::tempdir().expect("a directory");
@@ -275,7 +279,7 @@ mod tests {
         let (alive, stopped) = (RefCell::new(vec![specs[0].clone()]), RefCell::new(Vec::new()));
         let list = || Ok(RunningTasks { specs: alive.borrow().clone(), unreadable: Vec::new() });
         let stop = |found: &[TaskSpec]| {
-            // The first does not end, and is not tried for ever.
+            // The first task does not end and is tried only once.
             let next = specs.get(stopped.borrow().len() + 1).cloned();
             *alive.borrow_mut() = next.into_iter().chain([specs[0].clone()]).collect();
             stopped.borrow_mut().extend(found.iter().map(|spec| spec.task_id));
@@ -331,7 +335,7 @@ mod tests {
         let left = root.create_task(unborn).expect("a directory");
         root.mark_live(unborn).expect("own directory");
         drop(left);
-        let found = list_running_with_pause(&root, is_its, || panic!("nobody has its lock"));
+        let found = list_running_with_pause(&root, is_its, || panic!("its lock is free"));
         let found = found.expect("listed");
         assert_eq!((ids(&found), found.unreadable.len()), (vec![id], 0));
 
@@ -341,7 +345,7 @@ mod tests {
         let journal = root.path().join("tasks").join(damaged.to_string()).join("journal");
         std::fs::write(journal, "no record\nand no other\n").expect("own directory");
         let found =
-            list_running_with_pause(&root, is_its, || panic!("it is on record")).expect("listed");
+            list_running_with_pause(&root, is_its, || panic!("it has a record")).expect("listed");
         assert_eq!((ids(&found), found.unreadable[0].0), (vec![id], damaged));
     }
 }

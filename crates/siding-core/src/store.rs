@@ -1,7 +1,7 @@
-//! The state directory: where it is, what is in it, and who may write.
+//! The state directory: its location, its content and its locks.
 //!
-//! `docs/format.md` is the contract. Everything below the root is reached by descriptor, so a long
-//! path, a link or a directory that moves meanwhile changes nothing.
+//! `docs/format.md` specifies it. Everything below the root is accessed relative to a descriptor,
+//! so long paths, symbolic links and renamed parent directories have no effect.
 
 mod ambiguous;
 mod claim;
@@ -23,24 +23,25 @@ pub use ambiguous::AmbiguousId;
 pub use error::StoreError;
 pub use task_dir::{LockedTask, TaskDir};
 
-/// Directories below the root.
+/// The directories below the root.
 const DIRECTORIES: [&str; 5] = [TASKS_DIR, LIVE_DIR, SAME_DIR, SESSIONS_DIR, ASIDE_DIR];
 pub(crate) const TASKS_DIR: &str = "tasks";
-/// One empty file per task that has not ended, so that a look at what runs costs nothing for what
-/// has ended.
+/// Contains an empty file for each task that has not ended, so that listing running tasks does not
+/// read ended ones.
 pub(crate) const LIVE_DIR: &str = "live";
-/// One link per command and directory that runs, to the id of the first task.
+/// Contains a link for each running command and directory, with the id of its first task.
 const SAME_DIR: &str = "same";
 const SESSIONS_DIR: &str = "sessions";
-/// Directory below the root for what could not be read.
+/// Directory below the root for entries that could not be read.
 pub const ASIDE_DIR: &str = "aside";
 
-/// The state directory.
+/// An open state directory.
 #[derive(Debug)]
 pub struct StateDir {
     path: PathBuf,
     fd: OwnedFd,
-    /// Where the places of tasks are, when they cannot be in here.
+    /// The base of the tasks' runtime directories, if the state directory is on a network file
+    /// system.
     runtime_base: Option<RuntimeBase>,
 }
 
@@ -51,16 +52,16 @@ impl AsFd for StateDir {
 }
 
 impl StateDir {
-    /// Returns where the state directory is: `SIDING_STATE_DIR`, else `siding` in
-    /// `XDG_STATE_HOME`, else in `~/.local/state`. A relative `SIDING_STATE_DIR` counts from the
-    /// working directory. `None` when there is not even a home.
+    /// Returns the path of the state directory: `SIDING_STATE_DIR`, otherwise `siding` in
+    /// `XDG_STATE_HOME`, otherwise in `~/.local/state`. A relative `SIDING_STATE_DIR` is resolved
+    /// against the working directory. `None` if `HOME` is unset too.
     #[must_use]
     pub fn default_path() -> Option<PathBuf> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         if let Some(dir) = set("SIDING_STATE_DIR") {
             return std::path::absolute(PathBuf::from(dir)).ok();
         }
-        // The specification tells to ignore a relative one.
+        // The XDG base directory specification requires relative paths to be ignored.
         if let Some(dir) = set("XDG_STATE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute())
         {
             return Some(dir.join("siding"));
@@ -68,7 +69,7 @@ impl StateDir {
         set("HOME").map(|home| PathBuf::from(home).join(".local/state/siding"))
     }
 
-    /// Opens the state directory, making what is missing.
+    /// Opens the state directory and creates missing directories.
     ///
     /// # Errors
     ///
@@ -81,13 +82,13 @@ impl StateDir {
         )
     }
 
-    /// Opens the state directory on a file system whose magic number `file_system` tells. Where
-    /// that is one of the network, the places of tasks are in the first of `candidates` that will
-    /// do.
+    /// Opens the state directory; `file_system` returns the magic number of its file system. On a
+    /// network file system the first usable directory of `candidates` contains the runtime
+    /// directories of tasks.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// The errors of [`Self::open`].
     pub(crate) fn open_on(
         path: &Path,
         file_system: impl FnOnce(BorrowedFd<'_>) -> io::Result<u64>,
@@ -106,13 +107,13 @@ impl StateDir {
         if facts.uid != process::effective_uid() {
             return Err(StoreError::OtherUser { path: path.to_owned(), uid: facts.uid });
         }
-        // Reading what is in the root tells nobody anything, the directories below are closed;
-        // writing would let another user put a directory of his own in their place.
+        // Read access to the root is harmless, because the directories below have mode 0700. Write
+        // access would let another user replace one of them.
         if facts.mode & 0o022 != 0 {
             return Err(StoreError::Exposed { path: path.to_owned(), mode: facts.mode });
         }
         let magic = match file_system(fd.as_fd()) {
-            // One that may not be asked what it is, is taken for a usual one.
+            // If statfs(2) is not permitted, the file system is assumed to be local.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -121,7 +122,7 @@ impl StateDir {
             {
                 0
             }
-            // One of the network that does not answer now must not be.
+            // A network file system that does not respond must not be taken for a local one.
             result => result.map_err(|source| io("ask for the file system of", source))?,
         };
         let runtime = RuntimeBase::for_file_system(magic, candidates);
@@ -130,20 +131,21 @@ impl StateDir {
         Ok(root)
     }
 
-    /// Takes over a root that another process opened. Only for whoever makes and recovers no task.
+    /// Wraps a root that another process opened. Must not be used to create or recover tasks, since
+    /// the runtime base is unknown.
     #[must_use]
     pub const fn from_fd(path: PathBuf, fd: OwnedFd) -> Self {
         Self { path, fd, runtime_base: None }
     }
 
-    /// Returns where the places of tasks are, `None` when they are in the tasks' directories.
+    /// Returns the base of the runtime directories; `None` if tasks use their own directories.
     #[must_use]
     pub const fn runtime_base(&self) -> Option<&RuntimeBase> {
         self.runtime_base.as_ref()
     }
 
-    /// Makes what is missing. Looks before: most often all is there, and looking also works where
-    /// nothing can be written.
+    /// Creates missing directories. It checks first: usually all exist, and a check also works on a
+    /// read-only file system.
     fn create_missing_directories(&self) -> Result<(), StoreError> {
         for name in DIRECTORIES {
             if file::metadata_at(&self.fd, name).is_ok() {
@@ -166,17 +168,17 @@ impl StateDir {
         StoreError::Io { doing, path: self.path.join(name), source }
     }
 
-    /// Returns its path.
+    /// Returns the path of the root.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the directory of a new task and takes its lock.
+    /// Creates the directory of a new task and takes its lock.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`]; `EEXIST` in it when the id is taken.
+    /// [`StoreError::Io`]; contains `EEXIST` if the id is in use.
     pub fn create_task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
         let name = format!("{TASKS_DIR}/{id}");
         file::create_directory(&self.fd, &name)
@@ -190,7 +192,7 @@ impl StateDir {
         made
     }
 
-    /// Gives a new task its place, and takes its lock.
+    /// Creates the runtime directory of a new task, if it needs one, and takes its lock.
     fn lock_new_task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
         let name = format!("{TASKS_DIR}/{id}");
         let fd = file::open_at(&self.fd, &name, file::OpenMode::Directory)
@@ -205,7 +207,7 @@ impl StateDir {
         }
     }
 
-    /// Marks a task as not ended.
+    /// Creates a task's live marker.
     ///
     /// # Errors
     ///
@@ -217,7 +219,7 @@ impl StateDir {
             .map_err(|error| self.io_error("create", &name, error))
     }
 
-    /// Forgets that a task runs: its live mark, and its claim on its command.
+    /// Removes a task's live marker and its claim on its command.
     pub fn unmark_live(&self, id: TaskId, same_key: &str) {
         let _already_removed = file::remove(&self.fd, format!("{LIVE_DIR}/{id}"));
         let name = format!("{SAME_DIR}/{same_key}");
@@ -226,7 +228,7 @@ impl StateDir {
         }
     }
 
-    /// Whether the task has a live mark.
+    /// Whether the task has a live marker.
     #[must_use]
     pub fn is_marked_live(&self, id: TaskId) -> bool {
         file::metadata_at(&self.fd, format!("{LIVE_DIR}/{id}")).is_ok()
@@ -257,7 +259,7 @@ impl StateDir {
         }
     }
 
-    /// Returns the ids of all tasks that are marked live, in no order.
+    /// Returns the ids of all tasks with a live marker, in no particular order.
     ///
     /// # Errors
     ///
@@ -266,7 +268,7 @@ impl StateDir {
         self.ids_in(LIVE_DIR)
     }
 
-    /// Returns the ids of all tasks, in no order.
+    /// Returns the ids of all tasks, in no particular order.
     ///
     /// # Errors
     ///
@@ -286,13 +288,13 @@ impl StateDir {
             .map_err(|error| self.io_error("list", directory, error))
     }
 
-    /// Returns the task that a whole id or a unique beginning of one names. The kind's letter and
-    /// dash may be left out.
+    /// Returns the task with this id, or with the only id that starts with this text. The letter of
+    /// the kind and its dash may be omitted.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchTask`], [`StoreError::Io`]; [`StoreError::Ambiguous`] with the tasks that
-    /// the text could name.
+    /// [`StoreError::NoSuchTask`], [`StoreError::Io`]; [`StoreError::Ambiguous`] if several ids
+    /// start with the text.
     pub fn resolve(&self, text: &str) -> Result<TaskId, StoreError> {
         let no_such = || StoreError::NoSuchTask { text: text.to_owned() };
         let whole: Result<TaskId, BadTaskId> = text.parse();
@@ -322,7 +324,7 @@ impl StateDir {
         }
     }
 
-    /// Moves the directory of a task that cannot be read out of the way, and says where to.
+    /// Moves the directory of an unreadable task to [`ASIDE_DIR`] and returns its new path.
     ///
     /// # Errors
     ///
@@ -337,7 +339,7 @@ impl StateDir {
         Ok(self.path.join(to))
     }
 
-    /// Removes a task with all its files. Only after its end, and with its lock in hand.
+    /// Removes a task with all its files. Requires the lock of a task that has ended.
     ///
     /// # Errors
     ///
@@ -350,13 +352,14 @@ impl StateDir {
         dir.remove_transient();
         match file::remove_directory(&self.fd, &name) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-            // Whoever has no descriptor left to list it can still take back an empty one.
+            // Listing needs a descriptor; removing an empty directory works even under `EMFILE`.
             result => return result.map_err(io),
         }
         remove_contents(dir.as_fd()).map_err(io)?;
         match file::remove_directory(&self.fd, &name) {
-            // What a leaving shim has open keeps another name there until it is closed (`.nfs…`,
-            // `.fuse_hidden…`). Without a record the directory is removed by a later reap.
+            // On a network file system a file that an exiting shim has open keeps another name
+            // until it is closed (`.nfs…`, `.fuse_hidden…`). The directory has no record left, so a
+            // later reap removes it.
             Err(error)
                 if error.kind() == io::ErrorKind::DirectoryNotEmpty
                     && self.runtime_base.is_some() =>
@@ -367,12 +370,12 @@ impl StateDir {
         }
     }
 
-    /// Returns a new id that this process may give: random, and small enough to be the birthmark
-    /// of something that this process starts.
+    /// Returns a new random id. It is smaller than this process's birthmark, because a birthmark is
+    /// a hard resource limit, which a descendant can only lower (setrlimit(2)).
     ///
     /// # Errors
     ///
-    /// The operating system's, or `Unsupported` when tasks are nested so deep that no smaller
+    /// The I/O error of the system call; `Unsupported` if tasks are nested so deep that no smaller
     /// birthmark is left (about 20 levels).
     pub fn new_id(&self, kind: TaskKind) -> io::Result<TaskId> {
         let most = birthmark::own_birthmark().map_or(TaskId::MAX_BITS, |mark| mark.0);
@@ -382,7 +385,7 @@ impl StateDir {
         })
     }
 
-    /// Removes something that was set aside, by its name there.
+    /// Removes an entry of [`ASIDE_DIR`] by its name.
     ///
     /// # Errors
     ///
@@ -401,8 +404,8 @@ impl StateDir {
     }
 }
 
-/// Removes everything in a directory, without following a link. A task may have put directories
-/// into its own, and files of any name.
+/// Removes everything in a directory without following symbolic links. A task may have created
+/// directories in its own, and files with any name.
 fn remove_contents(dir: BorrowedFd<'_>) -> io::Result<()> {
     for name in file::list_entries(dir)? {
         match file::remove(dir, &name) {
@@ -416,7 +419,7 @@ fn remove_contents(dir: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the root and the directories above it, the root itself closed to others.
+/// Creates the root with mode 0700, and its missing parents.
 fn create_root(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)

@@ -1,4 +1,4 @@
-//! Which processes belong to a task.
+//! Determines which processes belong to a task.
 
 mod other_task;
 mod rate_limited_scan;
@@ -24,10 +24,11 @@ use other_task::is_shim_of_other_task;
 pub use other_task::{is_of_other_task, is_of_other_task_by_status};
 pub use rate_limited_scan::RateLimitedScan;
 
-/// Every marked process of the machine at one moment, by its mark.
+/// The processes of the whole system at one moment, by birthmark.
 ///
-/// Only identities are kept: a thousand tasks have more processes than a program may have
-/// descriptors, and a process that is left out for want of one would be taken for dead.
+/// Only identities are kept, not pidfds: a thousand tasks have more processes than a program may
+/// have descriptors, and a process that is left out because descriptors are exhausted would be
+/// taken for dead.
 #[derive(Debug)]
 pub struct BirthmarkScan {
     found: HashMap<u64, Vec<ProcRef>>,
@@ -35,9 +36,8 @@ pub struct BirthmarkScan {
 }
 
 impl BirthmarkScan {
-    /// Looks at every process of the machine: 2 µs for each, and 15 µs more for each that is
-    /// `wanted`. That is asked with a process's number and the task whose mark it carries. Shims
-    /// are marked too.
+    /// Scans all processes: 2 µs for each, and 15 µs more for each that is `wanted`, which is
+    /// called with the process id and the task of its birthmark. Shims carry birthmarks too.
     #[must_use]
     pub fn scan(wanted: impl Fn(i32, TaskId) -> bool) -> Self {
         let mut found: HashMap<u64, Vec<ProcRef>> = HashMap::new();
@@ -50,48 +50,48 @@ impl BirthmarkScan {
         Self { found, is_complete: is_whole }
     }
 
-    /// Looks for the processes of one task, and leaves `except` out.
+    /// Scans for the processes of one task, excluding the process `except`.
     #[must_use]
     pub fn scan_for(root: &StateDir, id: TaskId, except: i32) -> Self {
         Self::scan(|pid, task| task == id && pid != except && !is_shim_of_other_task(root, id, pid))
     }
 
-    /// Whether everybody could be looked at. What is not found proves nothing otherwise.
+    /// Whether every process could be inspected. If not, the absence of a process proves nothing.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Returns the processes of a task that lived at that moment.
+    /// Returns the processes of a task that were alive during the scan.
     #[must_use]
     pub fn processes_of(&self, id: TaskId) -> &[ProcRef] {
         self.found.get(&id.birthmark().0).map_or(&[], Vec::as_slice)
     }
 
-    /// Takes out the processes of a task.
+    /// Removes and returns the processes of a task.
     #[must_use]
     pub fn take_processes_of(&mut self, id: TaskId) -> Vec<ProcRef> {
         self.found.remove(&id.birthmark().0).unwrap_or_default()
     }
 
-    /// Returns the tasks that have living processes.
+    /// Returns the tasks with living processes.
     #[must_use]
     pub fn tasks_with_processes(&self) -> Vec<TaskId> {
         self.found.keys().filter_map(|mark| Birthmark(*mark).task_id()).collect()
     }
 }
 
-/// One look at the machine, shared by many who ask at once or one after the other.
+/// A process scan that is shared by concurrent and successive callers.
 #[derive(Debug, Default)]
 pub struct SharedScan(Mutex<Option<(MonotonicMs, BirthmarkScan)>>);
 
 impl SharedScan {
-    /// Returns the processes, the shim among them, that a task had at some moment since it was
-    /// started: those with its mark as they were then, those in its control group as they are now.
+    /// Returns the processes of a task, including its shim: those with its birthmark at the time of
+    /// the shared scan, which is later than its start, and those in its control group at present.
     ///
     /// # Errors
     ///
-    /// When there may be others that could not be looked at.
+    /// The scan was incomplete, so that the task may have other processes.
     pub fn processes_of(&self, root: &StateDir, task: &TaskState) -> io::Result<Vec<ProcRef>> {
         let id = task.spec.task_id;
         let mut marked = self.marked_processes(id, task.started)?;
@@ -101,7 +101,7 @@ impl SharedScan {
 
     fn marked_processes(&self, id: TaskId, started: MonotonicMs) -> io::Result<Vec<ProcRef>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // An earlier look says nothing about a task that was started since.
+        // A scan from before the task's start does not contain it.
         let (_, marks) = match last.take() {
             Some((looked, marks)) if looked > started && marks.is_complete() => {
                 last.insert((looked, marks))
@@ -118,8 +118,8 @@ impl SharedScan {
     }
 }
 
-/// Returns the living processes of a task as they are known without its shim: whoever carries its
-/// mark, and whoever is in its control group. `except` is left out.
+/// Returns the living processes of a task, found without its shim: by its birthmark and by its
+/// control group. Excludes the process `except`.
 #[must_use]
 pub fn processes_without_shim(root: &StateDir, task: &TaskState, except: i32) -> Vec<ProcRef> {
     let id = task.spec.task_id;
@@ -132,7 +132,7 @@ pub fn processes_without_shim(root: &StateDir, task: &TaskState, except: i32) ->
     found
 }
 
-/// Adds whoever is in the task's control group to those that carry its mark.
+/// Adds the members of the task's control group.
 fn add_cgroup_members(root: &StateDir, task: &TaskState, mut found: Vec<ProcRef>) -> Vec<ProcRef> {
     if let Some(group) = TaskGroup::from_task(task) {
         let marked: HashSet<ProcRef> = found.iter().copied().collect();
@@ -141,7 +141,7 @@ fn add_cgroup_members(root: &StateDir, task: &TaskState, mut found: Vec<ProcRef>
     found
 }
 
-/// Returns how it is known that nothing of a task is left that had lost its shim.
+/// Returns the wording of the proof that no process of a task without a shim is left.
 #[must_use]
 pub fn proof_without_shim(task: &TaskState) -> &'static str {
     match task.cgroup {
@@ -150,8 +150,8 @@ pub fn proof_without_shim(task: &TaskState) -> &'static str {
     }
 }
 
-/// Holds those of `known` that still live and are the task's, by their mark or by its control group
-/// where it has one. A number that has become another process's is left out.
+/// Opens pidfds of those processes of `known` that are still alive and belong to the task, by
+/// birthmark or by control group. A process id that was reused is skipped.
 #[must_use]
 pub fn hold_processes(
     root: &StateDir,
@@ -166,38 +166,39 @@ pub fn hold_processes(
         let pid = held.process.pid;
         let is_marked =
             || procfs::birthmark(pid) == Some(mark) && !is_shim_of_other_task(root, id, pid);
-        // Its start time was compared while it was held, so both are its own unless it is dead.
+        // PidFd::open has compared the start time, so both checks concern this process unless it is
+        // dead.
         (is_marked() || is_grouped(pid)) && !held.is_dead()
     };
     known.iter().filter_map(|process| PidFd::open(*process).ok()).filter(is_member).collect()
 }
 
-/// Whether exactly this process lives. One whose first thread has left looks like a zombie and
-/// still does.
+/// Whether exactly this process is alive. A process whose main thread has exited looks like a
+/// zombie in /proc, but its other threads still run, so it counts as alive.
 #[must_use]
 pub fn is_alive(process: ProcRef) -> bool {
     match PidFd::open_if_alive(process) {
         Ok(held) => held.is_some(),
-        // No descriptor is left to hold it by, and perhaps none to read what it is: then it lives
-        // until somebody can say otherwise.
+        // Without a free descriptor there is no pidfd, and /proc may be unreadable as well: the
+        // process then counts as alive.
         Err(_) => procfs::stat(process.pid)
             .is_none_or(|stat| stat.start_ticks == process.start_ticks && stat.state != 'Z'),
     }
 }
 
-/// The processes of one task as one look found them.
+/// The processes of one task, as found by one scan and held by pidfds.
 #[derive(Debug, Default)]
 pub struct HeldProcesses {
-    /// Those that are held. Some may have died since: whatever they started before is found by a
-    /// look that begins after that.
+    /// The held processes. Some may have died since; processes that those started before are found
+    /// by a later scan.
     pub pidfds: Vec<PidFd>,
-    /// Whether others were seen for which no descriptor was left, or might have been.
+    /// Whether there are or may be other processes that could not be held.
     pub has_more: bool,
 }
 
 impl HeldProcesses {
-    /// Holds the processes of one task, known by mark or by control group, at most `most` of them,
-    /// and leaves `except` out.
+    /// Scans for the processes of one task, by birthmark and control group, and holds up to `most`
+    /// of them. Excludes the process `except`.
     #[must_use]
     pub fn hold_task(root: &StateDir, task: &TaskState, except: i32, most: usize) -> Self {
         let id = task.spec.task_id;
@@ -214,7 +215,7 @@ impl HeldProcesses {
         grip
     }
 
-    /// Adds whoever is in the task's control group, where it has one.
+    /// Adds the members of the task's control group, if it has one.
     fn add_group(&mut self, root: &StateDir, task: &TaskState, except: i32, most: usize) {
         let Some(group) = TaskGroup::from_task(task) else { return };
         let members = || {
@@ -225,8 +226,8 @@ impl HeldProcesses {
         self.add_group_members(members, most);
     }
 
-    /// Adds whoever `members` finds in the task's control group, and asks again while all of those
-    /// were gone before they could be held: they may have started others.
+    /// Adds the processes that `members` returns. Repeats while all of them had exited before they
+    /// could be held, since they may have started others.
     fn add_group_members(&mut self, members: impl Fn() -> Vec<ProcRef>, most: usize) {
         const MAX_GROUP_SCANS: u32 = 100;
         for _ in 0..MAX_GROUP_SCANS {
@@ -256,17 +257,17 @@ impl HeldProcesses {
         }
     }
 
-    /// Whether nothing lived at the end of the look.
+    /// Whether no process was alive at the end of the scan.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.pidfds.is_empty() && !self.has_more
     }
 }
 
-/// A process that lived when it was looked at.
+/// A process that was alive when it was scanned.
 enum ScannedProcess {
     Held(PidFd),
-    /// No descriptor was left to hold it by.
+    /// No descriptor was free for a pidfd.
     Unheld(ProcRef),
 }
 
@@ -279,26 +280,26 @@ impl ScannedProcess {
     }
 }
 
-/// Looks at every process of the machine and passes on the marked and `wanted` ones that live, some
-/// of them twice. Returns whether nobody had to be left out.
+/// Scans all processes and passes the living, marked and `wanted` ones to `found`, some of them
+/// twice. Returns whether every process could be inspected.
 ///
-/// The list of processes is not atomic: one on it may start another and be gone before it is
-/// looked at. So the numbers that were given out meanwhile are looked at too, until there are
-/// no new ones: then nothing that lives was missed.
+/// Listing /proc is not atomic: a listed process may start another one and exit before it is
+/// inspected. The process ids that were allocated meanwhile are therefore inspected too, until
+/// there are no new ones. Then no living process was missed.
 fn scan_all(
     wanted: impl Fn(i32, TaskId) -> bool,
     mut found: impl FnMut(Birthmark, ScannedProcess),
 ) -> bool {
-    /// Rounds after which the rest is left to the next look. Each is as short as the time in
-    /// which a machine starts a few processes.
+    /// Rounds after which later processes are left to the next scan. Each round is as short as the
+    /// time in which a system starts a few processes.
     const MAX_SCAN_ROUNDS: u32 = 100;
-    /// A number is given out a moment before its process can be seen, and on a busy machine a
-    /// moment is long: so many numbers before the newest are looked at once more.
+    /// Process ids before the newest that are inspected again. An id is allocated shortly before
+    /// its process becomes visible, and on a loaded machine that takes longer.
     const RECHECKED_PIDS: i32 = 512;
     let mut is_whole = true;
     let mut look_at = |pid| {
         let Ok(mark) = procfs::read_birthmark(pid) else {
-            // It may be one of them.
+            // It may be a process of the task.
             is_whole = false;
             return;
         };
@@ -312,7 +313,7 @@ fn scan_all(
         }
     };
     let mut newest = procfs::newest_pid().map(|pid| (pid - RECHECKED_PIDS).max(1));
-    // This process at least is there.
+    // This process itself is always listed, so an empty list is an error.
     let (mut is_listed, mut is_told) = (true, true);
     let mut listed = || {
         let pids = procfs::all_pids();
@@ -321,7 +322,7 @@ fn scan_all(
     };
     listed().into_iter().for_each(&mut look_at);
     for _ in 0..MAX_SCAN_ROUNDS {
-        // Where `/proc` has processes alone, it never says.
+        // A /proc with `subset=pid` has no loadavg, so the newest id is never known.
         let Some(before) = newest else { break };
         let Some(now) = procfs::newest_pid() else {
             is_told = false;
@@ -332,7 +333,7 @@ fn scan_all(
         } else if now > before {
             (before + 1..=now).for_each(&mut look_at);
         } else {
-            // The numbers begin again from below.
+            // The process ids have wrapped around.
             listed().into_iter().for_each(&mut look_at);
         }
         newest = Some(now);
@@ -340,38 +341,37 @@ fn scan_all(
     is_whole && is_listed && is_told
 }
 
-/// A process that carries the mark, and no more can be found out about it.
+/// A process with the birthmark that could not be inspected any further.
 struct ScanError;
 
-/// Returns the process of this number if it lives and has this mark.
+/// Returns the process with this id if it is alive and has this birthmark.
 fn open_marked(pid: i32, mark: Birthmark) -> Result<Option<ScannedProcess>, ScanError> {
     match PidFd::open_pid(pid) {
-        // The number may have changed hands since the mark was read; while the process is held and
-        // not dead, what is read under its number is its own.
+        // The id may have been reused since the birthmark was read. While the pidfd is open and the
+        // process not dead, its /proc entry is its own, so the birthmark is read again.
         Ok(held) => {
             let lives = procfs::birthmark(pid) == Some(mark) && !held.is_dead();
             Ok(lives.then_some(ScannedProcess::Held(held)))
         }
-        // The number of a thread.
+        // The id of a thread: pidfd_open(2) fails with `EINVAL`, on newer kernels with `ENOENT`.
         Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
             Ok(None)
         }
-        // It is gone, or no descriptor is left to hold it by: then better to count it in than to
-        // call it dead.
+        // It has exited, or no descriptor is free. A process that may be alive is reported as such.
         Err(_) => match procfs::stat(pid) {
             Some(stat) => {
                 let process = ProcRef { pid, start_ticks: stat.start_ticks };
                 Ok((stat.state != 'Z').then_some(ScannedProcess::Unheld(process)))
             }
-            // Its mark is read without a descriptor.
+            // Reading the birthmark of a process of the same user needs no descriptor (prlimit(2)).
             None if procfs::birthmark(pid) == Some(mark) => Err(ScanError),
             None => Ok(None),
         },
     }
 }
 
-/// Returns the living processes of a task: what lives below its shim and, once a shim was lost,
-/// its [`processes_without_shim`].
+/// Returns the living processes of a task: the descendants of its shim and, after a takeover, those
+/// found by [`processes_without_shim`].
 #[must_use]
 pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
     if !state.is_live() {
@@ -394,17 +394,17 @@ pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
     pids
 }
 
-/// Beginning of the path under which a task's shell finds its command, before the descriptor's
-/// number. It stands in the shell's arguments, where the command itself must not.
+/// Prefix of the path under which a task's shell reads its command, before the descriptor number.
+/// The shell's arguments contain this path instead of the command itself.
 pub const COMMAND_FD_PREFIX: &str = "/proc/self/fd/";
 
-/// Returns the command line of a process for a report, on one line and not long.
+/// Returns the command line of a process for a report: one line of at most 160 bytes.
 #[must_use]
 pub fn command_for_report(pid: i32) -> String {
     const MAX_COMMAND_BYTES: usize = 160;
     let text = procfs::command_line(pid, MAX_COMMAND_BYTES).unwrap_or_else(|| "?".to_owned());
-    // A task's shell, and what it forks until that calls exec, have siding's constant text as
-    // their argument. It would tell a person nothing.
+    // A task's shell, and its children until they call execve(2), have siding's constant text as
+    // their argument, which means nothing to a person.
     match text.split_once(" -c ") {
         Some((shell, constant)) if constant.contains(COMMAND_FD_PREFIX) => {
             format!("{shell} (the task's shell)")
@@ -413,7 +413,7 @@ pub fn command_for_report(pid: i32) -> String {
     }
 }
 
-/// Borrowed descriptors of held processes, for a poll.
+/// Returns the descriptors of held processes, for poll(2).
 pub fn as_borrowed_fds(held: &[PidFd]) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
     held.iter().map(AsFd::as_fd)
 }

@@ -1,4 +1,4 @@
-//! A task as it is shown: its journal, and what the kernel says at this moment.
+//! Views of tasks, built from their journals and from the kernel's present data.
 
 use std::path::Path;
 
@@ -16,12 +16,12 @@ use crate::store::{StateDir, TASKS_DIR, TaskDir};
 use crate::sys::{clock, procfs, tcp_sockets};
 use crate::tree;
 
-/// How closely to look at a task that runs.
+/// The detail of a running task's view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewDetail {
-    /// Its processes and ports too.
+    /// Includes processes and ports.
     Full,
-    /// Its journal only.
+    /// Uses only the journal.
     Brief,
 }
 
@@ -45,10 +45,10 @@ pub fn task_view(
         }
     };
     let mut view = build_view(state, &pids, output_view(dir.path(), state, totals));
-    // A stall is over with the first byte after it, which nobody has to write down.
+    // New output ends a stall, even before a record says so.
     let stalled = state.stall.as_ref().filter(|stalled| stalled.output_bytes >= totals.bytes);
     if detail == ViewDetail::Full && state.is_live() {
-        // On record before it was made, which may have failed.
+        // The group is recorded before it is created, which may have failed.
         view.cgroup = state
             .cgroup
             .clone()
@@ -60,8 +60,8 @@ pub fn task_view(
     view
 }
 
-/// Returns the view of a task that was closed, which takes nothing but its journal. `None` when it
-/// was not.
+/// Returns the view of a closed task, which needs only the journal. `None` if the task is not
+/// closed.
 #[must_use]
 pub fn closed_task_view(root: &StateDir, state: &TaskState) -> Option<TaskView> {
     let totals = state.closed.as_ref()?.output;
@@ -124,7 +124,7 @@ fn outcome(state: &TaskState) -> Option<Outcome> {
     }
 }
 
-/// Returns the wall-clock time of a moment to come, as seen from now.
+/// Returns the wall-clock time of a future moment, computed from the present time.
 fn format_moment(moment: MonotonicMs) -> String {
     let left = moment.ms_since(clock::monotonic_now());
     clock::unix_now().plus_ms(i64::try_from(left).unwrap_or(i64::MAX)).rfc3339()
@@ -132,7 +132,8 @@ fn format_moment(moment: MonotonicMs) -> String {
 
 fn process_view(pid: i32, state: &TaskState) -> Option<ProcessView> {
     let stat = procfs::stat(pid)?;
-    // The leader's own arguments are siding's constant text; what it runs is what was asked for.
+    // The leader's arguments are siding's constant text; the view shows the requested command
+    // instead.
     let is_leader = state.leader.is_some_and(|leader| match leader {
         LeaderRef::Identified(leader) => leader == ProcRef { pid, start_ticks: stat.start_ticks },
         LeaderRef::Unidentified { pid: number } => number == pid,

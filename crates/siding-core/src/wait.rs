@@ -1,9 +1,8 @@
-//! Waiting for what tasks do: they end, print a line, listen on a port, answer HTTP, make a file.
+//! Waits until tasks end, print a line, listen on a port, answer HTTP or create a file.
 //!
-//! One thread, one poll. The end of a task and the growth of its output are told by its shim,
-//! files by the kernel; only for a port, which no event of the kernel announces, and for HTTP is
-//! looked again and again, by the one who waits and only while it waits. Each task takes one
-//! descriptor.
+//! A wait is one thread with one poll(2). The task's shim reports its end and the growth of its
+//! output, and inotify reports files. Only ports, for which the kernel has no event, and HTTP are
+//! polled, by the waiting process and only while it waits. Each task takes one descriptor.
 
 mod checks;
 mod events;

@@ -1,4 +1,4 @@
-//! Watching a task until it ends, whatever happens to its shim.
+//! Watches a task until it ends, across the loss of its shim.
 
 use std::ffi::CStr;
 use std::io;
@@ -16,66 +16,66 @@ use crate::shim_client::{RecvResult, ShimConnection, ShimRequestError};
 use crate::store::{StateDir, StoreError, TaskDir};
 use crate::sys::clock;
 
-/// How long a connection is tried while another process starts or rescues the task, in
-/// milliseconds, and the first and longest pause between two tries.
+/// Timeout for a connection while another process starts or recovers the task, in milliseconds, and
+/// the first and longest pause between two tries.
 const CONNECT_TIMEOUT_MS: u64 = 10_000;
 const CONNECT_RETRY_PAUSE: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(20));
-/// How long a shim may take for what it does at once, in milliseconds.
+/// Timeout for requests that a shim answers immediately, in milliseconds.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 
-/// Why a task cannot be watched.
+/// An error of watching a task.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// Its state directory cannot be used.
+    /// The state directory is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its shim is dead and no other could be put in its place.
+    /// The shim is dead and could not be replaced.
     #[error(transparent)]
     Recover(#[from] RecoverError),
-    /// Its journal cannot be read.
+    /// The journal is unreadable.
     #[error("task {id}: {source}")]
     Journal {
-        /// The task.
+        /// The task's id.
         id: TaskId,
-        /// What is wrong.
+        /// The cause.
         source: JournalReadError,
     },
-    /// Its shim said no, or said nothing.
+    /// The shim refused the request or did not reply.
     #[error("task {id}: {source}")]
     Ask {
-        /// The task.
+        /// The task's id.
         id: TaskId,
-        /// What happened.
+        /// The cause.
         source: ShimRequestError,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("task {id}: could not {doing}: {source}")]
     Io {
-        /// The task.
+        /// The task's id.
         id: TaskId,
-        /// What was tried.
+        /// The operation that failed, as the message names it.
         doing: &'static str,
-        /// The reason.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// A task, and the connection to whoever keeps it.
+/// A task and the connection to its shim.
 #[derive(Debug)]
 pub struct TaskWatch<'r> {
     root: &'r StateDir,
     program: &'r CStr,
     id: TaskId,
     connection: Option<ShimConnection>,
-    /// Whether its shim has said nothing yet, so that it may not even be on record.
+    /// Whether no message has arrived yet; until then the task may have no record.
     is_new: bool,
-    /// How often another connection was made.
+    /// Number of further connections after the first.
     reconnects: u32,
 }
 
 impl<'r> TaskWatch<'r> {
-    /// Begins to watch a task with a connection that exists already and is subscribed.
+    /// Watches a task over an existing connection that is already subscribed.
     #[must_use]
     pub const fn from_connection(
         root: &'r StateDir,
@@ -86,8 +86,8 @@ impl<'r> TaskWatch<'r> {
         Self { root, program, id, connection: Some(link), is_new: true, reconnects: 0 }
     }
 
-    /// Begins to watch a task: connects to its shim, or to a new one when that was killed. Every
-    /// record that is written from now on is heard.
+    /// Connects to a task's shim, or to a new one if the old one was killed. All records that are
+    /// written from then on arrive as messages.
     ///
     /// # Errors
     ///
@@ -99,13 +99,13 @@ impl<'r> TaskWatch<'r> {
         Ok(watch)
     }
 
-    /// Returns whom this watches.
+    /// Returns the task's id.
     #[must_use]
     pub const fn id(&self) -> TaskId {
         self.id
     }
 
-    /// Returns what to poll, `None` once the task has ended.
+    /// Returns the descriptor to poll; `None` once the task has ended.
     #[must_use]
     pub fn source(&self) -> Option<BorrowedFd<'_>> {
         self.connection.as_ref().map(AsFd::as_fd)
@@ -117,8 +117,8 @@ impl<'r> TaskWatch<'r> {
         self.connection.is_none()
     }
 
-    /// Returns how often its shim has been replaced since. A new one knows nothing of what the one
-    /// before was asked to tell, but for the records.
+    /// Returns how often the connection was replaced. A new shim knows no requests made to the one
+    /// before, except the subscription to records.
     #[must_use]
     pub const fn reconnects(&self) -> u32 {
         self.reconnects
@@ -133,7 +133,7 @@ impl<'r> TaskWatch<'r> {
         self.root.task_dir(self.id)
     }
 
-    /// Reads what is on record.
+    /// Reads and replays the task's journal.
     ///
     /// # Errors
     ///
@@ -146,11 +146,11 @@ impl<'r> TaskWatch<'r> {
         }
     }
 
-    /// Reads what is on record, and what of it is news.
+    /// Reads and replays the task's journal, and extracts its notices.
     ///
     /// # Errors
     ///
-    /// As [`Self::state`].
+    /// The errors of [`Self::state`].
     pub fn read_notices(&self) -> Result<(TaskDir, TaskNotices), WatchError> {
         let dir = self.root.task_dir(self.id)?;
         match dir.read_notices() {
@@ -159,8 +159,8 @@ impl<'r> TaskWatch<'r> {
         }
     }
 
-    /// Takes the next message that is there, `None` when there is none, or when its shim has gone
-    /// and another was put in its place.
+    /// Receives a message without waiting. `None` if there is none, or if the shim has exited and
+    /// was replaced.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl<'r> TaskWatch<'r> {
         }
     }
 
-    /// Sends a request without waiting for its answer, which comes as a message.
+    /// Sends a request without waiting for the reply, which arrives as a message.
     ///
     /// # Errors
     ///
@@ -189,14 +189,14 @@ impl<'r> TaskWatch<'r> {
     pub fn send(&mut self, request: &ShimRequest) -> Result<(), WatchError> {
         let Some(link) = &self.connection else { return Ok(()) };
         match link.send(request) {
-            // What its death means is found out when it is read from.
+            // The next receive reports the disconnection and recovers the task.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             result => result.map_err(|source| self.io_error("ask its shim", source)),
         }
     }
 
-    /// Sends a request and waits until it was carried out. When the shim dies meanwhile, asks the
-    /// next one. A task that has ended is `Ok(false)`.
+    /// Sends a request and waits until it was carried out. If the shim dies meanwhile, repeats the
+    /// request with its successor. Returns `Ok(false)` if the task has ended.
     ///
     /// # Errors
     ///
@@ -221,7 +221,8 @@ impl<'r> TaskWatch<'r> {
         let until = clock::monotonic_now().plus_ms(CONNECT_TIMEOUT_MS);
         let mut pause = CONNECT_RETRY_PAUSE.0;
         loop {
-            // Asked first, since a shim may be stopped, or may have said all that it had to say.
+            // Recovery comes first: the shim may be stopped by a signal, or may have exited after
+            // the end.
             match self.recover()? {
                 RecoveryOutcome::Ended | RecoveryOutcome::EndRecorded => return Ok(()),
                 RecoveryOutcome::NeverRecorded => return Err(self.never_started_error()),
@@ -240,7 +241,7 @@ impl<'r> TaskWatch<'r> {
                 }
                 RecoveryOutcome::Busy => {}
             }
-            // Its shim, or a rescuer, is just coming or going.
+            // The shim, or a recovering process, is starting or exiting.
             if clock::monotonic_now() >= until {
                 return Err(self.io_error("reach its shim", io::ErrorKind::TimedOut.into()));
             }
@@ -251,7 +252,7 @@ impl<'r> TaskWatch<'r> {
 
     fn recover(&self) -> Result<RecoveryOutcome, WatchError> {
         match self.root.task_dir(self.id) {
-            // Somebody else has cleared away what nothing was recorded of.
+            // Another process has removed the unrecorded task.
             Err(StoreError::NoSuchTask { .. }) if self.is_new => {
                 return Ok(RecoveryOutcome::NeverRecorded);
             }
@@ -262,7 +263,7 @@ impl<'r> TaskWatch<'r> {
         Ok(recovery.recover_task(self.id)?)
     }
 
-    /// Connects to a shim that is there. Returns whether it is known how the task stands.
+    /// Connects to the shim and subscribes. Returns false if the caller has to try again.
     fn connect(&mut self) -> Result<bool, WatchError> {
         let dir = self.root.task_dir(self.id)?;
         let Some(link) =
@@ -273,14 +274,16 @@ impl<'r> TaskWatch<'r> {
         if !self.subscribe(&link)? {
             return Ok(false);
         }
-        // Whatever was recorded before is in the journal, whatever comes will be heard.
+        // Subscribed first, read second: a record is then either in the journal or arrives as a
+        // message.
         let (_, state) = self.state()?;
         self.connection = state.is_live().then_some(link);
         self.reconnects += 1;
         Ok(true)
     }
 
-    /// Continues the shim if somebody stopped it: it could not answer, and holds no deadline.
+    /// Resumes the shim if it was stopped with `SIGSTOP`: it answers no request and enforces no
+    /// deadline.
     fn continue_shim(&self) -> Result<bool, WatchError> {
         let Ok((_, state)) = self.state() else { return Ok(false) };
         crate::shim_client::continue_stopped_shim(state.shim)

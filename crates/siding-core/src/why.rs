@@ -1,4 +1,4 @@
-//! Asking a task's shim about the task: why it is quiet, and what it uses.
+//! Asks a task's shim why the task is quiet, and how many resources it uses.
 
 use std::ffi::CStr;
 
@@ -12,14 +12,14 @@ use crate::store::{StateDir, StoreError, TaskDir};
 use crate::watch::{TaskWatch, WatchError};
 use crate::workflow_steps::WorkflowTask;
 
-/// How long a shim may take, in milliseconds. It looks twice, a moment apart.
+/// Timeout for the shim's reply, in milliseconds. The shim takes two samples a moment apart.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 
-/// Returns why a task that runs is quiet.
+/// Returns the evidence about a running task that is quiet.
 ///
 /// # Errors
 ///
-/// [`ShimRequestError::Disconnected`] when no shim is there: the task has ended, or wants to be recovered.
+/// [`ShimRequestError::Disconnected`] if there is no shim: the task has ended or needs recovery.
 pub fn request_evidence(dir: &TaskDir) -> Result<Evidence, ShimRequestError> {
     let link = ShimConnection::connect(dir)?.ok_or(ShimRequestError::Disconnected)?;
     let mut found = None;
@@ -31,29 +31,29 @@ pub fn request_evidence(dir: &TaskDir) -> Result<Evidence, ShimRequestError> {
     found.ok_or(ShimRequestError::Disconnected)
 }
 
-/// Times a task is asked whose shim is going, or was killed and replaced.
+/// Most tries with a task whose shim is exiting, or was killed and replaced.
 const MAX_TRIES: u32 = 5;
 
-/// Why it is not known why a task is quiet.
+/// An error of explaining why a task is quiet.
 #[derive(Debug, thiserror::Error)]
 pub enum WhyError {
-    /// It has ended, and is not quiet.
+    /// The task has ended.
     #[error("task {0} has ended")]
     Ended(TaskId),
-    /// It cannot be watched.
+    /// The task cannot be watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// Its shim does not say.
+    /// The shim gave no answer.
     #[error("task {id}: {source}")]
     Ask {
-        /// The task.
+        /// The task's id.
         id: TaskId,
-        /// What happened.
+        /// The cause.
         source: ShimRequestError,
     },
 }
 
-/// Returns why a task is quiet. One whose shim was killed gets another first.
+/// Explains why a task is quiet. Recovers a task whose shim was killed first.
 ///
 /// # Errors
 ///
@@ -70,7 +70,7 @@ pub fn why_view(root: &StateDir, program: &CStr, id: TaskId) -> Result<WhyView, 
                 let steps = running_steps(root, id).map_err(WatchError::from)?;
                 return Ok(WhyView::new(id, evidence.for_workflow(&steps)));
             }
-            // It ended in this moment, or its shim was killed: recovery tells which.
+            // The task is ending, or its shim was killed; recovery determines which.
             Err(ShimRequestError::Disconnected) => last = ShimRequestError::Disconnected,
             Err(error) => {
                 last = error;
@@ -81,7 +81,7 @@ pub fn why_view(root: &StateDir, program: &CStr, id: TaskId) -> Result<WhyView, 
     Err(WhyError::Ask { id, source: last })
 }
 
-/// Returns the steps of a workflow that run. Those of anything else are none.
+/// Returns the running steps of a workflow; of any other task none.
 fn running_steps(root: &StateDir, id: TaskId) -> Result<Vec<TaskId>, StoreError> {
     let Some(carrier) = WorkflowTask::find(root, id) else { return Ok(Vec::new()) };
     let is_step = |task: &TaskId| {
@@ -91,11 +91,11 @@ fn running_steps(root: &StateDir, id: TaskId) -> Result<Vec<TaskId>, StoreError>
     Ok(root.live_tasks()?.into_iter().filter(is_step).collect())
 }
 
-/// How long it may take to say what a task uses, in milliseconds: nothing depends on it.
+/// Timeout for a usage reply, in milliseconds. Short, because callers can do without it.
 const USAGE_TIMEOUT_MS: u64 = 1_000;
 
-/// Returns the most that a running task was seen to use, this moment included. `None` when its shim
-/// does not say: it is gone, busy, or of an older version.
+/// Returns the peak resource usage of a running task, including the present moment. `None` if its
+/// shim gives no answer: it has exited, is busy, or is of an older version.
 #[must_use]
 pub fn request_usage(dir: &TaskDir) -> Option<PeakUsage> {
     let link = ShimConnection::connect(dir).ok().flatten()?;

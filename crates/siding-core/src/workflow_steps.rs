@@ -1,4 +1,4 @@
-//! Which tasks are the steps of a workflow.
+//! Determines which tasks are steps of a workflow.
 
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::process::{BootId, ProcRef};
@@ -7,8 +7,8 @@ use siding_model::spec::TaskSpec;
 use crate::session;
 use crate::store::StateDir;
 
-/// A task that carries a workflow out. Its steps are those that it has begun, and those that it has taken
-/// up from one that was killed: they are in the session that it has opened again.
+/// A task that runs a workflow. Its steps are the tasks that it has started, and those that it has
+/// resumed from a killed run: they are in a session that it has opened again.
 #[derive(Debug)]
 pub(crate) struct WorkflowTask<'r> {
     root: &'r StateDir,
@@ -17,7 +17,7 @@ pub(crate) struct WorkflowTask<'r> {
 }
 
 impl<'r> WorkflowTask<'r> {
-    /// Returns what is known of this task. `None` when it carries no workflow out.
+    /// Reads a workflow task; `None` if the task is of another kind.
     pub(crate) fn find(root: &'r StateDir, id: TaskId) -> Option<Self> {
         if id.kind() != TaskKind::LocalWorkflow {
             return None;
@@ -27,7 +27,7 @@ impl<'r> WorkflowTask<'r> {
         Some(Self { root, id, process })
     }
 
-    /// Whether this task is a step of it.
+    /// Whether a task is a step of this workflow.
     pub(crate) fn owns_step(&self, spec: &TaskSpec) -> bool {
         let is_taken_up = || {
             let (process, boot) = self.process.as_ref()?;

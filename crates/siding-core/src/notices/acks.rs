@@ -1,8 +1,8 @@
-//! Who was told which notices: `sessions/NAME/acks`.
+//! Acknowledged notices of a session: `sessions/NAME/acks`.
 //!
-//! Lines of the journal's frame, appended under the lock of the session's directory. A file that
-//! has grown to twice what it once held is written anew without the tasks that are gone, and takes
-//! the old one's place in one step. A line that a crash has torn was never acted on.
+//! The file has the frame of a journal and is appended to under the lock of the session's
+//! directory. A file that has grown to twice its compacted size is rewritten without removed tasks
+//! and replaced by rename(2). A torn line counts as unacknowledged.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -17,51 +17,52 @@ use super::error::{NoticesError, io_error_in};
 use crate::store::{StateDir, StoreError};
 use crate::sys::file;
 
-/// Name of the file in the session's directory, and of the one that is to take its place.
+/// The file in the session's directory, and its replacement while that is written.
 const ACKS_FILE: &str = "acks";
 const ACKS_TEMP_FILE: &str = "acks.new";
-/// Its format.
+/// Newest format that this build reads, and the one it writes.
 const ACKS_FORMAT: u32 = 1;
-/// Names in one line, so that the last lines are always within [`TAIL_BYTES`].
+/// Most notice ids in one line, so that the last whole line fits into [`TAIL_BYTES`].
 const MAX_IDS_PER_LINE: usize = 100;
-/// Bytes at the end that hold the last whole line: 100 names of at most 35 bytes, twice.
+/// Bytes read from the end to find the last whole line: 100 ids of at most 35 bytes, twice.
 const TAIL_BYTES: u64 = 8 << 10;
-/// Bytes that hold the first line.
+/// Bytes read to find the first line.
 const FIRST_LINE_BYTES: usize = 256;
-/// Bytes below which nothing is written anew.
+/// File size up to which the file is not compacted.
 const COMPACT_MIN_BYTES: u64 = 64 << 10;
-/// Longest file that is read.
+/// Largest file that is read, in bytes.
 const MAX_ACKS_BYTES: usize = 64 << 20;
 
-/// One line.
+/// One line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 enum AckRecord {
-    /// Always the first.
+    /// The header, always the first line.
     Acks {
         format: u32,
-        /// Bytes it had when it was last written anew.
+        /// Size in bytes of the records when the file was last compacted.
         kept: u64,
     },
-    /// Somebody was told.
+    /// Notices were delivered.
     Told {
-        /// Who; nobody else needs to be told when this is left out.
+        /// The consumer; without one the notices count as delivered to every consumer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         consumer: Option<Consumer>,
         notices: Vec<NoticeId>,
     },
 }
 
-/// Whether an acknowledgement must outlive the machine.
+/// The durability of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// It is on the disk when the call returns.
+    /// It is on disk when the call returns, so it survives a power failure.
     Disk,
-    /// The kernel has it: it outlives every process, and a power failure tells once more.
+    /// It is in the page cache: it survives every process; after a power failure the notices are
+    /// delivered again.
     Kernel,
 }
 
-/// Who of a session was told what.
+/// The notices of a session that its consumers have received.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Acks {
     for_everyone: HashSet<NoticeId>,
@@ -69,7 +70,7 @@ pub struct Acks {
 }
 
 impl Acks {
-    /// Reads the acknowledgements of a session; one that has none is empty.
+    /// Reads the acknowledgements of a session; a missing file means none.
     ///
     /// # Errors
     ///
@@ -110,14 +111,14 @@ impl Acks {
         Ok(acks)
     }
 
-    /// Whether a consumer needs not to be told.
+    /// Whether the consumer needs no delivery of this notice.
     #[must_use]
     pub fn is_acknowledged(&self, consumer: &Consumer, id: NoticeId) -> bool {
         self.for_everyone.contains(&id)
             || self.by_consumer.get(consumer).is_some_and(|told| told.contains(&id))
     }
 
-    /// Returns the lines that say the same of these tasks only.
+    /// Returns equivalent records that cover only these tasks.
     fn records_for_tasks(&self, tasks: &HashSet<TaskId>) -> Vec<AckRecord> {
         let everybody = std::iter::once((None, &self.for_everyone));
         let each = self.by_consumer.iter().map(|(consumer, told)| (Some(consumer), told));
@@ -133,7 +134,7 @@ impl Acks {
     }
 }
 
-/// Notes that a consumer, or everybody, was told.
+/// Records that a consumer, or without one every consumer, has received notices.
 pub(super) fn append_acks(
     root: &StateDir,
     session: &SessionId,
@@ -161,7 +162,7 @@ pub(super) fn append_acks(
         .map_err(write)
 }
 
-/// Where to go on.
+/// The offset and sequence number of the next append.
 #[derive(Debug, Clone, Copy)]
 struct AppendPosition {
     len: u64,
@@ -170,7 +171,7 @@ struct AppendPosition {
     is_torn: bool,
 }
 
-/// Returns the file and its end, `None` when there is none. Writes it anew when it has become long.
+/// Opens the file for an append, compacting it if it has grown; `None` if it does not exist.
 fn open_compacted(
     root: &StateDir,
     session: &SessionId,
@@ -197,7 +198,7 @@ fn open_compacted(
     Ok(Some((fd, end)))
 }
 
-/// Makes a file with these lines, in the place of the one that is there.
+/// Writes a new file with these records and renames it over the old one.
 fn create_file(dir: &OwnedFd, lines: &[AckRecord]) -> io::Result<(OwnedFd, AppendPosition)> {
     let mut body = Vec::new();
     encode_records(&mut body, 1, lines);
@@ -205,12 +206,12 @@ fn create_file(dir: &OwnedFd, lines: &[AckRecord]) -> io::Result<(OwnedFd, Appen
     let kept = body.len() as u64;
     encode_records(&mut bytes, 0, &[AckRecord::Acks { format: ACKS_FORMAT, kept }]);
     bytes.extend(body);
-    // We hold the lock, so this is what a crash has left.
+    // The lock is held, so an existing file was left by a crash.
     let _already_removed = file::remove(dir, ACKS_TEMP_FILE);
     let fd = file::open_at(dir, ACKS_TEMP_FILE, file::OpenMode::CreateNew)?;
     file::write_all_at(&fd, &bytes, 0)?;
     if !lines.is_empty() {
-        // What it replaces is on the disk.
+        // The file that it replaces may have been synced, so this one must be too.
         file::sync_data(fd.as_fd())?;
     }
     file::rename_over(dir, ACKS_TEMP_FILE, ACKS_FILE)?;
@@ -222,7 +223,7 @@ fn create_file(dir: &OwnedFd, lines: &[AckRecord]) -> io::Result<(OwnedFd, Appen
     Ok((fd, end))
 }
 
-/// Returns where a file ends, from its last lines.
+/// Returns where the next record is appended, read from the last lines.
 fn find_append_position(fd: &OwnedFd, len: u64) -> io::Result<AppendPosition> {
     let mut bytes = vec![0; usize::try_from(len.min(TAIL_BYTES)).unwrap_or(0)];
     let count = file::read_at(fd.as_fd(), &mut bytes, len.saturating_sub(TAIL_BYTES))?;
@@ -233,7 +234,7 @@ fn find_append_position(fd: &OwnedFd, len: u64) -> io::Result<AppendPosition> {
     Ok(AppendPosition { len, next_seq, is_torn: !tail.is_empty() && !tail.ends_with(b"\n") })
 }
 
-/// Returns what the first line says of the file's length when it was written anew.
+/// Returns the size after the last compaction, read from the header.
 fn compacted_len(fd: &OwnedFd) -> io::Result<u64> {
     let mut bytes = [0; FIRST_LINE_BYTES];
     let count = file::read_at(fd.as_fd(), &mut bytes, 0)?;
@@ -261,8 +262,8 @@ fn read_acks_file(dir: &OwnedFd) -> io::Result<Vec<u8>> {
     file::read_to_end(file::open_at(dir, ACKS_FILE, file::OpenMode::Read)?.as_fd(), MAX_ACKS_BYTES)
 }
 
-/// Returns the lines that are whole and known. One that lacks only its newline counts, as in a
-/// journal.
+/// Returns the records of valid lines. As in a journal, a last line that lacks only its newline is
+/// valid.
 fn parse_complete_lines(bytes: &[u8]) -> impl Iterator<Item = AckRecord> {
     bytes.split(|byte| *byte == b'\n').filter_map(|line| {
         let (_, json) = record::parse_frame(line).ok()?;

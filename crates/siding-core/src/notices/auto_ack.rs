@@ -1,4 +1,4 @@
-//! A result that was taken needs no notice.
+//! Acknowledges notices whose content a caller has already received in another way.
 
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
@@ -9,11 +9,11 @@ use super::error::NoticesError;
 use crate::session;
 use crate::store::StateDir;
 
-/// Notes that somebody in session `reader` was shown a task, as far as `state` says: what was shown
-/// need not be told to the agent, if it is the one whose task that is. A stranger who looks takes
-/// nobody's news.
+/// Acknowledges the notices about a task that `shown` covers, up to `state`, for the agent that
+/// owns the task. Has no effect if `reader` is a session of another owner: a reader that does not
+/// own the task must not suppress its owner's notices.
 ///
-/// Only after it was shown. A crash before this tells it again.
+/// Called after the output was shown, so after a crash in between the notice is delivered as well.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub fn ack_shown(
     shown: Coverage,
 ) -> Result<(), NoticesError> {
     let session = &state.spec.session_id;
-    // A program has more than one session: its shells' and that of its MCP server.
+    // One program may have several sessions: that of its shells and that of its MCP server.
     if !session::share_owner(root, reader, session) {
         return Ok(());
     }
@@ -38,8 +38,8 @@ pub fn ack_shown(
     acks::append_acks(root, session, Some(&agent), &ids, Durability::Kernel)
 }
 
-/// Notes that a task's own caller has taken its result: this news of it need not be told to
-/// anybody. Only after it was shown.
+/// Acknowledges, for every consumer, the notices about a task whose result was returned to its
+/// caller. Called after the result was returned.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ pub fn ack_returned(
     acks::append_acks(root, session, None, news, Durability::Kernel)
 }
 
-/// Returns the session of a task and what its caller need not be told of it.
+/// Returns the session of a task and the notices that a full result covers.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Why notices cannot be had.
+//! Errors of notices.
 
 use std::io;
 
@@ -9,60 +9,60 @@ use crate::journal_file::JournalReadError;
 use crate::recover::RecoverError;
 use crate::store::StoreError;
 
-/// Why notices cannot be had, or not be acknowledged.
+/// An error of reading or acknowledging notices.
 #[derive(Debug, thiserror::Error)]
 pub enum NoticesError {
-    /// The state directory cannot be used.
+    /// The state directory is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A shim is dead and no other could be put in its place.
+    /// A shim is dead and could not be replaced.
     #[error(transparent)]
     Recover(#[from] RecoverError),
-    /// A journal cannot be read.
+    /// A journal is unreadable.
     #[error("task {id}: {source}")]
     Journal {
-        /// The task.
+        /// The task's id.
         id: TaskId,
-        /// What is wrong.
+        /// The cause.
         source: JournalReadError,
     },
-    /// A newer siding noted who was told.
+    /// A newer version of siding wrote the acknowledgements.
     #[error(
         "session `{session}`: its acknowledgements have format {found}, this build reads {newest}; upgrade siding"
     )]
     TooNew {
         /// The session.
         session: SessionId,
-        /// Format found.
+        /// The format of the file.
         found: u32,
-        /// Newest that is read.
+        /// The newest format that this build reads.
         newest: u32,
     },
-    /// Another process is telling the same consumer and does not come to an end.
+    /// Another process holds the consumer's delivery lock.
     #[error(
         "another `siding notices --ack` of session `{session}` has been telling `{consumer}` for {waited_ms} ms; choose another --consumer"
     )]
     Busy {
         /// The session.
         session: SessionId,
-        /// Who is told.
+        /// The consumer.
         consumer: Consumer,
-        /// How long it was waited for.
+        /// Time spent waiting for the lock, in milliseconds.
         waited_ms: u64,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("session `{session}`: could not {doing}: {source}")]
     Io {
         /// The session.
         session: SessionId,
-        /// What was tried.
+        /// The operation that failed, as the message names it.
         doing: &'static str,
-        /// The reason.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// Returns what makes an [`NoticesError::Io`] of the operating system's answer.
+/// Returns a function that turns an I/O error into [`NoticesError::Io`].
 pub(super) fn io_error_in<'s>(
     session: &'s SessionId,
     doing: &'static str,

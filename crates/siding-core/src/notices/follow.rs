@@ -1,8 +1,8 @@
-//! Being woken for the news of a session.
+//! Waits for new notices of a session.
 //!
-//! Two things wake: a change in a journal, told by inotify, and the death of a shim, told by its
-//! pidfd; then recovery puts another in its place or records the end. No shim is talked to, so
-//! nobody who follows costs one anything.
+//! A follower wakes when a journal changes (inotify) and when a shim dies (its pidfd); recovery
+//! then starts a takeover or records the end. A follower does not connect to any shim, so following
+//! costs a shim nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CStr;
@@ -24,27 +24,28 @@ use crate::sys::inotify::{Inotify, InotifyEvent, WatchId};
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, poll, procfs};
 
-/// When a task is looked at again that somebody else is recovering, in milliseconds.
+/// Delay before a task is checked again that another process is recovering, in milliseconds.
 const BUSY_RETRY_MS: u64 = 50;
-/// The same for one that could not be recovered or read, for want of space, memory or descriptors.
+/// Delay before a task is checked again that could not be recovered or read, because disk space,
+/// memory or descriptors were exhausted, in milliseconds.
 const FAILED_RETRY_MS: u64 = 5_000;
 
-/// Follows the outbox of a session, or those of all sessions of one owner.
+/// Follows the outbox of one session, or those of all sessions of one owner.
 #[derive(Debug)]
 pub struct OutboxFollower<'o, 'r> {
     outbox: &'o Outbox<'r>,
-    /// The owner whose other sessions are followed too, for as long as it lives.
+    /// The owner whose other sessions are followed too, until it exits.
     owner: Option<PidFd>,
     program: &'o CStr,
     inotify: Inotify,
     live_dir_watch: WatchId,
     watched_tasks: HashMap<WatchId, TaskId>,
     tasks: HashMap<TaskId, FollowedTask>,
-    /// Tasks to look at.
+    /// Tasks whose notices may have changed.
     changed: BTreeSet<TaskId>,
-    /// When tasks are to be looked at again although nothing happens to them.
+    /// Times at which tasks are checked again without an event.
     retry_at: HashMap<TaskId, MonotonicMs>,
-    /// Whether a subagent has ended, so that tasks of others may be this session's now.
+    /// Whether a subagent has ended, so that this session may have inherited tasks.
     subagent_ended: bool,
 }
 
@@ -52,36 +53,36 @@ pub struct OutboxFollower<'o, 'r> {
 #[derive(Debug)]
 struct FollowedTask {
     watch_id: WatchId,
-    /// Its shim; none while nothing is on record, or nobody keeps it.
+    /// The task's shim; `None` before the first record, and after the shim has died.
     shim: Option<PidFd>,
 }
 
-/// What a wait came to.
+/// The result of a wait.
 #[derive(Debug)]
 pub enum FollowEvent {
-    /// These tasks may have something to tell.
+    /// These tasks may have new notices.
     TasksChanged(Vec<TaskId>),
-    /// Nobody reads any more what is told.
+    /// The reader of the notices has closed its end, or the owner has exited.
     ReaderClosed,
 }
 
 impl<'o, 'r> OutboxFollower<'o, 'r> {
-    /// Begins to follow. `program` becomes the shims of tasks whose own are killed. What is in the
-    /// outbox already is the caller's to look at, afterwards.
+    /// Starts to follow. `program` is executed as the shim of tasks that have lost theirs. Notices
+    /// that are already pending are the caller's to read, after this call.
     ///
     /// # Errors
     ///
-    /// [`NoticesError`]; `EMFILE` in it when the user has no inotify instance left.
+    /// [`NoticesError`]; contains `EMFILE` if the user's inotify instances are exhausted.
     pub fn new(outbox: &'o Outbox<'r>, program: &'o CStr) -> Result<Self, NoticesError> {
         Self::start(outbox, None, program)
     }
 
-    /// As [`Self::new`], and of every other session of `owner` too, also of those that it opens
-    /// later. Nobody reads any more once it has ended.
+    /// Starts to follow every session of `owner`, including those it opens later.
+    /// [`Self::next_event`] reports [`FollowEvent::ReaderClosed`] once the owner has exited.
     ///
     /// # Errors
     ///
-    /// As [`Self::new`]; [`NoticesError::Io`] when the owner has ended.
+    /// The errors of [`Self::new`]; [`NoticesError::Io`] if the owner has exited.
     pub fn for_owner(
         outbox: &'o Outbox<'r>,
         owner: ProcRef,
@@ -119,7 +120,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         Ok(follower)
     }
 
-    /// Waits until there may be something to tell. `out` is where it is told.
+    /// Waits until there may be new notices, or until the peer of `out` is closed.
     ///
     /// # Errors
     ///
@@ -137,7 +138,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         }
     }
 
-    /// Takes note of tasks that a look found to have more to tell later.
+    /// Schedules another check of tasks whose notices are due later, and of unreadable tasks.
     pub fn schedule_later(&mut self, look: &PendingNotices) {
         for (id, at) in &look.due_later {
             let due = self.retry_at.entry(*id).or_insert(*at);
@@ -150,7 +151,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         }
     }
 
-    /// Comes back to a task that cannot be read now: what it has to tell is not over with that.
+    /// Schedules another check of a task that is temporarily unreadable: its notices are not lost.
     fn schedule_retry(&mut self, id: TaskId) {
         let at = clock::monotonic_now().plus_ms(FAILED_RETRY_MS);
         self.retry_at.entry(id).or_insert(at);
@@ -220,7 +221,8 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         Ok(())
     }
 
-    /// Looks for what came and went unheard.
+    /// Checks all live and all followed tasks: after an inotify overflow, and after a subagent has
+    /// ended.
     fn rescan_live_tasks(&mut self) -> Result<(), NoticesError> {
         let live = self.outbox.root().live_tasks()?;
         let known: Vec<TaskId> = self.tasks.keys().copied().collect();
@@ -236,7 +238,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         self.update_watch(id)
     }
 
-    /// Watches a task as its journal demands: not at all once it has ended, or is another session's.
+    /// Watches a task as long as it has not ended and belongs to a followed session.
     fn update_watch(&mut self, id: TaskId) -> Result<(), NoticesError> {
         let root = self.outbox.root();
         let dir = match root.task_dir(id) {
@@ -250,9 +252,10 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         self.watch_task(id)?;
         let state = match dir.read() {
             Ok(folded) => folded.state,
-            // Just being made.
+            // The task is being created.
             Err(JournalReadError::Content(JournalError::Empty)) => return Ok(()),
-            // Its own shim may still be the one who knows; the next command looks after it.
+            // Only the task's shim may still know its state; recovery by the next command handles
+            // the damage.
             Err(JournalReadError::Content(_)) => {
                 self.unwatch_task(id);
                 return Ok(());
@@ -291,11 +294,11 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         self.outbox.covers_session(id) || self.owner.as_ref().is_some_and(is_owners)
     }
 
-    /// Watches the journal of a task, or its directory while there is none.
+    /// Watches the journal of a task, or its directory until the journal exists.
     fn watch_task(&mut self, id: TaskId) -> Result<(), NoticesError> {
         let path = self.outbox.root().path().join(TASKS_DIR).join(id.to_string());
         let watched = match self.watch_journal(&path) {
-            // It is removed at this moment.
+            // The task is being removed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             result => result.map_err(io_error_in(self.outbox.session(), "watch a journal"))?,
         };
@@ -319,7 +322,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
             result => return result,
         }
         let directory = self.inotify.watch_entries(task)?;
-        // It may have been made between the two.
+        // The journal may have been created between the two calls.
         match self.inotify.watch_writes(&journal) {
             Err(error) if missing(&error) => Ok(directory),
             result => {
@@ -336,7 +339,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         }
     }
 
-    /// Puts another shim in the place of a dead one, or has the end recorded.
+    /// Replaces a dead shim or records the end of its task.
     fn recover_task(&mut self, id: TaskId) -> Result<(), NoticesError> {
         if let Some(task) = self.tasks.get_mut(&id) {
             task.shim = None;
@@ -344,8 +347,9 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         let recovery = Recovery::new(self.outbox.root(), self.program)
             .map_err(io_error_in(self.outbox.session(), "read the boot id"))?;
         let wait_ms = match recovery.recover_task(id) {
-            // It has ended, or has a new shim, or somebody else is at work on it: then the journal
-            // tells, and should that one die as well, the next look finds nobody.
+            // The task has ended, has a new shim, or is being recovered by another process. The
+            // journal shows which; if that process dies as well, the next check starts another
+            // recovery.
             Ok(
                 RecoveryOutcome::Ended
                 | RecoveryOutcome::EndRecorded
@@ -354,8 +358,8 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
                 | RecoveryOutcome::NeverRecorded
                 | RecoveryOutcome::Busy,
             ) => BUSY_RETRY_MS,
-            // Its shim lives and cannot be held from here, or nothing can be done. Its journal
-            // tells all the same, and it must not keep the news of others back.
+            // The shim lives but its pidfd could not be opened, or recovery is impossible. The
+            // journal is read anyway, and notices of other tasks must not wait for this one.
             Ok(
                 RecoveryOutcome::Supervised
                 | RecoveryOutcome::OtherMachine { .. }

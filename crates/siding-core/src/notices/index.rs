@@ -1,7 +1,7 @@
-//! Which tasks have ended and what they have to tell: `notices.cache`, a cache and nothing else.
+//! A cache of ended tasks and their notices: `notices.cache`.
 //!
-//! What a task that has ended has to tell never changes, so it is read out of its journal once for
-//! all sessions. Whoever removes the file, or two who write it at once, cost time and nothing more.
+//! The notices of an ended task never change, so its journal is read once for all sessions.
+//! Removing the file, or writing it from two processes concurrently, costs time and nothing more.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,19 +14,19 @@ use siding_model::notice::NoticeId;
 use crate::store::StateDir;
 use crate::sys::{clock, file};
 
-/// Names below the root.
+/// The file below the root, and its replacement while that is written.
 const CACHE_FILE: &str = "notices.cache";
 const CACHE_TEMP_FILE: &str = "notices.cache.new";
-/// First word of the file. Another word is another format, which is written anew.
+/// First word of the file. A file with another word has another format and is rewritten.
 const CACHE_HEADER: &str = "siding-notices-1";
-/// Longest file that is read: a million tasks.
+/// Largest file that is read, in bytes: about a million tasks.
 const MAX_CACHE_BYTES: usize = 64 << 20;
-/// Age in milliseconds from which on a half-written file is what a crash has left.
+/// Age in milliseconds after which an unfinished replacement was left by a crash.
 const STALE_TEMP_FILE_MS: i64 = 10_000;
-/// One new entry in this many is worth writing the file.
+/// The file is rewritten when one entry in this many is new.
 const ENTRIES_PER_NEW_ENTRY: usize = 64;
 
-/// What an ended task has to tell, and whom.
+/// The session of an ended task and the sequence numbers of its notices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EndedTaskNotices {
     pub(super) session: SessionId,
@@ -34,18 +34,18 @@ pub(super) struct EndedTaskNotices {
 }
 
 impl EndedTaskNotices {
-    /// Returns the names of the notices.
+    /// Returns the ids of the notices.
     pub(super) fn notice_ids(&self, task: TaskId) -> impl Iterator<Item = NoticeId> {
         self.seqs.iter().map(move |seq| NoticeId { task, seq: *seq })
     }
 }
 
-/// Every ended task that was looked at.
+/// The ended tasks whose journals have been read.
 #[derive(Debug, Default)]
 pub(super) struct EndedTaskIndex(HashMap<TaskId, EndedTaskNotices>);
 
 impl EndedTaskIndex {
-    /// Reads it, empty when it cannot be used.
+    /// Reads the cache; an unusable file counts as empty.
     pub(super) fn read(root: &StateDir) -> Self {
         let bytes = file::open_at(root, CACHE_FILE, file::OpenMode::Read)
             .and_then(|fd| file::read_to_end(fd.as_fd(), MAX_CACHE_BYTES));
@@ -57,7 +57,8 @@ impl EndedTaskIndex {
         self.0.get(&task)
     }
 
-    /// Adds what was found and writes it down, if it is worth the while. `tasks` are all there are.
+    /// Adds new entries and rewrites the file if there are enough of them. `tasks` are all existing
+    /// tasks; others are dropped.
     pub(super) fn merge_and_write(
         mut self,
         root: &StateDir,
@@ -111,7 +112,7 @@ fn write_cache(root: &StateDir, entries: &[(TaskId, EndedTaskNotices)]) -> io::R
             if clock::unix_now().0.saturating_sub(written) > STALE_TEMP_FILE_MS {
                 file::remove(root, CACHE_TEMP_FILE)?;
             }
-            // Another writes what is nearly the same.
+            // Another process is writing nearly the same content.
             return Err(error);
         }
         result => result?,

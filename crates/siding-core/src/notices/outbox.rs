@@ -1,4 +1,4 @@
-//! What a consumer has not been told yet.
+//! Reads the notices that a consumer has not received.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,13 +24,14 @@ use crate::session;
 use crate::store::{StateDir, StoreError, TaskDir};
 use crate::sys::{clock, file, procfs};
 
-/// How long another who tells the same consumer is waited for, in milliseconds, and the pauses.
+/// Timeout for another process's delivery to the same consumer, in milliseconds, and the first and
+/// longest pause between two tries.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 10_000;
 const LOCK_RETRY_PAUSE: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(20));
 
-/// The notices of one session for one consumer: those of its own tasks, and of what subagents of it have
-/// left.
+/// The notices of one session for one consumer, including those of tasks inherited from ended
+/// subagents.
 #[derive(Debug)]
 pub struct Outbox<'r> {
     root: &'r StateDir,
@@ -39,30 +40,30 @@ pub struct Outbox<'r> {
     boot: BootId,
 }
 
-/// What a look found.
+/// The result of reading the outbox.
 #[derive(Debug, Default)]
 pub struct PendingNotices {
-    /// What is to be told, in order.
+    /// The notices to deliver, in order.
     pub notices: Vec<NoticeView>,
-    /// Tasks that may have more to tell later without anything happening: it is their caller's turn
-    /// until then.
+    /// Tasks whose notices become due at this time, without a further event: until then the task's
+    /// caller is expected to fetch the result itself.
     pub due_later: Vec<(TaskId, MonotonicMs)>,
-    /// Tasks that could not be read.
+    /// Tasks whose journals could not be read.
     pub unreadable: Vec<(TaskId, JournalReadError)>,
 }
 
-/// The right to tell a consumer: who tells and acknowledges has it from the look to the
-/// acknowledgement, so that two at once do not tell the same.
+/// The exclusive right to deliver to a consumer. It is held from reading the outbox to the
+/// acknowledgement, so that two processes do not deliver the same notices.
 #[derive(Debug)]
 #[must_use]
-pub struct DeliveryLock(#[expect(dead_code, reason = "its lock is what counts")] OwnedFd);
+pub struct DeliveryLock(#[expect(dead_code, reason = "held for its lock only")] OwnedFd);
 
 impl<'r> Outbox<'r> {
     /// Opens the outbox of a session.
     ///
     /// # Errors
     ///
-    /// [`NoticesError::Io`] when `/proc` is not there.
+    /// [`NoticesError::Io`] if `/proc` is not mounted.
     pub fn new(
         root: &'r StateDir,
         session: SessionId,
@@ -72,7 +73,7 @@ impl<'r> Outbox<'r> {
         Ok(Self { root, session, consumer, boot })
     }
 
-    /// Returns whose it is.
+    /// Returns the session.
     #[must_use]
     pub const fn session(&self) -> &SessionId {
         &self.session
@@ -84,20 +85,20 @@ impl<'r> Outbox<'r> {
         self.root
     }
 
-    /// Waits for the right to tell.
+    /// Waits for the delivery lock.
     ///
     /// # Errors
     ///
-    /// [`NoticesError::Busy`] when another keeps it for more than 10 s.
+    /// [`NoticesError::Busy`] if another process holds it for more than 10 s.
     pub fn lock_delivery(&self) -> Result<DeliveryLock, NoticesError> {
         self.lock_delivery_within(DELIVERY_LOCK_TIMEOUT_MS)
     }
 
-    /// As [`Self::lock_delivery`], for somebody who cannot wait that long. In milliseconds.
+    /// Waits for the delivery lock for at most `most_ms` milliseconds.
     ///
     /// # Errors
     ///
-    /// As [`Self::lock_delivery`].
+    /// The errors of [`Self::lock_delivery`].
     pub fn lock_delivery_within(&self, most_ms: u64) -> Result<DeliveryLock, NoticesError> {
         let fd = self.open_lock_file(&format!("telling.{}", self.consumer))?;
         let started = clock::monotonic_now();
@@ -116,8 +117,8 @@ impl<'r> Outbox<'r> {
         }
     }
 
-    /// Becomes the one who waits for this consumer's news, until that is dropped. `None` when there
-    /// is one.
+    /// Becomes the only process that waits for this consumer's notices, until the lock is dropped.
+    /// `None` if another process already waits.
     ///
     /// # Errors
     ///
@@ -134,7 +135,8 @@ impl<'r> Outbox<'r> {
         file::open_or_create(&dir, name).map_err(io_error_in(&self.session, "open a lock"))
     }
 
-    /// Looks at every task. Those that have ended and are acknowledged cost next to nothing.
+    /// Reads the pending notices of all tasks. Ended tasks with acknowledged notices cost almost
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -158,7 +160,7 @@ impl<'r> Outbox<'r> {
         Ok(look)
     }
 
-    /// Looks at these tasks only.
+    /// Reads the pending notices of these tasks.
     ///
     /// # Errors
     ///
@@ -167,7 +169,7 @@ impl<'r> Outbox<'r> {
         Ok(self.scan_tasks(tasks, &self.read_acks()?).0)
     }
 
-    /// Notes that the consumer was told.
+    /// Records that the consumer has received notices.
     ///
     /// # Errors
     ///
@@ -190,8 +192,8 @@ impl<'r> Outbox<'r> {
         add(&self.session, &own)
     }
 
-    /// Returns the session of a task, where that is one of these: what is told of a task is noted with its
-    /// own session, so that it is one truth whoever has the task at the time.
+    /// Returns the session of a task if it is one of `among`. A delivery is recorded with the
+    /// task's own session, so that it stays valid whichever session inherits the task.
     fn owning_session(&self, task: TaskId, among: &[SessionId]) -> Option<SessionId> {
         if among.is_empty() {
             return None;
@@ -200,13 +202,14 @@ impl<'r> Outbox<'r> {
         among.contains(&session).then_some(session)
     }
 
-    /// Whether this session has what that one had: it is itself, or has left its tasks to it.
+    /// Whether notices of `session` belong to this outbox: it is this session or was inherited by
+    /// it.
     pub(super) fn covers_session(&self, session: &SessionId) -> bool {
         *session == self.session
             || session::is_inherited_by(self.root, session, &self.session, &self.boot)
     }
 
-    /// Returns the sessions of which this one tells, and who of each was told what.
+    /// Returns the acknowledgements of this session and of the sessions it has inherited.
     fn read_acks(&self) -> Result<HashMap<SessionId, Acks>, NoticesError> {
         let handed_up = session::inherited_sessions(self.root, &self.session, &self.boot)?;
         let all = std::iter::once(self.session.clone()).chain(handed_up);
@@ -247,11 +250,11 @@ impl<'r> Outbox<'r> {
         let dir = match self.root.task_dir(id) {
             Ok(dir) => dir,
             Err(StoreError::Io { source, .. }) => return Err(source.into()),
-            // Removed meanwhile; it was acknowledged, or is past its retention.
+            // Removed meanwhile: its notices were acknowledged or its retention time has passed.
             Err(_) => return Ok(PendingTask::default()),
         };
         let TaskNotices { state, notices } = match dir.read_notices() {
-            // Just being made.
+            // The task is being created.
             Err(JournalReadError::Content(JournalError::Empty)) => {
                 return Ok(PendingTask::default());
             }
@@ -285,12 +288,12 @@ impl<'r> Outbox<'r> {
     }
 }
 
-/// What one task has to tell.
+/// The pending notices of one task.
 #[derive(Debug, Default)]
 struct PendingTask {
     pending: Vec<(Notice, NoticeView)>,
     due_later: Option<MonotonicMs>,
-    /// What will never change: it has ended.
+    /// The cache entry of an ended task.
     ended: Option<EndedTaskNotices>,
 }
 

@@ -1,4 +1,5 @@
-//! Who was told, on disk. What is told is tested in the model, and with real processes in e2e.
+//! Acknowledgements on disk. The extraction of notices is tested in the model, and with real
+//! processes in siding-e2e.
 
 use std::path::PathBuf;
 
@@ -42,7 +43,7 @@ fn notice(task: u64, seq: u64) -> NoticeId {
 }
 
 fn id(task: u64) -> TaskId {
-    // The last bits of a number say of which kind it is.
+    // The last bits of an id encode the kind.
     TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + (task << 12)).expect("in range")
 }
 
@@ -65,7 +66,8 @@ fn consumers_ack_separately_and_a_caller_acks_for_all() {
     );
 }
 
-/// What is cut off at any byte was a crash: all before it counts, and what follows does too.
+/// A truncation at any byte is a crash: everything before it counts, and so does everything
+/// appended later.
 #[test]
 fn truncation_at_any_byte_loses_only_the_last_record() {
     let place = OutboxFixture::new();
@@ -84,7 +86,7 @@ fn truncation_at_any_byte_loses_only_the_last_record() {
                 && acks.is_acknowledged(&agent, notice(3, 2)),
             "{len}"
         );
-        // All but the newline was there.
+        // Only the newline was missing.
         assert_eq!(acks.is_acknowledged(&agent, notice(2, 2)), len == after.len() - 1, "{len}");
     }
 }

@@ -1,17 +1,17 @@
-//! Places in the stream at which text can begin or end.
+//! Offsets at which text can begin or end.
 
 use std::io;
 
 use super::chunks::Chunks;
 
-/// Bytes looked through at once.
+/// Bytes that are searched in one read.
 const SCAN_STEP_BYTES: u64 = 256 << 10;
-/// Bytes in which the next line is looked for.
+/// Bytes that are searched for the start of the next line.
 const LINE_SEARCH_BYTES: usize = 64 << 10;
-/// Longest escape sequence that is waited for. A longer one is taken for text.
+/// Longest incomplete escape sequence that is held back, in bytes. A longer one is treated as text.
 const MAX_ESCAPE_BYTES: usize = 64;
 
-/// Returns where text can end when more may come behind `to`.
+/// Returns the last offset, up to `to`, that does not split a character or an escape sequence.
 pub(super) fn complete_text_end(chunks: &Chunks, to: u64) -> io::Result<u64> {
     let from = to.saturating_sub(MAX_ESCAPE_BYTES as u64);
     let mut bytes = [0; MAX_ESCAPE_BYTES];
@@ -20,8 +20,8 @@ pub(super) fn complete_text_end(chunks: &Chunks, to: u64) -> io::Result<u64> {
     Ok(from + complete_len(&bytes[..count]) as u64)
 }
 
-/// Returns where the next line begins at or after an offset; when none does soon, where the next
-/// character does.
+/// Returns the offset of the first line that starts after `from`. If no newline follows within 64
+/// KiB, returns the offset of the next character.
 pub(super) fn next_line_start(chunks: &Chunks, from: u64) -> io::Result<u64> {
     let mut bytes = vec![0; LINE_SEARCH_BYTES];
     let count = chunks.fill_from(&mut bytes, from)?;
@@ -31,7 +31,7 @@ pub(super) fn next_line_start(chunks: &Chunks, from: u64) -> io::Result<u64> {
     Ok(from + newline.unwrap_or(character) as u64)
 }
 
-/// Returns where the last `count` lines between two offsets begin.
+/// Returns the offset of the last `count` lines between two offsets.
 pub(super) fn last_lines_start(
     chunks: &Chunks,
     from: u64,
@@ -47,7 +47,7 @@ pub(super) fn last_lines_start(
         let read = chunks.fill_from(&mut bytes[..want], start)?;
         for (at, _) in bytes[..read].iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
             let line = start + at as u64 + 1;
-            // The newline at the very end ends the last line and begins none.
+            // A newline at the very end terminates the last line and starts no other.
             if line == to {
                 continue;
             }
@@ -61,8 +61,8 @@ pub(super) fn last_lines_start(
     Ok(from)
 }
 
-/// Returns how many of these bytes stand for themselves, whatever comes next: an unfinished
-/// character or escape sequence at the end is left for the next look.
+/// Returns the length of the prefix that later bytes cannot change: an incomplete character or
+/// escape sequence at the end is left for the next read.
 pub(super) fn complete_len(bytes: &[u8]) -> usize {
     let len = bytes.len() - incomplete_char_len(bytes);
     let from = len.saturating_sub(MAX_ESCAPE_BYTES);
@@ -86,7 +86,7 @@ fn incomplete_char_len(bytes: &[u8]) -> usize {
     0
 }
 
-/// Whether a sequence that begins with ESC lacks its end.
+/// Whether an escape sequence is incomplete.
 fn is_incomplete_escape(sequence: &[u8]) -> bool {
     match sequence {
         [_] => true,

@@ -1,4 +1,4 @@
-//! Raw bytes of an output file, in pieces, with the holes named.
+//! Reads an output file in chunks and identifies its holes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,24 +9,24 @@ use super::size::{self, HOLE_BLOCK_BYTES};
 use crate::store::TaskDir;
 use crate::sys::file;
 
-/// Bytes read at once.
+/// Bytes of one read.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Whether a receiver wants more.
+/// Whether a sink accepts more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SinkFlow {
-    /// Go on.
+    /// The sink accepts more.
     Continue,
-    /// The rest is not wanted.
+    /// The sink needs no more.
     Stop,
 }
 
-/// A piece of the file.
+/// A part of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunk<'b> {
-    /// Bytes from this offset on.
+    /// Stored bytes and their offset.
     Bytes(u64, &'b [u8]),
-    /// Nothing is stored here.
+    /// A hole: the disk space of this range was released.
     Hole(OutputGap),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    /// Opens the output of a task, `None` while it has none.
+    /// Opens the output of a task; `None` if there is none yet.
     pub(super) fn open(dir: &TaskDir) -> io::Result<Option<Self>> {
         match size::open(dir) {
             Ok(fd) => Ok(Some(Self { fd, buffer: Vec::new() })),
@@ -47,17 +47,17 @@ impl Chunks {
         }
     }
 
-    /// Returns how long the file is now.
+    /// Returns the present length of the file.
     pub(super) fn len(&self) -> io::Result<u64> {
         Ok(file::metadata(&self.fd)?.len)
     }
 
-    /// Returns the open file.
+    /// Returns the file descriptor.
     pub(super) const fn file(&self) -> &OwnedFd {
         &self.fd
     }
 
-    /// Reads into `into` from an offset on, until it is full or the file ends.
+    /// Reads from an offset until `into` is full or the file ends.
     pub(super) fn fill_from(&self, into: &mut [u8], from: u64) -> io::Result<usize> {
         let mut filled = 0;
         while filled < into.len() {
@@ -69,10 +69,11 @@ impl Chunks {
         Ok(filled)
     }
 
-    /// Gives `sink` what lies between two offsets, in order, until it has enough.
+    /// Passes the chunks between two offsets to `sink`, in order, until it returns
+    /// [`SinkFlow::Stop`].
     ///
-    /// The middle of the file may be released meanwhile. What was read before that is good; what
-    /// reads as zeros is looked at again and is only data if the file system says so.
+    /// The shim may punch a hole into the range meanwhile (fallocate(2)). Bytes that were read
+    /// before that are valid. A block of zeros may be either, so lseek(2) with `SEEK_DATA` decides.
     pub(super) fn for_each_chunk(
         &mut self,
         mut from: u64,

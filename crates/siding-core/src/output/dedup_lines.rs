@@ -1,4 +1,4 @@
-//! Lines that repeat, told once.
+//! Collapses repeated lines.
 
 use std::io;
 
@@ -8,15 +8,15 @@ use siding_model::text::{OutputRenderer, RenderOptions, RepeatMode as Fold};
 use super::chunks::SinkFlow;
 use super::lines::{Line, OutputSink};
 
-/// Counts equal lines that follow each other.
+/// Replaces runs of equal lines by one line and a count.
 ///
-/// The text is readable already; the folder changes nothing in it but repetitions.
+/// The text is already rendered; this renderer only collapses repetitions.
 #[derive(Debug)]
 pub(super) struct DedupLines<S> {
     sink: S,
     folder: OutputRenderer,
     out: String,
-    /// Places of the lines that were taken and not given out yet.
+    /// Span of the lines that were received and not yet emitted.
     pending_span: Option<(u64, u64)>,
 }
 

@@ -1,15 +1,15 @@
-//! Which lines of a task's output look like errors.
+//! Recognizes output lines that look like errors.
 //!
-//! Words count, never parts of words, and a word that only names something (`src/error.rs`,
-//! `error::tests`, `proc-macro-error`, `0 errors`, `failed=0`) does not:
+//! Only whole words count. Words that are part of a name or that report zero errors do not
+//! (`src/error.rs`, `error::tests`, `proc-macro-error`, `0 errors`, `failed=0`):
 //!
-//! | what | case |
+//! | words | case |
 //! |---|---|
 //! | `error`, `failed`, `failure`, `fatal` | any |
 //! | `SomeError:` `SomeException:`, or at the end of the line | as written |
 //! | `FAIL`, `ERR!`, `Traceback`, `panicked`, `panic:`, `Segmentation fault`, `core dumped` | as written |
 //!
-//! A line on which `warning` or `warn` comes first is a warning, whatever follows.
+//! A line on which `warning` or `warn` comes first is a warning, even if an error word follows.
 
 use std::sync::LazyLock;
 
@@ -27,10 +27,10 @@ static EXACT_ERROR: LazyLock<Regex> = LazyLock::new(|| {
 static WARNING_WORD: LazyLock<Regex> = LazyLock::new(|| compile_pattern(r"(?i:\bwarn(?:ing)?\b)"));
 
 fn compile_pattern(text: &str) -> Regex {
-    Regex::new(text).expect("the pattern is constant")
+    Regex::new(text).expect("the pattern is valid")
 }
 
-/// Whether a line of readable text looks like an error.
+/// Whether a line of rendered text looks like an error.
 pub(super) fn looks_like_error(line: &str) -> bool {
     let line = line.trim_end();
     let word =
@@ -39,7 +39,7 @@ pub(super) fn looks_like_error(line: &str) -> bool {
     hit.is_some_and(|hit| WARNING_WORD.find(line).is_none_or(|warning| warning.start() > hit))
 }
 
-/// Whether the word between these places is part of a name or counts nothing.
+/// Whether the word at this position is part of a name or reports zero errors.
 fn is_part_of_name(line: &str, start: usize, end: usize) -> bool {
     let (before, after) = (&line[..start], &line[end..]);
     if before.ends_with(['/', '\\', '-', '.', '$', '@']) || before.ends_with("::") {
@@ -54,7 +54,7 @@ fn is_part_of_name(line: &str, start: usize, end: usize) -> bool {
     named || counts_zero_errors(before, after)
 }
 
-/// `0 failed`, `no error`, `failed: 0`, `error=0`, `error=null`.
+/// Whether the error word reports zero errors: `0 failed`, `no error`, `failed: 0`, `error=null`.
 fn counts_zero_errors(before: &str, after: &str) -> bool {
     let word = before.trim_end().rsplit(|c: char| !c.is_alphanumeric()).next();
     if before.ends_with(' ')

@@ -1,8 +1,8 @@
-//! What a caller is shown of a command that goes on without it.
+//! The output excerpt that a caller receives when its command moves to the background.
 //!
-//! It is not a result: the caller decides whether to wait, and reads the rest when the end is told.
-//! So it is an eighth of what a finished command shows, and what looks like an error comes first,
-//! wherever it stands.
+//! The excerpt is not a result: the caller decides whether to wait, and reads the rest when a
+//! notice reports the end. It is therefore an eighth of the size of a finished command's excerpt,
+//! and lines that look like errors come first, wherever they are in the output.
 
 use std::io;
 
@@ -17,19 +17,20 @@ use super::lines::{Line, LineSplitter, OutputSink};
 use super::reader::{Excerpt, excerpt};
 use crate::store::TaskDir;
 
-/// Raw bytes at the end in which errors are looked for: a caller waits for the answer.
+/// Raw bytes at the end of the output that are searched for errors. The search is bounded because a
+/// caller waits for the reply.
 const ERROR_SCAN_BYTES: u64 = 1 << 20;
-/// Stands between the errors and the output.
+/// Line between the errors and the output.
 const ERRORS_SEPARATOR: &str = "… these looked like errors; the output follows …";
 
-/// Returns the output of a task that goes on, as readable text of at most `max_bytes`.
+/// Returns the output of a running task as rendered text of at most `max_bytes`.
 ///
-/// All of it when that fits. Otherwise its beginning and its end as [`excerpt`] gives them, behind
-/// at most a quarter of lines that look like errors and are not in there, the first of them first.
+/// If the output does not fit, up to a quarter of the text comes first and holds lines that look
+/// like errors, in their order; the rest is the text of [`excerpt`]. A line is never in both parts.
 ///
 /// # Errors
 ///
-/// The operating system's. A task without output has an empty text.
+/// The I/O error of the system call. A task without output yields an empty text.
 pub fn handover_excerpt(dir: &TaskDir, keep_head: u64, max_bytes: usize) -> io::Result<Excerpt> {
     let whole = excerpt(dir, keep_head, max_bytes)?;
     if !whole.truncated {
@@ -46,7 +47,7 @@ pub fn handover_excerpt(dir: &TaskDir, keep_head: u64, max_bytes: usize) -> io::
     Ok(Excerpt { text: text + &rest.text, truncated: true })
 }
 
-/// Returns lines that look like errors and are not in a text, if there are any.
+/// Returns lines that look like errors and are not in `shown`; `None` if there are none.
 fn error_excerpt(dir: &TaskDir, shown: &str, room: usize) -> io::Result<Option<String>> {
     let Some(mut chunks) = Chunks::open(dir)? else { return Ok(None) };
     let to = chunks.len()?;
@@ -71,7 +72,7 @@ struct ErrorSink<'s> {
 
 impl OutputSink for ErrorSink<'_> {
     fn line(&mut self, line: Line<'_>) -> io::Result<SinkFlow> {
-        // Pieces of a line longer than any screen say little.
+        // A fragment of an overlong line is not informative.
         let wanted = line.is_complete() && looks_like_error(line.text);
         let line = line.text.trim_end_matches('\n');
         if !wanted || self.shown.contains(line) || self.text.contains(line) {

@@ -1,5 +1,5 @@
-//! Text cut to a size: its beginning and its end, with a line between them that says what is
-//! missing and how to get it.
+//! Text cut to a size: its beginning and its end, and between them a line that reports the omitted
+//! part and how to read it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,24 +11,24 @@ use siding_model::text::{cut_head, cut_tail};
 use super::chunks::SinkFlow;
 use super::lines::{Line, OutputSink};
 
-/// Bytes set aside for the line about what is left out.
+/// Bytes reserved for the omission line.
 const MAX_MARKER_BYTES: usize = 240;
-/// Bytes of text that must be left beside that line to make it worth while.
+/// Fewest bytes of text next to an omission line; with fewer the line is not worth its space.
 const MIN_TEXT_BYTES: usize = 80;
 
-/// Smallest size at which a text that is cut says so in a line of its own.
+/// Smallest size limit at which cut text contains an omission line.
 pub const MIN_MARKED_TEXT_BYTES: usize = MAX_MARKER_BYTES + MIN_TEXT_BYTES;
 
-/// What the text is made of, for the line about what is left out.
+/// The source of the text, which determines the wording of the omission line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextSource {
-    /// Everything: what is left out can be named by its offsets.
+    /// The whole stream: the omission line names the offsets.
     Stream(TaskId),
-    /// Lines that were chosen.
+    /// Filtered lines: the omission line counts lines.
     FilteredLines,
 }
 
-/// A part of the text behind the beginning.
+/// A part of the text after the head.
 #[derive(Debug)]
 enum TailPart {
     Line { from: u64, to: u64, text: String },
@@ -40,7 +40,7 @@ impl TailPart {
     fn len(&self) -> usize {
         match self {
             Self::Line { text, .. } => text.len(),
-            // Each becomes a line of its own.
+            // Replaced by a line of its own.
             Self::Hole(_) | Self::Skipped { .. } => MAX_MARKER_BYTES,
         }
     }
@@ -53,17 +53,17 @@ impl TailPart {
     }
 }
 
-/// What was left out at one place.
+/// An omitted range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Omission {
     from: u64,
     to: u64,
     lines: u64,
-    /// Bytes of it that are not kept at all.
+    /// Bytes of the range whose disk space was released.
     released_bytes: u64,
 }
 
-/// Keeps the beginning and the end of a text. Holds little more than the maximum.
+/// Collects the beginning and the end of a text, holding little more than `max` bytes.
 #[derive(Debug)]
 pub(super) struct HeadTail {
     content: TextSource,
@@ -75,14 +75,14 @@ pub(super) struct HeadTail {
     tail: VecDeque<TailPart>,
     tail_len: usize,
     missing: Option<Omission>,
-    /// Whether anything, cut or gone, is not in the text.
+    /// Whether the text is incomplete, because parts were cut or released.
     truncated: bool,
 }
 
 impl HeadTail {
     pub(super) fn new(content: TextSource, max: usize) -> Self {
         let room = max.checked_sub(MAX_MARKER_BYTES).filter(|room| *room >= MIN_TEXT_BYTES);
-        // A quarter for the beginning, since a command says at its end how it went.
+        // Only a quarter goes to the beginning: most commands report their result at the end.
         let head_room = room.map_or(0, |room| room / 4);
         Self {
             content,
@@ -98,7 +98,7 @@ impl HeadTail {
         }
     }
 
-    /// Returns the text, and whether it lacks something.
+    /// Returns the text, and whether it is incomplete.
     pub(super) fn finish(self) -> (String, bool) {
         let Self { content, mut head, .. } = self;
         let shown = self.head_max > 0;
@@ -134,7 +134,7 @@ impl HeadTail {
         }
     }
 
-    /// Drops the oldest of the end until it has its size.
+    /// Drops the oldest parts of the tail until it fits its limit.
     fn trim_tail(&mut self) {
         self.truncated = true;
         while self.tail_len > self.tail_max {
@@ -142,7 +142,7 @@ impl HeadTail {
             self.tail_len -= oldest.len();
             let left = self.tail_max - self.tail_len.min(self.tail_max);
             match oldest {
-                // A long line keeps its end: a short one is dropped whole.
+                // A long line keeps its end; a short one is dropped entirely.
                 TailPart::Line { from, to, text } if left > self.tail_max / 4 => {
                     let kept = cut_tail(&text, left).to_owned();
                     let cut = to.saturating_sub(kept.len() as u64).max(from);
@@ -176,7 +176,7 @@ impl OutputSink for HeadTail {
         }
         self.head_open = false;
         let left = self.head_max - self.head.len();
-        // A long line begins in the head, a short one is not worth being cut.
+        // A long line is cut to fill the head; a short one moves to the tail entirely.
         if left > self.head_max / 4 {
             let begin = cut_head(text, left);
             self.head.push_str(begin);
@@ -243,12 +243,12 @@ impl Omission {
     }
 }
 
-/// Returns the line that stands for output that is no longer kept.
+/// Returns the line that stands for released output.
 pub(super) fn gap_line(gap: OutputGap) -> String {
     format!("… {} bytes are gone for good, from offset {} to {} …", gap.len(), gap.from, gap.to)
 }
 
-/// Adds a line of siding's own.
+/// Appends a line that siding adds to the text.
 pub(super) fn push_own_line(text: &mut String, line: &str) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

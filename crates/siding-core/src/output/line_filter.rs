@@ -1,4 +1,4 @@
-//! Lines that somebody asked for, out of all.
+//! Sinks that select lines.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,19 +10,19 @@ use super::chunks::SinkFlow;
 use super::error_lines::looks_like_error;
 use super::lines::{Line, OutputSink};
 
-/// Lines shown before and after one that looks like an error.
+/// Context lines before and after a line that looks like an error.
 const ERROR_CONTEXT_LINES: usize = 2;
-/// Bytes held for the last lines, however many were asked for.
+/// Most bytes held for the last lines, whatever their number.
 const MAX_HELD_BYTES: usize = 8 << 20;
 
-/// Which lines are shown.
+/// Selects lines.
 #[derive(Debug, Clone)]
 pub enum LineFilter {
-    /// All.
+    /// Every line.
     Everything,
-    /// Those in which the expression matches.
+    /// Lines that match the expression.
     Matching(Regex),
-    /// Those that look like errors, with two lines before and after each.
+    /// Lines that look like errors, each with two lines of context before and after.
     Errors,
 }
 
@@ -43,7 +43,7 @@ impl LineFilter {
     }
 }
 
-/// A line that is held.
+/// An owned [`Line`].
 #[derive(Debug)]
 struct OwnedLine {
     from: u64,
@@ -67,15 +67,15 @@ impl OwnedLine {
     }
 }
 
-/// Passes on the lines that are wanted.
+/// Passes on the selected lines.
 #[derive(Debug)]
 pub(super) struct FilterSink<'c, S> {
     filter: &'c LineFilter,
     sink: S,
     context_before: VecDeque<OwnedLine>,
-    /// Lines still to be shown after the last one that was wanted.
+    /// Context lines still to be emitted after the last match.
     context_after: usize,
-    /// Whether lines were left out since the last one that was shown.
+    /// Whether lines were omitted since the last emitted line; a `--` then separates the next.
     has_omitted: bool,
     has_emitted: bool,
 }
@@ -132,7 +132,7 @@ impl<S: OutputSink> OutputSink for FilterSink<'_, S> {
         if line.text.ends_with('\n') {
             return self.sink.line(line);
         }
-        // The next line that is shown is another one.
+        // Without a newline the next selected line would join this one.
         let text = format!("{}\n", line.text);
         self.sink.line(Line { text: &text, is_line_start: true, ..line })
     }
@@ -152,7 +152,7 @@ impl<S: OutputSink> OutputSink for FilterSink<'_, S> {
     }
 }
 
-/// Passes on the last lines only, when the end has come.
+/// Passes on only the last `count` lines, at the end.
 #[derive(Debug)]
 pub(super) struct LastLinesSink<S> {
     count: usize,

@@ -1,4 +1,4 @@
-//! Raw bytes to lines of readable text, each with its place in the stream.
+//! Splits raw bytes into lines of rendered text, each with its stream offsets.
 
 use std::borrow::Cow;
 use std::io;
@@ -8,38 +8,38 @@ use siding_model::text::{OutputRenderer, RenderOptions, RepeatMode, make_visible
 
 use super::chunks::{Chunk, SinkFlow};
 
-/// A line, or a piece of one that is longer than what can be held.
+/// A line, or a fragment of a line that exceeds the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'t> {
-    /// Offset at which it begins.
+    /// Offset of the first byte.
     pub(super) from: u64,
-    /// Offset behind it. Inside a line too long to be held this is exact for plain text only.
+    /// Offset after the last byte. Within an overlong line it is exact for plain text only.
     pub(super) to: u64,
-    /// The text, with its newline if it has one.
+    /// The rendered text, including its newline if there is one.
     pub(super) text: &'t str,
-    /// Whether it begins where a line begins.
+    /// Whether the text starts at the beginning of a line.
     pub(super) is_line_start: bool,
 }
 
 impl Line<'_> {
-    /// Whether it is a line from its beginning to its newline.
+    /// Whether this is a whole line including its newline.
     pub(super) fn is_complete(&self) -> bool {
         self.is_line_start && self.text.ends_with('\n')
     }
 }
 
-/// What takes lines.
+/// A receiver of lines.
 pub(super) trait OutputSink {
-    /// Takes a line.
+    /// Receives a line.
     fn line(&mut self, line: Line<'_>) -> io::Result<SinkFlow>;
 
-    /// Takes note that a part of the output is gone for good.
+    /// Reports a range whose disk space was released.
     fn gap(&mut self, gap: OutputGap) -> io::Result<SinkFlow>;
 
-    /// Takes note that a part was not read.
+    /// Reports a range that was not read.
     fn skipped(&mut self, from: u64, to: u64) -> io::Result<SinkFlow>;
 
-    /// Takes note that a line which was begun ends here for now.
+    /// Reports that an incomplete line ends here for now.
     fn end_partial_line(&mut self) -> io::Result<SinkFlow>;
 }
 
@@ -61,13 +61,13 @@ impl<S: OutputSink + ?Sized> OutputSink for &mut S {
     }
 }
 
-/// Cuts the stream into lines.
+/// Splits the stream into lines.
 #[derive(Debug)]
 pub(super) struct LineSplitter<S> {
     sink: S,
     folder: OutputRenderer,
     out: String,
-    /// Where the text that was not given out yet begins.
+    /// Offset of the text that was not emitted yet.
     from: u64,
     to: u64,
     is_line_start: bool,
@@ -90,12 +90,12 @@ impl<S: OutputSink> LineSplitter<S> {
         &mut self.sink
     }
 
-    /// Returns the line that is not ended yet, and where it begins.
+    /// Returns the incomplete line and its offset.
     pub(super) fn partial_line(&self) -> (u64, &str) {
         (self.from, self.folder.pending_line())
     }
 
-    /// Takes the next piece of the file.
+    /// Processes the next chunk of the file.
     pub(super) fn push_chunk(&mut self, piece: Chunk<'_>) -> io::Result<SinkFlow> {
         match piece {
             Chunk::Bytes(from, bytes) => self.push_bytes(from, bytes),
@@ -106,7 +106,7 @@ impl<S: OutputSink> LineSplitter<S> {
         }
     }
 
-    /// Takes note that a part is not read.
+    /// Reports a range that is not read.
     pub(super) fn skip_range(&mut self, from: u64, to: u64) -> io::Result<SinkFlow> {
         match self.flush_partial_line()? {
             SinkFlow::Continue => self.sink.skipped(from, to),
@@ -114,7 +114,7 @@ impl<S: OutputSink> LineSplitter<S> {
         }
     }
 
-    /// Gives out what is held and returns the sink.
+    /// Flushes the incomplete line and returns the sink.
     pub(super) fn finish(mut self) -> io::Result<S> {
         if self.flush_partial_line()? == SinkFlow::Continue {
             self.sink.end_partial_line()?;
@@ -139,7 +139,7 @@ impl<S: OutputSink> LineSplitter<S> {
 
     fn emit_lines(&mut self) -> io::Result<SinkFlow> {
         let ended = self.out.ends_with('\n');
-        // What is given out before its line ends lacks what the folder still holds.
+        // The renderer may still hold bytes of an incomplete line.
         let to = if ended { self.to } else { self.to.min(self.from + self.out.len() as u64) };
         let text = &visible_text(&self.out);
         let line = Line { from: self.from, to, text, is_line_start: self.is_line_start };
@@ -150,7 +150,7 @@ impl<S: OutputSink> LineSplitter<S> {
         Ok(flow)
     }
 
-    /// Ends the line that is being built where it stands.
+    /// Emits the incomplete line.
     pub(super) fn flush_partial_line(&mut self) -> io::Result<SinkFlow> {
         std::mem::replace(&mut self.folder, line_folder()).finish(&mut self.out);
         let flow = if self.out.is_empty() {
@@ -168,10 +168,10 @@ impl<S: OutputSink> LineSplitter<S> {
     }
 }
 
-/// Returns folded text with what would hide in it, or turn it round, made visible: neither a person
-/// nor a model may be shown something else than what is there.
+/// Returns rendered text with invisible and bidirectional control characters escaped: neither a
+/// person nor a model may see text that differs from the bytes (promise P28).
 pub(super) fn visible_text(text: &str) -> Cow<'_, str> {
-    // Of ASCII the folder has left nothing that would.
+    // The renderer has already removed ASCII control characters.
     if text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(make_visible(text)) }
 }
 

@@ -1,4 +1,4 @@
-//! Lines that match, found as output grows.
+//! Finds matching lines in growing output.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -10,29 +10,27 @@ use super::chunks::{Chunk, Chunks, SinkFlow};
 use super::lines::{Line, LineSplitter, OutputSink};
 use crate::store::TaskDir;
 
-/// A line that matches.
+/// A matching line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineMatch<'t> {
-    /// Stream offset at which it begins.
+    /// Stream offset of the line.
     pub from: u64,
-    /// Stream offset behind it.
+    /// Stream offset after the line.
     pub to: u64,
-    /// Its text as it is read, without its newline. Of a line too long to be held it is the piece
-    /// that matched.
+    /// Its rendered text without the newline; of an overlong line, the fragment that matched.
     pub text: &'t str,
 }
 
-/// Takes lines that match.
+/// A receiver of matching lines.
 pub trait MatchHandler {
-    /// Takes one. `Break` when no more are wanted.
+    /// Receives a line. Returns `Break` to stop the search.
     fn on_match(&mut self, hit: LineMatch<'_>) -> ControlFlow<()>;
 }
 
-/// Looks at every line of a stream once, however it is cut into pieces.
+/// Matches each line of a stream once, however the stream is cut into chunks.
 ///
-/// Holds the line that is not ended yet, at most
-/// [`LINE_HELD_MAX`](siding_model::text::LINE_HELD_MAX) bytes of it. A longer line is looked at in
-/// pieces, and is one line all the same.
+/// Holds at most [`MAX_HELD_LINE_BYTES`](siding_model::text::MAX_HELD_LINE_BYTES) of an incomplete
+/// line. A longer line is matched in fragments and is still reported only once.
 pub struct LineMatcher<H> {
     lines: LineSplitter<MatchingSink<H>>,
 }
@@ -44,29 +42,29 @@ impl<H> std::fmt::Debug for LineMatcher<H> {
 }
 
 impl<H: MatchHandler> LineMatcher<H> {
-    /// Begins. Without a pattern every line matches that is not blank.
+    /// Creates a matcher. Without a pattern every line matches that is not blank.
     pub fn new(pattern: Option<Regex>, hits: H) -> Self {
         Self {
             lines: LineSplitter::new(MatchingSink { pattern, handler: hits, line_matched: false }),
         }
     }
 
-    /// Returns who takes the lines.
+    /// Returns the receiver of the matching lines.
     pub const fn handler(&mut self) -> &mut H {
         &mut self.lines.sink().handler
     }
 
-    /// Looks at bytes that stand at this offset of the stream.
+    /// Matches bytes; `from` is their stream offset.
     pub fn feed(&mut self, from: u64, bytes: &[u8]) {
-        // A sink that only looks never fails.
+        // This sink returns no errors, and a handler that returned `Break` needs no more lines.
         let _receiver_dropped = self.lines.push_chunk(Chunk::Bytes(from, bytes));
     }
 
-    /// Looks at what the output file holds from an offset on. Returns the offset behind it.
+    /// Matches the stored output from an offset. Returns the offset after it.
     ///
     /// # Errors
     ///
-    /// The operating system's. A task without output has nothing to look at.
+    /// The I/O error of the system call. A task without output is not an error.
     pub fn read_from(&mut self, dir: &TaskDir, from: u64) -> io::Result<u64> {
         let Some(mut chunks) = Chunks::open(dir)? else { return Ok(from) };
         let to = chunks.len()?.max(from);
@@ -76,8 +74,8 @@ impl<H: MatchHandler> LineMatcher<H> {
         Ok(to)
     }
 
-    /// Whether the line that is not ended yet matches as it stands. Gives it to nobody: it may go
-    /// on.
+    /// Returns the incomplete line and its offset if it matches as it is. The handler is not
+    /// called, because the line may continue.
     pub fn partial_match(&mut self) -> Option<(u64, String)> {
         let (from, text) = self.lines.partial_line();
         let text = text.to_owned();
@@ -85,17 +83,17 @@ impl<H: MatchHandler> LineMatcher<H> {
         (!finder.line_matched && finder.matches(&text)).then_some((from, text))
     }
 
-    /// Looks at the last line, which lacks its newline.
+    /// Matches a last line that lacks its newline.
     pub fn finish(&mut self) {
         let _receiver_dropped = self.lines.flush_partial_line();
     }
 }
 
-/// The sink behind the lines.
+/// The sink that matches lines.
 struct MatchingSink<H> {
     pattern: Option<Regex>,
     handler: H,
-    /// Whether a piece of the line being read has matched.
+    /// Whether a fragment of the current line has matched.
     line_matched: bool,
 }
 

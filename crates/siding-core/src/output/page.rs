@@ -1,4 +1,4 @@
-//! Text cut to a size at its end, with the offset at which to go on.
+//! Text cut to a size at its end, with the offset of the next page.
 
 use std::io;
 
@@ -9,35 +9,35 @@ use super::chunks::SinkFlow;
 use super::head_tail::{gap_line, push_own_line};
 use super::lines::{Line, OutputSink};
 
-/// Bytes that the count of repeated lines, or the line about a gap, may take.
+/// Bytes reserved for the count of repeated lines or the line about a gap.
 const MARKER_RESERVE_BYTES: usize = 120;
 
-/// Takes whole lines as long as they fit.
+/// Collects whole lines while they fit.
 #[derive(Debug)]
 pub(super) struct Page {
     max: usize,
     text: String,
     counter: OutputRenderer,
     next: u64,
-    /// Text and offset to go back to when the line that was begun does not fit.
+    /// Text length and offset at the start of the current line, restored if the line does not fit.
     line_start: (usize, u64),
     state: PageState,
     truncated: bool,
 }
 
-/// How it went.
+/// The progress of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PageState {
-    /// Everything fitted so far.
+    /// Everything has fitted so far.
     Open,
     /// A line did not fit.
     Full,
-    /// Not even the first line did.
+    /// The first line did not fit.
     TooLong,
 }
 
 impl Page {
-    /// Returns an empty page that begins at an offset.
+    /// Creates an empty page that starts at an offset.
     pub(super) fn new(max: usize, from: u64) -> Self {
         Self {
             max,
@@ -50,9 +50,9 @@ impl Page {
         }
     }
 
-    /// Returns the text, the offset to go on from, and whether it lacks something; `None` when the
-    /// first line alone is larger than the page. When all fitted, it goes on from `to`: what shows
-    /// nothing, such as an escape sequence at the very end, was read too.
+    /// Returns the text, the offset of the next page, and whether the text is incomplete; `None` if
+    /// the first line exceeds the page. If everything fitted, the next page starts at `to`, which
+    /// skips bytes without visible text, such as an escape sequence at the end.
     pub(super) fn finish(mut self, to: u64) -> Option<(String, u64, bool)> {
         self.flush();
         if self.state == PageState::Open {

@@ -1,4 +1,4 @@
-//! The bytes as they were written.
+//! Output as the exact bytes that the task wrote.
 
 use std::io;
 
@@ -7,23 +7,23 @@ use siding_model::record::OutputGap;
 use super::chunks::{Chunk, Chunks, SinkFlow};
 use crate::store::TaskDir;
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopyResult {
-    /// Offset at which to go on.
+    /// Offset at which to continue.
     pub next: u64,
-    /// Bytes passed on.
+    /// Bytes passed to the receiver.
     pub bytes: u64,
-    /// Bytes skipped because they are gone for good.
+    /// Bytes skipped because their disk space was released.
     pub released: u64,
 }
 
-/// Gives `out` the exact bytes of a task's output from an offset on. What is gone for good is
-/// skipped and counted.
+/// Passes the exact bytes of a task's output from an offset to `out`. Released ranges are skipped
+/// and counted.
 ///
 /// # Errors
 ///
-/// The operating system's, and those of `out`.
+/// The I/O error of the system call, or of `out`.
 pub fn copy(
     dir: &TaskDir,
     from: u64,
@@ -46,36 +46,35 @@ pub fn copy(
     Ok(copied)
 }
 
-/// The exact bytes of a task's output, for one who takes them piece by piece and may be slower than
-/// the task.
+/// The exact bytes of a task's output in chunks, for a reader that may be slower than the task.
 #[derive(Debug)]
 pub struct RawChunks(Chunks);
 
 impl RawChunks {
-    /// Opens the output of a task, `None` while it has none.
+    /// Opens the output of a task; `None` if there is none yet.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn open(dir: &TaskDir) -> io::Result<Option<Self>> {
         Ok(Chunks::open(dir)?.map(Self))
     }
 
-    /// Returns how many bytes the task has written.
+    /// Returns the number of bytes that the task has written.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn written_bytes(&self) -> io::Result<u64> {
         self.0.len()
     }
 
-    /// Puts into `piece` the first bytes that are stored between two offsets, at most 256 KiB, or
-    /// returns what is gone for good at the first of them. An empty piece says that there is nothing.
+    /// Reads the first stored bytes between two offsets into `piece`, at most 256 KiB. Returns the
+    /// gap if the range starts with one. An empty `piece` without a gap means the end of the file.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn read_chunk(
         &mut self,
         from: u64,

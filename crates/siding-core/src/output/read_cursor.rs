@@ -1,8 +1,8 @@
-//! How far somebody has looked.
+//! Read cursors: how much of a task's output a consumer has read.
 //!
-//! Each consumer has a file of its own beside the output. It is only ever appended to, a line per
-//! look with the offset behind what was shown; the last whole line counts. So a crash shows
-//! something twice at worst.
+//! Each consumer has its own file next to the output. Each read appends one line with the offset
+//! after the text that was shown, and the last whole line counts. A crash therefore shows a part
+//! twice at worst.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,18 +12,18 @@ use siding_model::id::SessionId;
 use crate::store::TaskDir;
 use crate::sys::file;
 
-/// Bytes that hold the last whole line: twice the longest number with its newline, and a torn one.
+/// Bytes read from the end: two of the longest numbers with their newlines, and a torn line.
 const TAIL_BYTES: u64 = 64;
 
 fn cursor_file_name(consumer: &SessionId) -> String {
     format!("seen.{consumer}")
 }
 
-/// Returns the offset behind what a consumer was shown, zero when it never looked.
+/// Returns a consumer's read cursor; 0 if it has read nothing.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn load_read_cursor(dir: &TaskDir, consumer: &SessionId) -> io::Result<u64> {
     match file::open_at(dir, cursor_file_name(consumer), file::OpenMode::Read) {
         Ok(fd) => Ok(last_complete_offset(&fd)?.0),
@@ -32,14 +32,14 @@ pub fn load_read_cursor(dir: &TaskDir, consumer: &SessionId) -> io::Result<u64> 
     }
 }
 
-/// Notes what a consumer was shown. Only after it was.
+/// Moves a consumer's read cursor. Called after the text was shown.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u64) -> io::Result<()> {
     let fd = open_cursor_file(dir, &cursor_file_name(consumer))?;
-    // Two looks at once write two lines.
+    // Two concurrent readers must not append at the same offset.
     file::lock_exclusive(&fd)?;
     let (last, torn) = last_complete_offset(&fd)?;
     if last == offset {
@@ -63,7 +63,7 @@ fn open_cursor_file(dir: &TaskDir, name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Returns the number on the last whole line, and whether a torn one follows.
+/// Returns the number on the last whole line, and whether a torn line follows.
 fn last_complete_offset(fd: &OwnedFd) -> io::Result<(u64, bool)> {
     let len = file::metadata(fd)?.len;
     let mut bytes = [0; TAIL_BYTES as usize];

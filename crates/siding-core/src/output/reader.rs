@@ -1,4 +1,4 @@
-//! One look at a task's output.
+//! Reads a task's output as text.
 
 use std::io;
 
@@ -16,82 +16,82 @@ use super::size::find_gap;
 use super::writer_sink::WriterSink;
 use crate::store::TaskDir;
 
-/// Raw bytes that are read for the beginning of a text that is cut. Progress bars shrink a
-/// hundredfold, so this is more than what is shown.
+/// Raw bytes read for the beginning of cut text. Progress bars shrink a hundredfold when rendered,
+/// so this is more than the text holds.
 const HEAD_RAW_BYTES: u64 = 256 << 10;
-/// Raw bytes that are read for its end.
+/// Raw bytes read for the end of cut text.
 const TAIL_RAW_BYTES: u64 = 1 << 20;
 
-/// Smallest text that [`Size::Page`] makes, so that it always goes on.
+/// Smallest [`TextLimit::Page`], in bytes, so that every page advances.
 pub const MIN_PAGE_BYTES: usize = 64;
 
-/// How much text is wanted.
+/// The largest text to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextLimit {
-    /// At most this many bytes: the beginning and the end, with a line between them about what is
-    /// left out.
+    /// At most this many bytes: the beginning and the end, with an omission line between them.
     HeadTail(usize),
-    /// At most this many bytes, or [`MIN_PAGE_BYTES`]: the beginning, to be read on from where it ends.
+    /// At most this many bytes, but at least [`MIN_PAGE_BYTES`]: the beginning;
+    /// [`ReadSummary::next`] is the start of the next page.
     Page(usize),
-    /// All of it.
+    /// The whole text.
     Unlimited,
 }
 
-/// Whether more may come.
+/// Whether the stream may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamState {
-    /// The task may write more: a character or escape sequence that is not complete is left for
-    /// the next look.
+    /// The task may write more: an incomplete character or escape sequence is left for the next
+    /// read.
     Growing,
-    /// This is all.
+    /// The stream is complete.
     Finished,
 }
 
-/// What is wanted of a task's output.
+/// Selects a part of a task's output.
 #[derive(Debug, Clone)]
 pub struct OutputQuery {
-    /// Offset to begin at.
+    /// Offset at which to start.
     pub from: u64,
-    /// Which lines.
+    /// The lines to select.
     pub filter: LineFilter,
-    /// Only this many at the end of them.
+    /// Only this many of the last selected lines.
     pub last_lines: Option<usize>,
-    /// How much text.
+    /// The largest text to return.
     pub limit: TextLimit,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadSummary {
-    /// Offset at which the text begins.
+    /// Offset at which the text starts.
     pub from: u64,
-    /// Offset at which to go on.
+    /// Offset at which to continue.
     pub next: u64,
-    /// Bytes there were.
+    /// Length of the output, in bytes.
     pub bytes: u64,
-    /// The part of all output that is gone for good.
+    /// The released range of the whole output.
     pub gap: Option<OutputGap>,
-    /// Whether the text lacks something that lies between `from` and `bytes`.
+    /// Whether the text lacks bytes between `from` and `bytes`.
     pub truncated: bool,
 }
 
-/// Readable text of a task's output.
+/// Rendered text of a task's output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Excerpt {
-    /// The text: its beginning and its end, where there is too much of it.
+    /// The text; its beginning and end if it was cut.
     pub text: String,
-    /// Whether something was left out, or is gone.
+    /// Whether parts are omitted or released.
     pub truncated: bool,
 }
 
-/// Returns the output of a task as readable text of at most `max_bytes`.
+/// Returns the output of a task as rendered text of at most `max_bytes`.
 ///
-/// Reads at most a few times that much, however much there is. What is left out is named in a
-/// line of its own, with the command that shows it.
+/// Reads at most a few times that much, whatever the size of the output. A line of its own reports
+/// the omitted part and the command that shows it.
 ///
 /// # Errors
 ///
-/// The operating system's. A task without output has an empty text.
+/// The I/O error of the system call. A task without output yields an empty text.
 pub fn excerpt(dir: &TaskDir, keep_head: u64, max_bytes: usize) -> io::Result<Excerpt> {
     let query = OutputQuery {
         from: 0,
@@ -107,13 +107,13 @@ pub fn excerpt(dir: &TaskDir, keep_head: u64, max_bytes: usize) -> io::Result<Ex
     Ok(Excerpt { text, truncated: reading.truncated })
 }
 
-/// Gives `out` what is wanted of a task's output, as readable text.
+/// Passes the selected part of a task's output to `out`, as rendered text.
 ///
-/// With [`TextLimit::Unlimited`] it comes in pieces and nothing is held but the line being read.
+/// With [`TextLimit::Unlimited`] the text is passed in pieces, and only the current line is held.
 ///
 /// # Errors
 ///
-/// The operating system's, and those of `out`. A task without output has an empty text.
+/// The I/O error of the system call, or of `out`. A task without output yields an empty text.
 pub fn read(
     dir: &TaskDir,
     keep_head: u64,
@@ -165,11 +165,11 @@ pub fn read(
     }
 }
 
-/// Returns the offset at which the last lines begin, not before `from` and not before the gap.
+/// Returns the offset of the last `count` lines, but not less than `from` and not before the gap.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn last_lines_offset(
     dir: &TaskDir,
     keep_head: u64,
@@ -182,12 +182,12 @@ pub fn last_lines_offset(
     boundaries::last_lines_start(&chunks, from.min(to).max(gap_end(gap, to)), to, count)
 }
 
-/// Returns where the part behind the gap begins, if there is one.
+/// Returns the offset after the gap; 0 if there is no gap.
 fn gap_end(gap: Option<OutputGap>, to: u64) -> u64 {
     gap.filter(|gap| gap.to < to).map_or(0, |gap| gap.to)
 }
 
-/// Passes the chosen lines between two offsets to a sink, repeated ones counted.
+/// Passes the selected lines between two offsets to a sink, with repetitions counted.
 fn read_filtered(
     chunks: &mut Chunks,
     (from, to): (u64, u64),
@@ -195,7 +195,7 @@ fn read_filtered(
     sink: &mut dyn OutputSink,
 ) -> io::Result<()> {
     let repeats = DedupLines::new(sink);
-    // Without a choice the place of the last lines is known already.
+    // Without a filter the caller has already computed the offset of the last lines.
     let last = query.last_lines.filter(|_| !matches!(query.filter, LineFilter::Everything));
     match last {
         Some(last) => read_all(
@@ -211,12 +211,12 @@ fn read_all(chunks: &mut Chunks, (from, to): (u64, u64), sink: impl OutputSink) 
     let mut lines = LineSplitter::new(sink);
     match chunks.for_each_chunk(from, to, |piece| lines.push_chunk(piece))? {
         SinkFlow::Continue => lines.finish().map(drop),
-        // What is held belongs behind what was refused.
+        // A flush would pass lines that follow the refused one.
         SinkFlow::Stop => Ok(()),
     }
 }
 
-/// Reads the beginning and the end of a part, or all of it if that is not much more.
+/// Reads the beginning and the end of a range, or the whole range if it is not much larger.
 fn read_head_tail(
     chunks: &mut Chunks,
     (from, to): (u64, u64),
@@ -237,7 +237,7 @@ fn read_head_tail(
     if let Some(gap) = gap.filter(|gap| gap.from < tail_from && gap.to > at) {
         let (gone_from, gone_to) = (gap.from.max(at), gap.to.min(tail_from));
         skip_range(&mut lines, at, gone_from)?;
-        // What the file system says is gone is read as such.
+        // Only the file system knows which blocks of the gap were really released.
         chunks.for_each_chunk(gone_from, gone_to, |piece| lines.push_chunk(piece))?;
         at = gone_to;
     }
@@ -269,11 +269,11 @@ fn read_page(
     }
 }
 
-/// Returns the beginning of a line that is longer than the page.
+/// Returns the beginning of a line that exceeds the page.
 fn page_of_long_line(chunks: &Chunks, from: u64, max: usize) -> io::Result<(String, u64, bool)> {
     let mut bytes = vec![0; max];
     let count = chunks.fill_from(&mut bytes, from)?;
-    // What has to be shown by other characters takes at most four times as much.
+    // Escaped characters take at most four times as many bytes.
     for most in [count, count / 4] {
         let settled = boundaries::complete_len(&bytes[..most]);
         let used = if settled == 0 { most } else { settled };

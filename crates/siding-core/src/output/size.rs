@@ -1,4 +1,4 @@
-//! How much output there is.
+//! The output file: its name, size and gap.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,21 +12,21 @@ use crate::store::TaskDir;
 use crate::sys::{file, process};
 use crate::task_files::OUTPUT_FILE;
 
-/// Block size that holes are aligned to.
+/// Block size to which holes are aligned.
 pub(super) const HOLE_BLOCK_BYTES: u64 = 4096;
 
-/// How much there is of a task's output, and what part is gone.
+/// The size of a task's output and its released range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutputSize {
-    /// Bytes the task wrote: the length of the file, since offsets in it are stream offsets.
+    /// Bytes that the task wrote. Equal to the file length, since file offsets are stream offsets.
     pub bytes: u64,
-    /// The part whose disk space was released.
+    /// The range whose disk space was released.
     pub gap: Option<OutputGap>,
 }
 
 impl OutputSize {
-    /// Measures the output file of a task; a file that is not there is empty. The gap, if there is
-    /// one, begins `keep_head` bytes after the start, and the file system knows where it ends.
+    /// Measures the output file of a task; a missing file counts as empty. A gap starts `keep_head`
+    /// bytes after the beginning; its end comes from the file system.
     #[must_use]
     pub fn measure(dir: &TaskDir, keep_head: u64) -> Self {
         let Ok(fd) = open(dir) else { return Self::default() };
@@ -35,19 +35,19 @@ impl OutputSize {
     }
 }
 
-/// Opens the output of a task, to read.
+/// Opens the output of a task for reading.
 ///
-/// That of an adopted task is a link to the host's own file. It is followed once, only where the
-/// journal says so too, and only to a regular file of this user: a task could put any link there,
-/// and a reader must not hang on a FIFO for it.
+/// The output of an adopted task is a symbolic link to the host's file. The link is followed only
+/// to the path that the journal names, and only to a regular file of this user: a task could create
+/// any link there, and a reader must not block on a FIFO.
 ///
 /// # Errors
 ///
-/// The operating system's; `NotFound` while the task has none; `PermissionDenied` when the link
-/// leads to something else.
+/// The I/O error of the system call; `NotFound` if the task has no output yet; `PermissionDenied`
+/// if the link refers to another kind of file.
 pub fn open(dir: impl AsFd) -> io::Result<OwnedFd> {
     match file::open_at(&dir, OUTPUT_FILE, file::OpenMode::Read) {
-        // Only the journal makes a link more than somebody's trap.
+        // The task could have created the link; only the journal proves that siding did.
         Err(error) if error.raw_os_error() == Some(file::SYMLINK_ERRNO) => {
             let to = file::read_link(&dir, OUTPUT_FILE)?;
             let story = journal_file::read_notices(&dir).map_err(io::Error::other)?;
@@ -60,12 +60,12 @@ pub fn open(dir: impl AsFd) -> io::Result<OwnedFd> {
     }
 }
 
-/// Opens a regular file of this user by its path, links in it followed, to read and, with
-/// `append`, to write at its end.
+/// Opens a regular file of this user, following symbolic links, for reading and, with `append`, for
+/// appending.
 ///
 /// # Errors
 ///
-/// The operating system's; `PermissionDenied` when it is none.
+/// The I/O error of the system call; `PermissionDenied` if it is not a regular file of this user.
 pub fn open_user_file(path: &Path, append: bool) -> io::Result<OwnedFd> {
     let fd = file::open_followed(path, append)?;
     let facts = file::metadata(&fd)?;
@@ -76,16 +76,16 @@ pub fn open_user_file(path: &Path, append: bool) -> io::Result<OwnedFd> {
     }
 }
 
-/// Returns the path of the file that holds a task's output; `dir` is the task's directory.
+/// Returns the path of a task's output file; `dir` is the task's directory.
 #[must_use]
 pub fn path(dir: &Path, task: &TaskState) -> String {
     let host = task.adopted.as_ref().and_then(|adopted| adopted.output.clone());
     host.unwrap_or_else(|| dir.join(OUTPUT_FILE).to_string_lossy().into_owned())
 }
 
-/// Returns the hole that begins at `keep_head`, as the file system sees it.
+/// Returns the hole that starts at `keep_head`, as reported by the file system.
 ///
-/// A hole begins at a whole block: the head that is kept is rounded up to one.
+/// `keep_head` is rounded up to a whole block, because holes start at block boundaries.
 #[must_use]
 pub fn find_gap(fd: impl AsFd, bytes: u64, keep_head: u64) -> Option<OutputGap> {
     let keep_head = keep_head.div_ceil(HOLE_BLOCK_BYTES).saturating_mul(HOLE_BLOCK_BYTES);

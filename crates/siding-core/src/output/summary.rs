@@ -1,4 +1,4 @@
-//! The little that tells how a command went: what looks like errors, then the last lines.
+//! Short summaries of a command's output: lines that look like errors, then the last lines.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,21 +16,21 @@ use super::lines::{Line, LineSplitter, OutputSink};
 use super::reader::{OutputQuery, StreamState, TextLimit, last_lines_offset, read};
 use crate::store::TaskDir;
 
-/// Raw bytes at the end that are read. What goes wrong is said near the end, and a summary is made
-/// for every notice, so it must not take as long as reading all.
+/// Raw bytes read from the end. Errors are usually reported near the end, and a summary is made for
+/// every notice, so it must not read everything.
 const SUMMARY_SCAN_BYTES: u64 = 1 << 20;
-/// Stands where something is left out.
+/// Stands for an omitted part.
 const OMISSION_MARKER: &str = "…\n";
 
-/// Lines at the end of a subagent's output that are looked at.
+/// Lines read from the end of a subagent's output.
 const AGENT_TAIL_LINES: usize = 40;
 
-/// Returns the little that tells what came of a task, in at most `max` bytes: of a command its errors and
-/// its last lines, of an agent the end of what it said.
+/// Returns a summary of a task in at most `max` bytes: of a command its errors and last lines, of
+/// an agent the end of its text.
 ///
 /// # Errors
 ///
-/// The operating system's. A task without output has an empty text.
+/// The I/O error of the system call. A task without output yields an empty text.
 pub fn task_summary(dir: &TaskDir, spec: &TaskSpec, max: usize) -> io::Result<String> {
     if spec.task_id.kind().has_session() {
         return agent_summary(dir, spec.keep_head, max);
@@ -38,7 +38,7 @@ pub fn task_summary(dir: &TaskDir, spec: &TaskSpec, max: usize) -> io::Result<St
     command_summary(dir, max)
 }
 
-/// Returns the last lines, as they follow one another.
+/// Returns the last lines in their order.
 fn agent_summary(dir: &TaskDir, keep_head: u64, max: usize) -> io::Result<String> {
     let from = last_lines_offset(dir, keep_head, 0, AGENT_TAIL_LINES)?;
     let (choose, size) = (LineFilter::Everything, TextLimit::HeadTail(max));
@@ -52,14 +52,14 @@ fn agent_summary(dir: &TaskDir, keep_head: u64, max: usize) -> io::Result<String
     Ok(make_visible(text.trim_end()))
 }
 
-/// Returns what looks like errors in the last MiB of a task's output, the first of them first, then
-/// the last lines, each line once, in at most `max` bytes of visible text.
+/// Returns lines that look like errors from the last MiB of a task's output, the first of them
+/// first, then the last other lines, in at most `max` bytes of visible text.
 ///
-/// Errors get at most half of it. A text that fits has all its lines, only in this order.
+/// Errors take at most half of the text. Output that fits is complete but reordered.
 ///
 /// # Errors
 ///
-/// The operating system's. A task without output has an empty text.
+/// The I/O error of the system call. A task without output yields an empty text.
 fn command_summary(dir: &TaskDir, max: usize) -> io::Result<String> {
     let Some(mut chunks) = Chunks::open(dir)? else { return Ok(String::new()) };
     let to = chunks.len()?;
@@ -74,18 +74,18 @@ fn command_summary(dir: &TaskDir, max: usize) -> io::Result<String> {
     Ok(gist.finish(from > 0))
 }
 
-/// The first errors and the last other lines. Holds little more than the maximum.
+/// Collects the first errors and the last other lines, holding little more than `max` bytes.
 #[derive(Debug)]
 struct SummarySink {
     max: usize,
     errors: String,
-    /// Whether an error was left out.
+    /// Whether an error was omitted.
     more_errors: bool,
     last_lines: VecDeque<String>,
     last_len: usize,
-    /// Whether a line between was left out.
+    /// Whether a line between the errors and the last lines was omitted.
     truncated: bool,
-    /// Whether the line that is being given in pieces is an error that was taken.
+    /// Whether the current line, received in fragments, is an error that was accepted.
     open_error: bool,
 }
 
@@ -107,7 +107,7 @@ impl SummarySink {
             self.errors.push('\n');
         }
         let room = (self.max / 2).saturating_sub(self.errors.len() + OMISSION_MARKER.len());
-        // A short rest of a line says little.
+        // A short fragment of a line is not informative.
         if self.more_errors || (text.len() > room && room < 80) {
             self.more_errors = true;
             return false;
@@ -145,7 +145,7 @@ impl SummarySink {
             return self.errors + marker + &last;
         }
         let tail = cut_tail(&last, room.saturating_sub(OMISSION_MARKER.len()));
-        // Whole lines, unless that would cost most of it.
+        // Starts at a whole line, unless that would drop a quarter of the text or more.
         let tail = match tail.find('\n') {
             Some(end) if end < tail.len() / 4 => &tail[end + 1..],
             _ => tail,
@@ -177,7 +177,7 @@ impl OutputSink for SummarySink {
     }
 
     fn end_partial_line(&mut self) -> io::Result<SinkFlow> {
-        // What follows begins a line.
+        // The next text starts a new line.
         if !self.errors.is_empty() && !self.errors.ends_with('\n') {
             self.errors.push('\n');
         }

@@ -1,4 +1,4 @@
-//! Output read as it grows.
+//! Follows growing output.
 
 use std::io;
 
@@ -9,9 +9,9 @@ use super::lines::LineSplitter;
 use super::writer_sink::WriterSink;
 use crate::store::TaskDir;
 
-/// Readable text of a task's output, given out while the task writes.
+/// Rendered text of a task's output, emitted while the task writes.
 ///
-/// A line is given out when it is complete, so that progress bars come once, in their last state.
+/// A line is emitted when it is complete, so a progress bar appears once, in its final state.
 pub struct TailFollower<'c, F> {
     chunks: Option<Chunks>,
     lines: LineSplitter<FilterSink<'c, WriterSink<F>>>,
@@ -19,7 +19,7 @@ pub struct TailFollower<'c, F> {
 }
 
 impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
-    /// Begins at an offset.
+    /// Starts at an offset.
     pub fn new(from: u64, choose: &'c LineFilter, out: F) -> Self {
         Self {
             chunks: None,
@@ -28,11 +28,11 @@ impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
         }
     }
 
-    /// Gives out what was added since.
+    /// Emits the output that was added since the last call.
     ///
     /// # Errors
     ///
-    /// The operating system's, and those of the receiving function.
+    /// The I/O error of the system call, or of the receiving function.
     pub fn emit_new(&mut self, dir: &TaskDir) -> io::Result<()> {
         if self.chunks.is_none() {
             self.chunks = Chunks::open(dir)?;
@@ -44,11 +44,11 @@ impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
         Ok(())
     }
 
-    /// Gives out a line that is not complete: a prompt waits for an answer, not for a newline.
+    /// Emits an incomplete line, such as a prompt, which waits for input and not for a newline.
     ///
     /// # Errors
     ///
-    /// Those of the receiving function.
+    /// The error of the receiving function.
     pub fn flush_partial_line(&mut self) -> io::Result<()> {
         let Some(chunks) = &self.chunks else { return Ok(()) };
         if boundaries::complete_text_end(chunks, self.next)? == self.next {
@@ -57,11 +57,11 @@ impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
         Ok(())
     }
 
-    /// Gives out what is held, and returns the offset behind all that was given out.
+    /// Emits the remaining text and returns the offset after it.
     ///
     /// # Errors
     ///
-    /// Those of the receiving function.
+    /// The error of the receiving function.
     pub fn finish(self) -> io::Result<u64> {
         self.lines.finish()?;
         Ok(self.next)

@@ -1,4 +1,4 @@
-//! Reading real files, with real holes.
+//! Reads real files with real holes.
 
 use std::os::fd::AsFd;
 
@@ -148,8 +148,8 @@ fn handover_shows_all_or_puts_the_errors_first() {
     assert!(shown.text.starts_with("error: number "), "{}", shown.text);
 }
 
-/// Promise P28: what hides or turns the direction of writing is shown as what it is; letters of
-/// every script stay, and the raw bytes too.
+/// Promise P28: invisible characters and bidirectional controls are shown escaped; letters of every
+/// script and the raw bytes are unchanged.
 #[test]
 fn invisible_and_bidi_characters_are_shown_escaped() {
     let text = "a\u{202e}b\u{200b}c\u{2066}d\u{feff}\nüñ 漢字 שלום\ntail\u{ad}";
@@ -173,7 +173,8 @@ fn invisible_and_bidi_characters_are_shown_escaped() {
     })
     .unwrap();
     assert_eq!(raw, text.as_bytes());
-    // A line longer than a page loses nothing, however much longer its text is than its bytes.
+    // A line longer than a page loses nothing, even if its rendered text is much longer than its
+    // bytes.
     let stage = OutputFixture::new("\u{34f}".repeat(500).as_bytes());
     let (mut from, mut pages) = (0, String::new());
     while from < 1000 {
@@ -392,7 +393,7 @@ fn any_output() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    // Each case makes a state directory.
+    // Each case creates a state directory.
     #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
     #[test]

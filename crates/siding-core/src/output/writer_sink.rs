@@ -1,4 +1,4 @@
-//! Text passed on as it comes.
+//! A sink that writes text without holding it.
 
 use std::io;
 
@@ -8,11 +8,11 @@ use super::chunks::SinkFlow;
 use super::head_tail::gap_line;
 use super::lines::{Line, OutputSink};
 
-/// Passes text to a function and keeps nothing.
+/// Passes text to a function and holds nothing.
 pub(super) struct WriterSink<F> {
     out: F,
     at_line_start: bool,
-    /// Whether anything was missing.
+    /// Whether anything was missing from the text.
     pub(super) truncated: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Waiting for a file.
+//! Waits for a file.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -7,42 +7,42 @@ use siding_model::wait::WaitDetail;
 
 use crate::sys::inotify::Inotify;
 
-/// The longest time between two looks, in milliseconds. Links that lead elsewhere and file systems
-/// of the network change without an event.
+/// Longest time between two checks, in milliseconds. Targets of symbolic links and network file
+/// systems change without an inotify event.
 pub(crate) const CHECK_INTERVAL_MS: u64 = 1000;
-/// The same where the user has no watches left.
+/// Longest time between two checks if the user's inotify watches are exhausted.
 pub(crate) const UNWATCHED_CHECK_INTERVAL_MS: u64 = 100;
 
-/// Directories of files that are waited for.
+/// Watches the directories of expected files; `None` if inotify is not available.
 #[derive(Debug)]
 pub(crate) struct FileWatcher(Option<Inotify>);
 
 impl FileWatcher {
-    /// Begins. Where the kernel grants no watches, files are looked for from time to time.
+    /// Starts a watcher. Without inotify, files are checked periodically.
     pub(crate) fn new() -> Self {
         Self(Inotify::new().ok())
     }
 
-    /// Returns what to poll.
+    /// Returns the descriptor to poll.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns how long to wait at most before the next look.
+    /// Returns the longest time until the next check, in milliseconds.
     pub(crate) const fn check_interval_ms(&self) -> u64 {
         if self.0.is_some() { CHECK_INTERVAL_MS } else { UNWATCHED_CHECK_INTERVAL_MS }
     }
 
-    /// Takes in that something happened.
+    /// Discards the pending events.
     pub(crate) fn drain(&self) {
         if let Some(inotify) = &self.0 {
-            // Whoever waits looks for himself.
+            // The caller checks its files after every event, whatever it says.
             let _best_effort = inotify.read_events();
         }
     }
 
-    /// Looks for a file and, while it is not there, watches the directory in which it, or the next
-    /// directory on the way to it, will appear.
+    /// Checks for a file. If it is missing, watches its directory, or the nearest existing
+    /// directory above it.
     pub(crate) fn check(&mut self, path: &Path) -> Option<WaitDetail> {
         loop {
             if let Some(found) = check_exists(path) {
@@ -51,7 +51,7 @@ impl FileWatcher {
             let nearest = nearest_existing_dir(path)?;
             match self.0.as_ref().map(|inotify| inotify.watch_names(&nearest)) {
                 None => return None,
-                // What appeared before the watch stood is seen by another look.
+                // The file may have appeared before the watch was added, so both are checked again.
                 Some(Ok(_))
                     if !path.exists() && self::nearest_existing_dir(path) == Some(nearest) =>
                 {
@@ -68,12 +68,12 @@ impl FileWatcher {
     }
 }
 
-/// Returns the nearest directory above a path that is there.
+/// Returns the nearest existing directory above a path.
 fn nearest_existing_dir(path: &Path) -> Option<PathBuf> {
     path.ancestors().skip(1).find(|above| above.is_dir()).map(Path::to_owned)
 }
 
-/// Returns that a file is there, if it is.
+/// Returns the detail of an existing file.
 pub(crate) fn check_exists(path: &Path) -> Option<WaitDetail> {
     path.exists().then(|| file_detail(path))
 }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::sys::poll;
 
-    /// Every step on the way to the file wakes whoever waits.
+    /// The creation of each directory on the path wakes the waiter.
     #[test]
     fn a_file_in_directories_created_later_is_found() {
         let dir = tempfile::tempdir().unwrap();
@@ -95,14 +95,14 @@ mod tests {
         let mut files = FileWatcher::new();
         assert_eq!(files.check(&path), None);
         for step in ["a", "a/b"] {
-            assert!(!poll::is_readable(files.source().expect("watches are to be had")));
+            assert!(!poll::is_readable(files.source().expect("inotify is available")));
             std::fs::create_dir(dir.path().join(step)).unwrap();
-            assert!(poll::is_readable(files.source().expect("watches are to be had")), "{step}");
+            assert!(poll::is_readable(files.source().expect("inotify is available")), "{step}");
             files.drain();
             assert_eq!(files.check(&path), None);
         }
         std::fs::write(&path, "").unwrap();
-        assert!(poll::is_readable(files.source().expect("watches are to be had")));
+        assert!(poll::is_readable(files.source().expect("inotify is available")));
         assert_eq!(files.check(&path), Some(file_detail(&path)));
     }
 
@@ -114,14 +114,14 @@ mod tests {
         let mut files = FileWatcher::new();
         assert_eq!(files.check(&path), None);
         std::fs::remove_dir(dir.path().join("a")).unwrap();
-        assert!(poll::is_readable(files.source().expect("watches are to be had")));
+        assert!(poll::is_readable(files.source().expect("inotify is available")));
         files.drain();
         assert_eq!(files.check(&path), None);
         std::fs::create_dir(dir.path().join("a")).unwrap();
-        assert!(poll::is_readable(files.source().expect("watches are to be had")));
+        assert!(poll::is_readable(files.source().expect("inotify is available")));
         files.drain();
         assert_eq!(files.check(&path), None);
         std::fs::write(&path, "").unwrap();
-        assert!(poll::is_readable(files.source().expect("watches are to be had")));
+        assert!(poll::is_readable(files.source().expect("inotify is available")));
     }
 }

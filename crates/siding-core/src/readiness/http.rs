@@ -1,8 +1,8 @@
-//! Waiting for an answer over HTTP.
+//! Waits for an HTTP response.
 //!
-//! A look may take as long as a server likes, so each address is asked by a thread of its own, and
-//! what it found comes as a byte in a pipe. TLS is not spoken: a library for it would be larger
-//! than siding, and what is waited for is nearly always a server on this machine.
+//! A request may take as long as the server likes, so each URL has a thread of its own, which
+//! reports the status through a pipe. TLS is not supported: a TLS library would be larger than
+//! siding, and the server is nearly always on this machine.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -16,19 +16,19 @@ use siding_model::wait::{CheckBackoff, HttpUrl, LongWaitBackoff};
 
 use crate::sys::clock;
 
-/// The first and the longest pause between two tries that nobody answered, in milliseconds. A
-/// refused connection costs 50 µs.
+/// First and longest pause after a request without a valid response, in milliseconds. A refused
+/// connection costs 50 µs.
 const REFUSED_PAUSE_MS: (u64, u64) = (10, 100);
-/// The same after an answer that says not yet: a server writes each into its log.
+/// First and longest pause after an error status, in milliseconds: servers log every request.
 const NOT_READY_PAUSE_MS: (u64, u64) = (100, 1000);
-/// How long a connection may take to be made.
+/// Timeout of connect(2).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a server may take to answer: the first page of a development server is compiled first.
+/// Timeout of a response: a development server compiles its first page on request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest first line that is read of an answer.
+/// Longest status line that is read, in bytes.
 const MAX_STATUS_LINE_BYTES: u64 = 4096;
 
-/// An address that is asked until it answers well.
+/// A thread that requests a URL until the response is a success or a redirect.
 #[derive(Debug)]
 pub(crate) struct HttpProbe {
     result_pipe: PipeReader,
@@ -36,20 +36,20 @@ pub(crate) struct HttpProbe {
 }
 
 impl HttpProbe {
-    /// Begins to ask.
+    /// Starts to send requests.
     ///
     /// # Errors
     ///
-    /// The operating system's, for want of descriptors or threads.
+    /// The I/O error if no descriptor or thread is available.
     pub(crate) fn start(url: HttpUrl) -> io::Result<Self> {
         Self::spawn(url, ProbePauses::quick())
     }
 
-    /// Begins to ask for as long as it takes, ever more rarely.
+    /// Starts to send requests for a wait without a limit, with growing pauses.
     ///
     /// # Errors
     ///
-    /// As [`Self::start`].
+    /// The errors of [`Self::start`].
     pub(crate) fn start_with_backoff(url: HttpUrl) -> io::Result<Self> {
         Self::spawn(url, ProbePauses::Growing(LongWaitBackoff::new(clock::monotonic_now())))
     }
@@ -64,12 +64,12 @@ impl HttpProbe {
         Ok(Self { result_pipe: found, cancelled: given_up })
     }
 
-    /// Returns what to poll.
+    /// Returns the descriptor to poll.
     pub(crate) fn source(&self) -> BorrowedFd<'_> {
         self.result_pipe.as_fd()
     }
 
-    /// Returns the status that ended the asking, once [`Self::source`] is ready.
+    /// Returns the final status once [`Self::source`] is readable.
     pub(crate) fn read_status(&mut self) -> Option<u16> {
         let mut bytes = [0; 2];
         self.result_pipe.read_exact(&mut bytes).ok().map(|()| u16::from_ne_bytes(bytes))
@@ -78,21 +78,21 @@ impl HttpProbe {
 
 impl Drop for HttpProbe {
     fn drop(&mut self) {
-        // The thread ends with its present try; nobody has to wait for that.
+        // The thread ends after its present request; joining it could block for up to a minute.
         self.cancelled.store(true, Ordering::Relaxed);
     }
 }
 
-/// The pauses between two tries.
+/// The pauses between requests.
 enum ProbePauses {
-    /// Of one who waits now.
+    /// For a wait with a limit.
     Quick {
-        /// After a try that nobody answered.
+        /// After a request without a valid response.
         refused: CheckBackoff,
-        /// After an answer that says not yet.
+        /// After an error status.
         answered: CheckBackoff,
     },
-    /// Of one who waits as long as it takes.
+    /// For a wait without a limit.
     Growing(LongWaitBackoff),
 }
 
@@ -104,7 +104,7 @@ impl ProbePauses {
         }
     }
 
-    /// Returns when to try again.
+    /// Returns the time of the next request.
     fn next_try(&mut self, was_answered: bool, now: MonotonicMs) -> MonotonicMs {
         let pace = match self {
             Self::Quick { answered, .. } if was_answered => answered,
@@ -128,7 +128,7 @@ fn probe_until_ready(
     while !cancelled.load(Ordering::Relaxed) {
         let tried = fetch_status(url);
         if let Ok(status @ 200..=399) = tried {
-            // Whoever waited may be gone.
+            // The waiter may have been dropped.
             let _receiver_dropped = result_pipe.write_all(&status.to_ne_bytes());
             return;
         }
@@ -138,7 +138,7 @@ fn probe_until_ready(
     }
 }
 
-/// Asks once and returns the status of the answer.
+/// Sends one request and returns the status of the response.
 fn fetch_status(url: &HttpUrl) -> io::Result<u16> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in (url.host(), url.port()).to_socket_addrs()? {
@@ -160,7 +160,7 @@ fn send_and_read_status(mut stream: TcpStream, url: &HttpUrl) -> io::Result<u16>
     parse_status(&line).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns the status in the first line of an answer (RFC 9112 §4): `HTTP/1.1 200 OK`.
+/// Parses a status line such as `HTTP/1.1 200 OK` (RFC 9112, section 4).
 fn parse_status(line: &[u8]) -> Option<u16> {
     let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?.trim_end_matches('\r');
     let mut words = line.splitn(3, ' ');

@@ -1,4 +1,4 @@
-//! Waiting for a line of output.
+//! Waits for a line of output.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -11,20 +11,20 @@ use siding_model::wait::WaitDetail;
 use crate::output::{LineMatch, LineMatcher, MatchHandler};
 use crate::store::TaskDir;
 
-/// Silence after which a line without its newline is looked at as it stands, in milliseconds: a
-/// prompt waits for an answer, not for a newline.
+/// Silence after which an incomplete line is matched, in milliseconds. A prompt waits for input and
+/// is never completed by a newline.
 const PARTIAL_LINE_SETTLE_MS: u64 = 300;
-/// Bytes of the line that are reported.
+/// Most bytes of a line that are reported.
 const MAX_LINE_BYTES: usize = 1024;
-/// How siding's own last line in an output begins. What it says is not what the task says.
+/// Prefix of siding's own last line in an output, which is not output of the task.
 const SIDING_LINE_PREFIX: &str = "[siding] ";
 
-/// Looks at the output of one task from its beginning, once.
+/// Matches the output of one task once, from its beginning.
 #[derive(Debug)]
 pub(crate) struct OutputScan {
     matching: LineMatcher<FirstMatch>,
     next: u64,
-    /// When the line that is not ended yet has settled.
+    /// Time at which the incomplete line counts as settled.
     settles_at: Option<MonotonicMs>,
 }
 
@@ -51,7 +51,7 @@ impl OutputScan {
         Self { matching, next: 0, settles_at: None }
     }
 
-    /// Looks at what was added since. Returns the first line that matches.
+    /// Matches new output. Returns the first matching line.
     pub(crate) fn scan_new(
         &mut self,
         dir: &TaskDir,
@@ -65,21 +65,21 @@ impl OutputScan {
         Ok(self.matching.handler().0.take())
     }
 
-    /// Returns when to call [`Self::scan_partial_line`].
+    /// Returns the time for [`Self::scan_partial_line`].
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.settles_at
     }
 
-    /// Looks at the line that is not ended, once nothing has come for a while.
+    /// Matches the incomplete line once it has settled.
     pub(crate) fn scan_partial_line(&mut self, now: MonotonicMs) -> Option<WaitDetail> {
         self.settles_at.take_if(|at| now >= *at)?;
         self.matching.partial_match().map(|(from, text)| output_detail(from, &text))
     }
 
-    /// Looks at the rest of a task that has ended.
+    /// Matches the remaining output of a task that has ended.
     pub(crate) fn scan_remaining(&mut self, dir: &TaskDir) -> io::Result<Option<WaitDetail>> {
         self.next = self.matching.read_from(dir, self.next)?;
-        // The first that was found is the first there is.
+        // The incomplete line comes later than a match that was already found.
         if self.matching.handler().0.is_none() {
             self.matching.finish();
         }

@@ -1,4 +1,4 @@
-//! Waiting for a port.
+//! Waits for a port.
 
 use siding_model::journal::TaskState;
 use siding_model::wait::WaitDetail;
@@ -7,11 +7,11 @@ use crate::store::StateDir;
 use crate::sys::tcp_sockets;
 use crate::tree;
 
-/// The first and the longest pause between two looks, in milliseconds. The kernel has no event for
-/// listen(2): sock_diag(7) announces only sockets that are destroyed.
+/// First and longest pause between two checks, in milliseconds. The kernel has no event for
+/// listen(2): sock_diag(7) reports only the destruction of sockets.
 pub(crate) const CHECK_PAUSE_MS: (u64, u64) = (5, 100);
 
-/// Returns who of the task's own processes listens on a port. Another's server does not count.
+/// Returns the process of the task that listens on a port. Other listeners do not count.
 pub(crate) fn check_port(root: &StateDir, state: &TaskState, port: u16) -> Option<WaitDetail> {
     let pid = tcp_sockets::find_listener(&tree::task_pids(root, state), port)?;
     Some(WaitDetail::Port { port, pid })

@@ -1,4 +1,4 @@
-//! The environment of a task. It goes to the task in memory and is never written to disk.
+//! The environment of a task. It is passed in memory and never written to disk.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ use super::error::RunError;
 use super::start::LaunchEnv;
 use crate::proxy;
 
-/// What keeps programs from asking a person who is not there. A caller's own value wins.
+/// Variables that keep programs from prompting an absent person. The caller's own values win.
 const NONINTERACTIVE_VARIABLES: [(&str, &str); 4] = [
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_EDITOR", "false"),
@@ -18,10 +18,11 @@ const NONINTERACTIVE_VARIABLES: [(&str, &str); 4] = [
     ("PAGER", "cat"),
 ];
 
-/// What a server must not hand on to what it starts: it opens the server.
+/// Tokens that give access to siding's servers. A server must not pass them to the commands it
+/// runs.
 const WITHHELD_VARIABLES: [&str; 2] = ["SIDING_MCP_TOKEN", "SIDING_A2A_TOKEN"];
 
-/// Returns the environment as `NAME=value`.
+/// Returns the environment as `NAME=value` strings.
 pub(super) fn task_environment(
     spec: &TaskSpec,
     launch_env: &LaunchEnv<'_>,
@@ -36,7 +37,7 @@ pub(super) fn task_environment(
             }
         }
     }
-    // A relative one would be another directory for what the task starts elsewhere.
+    // A relative path would name another directory for commands that the task starts elsewhere.
     if let Some((_, place)) = variables.iter_mut().find(|(name, _)| name == "SIDING_STATE_DIR")
         && let Ok(absolute) = std::path::absolute(&*place)
     {
@@ -47,29 +48,29 @@ pub(super) fn task_environment(
         set_unless_given(&mut variables, name, value.as_ref());
     }
     set_unless_given(&mut variables, "SIDING_TASK", spec.task_id.to_string().as_ref());
-    // So that a `siding run` inside joins the session of the task around it.
+    // A `siding run` inside the task then joins the session of that task.
     if !spec.session_id.is_implicit() {
         set_unless_given(&mut variables, "SIDING_SESSION", spec.session_id.as_str().as_ref());
     }
     variables.iter().map(|(name, value)| assignment(name, value)).collect()
 }
 
-/// Says what programs need to know of the network policy. A value of the call wins.
+/// Sets the variables that programs need under the network policy. Values of the call win.
 fn add_policy_variables(policy: &NetPolicy, variables: &mut Vec<(OsString, OsString)>) {
-    /// Where most programs look for a proxy, each in either case.
+    /// Variables in which most programs look for a proxy, in upper and lower case.
     const PROXY_VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
-    /// Where a task finds servers of its own.
+    /// Names and addresses of servers in the task's own network namespace.
     const LOOPBACK_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
     match policy {
-        // Where only TCP goes out the C library is to ask for names over TCP.
+        // With only TCP permitted, the C library must send DNS queries over TCP (resolv.conf(5)).
         NetPolicy::Ports(ports) if ports.contains(Ports::DNS_PORT) => {
             if !variables.iter().any(|(known, _)| known == "RES_OPTIONS") {
                 variables.push(("RES_OPTIONS".into(), "use-vc".into()));
             }
         }
         NetPolicy::Allow(hosts) => {
-            // The starter's own proxy is out of reach, and so is what it needs none for. What is named
-            // means the machine's, outside.
+            // The starter's proxy is unreachable, and so are its exceptions. A loopback name in the
+            // allow-list means the machine's own loopback interface, outside the namespace.
             let own: Vec<_> =
                 LOOPBACK_HOSTS.into_iter().filter(|own| !hosts.contains_name(own)).collect();
             let own = own.join(",");

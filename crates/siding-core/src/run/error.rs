@@ -1,4 +1,4 @@
-//! Why a task could not be begun.
+//! Errors of starting a task.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,39 +10,39 @@ use crate::session::SessionError;
 use crate::store::StoreError;
 use crate::watch::WatchError;
 
-/// Why a task could not be begun.
+/// An error of starting a task.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The state directory cannot be used.
+    /// The state directory is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its session cannot own a new task.
+    /// The session cannot own a new task.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// Its session has a name that none can have.
+    /// The session name is invalid.
     #[error(transparent)]
     SessionName(#[from] BadSessionId),
-    /// It cannot be watched.
+    /// The task cannot be watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// Its network policy cannot be enforced here.
+    /// The network policy cannot be enforced on this system.
     #[error(transparent)]
     Net(#[from] UnenforceablePolicy),
-    /// No id could be made.
+    /// No id could be created.
     #[error("could not make an id: {0}")]
     Id(io::Error),
-    /// A variable cannot be handed to a process.
+    /// A variable cannot be passed to a process: execve(2) takes zero-terminated strings.
     #[error("the variable `{name}` holds a zero byte")]
     ZeroByte {
-        /// Its name.
+        /// The variable's name.
         name: String,
     },
-    /// There is no such directory, or it cannot be entered.
+    /// The working directory does not exist or cannot be entered.
     #[error("the directory `{}` cannot be used: {why}", path.display())]
     Directory {
-        /// What was given.
+        /// The given path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         why: String,
     },
     /// No shim could be started.
@@ -51,7 +51,7 @@ pub enum RunError {
     /// The shim could not start the command; nothing runs.
     #[error("the command was not started: its shim {doing}")]
     NotStarted {
-        /// What the shim failed at.
+        /// The step that failed.
         doing: String,
     },
 }

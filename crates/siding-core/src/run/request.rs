@@ -1,4 +1,4 @@
-//! From what somebody orders to the specification of a task.
+//! Turns a request into the specification of a task.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,38 +20,38 @@ use crate::session;
 use crate::store::StateDir;
 use crate::sys::{birthmark, file, procfs};
 
-/// What somebody wants to have run. Everything else is settings.
+/// A request to run a command. All other properties of the task come from the settings.
 #[derive(Debug, Clone)]
 pub struct TaskRequest {
-    /// What kind of task it is.
+    /// The kind of the task.
     pub kind: TaskKind,
-    /// What to execute.
+    /// The command to execute.
     pub command: TaskCommand,
-    /// The directory, as from [`resolve_directory`].
+    /// The working directory, as returned by [`resolve_directory`].
     pub cwd: String,
-    /// The session that is to own it, as from [`session()`].
+    /// The owning session, as returned by [`resolve_session`].
     pub session_id: SessionId,
     /// A name for people.
     pub name: Option<String>,
-    /// What it reads.
+    /// The source of its standard input.
     pub stdin: StdinMode,
-    /// Where it starts.
+    /// Whether it starts in the foreground or in the background.
     pub placement: Placement,
-    /// How long it may live.
+    /// The time to its deadline.
     pub deadline: Duration,
     /// Whether it outlives its session.
     pub keep: bool,
-    /// Which of its lines are told.
+    /// The monitor that reports lines of its output.
     pub monitor: Option<Monitor>,
-    /// What makes it ready.
+    /// The conditions under which it counts as ready.
     pub wait_for: Vec<Condition>,
 }
 
-/// Returns the specification of a new task, with an id of its own.
+/// Returns the specification of a new task, with a new id.
 ///
 /// # Errors
 ///
-/// [`RunError::Id`]; [`RunError::Net`] when the network policy cannot be enforced here.
+/// [`RunError::Id`]; [`RunError::Net`] if the network policy cannot be enforced on this system.
 pub fn task_spec(
     root: &StateDir,
     settings: &Settings,
@@ -61,7 +61,7 @@ pub fn task_spec(
     task_spec_with_id(root, settings, request, id)
 }
 
-/// As [`task_spec`], of a task whose id was made before: what it runs may name it.
+/// Returns the specification of a task with an existing id, which its command line may contain.
 ///
 /// # Errors
 ///
@@ -95,7 +95,8 @@ pub fn task_spec_with_id(
         stall_after_ms: duration_ms(settings.stall_after),
         deadline_notice_ms: duration_ms(settings.deadline_notice),
         limits: settings.limits(),
-        // What siding itself runs as a task, an agent above all, talks to its model all the time.
+        // Other kinds, above all agents, exchange data with a model all the time and would trip a
+        // watchdog.
         watch: if task_id.kind() == TaskKind::LocalBash {
             settings.watchdog_thresholds()
         } else {
@@ -110,24 +111,24 @@ pub fn task_spec_with_id(
     })
 }
 
-/// Returns what runs this very program with these arguments.
+/// Returns a command that runs this program with these arguments.
 #[must_use]
 pub fn self_command(arguments: Vec<String>) -> TaskCommand {
     TaskCommand::Argv { argv: std::iter::once(self_program_path()).chain(arguments).collect() }
 }
 
-/// Returns what a task calls this very program: as it was installed, and by the kernel's name for it
-/// where another has taken that place since.
+/// Returns the path by which a task executes this program: its installed path, or `/proc/self/exe`
+/// if another file has replaced it since.
 #[must_use]
 pub fn self_program_path() -> String {
-    /// The task's own program until it executes another: that of its shim, which is this one.
+    /// A task's process executes its shim's program, which is this one, until it calls execve(2).
     const PROC_SELF_EXE: &str = "/proc/self/exe";
     let path = std::env::current_exe().ok().filter(|path| file::is_program(path));
     let path = path.and_then(|path| path.into_os_string().into_string().ok());
     path.unwrap_or_else(|| PROC_SELF_EXE.to_owned())
 }
 
-/// Returns the directory to run in as an absolute path; the caller's own when none is given.
+/// Returns the requested directory, or the caller's own, as an absolute path.
 ///
 /// # Errors
 ///
@@ -145,8 +146,8 @@ pub fn resolve_directory(requested: Option<&Path>) -> Result<String, RunError> {
     path.into_os_string().into_string().map_err(|_| bad(&"it is not UTF-8"))
 }
 
-/// Returns the session that is to own a task: the named one, else that of the environment, else
-/// the implicit one.
+/// Returns the session that will own a task: the named one, otherwise that of the environment,
+/// otherwise the implicit one.
 ///
 /// # Errors
 ///
@@ -164,8 +165,8 @@ pub fn resolve_session(root: &StateDir, named: Option<&str>) -> Result<SessionId
     Ok(id)
 }
 
-/// Returns the session of the environment, if it is live and `owner` owns it: one that was inherited
-/// from further up, or has been left over, is not this caller's.
+/// Returns the session of the environment if it is live and `owner` owns it. A session that was
+/// inherited from an outer process, or is left over, does not belong to this caller.
 #[must_use]
 pub fn inherited_session(root: &StateDir, owner: ProcRef) -> Option<SessionId> {
     let id: SessionId = std::env::var("SIDING_SESSION").ok()?.parse().ok()?;
@@ -174,17 +175,17 @@ pub fn inherited_session(root: &StateDir, owner: ProcRef) -> Option<SessionId> {
     session.is_owned_by(owner, &boot).then_some(id)
 }
 
-/// Returns the task inside which this call is made: the one whose mark this process carries.
+/// Returns the task inside which this call runs: the one whose birthmark this process carries.
 fn enclosing_task(root: &StateDir) -> Option<TaskId> {
     birthmark::own_birthmark()
         .and_then(|mark| mark.task_id())
         .filter(|task| root.is_marked_live(*task))
 }
 
-/// Returns the name under which a second launch of the same command is noticed. Two commands with
-/// the same name are told apart by their journals.
+/// Returns the key by which a second launch of a command is detected. Commands with colliding keys
+/// are distinguished by their journals.
 fn same_key(command: &TaskCommand, cwd: &str) -> String {
-    // No byte of UTF-8, so that no text and directory together are another pair.
+    // This byte never occurs in UTF-8, so no other pair of text and directory gives the same input.
     const KEY_SEPARATOR: &[u8] = &[0xff];
     let text = command.display_text();
     Fnv1a::default()
@@ -194,10 +195,10 @@ fn same_key(command: &TaskCommand, cwd: &str) -> String {
         .to_hex()
 }
 
-/// Tells a task from one that runs the same text with other variables, from another input or in another
-/// shell: neither is a duplicate of the other. Of the variables only a checksum is kept.
+/// Distinguishes the key of a task that runs the same text with other variables, input or shell:
+/// such a task is no duplicate. Of the variables only a checksum is stored.
 pub fn distinguish_same_key(spec: &mut TaskSpec, env: &[(String, String)], env_clear: bool) {
-    /// The shell of a text that was asked for no other: its key stays as it is.
+    /// The default shell; it leaves the key unchanged.
     const DEFAULT_SHELL: &str = "bash";
     let mut differences = Vec::new();
     let mut add = |name: &str, value: &str| {
@@ -228,8 +229,8 @@ fn duration_ms(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// The key is a file name that the next build has to find: another one would start a command
-    /// beside the same one that runs already.
+    /// The key is a file name that later builds must find: a different key would start a second
+    /// instance of a running command.
     #[test]
     fn the_same_key_of_a_command_is_stable_across_builds() {
         let shell =

@@ -1,4 +1,4 @@
-//! What the messages of a shim mean for one who waits in the foreground.
+//! Interprets a shim's messages for a caller that waits in the foreground.
 
 use siding_model::lifecycle::{Phase, TaskEvent};
 use siding_model::notice::TaskNotices;
@@ -9,32 +9,32 @@ use super::error::RunError;
 use crate::store::TaskDir;
 use crate::watch::TaskWatch;
 
-/// What a message means.
+/// The meaning of a message.
 #[derive(Debug)]
 pub enum ShimEvent {
-    /// The command or its shell is over, and this is how the task stands. What lingers is no
-    /// reason to wait, unless it is to become ready.
+    /// The command, or its shell, has ended; holds the task's present state. A lingering task is
+    /// finished for a caller, unless the caller waits for it to become ready.
     Finished(TaskDir, Box<TaskNotices>),
-    /// What was waited for is there.
+    /// The task has become ready.
     Ready(TaskDir, Box<TaskNotices>),
     /// The command runs.
     Running,
-    /// It has written something. Told once for each request to follow.
+    /// The output has grown. Sent once for each request to follow.
     OutputGrown,
-    /// What was asked for was done: from now on growth is told.
+    /// A request was carried out; a request to follow takes effect.
     RequestDone,
-    /// It runs, and perhaps another shim has taken it over, which knows nothing of requests to
-    /// follow that were made before.
+    /// The command runs, and another shim may have taken over. A new shim knows no earlier requests
+    /// to follow.
     MayBeNewShim,
-    /// Nothing.
+    /// The message concerns another request.
     Nothing,
 }
 
-/// Takes the next message of a task that was begun or is watched.
+/// Receives the next message about a task that was started or is watched.
 ///
 /// # Errors
 ///
-/// [`RunError::NotStarted`] when the shim could not start the command; [`RunError::Watch`].
+/// [`RunError::NotStarted`] if the shim could not start the command; [`RunError::Watch`].
 pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
     Ok(match watch.try_recv()? {
         Some(ShimMessage::CannotStart { doing, .. }) => return Err(RunError::NotStarted { doing }),
@@ -48,9 +48,9 @@ pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
         Some(ShimMessage::Refused { .. } | ShimMessage::Why { .. } | ShimMessage::Usage { .. }) => {
             ShimEvent::Nothing
         }
-        // After a record the journal is asked.
+        // The record may be the end, so the journal is read.
         Some(ShimMessage::Record { .. }) => finished_event(watch)?.unwrap_or(ShimEvent::Running),
-        // And also when another shim took over: what happened meanwhile is on record.
+        // A takeover also gives `None`: its events are in the journal.
         None => finished_event(watch)?.unwrap_or(ShimEvent::MayBeNewShim),
     })
 }

@@ -1,4 +1,4 @@
-//! Putting a task on record and giving it to a shim.
+//! Creates a task and passes it to a shim.
 
 use std::io;
 use std::time::Duration;
@@ -12,40 +12,40 @@ use crate::launch::IdleShim;
 use crate::shim_client::ShimConnection;
 use crate::store::{StateDir, StoreError, TaskDir};
 
-/// What a task gets that is not on record.
+/// Launch parameters that are not recorded.
 #[derive(Debug)]
 pub struct LaunchEnv<'g> {
-    /// Variables that are set for it.
+    /// Variables set for the task.
     pub env: &'g [(String, String)],
-    /// Whether these are all that it gets of whoever begins it.
+    /// Whether the task inherits no variables from its starter.
     pub env_clear: bool,
-    /// What a second one of the same command is.
+    /// The policy for a second launch of a running command.
     pub duplicates: Duplicates,
 }
 
-/// What becomes of a command that runs already in the same directory.
+/// The policy for a command that already runs in the same directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplicates {
-    /// It is not started.
+    /// The launch is refused.
     Refused,
-    /// It is one more task, which says of which it is the second.
+    /// The launch gives another task, which records the id of the first.
     Allowed,
 }
 
-/// What came of the start.
+/// The result of a launch.
 #[derive(Debug)]
 pub enum LaunchResult {
-    /// A shim keeps it.
+    /// A shim supervises the task.
     Started(ShimConnection),
-    /// The same command runs already.
+    /// The same command already runs as this task.
     Duplicate(TaskId),
 }
 
-/// Puts the task on record and gives it to its shim.
+/// Creates a task and passes it to its shim, which writes the first record.
 ///
 /// # Errors
 ///
-/// [`RunError`]; nothing of the task is left then.
+/// [`RunError`]; the task has then been removed again.
 pub fn start_task(
     root: &StateDir,
     spec: &TaskSpec,
@@ -72,7 +72,7 @@ pub fn start_task(
     })
 }
 
-/// Marks the task live and notes an earlier one with the same command.
+/// Creates the live marker of a task and notes an earlier task with the same command.
 fn claim_command(root: &StateDir, spec: &mut TaskSpec) -> Result<(), StoreError> {
     root.mark_live(spec.task_id)?;
     let still_runs = |first: TaskId| {
@@ -84,8 +84,8 @@ fn claim_command(root: &StateDir, spec: &mut TaskSpec) -> Result<(), StoreError>
                         == spec.command.display_text().trim()
                     && folded.state.spec.cwd == spec.cwd
             }
-            // Nothing is on record yet: it is only just being started, by whoever has its lock. One
-            // whose shim was killed before it wrote anything never ran.
+            // Not recorded yet. If the lock is held, that task is being started. If the lock is
+            // free, its shim was killed before the first record, and nothing ever ran.
             Err(_) => !matches!(dir.try_lock(), Ok(Some(_))),
         }
     };
@@ -94,18 +94,18 @@ fn claim_command(root: &StateDir, spec: &mut TaskSpec) -> Result<(), StoreError>
     Ok(())
 }
 
-/// Takes back a task that is not to be started.
+/// Removes a task that will not be started.
 pub fn discard_unstarted(root: &StateDir, dir: TaskDir, spec: &TaskSpec) {
     root.unmark_live(spec.task_id, &spec.same_key);
-    // What cannot be removed now is removed by the next reap: nothing is recorded in it.
+    // If removal fails, the next reap removes the directory, because it holds no record.
     if let Ok(Some(locked)) = dir.try_lock() {
         let _best_effort = root.remove_task(&locked);
     }
 }
 
-/// Takes back a task whose shim left without recording anything, so that nothing ever ran.
+/// Removes a task whose shim exited before the first record, so that nothing ever ran.
 pub fn clear_unrecorded(root: &StateDir, spec: &TaskSpec) {
-    /// How long a shim that gave up may take to leave, and the pause between two looks.
+    /// Number of checks for the exit of the shim, and the pause between them: one second in total.
     const MAX_UNRECORDED_CHECKS: u32 = 200;
     const UNRECORDED_CHECK_PAUSE: Duration = Duration::from_millis(5);
     for _ in 0..MAX_UNRECORDED_CHECKS {

@@ -1,4 +1,4 @@
-//! Which file systems are of the network, and where else FIFOs, sockets and locks can be.
+//! Recognizes network file systems and chooses a local directory for FIFOs, sockets and locks.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::sys::{file, process, system_info};
 
-/// File systems that several machines may have mounted, or that a program of a user serves. The
-/// numbers are those of statfs(2) and linux/magic.h; those of Lustre, GPFS, GFS2, BeeGFS, Panasas,
-/// StorNext, and the shared folders of virtual machines are in the GNU coreutils (stat.c), which
-/// takes the same ones for remote.
+/// File systems that several machines may have mounted, or that a user's program serves. The
+/// numbers come from statfs(2) and linux/magic.h; those of Lustre, GPFS, GFS2, BeeGFS, Panasas,
+/// StorNext and the shared folders of virtual machines come from stat.c of GNU coreutils, which
+/// treats the same ones as remote.
 const NETWORK_FILE_SYSTEMS: [(u64, &str); 22] = [
     (0x6969, "nfs"),
     (0x517b, "smb"),
@@ -35,16 +35,16 @@ const NETWORK_FILE_SYSTEMS: [(u64, &str); 22] = [
     (0x7c7c_6673, "prl_fs"),
 ];
 
-/// Returns the name of a network file system by its magic number, `None` for any other.
+/// Returns the name of a network file system by its magic number; `None` for any other.
 #[must_use]
 pub fn network_file_system_name(magic: u64) -> Option<&'static str> {
     NETWORK_FILE_SYSTEMS.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
 }
 
-/// Why a task can have no place outside the state directory.
+/// An error of creating a task's runtime directory.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeDirError {
-    /// No directory will do.
+    /// No candidate directory is usable.
     #[error(
         "the state directory is on {file_system}, where FIFOs, sockets and locks do not hold, and there is no other place for them ({}); set XDG_RUNTIME_DIR to a directory of your own with mode 0700 on a local file system, or SIDING_STATE_DIR to one",
         tried.join("; ")
@@ -52,20 +52,20 @@ pub enum RuntimeDirError {
     NoneUsable {
         /// The network file system.
         file_system: &'static str,
-        /// What was tried, each with the reason.
+        /// The rejected directories, each with the reason.
         tried: Vec<String>,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not make the place `{path}` of a task's FIFOs and socket: {source}")]
     Io {
-        /// The place.
+        /// The path of the runtime directory.
         path: PathBuf,
-        /// The reason.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// The runtime directory of a state directory that is on a network file system.
+/// The runtime base directory for a state directory that is on a network file system.
 #[derive(Debug, Clone, Default)]
 pub struct RuntimeBase {
     file_system: &'static str,
@@ -73,8 +73,8 @@ pub struct RuntimeBase {
 }
 
 impl RuntimeBase {
-    /// Decides whether a state directory needs one: `None` when it is on a file system of this
-    /// machine. `magic` is what statfs(2) says of it.
+    /// Returns a base if the state directory needs one; `None` if it is on a local file system.
+    /// `magic` is the `f_type` of statfs(2).
     pub(crate) fn for_file_system(
         magic: u64,
         candidates: impl FnOnce() -> Vec<PathBuf>,
@@ -89,7 +89,7 @@ impl RuntimeBase {
         self.file_system
     }
 
-    /// Returns the first directory that will do, made where it is missing.
+    /// Opens the first usable candidate, creating it if it is missing.
     ///
     /// # Errors
     ///
@@ -106,19 +106,19 @@ impl RuntimeBase {
     }
 }
 
-/// Returns where the places of tasks may be, the best first. A user who logs out loses what is in
-/// the first two; the last is for those who have none of them.
+/// Returns the candidates for the base directory, the best first. The first two are removed when
+/// the user logs out; the last is for users without either.
 pub(crate) fn base_candidates() -> Vec<PathBuf> {
     let uid = process::effective_uid();
     let configured = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // The specification tells to ignore a relative one.
+    // The XDG base directory specification requires relative paths to be ignored.
     let configured = configured.filter(|dir| dir.is_absolute()).map(|dir| dir.join("siding"));
     let usual = PathBuf::from(format!("/run/user/{uid}/siding"));
     let last = PathBuf::from(format!("/tmp/siding-{uid}"));
     configured.into_iter().chain([usual, last]).collect()
 }
 
-/// Opens a directory for the places of tasks; `make` makes it where only it is missing.
+/// Opens a base directory; with `make`, creates it if only its last component is missing.
 pub(super) fn open_base(path: &Path, make: bool) -> io::Result<OwnedFd> {
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidFilename.into());
@@ -130,7 +130,7 @@ pub(super) fn open_base(path: &Path, make: bool) -> io::Result<OwnedFd> {
             result => result?,
         }
     }
-    // A symbolic link is refused here.
+    // This fails on a symbolic link.
     let fd = file::open_at(&above, name, file::OpenMode::Directory)?;
     let facts = file::metadata(&fd)?;
     check_base(
@@ -143,8 +143,7 @@ pub(super) fn open_base(path: &Path, make: bool) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Refuses a directory that another user made or can reach, and one that is on a network file
-/// system itself.
+/// Rejects a directory that another user owns or can access, and one on a network file system.
 pub(super) fn check_base(owner: u32, mode: u32, user: u32, magic: u64) -> Result<(), String> {
     if owner != user {
         return Err(format!("belongs to user {owner}"));

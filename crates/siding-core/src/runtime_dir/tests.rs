@@ -9,12 +9,12 @@ use crate::recover::{Recovery, RecoveryOutcome};
 use crate::store::{StateDir, StoreError};
 use crate::sys::process;
 
-/// What statfs(2) says of NFS, ext4, and an overlay.
+/// The magic numbers of NFS, ext4 and overlayfs, from statfs(2).
 const NFS_MAGIC: u64 = 0x6969;
 const EXT4_MAGIC: u64 = 0xef53;
 const OVERLAY_MAGIC: u64 = 0x794c_7630;
 
-/// A state directory of which a test says on what file system it is.
+/// A state directory on a file system that the test chooses.
 struct StateDirFixture {
     dir: tempfile::TempDir,
 }
@@ -22,7 +22,7 @@ struct StateDirFixture {
 impl StateDirFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        // Closed to others, as a runtime directory is.
+        // Created with mode 0700, as a runtime directory is.
         std::fs::create_dir(dir.path().join("run")).expect("own directory");
         Self { dir }
     }
@@ -135,7 +135,7 @@ fn a_runtime_dir_is_found_by_its_record_not_by_the_environment() {
     assert_eq!(state.names("state/tasks"), Vec::<String>::new());
 }
 
-/// One that was started before there were places, or while the root was not on a network.
+/// The task was started by an earlier version, or while the root was on a local file system.
 #[test]
 fn a_task_without_a_record_uses_its_own_directory() {
     let state = StateDirFixture::new();
@@ -172,7 +172,7 @@ fn the_first_usable_candidate_is_chosen() {
     assert_eq!(state.names("state/tasks"), [id.to_string()], "nothing is left of it");
 }
 
-/// Logging out takes the runtime directory away.
+/// Logging out removes the runtime directory.
 #[test]
 fn a_removed_runtime_dir_is_recreated_when_the_lock_is_taken() {
     let state = StateDirFixture::new();
@@ -186,7 +186,7 @@ fn a_removed_runtime_dir_is_recreated_when_the_lock_is_taken() {
     assert!(locked.dir().endpoint_dir().is_ok());
     assert!(root.task_dir(id).expect("is there").try_lock().expect("works").is_none());
     drop(locked);
-    // Nor is the directory above there any more: the next best, and that is on record then.
+    // The base directory is missing too: the next candidate is used and recorded.
     std::fs::remove_dir_all(state.path("run")).expect("own directory");
     std::fs::create_dir(state.path("other")).expect("own directory");
     let root = state.root_with(NFS_MAGIC, &["run/siding", "other/siding"]).expect("opens");
@@ -223,7 +223,7 @@ fn a_task_of_another_machine_is_not_touched() {
     root.mark_live(id).expect("marked");
     drop(dir);
     let boot = procfs::boot_id().expect("a boot").0;
-    // Restarted since: still this machine.
+    // The machine has rebooted; it is still the same machine.
     state.rewrite_record(id, &boot, "an-earlier-boot");
     assert_eq!(root.task_dir(id).expect("is there").other_machine(), None);
     state.rewrite_record(id, &system_info::system_id(), "far-away 123");

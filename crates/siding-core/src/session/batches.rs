@@ -1,7 +1,8 @@
-//! Counting the batches of a session's tool calls, and the tasks that its agent was reminded of.
+//! Counts the batches of a session's tool calls, and records which tasks its agent was reminded
+//! about.
 //!
-//! All three files are only appended to, under the lock of the session. One that has grown long
-//! begins again: what it loses is a reminder told twice or ten minutes late.
+//! All three files are appended to under the lock of the session. A file that exceeds its maximum
+//! is started again; the loss is a repeated reminder, or one that comes ten minutes late.
 
 use std::fmt::Write as _;
 use std::io;
@@ -14,16 +15,16 @@ use super::{SessionError, io_error};
 use crate::store::StateDir;
 use crate::sys::{clock, file};
 
-/// Counts the batches: a byte for each.
+/// The batch counter: one byte for each batch.
 const BATCHES_FILE: &str = "batches";
-/// Shell calls that have returned, a line for each.
+/// Shell calls that have returned, one line for each.
 const CALLS_FILE: &str = "calls";
-/// Tasks that the agent was reminded of by name, a line for each.
+/// Tasks that the agent was reminded about by name, one line for each.
 const REMINDED_TASKS_FILE: &str = "named";
-/// Longest file of lines, in bytes: about 3,000 calls.
+/// Size in bytes after which a file of lines is started again: about 3,000 calls.
 const MAX_LINES_BYTES: u64 = 64 << 10;
 
-/// Counts a batch of tool calls of the session's agent. Returns its number, counted from 1.
+/// Counts a batch of tool calls of the session's agent. Returns its number, starting with 1.
 ///
 /// # Errors
 ///
@@ -40,7 +41,7 @@ pub fn count_batch(root: &StateDir, id: &SessionId) -> Result<u64, SessionError>
     count().map_err(|source| io_error(id, "count batches of tool calls", source))
 }
 
-/// Records that shell calls of the host have returned, each with this command.
+/// Records the commands of the host's shell calls that have returned.
 ///
 /// # Errors
 ///
@@ -61,7 +62,7 @@ pub fn record_returned_calls<'c>(
         .map_err(|source| io_error(id, "record returned calls", source))
 }
 
-/// Returns the shell calls of the host that have returned. A damaged line is left out.
+/// Returns the shell calls of the host that have returned. Damaged lines are skipped.
 ///
 /// # Errors
 ///
@@ -73,7 +74,7 @@ pub fn returned_calls(root: &StateDir, id: &SessionId) -> Result<Vec<ReturnedCal
     Ok(text.lines().filter_map(ReturnedCall::parse).collect())
 }
 
-/// Returns the tasks that the session's agent was reminded of by name.
+/// Returns the tasks that the session's agent was reminded about by name.
 ///
 /// # Errors
 ///
@@ -83,8 +84,8 @@ pub fn reminded_tasks(root: &StateDir, id: &SessionId) -> Result<Vec<TaskId>, Se
     read_reminded_tasks(&dir).map_err(|source| io_error(id, "read named tasks", source))
 }
 
-/// Records that the session's agent is about to be reminded of tasks by name. Returns those of them
-/// of which it was not before: two concurrent calls never return the same task.
+/// Records that the session's agent is about to be reminded about tasks by name. Returns those that
+/// were not recorded before: of two concurrent calls only one returns a given task.
 ///
 /// # Errors
 ///
@@ -113,7 +114,7 @@ fn read_reminded_tasks(dir: &OwnedFd) -> io::Result<Vec<TaskId>> {
     Ok(read_text(dir, REMINDED_TASKS_FILE)?.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
-/// Appends lines to a file, which begins again when it has grown long. The caller holds the lock.
+/// Appends lines to a file and starts it again if it is too long. The caller holds the lock.
 fn append_lines(dir: &OwnedFd, name: &str, lines: &str) -> io::Result<()> {
     let mut fd = file::open_or_create(dir, name)?;
     let mut end = file::metadata(&fd)?.len;
@@ -125,7 +126,7 @@ fn append_lines(dir: &OwnedFd, name: &str, lines: &str) -> io::Result<()> {
     file::write_all_at(&fd, lines.as_bytes(), end)
 }
 
-/// Returns the text of a file, empty when there is none.
+/// Returns the text of a file; empty if it does not exist.
 fn read_text(dir: &OwnedFd, name: &str) -> io::Result<String> {
     let max = usize::try_from(MAX_LINES_BYTES * 2).unwrap_or(usize::MAX);
     let bytes = match file::open_at(dir, name, file::OpenMode::Read) {

@@ -1,13 +1,14 @@
-//! Sessions under others: a subagent's is under that of whoever started it.
+//! Parent sessions: a subagent's session is below that of its starter.
 //!
 //! ```text
 //! agent-4711-99  ─  a-1  ─  a-2
-//!     live         over     live
+//!     live         ended    live
 //! ```
-//! What a session has left when it is over is had by the next one above it: the tasks of `a-1` are
-//! `agent-4711-99`'s now, those of `a-2` would be when it ends. Nothing is moved for that. It
-//! follows from the journals of the sessions, which are only ever added to, so no crash can lose it, and
-//! it is the same for everybody who asks: a shim, an outbox, the reaper.
+//!
+//! The tasks of an ended session belong to the nearest live session above it: those of `a-1` to
+//! `agent-4711-99`, and those of `a-2` as well once it has ended. No file changes for that. The
+//! owner follows from the session journals, which are only appended to, so a crash cannot lose it,
+//! and shims, outboxes and the reaper all compute the same one.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -21,18 +22,18 @@ use super::{Session, SessionError, io_error, read};
 use crate::store::{StateDir, StoreError};
 use crate::sys::file;
 
-/// Most sessions above one another that are looked at. As many are never made: only files that
-/// somebody has changed are like that.
+/// Longest chain of ancestors that is followed. Siding never creates one that long; only modified
+/// files can contain it, or a cycle.
 const MAX_ANCESTORS: usize = 32;
-/// The file whose lock is held while a subagent is started.
+/// File whose lock is held while a subagent is started.
 const SPAWN_LOCK_FILE: &str = "spawning";
 
-/// How a session in a row of those above one another stands.
+/// The state of a session in an ancestor chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SessionState {
     Live,
     Ended,
-    /// Nobody here can tell.
+    /// This process cannot determine it, for example because the owner is on another machine.
     Unknown,
 }
 
@@ -46,18 +47,18 @@ impl SessionState {
     }
 }
 
-/// Returns which one of a row has what the first has, if one that lives does.
+/// Returns the index of the session that owns the tasks of the first one, if it is live.
 fn holder_index(row: &[SessionState]) -> Option<usize> {
     let first = row.iter().position(|one| *one != SessionState::Ended)?;
     (row[first] == SessionState::Live).then_some(first)
 }
 
-/// Whether what the first of a row had has come up to the one at this place.
+/// Whether the session at this index has inherited the tasks of the first one.
 fn is_held_by_index(row: &[SessionState], place: usize) -> bool {
     place > 0 && row[..place].iter().all(|one| *one == SessionState::Ended)
 }
 
-/// Returns a session and those above it, in this order, as far as they can be read.
+/// Returns a session and its ancestors, in this order, as far as they are readable.
 fn ancestor_chain<S, E>(
     first: &SessionId,
     mut look: impl FnMut(&SessionId) -> Result<Option<S>, E>,
@@ -73,7 +74,7 @@ fn ancestor_chain<S, E>(
     Ok(row)
 }
 
-/// Returns a session and those above it, for who can do without one that cannot be read.
+/// Returns a session and its ancestors. The chain ends before an unreadable one.
 fn read_chain(root: &StateDir, id: &SessionId) -> Vec<Session> {
     let Ok(row) =
         ancestor_chain(id, |id| Ok::<_, Infallible>(read(root, id).ok().flatten()), parent_session);
@@ -84,8 +85,8 @@ const fn parent_session(one: &Session) -> Option<&SessionId> {
     one.parent.as_ref()
 }
 
-/// Reads a session that may own something. One that is damaged owns nothing; one that cannot be read
-/// now, or only by a newer siding, may.
+/// Reads a session as a possible owner. A damaged session owns nothing; one that cannot be read
+/// now, or only by a newer siding, may own tasks and is an error.
 fn read_owner(root: &StateDir, id: &SessionId) -> Result<Option<Session>, SessionError> {
     match read(root, id) {
         Err(SessionError::Damaged {
@@ -100,34 +101,35 @@ fn chain_states(row: &[Session], boot: &BootId) -> Vec<SessionState> {
     row.iter().map(|one| SessionState::from_session(one, boot)).collect()
 }
 
-/// Returns the name of the session of a subagent, or of a teammate: that of its task.
+/// Returns the id of the session of a subagent or teammate, which is the id of its task.
 ///
 /// # Panics
 ///
-/// Never: what names a task can name a session.
+/// Never: every task id is a valid session id.
 #[must_use]
 pub fn subagent_session_id(task: TaskId) -> SessionId {
-    task.to_string().parse().expect("the name of a task can name a session")
+    task.to_string().parse().expect("a task id is a valid session id")
 }
 
-/// Whether a session is named as that of a subagent is.
+/// Whether the id is that of a subagent's or teammate's session.
 #[must_use]
 pub fn is_subagent_id(id: &SessionId) -> bool {
     id.as_str().parse().is_ok_and(|task: TaskId| task.kind().has_session())
 }
 
-/// Returns whether a session is that of a subagent, which ends with its answer. A teammate stays.
+/// Whether the session is that of a subagent, which ends with its answer. A teammate's session
+/// continues.
 #[must_use]
 pub fn is_subagent(id: &SessionId) -> bool {
     id.as_str().parse().is_ok_and(|task: TaskId| task.kind() == TaskKind::LocalAgent)
 }
 
-/// Returns the session that has the tasks of this one: itself while it lives, and else the first above
-/// it that does. `None` when nobody has them.
+/// Returns the session that owns the tasks of `id`: itself while it is live, otherwise its nearest
+/// live ancestor. `None` if there is none.
 ///
 /// # Errors
 ///
-/// [`SessionError`] when one of them cannot be read, and nobody can tell.
+/// [`SessionError`] if one of them cannot be read, so that the owner is unknown.
 pub fn inheriting_session(
     root: &StateDir,
     id: &SessionId,
@@ -137,11 +139,12 @@ pub fn inheriting_session(
     Ok(holder_index(&chain_states(&row, boot)).map(|at| row.swap_remove(at)))
 }
 
-/// Returns the subagents' sessions that have come to `to`: they are over, and all between them too.
+/// Returns the ended subagent sessions that `to` has inherited: all sessions in between have ended
+/// too.
 ///
 /// # Errors
 ///
-/// [`StoreError`] when the sessions cannot be listed.
+/// [`StoreError`] if the sessions cannot be listed.
 pub fn inherited_sessions(
     root: &StateDir,
     to: &SessionId,
@@ -163,21 +166,21 @@ fn chain_is_inherited_by(row: &[Session], to: &SessionId, boot: &BootId) -> bool
     place.is_some_and(|place| is_held_by_index(&chain_states(row, boot), place))
 }
 
-/// Returns a session and all under it, at any depth, however they stand.
+/// Returns a session and all its descendants, whatever their state.
 ///
 /// # Errors
 ///
-/// [`StoreError`] when the sessions cannot be listed.
+/// [`StoreError`] if the sessions cannot be listed.
 pub fn session_tree(root: &StateDir, id: &SessionId) -> Result<HashSet<SessionId>, StoreError> {
     let rows = subagent_chains(root)?;
     let under = rows.into_iter().filter(|(_, row)| row.iter().any(|one| one.id == *id));
     Ok(under.map(|(id, _)| id).chain([id.clone()]).collect())
 }
 
-/// Returns the sessions of subagents, each with those above it.
+/// Returns the sessions of subagents, each with its ancestors.
 fn subagent_chains(root: &StateDir) -> Result<Vec<(SessionId, Vec<Session>)>, StoreError> {
     let names = root.session_names()?.into_iter();
-    // What cannot name a session was not made by siding.
+    // Siding creates only entries with valid names.
     let ids = names.filter_map(|name| name.parse().ok()).filter(is_subagent_id);
     let mut known: HashMap<SessionId, Option<Session>> = HashMap::new();
     let mut look = |id: &SessionId| {
@@ -191,25 +194,25 @@ fn subagent_chains(root: &StateDir) -> Result<Vec<(SessionId, Vec<Session>)>, St
     Ok(ids.map(row).collect())
 }
 
-/// Returns how many sessions are above this one.
+/// Returns the number of ancestors of a session.
 #[must_use]
 pub fn depth(root: &StateDir, id: &SessionId) -> usize {
     read_chain(root, id).len().saturating_sub(1)
 }
 
-/// Returns the session that all of these are under: itself where none is above it.
+/// Returns the topmost ancestor of a session; the session itself if it has none.
 #[must_use]
 pub fn root_session(root: &StateDir, id: &SessionId) -> SessionId {
     read_chain(root, id).pop().map_or_else(|| id.clone(), |one| one.id)
 }
 
-/// The right to start a subagent under a session: who counts them has it from the count to the start, so
-/// that two at once do not start the last one both.
+/// The exclusive right to start a subagent below a session. It is held from counting the subagents
+/// to the start, so that two callers cannot both take the last slot.
 #[derive(Debug)]
 #[must_use]
-pub struct SpawnLock(#[expect(dead_code, reason = "its lock is what counts")] OwnedFd);
+pub struct SpawnLock(#[expect(dead_code, reason = "held for its lock only")] OwnedFd);
 
-/// Waits for the right to start a subagent anywhere under the topmost session of `id`.
+/// Waits for the right to start a subagent anywhere below the topmost ancestor of `id`.
 ///
 /// # Errors
 ///
@@ -235,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        /// Also where files were changed so that sessions stand in a circle.
+        /// The chain is finite even if modified files contain a cycle.
         #[test]
         fn the_ancestor_chain_is_finite_even_with_cycles(under in prop::collection::vec(prop::option::of(0..8_usize), 1..8)) {
             let under: Vec<Option<SessionId>> = under.iter().map(|it| it.map(name)).collect();
@@ -247,7 +250,8 @@ mod tests {
             prop_assert!(!row.is_empty() && row.len() <= MAX_ANCESTORS);
         }
 
-        /// What a session leaves is had by one session that lives, or by none, and that one is told.
+        /// The tasks of an ended session have at most one live owner, and both functions agree on
+        /// it.
         #[test]
         fn inherited_tasks_have_at_most_one_holder(
             row in prop::collection::vec(
@@ -260,7 +264,7 @@ mod tests {
                 .collect();
             prop_assert!(told.len() <= 1, "{told:?}");
             prop_assert_eq!(told.first().copied(), holder_index(&row));
-            // Nothing passes one of which nobody knows whether it lives.
+            // Inheritance never passes a session of unknown state.
             let unknown = row.iter().position(|one| *one == SessionState::Unknown);
             if let (Some(unknown), Some(holder)) = (unknown, holder_index(&row)) {
                 prop_assert!(holder < unknown);

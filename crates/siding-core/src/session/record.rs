@@ -1,4 +1,4 @@
-//! What a session's journal says, and what follows from it.
+//! The records of a session's journal and the state they lead to.
 
 use serde::{Deserialize, Serialize};
 use siding_model::id::SessionId;
@@ -9,34 +9,34 @@ use siding_model::record;
 use crate::sys::{procfs, system_info};
 use crate::tree;
 
-/// Format of a session's journal.
+/// Newest format of a session's journal that this build reads, and the one it writes.
 pub(super) const SESSION_FORMAT: u32 = 1;
 
 /// One line of a session's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub(super) enum SessionRecord {
-    /// Opened, or opened again, for another owner beside those before.
+    /// The session was opened, or another owner was added.
     Opened {
         format: u32,
         #[serde(flatten)]
         owner: SessionOwner,
-        /// The session of whoever started the subagent whose session this is.
+        /// The parent: the session of the subagent's starter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         under: Option<SessionId>,
         wall: UnixMs,
     },
-    /// Closed for good.
+    /// The session was closed permanently.
     Closed { wall: UnixMs },
 }
 
-/// A process that a session was opened for.
+/// A process that owns a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SessionOwner {
     boot: BootId,
     #[serde(rename = "owner")]
     process: ProcRef,
-    /// The machine, and the PID namespace in which it has this number. Earlier versions did not say.
+    /// The machine, and the PID namespace of the process id. Earlier versions did not record them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     machine: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub(super) struct SessionOwner {
 }
 
 impl SessionOwner {
-    /// Describes a process that this one sees.
+    /// Describes a process that is visible to this one.
     pub(super) fn for_local_process(process: ProcRef, boot: BootId) -> Self {
         Self {
             boot,
@@ -54,8 +54,9 @@ impl SessionOwner {
         }
     }
 
-    /// Whether nobody here can tell if it lives: it is on another machine, or has its number in
-    /// another PID namespace. The same boot is the same machine, whatever its name.
+    /// Whether this process cannot determine if the owner is alive: it is on another machine, or
+    /// its process id belongs to another PID namespace (pid_namespaces(7)). The same boot id is the
+    /// same machine, even under another hostname.
     fn is_unobservable(&self, boot: &BootId) -> bool {
         if self.boot == *boot {
             let own = procfs::pid_namespace();
@@ -70,52 +71,53 @@ impl SessionOwner {
     }
 }
 
-/// What is known about a session.
+/// The replayed state of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Its name.
+    /// The session's id.
     pub id: SessionId,
-    /// The processes that it was opened for since it was last closed, each once, the newest last. It
-    /// ends with the last of them that lives. Never empty.
+    /// The owners that were added since the session was last closed, each once, the newest last.
+    /// The session ends with the last living one. Never empty.
     owners: Vec<SessionOwner>,
-    /// The session that it is under: what a subagent leaves is its starter's. As it was first opened.
+    /// The parent session, which inherits the tasks of a subagent. Set when the session is first
+    /// opened.
     pub parent: Option<SessionId>,
-    /// When it was last opened.
+    /// Time at which it was last opened.
     pub opened_at: UnixMs,
-    /// When something of it was last recorded.
+    /// Time of its last record.
     pub last_activity: UnixMs,
-    /// Whether it was closed on purpose.
+    /// Whether it was closed explicitly.
     pub is_closed: bool,
 }
 
 impl Session {
-    /// Whether it still owns tasks: not closed, and an owner of this boot alive, as far as can be
-    /// seen from here.
+    /// Whether it may own tasks: it is not closed and has an owner of this boot that is visibly
+    /// alive.
     #[must_use]
     pub fn is_live(&self, boot: &BootId) -> bool {
         !self.is_closed && self.living_owner(boot).is_some()
     }
 
-    /// Whether it may be live where nobody here can see it: on another machine that shares this
+    /// Whether it may be live where this process cannot see it: on another machine that shares this
     /// state directory, or in another PID namespace.
     #[must_use]
     pub fn may_live_elsewhere(&self, boot: &BootId) -> bool {
         !self.is_closed && self.owners.iter().any(|owner| owner.is_unobservable(boot))
     }
 
-    /// Whether nobody owns it any more, wherever.
+    /// Whether it has ended everywhere.
     #[must_use]
     pub fn is_ended(&self, boot: &BootId) -> bool {
         !self.is_live(boot) && !self.may_live_elsewhere(boot)
     }
 
-    /// Whether it was opened for this process: a conversation may be open in several at once.
+    /// Whether this process is one of its owners: a conversation may be open in several processes.
     #[must_use]
     pub fn is_owned_by(&self, process: ProcRef, boot: &BootId) -> bool {
         self.owners.iter().any(|owner| owner.process == process && owner.is_observable(boot))
     }
 
-    /// Returns the newest owner that lives.
+    /// Returns the newest living owner.
     #[must_use]
     pub fn living_owner(&self, boot: &BootId) -> Option<ProcRef> {
         let lives =
@@ -123,19 +125,19 @@ impl Session {
         self.owners.iter().rev().find(lives).map(|owner| owner.process)
     }
 
-    /// Returns the newest owner that lives, else the newest.
+    /// Returns the newest living owner, otherwise the newest owner.
     ///
     /// # Panics
     ///
-    /// Never: a session is opened for somebody.
+    /// Never: a session is always opened with an owner.
     #[must_use]
     pub fn owner(&self, boot: &BootId) -> ProcRef {
         let newest = || self.owners.last().map(|owner| owner.process);
-        self.living_owner(boot).or_else(newest).expect("a session is opened for somebody")
+        self.living_owner(boot).or_else(newest).expect("a session has at least one owner")
     }
 }
 
-/// Folds a session's journal. A torn line at the end, or before a whole one, was a crash.
+/// Replays a session's journal. A torn line, at the end or before a whole one, was left by a crash.
 pub(super) fn replay(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, JournalError> {
     let mut session: Option<Session> = None;
     for (seq, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
@@ -151,7 +153,7 @@ pub(super) fn replay(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, Jo
                 return Err(JournalError::TooNew { found: format });
             }
             SessionRecord::Opened { owner, under, wall, .. } => {
-                // Where it stands does not change, so that sessions cannot come to stand in a circle.
+                // The parent never changes, so that a later record cannot create a cycle.
                 let (mut owners, under) = match session.take() {
                     Some(Session { owners, parent: under, is_closed: false, .. }) => {
                         (owners, under)

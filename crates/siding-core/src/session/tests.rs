@@ -1,4 +1,4 @@
-//! Sessions with living and dead owners.
+//! Sessions with living and exited owners.
 
 use std::process::{Command, Stdio};
 
@@ -53,7 +53,7 @@ fn every_owner_since_the_last_close_keeps_the_session_live() {
     assert!(require_live(&root, &id).is_err());
 }
 
-/// A journal that says where its owner is, or not, with this process as the owner.
+/// A session whose owner is this process, with or without the location fields of `place`.
 fn session_opened_by(own: ProcRef, boot: &str, place: &str) -> Session {
     let owner = serde_json::to_string(&own).expect("plain");
     let json = format!(
@@ -106,7 +106,7 @@ fn a_turn_start_is_recorded_with_millisecond_precision() {
     }
 }
 
-/// A process that ends when this is dropped.
+/// A process that exits when this is dropped.
 struct OwnerProcess(std::process::Child);
 
 impl OwnerProcess {
@@ -175,7 +175,7 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     assert!(inherited_by(&root, &top).is_empty());
 
     let [first, second, third] = owners;
-    // The one between ends: the one below it has its own.
+    // The middle session ends; the lowest one keeps its own tasks.
     drop(second);
     assert_eq!(holder_of(&root, &middle), name(&top));
     assert_eq!(
@@ -189,7 +189,7 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     assert_eq!(inherited_by(&root, &top), both);
     assert!(share_owner(&root, &top, &low), "its agent may take the news of it");
 
-    // Taken up by a person it has its own again, and stays where it was.
+    // Reopened, it owns its tasks again and keeps its parent.
     let again = OwnerProcess::new();
     open(&root, &middle, again.pid()).expect("opened");
     assert_eq!((holder_of(&root, &low), inherited_by(&root, &top)), (name(&middle), Vec::new()));
@@ -201,7 +201,7 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     assert_eq!(holder_of(&root, &low), None);
     assert!(is_ended(&root, &low, &boot) && is_ended(&root, &middle, &boot));
 
-    // Who owns what is above it cannot be told.
+    // The owner of a session above is unknown.
     let newer = SessionRecord::Opened {
         format: SESSION_FORMAT + 1,
         owner: super::SessionOwner::for_local_process(
@@ -222,7 +222,7 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     assert!(is_ended(&root, &low, &boot), "what is damaged owns nothing");
 }
 
-/// An earlier version leaves out what it does not know, and a later one reads what it has written.
+/// Earlier versions omit fields that they do not know, and later versions read their records.
 #[test]
 fn a_session_record_without_a_parent_has_no_parent() {
     let own = procfs::self_ref().expect("this process");

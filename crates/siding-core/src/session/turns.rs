@@ -1,6 +1,6 @@
-//! Counting the turns of a session's agent.
+//! Counts the turns of a session's agent.
 //!
-//! A file for each count, with one byte for each turn: nothing is ever rewritten.
+//! Each count is a file with one byte for each turn, so that nothing is ever rewritten.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,24 +12,24 @@ use super::{SessionError, io_error};
 use crate::store::StateDir;
 use crate::sys::{clock, file};
 
-/// Counts the turns that were held in a row.
+/// Counts consecutive turns that a hook has held open.
 const HOLDS_FILE: &str = "holds";
-/// Counts the turns that a person began.
+/// Counts the turns that a person has started.
 const TURNS_FILE: &str = "turns";
-/// The conversation of siding's own agent, in the directory of its session.
+/// The transcript of siding's own agent, in the directory of its session.
 pub const TRANSCRIPT_FILE: &str = "transcript.jsonl";
 
-/// A turn that has begun.
+/// The start of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnStart {
-    /// How many there were before it.
+    /// The number of turns before it.
     pub previous_turns: u64,
-    /// When the one before it began.
+    /// The start of the turn before it.
     pub last_started: Option<UnixMs>,
 }
 
-/// Counts a turn of the session's agent that is held open, `anew` when the one before was not.
-/// Returns whether it may be: not more than `most` in a row.
+/// Counts a turn of the session's agent that a hook holds open. `is_first` restarts the count.
+/// Returns whether the turn may be held: at most `max_in_a_row` consecutive turns may.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub fn count_hold(
     Ok(true)
 }
 
-/// Notes that a host's hooks tell the session's agent what is new.
+/// Records that a host's hooks deliver notices to the session's agent.
 ///
 /// # Errors
 ///
@@ -67,22 +67,22 @@ pub fn record_hooks(root: &StateDir, id: &SessionId) -> Result<(), SessionError>
     counter.map(drop).map_err(|source| io_error(id, "note that hooks tell it", source))
 }
 
-/// Whether a host's hooks tell the session's agent what is new: they count its turns.
+/// Whether a host's hooks deliver notices to the session's agent; such hooks count its turns.
 #[must_use]
 pub fn has_hooks(root: &StateDir, id: &SessionId) -> bool {
     root.session_dir(id.as_str(), false).is_ok_and(|dir| file::metadata_at(dir, TURNS_FILE).is_ok())
 }
 
-/// Returns whether an agent of the session is told of its tasks without asking: by hooks of a host, or
-/// as siding's own agent, which has a transcript.
+/// Whether the session's agent receives notices without asking: from a host's hooks, or as siding's
+/// own agent, which has a transcript.
 #[must_use]
 pub fn has_notice_channel(root: &StateDir, id: &SessionId) -> bool {
     let Ok(dir) = root.session_dir(id.as_str(), false) else { return false };
     [TURNS_FILE, TRANSCRIPT_FILE].iter().any(|name| file::metadata_at(&dir, name).is_ok())
 }
 
-/// Notes something that a session's agent is told once, by a name of the file that says so. Returns
-/// whether it was not noted before.
+/// Records a message that a session's agent receives only once, as a file of this name. Returns
+/// whether it was not recorded before.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ pub fn record_once(root: &StateDir, id: &SessionId, name: &str) -> Result<bool, 
     }
 }
 
-/// Returns how many turns a person has begun.
+/// Returns the number of turns that a person has started.
 ///
 /// # Errors
 ///
@@ -110,7 +110,7 @@ pub fn count_turns(root: &StateDir, id: &SessionId) -> Result<u64, SessionError>
     }
 }
 
-/// Counts a turn that a person has begun.
+/// Counts a turn that a person has started.
 ///
 /// # Errors
 ///
@@ -129,7 +129,7 @@ pub fn start_turn(root: &StateDir, id: &SessionId) -> Result<TurnStart, SessionE
     Ok(TurnStart { previous_turns: before, last_started: last })
 }
 
-/// Opens a count, and returns how far it has come.
+/// Opens a counter and returns its value.
 fn open_counter(dir: &OwnedFd, name: &str) -> io::Result<(OwnedFd, u64)> {
     let counter = file::open_or_create(dir, name)?;
     let count = file::metadata(&counter)?.len;

@@ -1,4 +1,5 @@
-//! The sources, as a value, so that nothing below reads the process's own environment.
+//! The locations of all sources as a value, so that the other modules never read the process's
+//! environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,53 +8,53 @@ use siding_model::settings::{Key, RawValue};
 
 use crate::sys;
 
-/// The administrator's file.
+/// The administrator's settings file.
 const SYSTEM_FILE: &str = "/etc/siding/config.toml";
 /// The directory of Claude Code's managed settings.
 const HOST_MANAGED_DIRECTORY: &str = "/etc/claude-code";
 
-/// Where settings are looked for. What is `None` or empty is not looked at.
+/// The sources of settings. A source that is `None` or empty is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
     /// The administrator's file, the only one that may lock keys and raise the cap.
     pub system_file: Option<PathBuf>,
-    /// The user's settings of the agent program, in JSON.
+    /// The user's settings of the host, in JSON.
     pub host_file: Option<PathBuf>,
-    /// The directory of the agent program's managed settings.
+    /// The directory of the host's managed settings.
     pub host_managed_directory: Option<PathBuf>,
-    /// The user's file.
+    /// The user's settings file.
     pub user_file: Option<PathBuf>,
-    /// The user's home; a search for the project's file ends here.
+    /// The user's home directory, where a search for project files ends.
     pub home: Option<PathBuf>,
-    /// Directory in which the search for the project's files begins; absolute.
+    /// The absolute directory where a search for project files starts.
     pub working_directory: Option<PathBuf>,
-    /// Number of the user whose project files are trusted, besides root's.
+    /// The user id whose project files are trusted, besides root's.
     pub user: u32,
     /// Values of the `SIDING_` variables that name keys.
     pub variables: Vec<(Key, OsString)>,
-    /// What the call itself asks for.
+    /// Values given with the call.
     pub call: Vec<CallValue>,
 }
 
 /// One value given with the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallValue {
-    /// Which setting.
+    /// The setting.
     pub key: Key,
     /// The flag or parameter as the caller wrote it, such as `--grace`.
     pub flag: String,
-    /// Its value.
+    /// The value.
     pub value: RawValue,
 }
 
 impl Environment {
-    /// Returns where this process's settings are.
+    /// Returns the sources of this process.
     ///
-    /// `/etc/siding/config.toml`; `settings.json` in `CLAUDE_CONFIG_DIR`, else in `~/.claude`,
-    /// and Claude Code's managed settings in `/etc/claude-code`;
-    /// `siding/config.toml` in `XDG_CONFIG_HOME`, else in `~/.config`; the project of the working
-    /// directory; the `SIDING_` variables. An empty variable counts as unset, and so does a path
-    /// in one that is not absolute, as the XDG base directory specification wants it.
+    /// These are `/etc/siding/config.toml`; `settings.json` in `CLAUDE_CONFIG_DIR`, otherwise in
+    /// `~/.claude`, and Claude Code's managed settings in `/etc/claude-code`; `siding/config.toml`
+    /// in `XDG_CONFIG_HOME`, otherwise in `~/.config`; the project of the working directory; the
+    /// `SIDING_` variables. An empty variable counts as unset, and so does one with a relative
+    /// path, as the XDG base directory specification requires.
     #[must_use]
     pub fn from_process() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -77,7 +78,7 @@ impl Environment {
         }
     }
 
-    /// Adds a value given with the call. Of two for one key the later counts.
+    /// Adds a value given with the call. The last value for a key wins.
     #[must_use]
     pub fn with_call(mut self, key: Key, flag: &str, value: RawValue) -> Self {
         let flag = flag.to_owned();

@@ -1,4 +1,4 @@
-//! What can be wrong with a source of settings.
+//! Errors in a source of settings.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,57 +7,57 @@ use siding_model::settings::InvalidSetting;
 
 use super::file::FILE_MAX;
 
-/// A source of settings that cannot be used. Its text names the place and what is allowed.
+/// An unusable source of settings. The message names the location and the allowed values.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// A key or value is not legal.
+    /// A key or value is invalid.
     #[error(transparent)]
     Invalid(#[from] InvalidSetting),
-    /// A file is no TOML.
+    /// A file is not valid TOML.
     #[error("`{path}` line {line} column {column}: {message}", path = path.display())]
     Syntax {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// Line, from 1.
+        /// The line, starting with 1.
         line: usize,
-        /// Character in the line, from 1.
+        /// The character in the line, starting with 1.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// A file is longer than any settings are.
+    /// A file exceeds [`FILE_MAX`].
     #[error("`{path}` is larger than {FILE_MAX}, the most a settings file may take", path = path.display())]
     TooLarge {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// A directory, FIFO or device stands where a file should.
+    /// A directory, FIFO or device is in the place of a file.
     #[error("`{path}` is not a regular file", path = path.display())]
     NotAFile {
-        /// What should be a file.
+        /// The path of that directory, FIFO or device.
         path: PathBuf,
     },
-    /// A file is no text.
+    /// A file is not UTF-8.
     #[error("`{path}` line {line}: not UTF-8", path = path.display())]
     NotText {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// Line of the first wrong byte, from 1.
+        /// The line of the first invalid byte, starting with 1.
         line: usize,
     },
-    /// A variable is no text.
+    /// An environment variable is not UTF-8.
     #[error("environment variable `{name}`: not UTF-8")]
     NotTextVariable {
-        /// Its name.
+        /// The variable's name.
         name: String,
     },
-    /// The operating system refused to read a file that is there.
+    /// An existing file could not be read.
     #[error("could not read `{path}`", path = path.display())]
     Io {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
 }

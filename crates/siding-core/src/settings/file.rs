@@ -1,4 +1,4 @@
-//! Reading one small file that may not exist.
+//! Reads one small file that may not exist.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -9,29 +9,30 @@ use siding_model::size::Bytes;
 
 use super::error::SettingsError;
 
-/// Most that a settings file may take; a longer one is refused unread.
+/// Largest settings file. A larger one is rejected.
 pub const FILE_MAX: Bytes = Bytes::mib(1);
 
-/// What a file holds.
+/// A file's content and owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FileContent {
     pub(super) bytes: Vec<u8>,
-    /// Number of the user it belongs to.
+    /// The user id of the owner.
     pub(super) owner: u32,
 }
 
-/// What to make of a file behind a directory that may not be searched.
+/// The treatment of a file in a directory without search permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnsearchablePolicy {
-    /// It counts as absent. After `sudo -u` the home may still be the caller's, closed to us.
+    /// It counts as absent. After `sudo -u`, `HOME` may still be that of the caller, which is
+    /// inaccessible.
     Absent,
-    /// It is an error. The administrator's locks must not be lost by accident.
+    /// It is an error: the administrator's locks must not be bypassed by accident.
     Error,
 }
 
-/// Returns what the file holds, following links, or `None` when there is none.
+/// Reads a file, following symbolic links; `None` if there is none.
 ///
-/// It is looked at before it is opened, since opening a FIFO would wait for a writer.
+/// The type is checked before open(2), which blocks on a FIFO until it has a writer (fifo(7)).
 pub(super) fn read(
     path: &Path,
     hidden: UnsearchablePolicy,
@@ -46,7 +47,7 @@ pub(super) fn read(
         return Err(SettingsError::NotAFile { path: path.to_owned() });
     }
     let file = File::open(path).map_err(io_error)?;
-    // The owner must be that of the very file which is read.
+    // Taken from the open file: the path may refer to another file by now.
     let owner = file.metadata().map_err(io_error)?.uid();
     let mut bytes = Vec::new();
     file.take(FILE_MAX.0 + 1).read_to_end(&mut bytes).map_err(io_error)?;

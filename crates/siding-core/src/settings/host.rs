@@ -1,8 +1,8 @@
-//! The settings files of the agent program, of which a few keys mean something here.
+//! Reads the few keys of the host's settings files that affect siding.
 //!
 //! Claude Code merges four sources: the user's, the project's, the local and the managed settings.
-//! Each becomes a layer here, the farthest first. None of these files belongs to siding, so a
-//! mistake in one is a warning, and all other content is ignored.
+//! Each becomes one layer, from the lowest precedence to the highest. These files do not belong to
+//! siding, so a mistake in one is only a warning, and all other content is ignored.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,25 +18,25 @@ use super::error::SettingsError;
 use super::file::{self, FileContent, UnsearchablePolicy};
 use super::project;
 
-/// The project's settings below a directory of the project; checked in.
+/// The project's settings, relative to the project directory; usually checked in.
 const PROJECT_FILE: &str = ".claude/settings.json";
 /// One person's settings for the project.
 const LOCAL_FILE: &str = ".claude/settings.local.json";
-/// The administrator's settings in the directory of managed settings.
+/// The administrator's settings, in the directory of managed settings.
 const MANAGED_FILE: &str = "managed-settings.json";
-/// The directory beside it whose files are added to it, in the order of their names.
+/// The directory of additional managed settings, applied in the order of their file names.
 const MANAGED_DIRECTORY: &str = "managed-settings.d";
 
 /// The values of all host settings files.
 #[derive(Debug, Default)]
 pub(super) struct HostSettings {
-    /// One layer for each file that sets something, the lowest first.
+    /// One layer for each file that sets a value, the lowest first.
     pub(super) layers: Vec<Layer>,
-    /// The files that exist, in the same order.
+    /// The existing files, in the same order.
     pub(super) files: Vec<PathBuf>,
-    /// Values and files that are not used.
+    /// Warnings about ignored values and files.
     pub(super) warnings: Vec<SettingsWarning>,
-    /// Keys that look like siding's and have no meaning.
+    /// Keys that resemble siding's and have no effect.
     pub(super) unknown_keys: Vec<UnknownHostKey>,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn read_settings(environment: &Environment) -> HostSettings {
     settings
 }
 
-/// Returns the JSON files of a directory, sorted by name. A missing directory has none.
+/// Returns the JSON files of a directory, sorted by name. A missing directory contains none.
 fn drop_in_files(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -80,8 +80,8 @@ impl HostSettings {
         }
     }
 
-    /// Adds the nearest file of that name in the working directory or above it. A file of another
-    /// user is left out, since its author decides how long commands live.
+    /// Adds the nearest file of this name in the working directory or above it. A file of another
+    /// user is skipped: its author could set how long commands may run.
     fn add_project_file(&mut self, environment: &Environment, name: &str) {
         let search = project::find_project_file(environment, name);
         self.warnings.extend(search.warnings);
@@ -97,7 +97,7 @@ impl HostSettings {
 
     fn add_unusable(&mut self, name: PathBuf, error: &SettingsError) {
         let (path, why) = match error {
-            // In the home directory the project's file is the user's, which is already read.
+            // In the home directory the project's file is the user's file, which was already read.
             SettingsError::Io { path, .. }
             | SettingsError::TooLarge { path }
             | SettingsError::NotAFile { path }
@@ -117,8 +117,8 @@ impl HostSettings {
         self.files.push(path.clone());
     }
 
-    /// Adds the content of a file. An empty file sets nothing and is no mistake: the sandbox of Claude
-    /// Code (2.1.330) leaves empty files where it keeps its commands from making some.
+    /// Adds the content of a file. An empty file is not an error: the sandbox of Claude Code
+    /// (2.1.330) leaves empty files where its commands must not create any.
     fn add_content(&mut self, path: PathBuf, content: &FileContent) {
         if content.bytes.trim_ascii().is_empty() {
             return;
@@ -133,11 +133,11 @@ impl HostSettings {
         self.files.push(path);
     }
 
-    /// Adds the values of one file: of each key the value in the `bash` object, otherwise that of
+    /// Adds the values of one file: for each key the value in the `bash` object, otherwise that of
     /// the dotted key.
     fn add_values(&mut self, path: &Path, root: &Map<String, Value>) {
         let nested = root.get("bash").and_then(Value::as_object);
-        // A second spelling gets a layer below, so that of two caps the lower one holds.
+        // The older spelling of a key gets a lower layer, so that of two caps the lower one holds.
         let mut layers = [Layer::default(), Layer::default()];
         for key in HostKey::KNOWN_KEYS {
             let value = nested
@@ -163,7 +163,7 @@ impl HostSettings {
     }
 }
 
-/// Returns a value in siding's form: the host counts in seconds, siding writes the unit.
+/// Converts a value to siding's form: the host uses plain seconds, siding requires a unit.
 fn raw_value(key: HostKey, value: &Value) -> RawValue {
     let is_signal = key == HostKey::KillSignal;
     match value {

@@ -1,4 +1,4 @@
-//! All sources to settings.
+//! Merges all sources into settings.
 
 use std::path::PathBuf;
 
@@ -11,28 +11,28 @@ use super::error::SettingsError;
 use super::file::{self, UnsearchablePolicy};
 use super::{host, project, toml_file};
 
-/// What all sources came to.
+/// The result of reading all sources.
 #[derive(Debug)]
 pub struct LoadedSettings {
-    /// What is in force when everything illegal is left out.
+    /// The settings in effect without the illegal values.
     pub settings: Settings,
-    /// What is illegal, from the lowest layer to the highest, each in the order of its lines.
+    /// The illegal values, from the lowest layer to the highest, each in line order.
     pub mistakes: Vec<SettingsError>,
-    /// The files that exist, from the lowest layer to the highest.
+    /// The existing files, from the lowest layer to the highest.
     pub files: Vec<PathBuf>,
-    /// Keys of the host's files that look like siding's and set nothing. They are no mistakes: the
-    /// files belong to the host.
+    /// Keys of the host's files that resemble siding's and have no effect. They are not mistakes:
+    /// the files belong to the host.
     pub unknown_host_keys: Vec<UnknownHostKey>,
 }
 
-/// Returns the settings in force.
+/// Returns the settings in effect.
 ///
-/// What a lock or the cap did not admit, and whatever is wrong with the host's own file, is in
+/// Values that a lock or the cap did not admit, and problems of the host's files, are in
 /// [`Settings::warnings`].
 ///
 /// # Errors
 ///
-/// The first mistake in a file, variable or parameter. [`read`] tells them all.
+/// The first mistake in a file, variable or parameter. [`read`] returns all of them.
 pub fn load(environment: &Environment) -> Result<Settings, SettingsError> {
     let reading = read(environment);
     match reading.mistakes.into_iter().next() {
@@ -41,7 +41,7 @@ pub fn load(environment: &Environment) -> Result<Settings, SettingsError> {
     }
 }
 
-/// Reads every source to its end and tells all mistakes.
+/// Reads every source completely and returns all mistakes.
 #[must_use]
 pub fn read(environment: &Environment) -> LoadedSettings {
     let mut sources = Sources::default();

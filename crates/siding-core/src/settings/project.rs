@@ -1,4 +1,4 @@
-//! Finding the project's files.
+//! Finds the project's files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,27 +8,27 @@ use super::environment::Environment;
 use super::error::SettingsError;
 use super::file::{self, FileContent, UnsearchablePolicy};
 
-/// The name of its settings below the project's directories.
+/// The project's settings file, relative to the project directory.
 pub(super) const SETTINGS_FILE: &str = ".siding/config.toml";
-/// The name of its rules for the guard.
+/// The project's guard rules, relative to the project directory.
 pub(super) const RULES_FILE: &str = ".siding/guard.toml";
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(super) struct ProjectSearch {
-    /// The nearest file that is used.
+    /// The nearest accepted file.
     pub(super) found: Option<(PathBuf, FileContent)>,
-    /// A file that cannot be read.
+    /// The error of an unreadable file, at which the search ended.
     pub(super) mistake: Option<SettingsError>,
-    /// Files that were passed by.
+    /// Warnings about skipped files.
     pub(super) warnings: Vec<SettingsWarning>,
 }
 
-/// Looks for the file of this name in the working directory and above it, up to and with the first directory
-/// that is a repository's root or the user's home.
+/// Searches for a file of this name in the working directory and its parents, up to and including
+/// the first directory that is a repository root or the user's home.
 ///
-/// A file of another user than root is passed by with a warning: it could name a shell, and in a
-/// place like `/tmp` anybody can put one above us.
+/// A file of another user, except root, is skipped with a warning: it could name a shell, and in a
+/// directory like `/tmp` any user can create one.
 pub(super) fn find_project_file(environment: &Environment, name: &str) -> ProjectSearch {
     let mut search = ProjectSearch::default();
     let Some(start) = environment.working_directory.as_deref() else {
@@ -57,7 +57,7 @@ pub(super) fn find_project_file(environment: &Environment, name: &str) -> Projec
     search
 }
 
-/// Tells a repository's root. `.git` is a file in worktrees and submodules.
+/// Whether the directory is a repository root. `.git` is a file in worktrees and submodules.
 fn is_repository_root(directory: &Path) -> bool {
     directory.join(".git").symlink_metadata().is_ok()
 }

@@ -1,6 +1,7 @@
-//! Files with rules for the guard, beside the settings files.
+//! Finds the files with guard rules, next to the settings files.
 //!
-//! Owns their finding and reading. What they mean, and who may loosen what, is siding-guard's.
+//! This module only finds and reads them. Their meaning, and which file may relax a rule, is
+//! decided in siding-guard.
 
 use std::path::PathBuf;
 
@@ -11,33 +12,33 @@ use super::error::SettingsError;
 use super::file::{self, FileContent, UnsearchablePolicy};
 use super::project;
 
-/// Its name beside a settings file.
+/// File name of guard rules next to a settings file.
 const RULES_FILE_NAME: &str = "guard.toml";
 
-/// One file.
+/// One file with guard rules.
 #[derive(Debug)]
 pub struct RuleFile {
-    /// Whose it is: the administrator's, the user's or the project's.
+    /// Its origin: the administrator, the user or the project.
     pub origin: Origin,
-    /// Where it is.
+    /// The file's path.
     pub path: PathBuf,
-    /// What it says.
+    /// The file's text.
     pub text: String,
 }
 
-/// All files, from the lowest layer to the highest.
+/// All rule files, from the lowest layer to the highest.
 #[derive(Debug, Default)]
 pub struct RuleFiles {
-    /// Those that can be read.
+    /// The readable files.
     pub files: Vec<RuleFile>,
-    /// Those that cannot, and whose they are.
+    /// The errors of unreadable files, with their origin.
     pub mistakes: Vec<(Origin, SettingsError)>,
-    /// Those that were passed by.
+    /// Warnings about skipped files.
     pub warnings: Vec<SettingsWarning>,
 }
 
-/// Reads `guard.toml` beside the administrator's and the user's settings, and the nearest
-/// `.siding/guard.toml` of the project, which is looked for as its settings are.
+/// Reads `guard.toml` next to the administrator's and the user's settings, and the nearest
+/// `.siding/guard.toml`, which is found like the project's settings.
 #[must_use]
 pub fn read_rule_files(environment: &Environment) -> RuleFiles {
     let mut found = RuleFiles::default();

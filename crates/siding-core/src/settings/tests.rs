@@ -13,7 +13,7 @@ use super::*;
 
 mod sources;
 
-/// A made-up machine: a system file, a home and a project in it, all empty.
+/// A fake system with a system file, a home directory and a project, all empty.
 struct FakeSystem {
     dir: TempDir,
     environment: Environment,

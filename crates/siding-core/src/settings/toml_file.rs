@@ -1,4 +1,4 @@
-//! One settings file in TOML to one layer.
+//! Parses one TOML settings file into one layer.
 
 use std::path::Path;
 
@@ -9,18 +9,19 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::SettingsError;
 
-/// Key under which the system file names what nobody else may change.
+/// Key of the system file that lists the keys that no other source may change.
 const LOCKED_KEY: &str = "locked";
 
-/// A file's text, for turning offsets into lines.
+/// A file's text, for converting offsets to line numbers.
 struct TomlSource<'t> {
     text: &'t str,
     origin: Origin,
 }
 
-/// Returns what the file sets, and its mistakes in the order of their lines.
+/// Returns the values of a file, and its mistakes in line order.
 ///
-/// A file with a mistake in its syntax sets nothing: what stands behind it may mean anything.
+/// A file with a syntax error sets nothing, because the text after the error has no certain
+/// meaning.
 pub(super) fn parse_layer(
     path: &Path,
     bytes: &[u8],
@@ -80,7 +81,7 @@ impl TomlSource<'_> {
         }
     }
 
-    /// Reads `locked`: an array of names, or a table of `name = true`.
+    /// Parses `locked`: an array of names, or a table of `name = true`.
     fn read_locked_keys(
         &self,
         layer: &mut Layer,
@@ -88,7 +89,7 @@ impl TomlSource<'_> {
         place: &SettingSource,
     ) -> Vec<Result<(), InvalidSetting>> {
         let misshapen = |offset| Err(InvalidSetting::BadLockList { place: self.locate(offset) });
-        // Said once for the whole of it, also when it is misshapen or empty.
+        // Reported once for the whole value, even if it is malformed or empty.
         if !matches!(self.origin, Origin::System { .. }) {
             return vec![Err(InvalidSetting::LockNotAllowed { place: place.clone() })];
         }

@@ -1,4 +1,4 @@
-//! Who runs a command: the first of those that were asked to run the same in the same directory.
+//! Claims on commands: which task was the first to run a command in a directory.
 
 use std::io;
 
@@ -8,9 +8,9 @@ use super::{ASIDE_DIR, SAME_DIR, StateDir, StoreError};
 use crate::sys::file;
 
 impl StateDir {
-    /// Claims a command for a task. Returns the task that has claimed it before and, as
-    /// `still_runs` finds, has not let go: a claim outlives its task's end by a moment, and by a
-    /// crash for good.
+    /// Claims a command for a task. Returns the earlier task that still holds the claim according
+    /// to `still_runs`. A claim briefly outlives the end of its task, and a crash leaves it behind,
+    /// so one without a running task is replaced.
     ///
     /// # Errors
     ///
@@ -38,8 +38,8 @@ impl StateDir {
         }
     }
 
-    /// Takes a claim away that nobody holds any more. What stands there and is no claim goes aside:
-    /// it is not siding's, and no command must fail or hang for it.
+    /// Removes an abandoned claim. A directory of that name was not created by siding; it is set
+    /// aside, so that no command fails or loops because of it.
     fn clear_claim(&self, name: &str) -> Result<(), StoreError> {
         match file::remove(&self.fd, name) {
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
@@ -50,7 +50,7 @@ impl StateDir {
                     result => result.map_err(|error| self.io_error("set aside", name, error)),
                 }
             }
-            // Another was faster.
+            // Another process has removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result.map_err(|error| self.io_error("remove", name, error)),
         }

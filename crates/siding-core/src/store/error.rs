@@ -1,4 +1,4 @@
-//! Why the state directory cannot be used.
+//! Errors of the state directory.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,49 +6,50 @@ use std::path::PathBuf;
 use super::ambiguous::AmbiguousId;
 use crate::runtime_dir::RuntimeDirError;
 
-/// Why the state directory cannot be used.
+/// An error of the state directory.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing} `{path}`: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed, as the message names it.
         doing: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// The reason.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// Others may change what is in it.
+    /// Other users have write access.
     #[error(
         "the state directory `{path}` can be written by other users (mode {mode:o}); run `chmod 700 {path}` or set SIDING_STATE_DIR to another"
     )]
     Exposed {
         /// The directory.
         path: PathBuf,
-        /// Its permission bits.
+        /// The permission bits.
         mode: u32,
     },
-    /// It belongs to another user.
+    /// Another user owns the directory.
     #[error(
         "the state directory `{path}` belongs to user {uid}; set SIDING_STATE_DIR to a directory of your own"
     )]
     OtherUser {
         /// The directory.
         path: PathBuf,
-        /// Its owner.
+        /// The owner's user id.
         uid: u32,
     },
-    /// It is on a network file system, and a task can have its FIFOs and its socket nowhere else.
+    /// The directory is on a network file system, and no local directory for FIFOs and sockets is
+    /// usable.
     #[error(transparent)]
     RuntimeDir(#[from] RuntimeDirError),
-    /// A text that could name a task, and no task has it.
+    /// No task has this id or an id that starts with this text.
     #[error("no task `{text}`; `siding ps --all` lists what there is")]
     NoSuchTask {
-        /// What was given.
+        /// The given text.
         text: String,
     },
-    /// A text with which several ids begin.
+    /// Several ids start with the given text.
     #[error("{0}: {list}; give more characters", list = .0.choices.join("; "))]
     Ambiguous(AmbiguousId),
 }

@@ -1,4 +1,4 @@
-//! The directories of hosts that are watched.
+//! The directories of supervised hosts.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -8,11 +8,11 @@ use siding_model::id::HostMark;
 use super::{StateDir, StoreError, remove_contents};
 use crate::sys::file::{self, OpenMode};
 
-/// Directory below the root. Made with the first host, and not before.
+/// Directory below the root, created with the first host record.
 const HOSTS_DIR: &str = "hosts";
 
 impl StateDir {
-    /// Opens the directory of all hosts, making it when asked. `None` when it is not there.
+    /// Opens the directory of all hosts, creating it if `make` is set. `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -30,11 +30,11 @@ impl StateDir {
         }
     }
 
-    /// Makes the directory of a host.
+    /// Creates the directory of a host.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`], `EEXIST` in it when the mark is taken.
+    /// [`StoreError::Io`]; contains `EEXIST` if the mark is in use.
     pub fn create_host(&self, mark: HostMark) -> Result<OwnedFd, StoreError> {
         let name = format!("{HOSTS_DIR}/{mark}");
         file::create_directory(&self.fd, &name)
@@ -46,14 +46,14 @@ impl StateDir {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`], `ENOENT` in it when there is none.
+    /// [`StoreError::Io`]; contains `ENOENT` if there is none.
     pub fn host_dir(&self, mark: HostMark) -> Result<OwnedFd, StoreError> {
         let name = format!("{HOSTS_DIR}/{mark}");
         file::open_at(&self.fd, &name, OpenMode::Directory)
             .map_err(|source| self.io_error("open", &name, source))
     }
 
-    /// Returns the marks of all hosts on record, in order.
+    /// Returns the marks of all recorded hosts, in order.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl StateDir {
         Ok(marks)
     }
 
-    /// Removes what is on record of a host.
+    /// Removes the record of a host.
     ///
     /// # Errors
     ///

@@ -7,8 +7,9 @@ use super::{SESSIONS_DIR, StateDir, StoreError, remove_contents};
 use crate::sys::file;
 
 impl StateDir {
-    /// Takes the lock under which a session is written, waiting for it. The lock is let go with
-    /// what is returned and `dir`.
+    /// Waits for the lock under which a session is written. It is held until the returned
+    /// descriptor and `dir` are closed. On a network file system, where flock(2) is unreliable, the
+    /// lock is on the runtime base.
     ///
     /// # Errors
     ///
@@ -27,7 +28,7 @@ impl StateDir {
         }
     }
 
-    /// Opens the directory of a session, making it when asked.
+    /// Opens the directory of a session, creating it if `make` is set.
     ///
     /// # Errors
     ///
@@ -48,7 +49,8 @@ impl StateDir {
         opened.map_err(|error| self.io_error("open", &name, error))
     }
 
-    /// Removes what is kept about a session of which `still` is true under its lock.
+    /// Removes the directory of a session if `still` returns true under its lock. Returns whether
+    /// it was removed.
     ///
     /// # Errors
     ///

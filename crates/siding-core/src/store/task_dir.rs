@@ -12,13 +12,13 @@ use crate::journal_file::{self, JournalReadError};
 use crate::runtime_dir::{self, TaskRuntimeDir};
 use crate::sys::file;
 
-/// The directory of one task.
+/// An open directory of one task.
 #[derive(Debug)]
 pub struct TaskDir {
     id: TaskId,
     path: PathBuf,
     fd: OwnedFd,
-    /// Where its FIFOs, its socket and its lock are, when not in the directory itself.
+    /// The directory of its FIFOs, its socket and its lock, if that is a separate one.
     runtime_dir: Option<TaskRuntimeDir>,
 }
 
@@ -38,30 +38,30 @@ impl TaskDir {
         Self { id, path, fd, runtime_dir: away }
     }
 
-    /// Takes over a directory that another process opened, and the task's place when that is
-    /// outside. Its path is not known.
+    /// Wraps directories that another process opened: the task's, and its runtime directory if it
+    /// has one. The path is unknown and therefore empty.
     #[must_use]
     pub fn from_fd(id: TaskId, fd: OwnedFd, away: Option<OwnedFd>) -> Self {
         Self { id, path: PathBuf::new(), fd, runtime_dir: away.map(TaskRuntimeDir::from_fd) }
     }
 
-    /// Returns whose it is.
+    /// Returns the task's id.
     #[must_use]
     pub const fn id(&self) -> TaskId {
         self.id
     }
 
-    /// Returns its path.
+    /// Returns the path; empty after [`Self::from_fd`].
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the directory in which its FIFOs and its socket are.
+    /// Returns the directory of the FIFOs and the socket.
     ///
     /// # Errors
     ///
-    /// `NotFound` when there is none any more, or it is on another machine.
+    /// `NotFound` if it was removed, or is on another machine.
     pub fn endpoint_dir(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.runtime_dir {
             None => Ok(self.fd.as_fd()),
@@ -71,20 +71,20 @@ impl TaskDir {
         }
     }
 
-    /// Returns the task's place when that is outside its directory. It carries the lock then.
+    /// Returns the separate runtime directory if there is one. It then carries the task's lock.
     #[must_use]
     pub fn runtime_dir(&self) -> Option<BorrowedFd<'_>> {
         self.runtime_dir.as_ref().and_then(TaskRuntimeDir::dir)
     }
 
-    /// Returns the machine that keeps the task, when it is not this one: nothing of the task can
-    /// be seen from here but its files.
+    /// Returns the machine that supervises the task if it is another one. Of such a task only the
+    /// files are visible here.
     #[must_use]
     pub fn other_machine(&self) -> Option<&str> {
         self.runtime_dir.as_ref().and_then(TaskRuntimeDir::other_machine)
     }
 
-    /// Removes what exists only while a shim keeps the task.
+    /// Removes the files that exist only while a shim supervises the task.
     pub fn remove_transient(&self) {
         runtime_dir::remove_transient(self.fd.as_fd(), self.runtime_dir.as_ref());
     }
@@ -98,7 +98,7 @@ impl TaskDir {
         journal_file::read(&self.fd)
     }
 
-    /// Reads the task's journal and what it has to tell.
+    /// Reads the task's journal and extracts its notices.
     ///
     /// # Errors
     ///
@@ -107,11 +107,12 @@ impl TaskDir {
         journal_file::read_notices(&self.fd)
     }
 
-    /// Takes the task's lock, `None` while its shim has it, or when it is another machine's.
+    /// Takes the task's lock without waiting; `None` if its shim holds it or the task belongs to
+    /// another machine.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn try_lock(mut self) -> io::Result<Option<LockedTask>> {
         let locked = match &mut self.runtime_dir {
             None => file::try_lock_exclusive(&self.fd)?,
@@ -120,19 +121,19 @@ impl TaskDir {
         Ok(locked.then_some(LockedTask(self)))
     }
 
-    /// Whether nothing was ever recorded for the task, so nothing was ever started.
+    /// Whether the task has no first record, which means that nothing of it ever ran.
     #[must_use]
     pub fn is_unrecorded(&self) -> bool {
         matches!(self.read(), Err(JournalReadError::Content(JournalError::Empty)))
     }
 }
 
-/// A task whose lock this process holds: its shim is dead, and nobody else may write.
+/// A task whose lock this process holds: its shim is dead, and no other process may write.
 #[derive(Debug)]
 pub struct LockedTask(TaskDir);
 
 impl LockedTask {
-    /// Returns the directory.
+    /// Returns the task's directory.
     #[must_use]
     pub const fn dir(&self) -> &TaskDir {
         &self.0

@@ -1,4 +1,4 @@
-//! Who is below a task, or carries its mark, and belongs to another.
+//! Recognizes processes of another task among those below a task or with its birthmark.
 
 use siding_model::id::{Birthmark, TaskId};
 
@@ -7,19 +7,18 @@ use crate::store::StateDir;
 use crate::sys::procfs;
 use crate::sys::threads::ProcessStatus;
 
-/// Whether a process below a task belongs to another task, started inside it by `siding run`, or
-/// keeps one.
+/// Whether a process below a task belongs to another task that was started inside it by `siding
+/// run`, or is the shim of one.
 ///
-/// Such a process carries the other task's birthmark, and the other task is on record as not
-/// ended. A mark that nobody registered makes no difference: a program cannot leave its task by
-/// lowering its own limit.
+/// Such a process carries the birthmark of the other task, which has a live marker. Any other
+/// birthmark has no effect, so a program cannot leave its task by lowering its own limit.
 #[must_use]
 pub fn is_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
     has_mark_of_other_task(root, own, pid)
         || own.task_id().is_some_and(|own| is_shim_of_other_task(root, own, pid))
 }
 
-/// The same of a process whose status was just read: its name need not be read again.
+/// As [`is_of_other_task`], for a process whose status was just read: saves reading its name.
 #[must_use]
 pub fn is_of_other_task_by_status(
     root: &StateDir,
@@ -40,20 +39,20 @@ fn has_mark_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
         .is_some_and(|other| root.is_marked_live(other))
 }
 
-/// Whether a process is the shim of another task than `own`, whatever mark it carries.
+/// Whether a process is the shim of a task other than `own`, whatever birthmark it carries.
 ///
-/// A siding command inside a task may find that another task has lost its shim. The one that it starts
-/// in its place has the mark of the task around it: a mark can only be lowered. And a shim stays one
-/// for the moment between the end of its task and its own.
+/// A siding command inside a task may start a takeover of another task. The new shim has the
+/// birthmark of the surrounding task, since a hard limit can only be lowered (setrlimit(2)). A shim
+/// remains one for the moment between the end of its task and its own exit.
 ///
-/// Which task it is about is asked of the process, and whether that is so of the task's journal: no
-/// program leaves its task by taking a shim's name.
+/// The process names the task in its command line, and the task's journal confirms it, so a program
+/// cannot leave its task by taking a shim's name.
 pub(super) fn is_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> bool {
     procfs::process_name(pid).is_some_and(|name| name.as_bytes() == SHIM_NAME.to_bytes())
         && is_recorded_shim_of_other_task(root, own, pid)
 }
 
-/// Whether a process with a shim's name is another task's on record.
+/// Whether a process with a shim's name is the recorded shim of another task.
 fn is_recorded_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> bool {
     supervised_task(pid).filter(|kept| *kept != own).is_some_and(|kept| {
         let folded = root.task_dir(kept).ok().and_then(|dir| dir.read().ok());
@@ -61,7 +60,7 @@ fn is_recorded_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> boo
     })
 }
 
-/// Returns the task that a shim says it keeps, the first if there are several.
+/// Returns the task that a shim names in its command line; the first one of several.
 fn supervised_task(pid: i32) -> Option<TaskId> {
     const MAX_TITLE_BYTES: usize = 256;
     let title = procfs::command_line(pid, MAX_TITLE_BYTES)?;

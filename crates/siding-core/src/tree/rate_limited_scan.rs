@@ -1,4 +1,4 @@
-//! Looks at the machine that one process takes for all the tasks that it keeps.
+//! Process scans that one shim shares among all its tasks.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -12,27 +12,29 @@ use crate::store::StateDir;
 use crate::sys::clock;
 use crate::sys::pidfd::PidFd;
 
-/// Time between two looks, in milliseconds for each task. A look at a few thousand processes takes
-/// about 5 ms. Trees that were asked to end together end together, and one look serves them all.
+/// Shortest time between two scans, in milliseconds for each task. A scan of a few thousand
+/// processes takes about 5 ms. Trees that are stopped together end together, and one scan serves
+/// all of them.
 const SCAN_INTERVAL_PER_TASK_MS: u64 = 3;
 
-/// Looks shared by the tasks of one process.
+/// Process scans that the tasks of one shim share.
 #[derive(Debug, Default)]
 pub struct RateLimitedScan {
     tasks: RefCell<HashSet<TaskId>>,
-    /// When the last look began, and what it found.
+    /// The start of the last scan, and its result.
     last_scan: RefCell<Option<(MonotonicMs, BirthmarkScan)>>,
 }
 
 impl RateLimitedScan {
-    /// Takes on a task whose shim is dead. Looks from now on see its processes too.
+    /// Adds a task that has lost its shim. Later scans include its processes.
     pub fn add_task(&self, id: TaskId) {
         self.tasks.borrow_mut().insert(id);
         self.last_scan.take();
     }
 
-    /// Returns the processes of a task, as [`strays`](super::processes_without_shim) does, by a look that may be a
-    /// moment old: who was started since and is missed takes the kill.
+    /// Returns the processes of a task as [`processes_without_shim`](super::processes_without_shim)
+    /// does, from a scan that may be slightly older. A process that was started since is missed and
+    /// is left to the kill.
     #[must_use]
     pub fn processes_without_shim(
         &self,
@@ -54,15 +56,15 @@ impl RateLimitedScan {
         found
     }
 
-    /// Holds the processes of one task as [`HeldProcesses::hold_task`] does. When that would need another look too
-    /// soon after the last, nothing is known before the moment that is returned.
+    /// Holds the processes of one task as [`HeldProcesses::hold_task`] does, unless that requires a
+    /// scan too soon after the last one.
     ///
-    /// A look that found none is a proof whatever its age: only a process of a task can start
+    /// A scan that found no process is a proof at any age: only a process of a task can start
     /// another one.
     ///
     /// # Errors
     ///
-    /// When to ask again.
+    /// The time of the next permitted scan.
     pub fn hold_task(
         &self,
         root: &StateDir,
@@ -96,14 +98,14 @@ impl RateLimitedScan {
             }
         }
         let (_, marks) = last.insert((now, self.scan(root, except)));
-        // None when all that it found have died since, and may have started others.
+        // `None` if all processes found have died since: they may have started others.
         let mut grip =
             hold_living(marks.processes_of(id), most).ok_or_else(|| self.next_scan_at(now))?;
         grip.has_more |= !marks.is_complete();
         Ok(grip)
     }
 
-    /// Returns when the next look may be taken.
+    /// Returns the time of the next permitted scan.
     fn next_scan_at(&self, looked: MonotonicMs) -> MonotonicMs {
         looked.plus_ms(SCAN_INTERVAL_PER_TASK_MS * self.tasks.borrow().len() as u64)
     }
@@ -115,14 +117,14 @@ impl RateLimitedScan {
     }
 }
 
-/// Holds those that a look has found, `None` when there were some and all have died since.
+/// Holds the processes of a scan; `None` if there were some and all have died since.
 fn hold_living(found: &[ProcRef], most: usize) -> Option<HeldProcesses> {
     let mut grip = HeldProcesses::default();
     for process in found {
         match PidFd::open_if_alive(*process) {
             Ok(Some(held)) => grip.insert(held, most),
             Ok(None) => {}
-            // For want of a descriptor, say: it may live.
+            // For example because no descriptor is free: the process may be alive.
             Err(_) => grip.has_more = true,
         }
         if grip.pidfds.len() >= most {

@@ -1,4 +1,4 @@
-//! Processes are found, held, and not taken for others.
+//! Finding and holding processes, and telling those of different tasks apart.
 
 use std::process::{Child, Command, Stdio};
 
@@ -6,11 +6,11 @@ use siding_model::id::TaskKind;
 
 use super::*;
 
-/// A process with a task's mark. Ended when dropped.
+/// A process with a task's birthmark. It is killed on drop.
 struct MarkedChild(Child);
 
 impl MarkedChild {
-    /// Returns once `line` has said something.
+    /// Starts a shell and returns after `line` has printed a byte.
     fn new(id: TaskId, line: &str) -> Self {
         let line = format!("ulimit -R {}; {line}", id.birthmark().0);
         let mut command = Command::new("bash");
@@ -39,7 +39,7 @@ fn id(number: u64) -> TaskId {
     TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + number).expect("small")
 }
 
-/// A state directory without a task.
+/// A state directory without tasks.
 fn empty_state_dir() -> (tempfile::TempDir, StateDir) {
     let temporary = tempfile::tempdir().expect("a directory");
     let root = StateDir::open(&temporary.path().join("state")).expect("is made");
@@ -64,8 +64,8 @@ fn only_the_same_and_marked_process_is_held() {
     assert_eq!(held(id(77), process), [], "it has ended");
 }
 
-/// Starts a process that lives for a moment and starts the next, and so on. Returns the shell
-/// behind it, which lives on.
+/// Starts a chain of short-lived processes, each of which starts the next. Returns the shell that
+/// started the chain and stays alive.
 fn start_respawning_chain(root: &StateDir, id: TaskId) -> MarkedChild {
     let hop = "hop() { [ -e /proc/$$ ] && (hop &) }; hop";
     let shell = MarkedChild::new(id, &format!("{hop}; echo; read -r _"));

@@ -1,4 +1,4 @@
-//! Looking whether a condition holds.
+//! Checks of conditions.
 
 use siding_model::wait::{Condition, WaitEvent};
 
@@ -9,7 +9,7 @@ use crate::sys::clock;
 use crate::watch::WatchError;
 
 impl Waiter<'_> {
-    /// Takes in that a task has ended, if it has, after the last look at what it leaves.
+    /// Records the end of a task that has ended, after a last check of its output and files.
     pub(super) fn check_end(&mut self, task: usize) -> Result<(), WaitError> {
         if self.tasks[task].is_finished || !self.tasks[task].watch.is_finished() {
             return Ok(());
@@ -36,7 +36,7 @@ impl Waiter<'_> {
                     let path = self.tasks[task].cwd.join(path);
                     self.file_watcher.as_mut().and_then(|files| files.check(&path))
                 }
-                // Who listens or answers now is another.
+                // A process that listens or answers now does not belong to the task.
                 Condition::Port(_) | Condition::Http(_) => None,
             };
             if detail.is_some() {
@@ -47,7 +47,7 @@ impl Waiter<'_> {
         Ok(())
     }
 
-    /// Looks at what a task has written since the last look.
+    /// Checks the output that a task has written since the last check.
     pub(super) fn check_output(&mut self, task: usize) -> Result<(), WaitError> {
         for condition in 0..self.conditions.len() {
             if !self.wait.is_pending(task, condition) {
@@ -66,7 +66,7 @@ impl Waiter<'_> {
         Ok(())
     }
 
-    /// Looks at lines without a newline, where nothing has come for a while.
+    /// Checks incomplete lines that have not grown for a while.
     pub(super) fn check_partial_lines(&mut self) {
         for (task, condition) in self.open_conditions(|one| matches!(one, Condition::Output(_))) {
             let scan = self.tasks[task].scans[condition].as_mut();

@@ -1,4 +1,4 @@
-//! Sleeping until there is something to look at, and taking in what it is.
+//! Waits for events and processes them.
 
 use std::os::fd::BorrowedFd;
 
@@ -15,7 +15,7 @@ use crate::readiness::output_scan::OutputScan;
 use crate::sys::{clock, poll};
 
 impl Waiter<'_> {
-    /// Sleeps until something happens or is due.
+    /// Sleeps until an event arrives or a check is due.
     pub(super) fn poll_sources(&self) -> Result<(), WaitError> {
         let timeout = self.wake_at().ms_since(clock::monotonic_now());
         poll::wait_readable(&self.sources(), Some(timeout))
@@ -23,7 +23,7 @@ impl Waiter<'_> {
             .map_err(|source| WaitError::Io { doing: "wait", source })
     }
 
-    /// Returns what becomes readable when something happens.
+    /// Returns the descriptors that become readable on an event.
     #[must_use]
     pub fn sources(&self) -> Vec<BorrowedFd<'_>> {
         let live = self.tasks.iter().filter(|one| !one.is_finished);
@@ -32,7 +32,7 @@ impl Waiter<'_> {
         shims.chain(files).chain(self.http_probes.iter().flatten().map(HttpProbe::source)).collect()
     }
 
-    /// Takes in what has happened.
+    /// Processes the pending events.
     pub(super) fn handle_events(&mut self) -> Result<(), WaitError> {
         let live: Vec<(usize, BorrowedFd<'_>)> = self
             .tasks
@@ -61,7 +61,7 @@ impl Waiter<'_> {
         Ok(())
     }
 
-    /// Returns when there is something to look at, whatever happens: at the latest the bound.
+    /// Returns the time of the next check, which is at most the end of the wait.
     #[must_use]
     pub fn wake_at(&self) -> MonotonicMs {
         let mut at = self.wait.wake_at();
@@ -71,22 +71,22 @@ impl Waiter<'_> {
         if self.file_watcher.is_some() {
             at = at.min(self.next_file_check);
         }
-        // One that has been found is looked at no more, so nothing would ever take its time away.
+        // A met condition is not checked again, so its due time would stay in the past forever.
         let open = self.open_conditions(|one| matches!(one, Condition::Output(_)));
         let scans = open.iter().filter_map(|&(task, on)| self.tasks[task].scans[on].as_ref());
         scans.filter_map(OutputScan::wake_at).fold(at, MonotonicMs::min)
     }
 
-    /// Takes in what a shim said.
+    /// Processes the messages of a shim.
     pub(super) fn recv_messages(&mut self, task: usize) -> Result<(), WaitError> {
         let one = &mut self.tasks[task];
         let (mut grown, mut again, mut over) = (false, false, false);
         let renewed = one.watch.reconnects();
         loop {
             match one.watch.try_recv()? {
-                // Told once for each request, so that a slow reader is not flooded.
+                // Sent once for each request to follow, so that a slow reader is not flooded.
                 Some(ShimMessage::Output { .. }) => (grown, again) = (true, true),
-                // What grew between that and the next request is seen when it is answered.
+                // Output that was written before the request took effect is checked now.
                 Some(ShimMessage::Done) => grown = true,
                 Some(ShimMessage::Record { record, .. }) => match record.as_deref() {
                     Some(Record::Closed(_)) => over = true,
@@ -103,14 +103,14 @@ impl Waiter<'_> {
             }
         }
         if one.watch.reconnects() != renewed {
-            // Another shim took over, and knows nothing of this waiter.
+            // A new shim knows no earlier requests to follow.
             (grown, again) = (true, true);
         }
         if again && one.reads_output() {
             one.watch.send(&ShimRequest::Subscribe { follow: true })?;
         }
         if over {
-            // It is on record. Nobody waits for the shim to tidy up.
+            // The end is recorded; the shim's cleanup does not matter.
             return self.finish_task(task);
         }
         if grown {
@@ -119,7 +119,7 @@ impl Waiter<'_> {
         self.check_end(task)
     }
 
-    /// Takes in what addresses have answered: good for every task that has not ended.
+    /// Processes the HTTP results, which hold for every task that has not ended.
     pub(super) fn read_http_results(&mut self) {
         for condition in 0..self.http_probes.len() {
             let Some(asking) = &mut self.http_probes[condition] else { continue };

@@ -1,4 +1,4 @@
-//! One wait: what it consists of, its beginning and its end.
+//! A wait for several tasks and conditions.
 
 use std::ffi::CStr;
 use std::io;
@@ -22,63 +22,63 @@ use crate::store::StateDir;
 use crate::sys::clock;
 use crate::watch::{TaskWatch, WatchError};
 
-/// Why a wait cannot go on.
+/// An error of a wait.
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
     /// A task cannot be watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// The pattern is no regular expression.
+    /// The pattern is not a valid regular expression.
     #[error("`output:{pattern}`: {why}")]
     Pattern {
-        /// What was given.
+        /// The given pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The cause.
         why: String,
     },
-    /// The output of a task cannot be read.
+    /// The output of a task is unreadable.
     #[error("task {id}: could not read its output: {source}")]
     Output {
-        /// The task.
+        /// The task's id.
         id: TaskId,
-        /// The reason.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed, as the message names it.
         doing: &'static str,
-        /// The reason.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// Something that came true.
+/// A condition that was met.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetCondition {
-    /// For which task.
+    /// The task.
     pub task_id: TaskId,
-    /// What.
+    /// The condition.
     pub condition: Condition,
-    /// What was seen.
+    /// The evidence, such as the matching line.
     pub detail: Option<WaitDetail>,
 }
 
-/// What came of a wait.
+/// The result of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitResult {
-    /// Why it is over.
+    /// The reason for its end.
     pub verdict: WaitVerdict,
-    /// What came true, in the order of the tasks and of the conditions. Of a wait that was not
-    /// satisfied also the `exit` of every task that has ended.
+    /// The met conditions, ordered by task and condition. For an unsatisfied wait also the `exit`
+    /// of every task that has ended.
     pub met: Vec<MetCondition>,
-    /// How long it took, in milliseconds.
+    /// The duration of the wait, in milliseconds.
     pub waited_ms: u64,
 }
 
 impl WaitResult {
-    /// Returns what `--json` prints of it. `bound_ms` is the longest that the wait would have taken.
+    /// Returns the wait as `--json` prints it. `bound_ms` is the limit of the wait in milliseconds.
     #[must_use]
     pub fn view(&self, bound_ms: u64) -> WaitView {
         let reason = match self.verdict {
@@ -110,12 +110,12 @@ pub struct Waiter<'r> {
     pub(super) wait: WaitState,
     started: MonotonicMs,
     met: Vec<MetEntry>,
-    /// For each condition that is an address, who asks it.
+    /// For each HTTP condition, the thread that sends its requests.
     pub(super) http_probes: Vec<Option<HttpProbe>>,
     pub(super) file_watcher: Option<FileWatcher>,
     pub(super) next_file_check: MonotonicMs,
     pub(super) port_interval: CheckBackoff,
-    /// Whether nothing was looked at yet.
+    /// Whether no check was made yet.
     is_new: bool,
 }
 
@@ -125,11 +125,11 @@ pub(super) struct WaitedTask<'r> {
     pub(super) watch: TaskWatch<'r>,
     pub(super) is_finished: bool,
     pub(super) cwd: PathBuf,
-    /// For each condition that is about output, how far it was looked at.
+    /// For each output condition, the progress of its scan.
     pub(super) scans: Vec<Option<OutputScan>>,
 }
 
-/// Something that came true, by the places of task and condition.
+/// A met condition, by the indexes of task and condition.
 #[derive(Debug)]
 struct MetEntry {
     task: usize,
@@ -138,7 +138,8 @@ struct MetEntry {
 }
 
 impl<'r> Waiter<'r> {
-    /// Begins to wait for `conditions` of every task, at most `bound_ms`. Looks at nothing yet.
+    /// Creates a wait for `conditions` of every task, of at most `bound_ms`, without checking
+    /// anything yet.
     ///
     /// # Errors
     ///
@@ -174,7 +175,7 @@ impl<'r> Waiter<'r> {
         })
     }
 
-    /// Waits.
+    /// Blocks until the wait ends.
     ///
     /// # Errors
     ///
@@ -188,9 +189,9 @@ impl<'r> Waiter<'r> {
         }
     }
 
-    /// Takes in what has happened and looks at what is due, without sleeping. `None` while the wait
-    /// goes on: then one of [`Self::sources`] becomes readable, or [`Self::wake_at`] comes, before
-    /// there is a reason for another turn. For a host that sleeps in its own way.
+    /// Processes pending events and runs due checks, without sleeping. Returns `None` if the wait
+    /// continues; the next call is useful when one of [`Self::sources`] is readable or
+    /// [`Self::wake_at`] has passed. For callers with their own event loop.
     ///
     /// # Errors
     ///
@@ -215,7 +216,7 @@ impl<'r> Waiter<'r> {
         self.wait.step(event, clock::monotonic_now())
     }
 
-    /// Takes in that a condition came true.
+    /// Records that a condition was met.
     pub(super) fn record_met(&mut self, task: usize, condition: usize, detail: Option<WaitDetail>) {
         if self.wait.verdict().is_none() && self.wait.is_pending(task, condition) {
             self.met.push(MetEntry { task, condition, detail });
@@ -223,7 +224,7 @@ impl<'r> Waiter<'r> {
         }
     }
 
-    /// Returns the open conditions of a kind, of tasks that have not ended.
+    /// Returns the open conditions of a kind, for tasks that have not ended.
     pub(super) fn open_conditions(&self, kind: impl Fn(&Condition) -> bool) -> Vec<(usize, usize)> {
         let of_kind: Vec<usize> =
             (0..self.conditions.len()).filter(|one| kind(&self.conditions[*one])).collect();
@@ -283,7 +284,7 @@ impl<'r> WaitedTask<'r> {
     }
 }
 
-/// Finds a pattern that is no regular expression, before anything runs.
+/// Validates the patterns of output conditions before a task is started.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The sources other than plain settings files, and files that are no plain files.
+//! Sources other than plain settings files, and files that are not regular files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -55,8 +55,8 @@ fn both_spellings_of_the_cap_are_read_and_the_lower_one_wins() {
     }
 }
 
-/// Of the host's user, project, local and managed settings the nearest wins, and a cap is only
-/// ever lowered.
+/// Of the host's user, project, local and managed settings the nearest wins, and a cap is only ever
+/// lowered.
 #[test]
 fn the_nearest_of_the_four_host_sources_wins() {
     let machine = FakeSystem::new();
@@ -87,7 +87,7 @@ fn the_nearest_of_the_four_host_sources_wins() {
     assert_eq!(read(&machine.environment).files, sources);
     write(&managed.join("managed-settings.d/.hidden.json"), "not JSON");
     assert_eq!(read(&machine.environment).files, sources);
-    // The siding file of the user lies above the host's.
+    // The user's siding file has a higher precedence than the host's files.
     write(&machine.user_file(), "kill_grace = '9s'");
     assert_eq!(machine.load().kill_grace, secs(9));
 }
@@ -143,7 +143,7 @@ fn unknown_host_keys_are_reported_with_the_nearest_known_key() {
             ("bash.backgroundKillSignl", "bash.backgroundKillSignal"),
         ]
     );
-    // A run goes by the other settings and is not told each time.
+    // A run uses the other settings and is not warned each time.
     assert!(reading.settings.warnings().is_empty() && reading.mistakes.is_empty());
 }
 
@@ -275,7 +275,7 @@ fn an_unsearchable_directory_is_an_error_only_for_the_system_file() {
         write(&file, "settle = '1s'");
         let dir = file.parent().expect("a file");
         fs::set_permissions(dir, fs::Permissions::from_mode(0o000)).expect("ours");
-        // Nothing is closed to root.
+        // Root passes every permission check.
         let closed = fs::metadata(&file).is_err();
         let result = super::load(&machine.environment);
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).expect("ours");
