@@ -24,32 +24,32 @@ const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// The task has ended.
-    #[error("task {id} has ended, nothing reads any more")]
+    #[error("task {id} has ended and no longer reads its input")]
     Ended {
         /// The task's id.
         id: TaskId,
     },
     /// The task was started without an input pipe.
-    #[error("task {id} reads /dev/null")]
+    #[error("task {id} has no input: it was started with /dev/null as its standard input")]
     NoPipe {
         /// The task's id.
         id: TaskId,
     },
     /// The task is a teammate: its process only records what its host reports and reads no input.
-    #[error("task {id} is a teammate, which reads messages of its host alone (`send_message`)")]
+    #[error("task {id} is a teammate and reads only messages of its host (`send_message`)")]
     Teammate {
         /// The task's id.
         id: TaskId,
     },
     /// A caller closed the input, or the task did.
-    #[error("the input of task {id} is closed: by a caller, or the task does not read any more")]
+    #[error("the input of task {id} is closed: a caller closed it, or the task stopped reading")]
     Closed {
         /// The task's id.
         id: TaskId,
     },
     /// The task does not read its input.
     #[error(
-        "task {id} has not read its input for {} s; {left_bytes} bytes or more were not written",
+        "task {id} has not read its input for {} s; at least {left_bytes} bytes were not written",
         UNREAD_MS / 1000
     )]
     Unread {
@@ -188,7 +188,7 @@ impl<'r> TaskInput<'r> {
         loop {
             let remaining_ms = until.ms_since(clock::monotonic_now());
             let writable = poll::wait_writable(self.input_fifo.as_fd(), remaining_ms)
-                .map_err(|source| InputError::Io { doing: "wait for", id: self.id, source })?;
+                .map_err(|source| InputError::Io { doing: "wait to write to", id: self.id, source })?;
             if writable {
                 return Ok(());
             }

@@ -46,7 +46,7 @@ pub enum SessionError {
     },
     /// The session was closed, or its owners have exited.
     #[error(
-        "session `{id}` is over ({why}); open it again with `siding session open {id} --owner-pid PID`"
+        "session `{id}` has ended ({why}); open it again with `siding session open {id} --owner-pid PID`"
     )]
     Ended {
         /// The session's id.
@@ -177,9 +177,9 @@ pub fn require_live(root: &StateDir, id: &SessionId) -> Result<Session, SessionE
     }
     if !session.is_live(&boot) {
         return Err(over(if session.may_live_elsewhere(&boot) {
-            "its owner, if it lives, is on another machine or in another PID namespace"
+            "its owner may be running on another machine or in another PID namespace"
         } else {
-            "its owner has ended"
+            "its owner has exited"
         }));
     }
     Ok(session)
@@ -268,7 +268,7 @@ fn append_record_if(
         let dir = root.session_dir(id.as_str(), true)?;
         let lock = root.lock_session(&dir)?;
         // The reaper may have removed the directory while this process waited for the lock.
-        if file::is_linked(&dir).map_err(io("look at its directory"))? {
+        if file::is_linked(&dir).map_err(io("check its directory"))? {
             break (dir, lock);
         }
     };

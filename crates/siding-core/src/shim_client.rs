@@ -41,7 +41,7 @@ pub enum ShimRequestError {
         why: String,
     },
     /// The shim has exited or was killed.
-    #[error("the task's shim has gone")]
+    #[error("the task's shim has exited")]
     Disconnected,
     /// The shim did not reply in time.
     #[error("the task's shim did not answer within {waited_ms} ms")]
@@ -50,7 +50,7 @@ pub enum ShimRequestError {
         waited_ms: u64,
     },
     /// A system call failed.
-    #[error("could not talk to the task's shim: {0}")]
+    #[error("could not communicate with the task's shim: {0}")]
     Io(#[from] io::Error),
 }
 

@@ -153,7 +153,7 @@ fn list_running_with_pause(
         }
         pause();
     }
-    let doing = "see whose it is, as it is only being started";
+    let doing = "determine its owner, because it is still being started";
     let source = || io::ErrorKind::TimedOut.into();
     unread
         .extend(pending.into_iter().map(|id| (id, WatchError::Io { id, doing, source: source() })));
@@ -182,7 +182,7 @@ fn lookup_record(root: &StateDir, id: TaskId) -> Result<RecordLookup, WatchError
         Err(source) => return Err(WatchError::Journal { id, source }),
     }
     // If the lock is free, no shim will ever write a record.
-    let doing = "look whether it is being started";
+    let doing = "check whether it is being started";
     let lock = dir.try_lock().map_err(|source| WatchError::Io { id, doing, source })?;
     Ok(if lock.is_some() { RecordLookup::Missing } else { RecordLookup::NotYetRecorded })
 }

@@ -103,7 +103,7 @@ impl StateDir {
             result => result,
         }
         .map_err(|source| io("open", source))?;
-        let facts = file::metadata(&fd).map_err(|source| io("look at", source))?;
+        let facts = file::metadata(&fd).map_err(|source| io("get the owner and mode of", source))?;
         if facts.uid != process::effective_uid() {
             return Err(StoreError::OtherUser { path: path.to_owned(), uid: facts.uid });
         }
@@ -123,7 +123,7 @@ impl StateDir {
                 0
             }
             // A network file system that does not respond must not be taken for a local one.
-            result => result.map_err(|source| io("ask for the file system of", source))?,
+            result => result.map_err(|source| io("determine the file system of", source))?,
         };
         let runtime = RuntimeBase::for_file_system(magic, candidates);
         let root = Self { path: path.to_owned(), fd, runtime_base: runtime };
@@ -249,7 +249,7 @@ impl StateDir {
                     .map(|runtime| TaskRuntimeDir::find(runtime, &fd, id));
                 let away = away
                     .transpose()
-                    .map_err(|error| self.io_error("find the place of", &name, error))?;
+                    .map_err(|error| self.io_error("find the runtime directory of", &name, error))?;
                 Ok(TaskDir::new(id, self.path.join(&name), fd, away))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

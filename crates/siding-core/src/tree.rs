@@ -111,7 +111,7 @@ impl SharedScan {
         if marks.is_complete() {
             Ok(marks.processes_of(id).to_vec())
         } else {
-            let why = "not every process could be looked at: /proc cannot be read, or no \
+            let why = "not every process could be inspected: /proc is unreadable, or no \
                        descriptor is left (`ulimit -n`)";
             Err(io::Error::other(why))
         }

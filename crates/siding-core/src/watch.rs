@@ -167,7 +167,7 @@ impl<'r> TaskWatch<'r> {
     /// [`WatchError`].
     pub fn try_recv(&mut self) -> Result<Option<ShimMessage>, WatchError> {
         let Some(link) = &self.connection else { return Ok(None) };
-        match link.try_recv().map_err(|source| self.io_error("hear from its shim", source))? {
+        match link.try_recv().map_err(|source| self.io_error("receive from its shim", source))? {
             RecvResult::Message(message) => {
                 self.is_new = false;
                 Ok(Some(message))
@@ -191,7 +191,7 @@ impl<'r> TaskWatch<'r> {
         match link.send(request) {
             // The next receive reports the disconnection and recovers the task.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            result => result.map_err(|source| self.io_error("ask its shim", source)),
+            result => result.map_err(|source| self.io_error("send a request to its shim", source)),
         }
     }
 
@@ -243,7 +243,7 @@ impl<'r> TaskWatch<'r> {
             }
             // The shim, or a recovering process, is starting or exiting.
             if clock::monotonic_now() >= until {
-                return Err(self.io_error("reach its shim", io::ErrorKind::TimedOut.into()));
+                return Err(self.io_error("connect to its shim", io::ErrorKind::TimedOut.into()));
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(CONNECT_RETRY_PAUSE.1);
@@ -307,12 +307,12 @@ impl<'r> TaskWatch<'r> {
     }
 
     fn other_machine_error(&self, machine: &str) -> WatchError {
-        let why = format!("it is kept by another machine, `{machine}`; ask there");
-        self.io_error("reach its shim", io::Error::other(why))
+        let why = format!("it runs on another machine, `{machine}`; run the command there");
+        self.io_error("connect to its shim", io::Error::other(why))
     }
 
     fn never_started_error(&self) -> WatchError {
-        let why = "its shim ended before anything was on record, and nothing runs; \
+        let why = "its shim exited before the first record, so nothing runs; \
                    `siding doctor` tells what this machine lacks";
         self.io_error("start", io::Error::other(why))
     }

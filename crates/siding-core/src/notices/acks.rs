@@ -149,7 +149,7 @@ pub(super) fn append_acks(
     file::lock_exclusive(&dir).map_err(io_error_in(session, "lock its directory"))?;
     let (fd, end) = match open_compacted(root, session, &dir)? {
         Some(there) => there,
-        None => create_file(&dir, &[]).map_err(io_error_in(session, "make its acks"))?,
+        None => create_file(&dir, &[]).map_err(io_error_in(session, "create its acks"))?,
     };
     let mut bytes = if end.is_torn { vec![b'\n'] } else { Vec::new() };
     encode_records(&mut bytes, end.next_seq, &ack_records(consumer, notices));
@@ -181,7 +181,7 @@ fn open_compacted(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         result => result.map_err(io_error_in(session, "open its acks"))?,
     };
-    let len = file::metadata(&fd).map_err(io_error_in(session, "look at its acks"))?.len;
+    let len = file::metadata(&fd).map_err(io_error_in(session, "get the size of its acks"))?.len;
     if len > COMPACT_MIN_BYTES {
         let kept = compacted_len(&fd).map_err(io_error_in(session, "read its acks"))?;
         if len > kept.saturating_mul(2) {
@@ -190,7 +190,7 @@ fn open_compacted(
             let tasks = root.all_tasks()?.into_iter().collect();
             let lines = acks.records_for_tasks(&tasks);
             let begun =
-                create_file(dir, &lines).map_err(io_error_in(session, "shorten its acks"))?;
+                create_file(dir, &lines).map_err(io_error_in(session, "compact its acks"))?;
             return Ok(Some(begun));
         }
     }

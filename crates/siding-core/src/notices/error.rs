@@ -40,7 +40,7 @@ pub enum NoticesError {
     },
     /// Another process holds the consumer's delivery lock.
     #[error(
-        "another `siding notices --ack` of session `{session}` has been telling `{consumer}` for {waited_ms} ms; choose another --consumer"
+        "another `siding notices --ack` of session `{session}` has been delivering to `{consumer}` for {waited_ms} ms; try again or use another --consumer"
     )]
     Busy {
         /// The session.

@@ -200,7 +200,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         let changes = self
             .inotify
             .read_events()
-            .map_err(io_error_in(self.outbox.session(), "hear of changes"))?;
+            .map_err(io_error_in(self.outbox.session(), "read inotify events"))?;
         for change in changes {
             match change {
                 InotifyEvent::Entry { watch_id: watched, name }

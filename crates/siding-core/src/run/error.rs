@@ -29,10 +29,10 @@ pub enum RunError {
     #[error(transparent)]
     Net(#[from] UnenforceablePolicy),
     /// No id could be created.
-    #[error("could not make an id: {0}")]
+    #[error("could not create a task id: {0}")]
     Id(io::Error),
     /// A variable cannot be passed to a process: execve(2) takes zero-terminated strings.
-    #[error("the variable `{name}` holds a zero byte")]
+    #[error("the environment variable `{name}` contains a zero byte")]
     ZeroByte {
         /// The variable's name.
         name: String,

@@ -46,7 +46,7 @@ pub fn network_file_system_name(magic: u64) -> Option<&'static str> {
 pub enum RuntimeDirError {
     /// No candidate directory is usable.
     #[error(
-        "the state directory is on {file_system}, where FIFOs, sockets and locks do not hold, and there is no other place for them ({}); set XDG_RUNTIME_DIR to a directory of your own with mode 0700 on a local file system, or SIDING_STATE_DIR to one",
+        "the state directory is on {file_system}, where FIFOs, sockets and locks are unreliable, and no local directory is usable for them ({}); set XDG_RUNTIME_DIR to a directory of your own with mode 0700 on a local file system, or SIDING_STATE_DIR to a local directory",
         tried.join("; ")
     )]
     NoneUsable {
@@ -56,7 +56,7 @@ pub enum RuntimeDirError {
         tried: Vec<String>,
     },
     /// A system call failed.
-    #[error("could not make the place `{path}` of a task's FIFOs and socket: {source}")]
+    #[error("could not create the runtime directory `{path}` of a task: {source}")]
     Io {
         /// The path of the runtime directory.
         path: PathBuf,
@@ -149,7 +149,7 @@ pub(super) fn check_base(owner: u32, mode: u32, user: u32, magic: u64) -> Result
         return Err(format!("belongs to user {owner}"));
     }
     if mode & 0o077 != 0 {
-        return Err(format!("others can reach it (mode {mode:o})"));
+        return Err(format!("other users can access it (mode {mode:o}, required 0700)"));
     }
     match network_file_system_name(magic) {
         Some(name) => Err(format!("is on {name} too")),

@@ -81,7 +81,7 @@ pub fn returned_calls(root: &StateDir, id: &SessionId) -> Result<Vec<ReturnedCal
 /// [`SessionError`].
 pub fn reminded_tasks(root: &StateDir, id: &SessionId) -> Result<Vec<TaskId>, SessionError> {
     let dir = root.session_dir(id.as_str(), false)?;
-    read_reminded_tasks(&dir).map_err(|source| io_error(id, "read named tasks", source))
+    read_reminded_tasks(&dir).map_err(|source| io_error(id, "read the reminders", source))
 }
 
 /// Records that the session's agent is about to be reminded about tasks by name. Returns those that
@@ -97,7 +97,7 @@ pub fn claim_reminders(
 ) -> Result<Vec<TaskId>, SessionError> {
     let dir = root.session_dir(id.as_str(), false)?;
     let _lock = root.lock_session(&dir)?;
-    let io = |source| io_error(id, "record named tasks", source);
+    let io = |source| io_error(id, "record the reminders", source);
     let named = read_reminded_tasks(&dir).map_err(io)?;
     let new: Vec<TaskId> = tasks.iter().copied().filter(|task| !named.contains(task)).collect();
     if !new.is_empty() {

@@ -64,7 +64,7 @@ pub fn count_hold(
 pub fn record_hooks(root: &StateDir, id: &SessionId) -> Result<(), SessionError> {
     let dir = root.session_dir(id.as_str(), false)?;
     let counter = open_counter(&dir, TURNS_FILE);
-    counter.map(drop).map_err(|source| io_error(id, "note that hooks tell it", source))
+    counter.map(drop).map_err(|source| io_error(id, "record that hooks deliver its notices", source))
 }
 
 /// Whether a host's hooks deliver notices to the session's agent; such hooks count its turns.
@@ -92,7 +92,7 @@ pub fn record_once(root: &StateDir, id: &SessionId, name: &str) -> Result<bool, 
     match file::open_at(&dir, name, file::OpenMode::CreateNew) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(io_error(id, "note what its agent was told", error)),
+        Err(error) => Err(io_error(id, "record a message to its agent", error)),
     }
 }
 

@@ -27,7 +27,7 @@ pub enum SettingsError {
         message: String,
     },
     /// A file exceeds [`FILE_MAX`].
-    #[error("`{path}` is larger than {FILE_MAX}, the most a settings file may take", path = path.display())]
+    #[error("`{path}` is larger than {FILE_MAX}, the limit for a settings file", path = path.display())]
     TooLarge {
         /// The file's path.
         path: PathBuf,

@@ -21,7 +21,7 @@ pub enum StoreError {
     },
     /// Other users have write access.
     #[error(
-        "the state directory `{path}` can be written by other users (mode {mode:o}); run `chmod 700 {path}` or set SIDING_STATE_DIR to another"
+        "the state directory `{path}` is writable by other users (mode {mode:o}); run `chmod 700 {path}` or set SIDING_STATE_DIR to another directory"
     )]
     Exposed {
         /// The directory.

@@ -305,7 +305,7 @@ fn start_http_probe(condition: &Condition) -> Result<Option<HttpProbe>, WaitErro
     let Condition::Http(url) = condition else { return Ok(None) };
     HttpProbe::start(url.clone())
         .map(Some)
-        .map_err(|source| WaitError::Io { doing: "begin to ask over HTTP", source })
+        .map_err(|source| WaitError::Io { doing: "start an HTTP request", source })
 }
 
 pub(super) fn exit_detail(state: &TaskState) -> Option<WaitDetail> {

@@ -144,7 +144,7 @@ fn an_unopened_session_is_rejected_with_the_command_that_opens_it() {
     let _owner = open_session(&sandbox, "nope");
     let _closed = run_ok(&sandbox, &["session", "close", "nope"]);
     let err = run_refused(&sandbox, &["run", "--session", "nope", "--", "true"]);
-    assert!(err.contains("is over (it was closed)") && err.contains(named), "{err}");
+    assert!(err.contains("has ended (it was closed)") && err.contains(named), "{err}");
     // Whoever opens it again has it again.
     let _owner = open_session(&sandbox, "nope");
     let _ran = run_ok(&sandbox, &["run", "--session", "nope", "--", "true"]);

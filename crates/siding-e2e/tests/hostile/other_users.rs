@@ -211,7 +211,7 @@ fn state_directory_writable_by_others_is_refused() {
         let calls = [&["run", "--", "true"][..], &["ps"], &["show", "b"], &["stop", "--all"]];
         for args in calls {
             let done = sandbox.siding(args).run();
-            assert_refused(&done, "can be written by other users");
+            assert_refused(&done, "is writable by other users");
             assert!(done.stderr_text().contains("chmod 700"), "{done}");
         }
         assert!(entries_below(&sandbox.state_dir()).is_empty());

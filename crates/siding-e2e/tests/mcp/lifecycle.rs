@@ -148,7 +148,7 @@ fn closed_session_starts_no_task() {
     close("chat");
     let answer = client.call("run", json!({ "command": "touch started" }));
     assert!(
-        answer.is_error && answer.message.contains("is over (it was closed); open it"),
+        answer.is_error && answer.message.contains("has ended (it was closed); open it"),
         "{answer:?}"
     );
     assert!(!sandbox.path("started").exists() && sandbox.task_ids().is_empty());

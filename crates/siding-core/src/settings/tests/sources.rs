@@ -264,7 +264,7 @@ fn a_file_over_its_maximum_is_refused() {
     let file = machine.project_file().display().to_string();
     assert_eq!(
         machine.load_error(),
-        format!("`{file}` is larger than 1MiB, the most a settings file may take")
+        format!("`{file}` is larger than 1MiB, the limit for a settings file")
     );
 }
 
