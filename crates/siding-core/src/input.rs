@@ -187,8 +187,10 @@ impl<'r> TaskInput<'r> {
         let until = clock::monotonic_now().plus_ms(UNREAD_MS);
         loop {
             let remaining_ms = until.ms_since(clock::monotonic_now());
-            let writable = poll::wait_writable(self.input_fifo.as_fd(), remaining_ms)
-                .map_err(|source| InputError::Io { doing: "wait to write to", id: self.id, source })?;
+            let writable =
+                poll::wait_writable(self.input_fifo.as_fd(), remaining_ms).map_err(|source| {
+                    InputError::Io { doing: "wait to write to", id: self.id, source }
+                })?;
             if writable {
                 return Ok(());
             }

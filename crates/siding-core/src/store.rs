@@ -103,7 +103,8 @@ impl StateDir {
             result => result,
         }
         .map_err(|source| io("open", source))?;
-        let facts = file::metadata(&fd).map_err(|source| io("get the owner and mode of", source))?;
+        let facts =
+            file::metadata(&fd).map_err(|source| io("get the owner and mode of", source))?;
         if facts.uid != process::effective_uid() {
             return Err(StoreError::OtherUser { path: path.to_owned(), uid: facts.uid });
         }
@@ -247,9 +248,9 @@ impl StateDir {
                     .runtime_base
                     .as_ref()
                     .map(|runtime| TaskRuntimeDir::find(runtime, &fd, id));
-                let away = away
-                    .transpose()
-                    .map_err(|error| self.io_error("find the runtime directory of", &name, error))?;
+                let away = away.transpose().map_err(|error| {
+                    self.io_error("find the runtime directory of", &name, error)
+                })?;
                 Ok(TaskDir::new(id, self.path.join(&name), fd, away))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -64,7 +64,9 @@ pub fn count_hold(
 pub fn record_hooks(root: &StateDir, id: &SessionId) -> Result<(), SessionError> {
     let dir = root.session_dir(id.as_str(), false)?;
     let counter = open_counter(&dir, TURNS_FILE);
-    counter.map(drop).map_err(|source| io_error(id, "record that hooks deliver its notices", source))
+    counter
+        .map(drop)
+        .map_err(|source| io_error(id, "record that hooks deliver its notices", source))
 }
 
 /// Whether a host's hooks deliver notices to the session's agent; such hooks count its turns.
