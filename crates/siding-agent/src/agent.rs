@@ -1,7 +1,8 @@
-//! An agent at work: does what the [`Conversation`] decides, and tells it what came of that.
+//! The agent's event loop: performs the effects that the [`Conversation`] decides on and feeds
+//! their results back to it as events.
 //!
-//! One thread holds the conversation and its transcript. Models and tools work on others, and what
-//! comes of them arrives as messages, so that nothing slow ever holds it up.
+//! One thread owns the conversation and its transcript. Models and tools run on other threads and
+//! send their results as messages, so that nothing slow blocks this thread.
 
 mod approval;
 mod bash;
@@ -67,64 +68,66 @@ pub use subagent::SubagentLimits;
 pub use teammate_proxy::{ProxyExit, run_teammate_proxy};
 pub use ui_event::UiEvent;
 
-/// How long somebody else who tells the same news is waited for, in milliseconds: everything that is
-/// due waits meanwhile.
+/// How long a delivery waits for another consumer's delivery lock, in milliseconds. It is short
+/// because every other event waits meanwhile.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 100;
-/// When it is looked again for what could not be told.
+/// Delay before undelivered notices are tried again.
 const NOTICE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes of news that go with one request. Each is bounded, and a thousand may come at once.
+/// Bytes of notices sent with one request. Each notice is bounded, but a thousand may be pending.
 const MAX_NOTICE_BYTES: usize = 64 << 10;
 
-/// An agent at work.
+/// The state of a running agent.
 struct Agent {
     host: Arc<ToolContext>,
     transcript: Transcript,
     conversation: Conversation,
     provider: Arc<dyn Provider>,
-    /// Who labels what was done, if anybody does.
+    /// The model that labels finished batches of calls, if labels are enabled.
     labeller: Option<Arc<dyn Provider>>,
-    /// The labels so far.
+    /// The labels received so far.
     labels: Vec<Label>,
-    /// Ends the label that is being written.
+    /// Cancels the label that is being written.
     label_cancel: CancelFlag,
     dispatcher: Arc<ToolDispatcher>,
     system: Arc<str>,
-    /// What arrives.
+    /// Receives results of models and tools, notices and terminal input.
     events: Receiver<AgentEvent>,
-    /// Where it arrives.
+    /// The sender of `events`, cloned for every thread that reports to the agent.
     sender: Sender<AgentEvent>,
-    /// The request that is on its way.
+    /// The model request in flight.
     active_request: Option<(RequestId, CancelFlag)>,
-    /// The calls that run, and how to say what becomes of them.
+    /// The running calls and their controls.
     call_controls: HashMap<CallId, CallControl>,
-    /// What the results show that have not been recorded.
+    /// What each unrecorded result shows of tasks. It is acknowledged when the result is recorded.
     pending_receipts: HashMap<CallId, Vec<DeliveryAck>>,
-    /// Tasks whose standing the results of this batch show: they are no news with it.
+    /// Tasks whose state is shown by the results of this batch. Their notices are not sent with the
+    /// same batch.
     tasks_in_results: HashSet<TaskId>,
-    /// What a person is asked, by the call that waits for it.
+    /// Approval requests waiting for a person, by call.
     questions: HashMap<CallId, ApprovalRequest>,
-    /// What a person has said while something was on its way.
+    /// Prompts that a person submitted while a request or a call was in flight.
     queued_prompts: Vec<String>,
     reminders: Reminders,
-    /// Whether there may be news that nobody has looked for.
+    /// Whether notices may be pending that have not been read from the outbox.
     has_new_notices: bool,
-    /// Whether there may be news that is no reason to begin a turn, and is told with the next.
+    /// Whether notices may be pending that do not start a turn; they are sent with the next one.
     has_quiet_notices: bool,
-    /// How often it has begun to do something.
+    /// How often the agent has started a request. It only grows.
     activity_count: u64,
-    /// Entries that it has written.
+    /// Entries written to the transcript by this process.
     written_entries: u64,
-    /// Why it has nothing to do.
+    /// Why the agent is idle; `None` while it works.
     idle_reason: Option<IdleReason>,
-    /// Whom it works with in this process.
+    /// The agent's role among the agents of this process, and its links to them.
     team: Team,
-    /// Last, so that nothing runs when the rest is gone.
+    /// The last two fields own the agent's threads. Fields are dropped in order of declaration, so
+    /// the threads end after everything else is gone.
     _notice_follower: NoticeFollower,
     runtime: BackgroundRuntime,
 }
 
 impl Agent {
-    /// Takes in an event and does what follows from it.
+    /// Feeds an event to the conversation and performs the resulting effects.
     fn handle_event(
         &mut self,
         event: Event,
@@ -148,7 +151,8 @@ impl Agent {
                 self.tasks_in_results.clear();
                 on_event(UiEvent::RequestSent);
                 let messages = self.conversation.shared_messages();
-                // One at a time: a label that comes now would stand beside what is done next.
+                // One label at a time: a late label would be shown next to what the agent does
+                // next.
                 std::mem::take(&mut self.label_cancel).set();
                 if let Some(labeller) = &self.labeller {
                     let cancel = self.label_cancel.clone();
@@ -196,7 +200,8 @@ impl Agent {
                 }
             }
             Effect::Idle(rest) => {
-                // Also where the model is not asked again: what becomes of them now is news.
+                // The set is also cleared when the model is not asked again: later changes of these
+                // tasks must reach it as notices.
                 self.tasks_in_results.clear();
                 on_event(UiEvent::Idle(&rest));
                 self.idle_reason = Some(rest);
@@ -205,21 +210,21 @@ impl Agent {
         Ok(())
     }
 
-    /// Notes that it has something to do.
+    /// Notes that the agent has work to do.
     fn note_started(&mut self) {
         self.idle_reason = None;
         self.activity_count += 1;
         self.mark_busy();
     }
 
-    /// Has a teammate's lead wait for it.
+    /// Marks a teammate as busy, so that its lead waits for it.
     fn mark_busy(&self) {
         if let Team::Teammate { status: desk, .. } = &self.team {
             desk.set_idle(false);
         }
     }
 
-    /// Writes an entry, and notes what its being written means to others.
+    /// Writes an entry to the transcript and performs what depends on its being written.
     fn record(
         &mut self,
         entry: &Entry,
@@ -231,7 +236,8 @@ impl Agent {
             Entry::Told { told } => {
                 let ids: Vec<NoticeId> = told.iter().filter_map(notice_id).collect();
                 if !ids.is_empty() {
-                    // They are told nowhere else from now on.
+                    // These notices are acknowledged and never delivered again, so the entry must
+                    // be on disk first.
                     self.transcript.sync()?;
                     notices::acknowledge(&self.host, &ids)?;
                 }
@@ -269,16 +275,17 @@ impl Agent {
         self.runtime.spawn_blocking(move || {
             let answer =
                 calls.send_request(&*provider, &system, &messages, purpose, &cancel, |part| {
-                    // Nobody listens any more when the agent has gone.
+                    // The receiver is gone when the agent has ended.
                     let _receiver_dropped = sender.send(AgentEvent::ResponsePart(request, part));
                 });
-            // Let go of first, or what follows from the answer would copy them.
+            // Dropped before the answer is sent: while this reference is alive, `Arc::make_mut` in
+            // the conversation would copy the messages.
             drop(messages);
             let _receiver_dropped = sender.send(AgentEvent::Response(request, purpose, answer));
         });
     }
 
-    /// Takes in what has arrived.
+    /// Handles an event from a model, a tool, another agent or the notice follower.
     fn handle_agent_event(
         &mut self,
         event: AgentEvent,
@@ -294,7 +301,8 @@ impl Agent {
             }
             AgentEvent::Response(request, purpose, answer) => {
                 let is_ours = self.active_request.take_if(|(asked, _)| *asked == request).is_some();
-                // Whoever has forgotten everything is told at once what runs.
+                // After a summary the model has lost its context, so it is told immediately which
+                // tasks run.
                 if let Some(all) = (is_ours && purpose == RequestPurpose::Summary && answer.is_ok())
                     .then(|| reminders::full_reminder(&self.host))
                     .flatten()
@@ -309,12 +317,14 @@ impl Agent {
                 result?;
             }
             AgentEvent::CallFinished(result, receipts) => {
-                // What an agent that has ended leaves untold is this one's to tell, and nothing says so.
+                // The notices that a finished subagent or teammate did not deliver now belong to
+                // this session, and no event announces them.
                 let has_left = |task: TaskId| task.kind().has_session();
                 self.has_new_notices |= receipts.iter().filter_map(DeliveryAck::task).any(has_left);
                 self.tasks_in_results.extend(receipts.iter().filter_map(DeliveryAck::task));
                 self.pending_receipts.insert(result.call.clone(), receipts);
-                // What is new goes with the last of the results.
+                // Pending notices and prompts go with the last result of the batch, in the same
+                // message.
                 if self.conversation.open_call_count() == 1
                     && self.call_controls.contains_key(&result.call)
                 {
@@ -337,13 +347,14 @@ impl Agent {
             AgentEvent::NoticesAvailable => self.has_new_notices = true,
             AgentEvent::ApprovalRequested(question) => {
                 let ApprovalRequest { call, command, reason: why, .. } = &question;
-                // A call that was given up waits for nothing.
+                // A cancelled call no longer waits for an answer.
                 if self.call_controls.contains_key(call) {
                     on_event(UiEvent::ApprovalRequested { call, command, reason: why });
                     self.questions.insert(call.clone(), question);
                 }
             }
-            // Whoever has one at the terminal, or is to go, hears them before this.
+            // The loops of interactive agents and of teammates handle these before they call this
+            // function.
             AgentEvent::Terminal(_) | AgentEvent::Shutdown => {}
         }
         if let (Team::Lead(mates), true) = (&self.team, may_end_tasks) {
@@ -355,7 +366,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Tells the model what a person has said meanwhile.
+    /// Sends the queued prompts to the model.
     fn deliver_prompts(&mut self, on_event: &mut dyn FnMut(UiEvent<'_>)) -> Result<(), AgentError> {
         let prompts = std::mem::take(&mut self.queued_prompts);
         if !prompts.is_empty() {
@@ -368,13 +379,14 @@ impl Agent {
         Ok(())
     }
 
-    /// Looks for news of the session's tasks and has the model told. What is told by somebody else
-    /// just now, or is too much for once, is looked for again.
+    /// Reads the session's pending notices and sends them to the model. Notices that another
+    /// consumer is delivering right now, or that exceed [`MAX_NOTICE_BYTES`], are tried again
+    /// later.
     fn deliver_notices(&mut self, on_event: &mut dyn FnMut(UiEvent<'_>)) -> Result<(), AgentError> {
         self.deliver_notices_with(Vec::new(), on_event)
     }
 
-    /// As [`Self::deliver_notices`], with what else the model is to be told.
+    /// Like [`Self::deliver_notices`], and sends `others` after the notices.
     fn deliver_notices_with(
         &mut self,
         others: Vec<UserContent>,
@@ -399,17 +411,19 @@ impl Agent {
         let notices = outbox.pending()?.notices;
         let (known, new): (Vec<_>, Vec<_>) =
             notices.into_iter().partition(|notice| self.conversation.has_notice(notice.notice_id));
-        // Written down by a process that was killed before it could say so.
+        // These were recorded by a process that was killed before it acknowledged them.
         let known: Vec<NoticeId> = known.into_iter().map(|notice| notice.notice_id).collect();
         if !known.is_empty() {
             outbox.acknowledge(&known)?;
         }
-        // What a result of this message shows is no news in it. Whether it shows all there is to tell is
-        // known once it is on record, and looked for then.
+        // A notice about a task that a result of this message shows would repeat it. Whether the
+        // result covers the whole notice is known only once the result is recorded, so the outbox
+        // is read again then.
         let (shown, new): (Vec<_>, Vec<_>) =
             new.into_iter().partition(|notice| self.tasks_in_results.contains(&notice.task_id));
         self.has_new_notices = !shown.is_empty();
-        // Notes that were put in order are no reason to begin a turn: they are told with the next.
+        // A finished consolidation of the notes does not start a turn: its notice is sent with the
+        // next one.
         let is_loud = new.iter().any(|notice| notice.task_id.kind() != TaskKind::Dream);
         if !is_loud && others.is_empty() && !self.conversation.is_busy() {
             self.has_quiet_notices = !new.is_empty();
@@ -434,7 +448,7 @@ impl Agent {
     }
 }
 
-/// What a request is for.
+/// The purpose of a model request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestPurpose {
     Answer,

@@ -1,9 +1,10 @@
-//! The loop, without anything it does: from what has happened to what is to be done.
+//! The state machine of a conversation. Pure: it maps events to effects and performs none of them.
 //!
-//! [`Conversation::handle_event`] is the only way on. It takes an event and returns effects, in the order in
-//! which they are to be done; the first of them put entries on record, and nothing that follows may be
-//! done before they are written. What an entry means is said once, in [`Conversation::load`] and in
-//! turn alike, so whoever is killed at any point goes on from its entries.
+//! [`Conversation::handle_event`] is the only way to change a conversation. It takes an event and
+//! returns effects in the order in which the caller must perform them. [`Effect::Record`] must be
+//! on disk before the effects that follow it are performed. Entries are applied by the same
+//! function when they are recorded and when they are replayed in [`Conversation::load`], so a
+//! process that is killed at any point can be continued from its transcript.
 
 mod entry;
 mod event;
@@ -26,46 +27,46 @@ pub use event::{Effect, Event, IdleReason, RequestId};
 pub use replay::ReplayError;
 pub use validate::{InvalidMessages, validate_messages};
 
-/// What a conversation may do.
+/// The limits of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationLimits {
-    /// Tools that change nothing, so that several may run at once.
+    /// The names of the tools that change nothing, several of which may run concurrently.
     pub read_only_tools: HashSet<String>,
-    /// How many of those at once, at least one.
+    /// How many of them may run concurrently; at least one.
     pub max_parallel_reads: usize,
     /// Requests to the model that may follow one prompt.
     pub max_requests: u32,
-    /// Tokens of context after which what was said is put in short.
+    /// Size of the context in tokens above which the conversation is summarized.
     pub compact_at_tokens: u64,
 }
 
-/// A conversation: what was said, and what is on its way.
+/// The state of a conversation: its messages, open calls and requests in flight.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     limits: ConversationLimits,
-    /// What the model has been sent, and has said. Shared with whoever asks it, so that a long
-    /// conversation is not copied for each request.
+    /// The messages exchanged with the model. Shared with the thread that sends them, so that a
+    /// long conversation is not copied for each request.
     messages: Arc<Vec<Message>>,
-    /// The calls of its last answer, until their results are sent.
+    /// The calls of the last answer, until their results are sent.
     calls: Vec<OpenCall>,
-    /// What is sent with the next request.
+    /// Content to send with the next request.
     pending_content: Vec<UserContent>,
-    /// Every call that there was.
+    /// The ids of all calls so far.
     call_ids: HashSet<CallId>,
     notices: HashSet<NoticeId>,
-    /// Whether the model owes an answer to the last message.
+    /// Whether the last message has not been answered.
     awaits_response: bool,
-    /// Why it stopped when it last answered.
+    /// Why the model stopped in its last answer.
     last_finish_reason: FinishReason,
-    /// Why nothing goes on before somebody says something.
+    /// Why the conversation is halted until new content arrives.
     halt_reason: Option<IdleReason>,
     /// Requests since the last prompt.
     requests_since_prompt: u32,
     total_usage: Usage,
     context_tokens: u64,
-    /// What this process waits for, which is on no record.
+    /// The request in flight. It is not recorded: a restarted process sends it again.
     in_flight: Option<InFlight>,
-    /// Numbers the requests of this process.
+    /// The number of the next request of this process.
     next_request_id: u32,
 }
 
@@ -74,7 +75,7 @@ pub struct Conversation {
 struct OpenCall {
     call: ToolCall,
     state: CallState,
-    /// Whether this process runs it.
+    /// Whether this process runs the call.
     runs_here: bool,
 }
 
@@ -92,7 +93,7 @@ enum InFlight {
 }
 
 impl Conversation {
-    /// Begins one in which nothing has been said.
+    /// Creates an empty conversation.
     #[must_use]
     pub fn new(limits: ConversationLimits) -> Self {
         Self {
@@ -113,20 +114,21 @@ impl Conversation {
         }
     }
 
-    /// Returns what the model is to be sent: what [`LifecycleEffect::SendRequest`] is about.
+    /// Returns the messages of the request that [`Effect::SendRequest`] asks for.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// Returns [`Self::messages`] for whoever keeps them while the conversation goes on. They are copied
-    /// only if they are still kept when something is added.
+    /// Returns a shared reference to [`Self::messages`]. They are copied only if a reference still
+    /// exists when the next message is added.
     #[must_use]
     pub fn shared_messages(&self) -> Arc<Vec<Message>> {
         Arc::clone(&self.messages)
     }
 
-    /// Returns what is to be put in short: [`Self::messages`], and what has not been sent.
+    /// Returns the messages to summarize: [`Self::messages`] and the content that has not been
+    /// sent.
     #[must_use]
     pub fn messages_to_summarize(&self) -> Vec<Message> {
         let mut whole = self.clone();
@@ -134,25 +136,25 @@ impl Conversation {
         Arc::unwrap_or_clone(whole.messages)
     }
 
-    /// Whether a notice has been told, or is sent with the next request.
+    /// Returns whether a notice was sent, or will be sent with the next request.
     #[must_use]
     pub fn has_notice(&self, notice: NoticeId) -> bool {
         self.notices.contains(&notice)
     }
 
-    /// Returns what all answers have cost.
+    /// Returns the tokens used by all answers.
     #[must_use]
     pub const fn total_usage(&self) -> Usage {
         self.total_usage
     }
 
-    /// Returns the tokens of context in use after the last answer.
+    /// Returns the size of the context in tokens after the last answer.
     #[must_use]
     pub const fn context_tokens(&self) -> u64 {
         self.context_tokens
     }
 
-    /// Whether anything is on its way: an answer, or the result of a call.
+    /// Returns whether a request or a call is in flight.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.in_flight.is_some() || self.open_call_count() > 0

@@ -1,7 +1,7 @@
-//! siding's own agent: a model, tools, and a loop that no slow command holds up.
+//! siding's own agent: a model, tools, and an event loop that no slow command blocks.
 //!
-//! [`conversation`] decides and is pure; everything that can fail or takes time is done around it,
-//! and comes back as an event.
+//! [`conversation`] makes the decisions and is pure. Everything that can fail or takes time happens
+//! outside of it and returns as an event.
 
 #![forbid(unsafe_code)]
 

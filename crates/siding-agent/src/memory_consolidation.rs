@@ -1,9 +1,11 @@
-//! A dream: while nobody works, a model reads what was said and puts the project's notes in order.
+//! Consolidation of the project notes (`siding dream`): while the agent is idle, a model reads the
+//! conversation and updates the notes.
 //!
-//! It is a task of its own, whose program calls [`dream()`]. It reads the transcript without touching
-//! it, asks a model for changes to the notes ([`Memory`]), and puts them in place in one step. It
-//! never works during a turn: one that is under way is refused, and one that begins ends it. Who
-//! starts it unasked has to be told so first ([`IdleTime`]), since it costs money.
+//! It runs as a task of its own, whose program calls [`consolidate()`]. It reads the transcript
+//! without changing it, asks a model for changes to the notes
+//! ([`ProjectNotes`](crate::tool::ProjectNotes)), and replaces the file atomically. It never runs
+//! during a turn: it is refused while a turn is open, and a new turn ends it. Because it costs
+//! money, it starts by itself only where the user has enabled that ([`IdleTime`]).
 
 mod driver;
 mod input;

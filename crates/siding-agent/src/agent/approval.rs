@@ -1,4 +1,4 @@
-//! Whether a command may run: what the guard says, and who is asked.
+//! Approval of commands: the guard's decision, and the question to a person.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,38 +7,38 @@ use siding_tools::ToolError;
 
 use super::call_control::AgentCallContext;
 
-/// Whether a command may run.
+/// The guard's decision on a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalDecision {
-    /// Nothing speaks against it.
+    /// No rule objects.
     Allow,
-    /// Somebody should look first.
+    /// A person must approve the command first.
     Ask {
-        /// What speaks against it.
+        /// The guard's objection.
         why: String,
     },
-    /// It must not.
+    /// The command must not run.
     Deny {
-        /// What speaks against it.
+        /// The guard's objection.
         why: String,
     },
 }
 
-/// What becomes of commands that somebody should look at first.
+/// What happens to commands that need a person's approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskPolicy {
-    /// They are not run: nobody is there.
+    /// They are refused, because no person is present.
     Deny,
-    /// They are run.
+    /// They run without a question.
     Allow,
     /// A person is asked.
     AskPerson,
 }
 
-/// Judges a command, which is to run in the background or not.
+/// Decides whether a command may run. The second argument is true for a background command.
 pub type CommandGuard = Arc<dyn Fn(&str, bool) -> ApprovalDecision + Send + Sync>;
 
-/// Has the guard judge, and a person where the guard wants that.
+/// Asks the guard, and a person where the guard requires one.
 #[derive(Clone)]
 pub(super) struct Approver {
     pub(super) guard: CommandGuard,
@@ -46,7 +46,7 @@ pub(super) struct Approver {
 }
 
 impl Approver {
-    /// Makes sure that a command may run.
+    /// Succeeds when the command may run.
     pub(super) async fn approve(
         &self,
         call: &AgentCallContext,
@@ -56,8 +56,8 @@ impl Approver {
         self.apply_decision((self.guard)(command, background), call, command).await
     }
 
-    /// Makes sure of it for what begins in the background, and that somebody has looked at it where there
-    /// is a doubt beside what the guard says.
+    /// Like [`Self::approve`] for a background command. A `concern` requires a person's approval
+    /// even when the guard allows the command.
     pub(super) async fn approve_with_concern(
         &self,
         call: &AgentCallContext,
@@ -70,7 +70,7 @@ impl Approver {
         }
     }
 
-    /// Does as the guard says.
+    /// Applies the guard's decision.
     async fn apply_decision(
         &self,
         decision: ApprovalDecision,
@@ -84,7 +84,8 @@ impl Approver {
         }
     }
 
-    /// Has it decided whether a command is run that somebody should look at first.
+    /// Applies the policy for commands that need a person's approval, and asks one if the policy
+    /// says so.
     async fn ask_person(
         &self,
         call: &AgentCallContext,

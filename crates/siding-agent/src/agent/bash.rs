@@ -1,4 +1,4 @@
-//! The tool `bash`: runs a command.
+//! The tool `bash`: runs a shell command.
 
 use std::path::Path;
 
@@ -6,38 +6,38 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_tools::tools::RunArgs;
 
-/// The name of the tool.
+/// The tool's name.
 pub(super) const TOOL_NAME: &str = "bash";
 pub(super) const TOOL_DESCRIPTION: &str = "\
 Run a shell command. Answers with how it ended and its output. One that takes longer than `budget` \
 goes on in the background, and the answer has its task id. Every command is ended with all it started \
 at its `timeout`, and when this agent ends.";
 
-/// What it takes.
+/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BashArgs {
     /// Text for bash.
     pub(super) command: String,
-    /// Start it in the background and answer at once with the task id.
+    /// Start it in the background and answer immediately with the task id.
     #[serde(default)]
     pub(super) run_in_background: bool,
-    /// Deadline in seconds: how long it may live (default 1800).
+    /// Deadline in seconds, after which it is stopped (default 1800).
     #[serde(default)]
     timeout: Option<f64>,
-    /// Seconds to wait before it goes on in the background (default 15).
+    /// Seconds to wait before it moves to the background (default 15).
     #[serde(default)]
     budget: Option<f64>,
-    /// Let `task_input` write to it; otherwise it reads nothing.
+    /// Let `task_input` write to its standard input; otherwise that is empty.
     #[serde(default)]
     stdin: bool,
-    /// Start even though the same command runs already in the same directory.
+    /// Start it even if the same command already runs in the same directory.
     #[serde(default)]
     allow_duplicate: bool,
 }
 
 impl BashArgs {
-    /// Returns what the tools that work on tasks are told, for a command in this directory.
+    /// Returns the arguments of the shared task tools for this command, run in `cwd`.
     pub(super) fn into_run_args(self, cwd: &Path) -> RunArgs {
         let Self { command, run_in_background, timeout, budget, stdin, allow_duplicate } = self;
         RunArgs {

@@ -1,4 +1,4 @@
-//! The beginning of an agent, and its being taken up again.
+//! Builds an agent for a new or a resumed conversation.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -32,56 +32,56 @@ use crate::tool::todo::{TodoList, TodoOwner};
 use crate::tool::{AgentToolContext, AllowedRoots, RunWorkflow, Toolbox};
 use crate::transcript::{Transcript, TranscriptHeader};
 
-/// Whose conversation it is.
+/// Where the conversation of an agent comes from.
 #[derive(Debug, Clone)]
 pub enum ConversationSource {
-    /// One that begins.
+    /// A new conversation.
     New {
-        /// The directory to work in; the process's own when none is given.
+        /// The working directory; `None` is that of the process.
         cwd: Option<PathBuf>,
     },
-    /// One that goes on.
+    /// An existing conversation, continued.
     Resumed(SessionId),
-    /// That of a subagent, whose task this process is.
+    /// The conversation of a subagent. This process runs as that task.
     Subagent(TaskId),
-    /// That of a teammate in this process.
+    /// The conversation of a teammate in this process.
     Teammate {
-        /// Its task.
+        /// The teammate's task.
         task: TaskId,
-        /// The process that stands in for it there.
+        /// The proxy process that represents the teammate as a task.
         proxy_pid: i32,
     },
 }
 
-/// What an agent is made of.
+/// What an agent is built from.
 pub struct AgentBuilder {
     /// The state directory.
     pub root: StateDir,
-    /// Whose conversation it is.
+    /// Where the conversation comes from.
     pub source: ConversationSource,
-    /// Who answers for the model.
+    /// The client of the model.
     pub provider: Arc<dyn Provider>,
-    /// Who labels what was done, if anybody does.
+    /// The model that labels finished batches of calls, if labels are enabled.
     pub labeller: Option<Arc<dyn Provider>>,
-    /// The model, as it was named.
+    /// The model's name, as given by the user.
     pub model: String,
-    /// Judges commands.
+    /// Decides which commands may run.
     pub guard: CommandGuard,
-    /// What becomes of what the guard would ask a person about.
+    /// What happens to commands that need a person's approval.
     pub ask_policy: AskPolicy,
-    /// Directories beside its own in which files may be read and written.
+    /// Directories, besides the working directory, in which files may be read and written.
     pub allow_paths: Vec<PathBuf>,
-    /// The only tools that it has, where these are not all.
+    /// The names of the tools to offer; `None` offers all.
     pub tools: Option<Vec<String>>,
-    /// Tokens of context after which what was said is put in short.
+    /// Size of the context in tokens above which the conversation is summarized.
     pub compact_at: u64,
-    /// Read-only tools that run at once.
+    /// Read-only tools that may run concurrently.
     pub max_parallel_reads: usize,
     /// Requests to the model that may follow one prompt.
     pub max_requests: u32,
-    /// How many subagents there may be.
+    /// The limits on subagents.
     pub subagent_limits: SubagentLimits,
-    /// The dreams that it begins by itself at a terminal, if it does.
+    /// When an idle interactive agent consolidates its notes; `None` disables it.
     pub idle_consolidation: Option<IdleConsolidationConfig>,
 }
 
@@ -94,13 +94,14 @@ impl AgentBuilder {
         })
     }
 
-    /// Makes an agent that works with others: whom is asked with where things arrive at it.
+    /// Builds an agent with the team that `make_team` returns. Its argument is the sender of the
+    /// agent's events.
     pub(super) fn build_in_team(
         self,
         make_team: impl FnOnce(Sender<AgentEvent>) -> Team,
     ) -> Result<Agent, AgentError> {
         let own_pid = match self.source {
-            // Its session ends with its task.
+            // The session ends with the teammate's task, so the task's proxy owns it.
             ConversationSource::Teammate { proxy_pid: stand_in, .. } => stand_in,
             ConversationSource::New { .. }
             | ConversationSource::Resumed(_)
@@ -125,7 +126,7 @@ impl AgentBuilder {
         let host = Arc::new(ToolContext::new(self.root, session.clone(), owner, Dialect::Agent));
         let cwd = PathBuf::from(&opened.cwd);
         let context = tool_context(&cwd, &self.allow_paths, &session, owner)?;
-        // What cannot be read is no reason not to work.
+        // Unreadable notes do not prevent the agent from working.
         let notes = ProjectNotes::read(&cwd).ok().and_then(|memory| memory.format_for_model());
         let workflows = RunWorkflow {
             host: Arc::clone(&host),
@@ -137,7 +138,7 @@ impl AgentBuilder {
         let spawner = SubagentSpawner {
             model: self.model,
             cwd: cwd.clone(),
-            // Nobody can be asked by a subagent, also where somebody is at the terminal.
+            // A subagent cannot ask a person, even when the agent that started it has a terminal.
             yes_to_ask: self.ask_policy == AskPolicy::Allow,
             allow_paths: self.allow_paths,
             limits: self.subagent_limits,
@@ -194,13 +195,13 @@ impl AgentBuilder {
     }
 }
 
-/// Where a conversation is, and what is there.
+/// An opened session and its transcript.
 struct ConversationState {
     session: SessionId,
     header: TranscriptHeader,
-    /// Its transcript, and what is in it.
+    /// The existing transcript and its entries; `None` for a new conversation.
     resumed: Option<(Transcript, Vec<Entry>)>,
-    /// The session of whoever has started it.
+    /// The session of the agent that started this one.
     parent_session: Option<SessionId>,
 }
 
@@ -238,7 +239,7 @@ impl ConversationState {
     }
 }
 
-/// Returns the session that a subagent's or teammate's task is of: that of whoever started it.
+/// Returns the session of the agent that started the task of a subagent or teammate.
 fn parent_session(root: &StateDir, task: TaskId) -> Result<SessionId, AgentError> {
     let read = root.task_dir(task)?.read().map_err(|source| AgentError::Task { task, source })?;
     Ok(read.state.spec.session_id)
@@ -260,7 +261,7 @@ fn tool_context(
 }
 
 impl Agent {
-    /// Takes up what was left, if anything was, and a prompt, if there is one.
+    /// Continues an interrupted turn, if there is one, and adds a prompt, if one is given.
     pub(super) fn resume(
         &mut self,
         prompt: Option<String>,

@@ -1,4 +1,5 @@
-//! A call of the agent's model: how it is told what a person wants of it.
+//! A call of a tool that works on tasks, and its control: cancellation, moving to the background,
+//! approval.
 
 use std::sync::mpsc::{Sender, sync_channel};
 use std::time::Duration;
@@ -11,34 +12,34 @@ use super::event::{AgentEvent, ApprovalRequest};
 use crate::message::CallId;
 use crate::provider::CancelFlag;
 
-/// What somebody wants of a call that runs.
+/// The agent's end of a running call: passes on what a person wants of it.
 #[derive(Debug)]
 pub(crate) struct CallControl {
     cancelled: watch::Sender<bool>,
     backgrounded: watch::Sender<bool>,
-    /// The same as `gone`, for tools that only look now and then.
+    /// Set together with `cancelled`, for tools that poll a flag.
     cancel: CancelFlag,
 }
 
 impl CallControl {
-    /// Ends it.
+    /// Cancels the call.
     pub(crate) fn cancel(&self) {
         self.cancel.set();
         self.cancelled.send_replace(true);
     }
 
-    /// Has it wait for nothing any more. A task that it has begun is not ended by this.
+    /// Ends the call's waits. A task that it has started keeps running.
     pub(crate) fn stop_waiting(&self) {
         self.cancel.set();
     }
 
-    /// Has what it runs go on in the background.
+    /// Moves the call's command to the background.
     pub(crate) fn move_to_background(&self) {
         self.backgrounded.send_replace(true);
     }
 }
 
-/// One call of a tool that works on tasks.
+/// The tool's end of a running call.
 #[derive(Debug)]
 pub(crate) struct AgentCallContext {
     call: CallId,
@@ -48,7 +49,7 @@ pub(crate) struct AgentCallContext {
 }
 
 impl AgentCallContext {
-    /// Makes one, with the other end of it.
+    /// Creates both ends of a call, and the flag that is set when it is cancelled.
     pub(crate) fn new(call: CallId, sender: Sender<AgentEvent>) -> (Self, CallControl, CancelFlag) {
         let (wish, gone) = watch::channel(false);
         let (away, is_away) = watch::channel(false);
@@ -57,7 +58,7 @@ impl AgentCallContext {
         (Self { call, cancelled: gone, backgrounded: is_away, sender }, wishes, cancel)
     }
 
-    /// Asks a person whether a command is run. `None` when the answer is not wanted any more.
+    /// Asks a person whether a command may run. Returns `None` when the call is cancelled first.
     pub(crate) async fn ask_approval(&self, command: &str, why: &str) -> Option<bool> {
         let (answer, answered) = oneshot::channel();
         let (command, why) = (command.to_owned(), why.to_owned());
@@ -90,7 +91,7 @@ impl CallContext for AgentCallContext {
         async move {
             match gone.wait_for(|gone| *gone).await {
                 Ok(_) => CancelReason::ResultUnwanted,
-                // The agent has gone; its session decides.
+                // The agent has ended; the owner of its session decides about the task.
                 Err(_) => CancelReason::CallerGone,
             }
         }
@@ -100,7 +101,7 @@ impl CallContext for AgentCallContext {
         let mut away = self.backgrounded.clone();
         async move {
             if away.wait_for(|away| *away).await.is_err() {
-                // The agent has gone, and wants nothing any more.
+                // The agent has ended, so the request can no longer come.
                 std::future::pending().await
             }
         }

@@ -1,4 +1,4 @@
-//! Why an agent cannot go on.
+//! Errors that end an agent.
 
 use siding_core::journal_file::JournalReadError;
 use siding_core::notices::NoticesError;
@@ -11,39 +11,39 @@ use crate::conversation::ReplayError;
 use crate::terminal::ConsoleError;
 use crate::transcript::TranscriptError;
 
-/// Why an agent cannot go on.
+/// An error that ends an agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// Its transcript.
+    /// The transcript cannot be read or written.
     #[error(transparent)]
     Transcript(#[from] TranscriptError),
-    /// Its transcript holds what cannot be.
+    /// The transcript holds an impossible sequence of entries.
     #[error("conversation {session}: {fault}")]
     InvalidTranscript {
         /// The session.
         session: String,
-        /// What is wrong.
+        /// The violated rule.
         fault: ReplayError,
     },
-    /// Its session.
+    /// The session cannot be opened.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The directory it is to work in.
+    /// The working directory cannot be resolved.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Its notices.
+    /// The session's notices cannot be read or acknowledged.
     #[error(transparent)]
     Notices(#[from] NoticesError),
-    /// Where it is to work.
+    /// The directories or the tools that the agent is given are unusable.
     #[error("{why}")]
     Workspace {
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// Its tasks cannot be looked at.
+    /// The session's tasks cannot be listed.
     #[error(transparent)]
     Tasks(#[from] StoreError),
-    /// The task that it is, as a subagent, cannot be read.
+    /// The task of this subagent or teammate cannot be read.
     #[error("task {task}: {source}")]
     Task {
         /// The task.
@@ -51,15 +51,15 @@ pub enum AgentError {
         /// The reason.
         source: JournalReadError,
     },
-    /// Its terminal.
+    /// The terminal cannot be used.
     #[error(transparent)]
     Terminal(#[from] ConsoleError),
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The action, as a verb with its object.
         doing: &'static str,
-        /// The reason.
+        /// The error of the system call.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What arrives at an agent from all who work for it.
+//! Events that reach an agent from its models, tools, teammates and terminal.
 
 use std::sync::mpsc::SyncSender;
 
@@ -14,43 +14,45 @@ use crate::message::{CallId, ToolResult};
 use crate::provider::{ModelResponse, ProviderError, ResponsePart};
 use crate::terminal::TerminalEvent;
 
-/// Something that has arrived.
+/// An event for an agent.
 #[derive(Debug)]
 pub(super) enum AgentEvent {
-    /// A part of an answer.
+    /// A part of a streamed answer.
     ResponsePart(RequestId, OwnedResponsePart),
-    /// An answer, or why there is none.
+    /// A complete answer, or why the request failed.
     Response(RequestId, RequestPurpose, Result<ModelResponse, ProviderError>),
-    /// A call is about to become this task; it waits until that is noted.
+    /// A call is about to start this task. The call blocks until `recorded` confirms that the
+    /// transcript holds the task's id.
     TaskBound { call: CallId, task: TaskId, recorded: SyncSender<bool> },
-    /// A call has its result.
+    /// A call has finished with this result. The acknowledgments take effect once the result is
+    /// recorded.
     CallFinished(ToolResult, Vec<DeliveryAck>),
-    /// A person is to say whether a command is run.
+    /// A call waits for a person's approval of a command.
     ApprovalRequested(ApprovalRequest),
-    /// A label for what was just done.
+    /// A label for a finished batch of calls.
     Label(Label),
-    /// A teammate, or the lead, has something to say.
+    /// A message from a teammate or from the lead.
     TeamMessage(TeamMessage),
-    /// A teammate is to go.
+    /// A teammate must end.
     Shutdown,
-    /// There may be news.
+    /// New notices may be in the outbox.
     NoticesAvailable,
-    /// The person at the terminal has done something.
+    /// Input, a signal or a state change of the terminal.
     Terminal(TerminalEvent),
 }
 
-/// What a call waits for a person to say.
+/// A command that waits for a person's approval.
 #[derive(Debug)]
 pub(super) struct ApprovalRequest {
     pub(super) call: CallId,
     pub(super) command: String,
-    /// What speaks against it.
+    /// The guard's objection.
     pub(super) reason: String,
-    /// Whether it is run. It is not when this is dropped.
+    /// Receives the answer. Dropping it refuses the command.
     pub(super) answer: oneshot::Sender<bool>,
 }
 
-/// A [`ResponsePart`] that can be sent.
+/// An owned [`ResponsePart`], which can be sent to another thread.
 #[derive(Debug)]
 pub(super) enum OwnedResponsePart {
     Text(String),

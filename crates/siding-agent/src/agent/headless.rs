@@ -1,4 +1,4 @@
-//! One prompt from its beginning to the end of everything it has started.
+//! The headless mode: one prompt, run until everything it started has ended.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,12 +12,9 @@ use super::{Agent, AgentError, NOTICE_RETRY_INTERVAL, UiEvent, tasks};
 use crate::conversation::IdleReason;
 use crate::message::FinishReason;
 
-/// Has an agent work on one prompt until it and everything it has started is over; the latter is
-/// waited for `wait_bound` at most, and then ended. Without a prompt it goes on where it was.
-///
-/// # Errors
-///
-/// [`AgentError`].
+/// Runs an agent on one prompt until the agent and everything it started have ended. Background
+/// work is waited for until `wait_bound` and then stopped. Without a prompt, an interrupted turn is
+/// continued.
 pub fn run_headless(
     builder: AgentBuilder,
     prompt: Option<String>,
@@ -42,7 +39,7 @@ impl Agent {
         loop {
             let Some(rest) = self.idle_reason.clone() else {
                 since = None;
-                // This end holds a sender, so that it cannot be the last.
+                // The agent holds a sender itself, so this channel never closes.
                 let Ok(came) = self.events.recv() else { return Ok(EndReason::Interrupted) };
                 self.handle_agent_event(came, on_event)?;
                 continue;
@@ -64,13 +61,14 @@ impl Agent {
                     return Ok(EndReason::Requests { most });
                 }
             }
-            // In this order: whatever ends in between is in the list or among the news.
+            // The tasks must be listed before the notices are read: a task that ends in between is
+            // then still in the list, and the other order would miss it.
             let runs = self.has_work_under_way()?;
             self.deliver_notices(on_event)?;
             if self.idle_reason.is_none() {
                 continue;
             }
-            // What a subagent leaves is had by whoever started it.
+            // The tasks that a subagent leaves behind are handed to its parent.
             if matches!(self.team, Team::Alone) || !runs && !self.has_new_notices {
                 return Ok(EndReason::Done);
             }
@@ -79,26 +77,27 @@ impl Agent {
                 return Ok(EndReason::WaitBound { bound_ms: text::millis(wait_bound) });
             }
             let left = wait_bound.saturating_sub(waited);
-            // Who else takes a teammate's news is heard of by nobody.
+            // Another consumer may deliver a teammate's notices, and no event reports that.
             let has_mates = matches!(&self.team, Team::Lead(mates) if !mates.is_empty());
             let left = if self.has_new_notices || has_mates {
                 left.min(NOTICE_RETRY_INTERVAL)
             } else {
                 left
             };
-            // When nothing has come it is looked once more.
+            // On a timeout the loop checks again.
             if let Ok(came) = self.events.recv_timeout(left) {
                 self.handle_agent_event(came, on_event)?;
             }
         }
     }
 
-    /// Whether anything runs that may still come to something.
+    /// Returns whether a task or an undelivered notice may still produce something for the model.
     fn has_work_under_way(&self) -> Result<bool, AgentError> {
         let running = tasks::list_running(&self.host)?;
         Ok(match &self.team {
             Team::Lead(mates) => {
-                // In this order: a teammate is busy before it notes that it was told its news.
+                // Notices are checked before the idle state: a teammate marks itself busy before it
+                // acknowledges its notices, so the other order could see neither.
                 mates.has_notices(&self.host)
                     || running.iter().any(|task| !mates.is_idle(task.dir.id()))
             }

@@ -1,4 +1,4 @@
-//! The dreams of an agent at a terminal that has nothing to do.
+//! Starts a consolidation of the notes when an interactive agent is idle.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::{Agent, UiEvent};
 use crate::conversation::IdleReason;
 use crate::memory_consolidation::{self, ConsolidationRequest, IdleConsolidationConfig};
 
-/// What is known of them.
+/// When the agent became idle and when it last consolidated its notes.
 #[derive(Debug)]
 pub(super) struct IdleConsolidator {
     config: IdleConsolidationConfig,
-    /// Since when nobody works.
+    /// Time at which the agent became idle.
     idle_since: MonotonicMs,
-    /// The entries that there were then.
+    /// Number of transcript entries at that time.
     entries: u64,
-    /// When the last began, and the entries that there were then.
+    /// Start of the last consolidation, and the number of entries at that time.
     last_run: Option<(MonotonicMs, u64)>,
-    /// Whether it may still dream.
+    /// Whether a started consolidation may still be running.
     is_running: bool,
 }
 
@@ -35,8 +35,8 @@ impl IdleConsolidator {
         }
     }
 
-    /// Takes in how many entries there are now. Whether a dream is to be ended, since something has
-    /// happened.
+    /// Notes the number of transcript entries. Returns true when new entries require a running
+    /// consolidation to stop.
     fn note_activity(&mut self, now: MonotonicMs, entries: u64) -> bool {
         if entries == self.entries {
             return false;
@@ -45,7 +45,8 @@ impl IdleConsolidator {
         std::mem::take(&mut self.is_running)
     }
 
-    /// Returns the time until the next one is due, if nothing happens.
+    /// Returns the time until the next consolidation is due if no entry is written; `None` if none
+    /// is due.
     fn time_until_due(&self, now: MonotonicMs) -> Option<Duration> {
         let since = |then: MonotonicMs| Duration::from_millis(now.ms_since(then));
         let entries = self.entries - self.last_run.map_or(0, |(_, entries)| entries);
@@ -59,8 +60,8 @@ impl IdleConsolidator {
 }
 
 impl Agent {
-    /// Ends a dream when something has happened, and begins one when it is time. Returns the time until
-    /// the next is due.
+    /// Stops a running consolidation after new activity, or starts one when it is due. Returns the
+    /// time until the next one is due.
     pub(super) fn poll_idle_consolidation(
         &mut self,
         dreams: &mut IdleConsolidator,
@@ -69,7 +70,7 @@ impl Agent {
         let now = clock::monotonic_now();
         if dreams.note_activity(now, self.written_entries) {
             let host = Arc::clone(&self.host);
-            // Its end is not waited for: it writes nothing any more.
+            // The agent does not wait for its end: an interrupted consolidation writes nothing.
             self.runtime.spawn_blocking(move || memory_consolidation::interrupt(&host));
         }
         if !matches!(self.idle_reason, Some(IdleReason::TurnEnded(_))) {

@@ -1,4 +1,4 @@
-//! An agent that talks to a person at a terminal.
+//! The interactive mode: an agent that converses with a person at a terminal.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -16,17 +16,18 @@ use super::{Agent, AgentError, CallControl, UiEvent};
 use crate::conversation::Event;
 use crate::terminal::{Console, Key, TerminalEvent, UserAction, View};
 
-/// How often what runs is looked at, in milliseconds: a person reads seconds.
+/// Interval between two updates of the task panel, in milliseconds: the panel shows seconds.
 const TASK_REFRESH_MS: u64 = 1_000;
-/// What comes within this time is drawn at once: nobody sees more than some 60 pictures a second.
+/// Events that arrive within this time are drawn together, which limits the screen to about 60
+/// frames a second.
 const REDRAW_BATCH_TIME: Duration = Duration::from_millis(15);
 
-/// Has an agent work with the person at a terminal until they leave. Everything it has started is
-/// ended then.
+/// Runs an agent with the person at a terminal until they quit. Everything the agent started is
+/// then stopped.
 ///
 /// # Errors
 ///
-/// [`AgentError`]. The terminal has been given back.
+/// [`AgentError`]. The terminal is restored in this case, too.
 pub fn run_interactive(
     builder: AgentBuilder,
     mut console: Console,
@@ -50,18 +51,18 @@ pub fn run_interactive(
     agent.finish(end?)
 }
 
-/// What a talk is made of beside the agent.
+/// The state of an interactive session besides the agent.
 struct TerminalSession {
     console: Console,
     view: View,
     task_panel: TaskPanel,
-    /// When it was last looked at what runs.
+    /// Time of the last update of the task panel.
     refreshed_at: Option<MonotonicMs>,
     idle_consolidator: Option<IdleConsolidator>,
 }
 
 impl TerminalSession {
-    /// Looks at what runs when it is time, and shows everything.
+    /// Updates the task panel if it is due, and draws the screen.
     fn refresh(&mut self) -> std::io::Result<()> {
         let now = clock::monotonic_now();
         self.view.set_now(now);
@@ -72,9 +73,9 @@ impl TerminalSession {
         self.console.draw(&mut self.view)
     }
 
-    /// Shows what is still to be said, and gives the terminal back.
+    /// Writes the pending output and restores the terminal.
     fn close(&mut self) {
-        // Nothing is lost that is not in the transcript.
+        // Errors are ignored: the transcript holds everything that is shown.
         self.console.flush();
         let _best_effort = self.refresh();
         self.console.close();
@@ -105,7 +106,7 @@ impl Agent {
             let until = Instant::now() + REDRAW_BATCH_TIME;
             let mut next = match first {
                 Ok(came) => Some(came),
-                // What somebody else was telling just then.
+                // Another consumer held the delivery lock at the last attempt.
                 Err(RecvTimeoutError::Timeout) => {
                     self.has_new_notices.then_some(AgentEvent::NoticesAvailable)
                 }
@@ -121,7 +122,7 @@ impl Agent {
         }
     }
 
-    /// Takes in what has arrived. Returns how it ends, when it does.
+    /// Handles an event. Returns the reason when the session ends.
     fn handle_interactive_event(
         &mut self,
         event: AgentEvent,
@@ -154,7 +155,7 @@ impl Agent {
                 return Ok(Some(EndReason::Signaled { signal: signal.to_string() }));
             }
             AgentEvent::Terminal(TerminalEvent::Closed) => return Ok(Some(hangup_end_reason())),
-            // What is begun or has ended is to be seen at once.
+            // Started and finished tasks are shown immediately.
             came @ (AgentEvent::TaskBound { .. }
             | AgentEvent::CallFinished(..)
             | AgentEvent::TeamMessage(_)
@@ -170,14 +171,14 @@ impl Agent {
                 self.handle_agent_event(came, &mut |sight| session.view.on_event(sight))?;
             }
         }
-        // Nothing is on its way that it could go with.
+        // No request is in flight that could carry the prompts.
         if self.idle_reason.is_some() {
             self.deliver_prompts(&mut |sight| session.view.on_event(sight))?;
         }
         Ok(None)
     }
 
-    /// Does what a person wants. Returns how it ends, when it does.
+    /// Performs an action of the person. Returns the reason when the session ends.
     fn perform_user_action(
         &mut self,
         action: UserAction,
@@ -192,7 +193,7 @@ impl Agent {
             }
             UserAction::AnswerQuestion { call, yes } => {
                 if let Some(question) = self.questions.remove(&call) {
-                    // Who does not want to know any more has gone.
+                    // The receiver is gone when the call was cancelled.
                     let _receiver_dropped = question.answer.send(yes);
                 }
             }
@@ -216,7 +217,7 @@ impl Agent {
     }
 }
 
-/// How it ends when the terminal has gone.
+/// Returns the reason for an end because the terminal closed.
 fn hangup_end_reason() -> EndReason {
     EndReason::Signaled { signal: Signal::HUP.to_string() }
 }

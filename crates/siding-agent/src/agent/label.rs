@@ -1,4 +1,5 @@
-//! A label for what was just done, by a small model while the large one is at work (promise P128).
+//! Labels for finished batches of calls, written by a small model while the large one works
+//! (promise P128).
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -15,24 +16,24 @@ use crate::provider::{CancelFlag, ModelRequest, Provider};
 const SYSTEM_PROMPT: &str = "\
 You label what a coding agent has just done, as the subject of a commit does: past tense, about 30 \
 characters, no period, no quotes. Answer with the label alone.";
-/// Tokens that a label may take.
+/// Tokens that the model may use for a label.
 const MAX_LABEL_TOKENS: u32 = 40;
-/// Bytes of each call, and of its result, that are shown.
+/// Bytes of each call, and of its result, that the labelling model receives.
 const MAX_SHOWN_BYTES: usize = 300;
-/// Columns of a label.
+/// Columns after which a label is cut.
 const LABEL_COLUMNS: usize = 60;
 
-/// What a batch of calls has done, in few words.
+/// A label for a batch of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Label {
-    /// The words: past tense, as the subject of a commit.
+    /// The label, in past tense like the subject of a commit.
     pub text: String,
-    /// The calls of the batch.
+    /// The ids of the calls of the batch.
     pub calls: Vec<String>,
 }
 
-/// Asks for a label of the last batch of calls. It is sent when it is there; if it never is, or
-/// `cancel` is set before, nobody minds.
+/// Requests a label for the last batch of calls. The label is sent as an event when it arrives; a
+/// failed or cancelled request sends none.
 pub(super) fn request_label(
     runtime: &Runtime,
     provider: &Arc<dyn Provider>,
@@ -61,7 +62,8 @@ pub(super) fn request_label(
     });
 }
 
-/// Returns the calls whose results end the conversation as text, each with its result, and their names.
+/// If the conversation ends with the results of a batch, returns the text of its calls with their
+/// results, and the ids of the calls.
 fn last_batch(messages: &[Message]) -> Option<(String, Vec<String>)> {
     let [.., Message::Assistant(said), Message::User { results, .. }] = messages else {
         return None;

@@ -1,4 +1,4 @@
-//! The tool `monitor_mcp`: has siding's own command watch another MCP server.
+//! The tool `monitor_mcp`: starts `siding monitor-mcp`, which watches another MCP server.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use siding_tools::{ToolAnswer, ToolContext, ToolError};
 
 use super::self_task::start_task;
 
-/// The name of the tool.
+/// The tool's name.
 pub(super) const TOOL_NAME: &str = "monitor_mcp";
 pub(super) const TOOL_DESCRIPTION: &str = "\
 Watch a resource, or what a tool answers, of another MCP server, in the background. Answers with the \
 task id; you are told each change in one line, as an event. Ends at its `timeout`, or with `task_stop`.";
 
-/// What it takes.
+/// The tool's arguments.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MonitorMcpArgs {
@@ -28,25 +28,25 @@ pub(super) struct MonitorMcpArgs {
     /// The URI of the resource to watch. Or give `tool`.
     #[serde(default)]
     resource: Option<String>,
-    /// The tool to call again and again: one that changes nothing.
+    /// The tool to call repeatedly; it must not change anything.
     #[serde(default)]
     tool: Option<String>,
-    /// What the tool is called with.
+    /// The arguments of the tool.
     #[serde(default)]
     arguments: Option<Map<String, Value>>,
-    /// Seconds between two looks where the server does not tell of changes (default 10).
+    /// Seconds between two polls if the server does not announce changes (default 10).
     #[serde(default)]
     every: Option<f64>,
-    /// Tell only changes with a line that matches this regular expression.
+    /// Report only changes with a line that matches this regular expression.
     #[serde(default, rename = "match")]
     pattern: Option<String>,
-    /// Deadline in seconds: how long it may live (default 300).
+    /// Deadline in seconds, after which it is stopped (default 300).
     #[serde(default)]
     timeout: Option<f64>,
 }
 
 impl MonitorMcpArgs {
-    /// Returns the words of the command.
+    /// Returns the arguments of the `siding` command line.
     fn command_args(&self) -> Vec<String> {
         let seconds = |given: Option<f64>| given.map(|seconds| format!("{seconds}s"));
         let arguments = self.arguments.clone().map(|given| Value::Object(given).to_string());
@@ -66,7 +66,7 @@ impl MonitorMcpArgs {
         words
     }
 
-    /// Begins to watch, as a task of the agent's session.
+    /// Starts the monitor as a task of the agent's session.
     pub(super) fn start(&self, host: &ToolContext, cwd: &Path) -> Result<ToolAnswer, ToolError> {
         let begun = start_task(host, cwd, &self.command_args())?;
         Ok(ToolAnswer::from_line(match begun.has_ended {

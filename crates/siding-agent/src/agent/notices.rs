@@ -1,4 +1,4 @@
-//! News of the session's tasks: heard as it comes, and put into words.
+//! Notices about the session's tasks: waits for them and formats them for the model.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -15,18 +15,21 @@ use super::AgentError;
 use super::event::AgentEvent;
 use crate::message::UserContent;
 
-/// How often it is looked for news that cannot be waited for: no inotify instance is left, or no space.
+/// Polling interval when the outbox cannot be followed, because no inotify instance or no disk
+/// space is left.
 const NOTICE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The wait for news. Ends with it.
+/// A thread that follows the session's outbox. Dropping this value ends it.
 #[derive(Debug)]
 pub(super) struct NoticeFollower {
-    /// Nobody reads any more once this is closed.
+    /// The read end of a pipe. Its closing wakes the thread, whose poll reports the write end as
+    /// broken.
     _reader: OwnedFd,
 }
 
 impl NoticeFollower {
-    /// Begins to wait, and says so whenever there may be something.
+    /// Starts the thread, which sends [`AgentEvent::NoticesAvailable`] whenever notices may be
+    /// pending.
     pub(super) fn start(
         host: &Arc<ToolContext>,
         sender: Sender<AgentEvent>,
@@ -36,7 +39,7 @@ impl NoticeFollower {
             made.map_err(|source| AgentError::Io { doing: "make a pipe", source })?;
         let host = Arc::clone(host);
         thread::spawn(move || {
-            // Where it cannot be waited for it is looked for.
+            // Falls back to polling where the outbox cannot be followed.
             while follow_outbox(&host, &writer, &sender).is_err() {
                 thread::sleep(NOTICE_POLL_INTERVAL);
                 if sender.send(AgentEvent::NoticesAvailable).is_err() {
@@ -55,7 +58,7 @@ fn follow_outbox(
 ) -> Result<(), NoticesError> {
     let outbox = session_outbox(host)?;
     let mut follower = OutboxFollower::new(&outbox, SHIM_PROGRAM)?;
-    // What came before this.
+    // Reports notices that were pending before the follower started.
     follower.schedule_later(&outbox.pending()?);
     let _receiver_dropped = sender.send(AgentEvent::NoticesAvailable);
     loop {
@@ -77,12 +80,12 @@ pub(super) fn session_outbox(host: &ToolContext) -> Result<Outbox<'_>, NoticesEr
     Outbox::new(&host.root, host.session.clone(), Consumer::agent())
 }
 
-/// Notes that the model is told these.
+/// Acknowledges notices that the model receives.
 pub(super) fn acknowledge(host: &ToolContext, ids: &[NoticeId]) -> Result<(), NoticesError> {
     session_outbox(host)?.acknowledge(ids)
 }
 
-/// Returns a notice as the model is told it: a block of its own.
+/// Formats a notice for the model as a block of its own.
 pub(super) fn notice_content(host: &ToolContext, notice: NoticeView) -> UserContent {
     UserContent::Notice {
         id: notice.notice_id,

@@ -1,12 +1,12 @@
-//! What the model is told beside what others say.
+//! The fixed prompts: the system prompt and the request for a summary.
 
 use std::path::Path;
 
 use super::teammates::{LEAD_NAME, Team};
 use crate::message::{Message, UserContent};
 
-/// Returns what the model is told before everything else: its work, and the notes on the project, if
-/// there are any.
+/// Returns the system prompt: the instructions, the agent's role in its team, and the notes on the
+/// project, if there are any.
 pub(super) fn system_prompt(cwd: &Path, team: &Team, notes: Option<&str>) -> String {
     let mut text = format!(
         "\
@@ -39,7 +39,7 @@ stopped, timed out or lost has not succeeded.",
     text
 }
 
-/// What stands before the notes on the project.
+/// Introduces the notes on the project.
 const NOTES_HEADER: &str = "
 
 These are notes on this project from earlier conversations, of `.siding/memory.md`. They may be out of \
@@ -48,7 +48,7 @@ anything.
 
 ";
 
-/// What a subagent is told beside.
+/// Added to the system prompt of a subagent.
 const SUBAGENT_PROMPT: &str = "
 
 A command that you start without `budget` is waited for until it ends: nobody could tell you of its end \
@@ -58,7 +58,7 @@ You work for another agent, which reads nothing but your last message: say there
 know. When you end your turn you are done. Call `task_wait` first for every task whose end you need; what \
 still runs then goes on as the other agent's.";
 
-/// Returns what a teammate is told beside.
+/// Returns the addition to the system prompt of a teammate.
 fn teammate_prompt(name: &str) -> String {
     format!(
         "
@@ -71,7 +71,7 @@ the `{LEAD_NAME}` says so. When you end, all your tasks end or go to the `{LEAD_
     )
 }
 
-/// Adds to what was said that it is to be put in short.
+/// Adds the request for a summary to the messages.
 pub(super) fn add_summary_request(mut messages: Vec<Message>) -> Vec<Message> {
     const SUMMARY_REQUEST: &str = "\
 The conversation is about to be cut to what you write now. Put in short, for yourself: what the user \

@@ -1,4 +1,4 @@
-//! What came of a call that a process has begun which has ended since.
+//! Recovery of calls whose process was killed.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -14,11 +14,12 @@ use super::tool_dispatch::{ToolDispatcher, into_tool_result};
 use super::{remote_agent, subagent, teammate_tools};
 use crate::message::{ToolCall, ToolResult};
 
-/// Bytes of what it wrote meanwhile that stand in the result.
+/// Bytes of the task's output that the result quotes.
 const MAX_OUTPUT_BYTES: usize = 8 << 10;
 
 impl ToolDispatcher {
-    /// Finds out what came of a call, or runs it, where that is no second time.
+    /// Determines the result of an interrupted call, or runs the call again if that cannot do it
+    /// twice.
     pub(super) fn recover(
         self: &Arc<Self>,
         runtime: &Runtime,
@@ -35,9 +36,9 @@ impl ToolDispatcher {
                 | remote_agent::TOOL_NAME,
                 Some(task),
             ) => recover_task_call(host, &call, task),
-            // Its task is on record before there is anything of it.
+            // The task's id is recorded before the task is created, so no task was started.
             ("bash" | subagent::TOOL_NAME | teammate_tools::SPAWN_TEAMMATE, None) => None,
-            // Whoever looks again, or ends what has ended, does no harm.
+            // Repeating a read or a stop has no further effect.
             (name, _) if name == "task_stop" || self.read_only_tools().contains(name) => None,
             (name, _) => Some(unknown_outcome(&call, &format!("`{name}` ran"))),
         };
@@ -49,14 +50,15 @@ impl ToolDispatcher {
     }
 }
 
-/// Returns the result of a command that was about to be run as a task; `None` when it never began.
+/// Returns the result of a call that was about to run as a task; `None` when the task never started
+/// and the call can run again.
 fn recover_task_call(
     host: &ToolContext,
     call: &ToolCall,
     task: TaskId,
 ) -> Option<(ToolResult, Vec<DeliveryAck>)> {
     let is_taken_back = match host.root.task_dir(task) {
-        // It never came to that, or it is long over and was removed.
+        // The task was never created, or it ended long ago and was removed.
         Err(StoreError::NoSuchTask { .. }) => {
             let when =
                 format!("a {} was about to run as {task}, which is on no record", call_noun(call));
@@ -69,12 +71,13 @@ fn recover_task_call(
         .then(|| into_tool_result(call.id.clone(), host, recovered_answer(host, call, task)))
 }
 
-/// Takes back a task of which nothing is on record, and says whether nobody can begin it any more.
+/// Removes a task without journal records. Returns true when no process can start it any more.
 fn discard_unstarted_task(host: &ToolContext, dir: TaskDir) -> bool {
     if !dir.is_unrecorded() {
         return false;
     }
-    // Whoever could still begin it has its lock, and may have done so by now.
+    // A client that could still start the task holds its lock. It may also have started it just
+    // before the lock was taken, hence the second check.
     let Ok(Some(locked)) = dir.try_lock() else { return false };
     if !locked.dir().is_unrecorded() {
         return false;
@@ -83,7 +86,7 @@ fn discard_unstarted_task(host: &ToolContext, dir: TaskDir) -> bool {
     true
 }
 
-/// Returns how a task stands whose caller has gone.
+/// Returns the state of a task whose caller was killed, with its output.
 fn recovered_answer(
     host: &ToolContext,
     call: &ToolCall,
@@ -99,7 +102,7 @@ fn recovered_answer(
     Ok(answer)
 }
 
-/// Returns what a call runs as a task.
+/// Returns the noun for the kind of task that a call runs.
 fn call_noun(call: &ToolCall) -> &'static str {
     match call.name.as_str() {
         subagent::TOOL_NAME => "subagent",
@@ -109,7 +112,7 @@ fn call_noun(call: &ToolCall) -> &'static str {
     }
 }
 
-/// Returns the result of a call of which nobody knows.
+/// Returns the result of a call whose effect is unknown.
 fn unknown_outcome(call: &ToolCall, when: &str) -> (ToolResult, Vec<DeliveryAck>) {
     let text = format!(
         "this agent was ended while {when}; nobody knows whether it was done: look before you call it \

@@ -1,4 +1,4 @@
-//! What runs and may have been forgotten (promise P68).
+//! Reminders of running tasks that the model may have forgotten (promise P68).
 
 use std::collections::HashSet;
 
@@ -11,28 +11,31 @@ use siding_tools::{TaskSnapshot, ToolContext};
 use super::tasks;
 use crate::message::UserContent;
 
-/// Batches of calls after which all that runs is named again.
+/// Batches of calls between two reminders that name all running tasks.
 const BATCHES_PER_FULL_REMINDER: u32 = 20;
-/// Columns of a line about a task.
+/// Columns of the line for one task.
 const LINE_COLUMNS: usize = 160;
-/// Tasks that are named at once.
+/// Tasks that one reminder names.
 const MAX_NAMED_TASKS: usize = 50;
 
-/// Who was reminded of what.
+/// Which tasks the model has been reminded of.
 #[derive(Debug, Default)]
 pub(super) struct Reminders {
-    /// Tasks that ran at the request before, or earlier.
+    /// Tasks that were already running at an earlier request.
     seen_running: HashSet<TaskId>,
-    /// Tasks of which nothing is to be said but with all others: they were named or looked at, or are
-    /// another session's. They are not even read, so that a hundred of them cost a batch nothing.
+    /// Tasks that only a full reminder names: already named, already read, or of another session.
+    /// They are skipped without reading their files, so that a hundred of them cost a batch
+    /// nothing.
     settled: HashSet<TaskId>,
     /// Batches of calls so far.
     batches: u32,
 }
 
 impl Reminders {
-    /// Returns what goes with the next request: tasks that run since an earlier one and were not
-    /// looked at, each once, and now and then all that run. `shown` stand in this request anyway.
+    /// Returns the reminder for the next request. It names, once each, the session's tasks that
+    /// have been running since an earlier request and whose output was not read; every
+    /// [`BATCHES_PER_FULL_REMINDER`] batches it names all. Tasks in `shown` already appear in this
+    /// request.
     pub(super) fn next_reminder(
         &mut self,
         host: &ToolContext,
@@ -66,7 +69,7 @@ impl Reminders {
     }
 }
 
-/// Returns all that runs, for a model that has forgotten everything.
+/// Returns a reminder of all running tasks, for a model that has lost its context.
 pub(super) fn full_reminder(host: &ToolContext) -> Option<UserContent> {
     let running = tasks::list_recorded(host).unwrap_or_default();
     (!running.is_empty()).then(|| format_reminder(host, "Running", &running))

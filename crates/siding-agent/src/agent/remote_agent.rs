@@ -1,4 +1,5 @@
-//! The tool `remote_agent`: gives an agent on another server a task, through siding's own command.
+//! The tool `remote_agent`: sends a task to an agent on another server by starting `siding a2a
+//! send`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,24 +17,24 @@ use siding_tools::{CallContext, CancelReason, SHIM_PROGRAM, ToolAnswer, ToolCont
 
 use super::self_task::start_task;
 
-/// The name of the tool.
+/// The tool's name.
 pub(super) const TOOL_NAME: &str = "remote_agent";
 pub(super) const TOOL_DESCRIPTION: &str = "\
 Give an agent on an A2A 1.0 server a task. It sees nothing of this conversation and of these files, so \
 say all it needs to know. Answers at once with a task id; you are told what came of it, and at once \
 when it waits for an answer: give that with `task`. `task_stop` has the server cancel it.";
-/// Columns of an address and of a text, when a person is asked about them.
+/// Columns to which an address and a text are cut in a question to a person.
 const SHOWN_COLUMNS: usize = 200;
 
-/// What it takes.
+/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoteAgentArgs {
-    /// Where the agent is: `http://HOST:PORT` or `https://HOST`.
+    /// The agent's address: `http://HOST:PORT` or `https://HOST`.
     url: String,
-    /// What it is told.
+    /// The message to the agent.
     text: String,
-    /// The conversation on that server to go on with.
+    /// The conversation on that server to continue.
     #[serde(default)]
     context: Option<String>,
     /// The task on that server that waits for this answer.
@@ -42,17 +43,17 @@ pub(super) struct RemoteAgentArgs {
     /// The name of the environment variable that holds the server's token; never the token itself.
     #[serde(default)]
     bearer_env: Option<String>,
-    /// What it is in a few words, for people.
+    /// A short description for people.
     #[serde(default)]
     name: Option<String>,
-    /// False waits for its end, for `budget` at most; then it goes on in the background (default
+    /// False waits for its end, for at most `budget`; then it continues in the background (default
     /// true).
     #[serde(default = "yes")]
     background: bool,
     /// Seconds to wait with `background` false (default 15).
     #[serde(default)]
     budget: Option<f64>,
-    /// Deadline in seconds: how long it may live (default 1800).
+    /// Deadline in seconds, after which it is stopped (default 1800).
     #[serde(default)]
     timeout: Option<f64>,
 }
@@ -62,13 +63,14 @@ const fn yes() -> bool {
 }
 
 impl RemoteAgentArgs {
-    /// Says what is wrong with them.
+    /// Checks the arguments that serde cannot check.
     pub(super) fn validate(&self) -> Result<(), ToolError> {
         let wrong = |why: &str| Err(ToolError::Arguments(why.to_owned()));
         if self.text.trim().is_empty() {
             return wrong("`text` is empty; say what the agent is to do");
         }
-        // A token that was given instead of its variable must not become an argument.
+        // A model may pass the token itself instead of the variable's name. It must not become a
+        // command-line argument, which every user can read in /proc.
         let is_variable = |name: &String| {
             let mut letters = name.chars();
             letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
@@ -80,22 +82,23 @@ impl RemoteAgentArgs {
         Ok(())
     }
 
-    /// Returns the command as a person may read it, and as guard rules see it.
+    /// Returns the command for people and for the guard's rules. Both texts are cut and quoted.
     pub(super) fn display_command(&self) -> String {
         let [url, text] =
             [&self.url, &self.text].map(|one| shell_quote(&one_line(one, SHOWN_COLUMNS)));
         format!("siding a2a send {url} {text}")
     }
 
-    /// Returns why a person should look first: what leaves this machine cannot be taken back.
+    /// Returns why a person should approve the call: text that leaves this machine cannot be
+    /// recalled.
     pub(super) fn approval_concern(&self) -> Option<String> {
-        // Whatever is no address is refused by the command.
+        // The command itself rejects an invalid address.
         let url = Url::parse(&self.url).ok().filter(|url| !is_loopback_url(url))?;
         let host = one_line(url.host_str()?, SHOWN_COLUMNS);
         Some(format!("it sends text to another machine, {host}"))
     }
 
-    /// Returns the words of the command.
+    /// Returns the arguments of the `siding` command line.
     fn command_args(&self) -> Vec<String> {
         let flags = [
             ("context", self.context.clone()),
@@ -112,7 +115,8 @@ impl RemoteAgentArgs {
         words
     }
 
-    /// Sends it, as a task of the agent's session.
+    /// Starts the command as a task of the agent's session and waits for it if `background` is
+    /// false.
     pub(super) async fn start<C: CallContext>(
         &self,
         host: &Arc<ToolContext>,
@@ -121,7 +125,8 @@ impl RemoteAgentArgs {
     ) -> Result<ToolAnswer, ToolError> {
         let started = run_blocking(|| {
             let started = start_task(host, cwd, &self.command_args())?;
-            // An agent that is killed now finds it again.
+            // The task's id is recorded in the transcript, so that a restarted agent finds the task
+            // again.
             match call.accept_task(started.id) {
                 true => Ok(started),
                 false => Err(ToolError::Cancelled),
@@ -138,12 +143,13 @@ impl RemoteAgentArgs {
                 "{id} has sent it; you are told what comes of it, and when an answer is wanted"
             )));
         }
-        // Without a budget the wait ends with the task, or at the bound that every wait has.
+        // Without a budget, the wait ends with the task or at the upper limit of all waits.
         let budget = run_blocking(|| host.current_budget(self.budget.is_some()))?;
         let seconds = self.budget.or(budget.map(|budget| budget.as_secs_f64()));
         let waited =
             call_task_tool(host, call, "wait", json!({ "ids": [id], "timeout": seconds })).await;
-        // As a command that is waited for: an agent that has gone leaves it to whoever ends the rest.
+        // Only a cancelled call stops its task, as for `bash`. When the whole agent has ended, the
+        // task is left to the code that ends the session's other tasks.
         if matches!(waited, Err(ToolError::Cancelled))
             && call.cancelled().await == CancelReason::ResultUnwanted
         {
@@ -158,7 +164,7 @@ impl RemoteAgentArgs {
     }
 }
 
-/// Calls a tool that works on tasks.
+/// Calls one of the shared task tools.
 async fn call_task_tool<C: CallContext>(
     host: &Arc<ToolContext>,
     call: &mut C,
@@ -170,7 +176,8 @@ async fn call_task_tool<C: CallContext>(
     answer.unwrap_or_else(|| Err(ToolError::Arguments(format!("there is no tool `{tool}`"))))
 }
 
-/// Returns a word as a shell reads it: text of a model must not pass for more of the command.
+/// Quotes a word for the shell, so that text from a model cannot become another part of the
+/// command.
 fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

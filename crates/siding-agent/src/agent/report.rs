@@ -1,4 +1,4 @@
-//! How an agent ends, and what is said of it.
+//! The end of an agent and its final report.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,71 +20,73 @@ use crate::conversation::Entry;
 use crate::message::{Message, Usage, joined_text};
 use crate::transcript::Transcript;
 
-/// How it ended.
+/// Why the agent ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EndReason {
-    /// The model has ended its turn, and nothing that it has started runs.
+    /// The model has ended its turn, and nothing that it started is running.
     Done,
-    /// The model has ended its turn, and its tasks have not ended within the bound. They were ended.
+    /// The model has ended its turn, but its tasks did not end within the bound and were stopped.
     WaitBound {
         /// The bound, in milliseconds.
         bound_ms: u64,
     },
-    /// The provider did not let the model go on.
+    /// The provider refused to let the model continue.
     Refused,
-    /// The model's answer was longer than allowed.
+    /// The model's answer reached the limit of its length.
     Cut,
-    /// The model has stopped for a reason of its provider's that is none of these.
+    /// The provider stopped the model for another reason.
     Stopped,
-    /// It has asked the model as often as it may.
+    /// The agent reached its limit of requests to the model.
     Requests {
-        /// How often that is.
+        /// The limit.
         most: u32,
     },
-    /// The model could not be asked.
+    /// A request to the model failed.
     Failed {
-        /// What was tried and what came of it, and what to do.
+        /// The failed action, its error, and the remedy.
         why: String,
     },
-    /// A person has interrupted it.
+    /// A person interrupted the agent.
     Interrupted,
-    /// The person at the terminal has left.
+    /// The person at the terminal quit.
     Left,
-    /// A signal has ended it, or its terminal has gone.
+    /// A signal ended the agent, or its terminal was closed.
     Signaled {
-        /// The signal.
+        /// The signal's name.
         signal: String,
     },
 }
 
-/// What came of one prompt.
+/// The result of an agent's run.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct AgentReport {
-    /// The conversation, for who wants to go on with it.
+    /// The conversation's id, for `--resume`.
     pub session_id: SessionId,
-    /// How it ended.
+    /// Why the agent ended.
     pub end: EndReason,
-    /// What the model said last.
+    /// The last message of the model.
     pub text: String,
-    /// What was done, in few words: a label for each batch of calls, where a small model wrote one in
-    /// time.
+    /// Labels for the batches of calls, where a small model wrote one in time.
     pub labels: Vec<Label>,
-    /// What all its answers have cost.
+    /// The tokens used by all its answers.
     pub usage: Usage,
-    /// What the answers of its subagents, and of theirs, have cost.
+    /// The tokens used by its subagents and by theirs.
     pub usage_of_subagents: Usage,
-    /// The tasks of a subagent that ran when it ended, and go on as those of whoever started it.
+    /// The tasks of a subagent that were running when it ended. They continue as tasks of the agent
+    /// that started it.
     pub handed_up: Vec<TaskView>,
-    /// The tasks that ran when it ended, as they stand after they were ended for it.
+    /// The tasks that were running when the agent ended, in their state after they were stopped.
     pub ended: Vec<TaskView>,
 }
 
 impl Agent {
-    /// Ends what still runs, or hands it up, and says how it all ended.
+    /// Stops the tasks that are still running, or hands a subagent's tasks to its parent, and
+    /// returns the report.
     pub(super) fn finish(mut self, end: EndReason) -> Result<AgentReport, AgentError> {
         let host = Arc::clone(&self.host);
-        // Nobody waits for it to read something any more.
+        // Closes the channel first: a teammate that waits for the lead to record a message would
+        // otherwise wait forever.
         drop(std::mem::replace(&mut self.events, channel().1));
         let idle = match &self.team {
             Team::Lead(mates) => mates.shut_down_all(),
@@ -96,7 +98,7 @@ impl Agent {
             Team::Alone => (views(&running), Vec::new()),
             Team::Lead(_) | Team::Teammate { .. } => {
                 let mut ended = stop_tasks(&host, &running);
-                // With a teammate that had nothing to do no work is lost.
+                // Stopping an idle teammate loses no work, so the report omits it.
                 ended.retain(|task| !idle.contains(&task.dir.id()));
                 (Vec::new(), views(&ended))
             }
@@ -117,7 +119,7 @@ impl Agent {
 }
 
 impl Agent {
-    /// Returns what the model said last.
+    /// Returns the text of the model's last message.
     pub(super) fn last_response_text(&self) -> String {
         let said = self.conversation.messages().iter().rev().find_map(|message| match message {
             Message::Assistant(said) => Some(joined_text(said)),
@@ -127,14 +129,14 @@ impl Agent {
     }
 }
 
-/// Ends tasks, and returns how they stand then.
+/// Stops tasks concurrently, and returns their states afterwards.
 fn stop_tasks(host: &ToolContext, running: &[TaskSnapshot]) -> Vec<TaskSnapshot> {
     let ids: Vec<TaskId> = running.iter().map(|task| task.dir.id()).collect();
     thread::scope(|scope| {
         for id in &ids {
             scope.spawn(|| {
                 let how = StopOptions { requested_by: "agent", grace: None, signal: None };
-                // What could not be ended ends with the session, and its record says so.
+                // A task that could not be stopped ends with the session, and its journal says so.
                 let _best_effort = stop::stop(&host.root, SHIM_PROGRAM, *id, how);
             });
         }
@@ -142,7 +144,7 @@ fn stop_tasks(host: &ToolContext, running: &[TaskSnapshot]) -> Vec<TaskSnapshot>
     ids.iter().filter_map(|id| host.snapshot(*id).ok()).collect()
 }
 
-/// Returns what the subagents under a session have cost, as far as they are on record.
+/// Returns the recorded usage of all subagents below the session.
 fn subagent_usage(host: &ToolContext) -> Result<Usage, AgentError> {
     let ToolContext { root, session, .. } = host;
     let family = session::session_tree(root, session)?;

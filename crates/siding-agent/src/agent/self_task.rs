@@ -1,4 +1,4 @@
-//! Tasks that a command of siding's own begins.
+//! Tasks that this program starts through its own command line.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,23 +8,24 @@ use siding_model::id::TaskId;
 use siding_model::text::one_line;
 use siding_tools::{ToolContext, ToolError};
 
-/// Columns of what siding says when it does not begin.
+/// Columns of the program's error message that are quoted.
 const ERROR_COLUMNS: usize = 600;
 
-/// A task that was begun.
+/// A started task.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StartedTask {
     pub(super) id: TaskId,
-    /// Whether it is over already.
+    /// Whether the task has already ended.
     pub(super) has_ended: bool,
 }
 
-/// Has this program begin a task of the agent's session in the background, with the words of a command
+/// Runs this program to start a background task of the agent's session. `args` is a command line
 /// that prints the task as JSON.
 ///
 /// # Errors
 ///
-/// [`TodoRefusal`], with what the command says.
+/// [`ToolError::Arguments`] with the program's error message; [`ToolError::Io`] when the program
+/// cannot be run.
 pub(super) fn start_task(
     host: &ToolContext,
     cwd: &Path,

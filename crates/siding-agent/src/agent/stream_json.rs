@@ -1,7 +1,7 @@
-//! What `siding agent --output-format stream-json` prints: one JSON object for each line.
+//! The output of `siding agent --output-format stream-json`: one JSON object on each line.
 //!
-//! The schema is committed (`docs/schema/agent_stream.schema.json`). Kinds of lines and fields may be
-//! added, never renamed, removed or given another meaning.
+//! The schema is committed (`docs/schema/agent_stream.schema.json`). Types of lines and fields may
+//! be added, but never renamed, removed or given another meaning.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,103 +12,103 @@ use super::{AgentReport, Label, UiEvent};
 use crate::message::{AssistantContent, Usage, UserContent};
 use crate::provider::ResponsePart;
 
-/// The version of these lines, which the first of them says.
+/// The version of the format, which the first line states.
 const STREAM_FORMAT_VERSION: u32 = 1;
 
-/// One line.
+/// A line of the output.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "agent_stream")]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StreamLine<'a> {
-    /// The first line: the agent works in this conversation.
+    /// The first line: the agent has started in this conversation.
     Begin {
-        /// Version of the lines that follow: 1.
+        /// The version of the format: 1.
         format: u32,
-        /// The conversation, for `--resume`.
+        /// The conversation's id, for `--resume`.
         session_id: &'a SessionId,
     },
-    /// The prompt that it works on.
+    /// A prompt for the agent.
     Prompt {
-        /// Its words.
+        /// The text of the prompt.
         text: &'a str,
     },
-    /// Words of the model.
+    /// Text of the model.
     Text {
-        /// The words.
+        /// The text.
         text: &'a str,
     },
-    /// What the model thought, where its provider shows it.
+    /// The model's reasoning, where its provider shows it.
     Thinking {
-        /// The thoughts.
+        /// The reasoning.
         text: &'a str,
     },
     /// The model calls a tool.
     Call {
-        /// Names the call in this conversation.
+        /// The id of the call in this conversation.
         call_id: &'a str,
-        /// The tool.
+        /// The tool's name.
         tool: &'a str,
         /// Its arguments.
         input: &'a Value,
     },
-    /// A call has its result. Each call has one.
+    /// The result of a call. Each call has exactly one.
     Result {
-        /// The call.
+        /// The id of the call.
         call_id: &'a str,
-        /// What the model reads.
+        /// The text that the model receives.
         text: &'a str,
-        /// Whether the call failed. A command that exits with another code than 0 is no failed call.
+        /// Whether the call failed. A command with a nonzero exit code is not a failed call.
         is_error: bool,
     },
-    /// The model is told what has become of a task.
+    /// The model receives a notice about a task.
     Notice {
-        /// Name of the notice; no notice comes twice.
+        /// The id of the notice. No notice is delivered twice.
         notice_id: String,
         /// The task.
         task_id: TaskId,
-        /// The XML block that the model reads.
+        /// The XML block that the model receives.
         text: &'a str,
     },
-    /// The model is told what a teammate says.
+    /// The model receives a message from a teammate.
     Message {
         /// The teammate's name.
         from: &'a str,
-        /// The XML block that the model reads.
+        /// The XML block that the model receives.
         text: &'a str,
     },
-    /// The model is reminded of something, such as what runs.
+    /// The model receives a reminder, such as a list of running tasks.
     Reminder {
-        /// What it reads.
+        /// The text that the model receives.
         text: &'a str,
     },
-    /// What was said before was replaced by a summary, since the model's context was full.
+    /// A summary has replaced the earlier messages, because the model's context was full.
     Summary {
         /// The summary.
         text: &'a str,
     },
-    /// A label of a batch of calls, by the small model.
+    /// A label for a batch of calls, written by the small model.
     Label(&'a Label),
-    /// What an answer of the model has cost, in tokens.
+    /// The tokens used by an answer of the model.
     Usage(Usage),
-    /// A request to the model failed and is made again.
+    /// A request to the model failed and will be retried.
     Retry {
         /// Why it failed.
         why: &'a str,
-        /// Milliseconds until then.
+        /// Milliseconds until the retry.
         pause_ms: u64,
     },
-    /// The last line: how it ended.
+    /// The last line: the report.
     End(&'a AgentReport),
-    /// The last line in place of `end`: the agent itself could not go on.
+    /// The last line in place of `end`: the agent itself failed.
     Error {
-        /// What was tried and why it failed.
+        /// The failed action and its error.
         message: &'a str,
     },
 }
 
 impl<'a> StreamLine<'a> {
-    /// Returns the lines about something to be seen.
+    /// Returns the lines for an event.
     #[must_use]
     pub fn from_event(event: UiEvent<'a>) -> Vec<Self> {
         match event {
@@ -123,14 +123,14 @@ impl<'a> StreamLine<'a> {
             UiEvent::Label(label) => vec![Self::Label(label)],
             UiEvent::Usage(usage) => vec![Self::Usage(usage)],
             UiEvent::ResponsePart(ResponsePart::Retry { reason: why, pause_ms }) => vec![Self::Retry { why, pause_ms }],
-            // The whole answer follows, with its calls.
+            // The complete answer, with its calls, follows.
             UiEvent::ResponsePart(ResponsePart::Text(_) | ResponsePart::Thinking(_))
             | UiEvent::CallStarted(_)
             | UiEvent::RequestSent
             | UiEvent::Summarizing
             | UiEvent::ApprovalRequested { .. }
             | UiEvent::Idle(_)
-            // The agent ends with it, and the last line says so.
+            // The agent ends after a failed request, and the last line says so.
             | UiEvent::RequestFailed(_) => Vec::new(),
         }
     }

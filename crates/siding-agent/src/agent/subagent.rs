@@ -1,8 +1,8 @@
-//! `spawn_agent`: a subagent, as a task of its own.
+//! The tool `spawn_agent`: starts a subagent as a task of its own.
 //!
-//! What it is to do is put into a transcript, which is that of a conversation like any other, and only then
-//! its task is begun. So nothing of it stands among the arguments of a program, whoever is killed in
-//! between has lost nothing, and a person can go on with the conversation later.
+//! The prompt is first written to a transcript, in the format of any other conversation, and only
+//! then is the task started. So the prompt does not appear among the arguments of a process, a
+//! crash in between loses nothing, and a person can resume the conversation later.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use crate::message::UserContent;
 use crate::provider::Model;
 use crate::transcript::{Transcript, TranscriptError, TranscriptHeader};
 
-/// Columns of a subagent's name.
+/// Columns of a subagent's display name.
 const NAME_COLUMNS: usize = 48;
 
 /// The tool's name.
@@ -37,17 +37,18 @@ its task id; you are told its last words when it is done, and can do something e
 `task_list` shows it and the tasks it starts. What still runs when it is done goes on as yours; \
 `task_stop` ends it with all its tasks.";
 
-/// How many subagents there may be.
+/// The limits on subagents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubagentLimits {
-    /// How deep they may stand under one another: 1 is a subagent that may have none.
+    /// The greatest nesting depth: 1 allows subagents that cannot start any.
     pub max_depth: usize,
-    /// How many may run at once under the topmost session.
+    /// How many may run concurrently below the root session.
     pub max_running: usize,
 }
 
 impl SubagentLimits {
-    /// Says why one more may not be started by an agent that stands at `depth` while `running` run.
+    /// Checks whether an agent at `depth` may start another subagent while `running` are running.
+    /// The error is the message for the model.
     pub(super) fn check(self, depth: usize, running: usize) -> Result<(), String> {
         if depth >= self.max_depth {
             return Err(format!(
@@ -67,29 +68,29 @@ impl SubagentLimits {
     }
 }
 
-/// What `spawn_agent` takes.
+/// The arguments of `spawn_agent`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpawnAgentArgs {
-    /// What it is to do, with all it needs to know.
+    /// The task for the subagent, with all it needs to know.
     prompt: String,
-    /// What that is in a few words, for people.
+    /// A short description for people.
     #[serde(default)]
     name: Option<String>,
     /// Its model, such as `anthropic:NAME` (default: yours).
     #[serde(default)]
     model: Option<String>,
-    /// The tools that it may call, of those that you have (default: all of them).
+    /// The names of the tools that it may call; each must be one of yours (default: all of them).
     #[serde(default)]
     tools: Option<Vec<String>>,
-    /// How often it may ask its model (default 100).
+    /// Requests that it may send to its model (default 100).
     #[serde(default)]
     max_turns: Option<u32>,
-    /// Deadline in seconds: how long it may live (default 1800).
+    /// Deadline in seconds, after which it is stopped (default 1800).
     #[serde(default)]
     timeout: Option<f64>,
-    /// False waits for its answer, for `budget` at most; then it goes on in the background (default
-    /// true).
+    /// False waits for its answer, for at most `budget`; then it continues in the background
+    /// (default true).
     #[serde(default = "yes")]
     background: bool,
     /// Seconds to wait with `background` false (default 15).
@@ -101,7 +102,7 @@ const fn yes() -> bool {
     true
 }
 
-/// What a subagent gets of whoever starts it. It is never allowed more.
+/// The settings that a subagent inherits from its parent. It never receives wider permissions.
 #[derive(Debug)]
 pub(super) struct SubagentSpawner {
     pub(super) model: String,
@@ -109,18 +110,18 @@ pub(super) struct SubagentSpawner {
     pub(super) yes_to_ask: bool,
     pub(super) allow_paths: Vec<PathBuf>,
     pub(super) limits: SubagentLimits,
-    /// The only tools that it has, where these are not all.
+    /// The names of the tools to offer; `None` offers all.
     pub(super) tools: Option<Vec<String>>,
-    /// Tokens of context after which what was said is put in short.
+    /// Size of the context in tokens above which the conversation is summarized.
     pub(super) compact_at: u64,
-    /// Read-only tools that run at once.
+    /// Read-only tools that may run concurrently.
     pub(super) max_parallel_reads: usize,
     /// Requests to the model that may follow one prompt.
     pub(super) max_requests: u32,
 }
 
 impl ToolDispatcher {
-    /// Starts one.
+    /// Starts a subagent.
     pub(super) async fn spawn_agent<C: CallContext>(
         &self,
         host: &ToolContext,
@@ -187,7 +188,7 @@ impl SubagentSpawner {
         tools::begin_own(host, call, own, prepare).await
     }
 
-    /// Begins its conversation, with what it is to do if that is known.
+    /// Creates the transcript of a subagent or teammate, with its prompt if one is given.
     pub(super) fn create_conversation(
         &self,
         host: &ToolContext,
@@ -205,7 +206,7 @@ impl SubagentSpawner {
         transcript.sync()
     }
 
-    /// Returns the arguments with which this program is the subagent.
+    /// Returns the arguments that start this program as the subagent.
     fn command_args(
         &self,
         id: TaskId,
@@ -234,17 +235,18 @@ fn utf8_path(path: &Path) -> Result<&str, ToolError> {
     })
 }
 
-/// Returns how many subagents and teammates run under the topmost session.
+/// Returns how many subagents and teammates are running below the root session.
 pub(super) fn count_running(host: &ToolContext) -> Result<usize, ToolError> {
     let top = session::root_session(&host.root, &host.session);
     let family = session::session_tree(&host.root, &top)?;
     let agents = host.root.live_tasks()?.into_iter().filter(|id| id.kind().has_session());
-    // One whose shim was killed gets another, or its end is put on record.
+    // Taking a snapshot recovers a task whose shim was killed: it gets a new shim, or its end is
+    // recorded.
     let states = agents.filter_map(|id| host.snapshot(id).ok()).map(|standing| standing.state);
     Ok(states.filter(|it| it.is_live() && family.contains(&it.spec.session_id)).count())
 }
 
-/// Returns a name for people: the given one, or the beginning of what it is to do.
+/// Returns the display name: the given one, or the start of the prompt.
 fn display_name(value: Option<&str>, prompt: &str) -> String {
     let given = value.filter(|name| !name.trim().is_empty()).unwrap_or(prompt);
     let words: Vec<&str> = given.split_whitespace().collect();
@@ -258,14 +260,14 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However they start one another, none stands deeper and no more run than may.
+        /// No sequence of starts exceeds the allowed depth or number.
         #[test]
         fn subagent_depth_and_count_never_exceed_their_limits(
             (max_depth, max_running) in (0..4_usize, 0..6_usize),
             starts in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..60),
         ) {
             let bounds = SubagentLimits { max_depth, max_running };
-            // The depths of those that run, and first that of whoever a person has started.
+            // The depths of the running agents. The first is the agent that a person started.
             let mut agents = vec![0];
             for (which, ends) in starts {
                 let which = which.index(agents.len());

@@ -1,4 +1,4 @@
-//! What runs, as it is shown to a person who watches.
+//! The task panel: the running tasks, as the terminal shows them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use siding_tools::{TaskSnapshot, ToolContext, text};
 use super::tasks;
 use crate::terminal::TaskRow;
 
-/// Tasks of which the last line is looked for. No more than these are shown.
+/// Tasks whose last line of output is read. The terminal shows no more than these.
 pub(super) const MAX_TASKS_WITH_LAST_LINE: usize = 6;
 
-/// What is known of the tasks that run.
+/// The source of the panel's rows.
 #[derive(Debug)]
 pub(super) struct TaskPanel {
     host: Arc<ToolContext>,
-    /// What is usual for each, which does not change while it runs.
+    /// The usual duration of each task. It is cached because it does not change while the task
+    /// runs.
     expected_ms: HashMap<TaskId, Option<u64>>,
 }
 
@@ -27,7 +28,7 @@ impl TaskPanel {
         Self { host: Arc::clone(host), expected_ms: HashMap::new() }
     }
 
-    /// Looks at what runs now: what somebody waits for first, then the oldest.
+    /// Returns the rows of the running tasks: those in the foreground first, then the oldest.
     pub(super) fn list_tasks(&mut self) -> Vec<TaskRow> {
         let running = tasks::list_recorded(&self.host).unwrap_or_default();
         self.expected_ms.retain(|id, _| running.iter().any(|task| task.dir.id() == *id));

@@ -1,5 +1,4 @@
-//! A teammate at work: an agent on a thread of its own, which ends its turns and goes on when somebody
-//! writes to it.
+//! A teammate: an agent on its own thread, which waits for messages between its turns.
 
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -17,27 +16,28 @@ use super::{Agent, AgentError, NOTICE_RETRY_INTERVAL, UiEvent};
 use crate::conversation::{Event, IdleReason};
 use crate::message::{AssistantContent, FinishReason, Message, UserContent, joined_text};
 
-/// Bytes of its last words that the lead is told.
+/// Bytes of a teammate's last message that the lead receives.
 const MAX_REPORT_BYTES: usize = 16 << 10;
 
 impl Agent {
-    /// Works until it is to go, or its task has ended.
+    /// Runs the agent until it receives a shutdown request or its task ends.
     pub(super) fn serve(mut self) {
         let Team::Teammate { status: desk, teammates: mates } = self.team.clone() else { return };
         let host = Arc::clone(&self.host);
-        // However this ends, also by a panic: nobody is said to work who does not.
+        // A drop guard, so that a panic does not leave the teammate listed as running.
         let mut cleanup =
             TeammateCleanup { host: &host, status: &desk, teammates: &mates, ends_task: true };
         let mut log = TeammateLog::open(&host, &desk);
         let end = self.serve_loop(&desk, &mates, &mut log);
-        // Nobody wants any more what is on its way.
+        // The answer to a request in flight is no longer needed.
         if let Some((_, cancel)) = self.active_request.take() {
             cancel.set();
         }
-        // Its tasks are ended by whoever has it go, who says what was lost with them, or by its session.
+        // The teammate's tasks keep running here. The lead stops them and reports the loss, or the
+        // end of the session does.
         self.call_controls.values().for_each(CallControl::stop_waiting);
         match end {
-            // Whoever has it go ends its task.
+            // The sender of the shutdown request stops the task.
             Ok(ServeEnd::ShutdownRequested) => cleanup.ends_task = false,
             Ok(ServeEnd::TaskEnded) => {}
             Err(error) => {
@@ -59,7 +59,8 @@ impl Agent {
         while !log.is_closed() {
             if let Some(rest) = self.idle_reason.clone().filter(|_| !desk.is_idle()) {
                 let is_reported = match idle_status(&rest, self.last_turn_text()) {
-                    // News has come to one that cannot go on: that it cannot is known.
+                    // A notice arrived at a teammate that cannot continue, which the lead already
+                    // knows.
                     Some(_) if reported == Some(self.activity_count) => true,
                     Some((status, text)) => {
                         log.write_line(&format!("[{status}]"));
@@ -67,7 +68,8 @@ impl Agent {
                     }
                     None => true,
                 };
-                // Only now: a lead to which everybody is idle ends.
+                // The idle flag is set only after the report: a lead ends when all its teammates
+                // are idle, and would miss the report.
                 if is_reported {
                     reported = Some(self.activity_count);
                     desk.set_idle(true);
@@ -83,7 +85,7 @@ impl Agent {
                     return Ok(ServeEnd::ShutdownRequested);
                 }
                 Ok(came) => came,
-                // What somebody else was telling just then.
+                // Another consumer held the delivery lock at the last attempt.
                 Err(RecvTimeoutError::Timeout) => AgentEvent::NoticesAvailable,
             };
             self.handle_agent_event(event, &mut |seen| log.on_event(seen))?;
@@ -91,7 +93,7 @@ impl Agent {
         Ok(ServeEnd::TaskEnded)
     }
 
-    /// Takes in a message, and says so when it is on record.
+    /// Feeds a message to the conversation, and confirms to its sender that it is recorded.
     pub(super) fn receive_message(
         &mut self,
         message: TeamMessage,
@@ -99,7 +101,7 @@ impl Agent {
     ) -> Result<(), AgentError> {
         let TeamMessage { from, text, recorded: noted } = message;
         let was_idle = self.idle_reason.is_some();
-        // A teammate works for the lead as that does for a person.
+        // To a teammate's model, the lead takes the place of the user.
         let told = match (&self.team, from.as_str()) {
             (Team::Teammate { .. }, LEAD_NAME) => UserContent::Prompt { text },
             _ => UserContent::Message { from, text },
@@ -113,7 +115,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns what the model said in the turn that has ended.
+    /// Returns the model's last message, if the conversation ends with it.
     fn last_turn_text(&self) -> String {
         match self.conversation.messages().last() {
             Some(Message::Assistant(said)) => joined_text(said),
@@ -122,19 +124,19 @@ impl Agent {
     }
 }
 
-/// Why a teammate has stopped to work.
+/// Why a teammate stopped.
 #[derive(Debug)]
 enum ServeEnd {
     ShutdownRequested,
     TaskEnded,
 }
 
-/// Takes a teammate's place away when it has gone.
+/// Removes a teammate from the team when its thread ends.
 struct TeammateCleanup<'m> {
     host: &'m ToolContext,
     status: &'m TeammateStatus,
     teammates: &'m Teammates,
-    /// Whether its task is to be ended, if it has not.
+    /// Whether the teammate's task must be stopped, too.
     ends_task: bool,
 }
 
@@ -143,15 +145,15 @@ impl Drop for TeammateCleanup<'_> {
         self.teammates.remove(self.status.task);
         if self.ends_task {
             let how = StopOptions { requested_by: "agent", grace: None, signal: None };
-            // What could not be ended ends with the session, and its record says so.
+            // A task that could not be stopped ends with the session, and its journal says so.
             let _best_effort = stop::stop(&self.host.root, SHIM_PROGRAM, self.status.task, how);
         }
         self.teammates.wake_lead();
     }
 }
 
-/// Tells the lead that a teammate has stopped. Returns whether it was told: one that is about to end wants
-/// to know nothing any more.
+/// Tells the lead that a teammate has become idle. Returns false when the lead no longer accepts
+/// messages because it is about to end.
 fn notify_lead(teammates: &Teammates, desk: &TeammateStatus, status: &str, text: &str) -> bool {
     let words = cut_head(text, MAX_REPORT_BYTES);
     let mut words = words.to_owned();
@@ -162,7 +164,8 @@ fn notify_lead(teammates: &Teammates, desk: &TeammateStatus, status: &str, text:
     teammates.deliver(&desk.name, LEAD_NAME, block).is_ok()
 }
 
-/// Returns what the lead is told when a teammate has nothing to do: in a word, and in its words.
+/// Returns the status and the text that the lead receives when a teammate becomes idle; `None` when
+/// there is nothing to report.
 fn idle_status(reason: &IdleReason, said: String) -> Option<(&'static str, String)> {
     Some(match reason {
         IdleReason::TurnEnded(FinishReason::EndTurn) => ("idle", said),
@@ -184,9 +187,9 @@ fn idle_status(reason: &IdleReason, said: String) -> Option<(&'static str, Strin
     })
 }
 
-/// What a teammate does, written for who looks at its task.
+/// The output of a teammate's task: what the teammate does, written for people.
 struct TeammateLog<'h> {
-    /// Gone once nobody writes it down any more.
+    /// The standard input of the proxy process; `None` once the proxy no longer reads it.
     proxy_input: Option<TaskInput<'h>>,
 }
 
@@ -206,7 +209,7 @@ impl<'h> TeammateLog<'h> {
     fn write_line(&mut self, text: &str) {
         let Some(stand_in) = &mut self.proxy_input else { return };
         match stand_in.write(format!("{}\n", text.trim_end()).as_bytes()) {
-            // One that does not read just now reads what comes later.
+            // A proxy that is slow to read loses this line only.
             Ok(()) | Err(InputError::Unread { .. }) => {}
             Err(_) => self.proxy_input = None,
         }

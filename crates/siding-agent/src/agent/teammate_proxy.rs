@@ -1,9 +1,9 @@
-//! What stands in the registry for a teammate, which is no process of its own.
+//! The proxy process of a teammate, which gives the teammate a task.
 //!
-//! A task is a process under a shim. A teammate is a thread of the agent that has made it, so its task
-//! is this: a process that writes down what the teammate says, and lives as long as both the teammate's
-//! host and nobody who ends it want. Who stops the task, or its deadline, ends it, which the host
-//! sees; when the host is gone, it says so and fails.
+//! A task is a process under a shim, but a teammate is a thread of its agent. Its task therefore
+//! runs this proxy, which copies the teammate's output from standard input to standard output.
+//! Stopping the task, or its deadline, ends the proxy, which the agent notices. When the agent ends
+//! first, the proxy reports this and fails.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -12,23 +12,24 @@ use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{file, poll};
 use siding_model::process::ProcRef;
 
-/// Bytes that are copied at once.
+/// Size of the copy buffer in bytes.
 const COPY_BUFFER_BYTES: usize = 16 << 10;
 
-/// How a stand-in ends by itself.
+/// Why a proxy ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyExit {
-    /// The host has nothing more to say.
+    /// The agent closed the pipe.
     Done,
-    /// The host has ended, and the teammate with it.
+    /// The agent has ended, and the teammate with it.
     AgentEnded,
 }
 
-/// Copies what the host writes until it has ended or has closed it. `host` is the host's number and start, with a dash in between.
+/// Copies standard input to standard output until the agent closes it or ends. `host` names the
+/// agent's process as `PID-START_TICKS`.
 ///
 /// # Errors
 ///
-/// The operating system's; [`ErrorKind::InvalidInput`] for a host that is none.
+/// The error of a failed system call; [`ErrorKind::InvalidInput`] if `host` is malformed.
 pub fn run_teammate_proxy(host: &str) -> io::Result<ProxyExit> {
     let process = parse_agent(host).ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))?;
     let Some(agent_pidfd) = PidFd::open_if_alive(process)? else { return report_agent_ended() };
@@ -36,7 +37,7 @@ pub fn run_teammate_proxy(host: &str) -> io::Result<ProxyExit> {
     let mut piece = vec![0; COPY_BUFFER_BYTES];
     loop {
         let ready = poll::wait_readable(&[from.as_fd(), agent_pidfd.as_fd()], None)?;
-        // What it wrote before it ended comes first.
+        // Standard input is drained before the agent's end is reported.
         if ready.first() == Some(&true) {
             let count = file::read(&from, &mut piece)?;
             if count == 0 {
@@ -59,7 +60,7 @@ fn report_agent_ended() -> io::Result<ProxyExit> {
     Ok(ProxyExit::AgentEnded)
 }
 
-/// Returns what [`run_teammate_proxy`] is told of its host.
+/// Returns the argument of [`run_teammate_proxy`] for an agent.
 pub(super) fn agent_argument(host: ProcRef) -> String {
     format!("{}-{}", host.pid, host.start_ticks)
 }

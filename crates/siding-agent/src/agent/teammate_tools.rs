@@ -1,4 +1,4 @@
-//! `spawn_teammate` and `send_message`.
+//! The tools `spawn_teammate` and `send_message`.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -42,50 +42,50 @@ pub(super) const SEND_DESCRIPTION: &str = "\
 Write to a teammate. One that is idle begins with it at once; one that is busy reads it with its next \
 request. What it answers is told to you when it comes.";
 
-/// Bytes of a message.
+/// Bytes that a message may have.
 const MAX_MESSAGE_BYTES: usize = 32 << 10;
 
-/// What `spawn_teammate` takes.
+/// The arguments of `spawn_teammate`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpawnTeammateArgs {
-    /// What it is called: small letters, digits and dashes.
+    /// The teammate's name: lowercase letters, digits and dashes.
     name: String,
-    /// What it is, and what it is to do first, with all it needs to know.
+    /// Its role and its first task, with all it needs to know.
     prompt: String,
     /// Its model, such as `anthropic:NAME` (default: yours).
     #[serde(default)]
     model: Option<String>,
-    /// How often it may ask its model for one message of yours (default: as often as you).
+    /// Requests that it may send to its model for one message of yours (default: your own limit).
     #[serde(default)]
     max_turns: Option<u32>,
-    /// Deadline in seconds: how long it may live (default 1800).
+    /// Deadline in seconds, after which it is stopped (default 1800).
     #[serde(default)]
     timeout: Option<f64>,
 }
 
-/// What `send_message` takes.
+/// The arguments of `send_message`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SendMessageArgs {
-    /// The name of whoever is to read it.
+    /// The name of the recipient.
     to: String,
-    /// What they are to know or do.
+    /// The message.
     text: String,
 }
 
-/// What a teammate is made of beside what all have.
+/// What is specific to a teammate: its task, model and first prompt.
 struct TeammateSpec {
     task: TaskId,
     provider: Arc<dyn Provider>,
     model: Model,
     max_turns: Option<u32>,
-    /// What it is to do first.
+    /// Its first task.
     prompt: String,
 }
 
 impl ToolDispatcher {
-    /// Makes a teammate.
+    /// Starts a teammate.
     pub(super) async fn spawn_teammate(
         &self,
         host: &ToolContext,
@@ -132,7 +132,7 @@ impl ToolDispatcher {
         };
         let started = tools::begin_own(host, call, own, prepare).await;
         let Ok(mut answer) = started else {
-            // It may run all the same when its making was interrupted.
+            // The task may have been started even though the call was cancelled.
             if let Some(task) = task {
                 run_blocking(|| stop_task(host, task));
             }
@@ -147,7 +147,8 @@ impl ToolDispatcher {
         Ok(answer)
     }
 
-    /// Has a teammate begin whose task runs. Returns what its maker is to know.
+    /// Starts the thread of a teammate whose task is running. Returns a line for the model; `None`
+    /// when the task has already ended.
     fn start_teammate(
         &self,
         host: &ToolContext,
@@ -161,7 +162,7 @@ impl ToolDispatcher {
             ToolError::Arguments(format!("the teammate could not begin: {error}"))
         };
         let state = host.snapshot(task).map_err(|error| not_begun(&error))?.state;
-        // Whoever has called it reads how it ended.
+        // The answer of the call already reports how the task ended.
         let Some(leader) = state.leader.filter(|_| state.is_live()) else { return Ok(None) };
         let spawner = &self.spawner;
         let begin = AgentBuilder {
@@ -171,7 +172,7 @@ impl ToolDispatcher {
             labeller: None,
             model: model.to_string(),
             guard: Arc::clone(&self.approver.guard),
-            // Nobody sees what it would ask, also where somebody is at the terminal.
+            // A teammate cannot ask a person, even when the lead has a terminal.
             ask_policy: if spawner.yes_to_ask { AskPolicy::Allow } else { AskPolicy::Deny },
             allow_paths: spawner.allow_paths.clone(),
             tools: spawner.tools.as_ref().map(|tools| without_tools(tools, &[SPAWN_TEAMMATE])),
@@ -189,7 +190,8 @@ impl ToolDispatcher {
         let sender = agent.sender.clone();
         let (go, may_go) = sync_channel::<()>(1);
         let thread = thread::Builder::new().name(format!("siding-{name}")).spawn(move || {
-            // Not before it can be written to.
+            // The thread waits until the slot is occupied; messages to the teammate would otherwise
+            // have no receiver.
             if may_go.recv().is_ok() {
                 agent.serve();
             }
@@ -203,7 +205,7 @@ impl ToolDispatcher {
         )))
     }
 
-    /// Hands a message over.
+    /// Delivers a message.
     pub(super) fn send_message(&self, input: Map<String, Value>) -> Result<ToolAnswer, ToolError> {
         let SendMessageArgs { to, text } = tools::parse_arguments(input)?;
         if text.trim().is_empty() {
@@ -242,14 +244,14 @@ impl ToolDispatcher {
     }
 }
 
-/// Ends a task in which nobody works.
+/// Stops the task of a teammate that has no thread.
 fn stop_task(host: &ToolContext, task: TaskId) {
     let how = StopOptions { requested_by: "agent", grace: None, signal: None };
-    // What could not be ended ends with the session, and its record says so.
+    // A task that could not be stopped ends with the session, and its journal says so.
     let _best_effort = stop::stop(&host.root, SHIM_PROGRAM, task, how);
 }
 
-/// Returns the tools that are none of these.
+/// Returns `tools` without those in `not`.
 pub(super) fn without_tools(tools: &[String], not: &[&str]) -> Vec<String> {
     tools.iter().filter(|tool| !not.contains(&tool.as_str())).cloned().collect()
 }

@@ -1,8 +1,8 @@
-//! Teammates, as all agents of this process know them: who there is, and how a message gets to them.
+//! The teammates of this process, and the delivery of messages between them.
 //!
-//! A message is handed over by the one who sends it to the one thread that reads for its receiver, and
-//! counts as delivered when it is in the receiver's transcript. So there is no mailbox on the disk that
-//! could be read twice or not at all.
+//! The sender of a message hands it directly to the receiver's thread, and it counts as delivered
+//! once it is in the receiver's transcript. There is no mailbox on disk, so a message cannot be
+//! read twice or lost between two files.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,40 +19,40 @@ use siding_tools::ToolContext;
 
 use super::event::AgentEvent;
 
-/// What teammates call the agent that has made them.
+/// The name under which teammates address the agent that started them.
 pub(super) const LEAD_NAME: &str = "lead";
-/// Characters of a name.
+/// Bytes of a teammate's name, which is ASCII.
 const MAX_NAME_CHARS: usize = 24;
 
-/// A message on its way.
+/// A message in transit.
 #[derive(Debug)]
 pub(super) struct TeamMessage {
-    /// Whose it is.
+    /// The name of the sender.
     pub(super) from: String,
-    /// What the receiver's model reads.
+    /// The text for the receiver's model.
     pub(super) text: String,
-    /// Told, once it is on record, what the receiver does with it.
+    /// Receives the state of the receiver once the message is recorded.
     pub(super) recorded: SyncSender<ReceiverState>,
 }
 
-/// What a receiver does with a message.
+/// The state of the receiver when a message is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReceiverState {
-    /// It reads it with its next request.
+    /// It is working, and reads the message with its next request.
     Busy,
-    /// It had nothing to do, and begins with it.
+    /// It was idle, and starts a turn with the message.
     Started,
-    /// It cannot go on by itself, and reads it when it does.
+    /// It cannot continue by itself, and reads the message when it is resumed.
     Halted,
 }
 
-/// What everybody may know of one teammate.
+/// The state of a teammate, shared with the lead.
 #[derive(Debug)]
 pub(super) struct TeammateStatus {
     pub(super) name: String,
-    /// Its task.
+    /// The teammate's task, which runs its proxy.
     pub(super) task: TaskId,
-    /// Whether it has nothing to do, and the lead has been told so.
+    /// Whether the teammate is idle and the lead has received its report.
     is_idle: AtomicBool,
 }
 
@@ -70,29 +70,29 @@ impl TeammateStatus {
     }
 }
 
-/// Whom an agent works with in its own process.
+/// The role of an agent among the agents of its process.
 #[derive(Debug, Clone)]
 pub(super) enum Team {
-    /// Nobody: it works for another process.
+    /// The only agent of its process, such as a subagent.
     Alone,
-    /// Teammates, which it has made.
+    /// The agent that starts teammates.
     Lead(Arc<Teammates>),
-    /// It is a teammate.
+    /// A teammate.
     Teammate { status: Arc<TeammateStatus>, teammates: Arc<Teammates> },
 }
 
-/// The teammates of this process, and the agent that has made them.
+/// The registry of the teammates of this process.
 #[derive(Debug)]
 pub(super) struct Teammates {
     lead: Sender<AgentEvent>,
     slots: Mutex<Vec<Slot>>,
 }
 
-/// A place for a teammate.
+/// An entry of the registry.
 #[derive(Debug)]
 struct Slot {
     name: String,
-    /// Who sits there, once it is at work.
+    /// The teammate; `None` while its name is only reserved.
     teammate: Option<Teammate>,
 }
 
@@ -103,7 +103,7 @@ struct Teammate {
     thread: JoinHandle<()>,
 }
 
-/// A name that nobody else can take. It is free again when this is dropped before anybody sits there.
+/// A reserved name. Dropping it releases the name unless a teammate occupies it.
 #[derive(Debug)]
 pub(super) struct ReservedName<'m> {
     teammates: &'m Teammates,
@@ -123,7 +123,7 @@ impl ReservedName<'_> {
         &self.name
     }
 
-    /// Has a teammate that is at work sit there.
+    /// Registers the running teammate under the name.
     pub(super) fn occupy(
         self,
         status: Arc<TeammateStatus>,
@@ -147,11 +147,11 @@ impl Teammates {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves a name.
+    /// Reserves a name for a teammate.
     ///
     /// # Errors
     ///
-    /// Says why it cannot be had, and what can.
+    /// A message for the model: why the name is refused, and which names are valid.
     pub(super) fn reserve(&self, name: &str) -> Result<ReservedName<'_>, String> {
         let is_plain = |one: char| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '-';
         if name.is_empty()
@@ -176,12 +176,12 @@ impl Teammates {
         Ok(ReservedName { teammates: self, name: name.to_owned() })
     }
 
-    /// Hands a message over, and waits until it is in its receiver's transcript. Returns what the receiver
-    /// does with it.
+    /// Delivers a message, and waits until it is in the receiver's transcript. Returns the state of
+    /// the receiver.
     ///
     /// # Errors
     ///
-    /// Says that there is nobody of this name, and who there is.
+    /// A message for the model: the receiver does not exist, and which ones do.
     pub(super) fn deliver(
         &self,
         from: &str,
@@ -210,7 +210,7 @@ impl Teammates {
         let message = TeamMessage { from: from.to_owned(), text, recorded: noted };
         let sent =
             sender.is_some_and(|sender| sender.send(AgentEvent::TeamMessage(message)).is_ok());
-        // It may end before it has read it.
+        // The receiver may end before it reads the message; its end of the channel is then dropped.
         let delivered = sent.then(|| is_recorded.recv().ok()).flatten();
         delivered.ok_or_else(nobody)
     }
@@ -221,7 +221,7 @@ impl Teammates {
         Some(seat.teammate.as_ref()?.sender.clone())
     }
 
-    /// Returns all that somebody can write to.
+    /// Returns the names that an agent can write to.
     pub(super) fn recipients_for(&self, from: &str) -> Vec<String> {
         let seats = self.lock_slots();
         let names =
@@ -234,7 +234,7 @@ impl Teammates {
             .collect()
     }
 
-    /// Whether this task is a teammate that has nothing to do.
+    /// Returns whether a task is that of an idle teammate.
     pub(super) fn is_idle(&self, task: TaskId) -> bool {
         self.lock_slots().iter().any(|seat| {
             seat.teammate
@@ -247,52 +247,53 @@ impl Teammates {
         self.lock_slots().is_empty()
     }
 
-    /// Whether there is news for a teammate that has nothing to do yet.
+    /// Returns whether a teammate has pending notices that will start a turn.
     pub(super) fn has_notices(&self, host: &ToolContext) -> bool {
         let seats = self.lock_slots();
         let mut tasks = seats.iter().filter_map(|seat| Some(seat.teammate.as_ref()?.status.task));
         tasks.any(|task| {
             let session = session::subagent_session_id(task);
             let outbox = Outbox::new(&host.root, session, Consumer::agent());
-            // Notes that were put in order wake nobody.
+            // A finished consolidation of the notes does not start a turn.
             let is_loud = |notice: &NoticeView| notice.task_id.kind() != TaskKind::Dream;
-            // What cannot be read is no reason to wait.
+            // An unreadable outbox is no reason to wait.
             outbox
                 .and_then(|outbox| outbox.pending())
                 .is_ok_and(|look| look.notices.iter().any(is_loud))
         })
     }
 
-    /// Has the lead look whether it is done.
+    /// Has the lead check again whether all work is finished.
     pub(super) fn wake_lead(&self) {
-        // It wants to know nothing any more when it has gone.
+        // The receiver is gone when the lead has ended.
         let _peer_gone = self.lead.send(AgentEvent::NoticesAvailable);
     }
 
-    /// Has those go whose tasks have ended.
+    /// Removes the teammates whose tasks have ended, and requests their shutdown.
     pub(super) fn remove_ended(&self, host: &ToolContext) {
         let lives = |mate: &Teammate| {
             let read = host.root.task_dir(mate.status.task).ok().and_then(|dir| dir.read().ok());
-            // What cannot be read just now says nothing.
+            // An unreadable task counts as running.
             read.is_none_or(|it| it.state.is_live())
         };
         self.lock_slots().retain(|seat| {
             let Some(mate) = seat.teammate.as_ref().filter(|mate| !lives(mate)) else {
                 return true;
             };
-            // Its thread ends by itself.
+            // The thread is not joined: it may take time to end.
             let _peer_gone = mate.sender.send(AgentEvent::Shutdown);
             false
         });
     }
 
-    /// Forgets one that has gone by itself.
+    /// Removes a teammate that ended by itself.
     pub(super) fn remove(&self, task: TaskId) {
         let is_it = |mate: &Teammate| mate.status.task == task;
         self.lock_slots().retain(|seat| !seat.teammate.as_ref().is_some_and(is_it));
     }
 
-    /// Has all of them go, and waits until they begin nothing any more. Returns which had nothing to do.
+    /// Requests the shutdown of all teammates and joins their threads. Returns the tasks of those
+    /// that were idle.
     pub(super) fn shut_down_all(&self) -> HashSet<TaskId> {
         let mates: Vec<Teammate> =
             self.lock_slots().drain(..).filter_map(|seat| seat.teammate).collect();
@@ -302,7 +303,7 @@ impl Teammates {
             let _peer_gone = mate.sender.send(AgentEvent::Shutdown);
         }
         for mate in mates {
-            // What a panic of its own has to say it has said.
+            // The panic hook has already reported a panic.
             let _logged_by_callee = mate.thread.join();
         }
         idle
@@ -321,7 +322,7 @@ mod tests {
         TaskId::new(TaskKind::InProcessTeammate, bits).expect("a number of that kind")
     }
 
-    /// Has a teammate sit there that notes what it reads until it is to go.
+    /// Registers a teammate whose thread confirms every message until it is shut down.
     fn spawn_teammate(teammates: &Teammates, name: &str) -> Arc<TeammateStatus> {
         let (sender, came) = channel();
         let desk = Arc::new(TeammateStatus::new(name.to_owned(), task()));
@@ -376,7 +377,7 @@ mod tests {
         assert!(mates.is_idle(task()));
         assert_eq!(mates.shut_down_all(), HashSet::from([task()]));
         assert!(mates.deliver(LEAD_NAME, "tester", "x".to_owned()).is_err(), "it has gone");
-        // A lead that reads nothing any more keeps nobody waiting.
+        // A message to a lead that no longer reads does not block its sender.
         drop(came);
         let gone = mates.deliver("tester", LEAD_NAME, "x".to_owned()).expect_err("it has gone");
         assert!(gone.contains("about to end"), "{gone}");

@@ -1,4 +1,4 @@
-//! Running the tools that the model calls, and asking the model itself.
+//! Dispatch of tool calls, and requests to the model.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -25,15 +25,15 @@ use crate::provider::{
 };
 use crate::tool::{AgentToolContext, ToolSpec, Toolbox};
 
-/// Tokens that a model may write in one answer. All current models may write as many.
+/// Tokens that a model may write in one answer. All current models allow as many.
 const MAX_RESPONSE_TOKENS: u32 = 16_384;
-/// What stands between siding's words about a command and those of the command.
+/// Separates siding's lines about a command from the command's output.
 const OUTPUT_SEPARATOR: &str = "\n\noutput:\n";
 
-/// Columns of the name of a tool that does not exist.
+/// Columns to which the name of an unknown tool is cut.
 const TOOL_NAME_COLUMNS: usize = 60;
 
-/// What the model may call, and how it is done.
+/// The tools that the model may call, and what they need.
 pub(super) struct ToolDispatcher {
     toolbox: Toolbox,
     context: AgentToolContext,
@@ -44,11 +44,11 @@ pub(super) struct ToolDispatcher {
 }
 
 impl ToolDispatcher {
-    /// Puts the tools together.
+    /// Collects the specifications of the tools.
     ///
     /// # Errors
     ///
-    /// Says that a tool which is to be the only one does not exist.
+    /// The message about a requested tool that does not exist.
     pub(super) fn new(
         toolbox: Toolbox,
         context: AgentToolContext,
@@ -106,7 +106,7 @@ impl ToolDispatcher {
         names
     }
 
-    /// Asks the model.
+    /// Sends a request to the model.
     pub(super) fn send_request(
         &self,
         provider: &dyn Provider,
@@ -130,7 +130,7 @@ impl ToolDispatcher {
         })
     }
 
-    /// Runs a call. What comes of it is sent.
+    /// Runs a call on the runtime, which sends its result as an event.
     pub(super) fn start_call(
         self: &Arc<Self>,
         runtime: &Runtime,
@@ -186,7 +186,7 @@ impl ToolDispatcher {
                     (ToolResult { call: id, text, is_error }, Vec::new())
                 }
             };
-            // Nobody waits for it when the agent has gone.
+            // The receiver is gone when the agent has ended.
             let _receiver_dropped = sender.send(AgentEvent::CallFinished(result, receipts));
         });
         wishes
@@ -196,11 +196,11 @@ impl ToolDispatcher {
         self.specs.iter().any(|spec| spec.name == name)
     }
 
-    /// Makes sure that all of these are tools that there are here.
+    /// Checks that all of these tools exist.
     ///
     /// # Errors
     ///
-    /// Says which is none, and which there are.
+    /// The message about an unknown name, with the names that exist.
     pub(super) fn check_tools(&self, tools: &[String]) -> Result<(), String> {
         match tools.iter().find(|name| !self.has_tool(name)) {
             _ if tools.is_empty() => Err("no tool is named; name one, or leave it out".to_owned()),
@@ -209,7 +209,7 @@ impl ToolDispatcher {
         }
     }
 
-    /// Says that there is no such tool, and which there are.
+    /// Returns the message about an unknown tool, with the names that exist.
     fn unknown_tool(&self, name: &str) -> String {
         let names: Vec<&str> = self.specs.iter().map(|spec| spec.name).collect();
         let name = one_line(name, TOOL_NAME_COLUMNS);
@@ -265,7 +265,7 @@ fn tool_spec<A: JsonSchema>(name: &'static str, about: &'static str) -> ToolSpec
     ToolSpec { name, description: about, schema: schema::for_arguments::<A>().into() }
 }
 
-/// Returns what this agent calls a tool that works on tasks.
+/// Returns this agent's name for one of the shared task tools.
 fn agent_tool_name(tool: &str) -> Option<&'static str> {
     Some(match tool {
         "output" => "task_output",
@@ -278,12 +278,13 @@ fn agent_tool_name(tool: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the tool that this agent calls so.
+/// Returns the shared task tool with this name of the agent's.
 fn runtime_tool_name(name: &str) -> Option<&str> {
     name.strip_prefix("task_").filter(|tool| agent_tool_name(tool).is_some())
 }
 
-/// Returns the result of a call.
+/// Converts a tool's answer to the result for the model, and returns what the answer shows of
+/// tasks.
 pub(super) fn into_tool_result(
     call: CallId,
     host: &ToolContext,

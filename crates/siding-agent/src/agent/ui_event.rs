@@ -1,4 +1,4 @@
-//! What a person may see of an agent at work.
+//! The events of an agent that are shown to a person.
 
 use siding_model::id::SessionId;
 
@@ -7,40 +7,40 @@ use crate::conversation::IdleReason;
 use crate::message::{AssistantContent, CallId, ToolCall, ToolResult, Usage, UserContent};
 use crate::provider::ResponsePart;
 
-/// Something to be seen. What is on record is in the transcript.
+/// An event to show. It is not persistent: the transcript is the record.
 #[derive(Debug, Clone, Copy)]
 pub enum UiEvent<'a> {
-    /// It begins to work in this conversation.
+    /// The agent starts to work in this conversation.
     Started(&'a SessionId),
-    /// The model is asked.
+    /// A request was sent to the model.
     RequestSent,
-    /// A part of an answer that is on its way.
+    /// A part of a streamed answer.
     ResponsePart(ResponsePart<'a>),
-    /// The model has answered.
+    /// A complete answer of the model.
     Response(&'a [AssistantContent]),
-    /// A tool is called.
+    /// A tool call starts.
     CallStarted(&'a ToolCall),
-    /// A call has its result.
+    /// A tool call has finished.
     CallFinished(&'a ToolResult),
-    /// The model is told something.
+    /// Content for the model was recorded; it is sent with the next request.
     Input(&'a UserContent),
-    /// The model could not be asked.
+    /// A request to the model failed.
     RequestFailed(&'a str),
-    /// What was just done, in few words.
+    /// A label for a finished batch of calls.
     Label(&'a Label),
-    /// What an answer cost.
+    /// The tokens used by an answer.
     Usage(Usage),
-    /// What was said is being put in short.
+    /// The conversation is being summarized.
     Summarizing,
-    /// A person is to say whether a command is run.
+    /// A command waits for a person's approval.
     ApprovalRequested {
-        /// The call that waits for it.
+        /// The waiting call.
         call: &'a CallId,
         /// The command.
         command: &'a str,
-        /// What speaks against it.
+        /// The guard's objection.
         reason: &'a str,
     },
-    /// There is nothing to be done before something happens.
+    /// The agent is idle until the next event.
     Idle(&'a IdleReason),
 }

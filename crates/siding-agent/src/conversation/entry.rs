@@ -1,59 +1,60 @@
-//! What a transcript holds.
+//! The entries of a transcript.
 
 use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
 
 use crate::message::{AssistantContent, CallId, FinishReason, ToolResult, Usage, UserContent};
 
-/// One thing that has happened in a conversation.
+/// A recorded event of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum Entry {
-    /// This is sent with the next request.
+    /// Content for the model, to be sent with the next request.
     Told {
-        /// In this order.
+        /// The content, in the order in which it is sent.
         told: Vec<UserContent>,
     },
-    /// The model was sent all that has not been sent.
+    /// A request was sent, with all content that had not been sent.
     Asked,
-    /// It has answered.
+    /// The model has answered.
     Answered {
-        /// What it said. Empty when that was nothing that can be sent back.
+        /// The content of the answer. Empty if the answer held nothing that an API would accept
+        /// back.
         said: Vec<AssistantContent>,
-        /// Why it stopped.
+        /// Why the model stopped.
         stop: FinishReason,
-        /// What that cost.
+        /// The tokens used.
         usage: Usage,
     },
-    /// It has not, and nothing goes on before somebody says something.
+    /// The request failed. The conversation is halted until new content arrives.
     Failed {
-        /// What was tried and what came of it.
+        /// The failed action and its error.
         why: String,
     },
-    /// A call is about to be run.
+    /// A call is about to run.
     Started {
         /// The call.
         call: CallId,
     },
-    /// It is about to be run as this task.
+    /// A call is about to start this task.
     Bound {
         /// The call.
         call: CallId,
-        /// The task. It need not be on record yet.
+        /// The task, which may not exist yet.
         task: TaskId,
     },
-    /// A call has its result.
+    /// A call has finished.
     Done {
         /// The result.
         result: ToolResult,
     },
-    /// Somebody has interrupted what was going on.
+    /// A person interrupted the turn.
     Interrupted,
-    /// All that was said is this in short.
+    /// A summary has replaced all earlier messages.
     Summarised {
-        /// The model's words.
+        /// The summary, written by the model.
         text: String,
-        /// What that cost.
+        /// The tokens used.
         usage: Usage,
     },
 }

@@ -1,4 +1,4 @@
-//! What happens to a conversation, and what is to be done about it.
+//! The events and effects of a conversation.
 
 use siding_model::id::TaskId;
 
@@ -7,101 +7,103 @@ use crate::message::{
     AssistantContent, CallId, FinishReason, ToolCall, ToolResult, Usage, UserContent,
 };
 
-/// Numbers the requests of one process. An answer to a request that was given up is nobody's.
+/// The number of a request within one process. It identifies the answers to abandoned requests,
+/// which are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub(super) u32);
 
-/// What has happened.
+/// An event of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// This process has begun to hold the conversation, and the model is to be told this. Once,
-    /// before anything else.
+    /// This process has loaded the conversation. Sent once, before any other event, with content
+    /// for the model.
     Started(Vec<UserContent>),
-    /// The model is to be told something. It is, once whatever is on its way has come.
+    /// Content for the model. It is sent with the next request, after any request in flight has
+    /// been answered.
     Input(Vec<UserContent>),
-    /// A call is run as a task, which is not begun before this is on record.
+    /// A call starts a task. The task must not be created before this is recorded.
     TaskBound {
         /// The call.
         call: CallId,
         /// The task.
         task: TaskId,
     },
-    /// A call has its result.
+    /// A call has finished.
     CallFinished(ToolResult),
     /// The model has answered.
     Response {
-        /// Which request.
+        /// The answered request.
         request: RequestId,
-        /// What it said, as the provider gave it.
+        /// The content of the answer, as the provider returned it.
         said: Vec<AssistantContent>,
-        /// Why it stopped.
+        /// Why the model stopped.
         stop: FinishReason,
-        /// What that cost.
+        /// The tokens used.
         usage: Usage,
     },
-    /// The model has put in short what was said.
+    /// The model has written a summary.
     Summary {
-        /// Which request.
+        /// The answered request.
         request: RequestId,
-        /// Its words.
+        /// The summary.
         text: String,
-        /// What that cost.
+        /// The tokens used.
         usage: Usage,
     },
-    /// A request came to nothing, and it is of no use to try again.
+    /// A request failed, and a retry would not help.
     RequestFailed {
-        /// Which request.
+        /// The failed request.
         request: RequestId,
-        /// What was tried and what came of it.
+        /// The failed action and its error.
         why: String,
     },
-    /// A person wants what goes on in the foreground to end. Tasks in the background are left alone.
+    /// A person interrupts the work in the foreground. Background tasks continue.
     Interrupted,
 }
 
-/// What is to be done.
+/// An action for the caller to perform.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// To be written before anything that follows is done.
+    /// Write this entry before any effect that follows.
     Record(Entry),
-    /// The model is to be sent [`super::Conversation::messages`].
+    /// Send [`super::Conversation::messages`] to the model.
     SendRequest(RequestId),
-    /// The model is to put [`super::Conversation::to_summarise`] in short.
+    /// Have the model summarize [`super::Conversation::messages_to_summarize`].
     Summarize(RequestId),
-    /// A request is to be given up; what comes of it is not heard.
+    /// Cancel a request. Its answer is ignored.
     AbandonRequest(RequestId),
-    /// A call is to be run. Never twice.
+    /// Run a call. It is never repeated for the same call.
     RunCall(ToolCall),
-    /// A call was begun by a process that has ended since: it is to be found out what came of it.
+    /// Determine the result of a call that was started by a process which has since ended.
     RecoverCall {
         /// The call.
         call: ToolCall,
-        /// The task that it was to be run as, if it came to that.
+        /// The call's task, if one was recorded.
         task: Option<TaskId>,
     },
-    /// A call that runs is to be ended. Its result is still waited for.
+    /// Cancel a running call. Its result is still expected.
     CancelCall(CallId),
-    /// There is nothing to be done before something happens.
+    /// Wait for the next event.
     Idle(IdleReason),
 }
 
-/// Why there is nothing to be done.
+/// Why there is nothing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdleReason {
-    /// The model has ended its turn, and there is nothing more to tell it.
+    /// The model has ended its turn, and no content is waiting.
     TurnEnded(FinishReason),
-    /// Nothing has been said yet.
+    /// The conversation has no messages yet.
     Empty,
-    /// The model could not be asked.
+    /// A request to the model failed.
     RequestFailed {
-        /// What was tried and what came of it.
+        /// The failed action and its error.
         why: String,
     },
-    /// A person has interrupted it.
+    /// A person interrupted the turn.
     Interrupted,
-    /// It has asked the model as often as it may.
+    /// The requests since the last prompt have reached the limit.
     RequestLimit {
-        /// How often that is.
+        /// The limit.
         limit: u32,
     },
 }

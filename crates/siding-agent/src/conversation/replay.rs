@@ -1,4 +1,4 @@
-//! What each entry means.
+//! The effect of each entry on the state.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use super::event::IdleReason;
 use super::{CallState, Conversation, ConversationLimits, OpenCall};
 use crate::message::{AssistantContent, CallId, Message, ToolCall, ToolResult, UserContent};
 
-/// An entry that cannot follow those before it.
+/// An entry that cannot follow the entries before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("entry {number}: {what}")]
 pub struct ReplayError {
-    /// Its number, from 0 on.
+    /// The index of the entry, from 0.
     pub number: usize,
-    /// What is wrong with it.
+    /// The violated rule.
     pub what: &'static str,
 }
 
 impl Conversation {
-    /// Takes up a conversation where its entries end.
+    /// Restores a conversation from its entries.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Takes in one entry.
+    /// Applies an entry to the state.
     pub(super) fn apply(&mut self, entry: Entry) -> Result<(), &'static str> {
         match entry {
             Entry::Told { told } => self.apply_user_content(told),
@@ -45,7 +45,7 @@ impl Conversation {
                 }
                 self.total_usage = self.total_usage.plus(usage);
                 self.context_tokens = match usage.context_tokens() {
-                    // Whoever answered counts nothing.
+                    // The server does not report usage.
                     0 => self.context_tokens.saturating_add(self.estimate_tokens(&said)),
                     counted => counted,
                 };
@@ -89,7 +89,7 @@ impl Conversation {
                 self.total_usage = self.total_usage.plus(usage);
                 self.context_tokens = usage.output;
                 self.awaits_response = false;
-                // What has not been answered is said again as it was.
+                // Unanswered content is sent again unchanged after the summary.
                 let unanswered = match self.messages.last() {
                     Some(Message::User { content: told, .. }) => told.clone(),
                     Some(Message::Assistant(_)) | None => Vec::new(),
@@ -103,9 +103,9 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns about how many tokens the last message and the answer to it are.
+    /// Estimates the tokens of the last message and of the answer to it.
     fn estimate_tokens(&self, content: &[AssistantContent]) -> u64 {
-        /// What providers name for English text; code has fewer.
+        /// The ratio that providers give for English text; code has fewer bytes per token.
         const BYTES_PER_TOKEN: u64 = 4;
         let sent: usize = match self.messages.last() {
             Some(Message::User { results, content: told }) => {
@@ -166,7 +166,8 @@ impl Conversation {
         }
     }
 
-    /// Makes a message of what has not been sent, or adds it to one that was not answered.
+    /// Turns the content and results that have not been sent into a message, or adds them to an
+    /// unanswered one.
     pub(super) fn close_user_message(&mut self) {
         let done = |open: OpenCall| match open.state {
             CallState::Done(result) => Some(result),

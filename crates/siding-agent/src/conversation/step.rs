@@ -1,4 +1,4 @@
-//! What follows from each event.
+//! The effects of each event.
 
 use std::collections::HashSet;
 
@@ -11,16 +11,17 @@ use crate::message::{
     AssistantContent, CallId, FinishReason, Message, ToolCall, ToolResult, Usage, UserContent,
 };
 
-/// Columns of what a model gave in place of arguments, when it is told so.
+/// Characters of invalid arguments that the error message quotes.
 const MAX_SHOWN_ARGUMENT_CHARS: usize = 200;
 
 impl Conversation {
-    /// Takes in what has happened. Returns what is to be done, in this order.
+    /// Applies an event. Returns the effects in the order in which they must be performed.
     pub fn handle_event(&mut self, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         match event {
             Event::Started(told) => {
-                // Before a prompt, after which nothing says any more that they were not to run.
+                // Before the input is recorded: a prompt clears the halt, and with it the reason
+                // not to run these calls.
                 if self.halt_reason == Some(IdleReason::Interrupted) {
                     self.refuse_calls(&mut effects);
                 }
@@ -50,7 +51,8 @@ impl Conversation {
             Event::Summary { request, text, usage } => {
                 if self.in_flight.take_if(|one| *one == InFlight::Summary(request)).is_some() {
                     let entry = if text.trim().is_empty() {
-                        // No API takes a blank text, and all that was said would be lost.
+                        // APIs reject blank text, and an empty summary would discard the whole
+                        // conversation.
                         Entry::Failed { why: "the model put nothing in short".to_owned() }
                     } else {
                         Entry::Summarised { text, usage }
@@ -70,14 +72,14 @@ impl Conversation {
         effects
     }
 
-    /// Puts an entry on record and takes it in.
+    /// Records an entry and applies it.
     fn record(&mut self, entry: Entry, effects: &mut Vec<Effect>) {
         effects.push(Effect::Record(entry.clone()));
         let taken = self.apply(entry);
         debug_assert_eq!(taken, Ok(()), "a step makes entries that can follow");
     }
 
-    /// Puts on record what the model is to be told, but for blanks and for notices that it knows.
+    /// Records content for the model, without blank content and known notices.
     fn record_input(&mut self, mut content: Vec<UserContent>, effects: &mut Vec<Effect>) {
         let mut new = HashSet::new();
         content.retain(|one| match one {
@@ -92,10 +94,10 @@ impl Conversation {
         }
     }
 
-    /// Takes up what another process has left.
+    /// Continues the work of a process that has ended.
     fn recover(&mut self, effects: &mut Vec<Effect>) {
-        // Whoever takes it up wants it to go on, and what it failed for may have passed. It is on
-        // record once the model is asked again.
+        // Resuming a conversation implies a new attempt, because the cause of the failure may be
+        // gone. The new request is recorded when it is sent.
         if matches!(self.halt_reason, Some(IdleReason::RequestFailed { .. })) {
             self.halt_reason = None;
             self.awaits_response = matches!(self.messages.last(), Some(Message::User { .. }));
@@ -122,8 +124,8 @@ impl Conversation {
         }
     }
 
-    /// Returns what the model said so that it can be sent back: each call has a name of its own
-    /// and an object for arguments. Also returns the results of those that had none.
+    /// Returns the content in a form that an API accepts back: each call has a unique id, and an
+    /// object as its arguments. Also returns error results for the calls without valid arguments.
     fn sanitize_response(
         &self,
         content: Vec<AssistantContent>,
@@ -151,7 +153,7 @@ impl Conversation {
                 AssistantContent::Text { .. } | AssistantContent::Thinking { .. } => kept.push(one),
             }
         }
-        // Thoughts alone are no message.
+        // An API does not accept a message that holds reasoning only.
         if kept.iter().all(|one| matches!(one, AssistantContent::Thinking { .. })) {
             kept.clear();
         }
@@ -171,7 +173,7 @@ impl Conversation {
         }
     }
 
-    /// Answers the calls that have not been begun and are not to be.
+    /// Records a refusal as the result of each call that has not started.
     fn refuse_calls(&mut self, effects: &mut Vec<Effect>) {
         let waits = |open: &&OpenCall| open.state == CallState::Waiting;
         let waiting: Vec<CallId> =
@@ -183,7 +185,7 @@ impl Conversation {
         }
     }
 
-    /// Does what can be done now.
+    /// Appends the effects that are possible in the current state.
     fn advance(&mut self, effects: &mut Vec<Effect>) {
         if self.in_flight.is_some() {
             return;
@@ -235,8 +237,8 @@ impl Conversation {
         }
     }
 
-    /// Starts the calls that may run now: those that only read together, all others alone and in
-    /// order.
+    /// Starts the calls that may run now: consecutive read-only calls concurrently, all others
+    /// alone and in order.
     fn start_calls(&mut self, effects: &mut Vec<Effect>) {
         let mut running = 0;
         let mut starting = Vec::new();
@@ -275,7 +277,7 @@ impl InFlight {
     }
 }
 
-/// Returns a name that is not in use: the given one if it is free.
+/// Returns `id` if it is unused, or else the first unused id with a suffix.
 fn unused_call_id(id: CallId, is_used: impl Fn(&CallId) -> bool) -> CallId {
     if !is_used(&id) {
         return id;

@@ -1,4 +1,4 @@
-//! What follows from what, one by one; random conversations are in `random`.
+//! Tests of single transitions. Random conversations are tested in `random`.
 
 mod random;
 
@@ -60,7 +60,7 @@ fn finished(call: &str, text: &str) -> Event {
     Event::CallFinished(result)
 }
 
-/// Returns the request that is made, which must be the last effect.
+/// Returns the request of the last effect, which must be [`Effect::SendRequest`].
 fn sent_request(effects: &[Effect]) -> RequestId {
     match effects.last() {
         Some(Effect::SendRequest(request)) => *request,
@@ -68,7 +68,7 @@ fn sent_request(effects: &[Effect]) -> RequestId {
     }
 }
 
-/// Returns what is put on record.
+/// Returns the recorded entries.
 fn recorded_entries(effects: &[Effect]) -> Vec<Entry> {
     let mut entries = Vec::new();
     for effect in effects {
@@ -235,7 +235,7 @@ fn a_failed_request_is_retried_after_resume() {
     let effects = conversation.handle_event(Event::RequestFailed { request, why: why.clone() });
     transcript.extend(recorded_entries(&effects));
     assert_eq!(effects.last(), Some(&Effect::Idle(IdleReason::RequestFailed { why })));
-    // Twice: whoever tries again may be killed while it asks.
+    // Twice: the process may be killed during the retry.
     for _ in 0..2 {
         let loaded = Conversation::load(limits(), transcript.clone());
         let mut conversation = loaded.expect("it can be loaded");
@@ -270,7 +270,7 @@ fn an_empty_summary_does_not_drop_the_conversation() {
     assert_eq!(conversation.messages().len(), 2);
 }
 
-/// A thousand turns would copy a million messages.
+/// Copying the messages for each request would make a thousand turns copy a million messages.
 #[test]
 fn messages_are_copied_only_while_a_request_still_holds_them() {
     let mut conversation = Conversation::new(limits());
@@ -286,7 +286,7 @@ fn messages_are_copied_only_while_a_request_still_holds_them() {
     assert_eq!((kept.len(), conversation.messages().len()), (3, 4));
 }
 
-/// Two agents that write to one another would else go on for ever.
+/// Otherwise two agents that write to each other would never stop.
 #[test]
 fn a_teammate_message_wakes_the_agent_but_is_no_prompt() {
     let mut conversation = Conversation::new(ConversationLimits { max_requests: 2, ..limits() });
@@ -298,7 +298,7 @@ fn a_teammate_message_wakes_the_agent_but_is_no_prompt() {
     assert_eq!(effects.last(), Some(&Effect::Idle(IdleReason::RequestLimit { limit: 2 })));
 }
 
-/// Whoever stops a turn stops the calls that wait, also when nobody lives to say so.
+/// An interrupt applies to the waiting calls even if the process is killed before it refuses them.
 #[test]
 fn interrupted_calls_are_not_run_after_a_crash() {
     let mut conversation = Conversation::new(limits());
@@ -323,7 +323,8 @@ fn interrupted_calls_are_not_run_after_a_crash() {
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::RunCall(_))), "{effects:?}");
 }
 
-/// Some servers count nothing, and would else be sent more than they take.
+/// Some servers report no usage. Without an estimate they would receive more than their context
+/// holds.
 #[test]
 fn context_is_estimated_when_the_server_reports_no_usage() {
     let mut conversation = Conversation::new(limits());

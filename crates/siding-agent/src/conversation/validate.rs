@@ -1,26 +1,30 @@
-//! What an API takes as a conversation.
+//! The rules of the model APIs for lists of messages.
 
 use std::collections::HashSet;
 
 use crate::message::{AssistantContent, CallId, Message};
 
-/// Why a list of messages would be refused.
+/// A violated rule of the model APIs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("message {number}: {what}")]
 pub struct InvalidMessages {
-    /// Its number, from 0 on.
+    /// The index of the message, from 0.
     pub number: usize,
-    /// What is wrong with it.
+    /// The violated rule.
     pub what: &'static str,
 }
 
-/// Checks a list of messages against the rules of the Messages API: they alternate and begin and end
-/// with the user's; none is empty; each call has a name of its own, and exactly one result in the
-/// message that follows, before everything else in it; nothing else has a result.
+/// Checks a list of messages against the rules of the Messages API:
+///
+/// - user and assistant messages alternate, and the first and the last are the user's;
+/// - no message is empty;
+/// - each call has a unique id, and exactly one result in the message that follows it, before any
+///   other content;
+/// - there are no other results.
 ///
 /// # Errors
 ///
-/// [`InvalidMessages`] for the first message that breaks a rule.
+/// [`InvalidMessages`] for the first message that violates a rule.
 pub fn validate_messages(messages: &[Message]) -> Result<(), InvalidMessages> {
     let mut names: HashSet<&CallId> = HashSet::new();
     let mut open: Vec<&CallId> = Vec::new();

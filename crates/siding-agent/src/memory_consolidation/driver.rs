@@ -1,4 +1,4 @@
-//! A dream from its beginning to its end.
+//! One consolidation of the notes, from the prompt to the new file.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,94 +38,94 @@ a token or a key: note where it is kept. When nothing is worth a change, say so 
 const TOOL_DESCRIPTION: &str = "\
 Change the notes: replace texts in them, or write them whole. Either all of it is done or nothing.";
 const TOOL_NAME: &str = "rewrite_notes";
-/// How often the model is asked, when what it wanted could not be done.
+/// Requests to the model, including the repetitions after invalid rewrites.
 const MAX_MODEL_REQUESTS: usize = 3;
-/// Tokens of one answer, at most: the whole notes, and some thoughts.
+/// Tokens of one answer, at most: room for the complete notes and some reasoning.
 const MAX_RESPONSE_TOKENS: u64 = 12_000;
-/// Bytes that a token has at least, on average. English has about four.
+/// Lower bound for the average number of bytes per token. English text has about four.
 const MIN_BYTES_PER_TOKEN: u64 = 3;
-/// The least that may be read and written, in tokens.
+/// The smallest allowed token budget.
 const MIN_TOKEN_BUDGET: u64 = 2_000;
-/// How often is looked whether a turn has begun.
+/// Interval between two checks whether a turn has started.
 const TURN_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What a dream keeps to.
+/// The limits of a consolidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsolidationLimits {
-    /// Tokens that the model may read and write in all.
+    /// Tokens that the model may read and write in total.
     pub max_tokens: u64,
-    /// Whether the notes stay as they are.
+    /// Whether to leave the notes unchanged and only return the diff.
     pub dry_run: bool,
 }
 
-/// What came of a dream.
+/// The result of a consolidation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConsolidationOutcome {
-    /// The notes were changed, or would be.
+    /// The notes were changed, or would be in a dry run.
     Changed {
-        /// How, as a unified diff.
+        /// The change as a unified diff.
         diff: String,
-        /// What that cost.
+        /// The tokens used.
         usage: Usage,
     },
-    /// They are as they are to be.
+    /// The notes need no change.
     Unchanged {
-        /// What the model said.
+        /// The model's answer.
         response: String,
-        /// What that cost.
+        /// The tokens used.
         usage: Usage,
     },
 }
 
-/// Why nothing came of a dream. The notes are as they were.
+/// Why a consolidation failed. The notes are unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsolidationError {
-    /// The transcript.
+    /// The transcript cannot be read.
     #[error(transparent)]
     Transcript(#[from] TranscriptError),
-    /// The notes.
+    /// The notes cannot be read or written.
     #[error(transparent)]
     Memory(#[from] NotesError),
-    /// Somebody works.
+    /// A turn is open.
     #[error("a turn of conversation `{session}` is under way; the notes were left alone")]
     Busy {
         /// The session.
         session: SessionId,
     },
-    /// The model.
+    /// A request to the model failed.
     #[error("{0}")]
     Ask(ProviderError),
-    /// Its tokens do not suffice.
+    /// The token budget is too small for the notes and a part of the transcript.
     #[error("{given} tokens are too few: give --max-tokens {least} or more")]
     BudgetTooSmall {
-        /// How many it may take.
+        /// The given budget in tokens.
         given: u64,
-        /// How many it needs.
+        /// The smallest sufficient budget in tokens.
         least: u64,
     },
-    /// Its tokens are used up.
+    /// The token budget is used up.
     #[error("its tokens are used up ({spent} of {most}), and the notes were left alone")]
     BudgetExhausted {
-        /// How many.
+        /// The tokens used.
         spent: u64,
-        /// How many it might take.
+        /// The budget in tokens.
         most: u64,
     },
-    /// The model did not get it right.
+    /// The model returned only invalid rewrites.
     #[error(
         "the model was asked {MAX_MODEL_REQUESTS} times, and what it wanted could not be done: {why}"
     )]
     InvalidRewrite {
-        /// What was wrong last.
+        /// The error of the last rewrite.
         why: String,
     },
 }
 
-/// Dreams: reads what was said in a session, and brings the notes on its project up to date.
+/// Reads the transcript of a session and updates the notes on its project.
 ///
 /// # Errors
 ///
-/// [`ConsolidationError`]; the notes are as they were then.
+/// [`ConsolidationError`]. The notes are unchanged.
 pub fn consolidate(
     root: &StateDir,
     session: &SessionId,
@@ -165,8 +165,8 @@ pub fn consolidate(
     Ok(ConsolidationOutcome::Changed { diff: memory.diff(&notes), usage })
 }
 
-/// Returns what was said in a session; nothing while a turn of it is under way. One that a process has
-/// left behind which lives no more is none.
+/// Returns the entries of a session, or `None` while a turn is open. A turn whose process has ended
+/// does not count.
 fn read_if_idle(
     root: &StateDir,
     session: &SessionId,
@@ -176,7 +176,8 @@ fn read_if_idle(
     Ok((!is_turn).then_some((opened, entries)))
 }
 
-/// Looks for a turn that begins, until somebody is done, and has the dream given up then.
+/// Checks periodically whether a turn has started, and cancels the consolidation then. Ends when
+/// the sender of `done` is dropped.
 fn watch_for_turn<T>(
     done: &Receiver<()>,
     idle: impl Fn() -> Result<Option<T>, TranscriptError>,
@@ -192,14 +193,15 @@ fn watch_for_turn<T>(
     }
 }
 
-/// Returns what the model is asked.
+/// Returns the prompt: the notes and the newest part of the transcript.
 fn build_prompt(
     memory: &ProjectNotes,
     entries: &[Entry],
     limits: ConsolidationLimits,
 ) -> Result<String, ConsolidationError> {
     let notes = memory.format_for_model().unwrap_or_else(|| "There are no notes yet.".to_owned());
-    // What is left of it when the notes are written whole, with the words around all that.
+    // The transcript gets the rest of half the budget. The other half is for an answer that
+    // rewrites all notes.
     let (read, fixed) = (
         limits.max_tokens.saturating_mul(MIN_BYTES_PER_TOKEN) / 2,
         notes.len() + SYSTEM_PROMPT.len() + TOOL_DESCRIPTION.len(),
@@ -216,16 +218,16 @@ fn build_prompt(
     Ok(format!("{notes}\n\n<transcript>\n{transcript}{TRANSCRIPT_END_TAG}"))
 }
 
-/// What a model wants.
+/// The rewrite that a model asks for.
 #[derive(Debug)]
 struct ModelRewrite {
-    /// The notes, if they are to be others.
+    /// The new notes; `None` to keep the old ones.
     notes: Option<String>,
     response: String,
     usage: Usage,
 }
 
-/// Asks, and asks again when what the model wants cannot be done.
+/// Asks the model, and repeats the request with the error if the rewrite is invalid.
 fn request_rewrite(
     provider: &dyn Provider,
     memory: &ProjectNotes,
@@ -289,7 +291,7 @@ fn request_rewrite(
     Err(ConsolidationError::InvalidRewrite { why })
 }
 
-/// Returns the notes as the calls of one answer want them, made one after the other.
+/// Returns the notes after applying the calls of one answer in order.
 fn apply_calls(calls: &[&ToolCall], before: &str) -> Result<String, String> {
     let mut notes = before.to_owned();
     for call in calls {

@@ -1,22 +1,23 @@
-//! What a dream reads of a conversation. Pure.
+//! The part of a conversation that a consolidation reads. Pure.
 
 use siding_model::text::head_and_tail;
 
 use crate::conversation::Entry;
 use crate::message::{AssistantContent, UserContent};
 
-/// Bytes of one prompt, or of one of the model's answers.
+/// Bytes of one prompt, or of one answer of the model.
 const MAX_TEXT_BYTES: usize = 4_000;
 /// Bytes of a call, of its result, or of a notice.
 const MAX_DETAIL_BYTES: usize = 1_000;
-/// What stands in place of what did not fit.
+/// Replaces the older entries that did not fit.
 const TRUNCATION_NOTE: &str = "[what was said before is left out]\n";
-/// What ends the transcript, where the model reads it.
+/// The tag that ends the transcript in the prompt.
 pub(super) const TRANSCRIPT_END_TAG: &str = "</transcript>";
 
-/// Whether a turn was under way when these entries were written: whether the model owes an answer.
+/// Returns whether these entries end within a turn, that is, whether the model's next answer is
+/// outstanding.
 pub(super) fn is_turn_open(entries: &[Entry]) -> bool {
-    // A command that is given up with the turn may leave its result behind the interruption.
+    // The result of a cancelled call may follow the interruption.
     let is_of_call = |entry: &&Entry| {
         matches!(entry, Entry::Started { .. } | Entry::Bound { .. } | Entry::Done { .. })
     };
@@ -36,7 +37,7 @@ pub(super) fn is_turn_open(entries: &[Entry]) -> bool {
     }
 }
 
-/// Returns the newest part of a conversation that has room in so many bytes, as text.
+/// Returns the newest entries that fit in `room` bytes, as text.
 pub(super) fn recent_transcript(entries: &[Entry], room: usize) -> String {
     let mut parts: Vec<String> = Vec::new();
     let (mut used, mut is_whole) = (TRUNCATION_NOTE.len(), true);
@@ -48,7 +49,7 @@ pub(super) fn recent_transcript(entries: &[Entry], room: usize) -> String {
         }
         used += part.len();
         parts.push(part);
-        // It stands for everything before it.
+        // A summary replaces everything before it.
         if matches!(entry, Entry::Summarised { .. }) {
             break;
         }
@@ -60,7 +61,7 @@ pub(super) fn recent_transcript(entries: &[Entry], room: usize) -> String {
     parts.concat()
 }
 
-/// Returns what is read of an entry.
+/// Returns the text of an entry, if it has one.
 fn entry_text(entry: &Entry) -> Option<String> {
     let text = match entry {
         Entry::Told { told } => told.iter().filter_map(user_text).collect(),
@@ -100,7 +101,7 @@ fn assistant_text(said: &AssistantContent) -> Option<String> {
     }
 }
 
-/// Returns a text behind who it is of. It cannot end the transcript.
+/// Returns a text after the label of its origin. The tag that ends the transcript is escaped.
 fn labeled_line(who: &str, text: &str, most: usize) -> String {
     let text = head_and_tail(text.trim(), most).replace(TRANSCRIPT_END_TAG, "&lt;/transcript>");
     format!("{who}: {text}\n")

@@ -1,4 +1,4 @@
-//! What a model wants changed in the notes. Pure.
+//! The arguments of `rewrite_notes`, and their application to the notes. Pure.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,17 +6,17 @@ use serde::Deserialize;
 use super::secret;
 use crate::tool::project_notes::{MAX_NOTES_BYTES, replace_once};
 
-/// Columns of a line that is refused, when it is named.
+/// Columns of a refused line that the error message quotes.
 const SHOWN_COLUMNS: usize = 24;
 
-/// What `rewrite_notes` takes.
+/// The arguments of `rewrite_notes`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NotesRewrite {
-    /// Texts to replace, one after the other.
+    /// Replacements, applied in order.
     #[serde(default)]
     pub(super) edits: Vec<NotesEdit>,
-    /// The whole notes instead: when there are none yet, or little of them stays.
+    /// The complete new notes instead: if there are none yet, or if most of them change.
     #[serde(default)]
     pub(super) content: Option<String>,
 }
@@ -25,18 +25,18 @@ pub(super) struct NotesRewrite {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NotesEdit {
-    /// A text of the notes, exactly as it is there, and there only once.
+    /// The text to replace, exactly as in the notes. It must occur only once.
     pub(super) old: String,
-    /// The text to be in its place; empty to remove it.
+    /// The replacement; empty to remove the text.
     pub(super) new: String,
 }
 
 impl NotesRewrite {
-    /// Returns the notes as they are to be.
+    /// Returns the notes after the rewrite.
     ///
     /// # Errors
     ///
-    /// What is wrong, for the model.
+    /// The message for the model.
     pub(super) fn apply(&self, before: &str) -> Result<String, String> {
         let mut after = match (&self.content, self.edits.as_slice()) {
             (Some(content), []) => content.clone(),
@@ -115,7 +115,7 @@ mod tests {
             let why = rewrite.apply("a\n").expect_err("cannot be");
             assert!(why.contains(said), "{why}");
         }
-        // A person's own line is theirs.
+        // A line that a person has written is not checked.
         let own = "DB_PASSWORD=hunter2222\n";
         assert!(content_rewrite(&format!("{own}- more\n")).apply(own).is_ok());
     }

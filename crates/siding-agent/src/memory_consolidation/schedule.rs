@@ -1,29 +1,30 @@
-//! When it is time for a dream that nobody has asked for. Pure.
+//! When the agent starts a consolidation by itself. Pure.
 
 use std::time::Duration;
 
 use siding_model::duration;
 
-/// The variable that says after how much idleness; without it there are none.
+/// The environment variable with the idle time after which a consolidation starts. They are
+/// disabled while it is unset.
 pub const IDLE_TIME_VARIABLE: &str = "SIDING_DREAM_AFTER";
-/// Time between two of a conversation.
+/// Time between two consolidations of one conversation.
 const MIN_INTERVAL: Duration = Duration::from_secs(30 * 60);
-/// Entries of a transcript that make another one worth its price: about five calls of tools.
+/// New transcript entries that justify the cost of a consolidation: about five tool calls.
 const MIN_NEW_ENTRIES: u64 = 20;
 
-/// What a person has said about dreams while nobody works. They cost money, so without a word there
-/// are none.
+/// The idle time after which consolidations start. They cost money, so only an explicit setting
+/// enables them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdleTime {
     after: Duration,
 }
 
 impl IdleTime {
-    /// Reads what [`IDLE_TIME_VARIABLE`] holds. Nothing when it is not set, empty, or `off`.
+    /// Parses the value of [`IDLE_TIME_VARIABLE`]. Returns `None` if it is unset, empty or `off`.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The message for the user.
     pub fn read(value: Option<&str>) -> Result<Option<Self>, String> {
         match value.map(str::trim) {
             None | Some("" | "off") => Ok(None),
@@ -34,9 +35,9 @@ impl IdleTime {
         }
     }
 
-    /// Returns the time until a dream is due if nothing happens, none when it is: nobody has worked for
-    /// so long, the last dream of this conversation is so long ago, and so many entries have come since.
-    /// Without them it never is.
+    /// Returns the time until a consolidation is due if nothing happens; zero if it is due. It is
+    /// due when the agent has been idle long enough, the last one is [`MIN_INTERVAL`] ago, and
+    /// [`MIN_NEW_ENTRIES`] entries were added since. With fewer entries the result is `None`.
     #[must_use]
     pub fn time_until_due(
         self,
@@ -67,7 +68,7 @@ mod tests {
     }
 
     proptest! {
-        /// Waiting longer, and saying more, never makes it too early.
+        /// More idle time and more entries never postpone a consolidation.
         #[test]
         fn more_idle_time_and_entries_never_make_it_less_due(
             idle in 0_u64..3600, last in proptest::option::of(0_u64..7200), entries in 0_u64..40,

@@ -1,11 +1,11 @@
-//! Telling what looks like a secret. Pure.
+//! Detection of text that looks like a secret. Pure.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What must not get into notes, and what it is called. Simple shapes: a word that is no secret is
-/// refused now and then, and then the model says it in other words.
+/// What notes must not contain, with a name for the error message. The patterns are simple and
+/// sometimes match harmless text; the model then has to rephrase it.
 const SECRET_PATTERNS: [(&str, &str); 6] = [
     ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
     (
@@ -26,7 +26,7 @@ static COMPILED_PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     made.into_iter().filter_map(|(name, made)| Some((name, made.ok()?))).collect()
 });
 
-/// Returns what a line looks like that must not be written, if it does.
+/// Returns the kind of secret that a line seems to contain, if any.
 pub(super) fn find_secret(line: &str) -> Option<&'static str> {
     COMPILED_PATTERNS.iter().find(|(_, pattern)| pattern.is_match(line)).map(|(name, _)| *name)
 }
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn secrets_are_distinguished_from_text_about_them() {
-        // Put together here, so that nobody finds a key in this file.
+        // Assembled at run time, so that scanners for secrets do not report this file.
         let long = "a1B2c3D4e5F6g7H8".repeat(3);
         for secret in [
             format!("sk-{long}"),

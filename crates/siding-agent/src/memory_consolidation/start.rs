@@ -1,4 +1,4 @@
-//! Starting a dream as a task, and ending one.
+//! Starting a consolidation as a task, and interrupting it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,26 +17,26 @@ use siding_tools::{SHIM_PROGRAM, ToolContext};
 
 use super::schedule::IdleTime;
 
-/// The first argument of the program that dreams.
+/// The subcommand that runs a consolidation.
 pub const DREAM_SUBCOMMAND: &str = siding_model::spec::self_command::DREAM_ARG;
 
-/// What dream is wanted.
+/// A consolidation to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsolidationRequest {
-    /// Whose transcript is read.
+    /// The session whose transcript is read.
     pub session: SessionId,
-    /// Whose notes are written; the conversation's own directory when none is given.
+    /// The directory whose notes are written; `None` is the working directory of the conversation.
     pub cwd: Option<PathBuf>,
-    /// Who is asked, as it is named.
+    /// The model's name, as given by the user.
     pub model: String,
-    /// Tokens that the model may read and write in all.
+    /// Tokens that the model may read and write in total.
     pub max_tokens: u64,
-    /// Whether the notes stay as they are.
+    /// Whether to leave the notes unchanged.
     pub dry_run: bool,
 }
 
 impl ConsolidationRequest {
-    /// Returns the arguments of the program that dreams.
+    /// Returns the arguments of the `siding` command line.
     #[must_use]
     pub fn command_args(&self) -> Vec<String> {
         let mut words = vec![
@@ -51,32 +51,32 @@ impl ConsolidationRequest {
     }
 }
 
-/// When an idle agent begins dreams that nobody has asked for, and what each may cost.
+/// When an idle agent consolidates its notes, and the limits of each run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdleConsolidationConfig {
-    /// When it is time.
+    /// When a run is due.
     pub idle_time: IdleTime,
-    /// Who is asked, as it is named.
+    /// The model's name, as given by the user.
     pub model: String,
-    /// Tokens that the model may read and write in all.
+    /// Tokens that the model may read and write in total.
     pub max_tokens: u64,
-    /// How long it may live.
+    /// The deadline of the task.
     pub deadline: Duration,
 }
 
-/// Why no dream was started.
+/// Why a consolidation was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsolidationStartError {
-    /// The settings.
+    /// The settings cannot be read.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The task.
+    /// The task cannot be started.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
-/// Starts a dream in the background for an agent that is idle. Returns the task, or the one that dreams
-/// already.
+/// Starts a consolidation in the background. Returns its task, or that of the consolidation that is
+/// already running.
 ///
 /// # Errors
 ///
@@ -101,9 +101,10 @@ pub fn start(
         wait_for: Vec::new(),
     };
     let mut spec = request::task_spec(&host.root, &settings, order)?;
-    // It asks the model as the agent does, whose commands alone the policy is for.
+    // The network policy is for the agent's commands; this task talks to the model, as the agent
+    // itself does.
     spec.net = NetPolicy::Unrestricted;
-    // A model that thinks is silent.
+    // Silence while the model answers is no stall.
     spec.stall_after_ms = 0;
     let given = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Refused };
     match run::start_task(&host.root, &spec, &given, IdleShim::start(SHIM_PROGRAM))? {
@@ -112,8 +113,8 @@ pub fn start(
     }
 }
 
-/// Ends the dreams of an agent's session, since a turn begins. One that is not ended in time ends
-/// itself when it sees that.
+/// Stops the consolidations of an agent's session because a turn starts. One that cannot be stopped
+/// in time ends by itself when it detects the turn.
 pub fn interrupt(host: &ToolContext) {
     let Ok(views) = tasks(host, TaskScope::Session) else { return };
     let dreams = views.iter().filter(|view| view.kind == TaskKind::Dream && view.outcome.is_none());

@@ -1,4 +1,4 @@
-//! Random conversations, with a process that may be killed between any two steps.
+//! Random conversations whose process may be killed between any two effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,30 +6,30 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What the world does next.
+/// A random action of the model, a tool, a person or the kernel.
 #[derive(Debug, Clone)]
 enum Action {
-    /// The model answers with words or without, with these calls, and stops for this reason.
+    /// The model answers with or without text, with these calls, and stops for this reason.
     Respond(bool, Vec<RandomCall>, FinishReason),
     FailRequest,
-    /// One of the running calls is done.
+    /// One of the running calls finishes.
     FinishCall(usize),
-    /// One of the running calls becomes a task.
+    /// One of the running calls starts a task.
     BindTask(usize),
     Prompt,
     Notices(Vec<u64>),
     Message,
     Interrupt,
-    /// The process is killed when it has done so many of the effects that are due.
+    /// The process is killed after performing this number of the pending effects.
     KillAfter(usize),
 }
 
-/// One call of an answer.
+/// A random call in an answer.
 #[derive(Debug, Clone, Copy)]
 struct RandomCall {
-    /// Whether its tool only reads.
+    /// Whether its tool is read-only.
     reads: bool,
-    /// Whether its arguments are what an API takes.
+    /// Whether its arguments are valid.
     is_object: bool,
 }
 
@@ -38,7 +38,7 @@ fn random_call() -> impl Strategy<Value = RandomCall> {
         .prop_map(|(reads, is_object)| RandomCall { reads, is_object })
 }
 
-/// Mostly what fits the calls; whatever a provider says, the rules hold.
+/// Mostly the reason that fits the calls, but the rules must hold for any.
 fn finish_reason() -> impl Strategy<Value = FinishReason> {
     prop_oneof![
         4 => Just(FinishReason::ToolUse),
@@ -64,19 +64,19 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// A process that does what it is told, and what it leaves when it is killed.
+/// A process that performs the effects, and the state that survives its end.
 #[derive(Debug)]
 struct Simulation {
     conversation: Conversation,
     transcript: Vec<Entry>,
-    /// Done by this process.
+    /// Running in this process.
     active_request: Option<RequestId>,
     active_summary: Option<RequestId>,
     running: BTreeMap<CallId, Option<TaskId>>,
-    /// Done by any process.
+    /// Performed by any of the processes.
     started_calls: BTreeSet<CallId>,
     results: BTreeMap<CallId, usize>,
-    /// How many more effects are done before the process is killed.
+    /// How many more effects are performed before the process is killed.
     effects_until_kill: Option<usize>,
     tasks: u64,
 }
@@ -150,7 +150,7 @@ impl Simulation {
         }
     }
 
-    /// A new process takes up what is on record.
+    /// Starts a new process, which loads the recorded entries.
     fn restart(&mut self) {
         (self.effects_until_kill, self.active_request, self.active_summary) = (None, None, None);
         self.running.clear();
@@ -205,7 +205,7 @@ impl Simulation {
             signature: Some("s".to_owned()),
         }];
         said.extend(words.then(|| text("words")));
-        // Providers that number their calls in each answer anew give the same names again.
+        // Some providers number the calls of each answer from the start, so ids repeat.
         let calls = calls.iter().enumerate().map(|(number, called)| {
             AssistantContent::Call(ToolCall {
                 id: CallId::new(&format!("call_{number}")),
@@ -217,7 +217,7 @@ impl Simulation {
         self.handle_event(Event::Response { request, said, stop, usage });
     }
 
-    /// Whatever is on its way comes.
+    /// Completes everything in flight.
     fn run_until_idle(&mut self) {
         self.effects_until_kill = None;
         for _ in 0..100 {
@@ -234,7 +234,7 @@ impl Simulation {
     }
 }
 
-/// As [`terms`], with a context that is soon full.
+/// Returns [`limits`] with a context that fills up quickly.
 fn small_limits() -> ConversationLimits {
     ConversationLimits { compact_at_tokens: 150, max_requests: 10, ..limits() }
 }

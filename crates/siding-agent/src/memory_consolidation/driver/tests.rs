@@ -1,4 +1,4 @@
-//! Dreams of a model that is played here.
+//! Consolidations with a fake model.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::*;
 use crate::message::{CallId, FinishReason};
 use crate::provider::{ModelResponse, ResponsePart};
 
-/// What is done in place of an answer.
+/// A scripted reply of the fake model.
 type FakeReply = Box<dyn FnMut(&ModelRequest<'_>) -> Result<ModelResponse, ProviderError> + Send>;
 
-/// A model that does what it is told, and remembers what it was asked.
+/// A model that replies from a script and stores the prompts.
 struct FakeModel {
     replies: Mutex<VecDeque<FakeReply>>,
     prompts: Mutex<Vec<String>>,
@@ -43,7 +43,7 @@ fn fake_model(plays: Vec<FakeReply>) -> FakeModel {
     FakeModel { replies: Mutex::new(plays.into()), prompts: Mutex::default() }
 }
 
-/// An answer: words, and a call of the tool, if there is one.
+/// A reply with text and, if given, a call of the tool with this input.
 fn reply_with(text: &str, input: Option<Value>) -> FakeReply {
     let mut said = vec![AssistantContent::Text { text: text.to_owned() }];
     said.extend(input.map(|input| {
@@ -55,7 +55,7 @@ fn reply_with(text: &str, input: Option<Value>) -> FakeReply {
     })
 }
 
-/// A conversation about a project, which this test's process holds.
+/// A project with a conversation whose session this process owns.
 struct TestProject {
     root: StateDir,
     session: SessionId,
@@ -64,7 +64,7 @@ struct TestProject {
 }
 
 impl TestProject {
-    /// Makes one whose model has ended its turn.
+    /// Creates a project whose model has ended its turn.
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
@@ -184,13 +184,14 @@ fn consolidation_is_refused_during_a_turn() {
     place.transcript.add_entry(&prompt("go on")).expect("added");
     let error = place.consolidate(&fake_model(Vec::new()), LIMITS).expect_err("busy");
     assert!(matches!(error, ConsolidationError::Busy { .. }), "{error}");
-    // Of a conversation that was left in the middle of a turn nobody is disturbed.
+    // An open turn of a closed session belongs to no process, so there is nothing to disturb.
     session::close(&place.root, &place.session).expect("closed");
     let model = fake_model(vec![reply_with("Nothing.", None)]);
     assert!(place.consolidate(&model, LIMITS).is_ok());
 }
 
-/// Also when the model answers all the same, at once or only after it was given up.
+/// The interrupt must also win when the model answers anyway, immediately or after the
+/// cancellation.
 #[test]
 fn a_new_turn_interrupts_consolidation() {
     for waits in [true, false] {
