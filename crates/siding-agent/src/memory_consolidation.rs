@@ -2,10 +2,10 @@
 //! conversation and updates the notes.
 //!
 //! It runs as a task of its own, whose program calls [`consolidate()`]. It reads the transcript
-//! without changing it, asks a model for changes to the notes
-//! ([`ProjectNotes`](crate::tool::ProjectNotes)), and replaces the file atomically. It never runs
-//! during a turn: it is refused while a turn is open, and a new turn ends it. Because it costs
-//! money, it starts by itself only where the user has enabled that ([`IdleTime`]).
+//! without changing it, asks a model for changes to the notes ([`ProjectNotes`]), and replaces the
+//! file atomically. It never runs during a turn: it is refused while a turn is open, and a new turn
+//! ends it. Because it costs money, it starts by itself only where the user has enabled that
+//! ([`IdleTime`]).
 
 mod driver;
 mod input;

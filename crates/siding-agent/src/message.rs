@@ -1,64 +1,65 @@
-//! What is said between the loop and a model.
+//! The messages exchanged with a model.
 //!
-//! These are the loop's own words, and those of its transcript: what a provider sends and takes is
-//! made of them and turned into them, so that a new version of its library changes no file on disk.
+//! The conversation and its transcript use these types. The types of the client library are
+//! converted at the provider, so that a new version of the library does not change the files on
+//! disk.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use siding_model::notice::NoticeId;
 
-/// One message of a conversation. They alternate, and the model's is never empty.
+/// A message of a conversation. User and assistant messages alternate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// To the model: the results of the calls of the message before, then the rest.
+    /// To the model: the results of the preceding calls, followed by other content.
     User {
-        /// One for each call of the message before, in its order.
+        /// One result for each call of the preceding message, in the same order.
         results: Vec<ToolResult>,
-        /// What else it is told.
+        /// The content after the results.
         content: Vec<UserContent>,
     },
-    /// From the model.
+    /// From the model. Never empty.
     Assistant(Vec<AssistantContent>),
 }
 
-/// One thing that a model is told, beside the results of its calls.
+/// Content for the model, other than results of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "told", rename_all = "snake_case")]
 pub enum UserContent {
-    /// By a person, or by whoever the agent works for.
+    /// Text from a person, or from the agent that started this one.
     Prompt {
-        /// Their words.
+        /// The text.
         text: String,
     },
-    /// What has become of a task. Not the result of any call.
+    /// An event of a task. It is not the result of a call.
     Notice {
-        /// Its name. Who has it in the transcript is not told it again.
+        /// The notice's id. A notice that is in the transcript is not sent again.
         id: NoticeId,
-        /// The block that tells it.
+        /// The XML block for the model.
         text: String,
     },
-    /// By a teammate.
+    /// A message from a teammate.
     Message {
         /// The teammate's name.
         from: String,
-        /// The block that holds its words.
+        /// The XML block for the model.
         text: String,
     },
-    /// What the loop itself has to say.
+    /// A message of the agent program itself.
     Reminder {
-        /// Its words.
+        /// The text.
         text: String,
     },
-    /// What was said before, in short.
+    /// The summary that has replaced earlier messages.
     Summary {
-        /// The model's words.
+        /// The summary, written by the model.
         text: String,
     },
 }
 
 impl UserContent {
-    /// Returns what the model reads.
+    /// Returns the text for the model.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -71,49 +72,49 @@ impl UserContent {
     }
 }
 
-/// One thing that a model says.
+/// Content from the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
 pub enum AssistantContent {
-    /// Words for people.
+    /// Text for the user.
     Text {
-        /// The words; never blank, which the API refuses.
+        /// The text. Never blank, because APIs reject blank text.
         text: String,
     },
-    /// What it thought. Sent back as it came.
+    /// Reasoning, which is sent back unchanged.
     Thinking {
-        /// Its thoughts; empty when the provider keeps them to itself.
+        /// The reasoning; empty if the provider does not disclose it.
         text: String,
-        /// The provider's proof that these are its own, where it gives one.
+        /// The provider's signature of the reasoning, if it has one.
         signature: Option<String>,
     },
-    /// A tool is to be run.
+    /// A call of a tool.
     Call(ToolCall),
 }
 
-/// A tool that a model wants run.
+/// A tool call of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Names it in this conversation, for ever.
+    /// The id of the call, unique in the conversation.
     pub id: CallId,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// Its arguments: an object, or what the model gave in place of one.
+    /// The arguments: an object, or the value that the model gave in place of one.
     pub input: Value,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The call.
+    /// The id of the call.
     pub call: CallId,
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
-    /// Whether it came to nothing.
+    /// Whether the call failed.
     pub is_error: bool,
 }
 
-/// Returns the words that a model said.
+/// Returns the text parts of an answer, one per line.
 pub(crate) fn joined_text(content: &[AssistantContent]) -> String {
     let mut texts = Vec::new();
     for one in content {
@@ -124,14 +125,14 @@ pub(crate) fn joined_text(content: &[AssistantContent]) -> String {
     texts.join("\n")
 }
 
-/// Names a call in its conversation.
+/// The id of a call, unique in its conversation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CallId(String);
 
 impl CallId {
-    /// Takes a provider's name for a call. What an API does not take as one
-    /// (`^[a-zA-Z0-9_-]+$`) is replaced.
+    /// Creates an id from that of a provider. Characters other than those that all APIs accept
+    /// (`^[a-zA-Z0-9_-]+$`) become underscores.
     #[must_use]
     pub fn new(given: &str) -> Self {
         let is_plain = |one: char| one.is_ascii_alphanumeric() || "_-".contains(one);
@@ -140,13 +141,13 @@ impl CallId {
         Self(if plain.is_empty() { "call".to_owned() } else { plain })
     }
 
-    /// Returns the name.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns another name, the `nth` of those that are made of this one.
+    /// Returns an id derived from this one by appending a number.
     pub(crate) fn with_suffix(&self, nth: usize) -> Self {
         Self(format!("{}_{nth}", self.0))
     }
@@ -156,33 +157,33 @@ impl CallId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// It has said what it had to say.
+    /// It finished its answer.
     EndTurn,
     /// It waits for the results of its calls.
     ToolUse,
-    /// Its answer was longer than allowed, and was cut.
+    /// Its answer reached the limit of tokens and was cut.
     MaxTokens,
-    /// The provider did not let it go on.
+    /// The provider refused to continue.
     Refusal,
-    /// Anything else that the provider says.
+    /// Another reason given by the provider.
     Other,
 }
 
-/// What one answer cost, in tokens.
+/// The tokens used by an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Read anew.
+    /// Input tokens that were not cached.
     pub input: u64,
-    /// Read from the provider's cache.
+    /// Input tokens read from the provider's cache.
     pub cache_read: u64,
-    /// Put into the provider's cache.
+    /// Input tokens written to the provider's cache.
     pub cache_write: u64,
-    /// Written.
+    /// Output tokens.
     pub output: u64,
 }
 
 impl Usage {
-    /// Returns both together.
+    /// Returns the sum, field by field.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -193,7 +194,7 @@ impl Usage {
         }
     }
 
-    /// Returns how much of the model's context is in use after this answer.
+    /// Returns the size of the model's context after this answer.
     #[must_use]
     pub const fn context_tokens(self) -> u64 {
         self.input

@@ -1,7 +1,7 @@
-//! Whoever answers for a model.
+//! Clients of models.
 //!
-//! [`open()`] makes a [`Provider`] of a [`Model`]: `script` plays a file of answers, `remote` asks a
-//! server. When it is tried again is decided in [`retry`].
+//! [`open()`] creates a [`Provider`] for a [`Model`]: `script` replays answers from a file,
+//! `remote` sends requests to a server. [`retry`] decides when a failed request is sent again.
 
 mod cancellable_sleep;
 mod model;
@@ -20,15 +20,17 @@ pub use model::{MODEL_VARIABLE, Model, ModelError};
 pub use open::{OpenError, open};
 pub use script::ScriptError;
 
-/// One who can be asked for a model's next message.
+/// A client that returns the next message of a model.
 pub trait Provider: Send + Sync {
-    /// Asks, and returns the whole answer. `listen` is given parts of it as they come.
+    /// Sends a request and returns the complete answer. `on_part` receives parts of the answer
+    /// while they arrive.
     ///
-    /// Tries again by itself where that may help, which `listen` is told.
+    /// Transient failures are retried, which `on_part` reports.
     ///
     /// # Errors
     ///
-    /// [`ProviderError`] when it is of no use to try again, or [`Asking::cancel`] was set.
+    /// [`ProviderError::Refused`] after a failure that a retry would not fix, or too many retries;
+    /// [`ProviderError::Cancelled`] when [`ModelRequest::cancel`] is set.
     fn send_request(
         &self,
         request: &ModelRequest<'_>,
@@ -36,71 +38,70 @@ pub trait Provider: Send + Sync {
     ) -> Result<ModelResponse, ProviderError>;
 }
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Debug, Clone)]
 pub struct ModelRequest<'a> {
-    /// What it is told before everything else.
+    /// The system prompt.
     pub system: &'a str,
-    /// What was said so far; valid by [`crate::conversation::check`].
+    /// The conversation so far; valid according to [`crate::conversation::validate_messages`].
     pub messages: &'a [Message],
-    /// What it may call.
+    /// The tools that the model may call.
     pub tools: &'a [ToolSpec],
-    /// Tokens that it may write.
+    /// Output tokens allowed for the answer.
     pub max_tokens: u32,
-    /// Set by whoever does not want the answer any more.
+    /// Cancels the request when set.
     pub cancel: &'a CancelFlag,
 }
 
-/// A part of an answer that is on its way. What was heard counts for nothing before the whole answer
-/// is there.
+/// A part of a streamed answer. Parts are provisional until the complete answer is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponsePart<'a> {
-    /// More words.
+    /// A piece of text.
     Text(&'a str),
-    /// More thoughts.
+    /// A piece of reasoning.
     Thinking(&'a str),
-    /// It is tried again; what was heard of this answer is void.
+    /// The request failed and will be sent again; the parts received so far are invalid.
     Retry {
-        /// What came of the last try.
+        /// The error of the failed attempt.
         reason: &'a str,
-        /// After this pause, in milliseconds.
+        /// Milliseconds until the next attempt.
         pause_ms: u64,
     },
 }
 
-/// A model's answer.
+/// A complete answer of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelResponse {
-    /// What it said, in order.
+    /// The content, in order.
     pub content: Vec<AssistantContent>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub finish_reason: FinishReason,
-    /// What it cost.
+    /// The tokens used.
     pub usage: Usage,
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
-    /// Nobody wants it any more.
+    /// The caller set [`ModelRequest::cancel`].
     #[error("given up")]
     Cancelled,
-    /// It cannot be had; says what to do.
+    /// The request failed for good; the message says why and what to do.
     #[error("{0}")]
     Refused(String),
 }
 
-/// A wish that something end, shared by all who are to hear of it.
+/// A flag, shared between threads, that requests the end of an operation.
 #[derive(Debug, Clone, Default)]
 pub struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
-    /// Wishes it.
+    /// Sets the flag.
     pub fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it was wished.
+    /// Returns whether the flag is set.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)

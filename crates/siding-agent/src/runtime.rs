@@ -1,21 +1,21 @@
-//! Threads that drive what waits.
+//! A tokio runtime that does not delay the exit of the process.
 
 use std::io;
 use std::ops::Deref;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime whose end nobody waits for: what still waits then is nobody's, and a name that is being
-/// looked up can take half a minute.
+/// A tokio runtime whose drop does not wait for its tasks. Nothing uses their results by then, and
+/// a DNS lookup can block for half a minute.
 #[derive(Debug)]
 pub(crate) struct BackgroundRuntime(Option<Runtime>);
 
 impl BackgroundRuntime {
-    /// Starts so many threads of this name.
+    /// Starts a runtime with this number of worker threads.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The error of a failed system call.
     pub(crate) fn start(name: &str, threads: usize) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)

@@ -1,8 +1,8 @@
-//! The agent at a terminal: what a person sees and types.
+//! The interactive terminal.
 //!
-//! What was said scrolls away as the output of any program does; the rows at the bottom are drawn anew
-//! as things change (ADR 16). [`View`] decides and is pure: from keys and sights to what is shown, and
-//! to [`UserAction`]es. [`Console`] has the terminal.
+//! Finished output scrolls away as the output of any program does; only the rows at the bottom are
+//! redrawn (ADR 16). [`View`] decides and is pure: it maps keys and agent events to rows and to
+//! [`UserAction`]s. [`Console`] does the I/O.
 
 mod console;
 mod frame;
@@ -20,15 +20,15 @@ pub use view::{TaskRow, UserAction, View};
 
 use siding_model::signal::Signal;
 
-/// What the person at the terminal has done.
+/// An event of the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TerminalEvent {
-    /// Pressed these.
+    /// The person pressed these keys.
     Keys(Vec<Key>),
-    /// Sent a signal, or the terminal has.
+    /// A signal arrived.
     Signal(Signal),
-    /// Closed the terminal.
+    /// The terminal was closed.
     Closed,
-    /// Nothing. The terminal has taken all that was written, after [`Console::draw`] left a picture out.
+    /// The terminal has accepted all output, after [`Console::draw`] skipped a frame.
     Drained,
 }

@@ -1,18 +1,18 @@
-//! Waiting that a wish to end cuts short.
+//! A sleep that a cancellation ends early.
 
 use std::time::{Duration, Instant};
 
 use super::{CancelFlag, ProviderError};
 
-/// How often it is looked whether somebody wishes an end: a quarter of the 100 ms in which a person
-/// is to see it heard. Only while a model is asked.
+/// Interval between two checks of a [`CancelFlag`]. A person should see the effect of an interrupt
+/// within 100 ms; this is a quarter of that. Checks take place only during a request.
 pub(super) const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Waits.
+/// Sleeps for `time`.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Cancelled`] once the end is wished.
+/// [`ProviderError::Cancelled`] when the flag is set.
 pub(super) fn sleep_unless_cancelled(
     time: Duration,
     cancel: &CancelFlag,

@@ -1,4 +1,4 @@
-//! Which model is asked, and of whom.
+//! Names of models, and the choice between them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,43 +6,43 @@ use std::str::FromStr;
 
 use siding_model::text::one_line;
 
-/// The environment variable that names a model where a call does not.
+/// The environment variable that names the model if the command line does not.
 pub const MODEL_VARIABLE: &str = "SIDING_MODEL";
 
-/// What a model may be.
+/// The allowed forms of a model's name, for error messages.
 const ALLOWED_FORMS: &str = "`anthropic:NAME`, `openai:NAME` or `script:FILE`";
 
-/// Columns of what was given in place of a model, when it is told.
+/// Columns of an invalid name that an error message quotes.
 const SHOWN_COLUMNS: usize = 60;
 
-/// A model, and who answers for it.
+/// The name of a model, with its provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Model {
-    /// A model of Anthropic's, or of another server that has the Messages API.
+    /// A model of Anthropic, or of another server with the Messages API.
     Anthropic(String),
-    /// A model of OpenAI's, or of another server that has chat completions.
+    /// A model of OpenAI, or of another server with the chat completions API.
     OpenAi(String),
-    /// A file of answers.
+    /// A file with scripted answers.
     Script(PathBuf),
 }
 
-/// Why there is no model to ask.
+/// Why a model's name is unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// None was given.
+    /// No name was given.
     #[error(
         "no model is chosen: give `--model PROVIDER:NAME` or set {}; a model is {}",
         MODEL_VARIABLE,
         ALLOWED_FORMS
     )]
     Missing,
-    /// What was given is none.
+    /// The name has an unknown form.
     #[error("`{given}` is no model: a model is {}", ALLOWED_FORMS)]
     Unknown {
-        /// What was given, safe to print.
+        /// The given name, safe to print.
         given: String,
     },
-    /// A provider was given, and nothing after it.
+    /// The name consists of a provider only.
     #[error("`{provider}:` is only a provider: a model is {}", ALLOWED_FORMS)]
     Nameless {
         /// The provider.
@@ -51,18 +51,18 @@ pub enum ModelError {
 }
 
 impl Model {
-    /// Returns the model that a call names, or else the environment. There is no other default: which
-    /// one is paid for is not guessed.
+    /// Returns the model named by the argument, or otherwise by the environment. There is no
+    /// further default: siding does not guess which model to spend money on.
     ///
     /// # Errors
     ///
-    /// [`ModelError`] when neither names one, or the first that does names what is none.
+    /// [`ModelError`] if neither names a model, or if the first name given is invalid.
     pub fn choose(call: Option<&str>, environment: Option<&str>) -> Result<Self, ModelError> {
         let is_set = |given: &&str| !given.trim().is_empty();
         call.or_else(|| environment.filter(is_set)).ok_or(ModelError::Missing)?.parse()
     }
 
-    /// Returns the part before the colon.
+    /// Returns the provider's name, the part before the colon.
     #[must_use]
     pub const fn provider(&self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl FromStr for Model {
     }
 }
 
-/// As it is given.
+/// Formats the name in the form in which it is given.
 impl fmt::Display for Model {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -110,7 +110,7 @@ mod tests {
     fn a_model_is_parsed_as_provider_and_name() {
         for (given, model) in [
             ("anthropic:claude-opus-5", Model::Anthropic("claude-opus-5".to_owned())),
-            // Names of compatible servers have colons and slashes of their own.
+            // Compatible servers use colons and slashes in their names.
             ("openai:qwen3:8b", Model::OpenAi("qwen3:8b".to_owned())),
             (" script:a dir/s.toml ", Model::Script(PathBuf::from("a dir/s.toml"))),
         ] {

@@ -1,4 +1,4 @@
-//! From a model's name to whoever answers for it.
+//! Opening a model by its name.
 
 use super::Provider;
 use super::model::Model;
@@ -6,61 +6,61 @@ use super::remote::{ApiDialect, Endpoint, RemoteProvider, ResponseTimeouts};
 use super::retry::RetryPolicy;
 use super::script::{ScriptError, ScriptedProvider};
 
-/// Why a model cannot be asked at all.
+/// Why a model cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no key.
+    /// No API key is set.
     #[error("{model} needs a key: set {variables}")]
     MissingKey {
         /// The model.
         model: String,
-        /// Which variables may hold one.
+        /// The environment variables that may hold a key.
         variables: &'static str,
     },
-    /// A variable holds what is no key.
+    /// The value of an environment variable cannot be a key.
     #[error("{variable} holds what cannot be a key: it has characters other than visible ASCII")]
     BadKey {
         /// The variable.
         variable: &'static str,
     },
-    /// A variable holds what is no address.
+    /// The value of an environment variable is not a usable URL.
     #[error("{variable} is no address of a server: `{given}`: {why}")]
     BadUrl {
         /// The variable.
         variable: &'static str,
-        /// What it holds, safe to print.
+        /// The value, safe to print.
         given: String,
-        /// What is wrong with it, and what is right.
+        /// The error and a valid example.
         why: String,
     },
-    /// Nobody could be believed.
+    /// The machine has no root certificates.
     #[error(
         "this machine has no certificates to know {url} by: install the package \
          `ca-certificates`, or set SSL_CERT_FILE"
     )]
     NoCertificates {
-        /// Who was to be asked.
+        /// The server's URL.
         url: String,
     },
-    /// The HTTP client did not start.
+    /// The HTTP client could not be created.
     #[error("could not start the HTTP client: {why}")]
     Client {
-        /// Its words.
+        /// The error of the library.
         why: String,
     },
-    /// The file of answers is not right.
+    /// The script is invalid.
     #[error(transparent)]
     Script(#[from] ScriptError),
 }
 
-/// Opens a model: reads the script, or finds key and address. Asks nobody yet.
+/// Opens a model: reads the script, or determines the key and the URL. Sends no request.
 ///
-/// `variable` looks up the environment: `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`,
+/// `variable` looks up environment variables: `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`,
 /// `ANTHROPIC_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_BASE_URL`.
 ///
 /// # Errors
 ///
-/// [`OpenError`] says what is missing or wrong, and where.
+/// [`OpenError`] names the missing or invalid value and its source.
 pub fn open(
     model: &Model,
     variable: &dyn Fn(&str) -> Option<String>,

@@ -1,8 +1,8 @@
-//! Models that are asked over HTTP, through the library genai.
+//! Models on HTTP servers, through the library genai.
 //!
-//! What is ours stays ours: when it is tried again ([`super::retry`]), where requests go and with which
-//! key (`endpoint`), what stands in them (`request`), and what a failure means (`fault`). The library
-//! does the wire: the JSON of each API, and the stream of an answer.
+//! siding itself decides when to retry ([`super::retry`]), on the URL and the key (`endpoint`), on
+//! the content of requests (`request`) and on the meaning of errors (`error`). The library
+//! implements the wire formats: the JSON of each API and the stream of an answer.
 
 mod client;
 mod endpoint;
@@ -33,51 +33,53 @@ use crate::runtime::BackgroundRuntime;
 
 pub(super) use endpoint::{ApiDialect, Endpoint};
 
-/// Columns of a model's name, when it is told.
+/// Columns to which a model's name is cut in error messages.
 const MODEL_NAME_COLUMNS: usize = 60;
 
-/// How long it is waited for a server.
+/// The timeouts of a streamed answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResponseTimeouts {
-    /// For its first word: a model may think before it, and a long prompt is read before it.
+    /// Until the first part arrives. The server first reads the prompt, and the model may reason
+    /// before it writes.
     pub(super) first_part: Duration,
-    /// For the next word.
+    /// Between two parts.
     pub(super) next_part: Duration,
 }
 
 impl Default for ResponseTimeouts {
-    /// The first is the time-out of Anthropic's own clients; the second that of Codex for a stream.
-    /// Anthropic's servers send a ping every few seconds, others nothing while a model thinks.
+    /// The first is the timeout of Anthropic's own clients; the second is that of Codex for a
+    /// stream. Anthropic's servers send a ping every few seconds; others send nothing while a model
+    /// reasons.
     fn default() -> Self {
         Self { first_part: Duration::from_secs(10 * 60), next_part: Duration::from_secs(5 * 60) }
     }
 }
 
-/// A model behind HTTP.
+/// A model on an HTTP server.
 pub(super) struct RemoteProvider {
     endpoint: Endpoint,
     name: String,
     target: ServiceTarget,
     client: Client,
-    /// Drives the connections between two requests too: else one that the server has closed meanwhile
-    /// would be taken for good, and the next request be lost on it.
+    /// Also drives idle connections between requests. Without that, a connection that the server
+    /// has closed would still look usable, and the next request on it would fail.
     runtime: BackgroundRuntime,
     policy: RetryPolicy,
     timeouts: ResponseTimeouts,
 }
 
-/// Why a try came to nothing.
+/// Why an attempt failed.
 enum AttemptError {
     Cancelled,
     Failed(RequestError),
 }
 
 impl RemoteProvider {
-    /// Gets everything ready to ask. Connects to nobody.
+    /// Creates the client. Opens no connection.
     ///
     /// # Errors
     ///
-    /// [`OpenError`] when the machine has no certificates or no thread.
+    /// [`OpenError`] if the machine has no root certificates or a thread cannot be created.
     pub(super) fn open(
         endpoint: Endpoint,
         name: &str,
@@ -92,7 +94,7 @@ impl RemoteProvider {
         Ok(Self { endpoint, name, target, client, runtime: engine, policy, timeouts })
     }
 
-    /// Asks once.
+    /// Sends the request once.
     async fn attempt(
         &self,
         request: ChatRequest,
@@ -122,7 +124,7 @@ impl RemoteProvider {
         }
     }
 
-    /// Says why there is no answer, and what can be done.
+    /// Returns the message for a request that failed for good, with what to do.
     fn describe_failure(&self, error: &RequestError, next: RetryDecision, tries: u32) -> String {
         let who = format!(
             "{}:{}",

@@ -1,33 +1,33 @@
-//! When a model is asked again.
+//! The decision whether a failed request to a model is sent again.
 //!
-//! Pure: what has happened, the time and the random number are arguments.
+//! Pure: the failures, the time and a random number are arguments.
 
 use std::time::Duration;
 
 use siding_model::notice::parse_retry_after;
 use siding_model::process::UnixMs;
 
-/// What came of one try.
+/// The kind of failure of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The server answered with this HTTP status, or said within a stream what it stands for.
+    /// The server answered with this HTTP status, or with an equivalent error in a stream.
     Status(u16),
-    /// There was no connection.
+    /// No connection could be established.
     Unreachable,
-    /// Nothing was heard for too long.
+    /// Nothing was received within the timeout.
     TimedOut,
-    /// The answer ended before its end, or could not be read.
+    /// The answer was incomplete or malformed.
     Incomplete,
-    /// It would come to the same again.
+    /// A failure that would repeat.
     Permanent,
 }
 
 impl FailureKind {
-    /// Whether it may be over when it is tried again.
+    /// Returns whether a retry may succeed.
     ///
-    /// Of the statuses these are 408 (the server did not get the request in time), 429 (too many
-    /// requests), and all from 500 on, 529 (Anthropic's: overloaded) among them. The others blame the
-    /// request, and it would be the same.
+    /// The transient statuses are 408 (request timeout), 429 (too many requests) and all from 500
+    /// on, including 529 (Anthropic's status for an overload). All others say that the request is
+    /// at fault.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         match self {
@@ -38,34 +38,34 @@ impl FailureKind {
     }
 }
 
-/// What follows from a try that came to nothing.
+/// The action after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// It is tried again after this time.
+    /// Try again after this time.
     RetryAfter(Duration),
-    /// It is of no use to try again.
+    /// Stop: the failure is permanent.
     Permanent,
-    /// It was tried often enough.
+    /// Stop: the limit of retries is reached.
     RetriesExhausted,
-    /// The server wants to be left alone for longer than anybody should wait without being asked.
+    /// Stop: the server asks for a longer pause than [`RetryPolicy::max_server_pause`].
     WaitTooLong(Duration),
 }
 
-/// How often, and after which time, it is tried again.
+/// The number of retries and the pauses between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Tries after the first one.
+    /// Attempts after the first one.
     pub max_retries: u32,
-    /// Longest pause after the first failure; each further one doubles it.
+    /// Longest pause after the first failure; it doubles with each further one.
     pub initial_pause: Duration,
-    /// Longest pause that is not asked for.
+    /// Longest pause unless the server asks for one.
     pub max_pause: Duration,
-    /// Longest pause that is kept when a server asks for it.
+    /// Longest pause that is honored when the server asks for it.
     pub max_server_pause: Duration,
 }
 
-/// Ten, as Claude Code and Gemini CLI have it: with these pauses about two minutes, in which a server
-/// restarts and a network comes back.
+/// The number that Claude Code and Gemini CLI use. With these pauses it covers about two minutes,
+/// in which a server can restart or a network can recover.
 const DEFAULT_RETRIES: u32 = 10;
 
 impl Default for RetryPolicy {
@@ -80,11 +80,12 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Decides what follows from a failure.
+    /// Returns the action after a failed attempt.
     ///
-    /// `failures` counts them, from 1; `asked` is what the server wants, which is kept to, and no
-    /// pause is asked for by a zero. The `dice` may be any number: it spreads those who failed
-    /// together, over the upper half of an own pause and a quarter more of one that is asked for.
+    /// `failures` counts the failed attempts, from 1. `asked` is the pause that the server asks
+    /// for, which is the minimum; zero counts as none. `random` is any number and spreads clients
+    /// that failed together: a pause of the policy varies over its upper half, and a requested
+    /// pause is extended by up to a quarter.
     #[must_use]
     pub fn decide(
         &self,
@@ -111,14 +112,14 @@ impl RetryPolicy {
     }
 }
 
-/// Returns a part of `most`, by the dice.
+/// Returns a time between zero and `most`, chosen by the random number.
 fn random_share(most: Duration, dice: u64) -> Duration {
     let parts = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(parts.checked_add(1).map_or(dice, |parts| dice % parts))
 }
 
-/// Returns how long a server wants to be left alone: what the header `retry-after-ms` says, or else
-/// `retry-after`, which is a number of seconds or a date.
+/// Returns the pause that a server asks for: the value of the header `retry-after-ms`, or otherwise
+/// of `retry-after`, which is a number of seconds or a date.
 #[must_use]
 pub fn requested_retry_delay(
     after_ms: Option<&str>,
@@ -127,7 +128,7 @@ pub fn requested_retry_delay(
 ) -> Option<Duration> {
     let milliseconds = after_ms.and_then(|text| parse_fraction(text, 1000.0));
     let whole = || after.and_then(|text| parse_retry_after(text, now));
-    // Some servers send seconds with a fraction, which no standard knows.
+    // Some servers send fractions of seconds, which RFC 9110 does not allow.
     milliseconds.or_else(whole).or_else(|| after.and_then(|text| parse_fraction(text, 1.0)))
 }
 

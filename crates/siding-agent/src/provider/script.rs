@@ -1,6 +1,7 @@
-//! A model whose answers stand in a file, so that everything but the model can be tried and tested.
+//! A model whose answers come from a file, so that everything except the model can be tried and
+//! tested.
 //!
-//! `docs/agent-script.md` describes the file.
+//! `docs/agent-script.md` describes the format.
 
 mod format;
 mod player;
@@ -15,33 +16,33 @@ use siding_model::text::one_line;
 
 pub(super) use player::ScriptedProvider;
 
-/// Columns of a path, when it is told.
+/// Columns to which a path is cut in messages.
 const PATH_COLUMNS: usize = 200;
 
-/// Why a script cannot be played.
+/// Why a script cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    /// There is no such file, or it may not be read.
+    /// The file cannot be read.
     #[error("could not read the script `{}`: {error}", display_path(.path))]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         error: std::io::Error,
     },
-    /// There is a mistake in it.
+    /// The file is invalid.
     #[error("{}:{line}: {what}", display_path(.path))]
     Mistake {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong, and what is right.
+        /// The mistake and the valid alternative.
         what: String,
     },
 }
 
-/// Returns a path that is safe to print.
+/// Returns a path in printable form.
 fn display_path(path: &Path) -> String {
     one_line(&path.display().to_string(), PATH_COLUMNS)
 }

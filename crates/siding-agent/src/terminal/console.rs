@@ -1,4 +1,4 @@
-//! The terminal itself: taken, listened to, written to, and given back as it was.
+//! The terminal device: setting its mode, reading, writing and restoring.
 
 mod writer;
 
@@ -17,35 +17,35 @@ use self::writer::Writer;
 use super::screen::{ENTER_SEQUENCE, RESET_SEQUENCE, Screen};
 use super::{KeyDecoder, TerminalEvent, View};
 
-/// Signals that are heard. Those that end a process end it in order.
+/// Signals received through a signalfd(2). Terminating signals end the agent in an orderly way.
 const HANDLED_SIGNALS: [Signal; 6] =
     [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::INT, Signal::WINCH, Signal::CONT];
-/// How long after Escape what belongs to it may come, in milliseconds. Terminals send both at once;
-/// a network may part them.
+/// Time to wait for the rest of a sequence after Escape, in milliseconds. Terminals send a sequence
+/// in one write, but a network may split it.
 const ESCAPE_TIMEOUT_MS: u64 = 30;
-/// How long a terminal is waited for that takes nothing, when it is given back.
+/// How long closing waits for a terminal that accepts no output.
 const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(1);
-/// The size of a terminal that does not say (that of the VT100).
+/// The size of a terminal that does not report one: that of the VT100.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
 
-/// Why there is nobody to talk to.
+/// Why the terminal is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
-    /// It is no terminal.
+    /// A standard stream is not a terminal.
     #[error("{what} is no terminal, so there is nobody to talk to: give a prompt with -p TEXT")]
     NoTerminal {
-        /// What is none.
+        /// The name of the stream.
         what: &'static str,
     },
-    /// The cursor cannot be moved.
+    /// The terminal cannot move its cursor.
     #[error(
         "the terminal cannot move its cursor (TERM={term}): give a prompt with -p TEXT, or set TERM"
     )]
     Dumb {
-        /// What it is called.
+        /// The value of `TERM`.
         term: String,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not use the terminal: {0}")]
     Io(#[from] io::Error),
 }
@@ -55,30 +55,33 @@ pub enum ConsoleError {
 pub struct Console {
     input: OwnedFd,
     output: OwnedFd,
-    /// Until somebody listens.
+    /// `None` once the reader thread owns it.
     signals: Option<SignalFd>,
     screen: Screen,
     active: Option<ActiveTerminal>,
-    /// Whether the next signal to go on tells nothing new.
+    /// Whether the next `SIGCONT` is the result of [`Self::suspend`], which has already restored
+    /// the mode.
     ignore_next_cont: bool,
 }
 
-/// What is to be given back.
+/// The resources to release when the terminal is closed.
 #[derive(Debug)]
 struct ActiveTerminal {
     raw: Arc<RawMode>,
     writer: Writer,
-    /// Whoever listens ends with it.
+    /// The write end of a pipe. Dropping it ends the reader thread.
     stop_writer: OwnedFd,
     listener: JoinHandle<()>,
 }
 
 impl Console {
-    /// Prepares it, before this process begins any thread: signals are heard by one of them alone.
+    /// Opens the terminal. Call this before the process starts any thread: threads inherit the
+    /// blocked signals (signal(7)), and an unblocked thread would receive them instead of the
+    /// signalfd.
     ///
     /// # Errors
     ///
-    /// [`ConsoleError`]; nothing has been changed then.
+    /// [`ConsoleError`]. Nothing has been changed.
     pub fn open() -> Result<Self, ConsoleError> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         for (what, is_one) in
@@ -92,7 +95,7 @@ impl Console {
         if matches!(term.as_str(), "" | "dumb") {
             return Err(ConsoleError::Dumb { term });
         }
-        // no-color.org
+        // See <https://no-color.org>.
         let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Ok(Self {
             input: descriptor::duplicate_from(&stdin, 3)?,
@@ -104,8 +107,8 @@ impl Console {
         })
     }
 
-    /// Takes it, and has `tell` told what the person does until that says no. It is given back by
-    /// [`Self::close`], when this is dropped, and when this process panics.
+    /// Sets raw mode, and passes events to `notify` until it returns false. The terminal is
+    /// restored by [`Self::close`], on drop, and on a panic.
     ///
     /// # Errors
     ///
@@ -123,7 +126,7 @@ impl Console {
         let listens = Arc::clone(&tell);
         let listener = thread::spawn(move || read_events(&input, &signals, &stopped, &*listens));
         let writer = Writer::start(self.output.try_clone()?, move || {
-            // Where nobody listens any more, nothing is drawn any more.
+            // The receiver is gone when the agent has ended.
             let _receiver_dropped = tell(TerminalEvent::Drained);
         });
         self.active = Some(ActiveTerminal { raw, writer, stop_writer: stop, listener });
@@ -131,12 +134,13 @@ impl Console {
         Ok(())
     }
 
-    /// Shows what there is to see. While the terminal has not taken the last picture there is no next
-    /// one, and what is said is kept by the view: [`Person::Drained`] tells when to draw again.
+    /// Draws the view. While the terminal has not accepted the previous frame, this frame is
+    /// skipped and the view keeps its output; [`TerminalEvent::Drained`] signals when to draw
+    /// again.
     ///
     /// # Errors
     ///
-    /// The operating system's, when the terminal has gone.
+    /// The I/O error of a terminal that was closed.
     pub fn draw(&mut self, view: &mut View) -> io::Result<()> {
         if self.active.as_ref().is_some_and(|taken| !taken.writer.is_done()) {
             return Ok(());
@@ -149,21 +153,21 @@ impl Console {
         self.write(&text)
     }
 
-    /// Has everything on the screen drawn anew.
+    /// Clears the screen and redraws everything with the next frame.
     ///
     /// # Errors
     ///
-    /// The operating system's, when the terminal has gone.
+    /// The I/O error of a terminal that was closed.
     pub fn redraw(&mut self) -> io::Result<()> {
         self.screen.invalidate();
         self.write("\x1b[H\x1b[2J")
     }
 
-    /// Gives it back and stops this process, until its shell has it go on.
+    /// Restores the terminal and stops this process until its shell continues it.
     ///
     /// # Errors
     ///
-    /// The operating system's, when the terminal has gone.
+    /// The I/O error of a terminal that was closed.
     pub fn suspend(&mut self) -> io::Result<()> {
         self.restore_terminal()?;
         tty::suspend_self();
@@ -172,11 +176,11 @@ impl Console {
         Ok(())
     }
 
-    /// Takes it again after this process was stopped and goes on.
+    /// Sets raw mode again after this process was stopped and continued.
     ///
     /// # Errors
     ///
-    /// The operating system's, when the terminal has gone.
+    /// The I/O error of a terminal that was closed.
     pub fn resume(&mut self) -> io::Result<()> {
         if !std::mem::take(&mut self.ignore_next_cont) {
             self.screen.invalidate();
@@ -185,24 +189,24 @@ impl Console {
         Ok(())
     }
 
-    /// Waits until what was drawn is to be seen, as long as the terminal takes any of it.
+    /// Waits until the terminal has accepted all output, or accepts no more.
     pub fn flush(&self) {
         if let Some(taken) = &self.active {
             let _best_effort = taken.writer.flush(WRITE_STALL_TIMEOUT);
         }
     }
 
-    /// Gives it back. What this process prints later is lost where it takes nothing.
+    /// Restores the terminal. If it accepts no output, later output of this process is discarded.
     pub fn close(&mut self) {
-        // One that has gone takes nothing back.
+        // A closed terminal cannot be restored.
         let _best_effort = self.restore_terminal();
         if let Some(ActiveTerminal { writer, stop_writer: stop, listener, .. }) = self.active.take()
         {
             drop(stop);
-            // It has nothing to say any more.
+            // The reader thread returns nothing.
             let _already_ended = listener.join();
             if !writer.flush(Duration::ZERO) {
-                // Whatever is still printed would wait for it for ever.
+                // Any later output would block forever.
                 let _best_effort = tty::redirect_output_to_null();
             }
         }
@@ -222,7 +226,7 @@ impl Console {
         let erased = self.screen.erase(usize::from(columns));
         let written = self.write(&format!("{erased}{RESET_SEQUENCE}"));
         let _best_effort = taken.writer.flush(WRITE_STALL_TIMEOUT);
-        // Also when nothing can be written any more.
+        // The mode is restored even if nothing can be written.
         taken.raw.restore()?;
         written
     }
@@ -238,7 +242,7 @@ impl Drop for Console {
     }
 }
 
-/// Tells what comes from a terminal, and which signals come.
+/// Reads keys and signals until `stopped` is closed, and passes them to `notify`.
 fn read_events(
     input: &OwnedFd,
     signals: &SignalFd,

@@ -1,35 +1,36 @@
-//! Rows of text with their meaning, before they are bytes for a terminal.
+//! Styled rows of text, independent of the terminal's control sequences.
 
 use siding_model::text::{display_width, one_line, wrap_text};
 
-/// What a piece of text means, which a terminal shows as colour.
+/// The meaning of a text, which the terminal shows as a color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextStyle {
-    /// Nothing of its own.
+    /// Ordinary text.
     Plain,
-    /// A person's words, and what they must decide.
+    /// A person's prompt, or a decision that is required.
     Strong,
-    /// It is of less interest.
+    /// Less important text.
     Faint,
-    /// It went well.
+    /// Success.
     Success,
-    /// It did not.
+    /// A failure.
     Error,
-    /// It is still going on.
+    /// Work in progress.
     Active,
 }
 
-/// One row, in pieces that are safe to print.
+/// A row, as a list of texts that are safe to print.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Row(pub(super) Vec<(TextStyle, String)>);
 
 impl Row {
-    /// Makes a row of foreign text, cut to `columns`.
+    /// Creates a row from untrusted text, cut to `columns`.
     pub(super) fn truncated(paint: TextStyle, text: &str, columns: usize) -> Self {
         Self(vec![(paint, one_line(text, columns))])
     }
 
-    /// Makes rows of foreign text; all but the first begin with blanks for `head`.
+    /// Creates rows from untrusted text. The first starts with `head`; the others are indented by
+    /// its width.
     pub(super) fn wrapped(paint: TextStyle, head: &str, text: &str, columns: usize) -> Vec<Self> {
         let indent = display_width(head);
         let rows = wrap_text(text, columns.saturating_sub(indent)).into_iter().enumerate();
@@ -40,24 +41,24 @@ impl Row {
         .collect()
     }
 
-    /// Returns the columns that it takes.
+    /// Returns the width in columns.
     #[must_use]
     pub fn width(&self) -> usize {
         self.0.iter().map(|(_, text)| display_width(text)).sum()
     }
 
-    /// Returns its text.
+    /// Returns the text.
     #[must_use]
     pub fn text(&self) -> String {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
     }
 }
 
-/// The rows at the bottom of a terminal, and where its cursor stands in them.
+/// The rows at the bottom of the terminal and the position of the cursor in them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frame {
-    /// At least one.
+    /// The rows; at least one.
     pub rows: Vec<Row>,
-    /// Row and column, from 0 on.
+    /// Row and column of the cursor, from 0.
     pub cursor: (usize, usize),
 }

@@ -1,21 +1,21 @@
-//! The line that a person writes.
+//! The input line.
 
 use siding_model::text::{display_width, visible_char};
 
-/// Prompts that can be called back.
+/// Prompts that the history keeps.
 const MAX_HISTORY_PROMPTS: usize = 200;
-/// Bytes of a prompt.
+/// Bytes that a prompt may have.
 const MAX_PROMPT_BYTES: usize = 1 << 20;
 
-/// What a person writes, and has written.
+/// The text being edited, and the history of prompts.
 #[derive(Debug, Default)]
 pub(super) struct InputLine {
     text: String,
-    /// Byte before which the cursor stands.
+    /// Byte offset of the cursor.
     cursor: usize,
-    /// The last one last.
+    /// Earlier prompts, the newest last.
     history: Vec<String>,
-    /// Which of them is shown, and what was being written before.
+    /// The index of the prompt that is shown, and the draft that it replaces.
     recalled: Option<(usize, String)>,
 }
 
@@ -28,7 +28,7 @@ impl InputLine {
         self.text.is_empty()
     }
 
-    /// Adds text at the cursor. Of characters without a shape only line feeds and tabs are taken.
+    /// Inserts text at the cursor. Control characters other than line feeds and tabs are removed.
     pub(super) fn insert(&mut self, text: &str) {
         let taken: String =
             text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
@@ -38,7 +38,7 @@ impl InputLine {
         }
     }
 
-    /// Takes all of it, and remembers it.
+    /// Returns the text, adds it to the history and clears the line.
     pub(super) fn submit(&mut self) -> String {
         let text = std::mem::take(&mut self.text);
         self.clear();
@@ -46,7 +46,7 @@ impl InputLine {
         text
     }
 
-    /// Keeps a prompt so that it can be called back.
+    /// Adds a prompt to the history.
     pub(super) fn add_to_history(&mut self, text: &str) {
         if self.history.last().is_none_or(|last| last != text) {
             self.history.push(text.to_owned());
@@ -106,21 +106,21 @@ impl InputLine {
         self.remove_range(self.cursor, to);
     }
 
-    /// Removes the line before the cursor.
+    /// Removes the text from the start of the line to the cursor.
     pub(super) fn delete_to_start(&mut self) {
         let to = self.cursor;
         self.move_home();
         self.remove_range(self.cursor, to);
     }
 
-    /// Removes the line behind the cursor.
+    /// Removes the text from the cursor to the end of the line.
     pub(super) fn delete_to_end(&mut self) {
         let from = self.cursor;
         self.move_end();
         self.remove_range(from, self.cursor);
     }
 
-    /// Calls back what was sent before.
+    /// Shows the previous prompt of the history.
     pub(super) fn history_previous(&mut self) {
         let at = self.recalled.as_ref().map_or(self.history.len(), |(at, _)| *at);
         let Some(earlier) = at.checked_sub(1) else { return };
@@ -132,7 +132,7 @@ impl InputLine {
         self.show_history(earlier);
     }
 
-    /// Goes back towards what was being written.
+    /// Shows the next prompt of the history, or the draft after the last one.
     pub(super) fn history_next(&mut self) {
         let Some((at, written)) = self.recalled.take() else { return };
         if at + 1 < self.history.len() {
@@ -162,7 +162,7 @@ impl InputLine {
         self.text[at..].chars().next().map_or(at, |c| at + c.len_utf8())
     }
 
-    /// Returns it in rows of `columns`, and the row and column of the cursor, which is inside of them.
+    /// Returns the text wrapped to `columns`, and the row and column of the cursor within it.
     pub(super) fn wrapped_rows(&self, columns: usize) -> (Vec<String>, (usize, usize)) {
         let columns = columns.max(2);
         let mut rows = vec![String::new()];
@@ -170,7 +170,7 @@ impl InputLine {
         for (at, c) in self.text.char_indices().chain([(self.text.len(), '\n')]) {
             let cell = visible_char(c);
             let wide = display_width(&cell);
-            // The cursor needs a column of its own, also behind the last character.
+            // The cursor needs a column even after the last character.
             if used + wide > columns || (wide == 0 && used == columns && at == self.cursor) {
                 rows.push(String::new());
                 used = 0;
@@ -185,7 +185,7 @@ impl InputLine {
                 }
                 continue;
             }
-            // An escape may be wider than all there is.
+            // The escaped form of a character may be wider than the row.
             for part in cell.chars() {
                 let one = display_width(part.encode_utf8(&mut [0; 4]));
                 if used + one > columns {

@@ -1,72 +1,72 @@
-//! From the bytes of a terminal to keys.
+//! Decoding of a terminal's input into keys.
 
-/// Bytes of a paste that are kept; what comes after them is not.
+/// Bytes of a paste that are kept; the rest is discarded.
 const MAX_PASTE_BYTES: usize = 1 << 20;
-/// Bytes of a sequence that nobody knows after which it is given up.
+/// Bytes after which an unterminated unknown sequence is discarded.
 const MAX_SEQUENCE_BYTES: usize = 64;
-/// What ends a paste.
+/// The sequence that ends a bracketed paste.
 const PASTE_END: &[u8] = b"\x1b[201~";
 
-/// A key.
+/// A key press or a paste.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
-    /// A character.
+    /// A printable character.
     Char(char),
-    /// Return.
+    /// The Return key.
     Enter,
-    /// Return with Alt, or Ctrl-J: a new line in what is being written.
+    /// A line feed in the prompt: Return with Alt or Shift, or Ctrl-J.
     Newline,
-    /// Backspace.
+    /// The Backspace key.
     Backspace,
-    /// Delete.
+    /// The Delete key.
     Delete,
-    /// Cursor left.
+    /// The left arrow.
     Left,
-    /// Cursor right.
+    /// The right arrow.
     Right,
-    /// A word to the left: with Ctrl or Alt.
+    /// The left arrow with Ctrl or Alt, or Alt-B: one word to the left.
     WordLeft,
-    /// A word to the right: with Ctrl or Alt.
+    /// The right arrow with Ctrl or Alt, or Alt-F: one word to the right.
     WordRight,
-    /// Cursor up.
+    /// The up arrow.
     Up,
-    /// Cursor down.
+    /// The down arrow.
     Down,
-    /// Home.
+    /// The Home key.
     Home,
-    /// End.
+    /// The End key.
     End,
-    /// Escape.
+    /// The Escape key.
     Escape,
-    /// Ctrl and a small letter.
+    /// Ctrl with this lowercase letter.
     Ctrl(char),
-    /// Pasted text.
+    /// Pasted text, with line feeds as line ends.
     Paste(String),
 }
 
-/// Makes keys of bytes, which may be cut anywhere.
+/// An incremental decoder of keys, whose input may be split anywhere.
 #[derive(Debug, Default)]
 pub struct KeyDecoder {
-    /// What is not a key yet.
+    /// Bytes of an incomplete sequence.
     pending_bytes: Vec<u8>,
-    /// What was pasted so far, while it is.
+    /// The content of a paste that has not ended.
     pasted: Option<Vec<u8>>,
 }
 
-/// What the held bytes begin with.
+/// The meaning of the first pending bytes.
 enum Token {
-    /// A key of so many bytes.
+    /// A key of this number of bytes.
     Key(Key, usize),
-    /// Something without a meaning.
+    /// Bytes without a meaning.
     Ignored(usize),
-    /// The beginning of a paste.
+    /// The start of a bracketed paste.
     PasteStart(usize),
-    /// Perhaps something, once more has come.
+    /// An incomplete sequence.
     Incomplete,
 }
 
 impl KeyDecoder {
-    /// Takes bytes. Returns the keys that they complete.
+    /// Decodes bytes, and returns the keys that they complete.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.pending_bytes.extend_from_slice(bytes);
         let mut keys = Vec::new();
@@ -93,13 +93,15 @@ impl KeyDecoder {
         }
     }
 
-    /// Whether bytes are held that are a key if nothing follows: Escape begins all sequences.
+    /// Returns whether bytes are pending. A single Escape, which starts all sequences, is a key of
+    /// its own if no more bytes follow.
     #[must_use]
     pub fn has_pending(&self) -> bool {
         self.pasted.is_none() && !self.pending_bytes.is_empty()
     }
 
-    /// Takes it that nothing follows. What is half a sequence is nothing.
+    /// Ends a pending sequence because no more bytes have followed. An incomplete sequence is
+    /// discarded.
     pub fn flush(&mut self) -> Vec<Key> {
         if self.pasted.is_some() {
             return Vec::new();
@@ -108,11 +110,11 @@ impl KeyDecoder {
         if held == [0x1b] { vec![Key::Escape] } else { Vec::new() }
     }
 
-    /// Takes more of a paste. Returns whether it is over.
+    /// Decodes more of a paste. Returns whether it has ended.
     fn decode_paste(&mut self, keys: &mut Vec<Key>) -> bool {
         let Some(pasted) = &mut self.pasted else { return true };
         let end = self.pending_bytes.windows(PASTE_END.len()).position(|part| part == PASTE_END);
-        // What may be the beginning of its end stays.
+        // Bytes that may start the end sequence stay pending.
         let is_begun = |from: &usize| PASTE_END.starts_with(&self.pending_bytes[*from..]);
         let sure = end.unwrap_or_else(|| {
             let least = self.pending_bytes.len().saturating_sub(PASTE_END.len() - 1);
@@ -145,7 +147,7 @@ fn decode_token(bytes: &[u8]) -> Token {
     }
 }
 
-/// Reads what follows Escape.
+/// Decodes the bytes after Escape.
 fn decode_escape(rest: &[u8]) -> Token {
     match rest.first() {
         None => Token::Incomplete,
@@ -162,7 +164,7 @@ fn decode_escape(rest: &[u8]) -> Token {
     }
 }
 
-/// Reads a control sequence: parameters and one last byte (ECMA-48, 5.4).
+/// Decodes a control sequence: parameters and one final byte (ECMA-48, 5.4).
 fn decode_control_sequence(rest: &[u8]) -> Token {
     let Some(len) = rest.iter().position(|byte| !matches!(byte, 0x20..=0x3f)) else {
         return if rest.len() < MAX_SEQUENCE_BYTES {
@@ -172,7 +174,7 @@ fn decode_control_sequence(rest: &[u8]) -> Token {
         };
     };
     let (parameters, last, used) = (&rest[..len], rest[len], len + 3);
-    // The second parameter says what was held: 1, and 2 for Alt or 4 for Ctrl.
+    // The second parameter encodes the modifiers: 1, plus 2 for Alt or 4 for Ctrl.
     let held = parameters.strip_prefix(b"1;").unwrap_or_default();
     let is_word = matches!(held, b"3" | b"5");
     match (parameters, last) {
@@ -180,7 +182,7 @@ fn decode_control_sequence(rest: &[u8]) -> Token {
         (b"1" | b"7", b'~') => Token::Key(Key::Home, used),
         (b"4" | b"8", b'~') => Token::Key(Key::End, used),
         (b"3", b'~') => Token::Key(Key::Delete, used),
-        // Shift or Alt and Return, where the terminal tells.
+        // Return with Shift or Alt, in terminals that report modifiers.
         (b"13;2" | b"13;3", b'u') | (b"27;2;13" | b"27;3;13", b'~') => {
             Token::Key(Key::Newline, used)
         }
@@ -189,7 +191,7 @@ fn decode_control_sequence(rest: &[u8]) -> Token {
     }
 }
 
-/// Returns a key of the cursor by the last byte of its sequence.
+/// Returns the cursor key for the final byte of a sequence.
 fn decode_cursor_key(last: u8, is_word: bool, used: usize) -> Token {
     let key = match last {
         b'A' => Key::Up,
@@ -205,7 +207,7 @@ fn decode_cursor_key(last: u8, is_word: bool, used: usize) -> Token {
     Token::Key(key, used)
 }
 
-/// Reads one character of UTF-8.
+/// Decodes one UTF-8 character.
 fn decode_character(bytes: &[u8]) -> Token {
     let len = match bytes[0] {
         0xf0..=0xf7 => 4,
@@ -219,7 +221,7 @@ fn decode_character(bytes: &[u8]) -> Token {
             Some(c) => Token::Key(Key::Char(c), len),
             None => Token::Incomplete,
         },
-        // Cut, and right so far.
+        // Valid so far, but incomplete.
         Err(error) if error.error_len().is_none() => Token::Incomplete,
         Err(_) => Token::Ignored(1),
     }
@@ -265,7 +267,7 @@ mod tests {
         ] {
             assert_eq!(decode_all(bytes), [key], "{bytes:?}");
         }
-        // What nobody knows is nothing, and takes nothing with it.
+        // Unknown sequences are skipped, and the next key is unaffected.
         for unknown in
             [&b"\x1b[99~"[..], b"\x1b[?62;4c", b"\x1b[24;1R", b"\x1b[I", b"\x00", b"\xff"]
         {
@@ -276,7 +278,7 @@ mod tests {
     }
 
     proptest! {
-        /// A terminal over a network cuts what is typed anywhere.
+        /// A network may split the input anywhere.
         #[test]
         fn the_split_of_the_input_does_not_change_the_keys(
             parts in prop::collection::vec(prop::sample::select(vec![

@@ -1,4 +1,4 @@
-//! The rows at the bottom: what runs, what is asked, what is written.
+//! The rows at the bottom: the answer in progress, tasks, questions, the input line and the status.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use siding_model::text::{cut_tail, display_width, one_line, wrap_text};
 use super::frame::{Frame, Row, TextStyle};
 use super::view::{Activity, TaskRow, View};
 
-/// Tasks that are named.
+/// Tasks that are shown.
 const MAX_SHOWN_TASKS: usize = 5;
-/// Columns of a command beside what else is said of its task.
+/// Columns of a command next to other information about its task.
 const COMMAND_COLUMNS: usize = 28;
-/// Columns below which nothing is made narrower.
+/// The smallest width that the layout supports.
 const MIN_COLUMNS: usize = 8;
 
 impl View {
-    /// Returns the rows at the bottom of a terminal of this size, never more than fit.
+    /// Returns the rows for a terminal of this size, at most as many as fit.
     #[must_use]
     pub fn frame(&self, columns: usize, rows: usize) -> Frame {
         let columns = columns.max(MIN_COLUMNS);
         let (mut below, cursor) = self.input_rows(columns, rows);
         below.push(self.status_row(columns));
         below.truncate(rows.max(1));
-        // What is asked comes before what only informs.
+        // Questions take precedence over information.
         let mut free_rows = rows.saturating_sub(below.len());
         let asked = take_rows(self.question_rows(columns), &mut free_rows);
         let queued = take_rows(self.queued_rows(columns), &mut free_rows);
         let tasks = take_rows(self.task_rows(columns), &mut free_rows);
-        // One row stays free, so that what scrolls away can be seen.
+        // One row stays free for the output that scrolls away.
         let heard = self.response_rows(columns, free_rows.saturating_sub(1).min(rows / 2));
         let mut all = heard;
         all.extend(tasks);
@@ -39,12 +39,12 @@ impl View {
         Frame { rows: all, cursor: (row, cursor.1.min(columns - 1)) }
     }
 
-    /// Returns the end of the answer that is on its way.
+    /// Returns the end of the answer in progress.
     fn response_rows(&self, columns: usize, most: usize) -> Vec<Row> {
         if self.partial_response.trim().is_empty() {
             return Vec::new();
         }
-        // More than this is not seen anyway.
+        // Older text would not be visible; wrapping it would only cost time.
         let tail = cut_tail(&self.partial_response, columns * most.max(1) * 4);
         let rows = wrap_text(tail.trim_end(), columns);
         let from = rows.len().saturating_sub(most);
@@ -71,7 +71,7 @@ impl View {
         let Some(doubt) = self.pending_questions.front() else { return Vec::new() };
         let mut rows = Row::wrapped(TextStyle::Error, "? ", &doubt.reason, columns);
         rows.truncate(3);
-        // The end of a command says as much as its beginning.
+        // The end of a command is as important as its start, so the middle is cut.
         let mut command = Row::wrapped(TextStyle::Strong, "  $ ", &doubt.command, columns);
         if command.len() > 6 {
             let hidden = command.len() - 5;
@@ -89,7 +89,8 @@ impl View {
         rows
     }
 
-    /// Returns what is written, at most a third of the screen of it, and where the cursor stands.
+    /// Returns the rows of the input, at most a third of the screen, and the position of the cursor
+    /// in them.
     fn input_rows(&self, columns: usize, rows: usize) -> (Vec<Row>, (usize, usize)) {
         let (written, (row, column)) = self.input.wrapped_rows(columns - 2);
         let most = (rows / 3).max(1);
@@ -102,7 +103,7 @@ impl View {
         (shown.collect(), (row - from, column + 2))
     }
 
-    /// Returns what happens, and which keys do something now.
+    /// Returns the row with the current activity and the available keys.
     fn status_row(&self, columns: usize) -> Row {
         if let Some(note) = &self.status_note {
             return Row::truncated(TextStyle::Strong, note, columns);
@@ -140,7 +141,7 @@ impl View {
             format_count(usage.context_tokens() - usage.output),
             format_count(usage.output)
         );
-        // What matters least goes first where all has no room.
+        // The parts are ordered by importance; those without space are omitted.
         let mut row = one_line(&what, columns);
         for part in [keys, tokens.as_str(), self.model.as_str()] {
             let part = one_line(part, columns);
@@ -154,14 +155,14 @@ impl View {
     }
 }
 
-/// Returns the first rows that there is room for.
+/// Takes the first rows that fit, and reduces `left` by their number.
 fn take_rows(mut rows: Vec<Row>, left: &mut usize) -> Vec<Row> {
     rows.truncate(*left);
     *left -= rows.len();
     rows
 }
 
-/// `& b-4k7q0n2m8x5t  12s, usually 40s  npm test  last line`.
+/// Formats a task: `& b-4k7q0n2m8x5t  12s, usually 40s  npm test  last line`.
 fn task_row(task: &TaskRow, columns: usize) -> Row {
     let mark = if task.is_foreground { ">" } else { "&" };
     let usual = task
@@ -185,7 +186,7 @@ fn whole_seconds(ms: u64) -> Duration {
     Duration::from_secs(ms / 1000)
 }
 
-/// `950`, `12.3k`, `1.2M`.
+/// Formats a count: `950`, `12.3k`, `1.2M`.
 fn format_count(count: u64) -> String {
     match count {
         0..1_000 => count.to_string(),

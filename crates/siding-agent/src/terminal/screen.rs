@@ -1,17 +1,17 @@
-//! From rows to bytes for a terminal.
+//! Conversion of rows to control sequences of a terminal.
 //!
-//! Only the rows at the bottom are ever gone back to: the cursor goes up as many rows as were drawn, all
-//! below is erased, what was said is printed and scrolls away, and the rows are drawn anew. Nothing
-//! is asked of the terminal, which might not answer.
+//! Only the rows at the bottom are redrawn: the cursor moves up by the number of drawn rows,
+//! everything below is erased, new output is printed and scrolls away, and the rows are drawn
+//! again. The terminal is never queried, because it might not answer.
 
 use super::frame::{Frame, Row, TextStyle};
 
-/// What a terminal is told when it is taken: that pasted text is to be marked.
+/// Enables bracketed paste.
 pub(super) const ENTER_SEQUENCE: &str = "\x1b[?2004h";
-/// What undoes all that it was ever told.
+/// Undoes every mode that this program sets.
 pub(super) const RESET_SEQUENCE: &str = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[m";
 
-/// What a terminal shows of a [`Frame`].
+/// The [`Frame`] that the terminal shows.
 #[derive(Debug)]
 pub struct Screen {
     has_color: bool,
@@ -19,21 +19,21 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Begins with a terminal that shows nothing of it.
+    /// Creates a screen without a frame.
     #[must_use]
     pub const fn new(has_color: bool) -> Self {
         Self { has_color, last_frame: None }
     }
 
-    /// Returns what prints rows for good and draws a frame below them, in a terminal of this many
-    /// columns. Empty when nothing has changed.
+    /// Returns the output that prints `said` permanently and draws a frame below it, in a terminal
+    /// with this number of columns. Empty if nothing has changed.
     pub fn draw(&mut self, said: &[Row], frame: &Frame, columns: usize) -> String {
         let is_new =
             self.last_frame.as_ref().is_none_or(|(drawn, at)| drawn != frame || *at != columns);
         if said.is_empty() && !is_new {
             return String::new();
         }
-        // One change to whoever watches (synchronized output), and no cursor that runs about.
+        // Synchronized output shows the update as one change; hiding the cursor avoids flicker.
         let mut out = "\x1b[?2026h\x1b[?25l".to_owned();
         out.push_str(&self.erase(columns));
         for row in said {
@@ -57,11 +57,11 @@ impl Screen {
         out
     }
 
-    /// Returns what removes the frame, so that what is printed next stands in its place.
+    /// Returns the output that erases the frame and moves the cursor to its place.
     pub fn erase(&mut self, columns: usize) -> String {
         let Some((frame, _)) = self.last_frame.take() else { return "\r\x1b[J".to_owned() };
         let (row, column) = frame.cursor;
-        // A terminal that has become narrower breaks the rows it shows.
+        // A terminal that has become narrower wraps the rows it shows.
         let broken = |width: usize| width.saturating_sub(1) / columns.max(1);
         let above: usize = frame.rows.iter().take(row).map(|row| 1 + broken(row.width())).sum();
         let mut out = String::new();
@@ -70,7 +70,7 @@ impl Screen {
         out
     }
 
-    /// Forgets what is shown, since somebody else has written.
+    /// Forgets the frame because another program has written to the terminal.
     pub fn invalidate(&mut self) {
         self.last_frame = None;
     }

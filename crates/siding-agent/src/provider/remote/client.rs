@@ -1,4 +1,4 @@
-//! The HTTP client.
+//! Construction of the HTTP client.
 
 use genai::{Client, WebConfig};
 use siding_http::client::{self, CONNECT_TIMEOUT, ClientError};
@@ -6,11 +6,11 @@ use siding_http::client::{self, CONNECT_TIMEOUT, ClientError};
 use super::Endpoint;
 use crate::provider::open::OpenError;
 
-/// Makes the client for one endpoint.
+/// Builds the client for an endpoint.
 ///
 /// # Errors
 ///
-/// [`OpenError`] when the machine has no certificates.
+/// [`OpenError`] if the machine has no root certificates or the TLS configuration fails.
 pub(super) fn build_client(endpoint: &Endpoint) -> Result<Client, OpenError> {
     let failed = |why: String| OpenError::Client { why };
     let builder = client::client_builder(endpoint.url()).map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! Where requests go, and with which key.
+//! The URL and the key of a model's server.
 
 #[cfg(test)]
 mod tests;
@@ -17,10 +17,10 @@ use crate::provider::retry::FailureKind;
 /// The version of the Messages API. <https://docs.anthropic.com/en/api/versioning>
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// Columns of an address, when it is told.
+/// Columns to which a URL is cut in messages.
 const URL_COLUMNS: usize = 200;
 
-/// How a server is spoken to.
+/// The API of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::provider) enum ApiDialect {
     /// Anthropic's Messages API.
@@ -30,7 +30,7 @@ pub(in crate::provider) enum ApiDialect {
 }
 
 impl ApiDialect {
-    /// Returns the part of a model before the colon.
+    /// Returns the provider's name, the part of a model's name before the colon.
     pub(super) const fn provider_name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -38,7 +38,7 @@ impl ApiDialect {
         }
     }
 
-    /// Returns what the library calls it.
+    /// Returns the library's name for the API.
     pub(super) const fn adapter_kind(self) -> AdapterKind {
         match self {
             Self::Anthropic => AdapterKind::Anthropic,
@@ -53,8 +53,8 @@ impl ApiDialect {
         }
     }
 
-    /// Returns the address that is taken where none is given. As in their own clients, that of OpenAI
-    /// holds the version and that of Anthropic does not.
+    /// Returns the default base URL. As in the vendors' own clients, OpenAI's includes the version
+    /// of the API and Anthropic's does not.
     const fn default_url(self) -> &'static str {
         match self {
             Self::Anthropic => "https://api.anthropic.com",
@@ -62,7 +62,7 @@ impl ApiDialect {
         }
     }
 
-    /// Returns the variables that may hold a key; the first that is set counts.
+    /// Returns the environment variables that may hold a key, by precedence.
     const fn key_variables(self) -> &'static [&'static str] {
         match self {
             Self::Anthropic => &[AUTH_TOKEN_VARIABLE, "ANTHROPIC_API_KEY"],
@@ -70,7 +70,7 @@ impl ApiDialect {
         }
     }
 
-    /// Returns those for a sentence.
+    /// Returns the names of these variables for error messages.
     const fn key_variables_text(self) -> &'static str {
         match self {
             Self::Anthropic => "ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN)",
@@ -79,32 +79,32 @@ impl ApiDialect {
     }
 }
 
-/// The variable whose key is sent as a bearer token: that of gateways.
+/// The environment variable of gateways, whose key is sent as a bearer token.
 const AUTH_TOKEN_VARIABLE: &str = "ANTHROPIC_AUTH_TOKEN";
 
-/// A server, and what lets us in.
+/// A server with its URL and credentials.
 pub(in crate::provider) struct Endpoint {
     dialect: ApiDialect,
-    /// Where a request goes.
+    /// The URL of requests.
     url: Url,
-    /// The same without name and password, safe to print.
+    /// `url` without credentials, safe to print.
     display_url: String,
-    /// Whether the address was given by the environment.
+    /// Whether the base URL was set in the environment.
     is_from_environment: bool,
     headers: Vec<(&'static str, String)>,
-    /// Which variable the key is from.
+    /// The environment variable that holds the key.
     key_variable: Option<&'static str>,
 }
 
 impl Endpoint {
-    /// Finds address and key in the environment.
+    /// Determines the URL and the key from the environment.
     ///
-    /// A server of chat completions that somebody has named may need no key, as those on one's own
-    /// machine do not.
+    /// A chat completions server at an explicit URL may need no key, as is common for local
+    /// servers.
     ///
     /// # Errors
     ///
-    /// [`OpenError`] names the variable that is missing or wrong.
+    /// [`OpenError`] names the missing or invalid variable.
     pub(in crate::provider) fn from_environment(
         dialect: ApiDialect,
         model: &Model,
@@ -151,23 +151,23 @@ impl Endpoint {
         })
     }
 
-    /// Returns how the server is spoken to.
+    /// Returns the server's API.
     pub(super) const fn dialect(&self) -> ApiDialect {
         self.dialect
     }
 
-    /// Returns where requests go, safe to print.
+    /// Returns the URL of requests without credentials, safe to print.
     pub(super) fn display_url(&self) -> &str {
         &self.display_url
     }
 
-    /// Returns where requests go.
+    /// Returns the URL of requests.
     pub(super) const fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Returns what the library sends a request for `name` to. Address and headers are given whole, so
-    /// that it adds none of its own.
+    /// Returns the library's target for requests to the model `name`. It sets the complete URL and
+    /// all headers, so that the library adds none of its own.
     pub(super) fn target(&self, name: &str) -> ServiceTarget {
         let headers: Vec<(String, String)> =
             self.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -181,7 +181,7 @@ impl Endpoint {
         }
     }
 
-    /// Says what a failure means here, and what can be done.
+    /// Explains an error of this server, with what to do.
     pub(super) fn explain(&self, error: &RequestError) -> String {
         let (url, why) = (&self.display_url, &error.message);
         let keys = self.dialect.key_variables_text();
@@ -214,7 +214,7 @@ impl Endpoint {
     }
 }
 
-/// Makes of a base the address of requests.
+/// Returns the URL of requests for a base URL.
 fn request_url(dialect: ApiDialect, value: Option<&str>) -> Result<Url, OpenError> {
     let wrong = |why: String| OpenError::BadUrl {
         variable: dialect.url_variable(),
@@ -241,7 +241,7 @@ fn request_url(dialect: ApiDialect, value: Option<&str>) -> Result<Url, OpenErro
     Ok(url)
 }
 
-/// Returns an address without what lets us in.
+/// Returns the URL without user name, password and query.
 fn redacted_url(url: &Url) -> String {
     let mut url = url.clone();
     let _best_effort = url.set_username("");

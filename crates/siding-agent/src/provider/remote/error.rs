@@ -1,4 +1,4 @@
-//! What a failure of the library means.
+//! Classification of the errors of the client library.
 
 use std::error::Error as StdError;
 use std::io;
@@ -13,17 +13,17 @@ use siding_model::text::one_line;
 
 use crate::provider::retry::{FailureKind, requested_retry_delay};
 
-/// Columns of what a server or a library says.
+/// Columns to which the error message of a server or the library is cut.
 const ERROR_COLUMNS: usize = 300;
 
-/// A failure of one try.
+/// The error of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestError {
-    /// What kind of failure.
+    /// The kind of failure, which decides about a retry.
     pub(super) kind: FailureKind,
-    /// How long the server wants to be left alone.
+    /// The delay that the server asks for.
     pub(super) retry_after: Option<Duration>,
-    /// What has happened, in one line that is safe to print.
+    /// The error in one line, safe to print.
     pub(super) message: String,
 }
 
@@ -32,12 +32,12 @@ impl RequestError {
         Self { kind: trouble, retry_after: None, message: one_line(why, ERROR_COLUMNS) }
     }
 
-    /// The stream ended, and the answer had not.
+    /// Returns the error of a stream that ended before its answer was complete.
     pub(super) fn truncated_stream() -> Self {
         Self::new(FailureKind::Incomplete, "the answer broke off")
     }
 
-    /// Says what an error of the library means.
+    /// Converts an error of the library.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others blame the request")]
     pub(super) fn from_library(error: &genai::Error, now: UnixMs) -> Self {
         match error {
@@ -101,7 +101,7 @@ impl RequestError {
             (Some(message), _) => format!("{status}: {}", message.trim()),
             (None, _) => status.to_string(),
         };
-        // Too many requests, of which none will ever be answered: nobody has paid.
+        // The status is 429, but a retry cannot succeed: the account has no credit.
         let is_unpaid =
             json.pointer("/error/code").and_then(Value::as_str) == Some("insufficient_quota");
         let trouble = if is_unpaid { FailureKind::Permanent } else { FailureKind::Status(status) };
@@ -109,8 +109,8 @@ impl RequestError {
         Self { retry_after: asked, ..Self::new(trouble, &why) }
     }
 
-    /// Says what an error means that came within a stream, after a status of 200. Anthropic names the
-    /// kinds that it has statuses for. <https://docs.anthropic.com/en/api/errors>
+    /// Converts an error event in a stream, which follows a status of 200. Anthropic's error types
+    /// correspond to HTTP statuses. <https://docs.anthropic.com/en/api/errors>
     fn from_event(body: &Value) -> Self {
         let kind = body.pointer("/error/type").or_else(|| body.get("type")).and_then(Value::as_str);
         let status = match kind {
@@ -134,7 +134,7 @@ impl RequestError {
     }
 }
 
-/// Returns what a server says of its error.
+/// Returns the error message in a server's response.
 fn error_message(body: &Value) -> Option<&str> {
     ["/error/message", "/message", "/error", "/detail"]
         .iter()
@@ -142,7 +142,7 @@ fn error_message(body: &Value) -> Option<&str> {
         .filter(|message| !message.trim().is_empty())
 }
 
-/// Returns each error that another one is of, beginning with itself.
+/// Iterates over an error and its sources.
 fn error_chain<'e>(
     error: &'e (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
@@ -153,7 +153,8 @@ fn root_cause(error: &(dyn StdError + 'static)) -> String {
     error_chain(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Returns what TLS has against the server. It would have it again.
+/// Returns the message of a TLS error, if it is one. TLS errors are permanent: a retry would fail
+/// in the same way.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the library says the rest well enough")]
 fn tls_error(error: &(dyn StdError + 'static)) -> Option<String> {
     let found =
@@ -170,7 +171,7 @@ fn tls_error(error: &(dyn StdError + 'static)) -> Option<String> {
     })
 }
 
-/// Returns what an error of the system is made of, which is not its source.
+/// Returns the error that an [`io::Error`] wraps. [`StdError::source`] does not return it.
 fn inner_error<'e>(mut error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
     while let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         error = inner;

@@ -1,4 +1,4 @@
-//! From our messages to those of the library.
+//! Conversion of requests to the types of the library.
 
 use genai::chat::{
     CacheControl, ChatMessage, ChatOptions, ChatRequest, ContentPart, ReasoningEffort, Tool,
@@ -11,19 +11,19 @@ use crate::message::{AssistantContent, Message, ToolResult, UserContent};
 use crate::provider::ModelRequest;
 use crate::tool::ToolSpec;
 
-/// Stands before what Anthropic sends of thoughts that it keeps to itself, where otherwise a signature
-/// stands. No signature has a blank.
+/// Marks redacted reasoning of Anthropic in the field that otherwise holds a signature. No
+/// signature contains a space.
 pub(super) const REDACTED_PREFIX: &str = "redacted_thinking ";
 
-/// What a model reads where a tool had nothing to say: an API may refuse an empty result.
+/// Replaces empty output of a tool, because some APIs reject an empty result.
 const EMPTY_OUTPUT: &str = "(no output)";
 
-/// Makes a request of what is asked.
+/// Builds the library's request.
 ///
-/// The provider is told to keep what it has read: up to the tools, the system prompt, and the last two
-/// messages of ours, which are the four places that Anthropic allows. The one before the last finds
-/// what was kept for the last request, however much an answer has added since (it looks back over
-/// twenty blocks only).
+/// The provider caches the prefix of a request up to each marked place. Anthropic allows four: the
+/// tools, the system prompt, and the last two user messages. The earlier of these finds the entry
+/// of the previous request, no matter how many blocks the answer has added; Anthropic searches only
+/// twenty blocks backwards.
 pub(super) fn build_request(dialect: ApiDialect, asking: &ModelRequest<'_>) -> ChatRequest {
     let mut messages = Vec::new();
     if !asking.system.trim().is_empty() {
@@ -56,7 +56,7 @@ pub(super) fn build_request(dialect: ApiDialect, asking: &ModelRequest<'_>) -> C
     if asking.tools.is_empty() { request } else { request.with_tools(convert_tools(asking.tools)) }
 }
 
-/// Returns how a request is to be carried out.
+/// Returns the options of a request.
 pub(super) fn build_options(
     dialect: ApiDialect,
     name: &str,
@@ -70,10 +70,10 @@ pub(super) fn build_options(
         .with_capture_tool_calls(true)
         .with_stream_header_timeout(timeouts.first_part)
         .with_stream_read_timeout(timeouts.next_part)
-        // The library cuts a name at `::`. It is sent as it was given.
+        // The library cuts a model's name at `::`. This sends it unchanged.
         .with_extra_body(json!({ "model": name }));
-    // It also takes a name's last word for an effort, as in `qwen3-max`, unless there is one; these
-    // two ask for nothing.
+    // The library also takes the last word of a name, such as `qwen3-max`, for a reasoning effort
+    // unless one is set. These two values send none.
     match (dialect, ReasoningEffort::from_model_name(name)) {
         (_, (None, _)) => options,
         (ApiDialect::Anthropic, _) => options.with_reasoning_effort(ReasoningEffort::Zero),
@@ -104,10 +104,10 @@ fn custom_part(block: Value) -> ContentPart {
     ContentPart::from_custom(block, None)
 }
 
-/// Returns a message to Anthropic: the results first, then each text as a block of its own.
+/// Returns a user message for Anthropic: first the results, then each text as a separate block.
 ///
-/// The blocks are given as they go over the wire: the library knows no failed result, and makes one
-/// text of several.
+/// The blocks are given in their wire format, because the library cannot mark a result as failed
+/// and joins several texts.
 fn user_blocks(results: &[ToolResult], content: &[UserContent]) -> Vec<ContentPart> {
     let results = results.iter().map(|result| {
         let mut block = json!({
@@ -125,7 +125,8 @@ fn user_blocks(results: &[ToolResult], content: &[UserContent]) -> Vec<ContentPa
     results.chain(texts).collect()
 }
 
-/// Returns what Anthropic gets back of an answer. Thoughts that it has not signed it would refuse.
+/// Returns a part of an answer in Anthropic's format. Unsigned reasoning is omitted, because
+/// Anthropic would reject it.
 fn assistant_block(said: &AssistantContent) -> Option<ContentPart> {
     Some(custom_part(match said {
         AssistantContent::Text { text } => json!({ "type": "text", "text": text }),
@@ -145,23 +146,24 @@ fn assistant_block(said: &AssistantContent) -> Option<ContentPart> {
     }))
 }
 
-/// Returns the results for chat completions, each a message there.
+/// Returns the results for chat completions, where each is a message.
 fn tool_responses(results: &[ToolResult]) -> impl Iterator<Item = ChatMessage> {
     results
         .iter()
         .map(|one| ChatMessage::from(ToolResponse::new(one.call.as_str(), output_text(one))))
 }
 
-/// Returns the texts for chat completions. The library sends them as one with blank lines between,
-/// which servers take that know no parts.
+/// Returns the texts for chat completions. The library joins them with blank lines, which servers
+/// without support for parts accept, too.
 fn user_texts(content: &[UserContent]) -> Option<ChatMessage> {
     let parts: Vec<ContentPart> =
         content.iter().map(|one| ContentPart::from_text(one.text())).collect();
     (!parts.is_empty()).then(|| ChatMessage::user(parts))
 }
 
-/// Returns what a server of chat completions gets back of an answer. Thoughts with a signature are
-/// another provider's; some servers need their own back when tools were called.
+/// Returns a part of an answer for chat completions. Signed reasoning comes from another provider
+/// and is omitted. Unsigned reasoning is kept, because some servers require theirs together with
+/// calls.
 fn assistant_part(said: &AssistantContent) -> Option<ContentPart> {
     match said {
         AssistantContent::Text { text } => Some(ContentPart::from_text(text)),

@@ -1,4 +1,4 @@
-//! From the events of a stream to an answer.
+//! Assembly of an answer from the events of its stream.
 
 use genai::chat::{ChatStreamEvent, ContentPart, StopReason, StreamEnd, Usage as Counted};
 use serde_json::{Map, Value};
@@ -7,24 +7,24 @@ use super::request::REDACTED_PREFIX;
 use crate::message::{AssistantContent, CallId, FinishReason, ToolCall, Usage};
 use crate::provider::{ModelResponse, ResponsePart};
 
-/// What was heard of an answer so far: texts and calls in their order. The library gives the end of
-/// each call, and the thoughts, at the end of the stream only.
+/// The parts of an answer received so far: texts and calls in their order. The library returns
+/// complete calls and the reasoning only at the end of the stream.
 #[derive(Debug, Default)]
 pub(super) struct ResponseAssembler {
     segments: Vec<Segment>,
-    /// Whether the next words belong to the last text.
+    /// Whether the next text continues the last one.
     continues_text: bool,
 }
 
 #[derive(Debug)]
 enum Segment {
     Text(String),
-    /// A call of this name.
+    /// The id of a call.
     Call(String),
 }
 
 impl ResponseAssembler {
-    /// Takes in an event and lets its words be heard. Returns the answer with the last event.
+    /// Applies an event and reports its text to `on_part`. Returns the answer with the last event.
     pub(super) fn handle_event(
         &mut self,
         event: ChatStreamEvent,
@@ -44,7 +44,7 @@ impl ResponseAssembler {
                 }
             }
             ChatStreamEvent::ThoughtSignatureChunk(_) => self.continues_text = false,
-            // Each holds the arguments as far as they go, not what is new of them.
+            // Each chunk holds the complete arguments so far, not only the new part.
             ChatStreamEvent::ToolCallChunk(chunk) => self.push_call(chunk.tool_call.call_id),
             ChatStreamEvent::End(end) => return Some(self.finish(end)),
         }
@@ -75,7 +75,7 @@ impl ResponseAssembler {
         let mut calls = Vec::new();
         for part in end.captured_content.into_iter().flat_map(|content| content.into_parts()) {
             match part {
-                // Each stands before the thoughts that it signs.
+                // A signature precedes the reasoning that it signs.
                 ContentPart::ThoughtSignature(next) => signature = Some(next),
                 ContentPart::ReasoningContent(text) => {
                     said.push(AssistantContent::Thinking { text, signature: signature.take() });
@@ -104,14 +104,14 @@ impl ResponseAssembler {
                 }
             }
         }
-        // Calls that share a name are told apart by nobody but the loop, which renames them.
+        // Calls with duplicate ids are appended here; the conversation makes the ids unique.
         said.extend(calls.into_iter().map(|(_, call)| AssistantContent::Call(call)));
         let usage = end.captured_usage.map(convert_usage).unwrap_or_default();
         ModelResponse { content: said, finish_reason: stop, usage }
     }
 }
 
-/// Returns thoughts that the provider keeps to itself.
+/// Returns redacted reasoning.
 fn redacted_thinking(block: &Value) -> Option<AssistantContent> {
     let data = block.get("data")?.as_str()?;
     Some(AssistantContent::Thinking {
@@ -120,10 +120,10 @@ fn redacted_thinking(block: &Value) -> Option<AssistantContent> {
     })
 }
 
-/// Returns a call. Arguments that are no JSON stay the text that they are.
+/// Converts a call. Arguments that are not JSON remain text.
 fn convert_call(call: genai::chat::ToolCall, is_cut: bool) -> ToolCall {
     let input = match call.fn_arguments {
-        // A tool without arguments is called with nothing by some servers.
+        // Some servers send an empty string for a call without arguments.
         Value::String(text) if text.trim().is_empty() && !is_cut => Value::Object(Map::new()),
         Value::Null => Value::Object(Map::new()),
         input @ (Value::Bool(_)
@@ -141,7 +141,7 @@ fn finish_reason(reason: Option<&StopReason>, has_calls: bool) -> FinishReason {
         Some(StopReason::ContentFilter(_)) => FinishReason::Refusal,
         Some(StopReason::Other(_)) => FinishReason::Other,
         Some(StopReason::ToolCall(_)) => FinishReason::ToolUse,
-        // Some servers say that they are done when they wait for results.
+        // Some servers report a normal end when they wait for results.
         Some(StopReason::Completed(_) | StopReason::StopSequence(_)) | None if has_calls => {
             FinishReason::ToolUse
         }
@@ -151,8 +151,7 @@ fn finish_reason(reason: Option<&StopReason>, has_calls: bool) -> FinishReason {
     }
 }
 
-/// Returns what was counted. The library's sum of what was read holds what came from the cache and
-/// went into it.
+/// Converts the usage. The library includes cached tokens in the number of prompt tokens.
 fn convert_usage(usage: Counted) -> Usage {
     let number = |count: Option<i32>| count.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
     let details = usage.prompt_tokens_details.unwrap_or_default();

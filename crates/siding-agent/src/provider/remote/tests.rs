@@ -1,4 +1,4 @@
-//! Servers of this process, and models that are asked there.
+//! Tests against servers in this process.
 
 mod anthropic;
 mod failures;
@@ -17,7 +17,7 @@ use crate::provider::{
 };
 use crate::tool::ToolSpec;
 
-/// Pauses that nobody notices.
+/// A policy with pauses of at most 2 ms.
 fn quick_retries() -> RetryPolicy {
     let (first, longest) = (Duration::from_millis(1), Duration::from_millis(2));
     RetryPolicy {
@@ -28,12 +28,12 @@ fn quick_retries() -> RetryPolicy {
     }
 }
 
-/// Longer than any test should take: a server of this process answers at once.
+/// Longer than any test takes: a server in this process answers immediately.
 fn long_timeouts() -> ResponseTimeouts {
     ResponseTimeouts { first_part: Duration::from_secs(60), next_part: Duration::from_secs(60) }
 }
 
-/// A model at an address.
+/// Opens a model at a URL.
 fn model_at(
     dialect: ApiDialect,
     url: &str,
@@ -62,7 +62,7 @@ fn model(dialect: ApiDialect, server: &Server) -> RemoteProvider {
     model_at(dialect, &server.url(), "some-model", long_timeouts())
 }
 
-/// Asks, and returns what was heard too.
+/// Sends a request, and returns the answer and the parts received.
 fn send(
     model: &RemoteProvider,
     messages: &[Message],
@@ -70,7 +70,7 @@ fn send(
     send_until(model, messages, &CancelFlag::default(), &mut |_| {})
 }
 
-/// As [`ask`]; `also` hears each part.
+/// Like [`send`], and passes each part to `also`.
 fn send_until(
     model: &RemoteProvider,
     messages: &[Message],

@@ -1,4 +1,4 @@
-//! What stands in a script.
+//! The content of a script, and the checks of it.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,26 +13,26 @@ use super::raw::{RawAnswer, RawCall, RawError, RawScript};
 use super::template::placeholder_names;
 use crate::message::{FinishReason, Usage};
 
-/// Columns of what the TOML parser says.
+/// Columns to which an error of the TOML or regular expression parser is cut.
 const PARSER_ERROR_COLUMNS: usize = 300;
 
-/// A script, checked.
+/// A validated script.
 #[derive(Debug)]
 pub(super) struct Script {
-    /// Whether it begins at its first answer, also in a conversation that has some already.
+    /// Whether playback starts at the first answer even in a conversation that already has some.
     pub(super) restart: bool,
-    /// At least one.
+    /// The answers; at least one.
     pub(super) answers: Vec<ScriptAnswer>,
 }
 
-/// One answer of a script.
+/// An answer of a script.
 #[derive(Debug)]
 pub(super) struct ScriptAnswer {
-    /// Where it begins in the file.
+    /// The line in the file on which it starts.
     pub(super) line: usize,
-    /// What the model must have been told.
+    /// A pattern that the last message to the model must match.
     pub(super) expect: Option<Regex>,
-    /// Time before the first part of it.
+    /// Delay before the first part.
     pub(super) delay: Duration,
     pub(super) thinking: Option<String>,
     pub(super) signature: Option<String>,
@@ -40,42 +40,42 @@ pub(super) struct ScriptAnswer {
     pub(super) end: AnswerEnd,
 }
 
-/// A part of a text.
+/// A part of the text.
 #[derive(Debug)]
 pub(super) struct TextPart {
     pub(super) text: String,
-    /// Time before it.
+    /// Delay before this part.
     pub(super) delay: Duration,
 }
 
 /// How an answer ends.
 #[derive(Debug)]
 pub(super) enum AnswerEnd {
-    /// As it should.
+    /// The answer is complete.
     Complete { calls: Vec<ScriptCall>, stop: FinishReason, usage: Usage },
-    /// It comes to nothing.
+    /// The request fails.
     Failure(PlayedFailure),
 }
 
-/// A call of a tool.
+/// A tool call of an answer.
 #[derive(Debug)]
 pub(super) struct ScriptCall {
     pub(super) tool: String,
     pub(super) input: Value,
 }
 
-/// A failure that is played.
+/// A failure that the script simulates.
 #[derive(Debug, Clone)]
 pub(super) struct PlayedFailure {
-    /// The HTTP status; without one the answer breaks off.
+    /// The HTTP status; `None` simulates a stream that breaks off.
     pub(super) status: Option<u16>,
     pub(super) message: String,
-    /// How long the server wants to be left alone.
+    /// The delay that the simulated server asks for.
     pub(super) retry_after: Option<Duration>,
 }
 
 impl Script {
-    /// Reads a script.
+    /// Parses and validates a script.
     ///
     /// # Errors
     ///
@@ -110,7 +110,8 @@ fn line_number(text: &str, offset: usize) -> usize {
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Checks one answer. `known` are the names that those before have found, and gets its own.
+/// Validates an answer. `known` holds the names of the groups in the `expect` patterns so far;
+/// those of this answer are added.
 fn check_answer(
     raw: RawAnswer,
     line: usize,
@@ -239,7 +240,7 @@ fn parse_failure(raw: RawError) -> Result<PlayedFailure, String> {
 }
 
 impl ScriptAnswer {
-    /// Shows every text that is filled.
+    /// Calls `show` with every text that may contain placeholders.
     fn for_each_text(&self, show: &mut dyn FnMut(&str)) {
         self.thinking.iter().for_each(|text| show(text));
         self.text.iter().for_each(|part| show(&part.text));

@@ -1,4 +1,4 @@
-//! Playing a script.
+//! Playback of a script.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -18,26 +18,26 @@ use crate::provider::cancellable_sleep::sleep_unless_cancelled;
 use crate::provider::retry::{FailureKind, RetryDecision, RetryPolicy};
 use crate::provider::{self, CancelFlag, ModelRequest, Provider, ProviderError, ResponsePart};
 
-/// Columns of what the model was told, when it is not what the script expects.
+/// Columns of the model's input that a mismatch error quotes.
 const SHOWN_COLUMNS: usize = 400;
 
-/// A model that says what stands in a file.
+/// A model whose answers come from a script.
 pub(crate) struct ScriptedProvider {
     path: PathBuf,
     script: Script,
     policy: RetryPolicy,
-    /// Empty before the first request, which tells how far the conversation is.
+    /// `None` before the first request, whose messages determine the position in the script.
     state: Mutex<Option<PlaybackState>>,
 }
 
-/// How far a script is played.
+/// The position in a script.
 #[derive(Debug, Default)]
 struct PlaybackState {
     next_answer: usize,
     captures: Captures,
 }
 
-/// One answer with everything filled in.
+/// An answer whose placeholders have been replaced.
 struct FilledAnswer {
     delay: Duration,
     thinking: Option<String>,
@@ -52,11 +52,11 @@ enum FilledEnd {
 }
 
 impl ScriptedProvider {
-    /// Reads a script. Failures in it are followed by what `policy` says.
+    /// Reads a script. `policy` applies to the failures that it simulates.
     ///
     /// # Errors
     ///
-    /// [`ScriptError`] when it cannot be read, or for the first mistake in it.
+    /// [`ScriptError`] if the file cannot be read, or for the first mistake in it.
     pub(crate) fn read(path: &Path, policy: RetryPolicy) -> Result<Self, ScriptError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ScriptError::Read { path: path.to_owned(), error })?;
@@ -68,7 +68,7 @@ impl ScriptedProvider {
         Ok(Self { path: path.to_owned(), script, policy, state: Mutex::new(None) })
     }
 
-    /// Takes the next answer. Nothing when all were given.
+    /// Returns the next answer; `None` after the last one.
     fn next_answer(&self, messages: &[Message]) -> Result<Option<FilledAnswer>, ProviderError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = state.get_or_insert_with(|| self.replay_position(messages));
@@ -92,8 +92,8 @@ impl ScriptedProvider {
         Ok(Some(turn))
     }
 
-    /// Returns how far a conversation is that another process has begun: as many answers were given
-    /// as the model has messages in it.
+    /// Returns the position for a conversation that another process has started: each message of
+    /// the model stands for one answer.
     fn replay_position(&self, messages: &[Message]) -> PlaybackState {
         let mut state = PlaybackState::default();
         if self.script.restart {
@@ -115,7 +115,7 @@ impl ScriptedProvider {
         state
     }
 
-    /// Says that there is nothing more.
+    /// Returns the answer that reports the end of the script.
     fn exhausted_answer(&self) -> FilledAnswer {
         let text = format!(
             "The script {} is over: all of its {} answers were given.",
@@ -175,8 +175,8 @@ impl Provider for ScriptedProvider {
 }
 
 impl ScriptAnswer {
-    /// Matches what the model was told, and keeps what the named groups have found. Whether it is
-    /// what is expected.
+    /// Matches the input of the model against the pattern and stores the captured groups. Returns
+    /// whether it matches.
     fn matches_expectation(&self, told: &str, found: &mut Captures) -> bool {
         let Some(expect) = &self.expect else { return true };
         let Some(captures) = expect.captures(told) else { return false };
@@ -186,7 +186,8 @@ impl ScriptAnswer {
         true
     }
 
-    /// Fills it. `number` is its own, from 1.
+    /// Replaces the placeholders. `number` is the position of the answer, from 1; it becomes part
+    /// of the ids of its calls.
     fn fill(&self, number: usize, found: &Captures) -> Result<FilledAnswer, String> {
         let part = |part: &Piece| Ok(Piece { text: fill(&part.text, found)?, delay: part.delay });
         let end = match &self.end {
@@ -214,7 +215,7 @@ impl ScriptAnswer {
 }
 
 impl FilledAnswer {
-    /// Lets the parts be heard, a word at a time as from a model.
+    /// Emits the parts word by word, as a model would.
     fn emit_parts(
         &self,
         cancel: &CancelFlag,
@@ -253,7 +254,7 @@ fn for_each_word(text: &str, listen: &mut dyn FnMut(&str)) {
     text.split_inclusive(char::is_whitespace).for_each(listen);
 }
 
-/// Returns all that the last message to the model holds.
+/// Returns the texts of the last user message, including its results.
 fn last_user_text(messages: &[Message]) -> String {
     let last = messages.iter().rev().find_map(|message| match message {
         Message::User { results, content: told } => Some((results, told)),

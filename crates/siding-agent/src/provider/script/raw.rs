@@ -1,4 +1,4 @@
-//! The shapes of a script's TOML. What serde refuses, it refuses with the keys that are allowed.
+//! The TOML structure of a script. The errors of serde list the allowed keys.
 
 use std::fmt;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub(super) struct RawError {
     pub(super) retry_after_ms: Option<u64>,
 }
 
-/// A text, or the parts of one.
+/// A text, or a list of its parts.
 #[derive(Default)]
 pub(super) struct RawText(pub(super) Vec<RawPart>);
 

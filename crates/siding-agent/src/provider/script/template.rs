@@ -1,21 +1,21 @@
-//! Places in a script's texts that are filled with what was found before.
+//! Placeholders in the texts of a script.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What the named groups of `expect` have matched so far.
+/// The matches of the named groups in the `expect` patterns so far.
 pub(super) type Captures = BTreeMap<String, String>;
 
-/// A piece of a text.
+/// A segment of a text.
 #[derive(Debug, PartialEq, Eq)]
 enum Segment<'t> {
     Text(&'t str),
-    /// `${name}`.
+    /// A placeholder, `${name}`.
     Name(&'t str),
 }
 
-/// Cuts a text into its pieces. `$${` stands for `${`.
+/// Splits a text into segments. `$${` is the escape of a literal `${`.
 fn split_segments(text: &str) -> Vec<Segment<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -34,7 +34,7 @@ fn split_segments(text: &str) -> Vec<Segment<'_>> {
     pieces
 }
 
-/// Returns the names that a text refers to.
+/// Returns the names of the placeholders in a text.
 pub(super) fn placeholder_names(text: &str) -> impl Iterator<Item = &str> {
     split_segments(text).into_iter().filter_map(|piece| match piece {
         Segment::Text(_) => None,
@@ -42,11 +42,11 @@ pub(super) fn placeholder_names(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Fills a text.
+/// Replaces the placeholders in a text.
 ///
 /// # Errors
 ///
-/// The first name for which nothing was found.
+/// The first name without a match.
 pub(super) fn fill(text: &str, found: &Captures) -> Result<String, String> {
     split_segments(text)
         .into_iter()
@@ -59,11 +59,11 @@ pub(super) fn fill(text: &str, found: &Captures) -> Result<String, String> {
         .collect()
 }
 
-/// Fills every text in a value, but no key.
+/// Replaces the placeholders in all strings of a value, except its keys.
 ///
 /// # Errors
 ///
-/// The first name for which nothing was found.
+/// The first name without a match.
 pub(super) fn fill_value(value: &Value, found: &Captures) -> Result<Value, String> {
     Ok(match value {
         Value::String(text) => Value::String(fill(text, found)?),
@@ -96,7 +96,7 @@ mod tests {
             ("", ""),
             ("${id}", "t-1"),
             ("a ${id} b ${id}.", "a t-1 b t-1."),
-            // What was found is never looked at again.
+            // Replacements are not expanded again.
             ("${n}", "${id}"),
             ("$id $(id) {id} $", "$id $(id) {id} $"),
             ("echo $${HOME} ${id}", "echo ${HOME} t-1"),
@@ -119,7 +119,7 @@ mod tests {
         #[test]
         fn any_text_can_be_escaped(text in "[${}a]{0,12}") {
             let written = text.replace("${", "$${");
-            // A dollar before what is written would be taken for its own.
+            // A `$` before a literal `${` would itself be taken for the escape.
             prop_assume!(!text.contains("$${"));
             prop_assert_eq!(fill(&written, &Captures::new()), Ok(text));
         }

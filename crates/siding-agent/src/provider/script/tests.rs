@@ -1,4 +1,4 @@
-//! Scripts, played.
+//! Tests of the playback.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::provider::{
     CancelFlag, ModelRequest, ModelResponse, Provider as _, ProviderError, ResponsePart,
 };
 
-/// Pauses that nobody notices.
+/// A policy with pauses of at most 2 ms.
 fn quick_retries() -> RetryPolicy {
     let (first, longest) = (Duration::from_millis(1), Duration::from_millis(2));
     RetryPolicy {
@@ -198,7 +198,7 @@ fn a_resumed_conversation_continues_at_the_next_answer() {
     let said = |one: &str| Message::Assistant(vec![assistant_text(one)]);
     let conversation = [prompt("hello"), said("one"), prompt("b"), said("two"), prompt("c")];
     assert_eq!(response(&script(file), &conversation).content, [assistant_text("three, hello")]);
-    // Another script, given in place of the first, may begin at its beginning.
+    // With `restart`, another script starts at its first answer.
     let anew = script(&format!("restart = true\n{file}"));
     assert_eq!(response(&anew, &conversation).content, [assistant_text("one")]);
 }

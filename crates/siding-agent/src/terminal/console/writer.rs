@@ -1,9 +1,10 @@
-//! Writing to a terminal that may take nothing.
+//! A thread that writes to a terminal which may not accept output.
 //!
-//! A write to a terminal blocks while its other side does not read: a stalled ssh, a stopped tmux, a
-//! window of a suspended program. The descriptor is shared with the shell that started this program,
-//! so it must not be made one that does not block (open(2), `O_NONBLOCK` is a flag of the open file
-//! description). So one thread writes, and nothing else ever waits for it longer than it chooses.
+//! A write to a terminal blocks while its other side does not read: a stalled ssh, a stopped tmux,
+//! the window of a suspended program. The descriptor is shared with the shell that started this
+//! program and must not be made nonblocking, because `O_NONBLOCK` is a flag of the open file
+//! description (open(2)). Therefore a separate thread writes, and other threads wait for it no
+//! longer than they choose.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -14,32 +15,32 @@ use std::time::{Duration, Instant};
 
 use siding_core::sys::{file, poll};
 
-/// Bytes that are written at once. A terminal that takes some of them has not stalled.
+/// Bytes written by one call. A terminal that accepts some of them counts as not stalled.
 const CHUNK_BYTES: usize = 1024;
-/// How long one wait for a terminal lasts whose descriptor does not block, in milliseconds.
+/// Timeout of a poll for a terminal whose descriptor is nonblocking, in milliseconds.
 const POLL_MS: u64 = 1_000;
 
-/// The thread that writes to a terminal, and what it has still to write.
+/// The thread that writes to a terminal, with its queue.
 #[derive(Debug)]
 pub(super) struct Writer(Arc<WriterShared>);
 
 #[derive(Debug, Default)]
 struct WriterShared {
     queue: Mutex<WriteQueue>,
-    /// Something was added, written or closed.
+    /// Notified when bytes are added or written, and when the queue is closed.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct WriteQueue {
     bytes: VecDeque<u8>,
-    /// Whether the thread has some in hand.
+    /// Whether the thread is writing a chunk that is no longer in `bytes`.
     has_chunk_in_flight: bool,
-    /// Chunks that were written.
+    /// The number of chunks written, to detect progress.
     chunks_written: u64,
-    /// Why nothing can be written any more.
+    /// The error after which nothing more can be written.
     error: Option<io::Error>,
-    /// Whether the end of the writing is to be told.
+    /// Whether to report that everything was written.
     notify_when_done: bool,
     is_closed: bool,
 }
@@ -51,21 +52,21 @@ impl WriteQueue {
 }
 
 impl Writer {
-    /// Begins to write to `output`. Calls `written` when all was written, after [`Self::is_done`] has
-    /// said that it was not.
+    /// Starts the thread. It calls `written` when everything was written, if [`Self::is_done`] has
+    /// returned false before.
     pub(super) fn start(output: OwnedFd, written: impl Fn() + Send + 'static) -> Self {
         let shared = Arc::new(WriterShared::default());
         let own = Arc::clone(&shared);
-        // It ends with the process where a terminal never takes what it has in hand.
+        // The thread is not joined: it may be blocked in a write until the process exits.
         let _best_effort = thread::spawn(move || own.write_loop(&output, &written));
         Self(shared)
     }
 
-    /// Adds a text.
+    /// Queues a text.
     ///
     /// # Errors
     ///
-    /// The operating system's, when an earlier text could not be written.
+    /// The error of an earlier write.
     pub(super) fn write(&self, text: &str) -> io::Result<()> {
         let mut queue = self.0.lock();
         if let Some(failed) = &queue.error {
@@ -76,15 +77,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether all was written. If not, that it is will be told.
+    /// Returns whether everything was written. If not, `written` will be called when it is.
     pub(super) fn is_done(&self) -> bool {
         let mut queue = self.0.lock();
         queue.notify_when_done = !queue.is_done();
         !queue.notify_when_done
     }
 
-    /// Waits until all was written, and for at most `patience` while nothing is. Returns whether all
-    /// was.
+    /// Waits until everything was written, but gives up after `stall_timeout` without progress.
+    /// Returns whether everything was written.
     pub(super) fn flush(&self, stall_timeout: Duration) -> bool {
         let mut queue = self.0.lock();
         let (mut seen, mut until) = (queue.chunks_written, Instant::now() + stall_timeout);
@@ -117,7 +118,7 @@ impl WriterShared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes until the writer is dropped, or the terminal has gone.
+    /// Writes until the [`Writer`] is dropped or a write fails.
     fn write_loop(&self, output: &OwnedFd, written: &dyn Fn()) {
         while let Some(chunk) = self.next_chunk() {
             let result = write_all(output, &chunk);
@@ -138,7 +139,7 @@ impl WriterShared {
         }
     }
 
-    /// Waits for the next bytes to write. `None` when there will be none.
+    /// Waits for the next bytes to write. Returns `None` when the queue is closed.
     fn next_chunk(&self) -> Option<Vec<u8>> {
         let mut queue = self.lock();
         while queue.bytes.is_empty() && !queue.is_closed {
@@ -173,10 +174,11 @@ mod tests {
     use super::*;
 
     const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
-    /// More than a pipe holds.
+    /// More than the capacity of a pipe.
     const MORE_THAN_PIPE_BYTES: usize = 300_000;
 
-    /// A reader that stalls keeps nobody waiting, gets all of it when it reads, and that is told.
+    /// A reader that stalls blocks only the thread; once it reads, it receives everything, and this
+    /// is reported.
     #[test]
     fn a_stalled_terminal_blocks_nobody_and_completion_is_reported() {
         let (mut reader, writer) = std::io::pipe().expect("a pipe");

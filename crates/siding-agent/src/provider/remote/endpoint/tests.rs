@@ -1,4 +1,4 @@
-//! Addresses and keys of the environment.
+//! Tests of URLs and keys from the environment.
 
 use siding_http::client::is_loopback_url;
 
@@ -31,7 +31,7 @@ fn any_form_of_base_url_gives_the_request_url() {
         (ApiDialect::OpenAi, Some("http://h/v1"), "http://h/v1/chat/completions"),
         (ApiDialect::OpenAi, Some("http://h/v1/"), "http://h/v1/chat/completions"),
         (ApiDialect::OpenAi, Some("http://h"), "http://h/chat/completions"),
-        // A version as Azure has it stays.
+        // A version in the query, as Azure uses it, is kept.
         (ApiDialect::OpenAi, Some("http://h/d?v=2"), "http://h/d/chat/completions?v=2"),
     ] {
         let built = request_url(dialect, given).expect("it is one");

@@ -1,4 +1,4 @@
-//! The Messages API.
+//! Tests of the Messages API.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{assistant_text, model, prompt, result, send, user_text};
 use crate::message::{AssistantContent, CallId, FinishReason, Message, ToolCall, Usage};
 use crate::provider::remote::ApiDialect;
 
-/// Returns the events of a whole message as they go over the wire.
+/// Returns the event stream of a complete message.
 pub(super) fn message(blocks: &[Value], stop: &str) -> String {
     let usage = json!({
         "input_tokens": 10,

@@ -1,4 +1,4 @@
-//! Servers in trouble, and none at all.
+//! Tests of failing and missing servers.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -22,14 +22,14 @@ fn complete_reply() -> Reply {
     Reply::stream(message(&[json!({ "type": "text", "text": "Hello there" })], "end_turn"))
 }
 
-/// An answer without its end.
+/// A stream that ends before the message is complete.
 fn truncated_reply() -> Reply {
     let body = message(&[json!({ "type": "text", "text": "Good night" })], "end_turn");
     let end = body.find("event: content_block_stop").expect("it is there");
     Reply::stream(body[..end].to_owned())
 }
 
-/// Asks a server that gives these answers; the last is whole.
+/// Sends a request to a server that gives these replies, the last of which is complete.
 fn received_parts(replies: Vec<Reply>) -> Vec<String> {
     let tries = replies.len();
     let server = Server::new(replies);
@@ -47,7 +47,7 @@ fn a_retry_after_header_is_honored() {
         received_parts(vec![slow, complete_reply()]),
         ["again: 429: slow down", "Hello", " there"]
     );
-    // The policy's own pauses are 2 ms at most.
+    // The pauses of the policy are at most 2 ms.
     assert!(begin.elapsed() >= Duration::from_millis(150));
 }
 
@@ -61,7 +61,7 @@ fn an_overloaded_server_is_retried_for_any_form_of_the_error() {
 
 #[test]
 fn parts_of_a_truncated_response_are_discarded() {
-    // Once the connection breaks, once the stream just ends.
+    // The first connection breaks; the second stream ends cleanly.
     let heard = received_parts(vec![
         truncated_reply().then_disconnect(),
         truncated_reply(),
@@ -88,7 +88,7 @@ fn a_stalled_response_is_requested_again() {
 
 #[test]
 fn a_server_that_never_responds_times_out() {
-    // It takes connections, and that is all.
+    // The listener accepts connections in its backlog but sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let url = format!("http://{}", silent.local_addr().expect("it is bound"));
     let patience = ResponseTimeouts { first_part: Duration::from_millis(50), ..long_timeouts() };
@@ -175,7 +175,8 @@ fn a_server_without_tls_is_reported_immediately() {
     let url = format!("https://{}", listener.local_addr().expect("it is bound"));
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("somebody comes");
-        // What is left unread would make a reset of the end.
+        // Closing a socket with unread data sends a reset (tcp(7)), which could discard the
+        // response.
         let _best_effort = stream.read(&mut [0; 16 * 1024]).expect("it says hello");
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("it is taken");
     });
@@ -197,7 +198,7 @@ fn cancellation_interrupts_a_response() {
     });
     assert_eq!(answer, Err(ProviderError::Cancelled));
     assert_eq!(heard, ["Good ", "night"]);
-    // Far below the 60 s of patience; how soon is measured by nobody on a busy machine.
+    // Far below the timeout of 60 s. A tighter bound would fail on a busy machine.
     assert!(wished.is_some_and(|wished| wished.elapsed() < Duration::from_secs(10)));
 }
 

@@ -1,4 +1,4 @@
-//! Chat completions.
+//! Tests of the chat completions API.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{assistant_text, long_timeouts, model, model_at, prompt, result, send
 use crate::message::{AssistantContent, CallId, FinishReason, Message, ToolCall, Usage};
 use crate::provider::remote::ApiDialect;
 
-/// Returns a stream of chunks as it goes over the wire.
+/// Returns the event stream of these chunks.
 fn stream(deltas: &[Value], reason: &str) -> Reply {
     let chunk = |choice: Value| format!("data: {}\n\n", json!({ "choices": [choice] }));
     let mut body: String =
@@ -23,7 +23,7 @@ fn stream(deltas: &[Value], reason: &str) -> Reply {
     Reply::stream(body + "data: [DONE]\n\n")
 }
 
-/// A part of a call.
+/// Returns a chunk of a call.
 fn part(index: u32, id: Option<&str>, name: Option<&str>, arguments: &str) -> Value {
     let mut call = json!({ "index": index, "function": { "arguments": arguments } });
     if let (Some(id), Some(name)) = (id, name) {
@@ -114,7 +114,7 @@ fn two_calls_and_the_request_with_their_results() {
 fn empty_arguments_become_an_object_and_invalid_ones_stay_text() {
     let deltas =
         [part(0, Some("call_a"), Some("bash"), ""), part(1, Some("call_b"), Some("bash"), "{no")];
-    // A server that says `stop` with calls.
+    // The server reports `stop` although there are calls.
     let server = Server::new(vec![stream(&deltas, "stop")]);
     let (answer, _) = send(&model(ApiDialect::OpenAi, &server), &[prompt("hi")]);
     let answer = answer.expect("it answers");

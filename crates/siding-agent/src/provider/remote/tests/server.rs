@@ -1,4 +1,4 @@
-//! A server on loopback that answers from a list.
+//! A loopback HTTP server with scripted replies.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,15 +8,15 @@ use std::thread;
 
 use serde_json::Value;
 
-/// What a client sent.
+/// A request that the server received.
 pub(super) struct ReceivedRequest {
     pub(super) path: String,
-    /// Names in small letters.
+    /// The headers, with names in lowercase.
     pub(super) headers: HashMap<String, String>,
     pub(super) body: Value,
 }
 
-/// One answer.
+/// A scripted reply.
 pub(super) struct Reply {
     status: u16,
     headers: String,
@@ -24,13 +24,13 @@ pub(super) struct Reply {
     end: ReplyEnd,
 }
 
-/// How an answer ends.
+/// How a reply ends.
 enum ReplyEnd {
-    /// As it should.
+    /// The body is complete.
     Complete,
-    /// The connection is closed in the middle.
+    /// The connection is closed in the middle of the body.
     Disconnect,
-    /// Nothing more comes before the client goes.
+    /// Nothing more is sent until the client disconnects.
     Stall,
 }
 
@@ -41,18 +41,18 @@ impl Reply {
         Self { status: 200, headers, body, end: ReplyEnd::Complete }
     }
 
-    /// An error, with header lines.
+    /// An error with these header lines.
     pub(super) fn error(status: u16, headers: &[&str], body: &str) -> Self {
         let headers = headers.iter().map(|line| format!("{line}\r\n")).collect();
         Self { status, headers, body: body.to_owned(), end: ReplyEnd::Complete }
     }
 
-    /// Breaks off after what it has.
+    /// Closes the connection after the body instead of completing it.
     pub(super) fn then_disconnect(self) -> Self {
         Self { end: ReplyEnd::Disconnect, ..self }
     }
 
-    /// Stops coming after what it has.
+    /// Stops sending after the body instead of completing it.
     pub(super) fn then_stall(self) -> Self {
         Self { end: ReplyEnd::Stall, ..self }
     }
@@ -61,7 +61,7 @@ impl Reply {
         let Self { status, headers, body, end } = self;
         write!(stream, "HTTP/1.1 {status} Said\r\n{headers}connection: close\r\n")?;
         write!(stream, "transfer-encoding: chunked\r\n\r\n")?;
-        // Cut where no event ends, so that what is put together again is tested too.
+        // Small chunks split the events, so that their reassembly is tested.
         let bytes = body.as_bytes();
         for chunk in bytes.chunks(97) {
             write!(stream, "{:x}\r\n", chunk.len())?;
@@ -77,14 +77,14 @@ impl Reply {
     }
 }
 
-/// A server. Its thread ends when all answers were given.
+/// A server whose thread ends after the last reply.
 pub(super) struct Server {
     address: SocketAddr,
     requests: Receiver<ReceivedRequest>,
 }
 
 impl Server {
-    /// Answers one connection after the other with these.
+    /// Starts a server that gives one reply per connection.
     pub(super) fn new(replies: Vec<Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
         let address = listener.local_addr().expect("it is bound");
@@ -101,12 +101,12 @@ impl Server {
         Self { address, requests }
     }
 
-    /// Returns its address.
+    /// Returns the base URL.
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Returns what was asked so far.
+    /// Returns the requests received so far.
     pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
         self.requests.try_iter().collect()
     }
