@@ -1,8 +1,8 @@
-//! What a model may call.
+//! The tools that a model may call.
 //!
-//! A tool is a [`Tool`]: its name, its words, the type of its arguments, and what it does with them in
-//! the [`Scene`] of one agent. [`Toolbox`] holds those that a model is offered. A tool keeps nothing
-//! itself, so any number of agents in a process share it.
+//! A [`Tool`] consists of a name, a description, the type of its arguments and the function that
+//! performs a call in the [`AgentToolContext`] of an agent. [`Toolbox`] holds the tools that are
+//! offered to a model. Tools have no state, so all agents of a process can share them.
 
 mod allowed_roots;
 mod context;
@@ -30,16 +30,16 @@ pub use run_workflow::RunWorkflow;
 pub use toolbox::Toolbox;
 pub use write_file::WriteFile;
 
-/// A tool as a model is told of it.
+/// The specification of a tool for a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
-    /// Its name.
+    /// The tool's name.
     pub name: &'static str,
-    /// What it does and when to take it, for a model.
+    /// A description of what it does and when to use it.
     pub description: &'static str,
-    /// JSON Schema of its arguments: an object.
+    /// The JSON Schema of its arguments, which are an object.
     pub schema: Value,
 }
 
-/// What a call of a tool comes to, for the model: text, or why not and what to do instead.
+/// The result of a call as text for the model: the output, or an error with what to do instead.
 pub type ToolOutcome = Result<String, String>;

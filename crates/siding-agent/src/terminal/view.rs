@@ -1,4 +1,4 @@
-//! What a person sees of an agent, and what follows from what they press.
+//! The view: what the terminal shows of an agent, and the actions that keys trigger.
 
 mod on_event;
 mod on_key;
@@ -13,95 +13,95 @@ use super::frame::{Row, TextStyle};
 use super::input::InputLine;
 use crate::message::{CallId, Usage};
 
-/// Bytes of what was not printed yet that are kept.
+/// Bytes of output that are kept until the terminal accepts them.
 const MAX_OUTPUT_BYTES: usize = 8 << 20;
 
-/// What is shown.
+/// The state behind the screen.
 #[derive(Debug)]
 pub struct View {
-    /// The model, as it was named.
+    /// The model's name, as given by the user.
     pub(super) model: String,
     pub(super) now: MonotonicMs,
-    /// What has not been printed yet.
+    /// Output that has not been printed yet.
     pending_output: VecDeque<OutputBlock>,
     pending_output_bytes: usize,
-    /// How many of the first of them were left out.
+    /// How many blocks of that output were discarded.
     dropped_blocks: usize,
     pub(super) input: InputLine,
-    /// Prompts that the model has not been told.
+    /// Submitted prompts that have not been recorded for the model.
     pub(super) queued_prompts: VecDeque<String>,
-    /// What came so far of the answer that is on its way.
+    /// The part of the current answer received so far.
     pub(super) partial_response: String,
     pub(super) activity: Activity,
-    /// Calls that run, in their order.
+    /// The running calls, in the order of their start.
     pub(super) running_calls: Vec<RunningCall>,
     pub(super) pending_questions: VecDeque<PendingQuestion>,
     pub(super) tasks: Vec<TaskRow>,
     pub(super) total_usage: Usage,
     exit_confirmation: ExitConfirmation,
-    /// What was said to the last key, if anything.
+    /// The response to the last key, if it had one.
     pub(super) status_note: Option<String>,
 }
 
-/// A task that runs.
+/// A running task in the task panel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskRow {
-    /// Its id.
+    /// The task's id.
     pub id: String,
-    /// What it runs.
+    /// The task's command.
     pub command: String,
-    /// How long it has run, in milliseconds.
+    /// Milliseconds since its start.
     pub elapsed_ms: u64,
-    /// How long it usually takes, in milliseconds, where that is known.
+    /// Its usual duration in milliseconds, if known.
     pub expected_ms: Option<u64>,
-    /// What it wrote last, where that was looked for.
+    /// Its last line of output, if it was read.
     pub last_line: Option<String>,
     /// Whether a call waits for it.
     pub is_foreground: bool,
-    /// What it does where it does not simply run.
+    /// Its phase, unless it is simply running.
     pub phase: Option<&'static str>,
 }
 
-/// What a person wants.
+/// An action of the person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserAction {
-    /// The model is to be told this.
+    /// Send this prompt to the model.
     Submit(String),
-    /// What goes on in the foreground is to end.
+    /// Interrupt the work in the foreground.
     Interrupt,
-    /// What runs in the foreground is to go on in the background.
+    /// Move the running foreground command to the background.
     MoveToBackground,
-    /// Whether the command of this call is run.
+    /// Answer whether a command may run.
     AnswerQuestion {
-        /// The call.
+        /// The call that waits.
         call: CallId,
-        /// Whether it is.
+        /// Whether the command may run.
         yes: bool,
     },
-    /// Everything is to end.
+    /// End the agent and everything it started.
     Quit,
-    /// The process is to be suspended.
+    /// Suspend the process.
     Suspend,
-    /// The screen is to be drawn anew.
+    /// Redraw the screen.
     Redraw,
 }
 
-/// What the agent does.
+/// The current activity of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// Nothing before something happens.
+    /// No turn is in progress.
     Idle,
-    /// It has asked the model.
+    /// A request to the model is in flight.
     WaitingForModel { since: MonotonicMs },
-    /// It hears thoughts.
+    /// The model is reasoning.
     Thinking { since: MonotonicMs },
-    /// It has what was said put in short.
+    /// The model is summarizing the conversation.
     Summarizing { since: MonotonicMs },
-    /// It runs calls.
+    /// The calls of an answer are running.
     RunningCalls,
 }
 
-/// A call that runs.
+/// A running call.
 #[derive(Debug)]
 pub(super) struct RunningCall {
     pub(super) id: CallId,
@@ -109,7 +109,7 @@ pub(super) struct RunningCall {
     pub(super) since: MonotonicMs,
 }
 
-/// What the guard has doubts about.
+/// A command that waits for the person's approval.
 #[derive(Debug)]
 pub(super) struct PendingQuestion {
     pub(super) call: CallId,
@@ -117,22 +117,22 @@ pub(super) struct PendingQuestion {
     pub(super) reason: String,
 }
 
-/// How close a person is to leaving.
+/// The progress of the confirmation before the agent ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExitConfirmation {
     NotRequested,
-    /// The key was pressed once.
+    /// Ctrl-C was pressed once.
     KeyPressedOnce,
-    /// It was said what would be ended.
+    /// The tasks that would end were listed.
     Warned,
 }
 
-/// What is printed for good.
+/// Output that is printed permanently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OutputBlock {
-    /// One row, cut where it is too long.
+    /// A single row, cut to the width of the terminal.
     Line(TextStyle, String),
-    /// As many rows as it takes, the first after this head.
+    /// A text wrapped to as many rows as needed, with a prefix for the first.
     Text(TextStyle, &'static str, String),
 }
 
@@ -145,7 +145,7 @@ impl OutputBlock {
 }
 
 impl View {
-    /// Begins with one in which nothing was said.
+    /// Creates an empty view.
     #[must_use]
     pub fn new(model: &str, now: MonotonicMs) -> Self {
         Self {
@@ -167,17 +167,17 @@ impl View {
         }
     }
 
-    /// Says which moment it is.
+    /// Sets the current time.
     pub fn set_now(&mut self, now: MonotonicMs) {
         self.now = now;
     }
 
-    /// Says what runs.
+    /// Sets the running tasks.
     pub fn set_tasks(&mut self, tasks: Vec<TaskRow>) {
         self.tasks = tasks;
     }
 
-    /// Whether it changes as time passes.
+    /// Returns whether the screen changes with time alone.
     #[must_use]
     pub fn needs_refresh(&self) -> bool {
         self.is_busy() || !self.tasks.is_empty()
@@ -187,7 +187,7 @@ impl View {
         self.activity != Activity::Idle || !self.running_calls.is_empty()
     }
 
-    /// Takes what is to be printed for good, in rows of at most `columns`.
+    /// Returns the output to print permanently, in rows of at most `columns`, and clears it.
     pub fn take_output(&mut self, columns: usize) -> Vec<Row> {
         let mut rows = Vec::new();
         let left_out = std::mem::take(&mut self.dropped_blocks);
@@ -215,7 +215,8 @@ impl View {
         self.push_output(OutputBlock::Text(paint, head, text.trim_end().to_owned()));
     }
 
-    /// Keeps what is to be printed. A terminal that takes nothing for days must not fill the memory.
+    /// Queues output. The oldest is discarded above the limit, so that a terminal that accepts
+    /// nothing for days does not exhaust the memory.
     fn push_output(&mut self, said: OutputBlock) {
         self.pending_output_bytes += said.bytes();
         self.pending_output.push_back(said);

@@ -1,8 +1,9 @@
-//! Where an agent's tools may touch files, and the way from a path to its place there.
+//! The directories in which an agent's tools may access files, and the resolution of paths below
+//! them.
 //!
-//! The kernel decides what is inside, at the moment of each look ([`resolve_beneath`]): no link, no `..` and
-//! nobody who changes either meanwhile leads out. What this module reckons itself, from a path that
-//! the kernel did not take, is only a guess at another one, which is put to the kernel again.
+//! The kernel decides what is inside, at the time of each access ([`resolve_beneath`]), so neither
+//! a symbolic link nor `..` nor a concurrent change of them leads outside. Where the kernel rejects
+//! a path, this module computes another candidate, which the kernel checks again.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,51 +15,52 @@ use siding_core::sys::{file, resolve_beneath};
 
 use super::file_entry::{FileEntry, FileError, FileKey};
 
-/// Links that may follow on each other, as the kernel has it (path_resolution(7)).
+/// Symbolic links followed for one path, the kernel's limit (path_resolution(7)).
 const MAX_SYMLINKS: usize = 40;
 
-/// Where an agent's tools may touch files: below its working directory, and below what was allowed.
+/// The directories in which an agent's tools may access files: the working directory and those that
+/// the user has allowed.
 #[derive(Debug)]
 pub struct AllowedRoots {
-    /// The working directory first.
+    /// The roots; the first is the working directory.
     roots: Vec<AllowedRoot>,
 }
 
 #[derive(Debug)]
 struct AllowedRoot {
-    /// As it was named.
+    /// The path as given.
     given_path: PathBuf,
-    /// Without links.
+    /// The path without symbolic links.
     real_path: PathBuf,
     fd: OwnedFd,
 }
 
-/// A directory cannot be worked in.
+/// A root directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot work in the directory `{path}`")]
 pub struct AllowedRootError {
     /// The directory.
     pub path: PathBuf,
-    /// The operating system's reason.
+    /// The I/O error.
     pub source: io::Error,
 }
 
-/// What is done about a directory that is not there.
+/// How to handle a missing directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MissingDirectory {
-    /// It is an error.
+    /// Return an error.
     Fail,
-    /// It is made.
+    /// Create it.
     Create,
 }
 
 impl AllowedRoots {
-    /// Opens the working directory, which must be absolute, and the directories that were allowed
-    /// beside it; these may be relative to it.
+    /// Opens the working directory, which must be absolute, and the additional directories, which
+    /// may be relative to it.
     ///
     /// # Errors
     ///
-    /// [`AllowedRootError`] for the first that is no directory or cannot be entered.
+    /// [`AllowedRootError`] for the first one that is not an accessible directory.
     pub fn new(directory: &Path, allowed: &[PathBuf]) -> Result<Self, AllowedRootError> {
         let named = std::iter::once(directory.to_owned());
         let named = named.chain(allowed.iter().map(|path| directory.join(path)));
@@ -69,7 +71,7 @@ impl AllowedRoots {
         Ok(Self { roots: roots.collect::<Result<_, _>>()? })
     }
 
-    /// Returns the place of what is there by a path of a model's.
+    /// Returns the entry of an existing file for a model's path.
     pub(super) fn find_existing(&self, path: &str) -> Result<FileEntry, FileError> {
         let spot = self.find(path, MissingDirectory::Fail)?;
         match spot.metadata {
@@ -78,7 +80,8 @@ impl AllowedRoots {
         }
     }
 
-    /// Returns the place that a path of a model's names, links followed. What is there is not opened.
+    /// Returns the entry for a model's path, with symbolic links followed. The file itself is not
+    /// opened and may be missing.
     pub(super) fn find(
         &self,
         path: &str,
@@ -104,7 +107,8 @@ impl AllowedRoots {
             if is_root || path.ends_with('/') || path.ends_with("/.") {
                 return Err(FileError::Directory { path: shown() });
             }
-            // It came in as text, or from a link that was read as text.
+            // The path was given as text or was read from a link as text, so this conversion is
+            // lossless.
             let name = name.to_string_lossy().into_owned();
             let dir = self.open_directory(above, missing).map_err(failed)?;
             let entry = match dir_entry::entry_at(&dir, &name) {
@@ -124,7 +128,7 @@ impl AllowedRoots {
         Err(failed(io::Error::from_raw_os_error(file::SYMLINK_ERRNO)))
     }
 
-    /// Opens a directory, links followed.
+    /// Opens a directory, following symbolic links.
     fn open_directory(&self, path: &Path, missing: MissingDirectory) -> io::Result<OwnedFd> {
         let outside = || io::Error::from_raw_os_error(resolve_beneath::OUTSIDE_ERRNO);
         let named =
@@ -137,8 +141,7 @@ impl AllowedRoots {
                 }
             }
         }
-        // A link that is absolute, or leads from one of the roots into another, or a `..` that
-        // comes back.
+        // An absolute link, a link between two roots, or a `..` that leaves a root and returns.
         let real = resolve_links(path)?.ok_or_else(outside)?;
         for root in &self.roots {
             if let Ok(rest) = real.strip_prefix(&root.real_path) {
@@ -170,7 +173,7 @@ impl AllowedRoot {
     }
 }
 
-/// Opens a directory below another, and makes what is missing of its path.
+/// Opens a directory below another, and creates missing directories if allowed.
 fn open_below(root: &OwnedFd, path: &Path, missing: MissingDirectory) -> io::Result<OwnedFd> {
     let opened = resolve_beneath::open_directory(root, path);
     let is_missing = opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -187,8 +190,8 @@ fn open_below(root: &OwnedFd, path: &Path, missing: MissingDirectory) -> io::Res
     resolve_beneath::open_directory(root, path)
 }
 
-/// Returns a path without links, of which the end need not be there. `None` where that cannot be
-/// told.
+/// Returns the path without symbolic links. Its last components may be missing. Returns `None` if
+/// no part of the path exists.
 fn resolve_links(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut existing = path;
     let mut rest: Vec<OsString> = Vec::new();

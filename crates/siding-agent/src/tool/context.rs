@@ -1,24 +1,24 @@
-//! Where an agent works.
+//! The context of an agent's tools.
 
 use super::allowed_roots::AllowedRoots;
 use super::read_tracker::ReadTracker;
 use super::todo::{TodoList, TodoOwner};
 
-/// Where one agent works, and what its tools remember of it.
+/// The context in which the tools of one agent run.
 #[derive(Debug)]
 pub struct AgentToolContext {
-    /// Where files may be.
+    /// The directories in which files may be accessed.
     pub(super) allowed_roots: AllowedRoots,
-    /// What it has seen of them.
+    /// The contents of files that the agent has seen.
     pub(super) read_tracker: ReadTracker,
-    /// The to-do list of the project.
+    /// The project's to-do list.
     pub(super) todo_list: TodoList,
-    /// As whom it works on that.
+    /// The agent's identity in the to-do list.
     pub(super) todo_owner: TodoOwner,
 }
 
 impl AgentToolContext {
-    /// Sets a scene for an agent that has seen nothing yet.
+    /// Creates the context of an agent that has not read any files.
     #[must_use]
     pub fn new(allowed_roots: AllowedRoots, todo: TodoList, owner: TodoOwner) -> Self {
         Self {

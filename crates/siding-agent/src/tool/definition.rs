@@ -1,4 +1,4 @@
-//! What a tool is.
+//! The interface of a tool.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -8,31 +8,31 @@ use siding_tools::{arguments, schema};
 use super::{AgentToolContext, ToolOutcome, ToolSpec};
 use crate::provider::CancelFlag;
 
-/// Whether a tool changes anything.
+/// Whether a tool has side effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// It only looks, so several of its kind may run at once.
+    /// It has none, so several such calls may run concurrently.
     ReadOnly,
-    /// It changes something: it runs alone and in its turn.
+    /// It has some, so the call runs alone and in order.
     Modifying,
 }
 
-/// Something that a model may call.
+/// A tool that a model may call.
 pub trait Tool: Send + Sync {
-    /// Its arguments. Their documentation is what the model reads.
+    /// The arguments. Their documentation is part of the schema that the model receives.
     type Args: DeserializeOwned + JsonSchema;
-    /// The name by which it is called.
+    /// The tool's name.
     const NAME: &'static str;
-    /// What it does and when to take it, for a model.
+    /// A description of what it does and when to use it.
     const DESCRIPTION: &'static str;
-    /// Whether it changes anything.
+    /// Whether it has side effects.
     const ACCESS: Access;
 
-    /// Does it. May be asked to give up by `cancel`, which it hears soon or not at all.
+    /// Performs a call. A tool that can take long checks `cancel`; the others ignore it.
     ///
     /// # Errors
     ///
-    /// What the model reads in place of a result: what is wrong and what to do instead.
+    /// The message for the model: what is wrong and what to do instead.
     fn call(
         &self,
         context: &AgentToolContext,
@@ -41,19 +41,19 @@ pub trait Tool: Send + Sync {
     ) -> ToolOutcome;
 }
 
-/// A [`Tool`] whatever its arguments.
+/// A [`Tool`] with its type of arguments erased.
 pub trait AnyTool: Send + Sync {
-    /// Returns it as a model is told of it.
+    /// Returns the specification for a model.
     fn spec(&self) -> ToolSpec;
 
-    /// Whether it changes anything.
+    /// Returns whether the tool has side effects.
     fn access(&self) -> Access;
 
-    /// Reads its arguments and does it.
+    /// Parses the arguments and performs the call.
     ///
     /// # Errors
     ///
-    /// What the model reads in place of a result: also which argument is wrong, and how.
+    /// The message for the model, which names an invalid argument.
     fn run(&self, context: &AgentToolContext, input: Value, cancel: &CancelFlag) -> ToolOutcome;
 }
 

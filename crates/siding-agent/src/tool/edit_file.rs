@@ -1,4 +1,4 @@
-//! `edit_file`.
+//! The tool `edit_file`.
 
 use std::time::Duration;
 
@@ -14,31 +14,32 @@ use super::write_file::{HARD_LINK_NOTE, changed_since_read};
 use super::{AgentToolContext, ToolOutcome};
 use crate::provider::CancelFlag;
 
-/// Lines of the file shown around each change.
+/// Lines of context shown around each change.
 const DIFF_CONTEXT_LINES: usize = 3;
-/// Lines of a change that are shown.
+/// Lines of a diff that are shown.
 const MAX_DIFF_LINES: usize = 80;
-/// Bytes of each of them.
+/// Bytes of each line that are shown.
 const MAX_DIFF_LINE_BYTES: usize = 300;
-/// As long as may be spent on a change's looks. What is shown is right also after less, and longer.
+/// Time limit of the diff algorithm. After it, the diff is still correct but may be longer than
+/// necessary.
 const DIFF_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Changes a part of a file.
+/// The tool that replaces text in a file.
 #[derive(Debug, Clone, Copy)]
 pub struct EditFile;
 
-/// Which, and what of it.
+/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditFileArgs {
     /// The file, relative to the working directory or absolute.
     path: String,
-    /// The text to be replaced, exactly as it is in the file, white space too. It must be there once:
-    /// take in as many lines around it as that needs.
+    /// The text to replace, exactly as it is in the file, including white space. It must occur only
+    /// once: include as many surrounding lines as that requires.
     old: String,
-    /// The text to be in its place; empty to remove it.
+    /// The replacement; empty to remove the text.
     new: String,
-    /// Replace `old` wherever it is.
+    /// Replace all occurrences of `old`.
     #[serde(default)]
     replace_all: bool,
 }
@@ -84,9 +85,9 @@ when `old` is not there, or more than once, or the file has changed since you re
     }
 }
 
-/// Returns what has changed, as a short unified diff.
+/// Returns the change as a unified diff, cut to the limits.
 pub(super) fn unified_diff(before: &[u8], after: &[u8]) -> String {
-    // A carriage return in the answer is nothing that a model could act upon.
+    // A model cannot act on a carriage return in the diff.
     let plain = |content: &[u8]| String::from_utf8_lossy(content).replace("\r\n", "\n");
     let (before, after) = (plain(before), plain(after));
     let diff =

@@ -1,50 +1,50 @@
-//! A part of a file, as a model reads it: each line behind its number.
+//! A part of a file for a model, with line numbers.
 //!
-//! Takes bytes as they come and holds at most one line of them. What cannot be shown is said, never
-//! left out in silence.
+//! The input arrives in chunks, and at most one line of it is buffered. Everything that is not
+//! shown is mentioned.
 
 use std::fmt::Write as _;
 
 /// Bytes of a line that are shown.
 pub(super) const MAX_LINE_BYTES: usize = 2_000;
-/// Bytes of text that are shown, line numbers included.
+/// Bytes of the excerpt, including line numbers.
 pub(super) const MAX_TEXT_BYTES: usize = 64 << 10;
 
-/// Takes a file and keeps the lines that are wanted.
+/// Collects the requested lines of a file.
 #[derive(Debug)]
 pub(super) struct LineExcerpt {
     first_line: u64,
     max_lines: u64,
     page: ExcerptPage,
-    /// Lines that have ended.
+    /// The number of complete lines so far.
     finished_lines: u64,
-    /// The beginning of the line that has not, with one byte more than is shown.
+    /// The start of the current line, up to one byte more than is shown.
     partial_line: Vec<u8>,
-    /// Bytes of that line.
+    /// The length of the current line so far.
     partial_line_bytes: u64,
-    /// Whether no more lines are kept.
+    /// Whether the excerpt accepts no more lines.
     is_full: bool,
 }
 
-/// What was kept of a file.
+/// The excerpt of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ExcerptPage {
-    /// The lines, each behind its number and a tab.
+    /// The lines, each after its number and a tab.
     pub(super) text: String,
-    /// How many there are in it.
+    /// The number of lines in the text.
     pub(super) shown_lines: u64,
-    /// Whether they were cut off by the size of the text.
+    /// Whether the limit of bytes cut the excerpt.
     pub(super) is_truncated: bool,
-    /// Whether lines of it end in CR LF.
+    /// Whether lines end in CR LF.
     pub(super) has_crlf: bool,
-    /// Whether bytes of it are shown as `\xNN`.
+    /// Whether bytes are shown as `\xNN`.
     pub(super) has_escaped_bytes: bool,
-    /// Whether the last of its lines is that of the file and has no newline.
+    /// Whether the last line shown ends the file without a newline.
     pub(super) is_unterminated: bool,
 }
 
 impl LineExcerpt {
-    /// Wants `most` lines from the one of the number `first` on; lines count from 1.
+    /// Requests up to `most` lines from line `first`, which counts from 1.
     pub(super) fn new(first: u64, most: u64) -> Self {
         Self {
             first_line: first.max(1),
@@ -57,7 +57,7 @@ impl LineExcerpt {
         }
     }
 
-    /// Takes the next bytes of the file.
+    /// Adds the next bytes of the file.
     pub(super) fn feed(&mut self, mut bytes: &[u8]) {
         while let Some(at) = bytes.iter().position(|&byte| byte == b'\n') {
             self.buffer(&bytes[..at]);
@@ -67,14 +67,14 @@ impl LineExcerpt {
         self.buffer(bytes);
     }
 
-    /// Whether all that is wanted was seen, and that there is more behind it.
+    /// Returns whether the excerpt is complete and more bytes follow it.
     pub(super) const fn has_more(&self) -> bool {
         self.is_full
             && (self.finished_lines >= self.first_line + self.page.shown_lines
                 || self.partial_line_bytes > 0)
     }
 
-    /// Returns what was kept and how many lines were seen, at the end of the file or before.
+    /// Returns the excerpt and the number of lines read.
     pub(super) fn finish(mut self) -> (ExcerptPage, u64) {
         if self.partial_line_bytes > 0 {
             self.end_line(false);
@@ -131,18 +131,18 @@ impl LineExcerpt {
     }
 }
 
-/// Returns the part of a line that is shown: no character is cut.
+/// Returns the part of a line that is shown, without splitting a character.
 fn shown_prefix(line: &[u8]) -> &[u8] {
     if line.len() <= MAX_LINE_BYTES {
         return line;
     }
     let is_start = |at: &usize| line[*at] & 0xc0 != 0x80;
-    // A character has four bytes at most; what is none is cut anywhere.
+    // A UTF-8 character has at most four bytes. Other data may be cut anywhere.
     let end = (MAX_LINE_BYTES - 3..=MAX_LINE_BYTES).rev().find(is_start).unwrap_or(MAX_LINE_BYTES);
     &line[..end]
 }
 
-/// Appends bytes as text, those that are none as `\xNN`. Whether there were any.
+/// Appends bytes as text, with invalid ones as `\xNN`. Returns whether there were any of these.
 fn push_escaped(bytes: &[u8], text: &mut String) -> bool {
     let mut has_bytes = false;
     for chunk in bytes.utf8_chunks() {

@@ -1,4 +1,4 @@
-//! A file's place in a directory: reading what is there, and putting something else there.
+//! The directory entry of a file: reading and atomically replacing its content.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -8,28 +8,29 @@ use std::path::PathBuf;
 use siding_core::sys::dir_entry::{self, DirEntry, FileKind};
 use siding_core::sys::{self, file};
 
-/// Longest file that is read as a whole: to be edited, or told from what it was.
+/// Bytes of the largest file that is read completely, to be edited or to detect changes.
 pub(super) const MAX_WHOLE_FILE_BYTES: usize = 8 << 20;
 
-/// Beginning of the name of a file that is not finished.
+/// Prefix of temporary files.
 const TEMP_FILE_PREFIX: &str = ".siding-";
 
-/// A place for a file.
+/// A directory entry, which may not exist yet.
 #[derive(Debug)]
 pub(super) struct FileEntry {
-    /// As the model named it.
+    /// The path as the model gave it.
     pub(super) path: String,
-    /// The directory.
+    /// The open directory.
     pub(super) dir: OwnedFd,
-    /// The name in it.
+    /// The name in the directory.
     pub(super) name: String,
-    /// What was there when it was looked up; never a link.
+    /// The metadata at the time of the lookup; `None` if there was no such file. Never that of a
+    /// symbolic link.
     pub(super) metadata: Option<DirEntry>,
-    /// Names the place.
+    /// The identity of the entry.
     pub(super) key: FileKey,
 }
 
-/// Names a place, whatever path leads there and whatever is there.
+/// Identifies a directory entry independently of the path that leads to it and of its content.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct FileKey {
     directory: (u64, u64),
@@ -42,46 +43,46 @@ impl FileKey {
     }
 }
 
-/// Why a file cannot be had, for a model.
+/// Why a file cannot be accessed. The messages are for the model.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
-    /// Nothing was named.
+    /// The path is empty or holds a zero byte.
     #[error("{path:?} is no path: name a file, relative to the working directory or absolute")]
     NoPath { path: String },
-    /// A shell's word for a home.
+    /// The path starts with a `~`, which only a shell expands.
     #[error("`{path}`: `~` is not known here; write the directory itself")]
     Tilde { path: String },
-    /// It leads out.
+    /// The path leads out of the allowed directories.
     #[error(
         "`{path}` leads out of {allowed}, and files elsewhere are not touched; a person can allow \
          another directory with `--allow-path`"
     )]
     Outside { path: String, allowed: String },
-    /// It is not there.
+    /// The file does not exist.
     #[error("there is no `{path}`; a path is taken from `{}`", .directory.display())]
     NotFound { path: String, directory: PathBuf },
-    /// It is a directory.
+    /// The path names a directory.
     #[error("`{path}` is a directory, not a file; `ls` in bash shows what is in it")]
     Directory { path: String },
-    /// It is nothing that holds bytes.
+    /// The path names a FIFO, a socket or a device.
     #[error("`{path}` is {what}, not a file with content; it is not opened")]
     Special { path: String, what: &'static str },
-    /// It may not be written to.
+    /// The file is not writable.
     #[error(
         "`{path}` is write-protected, by its permissions or its file system, and was not changed"
     )]
     Protected { path: String },
-    /// Somebody else was there between two looks.
+    /// The file changed between the lookup and the access.
     #[error(
         "`{path}` was changed by somebody else just now, and nothing was written; read it again"
     )]
     Raced { path: String },
-    /// It is too long to be read as a whole.
+    /// The file is too large to be read completely.
     #[error(
         "`{path}` is larger than {} MiB: change it in bash (`sed`, a script)", MAX_WHOLE_FILE_BYTES >> 20
     )]
     TooLarge { path: String },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing} `{path}`: {source}")]
     Io { doing: &'static str, path: String, source: io::Error },
 }
@@ -93,7 +94,8 @@ impl From<FileError> for String {
 }
 
 impl FileEntry {
-    /// Opens the file to read. What is no file is not opened: a FIFO would wait, a device may act.
+    /// Opens the file for reading. Only regular files are opened: opening a FIFO would block, and
+    /// opening a device can have side effects.
     pub(super) fn open(&self) -> Result<File, FileError> {
         let raced = || FileError::Raced { path: self.path.clone() };
         self.check_regular_file(self.metadata.as_ref().ok_or_else(raced)?)?;
@@ -104,12 +106,12 @@ impl FileEntry {
                     _ => self.io_error("read")(error),
                 },
             )?;
-        // Something else may have come into its place since.
+        // Another file may have replaced it since the lookup.
         self.check_regular_file(&dir_entry::entry_of_fd(&fd).map_err(self.io_error("read"))?)?;
         Ok(File::from(fd))
     }
 
-    /// Reads the whole file, of at most [`MAX_WHOLE_FILE_BYTES`] bytes.
+    /// Reads the complete file, up to [`MAX_WHOLE_FILE_BYTES`].
     pub(super) fn read_all(&self) -> Result<Vec<u8>, FileError> {
         let opened = self.open()?;
         file::read_to_end(opened.as_fd(), MAX_WHOLE_FILE_BYTES).map_err(|error| {
@@ -121,9 +123,9 @@ impl FileEntry {
         })
     }
 
-    /// Puts a file with this content here, in one step: whoever reads meanwhile finds the old or the
-    /// new, also after a crash. One that is there is replaced if it is still the one that was looked
-    /// up, and its permissions stay; else a new one is made.
+    /// Replaces the content atomically, even across a crash: a reader sees either the old or the
+    /// new content. An existing file is replaced only if it is unchanged since the lookup, and its
+    /// owner and permissions are kept. A missing file is created.
     pub(super) fn replace_content(&self, content: &[u8]) -> Result<(), FileError> {
         if let Some(entry) = &self.metadata {
             self.check_regular_file(entry)?;
@@ -143,11 +145,11 @@ impl FileEntry {
         done
     }
 
-    /// Writes a file beside this one.
+    /// Writes the content to a temporary file in the same directory.
     fn write_temp_file(&self, name: &str, content: &[u8]) -> Result<(), FileError> {
         let fill = || {
             let fd = match &self.metadata {
-                // Of nobody else before it has the permissions of the one that it replaces.
+                // The file is private until it gets the permissions of the file that it replaces.
                 Some(_) => file::open_at(&self.dir, name, file::OpenMode::CreateNew)?,
                 None => dir_entry::create_new(&self.dir, name)?,
             };
@@ -161,7 +163,7 @@ impl FileEntry {
         fill().map_err(self.io_error("write"))
     }
 
-    /// Gives a file that was filled the name of this one.
+    /// Renames the temporary file to the final name.
     fn rename_into_place(&self, filled: &str) -> Result<(), FileError> {
         let raced = || FileError::Raced { path: self.path.clone() };
         let Some(entry) = &self.metadata else {

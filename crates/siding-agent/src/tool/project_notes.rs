@@ -9,31 +9,30 @@ use super::edit_file::unified_diff;
 use super::file_entry::FileError;
 use super::text_replace::{ReplaceError, ReplaceScope, replace_text};
 
-/// Where they are, below the directory of the project.
+/// Their path below the project's directory.
 const NOTES_PATH: &str = ".siding/memory.md";
-/// The most that they may have, in bytes: about 8,000 tokens, which are read at the beginning of
-/// every conversation.
+/// Largest size in bytes: about 8,000 tokens, which every conversation starts with.
 pub const MAX_NOTES_BYTES: usize = 32 << 10;
-/// What ends them, where a model reads them.
+/// The tag that ends the notes in a prompt.
 const NOTES_END_TAG: &str = "</notes>";
 
-/// The notes on a project, as they were when they were read.
+/// The notes on a project, as of the time they were read.
 #[derive(Debug)]
 pub struct ProjectNotes {
     ground: AllowedRoots,
     content: Option<String>,
 }
 
-/// Why notes cannot be had, or changed.
+/// Why the notes cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum NotesError {
-    /// The directory of the project.
+    /// The project's directory cannot be opened.
     #[error("{}: {}", .0, .0.source)]
     AllowedRoot(#[from] AllowedRootError),
-    /// The file.
+    /// The file cannot be accessed.
     #[error("{0}")]
     File(String),
-    /// Others than siding's own programs write to it too.
+    /// The file has changed since it was read. Programs other than siding may write to it, too.
     #[error("`{NOTES_PATH}` has changed meanwhile, and nothing was written")]
     Changed,
 }
@@ -49,20 +48,20 @@ impl ProjectNotes {
     ///
     /// # Errors
     ///
-    /// [`NotesError`] when something else than a readable text is in their place.
+    /// [`NotesError`] if the file exists but is not readable text.
     pub fn read(directory: &Path) -> Result<Self, NotesError> {
         let allowed_roots = AllowedRoots::new(directory, &[])?;
         let content = read_content(&allowed_roots)?;
         Ok(Self { ground: allowed_roots, content })
     }
 
-    /// Returns what is in them; nothing when there are none.
+    /// Returns the content; empty if there are no notes.
     #[must_use]
     pub fn content(&self) -> &str {
         self.content.as_deref().unwrap_or_default()
     }
 
-    /// Returns them for a model, as much as it is to read: nothing when there are none.
+    /// Returns the notes for a prompt, cut to [`MAX_NOTES_BYTES`]; `None` if there are none.
     #[must_use]
     pub fn format_for_model(&self) -> Option<String> {
         let content = self.content().trim();
@@ -70,11 +69,11 @@ impl ProjectNotes {
         (!content.is_empty()).then(|| format!("<notes>\n{notes}\n{NOTES_END_TAG}"))
     }
 
-    /// Puts other notes in their place, in one step: whoever is killed meanwhile leaves the old ones.
+    /// Replaces the notes atomically: if the process is killed meanwhile, the old ones remain.
     ///
     /// # Errors
     ///
-    /// [`NotesError::Replacement`] when somebody else has written to them since they were read.
+    /// [`NotesError::Changed`] if the file has changed since it was read.
     pub fn write(&self, new: &str) -> Result<(), NotesError> {
         let spot = self.ground.find(NOTES_PATH, MissingDirectory::Create)?;
         let now = match spot.metadata {
@@ -87,7 +86,7 @@ impl ProjectNotes {
         Ok(spot.replace_content(new.as_bytes())?)
     }
 
-    /// Returns what would be different with other notes, as a unified diff.
+    /// Returns the change to new notes as a unified diff.
     #[must_use]
     pub fn diff(&self, new: &str) -> String {
         unified_diff(self.content().as_bytes(), new.as_bytes())
@@ -107,11 +106,11 @@ fn read_content(allowed_roots: &AllowedRoots) -> Result<Option<String>, NotesErr
     text.map(Some).map_err(|_| NotesError::File(format!("`{NOTES_PATH}` is not UTF-8")))
 }
 
-/// Returns notes with one text replaced by another.
+/// Replaces the only occurrence of a text in the notes.
 ///
 /// # Errors
 ///
-/// Why it was not, for a model.
+/// The message for the model.
 pub(crate) fn replace_once(content: &str, old: &str, new: &str) -> Result<String, String> {
     let changed = replace_text(content.as_bytes(), old, new, ReplaceScope::One).map_err(
         |unfit| match unfit {

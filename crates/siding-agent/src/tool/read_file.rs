@@ -1,4 +1,4 @@
-//! `read_file`.
+//! The tool `read_file`.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -14,27 +14,27 @@ use super::read_tracker::ContentHasher;
 use super::{AgentToolContext, ToolOutcome};
 use crate::provider::CancelFlag;
 
-/// Lines that are shown when none are asked for.
+/// Lines shown by default.
 const DEFAULT_LINES: NonZeroU64 = NonZeroU64::new(2_000).expect("is not zero");
 
-/// Bytes at the beginning of a file by which text is told from what is none: it has no byte 0. git
-/// looks at as many (`FIRST_FEW_BYTES` of xdiff-interface.c).
+/// Bytes at the start of a file that are checked for a zero byte, which marks it as binary. git
+/// checks as many (`FIRST_FEW_BYTES` in xdiff-interface.c).
 const BINARY_CHECK_BYTES: usize = 8_000;
 
-/// Bytes that are read at once.
+/// Size of the read buffer in bytes.
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// Reads a file, or a part of it.
+/// The tool that reads a file or a part of it.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadFile;
 
-/// What of it.
+/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadFileArgs {
     /// The file, relative to the working directory or absolute.
     path: String,
-    /// Number of the first line to show; lines count from 1 (default 1).
+    /// The number of the first line to show, from 1 (default 1).
     #[serde(default)]
     offset: u64,
     /// How many lines to show (default 2000).
@@ -67,15 +67,15 @@ is missing and with which `offset` to go on. Read a file before you change it.";
     }
 }
 
-/// What was read.
+/// The result of reading.
 struct ReadResult {
     page: ExcerptPage,
-    /// Lines that were seen: all of the file, if [`Self::is_end_of_file`].
+    /// Lines read: all lines of the file if [`Self::is_end_of_file`].
     lines: u64,
     bytes: u64,
-    /// Whether it was read to its end.
+    /// Whether the end of the file was reached.
     is_end_of_file: bool,
-    /// What it holds, when that was read as a whole and is not too long to be edited.
+    /// The hash of the content, if all of it was read and the file is small enough to be edited.
     content_hasher: Option<ContentHasher>,
 }
 
@@ -164,7 +164,7 @@ impl ReadResult {
     }
 }
 
-/// Reads some bytes.
+/// Reads some bytes, and retries after a signal.
 fn read_some(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read(into) {
@@ -174,7 +174,7 @@ fn read_some(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Says of a file that it is no text.
+/// Returns the message about a binary file.
 fn binary_file_error(spot: &FileEntry, beginning: &[u8]) -> String {
     let kind = match beginning {
         [0x7f, b'E', b'L', b'F', ..] => " (a program)",

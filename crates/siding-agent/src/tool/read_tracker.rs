@@ -1,4 +1,4 @@
-//! What an agent has seen of files, to tell when somebody else has changed one since.
+//! Tracking of the files that an agent has read, to detect changes by others.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -6,15 +6,15 @@ use std::sync::{Mutex, PoisonError};
 
 use super::file_entry::FileKey;
 
-/// Files that are remembered. Of one that was forgotten nothing is known, as of one never seen.
+/// Files that are tracked. A forgotten file counts as never read.
 const MAX_TRACKED_FILES: usize = 4096;
 
-/// What a file held, in short: no other content is likely to be taken for it. Of this process only.
+/// A hash of a file's content, valid within this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ContentHash(u64);
 
 impl ContentHash {
-    /// Returns the print of a whole content.
+    /// Returns the hash of a complete content.
     pub(super) fn of_content(content: &[u8]) -> Self {
         let mut printing = ContentHasher::default();
         printing.update(content);
@@ -22,7 +22,7 @@ impl ContentHash {
     }
 }
 
-/// The print of a content that comes in parts.
+/// Hashes a content that arrives in chunks.
 #[derive(Debug, Default)]
 pub(super) struct ContentHasher {
     hasher: DefaultHasher,
@@ -30,14 +30,14 @@ pub(super) struct ContentHasher {
 }
 
 impl ContentHasher {
-    /// Takes the next part.
+    /// Adds a chunk.
     pub(super) fn update(&mut self, bytes: &[u8]) {
-        // A hasher takes bytes one after the other, however they are cut.
+        // `Hasher::write` does not hash the length, so the boundaries of the chunks do not matter.
         self.hasher.write(bytes);
         self.len += bytes.len() as u64;
     }
 
-    /// Returns how many bytes that were.
+    /// Returns the number of bytes so far.
     pub(super) const fn len(&self) -> u64 {
         self.len
     }
@@ -47,19 +47,19 @@ impl ContentHasher {
     }
 }
 
-/// The files that an agent has seen.
+/// The files that an agent has read, with their hashes.
 #[derive(Debug, Default)]
 pub(super) struct ReadTracker(Mutex<TrackedFiles>);
 
 #[derive(Debug, Default)]
 struct TrackedFiles {
     hashes: HashMap<FileKey, (u64, ContentHash)>,
-    /// Counts looks, to forget the oldest.
+    /// Counts the records, to evict the oldest.
     reads: u64,
 }
 
 impl ReadTracker {
-    /// Remembers what a file holds.
+    /// Records the hash of a file.
     pub(super) fn record(&self, key: FileKey, print: ContentHash) {
         let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         memory.reads += 1;
@@ -73,7 +73,7 @@ impl ReadTracker {
         }
     }
 
-    /// Returns what a file held when it was last seen.
+    /// Returns the hash that was last recorded for a file.
     pub(super) fn last_seen(&self, key: &FileKey) -> Option<ContentHash> {
         let memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         memory.hashes.get(key).map(|(_, print)| *print)

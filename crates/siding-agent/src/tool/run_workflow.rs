@@ -1,4 +1,4 @@
-//! `run_workflow`.
+//! The tool `run_workflow`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::agent::{ApprovalDecision, CommandGuard};
 use crate::provider::CancelFlag;
 use crate::workflow::{Plan, StepAction, task};
 
-/// Begins a workflow.
+/// The tool that starts a workflow as a background task.
 pub struct RunWorkflow {
-    /// Whose task it becomes.
+    /// The context whose session owns the task.
     pub host: Arc<ToolContext>,
-    /// The directory in which it is begun.
+    /// The working directory of the workflow.
     pub cwd: PathBuf,
-    /// Judges the commands of its steps.
+    /// Decides whether the commands of the steps may run.
     pub guard: CommandGuard,
-    /// Whether what the guard asks about is allowed.
+    /// Whether commands that need a person's approval may run without it.
     pub yes_to_ask: bool,
 }
 
-/// Which.
+/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunWorkflowArgs {
@@ -82,7 +82,7 @@ its steps, and you are told when it ends.";
 }
 
 impl RunWorkflow {
-    /// Has a step's command judged, as those of `bash` are.
+    /// Checks the command of a step with the guard, like a command of `bash`.
     fn check_command(&self, step: &str, command: &str) -> Result<(), String> {
         match (self.guard)(command, true) {
             ApprovalDecision::Allow => Ok(()),

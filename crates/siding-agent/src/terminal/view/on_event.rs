@@ -1,4 +1,4 @@
-//! What is shown of what an agent does.
+//! How the view shows the events of an agent.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::conversation::IdleReason;
 use crate::message::{AssistantContent, FinishReason, Message, ToolCall, ToolResult, UserContent};
 use crate::provider::ResponsePart;
 
-/// Messages of an earlier conversation that are shown when it is taken up.
+/// Messages of a resumed conversation that are shown.
 const MAX_RECALLED_MESSAGES: usize = 12;
 
 impl View {
-    /// Shows the end of a conversation that is taken up, and has its prompts at hand.
+    /// Shows the end of a resumed conversation and adds its prompts to the history.
     pub fn recall(&mut self, messages: &[Message]) {
         let from = messages.len().saturating_sub(MAX_RECALLED_MESSAGES);
         if from > 0 {
@@ -37,7 +37,7 @@ impl View {
         }
     }
 
-    /// Takes in what is to be seen.
+    /// Applies an event to the view.
     pub fn on_event(&mut self, event: UiEvent<'_>) {
         let since = self.now;
         match event {
@@ -141,7 +141,7 @@ impl View {
     fn on_idle(&mut self, reason: &IdleReason) {
         let is_known = !self.is_busy();
         self.activity = Activity::Idle;
-        // It rests again whenever something has come that changes nothing.
+        // The agent reports that it is idle after every event, including those that change nothing.
         if is_known {
             return;
         }
@@ -180,7 +180,7 @@ impl View {
         }
     }
 
-    /// Prints what came of an answer that will have no end.
+    /// Prints the received part of an answer that was cancelled.
     fn print_partial_response(&mut self) {
         let heard = std::mem::take(&mut self.partial_response);
         if !heard.trim().is_empty() {
@@ -203,17 +203,17 @@ impl View {
     }
 }
 
-/// Returns what a notice says happened: `failed (7)  npm test`.
+/// Returns the summary of a notice: `failed (7)  npm test`.
 fn notice_summary(notice: &str) -> Option<String> {
     let element = |name: &str| element_text(notice, name);
     let code = element("exit_code").map_or_else(String::new, |code| format!(" ({code})"));
     Some(format!("{}{code}  {}", element("status")?, element("command")?))
 }
 
-/// Returns the text of an element of a block.
+/// Returns the text of an element of an XML block.
 fn element_text(block: &str, name: &str) -> Option<String> {
     let (_, rest) = block.split_once(&format!("\n  <{name}>"))?;
     let (text, _) = rest.split_once(&format!("</{name}>"))?;
-    // As it was before it was an element (failure F27).
+    // Undoes the escaping of the text (failure F27).
     Some(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
 }

@@ -1,14 +1,14 @@
-//! What follows from the keys that a person presses.
+//! The actions that keys trigger.
 
 use super::super::keys::Key;
 use super::{ExitConfirmation, PendingQuestion, TextStyle, UserAction, View};
 
-/// What answers whether a command is run.
+/// The answers that approve a command.
 const YES_WORDS: [&str; 2] = ["y", "yes"];
 const NO_WORDS: [&str; 2] = ["n", "no"];
 
 impl View {
-    /// Takes in a key. Returns what is wanted.
+    /// Handles a key. Returns the action, if it triggers one.
     pub fn on_key(&mut self, key: Key) -> Option<UserAction> {
         self.status_note = None;
         let leaving =
@@ -77,7 +77,8 @@ impl View {
         if text.is_empty() {
             return None;
         }
-        // Only these words alone are an answer: whoever was writing something else has not read it.
+        // Only these exact words are an answer: a person who was typing a prompt may not have read
+        // the question.
         if !self.pending_questions.is_empty() {
             let word = text.to_lowercase();
             let is_yes = YES_WORDS.contains(&word.as_str());
@@ -107,7 +108,7 @@ impl View {
         None
     }
 
-    /// Leaves, once it was said what that ends.
+    /// Ends the agent, after a confirmation if something is still running.
     fn request_exit(&mut self, leaving: ExitConfirmation) -> Option<UserAction> {
         let is_free = self.tasks.is_empty() && !self.is_busy();
         if is_free || leaving == ExitConfirmation::Warned {

@@ -1,4 +1,4 @@
-//! What is on the screen, row by row.
+//! Tests of the screen, row by row.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -62,7 +62,7 @@ fn printed_rows(view: &mut View) -> Vec<String> {
     view.take_output(80).iter().map(Row::text).collect()
 }
 
-/// A terminal that takes nothing for days must not fill the memory.
+/// A terminal that accepts nothing for days must not exhaust the memory.
 #[test]
 fn pending_output_is_bounded() {
     let mut view = view();
@@ -148,7 +148,7 @@ fn a_retried_or_interrupted_response_stays_visible() {
         ["another half …", "! interrupted; what runs in the background goes on"]
     );
     assert_eq!(view.on_key(Key::Escape), None, "nothing is on its way any more");
-    // What comes of the request that was given up, or a notice.
+    // The agent reports idle again after the result of the cancelled request, or after a notice.
     view.on_event(UiEvent::Idle(&IdleReason::Interrupted));
     assert_eq!(printed_rows(&mut view), [""; 0], "it is said once");
 }
@@ -184,7 +184,7 @@ fn a_questioned_command_runs_only_after_an_explicit_yes() {
             "waits for your answer · Ctrl-B background, Esc interrupt",
         ]
     );
-    // Whoever was writing goes on writing, and has said nothing about it.
+    // The text typed next continues the prompt and does not answer the question.
     assert_eq!(
         submit_text(&mut view, "ou are wrong"),
         Some(UserAction::Submit("you are wrong".to_owned()))
@@ -236,7 +236,7 @@ fn leaving_lists_what_it_ends_and_asks_for_confirmation() {
     assert_eq!(view.on_key(Key::Ctrl('d')), Some(UserAction::Quit));
 }
 
-/// What a model, a task or a server says is text and nothing else.
+/// Text from a model, a task or a server is never interpreted by the terminal.
 #[test]
 fn untrusted_text_cannot_move_the_cursor() {
     let bad = "\u{1b}[2Jx\u{7}\r\u{202e}";
@@ -288,7 +288,7 @@ fn keys() -> impl Strategy<Value = Key> {
     ]
 }
 
-/// Something that may happen, by number, with a text in it.
+/// Applies one of the possible events, selected by number, with this text.
 fn apply_random_event(view: &mut View, what: u8, text: &str) {
     let id = CallId::new(&format!("c{}", what % 3));
     match what {
@@ -310,7 +310,8 @@ fn apply_random_event(view: &mut View, what: u8, text: &str) {
 }
 
 proptest! {
-    /// Whatever happens and is pressed: nothing panics, all fits, and the cursor is in it.
+    /// For all sequences of events and keys, nothing panics, each frame fits, and the cursor is
+    /// inside it.
     #[test]
     fn every_frame_fits_the_screen_and_contains_the_cursor(
         steps in prop::collection::vec((keys(), 0_u8..16, "[ -~你\u{301}\\n\\t\u{7}]{0,120}"), 0..30),
