@@ -1,8 +1,8 @@
-//! The one file of a conversation: a line of JSON for each entry, only ever added to.
+//! The transcript of a conversation: an append-only file with an entry of JSON per line.
 //!
-//! It lies with its session. Whoever holds its lock is its writer. A writer that is killed in the
-//! middle of a line leaves a torn one; the next writer ends it and says so in a line of its own, so
-//! that nothing is ever changed and nothing else is ever skipped.
+//! The file is in the directory of its session. The holder of its lock is the only writer. A writer
+//! that is killed within a line leaves a torn one; the next writer terminates it and appends a line
+//! that marks it as torn. So existing bytes are never changed, and only marked lines are ignored.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,12 +16,12 @@ use siding_model::process::UnixMs;
 
 use crate::conversation::Entry;
 
-/// The format that is written, and the only one that is read.
+/// The version of the format that is written, and the only one that is read.
 const FORMAT_VERSION: u32 = 1;
-/// Bytes of a transcript that are read: as much as a model is ever sent, many times over.
+/// Largest transcript that is read: many times what any model accepts.
 const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
 
-/// Bytes within which its first line ends: a path and a name are in it.
+/// Bytes that the first line may have; it holds a path and a name.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// Why a transcript cannot be used.
@@ -30,50 +30,50 @@ pub enum TranscriptError {
     /// The state directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is none.
+    /// The session has no transcript.
     #[error("there is no conversation `{session}`; `siding session list` shows the sessions")]
     Missing {
         /// The session.
         session: SessionId,
     },
-    /// Another process writes it.
+    /// Another process holds the lock.
     #[error("conversation `{session}` is open in another process; end that one first")]
     Busy {
         /// The session.
         session: SessionId,
     },
-    /// A line of it cannot be read.
+    /// A line cannot be parsed.
     #[error("conversation `{session}`, line {line} of its {NAME}: {why}")]
     Damaged {
         /// The session.
         session: SessionId,
-        /// The line, from 1 on.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("conversation `{session}`: could not {doing} its {NAME}: {source}")]
     Io {
         /// The session.
         session: SessionId,
-        /// What was tried.
+        /// The action, as a verb.
         doing: &'static str,
-        /// The reason.
+        /// The I/O error.
         source: io::Error,
     },
 }
 
-/// What a conversation began with.
+/// The settings of a conversation at its start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TranscriptHeader {
-    /// The directory it works in.
+    /// The working directory.
     pub cwd: String,
-    /// The model, as it was named.
+    /// The model's name, as given by the user.
     pub model: String,
 }
 
-/// A line.
+/// A line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum TranscriptLine {
@@ -84,7 +84,7 @@ enum TranscriptLine {
         #[serde(flatten)]
         opened: TranscriptHeader,
     },
-    /// The line before it was torn.
+    /// Marks the preceding line as torn.
     Torn { torn: bool, wall: UnixMs },
     Entry {
         wall: UnixMs,
@@ -102,7 +102,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Begins the transcript of a session.
+    /// Creates the transcript of a session.
     ///
     /// # Errors
     ///
@@ -127,7 +127,8 @@ impl Transcript {
         Ok(transcript)
     }
 
-    /// Takes up the transcript of a session. Returns what it began with, and all its entries.
+    /// Opens the existing transcript of a session for appending. Returns also its header and all
+    /// its entries.
     ///
     /// # Errors
     ///
@@ -143,7 +144,8 @@ impl Transcript {
         transcript.len = bytes.len() as u64;
         let (opened, entries) = parse(session, &bytes)?;
         if !bytes.ends_with(b"\n") {
-            // In one step: whoever is killed in between must not leave a line that nothing explains.
+            // The newline and the mark are one write: a crash between two writes would leave an
+            // unmarked line.
             transcript.write_line_after(
                 b"\n",
                 &TranscriptLine::Torn { torn: true, wall: clock::unix_now() },
@@ -152,9 +154,8 @@ impl Transcript {
         Ok((transcript, opened, entries))
     }
 
-    /// Looks at the transcript of a session as it is now, whoever writes it: nobody is in the way of
-    /// anybody. Returns what it began with, and its entries; one that is just being written is not
-    /// among them.
+    /// Reads the transcript of a session without taking its lock, so readers and the writer do not
+    /// block each other. Returns its header and its complete entries.
     ///
     /// # Errors
     ///
@@ -168,7 +169,7 @@ impl Transcript {
         parse(session, &transcript.read_bytes()?)
     }
 
-    /// Adds an entry.
+    /// Appends an entry.
     ///
     /// # Errors
     ///
@@ -177,7 +178,7 @@ impl Transcript {
         self.write_line(&TranscriptLine::Entry { wall: clock::unix_now(), entry: entry.clone() })
     }
 
-    /// Has all of it on the disk, so that a machine that loses its power keeps it.
+    /// Syncs the file to disk, so that a power failure does not lose it.
     ///
     /// # Errors
     ///
@@ -230,7 +231,7 @@ impl Transcript {
     }
 }
 
-/// Returns what a conversation began with, whoever writes it just now.
+/// Returns the header of a conversation without taking its lock.
 ///
 /// # Errors
 ///
@@ -264,7 +265,7 @@ fn open_existing(
     }
 }
 
-/// Returns what a conversation began with, and its entries.
+/// Parses a transcript into its header and its entries.
 fn parse(
     session: &SessionId,
     bytes: &[u8],
@@ -283,13 +284,13 @@ fn parse(
         let entries_before = before.replace(entries.len());
         match (torn.take(), parsed) {
             (Some(_), Ok(TranscriptLine::Torn { .. })) => {}
-            // It lacked nothing but its end, and whoever took it up did not count it.
+            // The torn line lacked only its newline, and its reader has ignored it.
             (None, Ok(TranscriptLine::Torn { .. })) => {
                 entries.truncate(entries_before.unwrap_or(0))
             }
-            // Whoever was to say so was killed too.
+            // The writer was killed again while it marked the torn line.
             (Some(before), Err(_)) => torn = Some(before),
-            // Only a line that says so follows a torn one.
+            // A torn line must be followed by its mark.
             (Some(before), Ok(_)) => return Err(before),
             (None, Ok(TranscriptLine::Opened { transcript, opened: first, .. })) if number == 0 => {
                 if transcript != FORMAT_VERSION {
@@ -302,7 +303,7 @@ fn parse(
             (None, Ok(TranscriptLine::Entry { entry, .. })) if is_whole && number > 0 => {
                 entries.push(entry);
             }
-            // Not on record before its end is.
+            // An entry counts only with its newline.
             (None, Ok(_)) if !is_whole => {}
             (None, Ok(_)) => return Err(damaged("it does not belong there".to_owned())),
             (None, Err(error)) => torn = Some(damaged(error.to_string())),

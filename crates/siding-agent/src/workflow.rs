@@ -1,8 +1,9 @@
-//! Workflows: files of steps, run in the order in which they need each other.
+//! Workflows: files of steps, run in the order of their dependencies.
 //!
-//! [`Plan`] is what a file asks for; [`WorkflowState`] folds what has happened, a [`Record`] at a time, and
-//! says what is to be done next. Both are pure: the same records give the same answer, so a workflow
-//! goes on from its journal after whatever crash. [`run_workflow`] does it: each step is a task of its own.
+//! [`Plan`] is the content of a file. [`WorkflowState`] replays the [`WorkflowRecord`]s of a run
+//! and returns the next actions. Both are pure: the same records give the same actions, so a
+//! workflow can continue from its journal after any crash. [`run_workflow`] performs the actions;
+//! each step is a task of its own.
 
 mod condition;
 mod error;

@@ -1,66 +1,66 @@
-//! Replacing a text in a file's content. Pure.
+//! Replacement of a text in the content of a file. Pure.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use siding_model::text;
 
-/// Places that are shown when there are too many.
+/// Matches that an error message lists.
 const MAX_SHOWN_MATCHES: usize = 10;
-/// Bytes of a line that is shown.
+/// Bytes of a listed line that are shown.
 const MAX_LINE_BYTES: usize = 200;
 
-/// Where a text is to be replaced.
+/// How many matches are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReplaceScope {
-    /// In the one place where it is.
+    /// The only match. More than one is an error.
     One,
-    /// Wherever it is.
+    /// All matches.
     All,
 }
 
-/// What came of it.
+/// The result of a replacement.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Replacement {
-    /// The whole content.
+    /// The new content.
     pub(super) content: Vec<u8>,
-    /// How many places are others than before.
+    /// The number of replaced matches.
     pub(super) replacements: usize,
 }
 
-/// Why nothing was changed, for a model.
+/// Why nothing was replaced. The messages are for the model.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReplaceError {
-    /// There is nothing to look for.
+    /// The text to replace is empty.
     #[error("`old` is empty: to write the whole file take write_file")]
     Empty,
-    /// There is nothing to do.
+    /// The replacement equals the text.
     #[error("`old` and `new` are the same")]
     Same,
-    /// It is no text.
+    /// The content is binary.
     #[error("it has zero bytes in it, so it is no text; change it in bash")]
     Binary,
-    /// What is looked for is not there.
+    /// The text does not occur.
     #[error("`old` is not there{hint}")]
     NotFound {
-        /// What may be the reason.
+        /// The probable reason.
         hint: String,
     },
-    /// It is there too often.
+    /// The text occurs more than once.
     #[error(
         "`old` is there {count} times; give more of the text around the one that is meant, or set \
          `replace_all`:\n{lines}"
     )]
     Ambiguous {
-        /// How often.
+        /// The number of matches.
         count: usize,
-        /// The lines where it begins, each behind its number.
+        /// The first line of each match, after its number.
         lines: String,
     },
 }
 
-/// Replaces a text. Lines of `new` end as those of the file do, where all of those end alike; and
-/// those of `old` need not.
+/// Replaces `old` with `new`. If all lines of the file end alike, those of `new` are converted to
+/// the same line ending, and those of `old` match regardless of theirs.
 pub(super) fn replace_text(
     content: &[u8],
     old: &str,
@@ -100,7 +100,7 @@ pub(super) fn replace_text(
     Err(ReplaceError::NotFound { hint: not_found_hint(content, old) })
 }
 
-/// How the lines of a content end.
+/// The line endings of a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineEndings {
     None,
@@ -140,8 +140,9 @@ fn to_crlf(text: &str) -> Cow<'_, str> {
     if text.contains('\n') { to_lf(text).replace('\n', "\r\n").into() } else { text.into() }
 }
 
-/// Returns where a text is, one after the other. What is no UTF-8 has no part in it: a character
-/// begins with a byte that is in no other one's middle.
+/// Returns the offsets of the matches, which do not overlap. Invalid UTF-8 never matches: the first
+/// byte of a character differs from all continuation bytes, so a match cannot start within a
+/// character.
 fn find_matches(content: &[u8], wanted: &str) -> Vec<usize> {
     let mut places = Vec::new();
     let mut from = 0;
@@ -152,7 +153,7 @@ fn find_matches(content: &[u8], wanted: &str) -> Vec<usize> {
     places
 }
 
-/// Whether a text begins once more within itself: then it is not clear which one is meant.
+/// Returns whether another match overlaps the one at this offset, which makes the edit ambiguous.
 fn overlaps_itself(content: &[u8], wanted: &str, at: usize) -> bool {
     let first = wanted.chars().next().map_or(1, char::len_utf8);
     let end = content.len().min(at + 2 * wanted.len() - 1);
@@ -173,7 +174,7 @@ fn replace_matches(content: &[u8], places: &[usize], old: &str, new: &str) -> Re
 
 fn ambiguous(content: &[u8], count: usize, places: &[usize]) -> ReplaceError {
     let mut lines = String::new();
-    // Counted on from place to place: there may be many.
+    // Newlines are counted from match to match, because there may be many matches.
     let (mut number, mut seen) = (1, 0);
     for &at in places.iter().take(MAX_SHOWN_MATCHES) {
         number += count_newlines(&content[seen..at]);
@@ -187,7 +188,7 @@ fn ambiguous(content: &[u8], count: usize, places: &[usize]) -> ReplaceError {
     ReplaceError::Ambiguous { count, lines }
 }
 
-/// Says why a text may not be there.
+/// Returns the probable reason why a text does not occur.
 fn not_found_hint(content: &[u8], old: &str) -> String {
     let plain = String::from_utf8_lossy(content).replace("\r\n", "\n");
     let old = to_lf(old);
@@ -208,7 +209,7 @@ fn not_found_hint(content: &[u8], old: &str) -> String {
     let Some(begins_with) = begins_with else { return String::new() };
     let lines: Vec<&str> = plain.lines().collect();
     let candidates = (0..lines.len()).filter(|&at| lines[at].trim() == wanted[begins_with]);
-    // The one of which most lines are there.
+    // The candidate with the most matching lines.
     let alike = |at: usize| {
         let there = lines[at..].iter().zip(&wanted[begins_with..]);
         there.take_while(|(line, wanted)| line.trim() == **wanted).count()
@@ -225,7 +226,7 @@ fn not_found_hint(content: &[u8], old: &str) -> String {
     format!(" exactly like that, white space included. It may be this that is meant:\n{shown}")
 }
 
-/// Returns a text without the numbers that `read_file` puts before lines, if each has one.
+/// Returns a text without the line numbers of `read_file`, if all its lines have one.
 fn strip_line_numbers(text: &str) -> Option<String> {
     let lines: Option<Vec<&str>> = text.lines().map(strip_line_number).collect();
     lines.map(|lines| lines.join("\n"))
@@ -244,9 +245,9 @@ fn first_line(content: &[u8]) -> &[u8] {
     content.split(|&byte| byte == b'\n').next().unwrap_or_default()
 }
 
-/// Appends a line behind its number, as `read_file` shows it.
+/// Appends a line after its number, in the format of `read_file`.
 fn push_numbered_line(out: &mut String, number: usize, line: &[u8]) {
-    // Of a line of megabytes only the beginning is looked at.
+    // Only the start is converted, because a line may be megabytes long.
     let line = String::from_utf8_lossy(&line[..line.len().min(MAX_LINE_BYTES + 4)]);
     let line = line.trim_end_matches('\r');
     let head = text::cut_head(line, MAX_LINE_BYTES);

@@ -1,18 +1,18 @@
 //! The to-do list that the agents of a project share.
 //!
-//! A *to-do* is work that somebody is to do; nothing runs for it. It is not a *task*, which is a
+//! A *to-do* is an item of work for an agent; nothing runs for it. It is not a *task*, which is a
 //! command that siding runs.
 //!
-//! [`TodoState`] says what a list holds, from the records of its journal; `decide` says which records
-//! follow from what an agent wants; both are pure. [`TodoList`] has the file, and lets one process at
-//! a time decide. What two processes wrote that decided on the same board all the same is judged by
-//! the board: the first counts.
+//! [`TodoState`] replays the records of the list's journal; `commands` validates an agent's request
+//! and returns the records for it. Both are pure. [`TodoList`] owns the file and lets one process
+//! at a time change it. If two processes nevertheless write changes based on the same state, the
+//! replay accepts the first and ignores the other.
 //!
-//! **Who owns a to-do.** Whoever has claimed it, until it is completed or given back. Another may take
-//! it over only when the process that claimed it is seen to be gone: this machine was booted since, or
-//! no process here has its number and its start time. A process of another machine or of another
-//! process namespace cannot be seen, so nothing is ever taken from it; a person who knows better
-//! deletes the line of the claim.
+//! **Ownership.** A to-do belongs to the agent that has claimed it until it is completed or
+//! returned. Another agent may take it over only when the owner's process has certainly ended: the
+//! machine was booted since, or no process here has the same PID and start time. Processes of other
+//! machines and other PID namespaces cannot be observed, so nothing is ever taken from them; a
+//! person can delete the line of such a claim.
 
 mod claim;
 mod commands;

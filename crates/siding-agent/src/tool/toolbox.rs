@@ -1,4 +1,4 @@
-//! The tools that a model is offered.
+//! The set of tools that is offered to a model.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::provider::CancelFlag;
 
-/// Tools, in the order in which a model is told of them.
+/// A set of tools, in the order of their specifications for the model.
 #[derive(Default)]
 pub struct Toolbox {
     tools: Vec<Box<dyn AnyTool>>,
@@ -19,13 +19,13 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// Returns an empty one.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts another tool at its end.
+    /// Appends a tool.
     #[must_use]
     pub fn with_tool(mut self, tool: impl AnyTool + 'static) -> Self {
         self.specs.push(tool.spec());
@@ -33,13 +33,13 @@ impl Toolbox {
         self
     }
 
-    /// Puts the tools for files at its end.
+    /// Appends the tools for files.
     #[must_use]
     pub fn with_file_tools(self) -> Self {
         self.with_tool(ReadFile).with_tool(WriteFile).with_tool(EditFile)
     }
 
-    /// Puts the tools for the shared to-do list at its end.
+    /// Appends the tools for the shared to-do list.
     #[must_use]
     pub fn with_todo_tools(self) -> Self {
         self.with_tool(CreateTask)
@@ -49,13 +49,13 @@ impl Toolbox {
             .with_tool(CompleteTask)
     }
 
-    /// Returns what a model is told of them.
+    /// Returns the specifications for a model.
     #[must_use]
     pub fn specs(&self) -> &[ToolSpec] {
         &self.specs
     }
 
-    /// Returns the names of those that change nothing.
+    /// Returns the names of the tools without side effects.
     #[must_use]
     pub fn read_only_tools(&self) -> HashSet<String> {
         let reading = self.tools.iter().zip(&self.specs);
@@ -63,11 +63,11 @@ impl Toolbox {
         reading.map(|(_, spec)| spec.name.to_owned()).collect()
     }
 
-    /// Runs the tool of this name.
+    /// Runs the tool with this name.
     ///
     /// # Errors
     ///
-    /// What the model reads in place of a result; for a name that no tool has, those that there are.
+    /// The message for the model. For an unknown name, it lists the tools that exist.
     pub fn run(
         &self,
         context: &AgentToolContext,

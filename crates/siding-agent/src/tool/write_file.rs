@@ -1,4 +1,4 @@
-//! `write_file`.
+//! The tool `write_file`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,17 +10,17 @@ use super::read_tracker::ContentHash;
 use super::{AgentToolContext, ToolOutcome};
 use crate::provider::CancelFlag;
 
-/// Writes a whole file.
+/// The tool that writes a complete file.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteFile;
 
-/// Which, and what into it.
+/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteFileArgs {
-    /// The file, relative to the working directory or absolute. Missing directories are made.
+    /// The file, relative to the working directory or absolute. Missing directories are created.
     path: String,
-    /// Everything that is to be in it, as it is to be written.
+    /// The complete content of the file.
     content: String,
 }
 
@@ -56,15 +56,15 @@ Write a whole file: a new one, or one in place of what is there. To change a par
     }
 }
 
-/// What is said of a file that had several names.
+/// Added to the answer for a file that had several hard links.
 pub(super) const HARD_LINK_NOTE: &str =
     "; it had other names too (hard links), and under those is what was there before";
 
-/// Makes sure that a file holds what this agent has last seen in it, if it has seen it.
+/// Checks that a file still holds the content that this agent has last seen, if it has seen it.
 ///
 /// # Errors
 ///
-/// That it does not.
+/// The message about the change.
 pub(super) fn check_unchanged(context: &AgentToolContext, file: &FileEntry) -> Result<(), String> {
     match context.read_tracker.last_seen(&file.key) {
         Some(seen) if ContentHash::of_content(&file.read_all()?) != seen => {
@@ -74,7 +74,7 @@ pub(super) fn check_unchanged(context: &AgentToolContext, file: &FileEntry) -> R
     }
 }
 
-/// Says that somebody else has written to a file.
+/// Returns the message about a file that was changed by others.
 pub(super) fn changed_since_read(file: &FileEntry) -> String {
     format!(
         "`{}` has changed since you read it, and nothing was written: read it again, then make your \
@@ -83,7 +83,7 @@ pub(super) fn changed_since_read(file: &FileEntry) -> String {
     )
 }
 
-/// Says how long a content is.
+/// Formats the number of lines and bytes of a content.
 fn format_size(content: &[u8]) -> String {
     let newlines = content.iter().filter(|&&byte| byte == b'\n').count();
     let unended = usize::from(!content.is_empty() && !content.ends_with(b"\n"));

@@ -1,4 +1,4 @@
-//! Transcripts that are torn, damaged, or somebody else's.
+//! Tests of torn, damaged and locked transcripts.
 
 use siding_model::id::SessionId;
 
@@ -13,8 +13,8 @@ fn header() -> TranscriptHeader {
     TranscriptHeader { cwd: "/".to_owned(), model: "script:x".to_owned() }
 }
 
-/// Whoever is killed at any byte loses at most the line that was being written, and what is added
-/// later is found again, as often as that happens.
+/// A crash at any byte loses at most the line being written, and later entries are read correctly,
+/// even after repeated crashes.
 #[test]
 fn a_crash_loses_at_most_the_torn_line() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -41,7 +41,7 @@ fn a_crash_loses_at_most_the_torn_line() {
     }
 }
 
-/// Also when whoever takes it up is killed while it says so.
+/// The next writer may also be killed while it marks the torn line.
 #[test]
 fn a_torn_line_is_marked_even_after_repeated_crashes() {
     let directory = tempfile::tempdir().expect("a directory");

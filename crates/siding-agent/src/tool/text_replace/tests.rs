@@ -1,4 +1,4 @@
-//! What a change must keep, and what it must refuse.
+//! Tests of the content that a replacement keeps, and of the replacements that are refused.
 
 use proptest::prelude::*;
 
@@ -80,7 +80,7 @@ fn invalid_utf8_around_the_match_is_preserved() {
     let content = b"caf\xe9 one\n\xff\xfe two\n";
     let changed = replace_text(content, "two", "2", ReplaceScope::One).expect("fits");
     assert_eq!(changed.content, b"caf\xe9 one\n\xff\xfe 2\n");
-    // Part of a character is not the character.
+    // `Ã` is U+00C3, whose value is the first byte of `é` in UTF-8.
     assert!(replace_text("é".as_bytes(), "Ã", "x", ReplaceScope::One).is_err());
 }
 
@@ -93,7 +93,7 @@ fn a_pathological_search_finishes_quickly() {
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }
 
-/// Pieces of which many are alike, so that much is found.
+/// Texts with many equal segments, so that matches are frequent.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![Just("a"), Just("b"), Just("\n"), Just("\r\n"), Just("é"), Just("ab")];
     proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
@@ -105,7 +105,7 @@ proptest! {
         let content = format!("{before}{old}{after}");
         if let Ok(changed) = replace_text(content.as_bytes(), &old, &new, ReplaceScope::One) {
             let changed = String::from_utf8(changed.content).expect("is text");
-            // The place is the one where it was put, as the only one.
+            // The only match is the one that was inserted.
             prop_assert!(changed.starts_with(&before) && changed.ends_with(&after), "{:?}", changed);
         }
     }
@@ -116,7 +116,7 @@ proptest! {
             let content = to_lf(&content).replace('\n', ending);
             let Ok(changed) = replace_text(content.as_bytes(), &old, &new, ReplaceScope::All) else { continue };
             let wanted = LineEndings::detect(content.as_bytes());
-            // Where there were none any will do.
+            // A content without line ends accepts any.
             if wanted != LineEndings::None {
                 let found = LineEndings::detect(&changed.content);
                 prop_assert!([wanted, LineEndings::None].contains(&found), "{:?}", changed);

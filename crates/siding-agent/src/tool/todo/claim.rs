@@ -1,4 +1,4 @@
-//! `claim_task`.
+//! The tool `claim_task`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,17 +11,17 @@ use super::text;
 use crate::provider::CancelFlag;
 use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
-/// Claims a to-do, or gives it back.
+/// The tool that claims a to-do or returns it.
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimTask;
 
-/// Which.
+/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimTaskArgs {
-    /// Id of the to-do, such as `t1`.
+    /// The id of the to-do, such as `t1`.
     id: String,
-    /// Give it back instead, not done: others may claim it then.
+    /// Return it instead, unfinished, so that others may claim it.
     #[serde(default)]
     give_back: bool,
 }

@@ -1,41 +1,41 @@
-//! What an agent may do to a to-do list, and which records that makes. Pure.
+//! The operations on a to-do list and the records that they produce. Pure.
 
 use super::id::TodoId;
 use super::owner::{OwnerPresence, TodoOwner};
 use super::record::TodoChange;
 use super::state::{Todo, TodoState, TodoStatus};
 
-/// To-dos of a list, completed ones too.
+/// To-dos that a list may hold, including completed ones.
 const MAX_TODOS: usize = 1_000;
-/// Bytes of a subject.
+/// Bytes that a subject may have.
 const MAX_SUBJECT_BYTES: usize = 200;
-/// Bytes of a description.
+/// Bytes that a description may have.
 const MAX_DESCRIPTION_BYTES: usize = 16 << 10;
 
-/// A to-do that is to be put on a list.
+/// A to-do that is to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TodoDraft {
-    /// What is to be done, in a line.
+    /// A summary in one line.
     pub subject: String,
-    /// All that is to be known about it.
+    /// Everything else that its owner needs to know.
     pub description: String,
-    /// What is to be completed before.
+    /// The to-dos that must be completed first.
     pub blocked_by: Vec<TodoId>,
 }
 
-/// Why an agent may not do something to a list, for a model.
+/// Why an operation is refused. The messages are for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TodoRefusal {
-    /// It is about nothing, or says too much.
+    /// An argument is too short or too long.
     #[error("`{what}` has {len} bytes: write {least} to {most}")]
     Size {
-        /// The argument.
+        /// The name of the argument.
         what: &'static str,
-        /// Its bytes.
+        /// Its length in bytes.
         len: usize,
-        /// The fewest.
+        /// The smallest allowed length.
         least: usize,
-        /// The most.
+        /// The greatest allowed length.
         most: usize,
     },
     /// The list is full.
@@ -45,51 +45,51 @@ pub enum TodoRefusal {
         MAX_TODOS
     )]
     Full,
-    /// There is none of this name.
+    /// No to-do has this id.
     #[error("there is no to-do {id}; list_tasks shows those that there are")]
     Unknown {
-        /// The name.
+        /// The id.
         id: TodoId,
     },
-    /// It is to wait for one that is not on the list, which may be itself.
+    /// `blocked_by` names a to-do that does not exist, possibly the new one itself.
     #[error(
         "`blocked_by` names {id}, which is not on the list: a to-do waits only for those that were \
          made before it; make that one first"
     )]
     Blocker {
-        /// The name.
+        /// The id.
         id: TodoId,
     },
-    /// Others come first.
+    /// Other to-dos must be completed first.
     #[error("{id} waits for {} to be completed; claim one of those first", join_ids(.blockers))]
     Blocked {
         /// The to-do.
         id: TodoId,
-        /// What it waits for.
+        /// The open to-dos that it waits for.
         blockers: Vec<TodoId>,
     },
-    /// It is somebody else's.
+    /// The to-do belongs to another agent.
     #[error("{id} is worked on by {}{}", .by.owner, presence_note(.presence, .by))]
     Owned {
         /// The to-do.
         id: TodoId,
         /// Its owner.
         by: Box<TodoOwner>,
-        /// Whether that is still there.
+        /// Whether the owner's process still exists.
         presence: OwnerPresence,
     },
-    /// Nobody works on it.
+    /// The to-do has not been claimed.
     #[error("{id} was not claimed by you: claim it with claim_task before you work on it")]
     Unclaimed {
         /// The to-do.
         id: TodoId,
     },
-    /// It is done.
+    /// The to-do is already completed.
     #[error("{id} was completed by {owner} already")]
     Completed {
         /// The to-do.
         id: TodoId,
-        /// Who completed it.
+        /// The name of the agent that completed it.
         owner: String,
     },
 }
@@ -114,7 +114,7 @@ fn presence_note(presence: &OwnerPresence, by: &TodoOwner) -> String {
     }
 }
 
-/// Puts a to-do on a list.
+/// Creates a to-do.
 pub(super) fn create(state: &TodoState, draft: &TodoDraft) -> Result<Vec<TodoChange>, TodoRefusal> {
     let size = |what, text: &str, least, most| match text.len() {
         len if (least..=most).contains(&len) => Ok(()),
@@ -135,7 +135,7 @@ pub(super) fn create(state: &TodoState, draft: &TodoDraft) -> Result<Vec<TodoCha
     Ok(vec![TodoChange::Created { id, subject, description, blocked_by }])
 }
 
-/// Claims a to-do for somebody. No record is made for one that is theirs already.
+/// Claims a to-do for `who`. Returns no record if it already belongs to that owner.
 pub(super) fn claim(
     state: &TodoState,
     id: TodoId,
@@ -161,7 +161,7 @@ pub(super) fn claim(
     }
 }
 
-/// Has a to-do that somebody has claimed done.
+/// Completes a to-do that `owner` has claimed.
 pub(super) fn complete(
     state: &TodoState,
     id: TodoId,
@@ -178,7 +178,7 @@ pub(super) fn complete(
     Ok(deeds)
 }
 
-/// Gives a to-do back that somebody has claimed.
+/// Returns a to-do that `owner` has claimed to the list.
 pub(super) fn give_back(
     state: &TodoState,
     id: TodoId,
@@ -190,8 +190,8 @@ pub(super) fn give_back(
     Ok(deeds)
 }
 
-/// Makes sure that a to-do is somebody's own. It is also what an agent of the same name had claimed in
-/// a process that is gone: that is this one, which goes on where it was.
+/// Checks that a to-do belongs to `owner`. It may have been claimed under the same name by a
+/// process that has ended, which is an earlier run of the same agent; then it is claimed again.
 fn take_ownership(
     state: &TodoState,
     id: TodoId,

@@ -1,4 +1,4 @@
-//! `complete_task`.
+//! The tool `complete_task`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,15 +10,15 @@ use super::text;
 use crate::provider::CancelFlag;
 use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
-/// Has a to-do done.
+/// The tool that completes a to-do.
 #[derive(Debug, Clone, Copy)]
 pub struct CompleteTask;
 
-/// Which.
+/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompleteTaskArgs {
-    /// Id of the to-do, such as `t1`.
+    /// The id of the to-do, such as `t1`.
     id: String,
 }
 

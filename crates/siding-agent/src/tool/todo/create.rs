@@ -1,4 +1,4 @@
-//! `create_task`.
+//! The tool `create_task`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,20 +10,20 @@ use super::text;
 use crate::provider::CancelFlag;
 use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
-/// Puts a to-do on the list.
+/// The tool that adds a to-do to the list.
 #[derive(Debug, Clone, Copy)]
 pub struct CreateTask;
 
-/// What is to be done.
+/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTaskArgs {
-    /// What is to be done, in a line.
+    /// A summary of the work in one line.
     subject: String,
-    /// All that somebody else needs to know to do it.
+    /// Everything that another agent needs to know to do it.
     #[serde(default)]
     description: String,
-    /// Ids of to-dos that must be completed before this one can be claimed, such as `t1`.
+    /// The ids of to-dos that must be completed before this one can be claimed, such as `t1`.
     #[serde(default)]
     blocked_by: Vec<String>,
 }

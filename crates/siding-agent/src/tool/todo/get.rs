@@ -1,4 +1,4 @@
-//! `get_task`.
+//! The tool `get_task`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,15 +10,15 @@ use super::text;
 use crate::provider::CancelFlag;
 use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
-/// Shows a to-do.
+/// The tool that shows a to-do.
 #[derive(Debug, Clone, Copy)]
 pub struct GetTask;
 
-/// Which.
+/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetTaskArgs {
-    /// Id of the to-do, such as `t1`.
+    /// The id of the to-do, such as `t1`.
     id: String,
 }
 

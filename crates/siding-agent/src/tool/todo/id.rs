@@ -1,20 +1,20 @@
-//! Names of to-dos.
+//! Ids of to-dos.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Names a to-do in its list: `t1`, `t2` and so on.
+/// The id of a to-do in its list: `t1`, `t2` and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TodoId(u32);
 
 impl TodoId {
-    /// The first of a list.
+    /// The first id of a list.
     pub(super) const FIRST_ID: Self = Self(1);
 
-    /// Returns the one after this, `None` after the last there can be.
+    /// Returns the next id; `None` after the greatest one.
     pub(super) const fn next(self) -> Option<Self> {
         match self.0.checked_add(1) {
             Some(number) => Some(Self(number)),
@@ -23,7 +23,7 @@ impl TodoId {
     }
 }
 
-/// A text that names no to-do.
+/// A text that is not an id of a to-do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no to-do: they are named `t1`, `t2` and so on (a task, which runs, is not one)")]
 pub struct InvalidTodoId(String);
@@ -31,10 +31,10 @@ pub struct InvalidTodoId(String);
 impl FromStr for TodoId {
     type Err = InvalidTodoId;
 
-    /// Takes what a model may write: also `T3`, `#3` and `3`.
+    /// Parses the forms that models write, which include `T3`, `#3` and `3`.
     fn from_str(text: &str) -> Result<Self, InvalidTodoId> {
         let number = text.trim().trim_start_matches('#').trim_start_matches(['t', 'T']);
-        // A sign would be taken too.
+        // `u32::from_str` would also accept a plus sign.
         let is_plain = number.bytes().all(|byte| byte.is_ascii_digit());
         match number.parse() {
             Ok(number) if number > 0 && is_plain => Ok(Self(number)),

@@ -1,10 +1,10 @@
-//! The file of a to-do list.
+//! The journal file of a to-do list.
 //!
-//! `.siding/todo.jsonl` in the project's directory, of mode 0600 in a directory of mode 0700. It only
-//! grows. Whoever changes the list locks the file, reads it, decides on what it says, appends the
-//! records in one write, and waits until they are on the disk. A line that a crash has torn is ended
-//! with the next write and counts for nothing; a last line that lacks only its newline counts. A
-//! process that dies loses the lock with its descriptor.
+//! The file is `.siding/todo.jsonl` in the project's directory, with mode 0600 in a directory of
+//! mode 0700. It is only appended to. To change the list, a process locks the file, replays it,
+//! appends the new records with one write, and syncs them to disk. A line torn by a crash is
+//! terminated by the next write and ignored; a last line that lacks only its newline is valid. The
+//! lock belongs to the descriptor, so it is released when the process dies.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -20,15 +20,15 @@ use super::record::{self, TodoChange};
 use super::state::{ReplayedTodos, TodoState};
 use crate::provider::CancelFlag;
 
-/// The directory in the project's.
+/// The directory below that of the project.
 const SIDING_DIRECTORY: &str = ".siding";
-/// The file in that.
+/// The name of the file in it.
 const TODO_FILE_NAME: &str = "todo.jsonl";
-/// Longest file that is read. [`super::commands`] allows about as much.
+/// Largest file that is read. The limits in [`super::commands`] allow about as much.
 const MAX_JOURNAL_BYTES: usize = 32 << 20;
-/// How long others may have the file. Whoever has it needs some milliseconds.
+/// How long to wait for the lock. A writer holds it for a few milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// The shortest and the longest pause between two tries.
+/// The first and the longest pause between two attempts to lock the file.
 const LOCK_RETRY_PAUSES: (Duration, Duration) =
     (Duration::from_micros(200), Duration::from_millis(20));
 
@@ -41,30 +41,30 @@ pub struct TodoList {
 /// Why a list cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TodoError {
-    /// The agent may not do that.
+    /// The operation is not allowed.
     #[error(transparent)]
     Refused(#[from] TodoRefusal),
-    /// Somebody else has had the list for long.
+    /// Another process has held the lock for [`LOCK_TIMEOUT`].
     #[error("the to-do list is locked by another process for {} s; try again later", LOCK_TIMEOUT.as_secs())]
     Busy,
-    /// Nobody wants it any more.
+    /// The call was cancelled while it waited for the lock.
     #[error("given up while another process had the to-do list")]
     Cancelled,
-    /// A newer siding has written it.
+    /// The file was written by a newer version of siding.
     #[error("`{}` has format {format}: it needs a newer siding, and is left alone", .path.display())]
     TooNew {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The version of its format.
         format: u32,
     },
-    /// Something else is in its place.
+    /// A file of another type is in its place.
     #[error("`{}` is no file that siding has made: a person should look at it", .path.display())]
     NotOurs {
         /// The file.
         path: PathBuf,
     },
-    /// It is too long.
+    /// The file is too large.
     #[error(
         "`{}` has more than {} MiB; a person can begin a new list by moving it away",
         .path.display(),
@@ -74,14 +74,14 @@ pub enum TodoError {
         /// The file.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing} `{}`: {source}", .path.display())]
     Io {
-        /// What was tried.
+        /// The action, as a verb.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// The reason.
+        /// The I/O error.
         source: io::Error,
     },
 }
@@ -93,13 +93,13 @@ impl From<TodoError> for String {
 }
 
 impl TodoList {
-    /// Returns the list of a project, by the project's directory. Nothing is opened or made yet.
+    /// Returns the list of the project in this directory. Opens and creates nothing.
     #[must_use]
     pub fn new(project: &Path) -> Self {
         Self { project: project.to_owned() }
     }
 
-    /// Reads the list; one that is not there is empty.
+    /// Reads the list. A missing file is an empty list.
     ///
     /// # Errors
     ///
@@ -114,12 +114,12 @@ impl TodoList {
         }
     }
 
-    /// Changes the list by what `decide` makes of it, while nobody else does. Returns what was done and
-    /// the list after it; both are on the disk then.
+    /// Changes the list under its lock by the records that `decide` returns. Returns these and the
+    /// new state after they were synced to disk.
     ///
     /// # Errors
     ///
-    /// [`TodoError`], and then nothing was changed.
+    /// [`TodoError`]. Nothing was changed.
     pub(super) fn update(
         &self,
         cancel: &CancelFlag,
@@ -141,7 +141,8 @@ impl TodoList {
         lines.extend(record::encode_records(&records));
         let written = file::write_all_at(&opened, &lines, before).and_then(|()| opened.sync_data());
         if let Err(error) = written {
-            // What was not promised must not be found later. Shortening needs no space.
+            // The failed write may have left a part of the records, which a later reader must not
+            // see. Truncating needs no space.
             let _best_effort = opened.set_len(before);
             return Err(self.io_error("write")(error));
         }
@@ -164,14 +165,15 @@ impl TodoList {
             .map_err(|too_new| TodoError::TooNew { path: self.path(), format: too_new.0 })
     }
 
-    /// Opens the file as the only one who may change it, made where it is missing.
+    /// Opens the file, creates it if it is missing, and locks it exclusively.
     fn lock(&self, cancel: &CancelFlag) -> Result<File, TodoError> {
         let begun = Instant::now();
         let mut pause = LOCK_RETRY_PAUSES.0;
         loop {
             let opened = self.open_or_create()?;
             match opened.try_lock() {
-                // It may have been put aside since it was opened: then the lock is worth nothing.
+                // The file may have been renamed or replaced since it was opened; its lock would
+                // then protect nothing.
                 Ok(()) if self.is_current_file(&opened) => return Ok(opened),
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(self.io_error("lock")(error)),
@@ -215,7 +217,7 @@ impl TodoList {
 
     fn open_file(&self, how: file::OpenMode) -> Result<File, TodoError> {
         let foreign = || TodoError::NotOurs { path: self.path() };
-        // Neither way waits for a FIFO that somebody has put there.
+        // A FIFO in its place does not block either mode of opening.
         let opened = self.open_directory().and_then(|dir| file::open_at(dir, TODO_FILE_NAME, how));
         let opened = opened.map_err(|error| {
             let is_link = error.raw_os_error() == Some(file::SYMLINK_ERRNO);
@@ -232,8 +234,8 @@ impl TodoList {
         }
     }
 
-    /// Opens the directory of the file. A link in its place is not followed: a repository may bring
-    /// one that leads anywhere.
+    /// Opens the directory of the file. A symbolic link in its place is not followed, because a
+    /// repository may contain one that leads anywhere.
     fn open_directory(&self) -> io::Result<OwnedFd> {
         let project = file::open_directory(&self.project)?;
         file::open_at(project, SIDING_DIRECTORY, file::OpenMode::Directory)

@@ -1,4 +1,4 @@
-//! `list_tasks`.
+//! The tool `list_tasks`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -7,15 +7,15 @@ use super::text;
 use crate::provider::CancelFlag;
 use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
-/// Shows the list.
+/// The tool that shows the list.
 #[derive(Debug, Clone, Copy)]
 pub struct ListTasks;
 
-/// What of it.
+/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListTasksArgs {
-    /// Completed ones too.
+    /// Include completed to-dos.
     #[serde(default)]
     all: bool,
 }

@@ -1,4 +1,4 @@
-//! Who holds a to-do, and whether it is still there.
+//! The owner of a to-do, and whether its process still exists.
 
 use std::io;
 
@@ -6,47 +6,47 @@ use serde::{Deserialize, Serialize};
 use siding_core::sys::{procfs, system_info};
 use siding_model::process::{BootId, ProcRef};
 
-/// Who works on a to-do: an agent in a process.
+/// The owner of a to-do: an agent in a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoOwner {
-    /// The agent's name. No two agents that live have the same one.
+    /// The agent's name. No two running agents have the same one.
     pub owner: String,
-    /// The process that it lives in.
+    /// The agent's process.
     pub process: ProcRef,
-    /// The boot in which that was started.
+    /// The boot during which that process was started.
     pub boot: BootId,
-    /// The process namespace in which it has its number; 0 where the kernel does not tell.
+    /// The PID namespace of the process; 0 if the kernel does not report it.
     pub namespace: u64,
-    /// The machine.
+    /// The id of the machine.
     pub machine: String,
 }
 
-/// Whether somebody is still there.
+/// Whether the process of an owner still exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerPresence {
-    /// Its process runs.
+    /// The process is running.
     Running,
-    /// Its process was seen to be gone.
+    /// The process has ended.
     Exited,
-    /// It cannot be seen from here.
+    /// The process cannot be observed from here.
     Unknown,
 }
 
 impl TodoOwner {
-    /// Returns an agent that lives in this process.
+    /// Returns an owner in this process.
     ///
     /// # Errors
     ///
-    /// The operating system's, where `/proc` is not mounted.
+    /// The I/O error if `/proc` is not mounted.
     pub fn current(owner: &str) -> io::Result<Self> {
         Self::for_process(owner, procfs::self_ref().ok_or(io::ErrorKind::NotFound)?)
     }
 
-    /// Returns an agent that is there as long as a process of this machine.
+    /// Returns an owner in a process of this machine.
     ///
     /// # Errors
     ///
-    /// The operating system's, where `/proc` is not mounted.
+    /// The I/O error if `/proc` is not mounted.
     pub fn for_process(owner: &str, process: ProcRef) -> io::Result<Self> {
         Ok(Self {
             owner: owner.to_owned(),
@@ -57,7 +57,8 @@ impl TodoOwner {
         })
     }
 
-    /// Looks whether another is still there. `self` is in this process.
+    /// Returns whether the process of another owner still exists. `self` must be an owner in this
+    /// process.
     #[must_use]
     pub fn presence_of(&self, other: &Self) -> OwnerPresence {
         if other.boot != self.boot {

@@ -1,6 +1,6 @@
-//! What the journal of a to-do list holds, and how its lines are written and read.
+//! The records in the journal of a to-do list, and their encoding.
 //!
-//! A line is one record as JSON. The first line of a file says its format.
+//! Each line is a record in JSON. The first line states the version of the format.
 
 use serde::{Deserialize, Serialize};
 use siding_model::process::UnixMs;
@@ -8,57 +8,57 @@ use siding_model::process::UnixMs;
 use super::id::TodoId;
 use super::owner::TodoOwner;
 
-/// The format that this build writes, and the newest that it reads.
+/// The version that this build writes, and the newest that it reads.
 const FORMAT_VERSION: u32 = 1;
 
-/// One thing that was done to a list.
+/// A record of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoRecord {
-    /// When, only to be shown.
+    /// The time of the change, for display only.
     #[serde(rename = "at_ms")]
     pub at: UnixMs,
-    /// What.
+    /// The change.
     #[serde(flatten)]
     pub deed: TodoChange,
 }
 
-/// What was done to a list.
+/// A change of a to-do list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "did", rename_all = "snake_case")]
 pub enum TodoChange {
-    /// A to-do was put on the list.
+    /// A to-do was created.
     Created {
-        /// Its name.
+        /// Its id.
         id: TodoId,
-        /// What is to be done, in a line.
+        /// A summary in one line.
         subject: String,
-        /// All that is to be known about it; may be empty.
+        /// Everything else that its owner needs to know; may be empty.
         description: String,
-        /// What is to be completed before.
+        /// The to-dos that must be completed first.
         blocked_by: Vec<TodoId>,
     },
-    /// Somebody has begun to work on one.
+    /// An agent claimed a to-do.
     Claimed {
         /// The to-do.
         id: TodoId,
-        /// Who.
+        /// The new owner.
         by: TodoOwner,
-        /// Whom it was taken from, who was seen to be gone.
+        /// The previous owner, whose process had ended.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instead_of: Option<TodoOwner>,
     },
-    /// Whoever worked on one does not any more, and it is not done.
+    /// The owner returned a to-do unfinished.
     Returned {
         /// The to-do.
         id: TodoId,
-        /// Who.
+        /// The previous owner.
         by: TodoOwner,
     },
-    /// One is done.
+    /// The owner completed a to-do.
     Completed {
         /// The to-do.
         id: TodoId,
-        /// Who.
+        /// The owner.
         by: TodoOwner,
     },
 }
@@ -68,20 +68,20 @@ struct JournalHeader {
     format: u32,
 }
 
-/// One line of a journal.
+/// A parsed line of a journal.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once, and most are records")]
 pub(super) enum JournalLine {
-    /// Something that was done.
+    /// A record.
     Record(TodoRecord),
-    /// The format of the file.
+    /// The version of the format.
     Header,
-    /// The format of a newer siding.
+    /// The version of a newer format.
     UnsupportedFormat(u32),
-    /// Nothing that can be understood, such as what a crash has left.
+    /// An unreadable line, such as one torn by a crash.
     Damaged,
 }
 
-/// Reads a line without its newline.
+/// Parses a line without its newline.
 pub(super) fn parse_line(line: &[u8]) -> JournalLine {
     if let Ok(record) = serde_json::from_slice(line) {
         return JournalLine::Record(record);
@@ -95,17 +95,17 @@ pub(super) fn parse_line(line: &[u8]) -> JournalLine {
     }
 }
 
-/// Returns the line that a file begins with.
+/// Returns the first line of a new file.
 pub(super) fn header_line() -> Vec<u8> {
     encode_line(&JournalHeader { format: FORMAT_VERSION })
 }
 
-/// Returns the records of what was done.
+/// Returns the records of these changes.
 pub(super) fn records_at(at: UnixMs, deeds: &[TodoChange]) -> Vec<TodoRecord> {
     deeds.iter().map(|deed| TodoRecord { at, deed: deed.clone() }).collect()
 }
 
-/// Returns the lines that records are in a file.
+/// Returns the encoded lines of these records.
 pub(super) fn encode_records(records: &[TodoRecord]) -> Vec<u8> {
     records.iter().flat_map(encode_line).collect()
 }

@@ -1,5 +1,5 @@
-//! What a to-do list holds, from what was done to it. Pure, and total: whatever a file says, no to-do
-//! has two owners, and none is completed by anybody but the one who has claimed it.
+//! The state of a to-do list, replayed from its records. Pure and total: whatever a file contains,
+//! a to-do never has two owners, and only its owner completes it.
 
 use std::collections::BTreeMap;
 
@@ -12,61 +12,62 @@ use super::record::{self, JournalLine, TodoChange, TodoRecord};
 /// A to-do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Todo {
-    /// What is to be done, in a line.
+    /// A summary in one line.
     pub subject: String,
-    /// All that is to be known about it; may be empty.
+    /// Everything else that its owner needs to know; may be empty.
     pub description: String,
-    /// What is to be completed before. Each was on the list before this one, so no two wait for each
-    /// other.
+    /// The to-dos that must be completed first. Each is older than this one, so there are no
+    /// cycles.
     pub blocked_by: Vec<TodoId>,
-    /// How far it is.
+    /// The status.
     pub status: TodoStatus,
 }
 
-/// How far a to-do is.
+/// The status of a to-do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TodoStatus {
-    /// Nobody works on it.
+    /// It has no owner.
     Pending,
-    /// Somebody does.
+    /// It has been claimed.
     InProgress {
-        /// Its one owner.
+        /// The owner.
         by: TodoOwner,
-        /// Since when.
+        /// The time of the claim.
         since: UnixMs,
     },
-    /// It is done.
+    /// It is completed.
     Completed {
-        /// Who had claimed it.
+        /// The owner that completed it.
         by: TodoOwner,
-        /// When.
+        /// The time of the completion.
         at: UnixMs,
     },
 }
 
-/// A to-do list.
+/// The to-dos of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TodoState {
     todos: BTreeMap<TodoId, Todo>,
 }
 
-/// A list as a file has it.
+/// The result of replaying a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplayedTodos {
-    /// The list.
+    /// The state of the list.
     pub state: TodoState,
-    /// Lines that cannot be understood, or say what cannot be. They count for nothing.
+    /// The number of lines that were ignored: unreadable lines, and changes that are not possible
+    /// in the state before them.
     pub ignored_lines: usize,
-    /// Whether the last line has no newline: a crash may have left it.
+    /// Whether the last line has no newline, which may be the result of a crash.
     pub is_torn: bool,
 }
 
-/// A file of a newer siding, which this one must leave alone.
+/// The version of a file that was written by a newer siding and must not be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnsupportedFormat(pub(super) u32);
 
 impl TodoState {
-    /// Returns what a file says. A last line that lacks only its newline counts.
+    /// Replays a journal. A last line that lacks only its newline is valid.
     pub(super) fn replay(journal: &[u8]) -> Result<ReplayedTodos, UnsupportedFormat> {
         let mut replayed = ReplayedTodos::default();
         for line in journal.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
@@ -83,7 +84,7 @@ impl TodoState {
         Ok(replayed)
     }
 
-    /// Takes what was done. Whether it could be; if not, nothing is changed.
+    /// Applies a record. Returns false and changes nothing if the change is not possible.
     #[must_use]
     pub(super) fn apply(&mut self, TodoRecord { at, deed }: TodoRecord) -> bool {
         match deed {
@@ -131,30 +132,30 @@ impl TodoState {
         self.todos.get_mut(&id).map(|todo| todo.status = state).is_some()
     }
 
-    /// Returns a to-do.
+    /// Returns the to-do with this id.
     #[must_use]
     pub fn get(&self, id: TodoId) -> Option<&Todo> {
         self.todos.get(&id)
     }
 
-    /// Returns all to-dos in the order of their ids.
+    /// Iterates over all to-dos in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (TodoId, &Todo)> {
         self.todos.iter().map(|(id, todo)| (*id, todo))
     }
 
-    /// Returns how many there are.
+    /// Returns the number of to-dos, including completed ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.todos.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the list holds no to-dos.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.todos.is_empty()
     }
 
-    /// Returns what a to-do of this list waits for: what it is blocked by and is not completed.
+    /// Iterates over the blockers of a to-do that are not completed.
     pub fn open_blockers<'b>(&'b self, todo: &'b Todo) -> impl Iterator<Item = TodoId> + 'b {
         let is_completed = move |id: &TodoId| {
             self.todos
@@ -164,7 +165,7 @@ impl TodoState {
         todo.blocked_by.iter().copied().filter(move |id| !is_completed(id))
     }
 
-    /// Returns the name of the next to-do.
+    /// Returns the id of the next new to-do.
     pub(super) fn next_id(&self) -> Option<TodoId> {
         self.todos.last_key_value().map_or(Some(TodoId::FIRST_ID), |(last, _)| last.next())
     }

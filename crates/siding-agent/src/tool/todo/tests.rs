@@ -1,5 +1,5 @@
-//! Random histories of a list: what several agents do, of which some die, and what a crash leaves of
-//! the file.
+//! Random histories of a list: actions of several agents, some of which die, and journals torn by a
+//! crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use siding_model::process::{BootId, ProcRef, UnixMs};
 use super::commands::{claim, complete, create, give_back};
 use super::*;
 
-/// An agent in its `life`th process.
+/// An agent in its process number `life`.
 fn todo_owner(agent: usize, life: u64) -> TodoOwner {
     TodoOwner {
         owner: format!("agent {agent}"),
@@ -28,7 +28,7 @@ fn draft_blocked_by(blocked_by: Vec<TodoId>) -> TodoDraft {
     TodoDraft { subject: "work\n".to_owned(), description: String::new(), blocked_by }
 }
 
-/// What an agent does, or what happens to it.
+/// An action of an agent, or its restart.
 #[derive(Debug, Clone)]
 enum Action {
     Create(Vec<usize>),
@@ -49,13 +49,13 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Agents at work on one list, each of which knows what it was told.
+/// Agents that work on one list, and what each process was promised.
 #[derive(Debug, Default)]
 struct Simulation {
     journal: Vec<u8>,
-    /// How often each agent was started again.
+    /// How often each agent was restarted.
     restarts: BTreeMap<usize, u64>,
-    /// What each living process was told is its own.
+    /// The to-dos that the current process of each agent owns according to the answers it got.
     owned: BTreeMap<usize, BTreeSet<TodoId>>,
 }
 
@@ -69,7 +69,7 @@ impl Simulation {
         if is_alive { OwnerPresence::Running } else { OwnerPresence::Exited }
     }
 
-    /// Does what an agent wants. `Some` when it was allowed.
+    /// Applies an action of an agent. Returns `Some` if it was allowed.
     fn apply(&mut self, agent: usize, act: &Action) -> Option<()> {
         let mut board = TodoState::replay(&self.journal).expect("is of this format").state;
         let who = self.owner_of(agent);
@@ -98,7 +98,7 @@ impl Simulation {
     }
 }
 
-/// Checks what was allowed against what all agents know, by other means than the board's.
+/// Checks an allowed action against the knowledge of all agents, independently of [`TodoState`].
 fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, act: &Action) {
     let after = TodoState::replay(&world.journal).expect("is of this format");
     assert_eq!((after.ignored_lines, after.is_torn), (0, false));
@@ -122,7 +122,7 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
             let todo = before.get(id).expect("only what is there is completed");
             match &todo.status {
                 TodoStatus::Pending => panic!("{id} was completed without a claim"),
-                // Its own, of this life or an earlier one.
+                // The owner is the agent itself, in this process or an earlier one.
                 TodoStatus::InProgress { by, .. } | TodoStatus::Completed { by, .. } => {
                     assert_eq!(by.owner, name)
                 }
@@ -138,7 +138,7 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
         }
         Action::Die => {}
     }
-    // Whoever lives and was told that something is its own is found to be the owner.
+    // Each running agent owns what it was promised.
     for (agent, own) in &world.owned {
         for id in own {
             let state = &after.state.get(*id).expect("is there").status;
@@ -149,13 +149,13 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
             );
         }
     }
-    // What waits, waits for what was there before: nothing goes round.
+    // A to-do waits only for older ones, so there are no cycles.
     for (id, todo) in after.state.iter() {
         assert!(todo.blocked_by.iter().all(|blocker| *blocker < id));
     }
 }
 
-/// Records that nobody decided on: of two who did not wait for each other, of a merge, of anybody.
+/// Arbitrary records, as after a lost lock, a merge of two files or an edit by hand.
 fn any_record() -> impl Strategy<Value = TodoRecord> {
     let number = 1_usize..5;
     let holders = || (0_usize..2, 0_u64..2).prop_map(|(agent, life)| todo_owner(agent, life));
@@ -236,7 +236,7 @@ proptest! {
         let torn = &whole[..cut.min(whole.len())];
         let folded = TodoState::replay(torn).expect("is of this format");
         prop_assert_eq!(folded.is_torn, !torn.is_empty() && !torn.ends_with(b"\n"));
-        // Those whose lines are there; a newline alone may be missing.
+        // Records are complete even if only their newline is missing.
         let ends: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] == b'\n').collect();
         let there = ends.iter().filter(|end| torn.len() >= **end).count();
         let mut wanted = TodoState::default();
@@ -244,7 +244,7 @@ proptest! {
             let _best_effort = wanted.apply(record.clone());
         }
         prop_assert_eq!(&folded.state, &wanted);
-        // The next one ends the line that was torn, and counts itself.
+        // The next write terminates the torn line, and its own record is valid.
         let mut longer = torn.to_vec();
         if folded.is_torn {
             longer.push(b'\n');
@@ -296,7 +296,7 @@ fn a_journal_of_a_newer_format_is_refused() {
     assert_eq!((folded.state.len(), folded.ignored_lines, folded.is_torn), (0, 2, false));
 }
 
-/// What files hold must be read for ever.
+/// Existing files must stay readable.
 #[test]
 fn the_first_format_stays_readable() {
     let journal = concat!(

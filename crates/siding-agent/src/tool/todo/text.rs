@@ -1,4 +1,4 @@
-//! To-dos as a model reads them.
+//! Formatting of to-dos for a model.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::id::TodoId;
 use super::owner::{OwnerPresence, TodoOwner};
 use super::state::{Todo, TodoState, TodoStatus};
 
-/// Columns of a subject, and of a name, in a list.
+/// Columns of a subject, and of an owner's name, in a list.
 const SUBJECT_COLUMNS: usize = 120;
 const OWNER_COLUMNS: usize = 40;
-/// To-dos of a list that are shown.
+/// To-dos that a list shows.
 const MAX_SHOWN_TODOS: usize = 200;
 
-/// Returns the to-dos of a list that are not completed, and the number of the others; or all.
+/// Formats the open to-dos with the number of completed ones, or all to-dos.
 pub(super) fn format_list(board: &TodoState, all: bool, owner: &TodoOwner) -> String {
     let is_completed = |todo: &Todo| matches!(todo.status, TodoStatus::Completed { .. });
     let completed = board.iter().filter(|(_, todo)| is_completed(todo)).count();
@@ -39,7 +39,7 @@ pub(super) fn format_list(board: &TodoState, all: bool, owner: &TodoOwner) -> St
     out
 }
 
-/// Returns all that is known of a to-do.
+/// Formats a to-do with all details.
 pub(super) fn format_todo(
     board: &TodoState,
     id: TodoId,
@@ -72,7 +72,7 @@ pub(super) fn format_todo(
     out
 }
 
-/// Says how far a to-do is.
+/// Formats the status of a to-do.
 fn format_status(state: &TodoState, todo: &Todo, owner: &TodoOwner) -> String {
     let name = |by: &TodoOwner| {
         if by.owner == owner.owner {
@@ -97,7 +97,7 @@ fn format_status(state: &TodoState, todo: &Todo, owner: &TodoOwner) -> String {
     }
 }
 
-/// Returns ids with commas between them.
+/// Joins ids with commas.
 pub(super) fn join_ids(ids: impl Iterator<Item = TodoId>) -> String {
     ids.map(|id| id.to_string()).collect::<Vec<_>>().join(", ")
 }
