@@ -1,4 +1,4 @@
-//! The tools for files, on real ones.
+//! Tests of the file tools with real files.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The to-do list that agents share, in real files and between real processes.
+//! Tests of the shared to-do list with real files and processes.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use tiny::Tiny;
 
-/// An agent in a project.
+/// An agent of a project.
 struct TodoAgent {
     context: AgentToolContext,
     tools: Toolbox,
@@ -169,7 +169,7 @@ fn a_todo_of_an_exited_process_can_be_claimed() {
     assert_accepted(one.claim("t1"), "t1 is yours; lost had it, whose process is gone");
     assert_refused(TodoAgent::with_owner(&project, gone).complete("t1"), &["worked on by one"]);
     assert_refused(one.claim("t2"), &["on another,", "cannot be seen", "deletes the line"]);
-    // The agent of that name goes on in another process, with what it had.
+    // The agent of that name continues in another process, with its to-dos.
     let again = TodoAgent::with_owner(&project, here);
     assert_accepted(again.complete("t3"), "t3 is completed");
 }
@@ -181,7 +181,7 @@ fn a_torn_line_is_skipped_and_terminated() {
     agent.create("Do it", &[]).unwrap();
     let whole = std::fs::read(journal_path(&project)).unwrap();
     for cut in 0..whole.len() {
-        // Of two lines the second was being written.
+        // A crash while the second of two lines was written.
         let torn = [&whole[..], &whole[..cut]].concat();
         std::fs::write(journal_path(&project), torn).unwrap();
         assert!(agent.list().starts_with("t1 Do it [pending]\n"), "{cut}");
@@ -242,7 +242,7 @@ fn a_full_disk_changes_nothing() {
     let before = std::fs::read(journal_path(&project)).unwrap();
     let filler = project.join("filler");
     let _best_effort = std::fs::write(&filler, vec![0; 128 << 10]).expect_err("is full");
-    // The beginning of it still fits behind what is there.
+    // The start of the record still fits on the disk.
     let input = json!({ "subject": "Then", "description": "x".repeat(10_000) });
     assert_refused(agent.call("create_task", input.clone()), &["could not write", "No space left"]);
     assert_eq!(std::fs::read(journal_path(&project)).unwrap(), before);
@@ -250,15 +250,16 @@ fn a_full_disk_changes_nothing() {
     assert_accepted(agent.call("create_task", input), "t2 is on the to-do list");
 }
 
-/// Lists of the race, and to-dos in each: four who claim each of them are 1,000 claims.
+/// The lists of the race and the to-dos in each. Four racers claim every to-do: 1,000 claims.
 const RACE_LISTS: usize = 10;
 const TODOS_PER_LIST: usize = 25;
-/// Names the directory of a race to a racer.
+/// Passes the directory of the race to a racer.
 const RACE_DIRECTORY_VARIABLE: &str = "SIDING_TODO_RACE";
-/// Names a racer.
+/// Passes its name to a racer.
 const RACER_NAME_VARIABLE: &str = "SIDING_TODO_RACER";
 
-/// Claims all that it can of every list, and completes every second one. Returns what it got.
+/// Claims as many to-dos of each list as possible and completes every second one. Returns those
+/// claimed.
 fn claim_todos(dir: &Path, agent: &str) -> BTreeSet<(usize, usize)> {
     let mut won = BTreeSet::new();
     for list in 0..RACE_LISTS {
@@ -276,7 +277,7 @@ fn claim_todos(dir: &Path, agent: &str) -> BTreeSet<(usize, usize)> {
     won
 }
 
-/// No test of its own: one of the two processes of the test below.
+/// Not a test by itself: the body of the two racer processes of the test below.
 #[test]
 fn racer() {
     let (Ok(dir), Ok(name)) =
@@ -290,7 +291,8 @@ fn racer() {
     let unfinished = Path::new(&dir).join(unfinished);
     std::fs::write(&unfinished, won.join("\n")).unwrap();
     std::fs::rename(&unfinished, finished).unwrap();
-    // What belongs to a process that is gone may be claimed by others: not before all are through.
+    // The process waits until all racers have finished: the to-dos of an exited process could be
+    // claimed again.
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
@@ -316,7 +318,7 @@ fn a_thousand_claims_give_each_todo_one_owner() {
             .unwrap()
     };
     let racers = [start("first"), start("second")];
-    // And two threads of this one, who are others.
+    // Two threads of this process race as separate agents.
     let threads = std::thread::scope(|scope| {
         let project = &project;
         let threads =
@@ -342,7 +344,7 @@ fn a_thousand_claims_give_each_todo_one_owner() {
         all.push((name, won.lines().map(pair).collect()));
     }
     all.extend(["third", "fourth"].into_iter().zip(threads));
-    // Each was won once, and the list says by whom.
+    // Each to-do was claimed once, by the owner that the list names.
     assert_eq!(all.iter().map(|(_, won)| won.len()).sum::<usize>(), RACE_LISTS * TODOS_PER_LIST);
     for list in 0..RACE_LISTS {
         let folded = TodoList::new(&project.join(list.to_string())).read().unwrap();

@@ -1,44 +1,44 @@
-//! When a step runs, by what became of the steps that it needs.
+//! The conditions under which a step runs, depending on the results of its needs.
 
 use std::fmt;
 
 use super::state::StepStatus;
 
-/// What is allowed, for whoever wrote something else.
+/// The allowed conditions, for error messages.
 const ALLOWED_CONDITIONS: &str =
     "write `success()`, `failure()`, `always()`, `success(STEP)` or `failure(STEP)`";
 
-/// When a step runs, once all that it needs is over.
+/// A condition of a step, evaluated when all its needs are finished.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// All of it went well.
+    /// All needs succeeded.
     #[default]
     Success,
-    /// Something of it has failed.
+    /// At least one need failed.
     Failure,
-    /// Whatever became of it.
+    /// Always true.
     Always,
-    /// These went well, whatever became of the others.
+    /// All of these steps succeeded; other needs do not matter.
     SuccessOf(NamedSteps),
-    /// One of these has failed.
+    /// At least one of these steps failed.
     FailureOf(NamedSteps),
 }
 
-/// Steps by a name: one, or all that came of a matrix.
+/// The steps with a name: a single one, or all that a matrix produces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedSteps {
-    /// As it was written.
+    /// The name as written.
     pub name: String,
-    /// Their places among the steps.
+    /// Their indexes in the plan.
     pub steps: Vec<usize>,
 }
 
 impl Condition {
-    /// Reads what was written. `find` has the steps of a name that may stand there.
+    /// Parses a condition. `find` returns the steps with a name that the condition may refer to.
     ///
     /// # Errors
     ///
-    /// What is wrong, and what is allowed.
+    /// The mistake and the allowed conditions.
     pub(super) fn parse(
         text: &str,
         find: impl Fn(&str) -> Option<Vec<usize>>,
@@ -67,7 +67,7 @@ impl Condition {
         }
     }
 
-    /// Whether it holds, when all of `needs` are over.
+    /// Returns whether the condition is met. All of `needs` must be finished.
     pub(super) fn is_met(&self, needs: &[usize], states: &[StepStatus]) -> bool {
         let is = |state: StepStatus| move |step: &usize| states[*step] == state;
         match self {
@@ -79,8 +79,8 @@ impl Condition {
         }
     }
 
-    /// Whether it asks for a step that is there for failures: such a step is neither stopped nor left
-    /// out when another one fails.
+    /// Returns whether a step with this condition handles failures: such a step is neither stopped
+    /// nor omitted when another one fails.
     #[must_use]
     pub const fn runs_after_failure(&self) -> bool {
         match self {
@@ -89,7 +89,7 @@ impl Condition {
         }
     }
 
-    /// Whether it can never hold for a step that needs nothing.
+    /// Returns whether the condition can never be met by a step without needs.
     pub(super) const fn requires_needs(&self) -> bool {
         matches!(self, Self::Failure)
     }

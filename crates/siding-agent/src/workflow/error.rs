@@ -1,4 +1,4 @@
-//! Why a workflow cannot be carried out.
+//! Errors that end the run of a workflow.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use super::file::WorkflowFileError;
 use super::load::WorkflowJournalError;
 use super::state::InvalidRecord;
 
-/// Why a workflow cannot be carried out.
+/// An error that ends the run of a workflow.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowError {
-    /// Its file is none.
+    /// The file is not a valid workflow.
     #[error(transparent)]
     File(#[from] WorkflowFileError),
     /// The state directory cannot be used.
@@ -24,57 +24,57 @@ pub enum WorkflowError {
     /// Its session cannot be opened.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// It cannot be carried out here.
+    /// The run or one of its steps cannot be set up.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// There is none.
+    /// No workflow has this id.
     #[error("there is no workflow `{id}`; `siding ps --all` shows the tasks there are")]
     Missing {
-        /// What was asked for.
+        /// The given id.
         id: TaskId,
     },
-    /// Another process carries it out.
+    /// Another process runs the workflow.
     #[error(
         "the workflow {id} is being carried out by another process; `siding stop {id}` ends it"
     )]
     Busy {
-        /// Which.
+        /// The workflow's id.
         id: TaskId,
     },
-    /// It is over.
+    /// The workflow has finished and cannot be resumed.
     #[error("the workflow {id} is over: {word}; `siding workflow run {}` begins it anew", .file.display())]
     Finished {
-        /// Which.
+        /// The workflow's id.
         id: TaskId,
-        /// How it ended.
+        /// The recorded verdict.
         word: &'static str,
         /// Its file.
         file: PathBuf,
     },
-    /// Its journal cannot be read.
+    /// The journal cannot be parsed.
     #[error("the journal of the workflow {id}: {source}")]
     Journal {
-        /// Which.
+        /// The workflow's id.
         id: TaskId,
-        /// What is wrong with it.
+        /// The error.
         source: WorkflowJournalError,
     },
-    /// What happens does not fit what is on record.
+    /// An event does not fit the recorded state.
     #[error("the workflow {id}: {misfit}")]
     InvalidRecord {
-        /// Which.
+        /// The workflow's id.
         id: TaskId,
-        /// What is wrong.
+        /// The violated rule.
         misfit: InvalidRecord,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("the workflow {id}: could not {doing}: {source}")]
     Io {
-        /// Which.
+        /// The workflow's id.
         id: TaskId,
-        /// What was tried.
+        /// The action, as a verb with its object.
         doing: &'static str,
-        /// The reason.
+        /// The I/O error.
         source: io::Error,
     },
 }

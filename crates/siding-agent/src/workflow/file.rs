@@ -1,4 +1,4 @@
-//! The file of a workflow: reading it, and where in it a mistake is.
+//! Reading and parsing the file of a workflow, with the positions of mistakes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,66 +9,66 @@ use toml::Spanned;
 use super::plan::Plan;
 use super::raw::RawFile;
 
-/// Longest file that is read: a thousand steps of a thousand bytes.
+/// Size limit of the file in bytes: a thousand steps of a thousand bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Columns of what is wrong.
+/// Columns to which the description of a mistake is cut.
 const ERROR_COLUMNS: usize = 600;
 
-/// Why a file is no workflow.
+/// Why a file is not a valid workflow.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("could not read the workflow `{}`: {source}", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// The reason.
+        /// The I/O error.
         source: io::Error,
     },
-    /// It is too long.
+    /// The file is too large.
     #[error("the workflow `{}` has more than {} KiB; split it", .path.display(), MAX_FILE_BYTES >> 10)]
     TooLong {
         /// The file.
         path: PathBuf,
     },
-    /// It says something that cannot be.
+    /// The file contains a mistake.
     #[error("{}:{line}: {what}", .path.display())]
     Mistake {
         /// The file.
         path: PathBuf,
-        /// The line, from 1 on.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong, and what is allowed.
+        /// The mistake and the valid alternative.
         what: String,
     },
 }
 
-/// Something wrong at a place of the text.
+/// A mistake at a position of the text.
 pub(super) struct FileMistake {
-    /// In bytes from the beginning.
+    /// The byte offset in the text.
     pub(super) offset: usize,
     pub(super) what: String,
 }
 
 impl FileMistake {
-    /// Returns what makes a mistake of a text: at this value.
+    /// Returns a function that creates a mistake at the position of this value.
     pub(super) fn at_value<T>(value: &Spanned<T>) -> impl Fn(String) -> Self + use<T> {
         let offset = value.span().start;
         move |what| Self { offset, what }
     }
 
-    /// Names the step that it is in.
+    /// Adds the step to the description.
     pub(super) fn in_step(self, id: &str) -> Self {
         Self { what: format!("step `{id}`: {}", self.what), ..self }
     }
 }
 
 impl Plan {
-    /// Reads a workflow. `path` is only said in errors.
+    /// Parses a workflow. `path` is used only in errors.
     ///
     /// # Errors
     ///
-    /// [`WorkflowFileError::FileMistake`] for the first mistake.
+    /// [`WorkflowFileError::Mistake`] for the first mistake.
     pub fn parse(path: &Path, text: &str) -> Result<Self, WorkflowFileError> {
         let file: RawFile = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(text.len(), |span| span.start);
@@ -82,14 +82,14 @@ impl Plan {
 ///
 /// # Errors
 ///
-/// [`FileError::Read`], [`WorkflowFileError::EventTooLong`].
+/// [`WorkflowFileError::Read`], [`WorkflowFileError::TooLong`].
 pub fn read_text(path: &Path) -> Result<String, WorkflowFileError> {
     let failed = |source| WorkflowFileError::Read { path: path.to_owned(), source };
     let facts = std::fs::metadata(path).map_err(failed)?;
     if facts.len() > MAX_FILE_BYTES {
         return Err(WorkflowFileError::TooLong { path: path.to_owned() });
     }
-    // A FIFO would keep the caller waiting for whoever writes.
+    // Opening a FIFO would block until it has a writer (fifo(7)).
     if !facts.is_file() {
         return Err(failed(io::Error::other("it is no file")));
     }

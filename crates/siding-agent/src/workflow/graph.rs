@@ -1,4 +1,4 @@
-//! The order of steps that need each other.
+//! The order of the steps according to their needs.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use siding_model::text::one_line;
 
 use super::plan::Step;
 
-/// Columns of the steps that are named in an error.
+/// Columns of the list of steps in an error message.
 const CYCLE_COLUMNS: usize = 300;
 
-/// Returns the places of the steps, each behind those that it needs and otherwise in their order.
+/// Returns the indexes of the steps, each after its needs and otherwise in the order of the file.
 ///
 /// # Errors
 ///
-/// The places of steps that need each other in a circle, in that order.
+/// The indexes of the steps of a cycle, each followed by a step that it needs.
 pub(super) fn topological_order(steps: &[Step]) -> Result<Vec<usize>, Vec<usize>> {
     let mut order = Vec::with_capacity(steps.len());
     let mut missing_needs: Vec<usize> = steps.iter().map(|step| step.needs.len()).collect();
@@ -35,7 +35,7 @@ pub(super) fn topological_order(steps: &[Step]) -> Result<Vec<usize>, Vec<usize>
     if order.len() == steps.len() {
         return Ok(order);
     }
-    // Each that is left needs one that is left: whoever follows them comes by the same one again.
+    // Each remaining step needs another remaining one, so following these needs leads into a cycle.
     let mut path: Vec<usize> = Vec::new();
     let mut at = missing_needs.iter().position(|count| *count > 0).unwrap_or(0);
     loop {
@@ -50,7 +50,7 @@ pub(super) fn topological_order(steps: &[Step]) -> Result<Vec<usize>, Vec<usize>
     }
 }
 
-/// Names steps that need each other in a circle.
+/// Describes a cycle for an error message.
 pub(super) fn describe_cycle(steps: &[Step], at: &[usize]) -> String {
     let mut names: Vec<&str> = at.iter().map(|at| steps[*at].id.as_str()).collect();
     names.extend(names.first().copied());

@@ -1,4 +1,5 @@
-//! The journal of a workflow as a file. It lies with its session; whoever holds its lock is its writer.
+//! The journal file of a workflow, in the directory of its session. The holder of its lock is the
+//! only writer.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -13,12 +14,12 @@ use super::load::{LoadedWorkflow, WorkflowJournalError};
 use super::record::{FORMAT_VERSION, WorkflowHeader, WorkflowRecord};
 use super::steps;
 
-/// Its name in the directory of the session.
+/// The name of the file in the directory of the session.
 const JOURNAL_FILE_NAME: &str = "workflow";
-/// Longest that is read: some thousand records beside the file.
+/// Largest journal that is read in bytes: the text of the workflow and some thousand records.
 const MAX_JOURNAL_BYTES: usize = 64 << 20;
 
-/// A journal that this process alone writes, and what it says.
+/// A locked journal and its replayed content.
 #[derive(Debug)]
 pub(super) struct WorkflowJournal {
     id: TaskId,
@@ -28,7 +29,7 @@ pub(super) struct WorkflowJournal {
 }
 
 impl WorkflowJournal {
-    /// Begins the journal of a workflow, which is known by its first task.
+    /// Creates the journal of a workflow. The id of the first task becomes the id of the workflow.
     pub(super) fn create(
         root: &StateDir,
         id: TaskId,
@@ -45,19 +46,19 @@ impl WorkflowJournal {
         Ok(journal)
     }
 
-    /// Takes up the journal of a workflow.
+    /// Opens and locks the journal of an existing workflow.
     pub(super) fn resume(root: &StateDir, id: TaskId) -> Result<Self, WorkflowError> {
         let fd = open_journal(root, id, file::OpenMode::ReadWrite)?;
         let mut journal = Self { id, workflow: load(id, &fd)?, fd, len: 0 };
         journal.lock()?;
-        // Now nobody else writes.
+        // Read again under the lock, because the previous writer may have appended records.
         journal.workflow = load(id, &journal.fd)?;
         let facts = file::metadata(&journal.fd);
         journal.len = facts.map_err(|source| io_error(id, "look at its journal", source))?.len;
         Ok(journal)
     }
 
-    /// Puts on record what happens, on the disk, and takes it in.
+    /// Checks a record, syncs it to disk, and applies it.
     pub(super) fn add_record(&mut self, record: &WorkflowRecord) -> Result<(), WorkflowError> {
         let misfit = |misfit| WorkflowError::InvalidRecord { id: self.id, misfit };
         self.workflow.state.check_record(record).map_err(misfit)?;
@@ -85,7 +86,7 @@ impl WorkflowJournal {
     }
 }
 
-/// Reads the journal of a workflow.
+/// Reads the journal of a workflow without locking it.
 ///
 /// # Errors
 ///
@@ -94,10 +95,10 @@ pub fn read(root: &StateDir, id: TaskId) -> Result<LoadedWorkflow, WorkflowError
     load(id, &open_journal(root, id, file::OpenMode::Read)?)
 }
 
-/// Takes in, in memory alone, how those steps of a workflow that nobody carries out have ended since: as
-/// whoever resumes it will.
+/// Updates the loaded state of an interrupted workflow by steps that have ended since, as a later
+/// resumption will. The journal is not changed.
 ///
-/// What cannot be read stays as it was.
+/// Steps whose tasks cannot be read stay unchanged.
 pub fn apply_ended_steps(root: &StateDir, workflow: &mut LoadedWorkflow) {
     let Some(&id) = workflow.tasks.first() else { return };
     let steps = workflow.state.step_progress().iter().zip(workflow.state.plan().steps());
@@ -113,7 +114,7 @@ pub fn apply_ended_steps(root: &StateDir, workflow: &mut LoadedWorkflow) {
         };
         if let Some((at, end)) = ended {
             let record = WorkflowRecord::Ended { at, step, attempt: live.attempt, end };
-            // It fits: the attempt was just seen to be live.
+            // The record fits, because the attempt was running just before.
             let _best_effort = workflow.state.apply(&record);
             workflow.last_recorded_at = workflow.last_recorded_at.max(at);
         }
@@ -142,7 +143,7 @@ fn load(id: TaskId, fd: &OwnedFd) -> Result<LoadedWorkflow, WorkflowError> {
     let bytes = file::read_to_end(fd.as_fd(), MAX_JOURNAL_BYTES)
         .map_err(|source| io_error(id, "read its journal", source))?;
     match LoadedWorkflow::read(&bytes) {
-        // Killed before the first record: nothing was ever begun.
+        // The process was killed before the first record, so no step was started.
         Err(WorkflowJournalError::Empty) => Err(WorkflowError::Missing { id }),
         result => result.map_err(|source| WorkflowError::Journal { id, source }),
     }

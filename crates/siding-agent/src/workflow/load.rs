@@ -1,4 +1,4 @@
-//! From the lines of a journal to a workflow and what has happened to it.
+//! Replay of a workflow's journal.
 
 use std::path::Path;
 
@@ -11,60 +11,60 @@ use super::plan::Plan;
 use super::record::{FORMAT_VERSION, WorkflowHeader, WorkflowRecord};
 use super::state::{InvalidRecord, WorkflowState};
 
-/// Why a journal cannot be read.
+/// Why a journal cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowJournalError {
-    /// Nothing is in it.
+    /// The journal has no records.
     #[error("nothing is on record")]
     Empty,
-    /// A newer siding has written it.
+    /// The journal was written by a newer version of siding.
     #[error("it has format {found}, and this siding reads {FORMAT_VERSION}; upgrade siding")]
     TooNew {
-        /// Its format.
+        /// The version of its format.
         found: u32,
     },
     /// A record is damaged, and others follow it.
     #[error("record {seq} is damaged: {why}")]
     Damaged {
-        /// Its number.
+        /// The number of the record, from 0.
         seq: u64,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
-    /// A record cannot follow those before it.
+    /// A record cannot follow the records before it.
     #[error("record {seq}: {misfit}")]
     InvalidRecord {
-        /// Its number.
+        /// The number of the record, from 0.
         seq: u64,
-        /// What is wrong.
+        /// The violated rule.
         misfit: InvalidRecord,
     },
-    /// The file that it holds is none that this siding reads.
+    /// The recorded text of the workflow is not valid for this version of siding.
     #[error(transparent)]
     File(#[from] WorkflowFileError),
 }
 
-/// A workflow that has begun.
+/// A workflow with its replayed journal.
 #[derive(Debug, Clone)]
 pub struct LoadedWorkflow {
-    /// What it began with.
+    /// The settings of the run.
     pub header: WorkflowHeader,
-    /// When.
+    /// The time of the start.
     pub started_at: UnixMs,
-    /// The tasks that have carried it out, the newest last. Never empty.
+    /// The tasks that have run it, the newest last. Never empty.
     pub tasks: Vec<TaskId>,
-    /// When something was last recorded.
+    /// The time of the last record.
     pub last_recorded_at: UnixMs,
-    /// What has happened.
+    /// The replayed state.
     pub state: WorkflowState,
     /// The number of the next record.
     pub(super) next_seq: u64,
-    /// Whether the last line lacks its end.
+    /// Whether the last line has no newline.
     pub(super) torn: bool,
 }
 
 impl LoadedWorkflow {
-    /// Returns one that begins now.
+    /// Creates a workflow that starts now.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl LoadedWorkflow {
         })
     }
 
-    /// Reads a journal.
+    /// Replays a journal.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl LoadedWorkflow {
     pub fn read(bytes: &[u8]) -> Result<Self, WorkflowJournalError> {
         let mut story: Option<Self> = None;
         let mut expected = 0;
-        // What a crash has left of a line never took effect, and its number was used again.
+        // A line torn by a crash is skipped: it never took effect, and its number was used again.
         for line in bytes.split(|byte| *byte == b'\n') {
             let Ok((seq, json)) = parse_frame(line) else { continue };
             let damaged = |why: String| WorkflowJournalError::Damaged { seq: expected, why };
@@ -124,11 +124,11 @@ impl LoadedWorkflow {
         Ok(story)
     }
 
-    /// Takes in what has happened.
+    /// Applies a record.
     ///
     /// # Errors
     ///
-    /// [`InvalidRecord`], and then nothing has changed.
+    /// [`InvalidRecord`]. Nothing has changed.
     pub(super) fn apply(&mut self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         self.state.apply(record)?;
         self.last_recorded_at = match record {
@@ -145,14 +145,14 @@ impl LoadedWorkflow {
         Ok(())
     }
 
-    /// Returns the lines of the record that comes next.
+    /// Encodes the next record, after a newline that terminates a torn line.
     pub(super) fn encode_record(&self, record: &WorkflowRecord) -> Vec<u8> {
         let mut line = if self.torn { vec![b'\n'] } else { Vec::new() };
         write_line(&mut line, self.next_seq, record);
         line
     }
 
-    /// Notes that the record that comes next is on the disk.
+    /// Updates the number of the next record after a write.
     pub(super) const fn advance(&mut self) {
         self.next_seq += 1;
         self.torn = false;

@@ -1,26 +1,26 @@
-//! One step for each combination of values.
+//! Expansion of a matrix: one step for each combination of its values.
 
 use super::file::FileMistake;
 use super::plan::MAX_STEPS;
 use super::raw::RawMatrix;
 
-/// Most values of one key. The number of steps has a bound of its own.
+/// Values that a key may have. The number of steps is limited separately.
 const MAX_VALUES: usize = 100;
-/// Most bytes of a value: it stands in the step's id.
+/// Bytes that a value may have; it becomes part of the step's id.
 const MAX_VALUE_BYTES: usize = 100;
-/// Most keys of a matrix.
+/// Keys that a matrix may have.
 const MAX_KEYS: usize = 8;
-/// Most bytes of a key.
+/// Bytes that a key may have.
 const MAX_KEY_BYTES: usize = 32;
-/// How the variables begin by which a step knows its values.
+/// Prefix of the environment variables that hold the values.
 const VARIABLE_PREFIX: &str = "MATRIX_";
 
-/// One combination: a value for each key, in the order of the keys.
+/// A combination: a value for each key, in the order of the keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Combination(Vec<(String, String)>);
 
 impl Combination {
-    /// Returns the id of a step with these values.
+    /// Returns the id of the step with these values.
     pub(super) fn step_id(&self, base: &str) -> String {
         if self.0.is_empty() {
             return base.to_owned();
@@ -30,17 +30,17 @@ impl Combination {
         format!("{base}[{}]", values.join(","))
     }
 
-    /// Returns the variables by which the step's command knows them.
+    /// Returns the environment variables with these values.
     pub(super) fn variables(&self) -> impl Iterator<Item = (String, String)> {
         self.0.iter().map(|(key, value)| (variable_name(key), value.clone()))
     }
 
-    /// Puts the values into a text that says `{{KEY}}`. The text of a step without a matrix is taken as
-    /// it stands.
+    /// Replaces `{{KEY}}` in a text by the value. The text of a step without a matrix is returned
+    /// unchanged.
     ///
     /// # Errors
     ///
-    /// That a key is none of the matrix.
+    /// The message about a key that the matrix does not have.
     pub(super) fn substitute(&self, field: &str, text: &str) -> Result<String, String> {
         if self.0.is_empty() {
             return Ok(text.to_owned());
@@ -64,12 +64,12 @@ impl Combination {
         Ok(filled)
     }
 
-    /// Refuses a command that has a key's place in it: a value that is put into a text for the shell
-    /// could mean anything there.
+    /// Rejects a command that contains a placeholder. A value inserted into the text of a command
+    /// would be interpreted by the shell.
     ///
     /// # Errors
     ///
-    /// What to write instead.
+    /// The message with the variable to use instead.
     pub(super) fn reject_placeholders(&self, command: &str) -> Result<(), String> {
         let is_used = |key: &&(String, String)| command.contains(&format!("{{{{{}}}}}", key.0));
         match self.0.iter().find(is_used) {
@@ -87,11 +87,12 @@ fn variable_name(key: &str) -> String {
     format!("{VARIABLE_PREFIX}{}", key.to_ascii_uppercase())
 }
 
-/// Returns all combinations, the last key changing fastest; one without values where there are no keys.
+/// Returns all combinations, the last key varying fastest. Without keys, returns a single
+/// combination without values.
 ///
 /// # Errors
 ///
-/// What is wrong with the matrix; more than `most` combinations.
+/// A mistake in the matrix, or more than `most` combinations.
 pub(super) fn expand(matrix: &RawMatrix, most: usize) -> Result<Vec<Combination>, FileMistake> {
     if let Some(last) = matrix.values().max_by_key(|values| values.span().start)
         && matrix.len() > MAX_KEYS
@@ -155,7 +156,7 @@ fn parse_values(key: &str, values: &[toml::Value]) -> Result<Vec<String>, String
             toml::Value::String(text) => text.clone(),
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Boolean(truth) => truth.to_string(),
-            // 3.10 would be 3.1.
+            // As a number, 3.10 would become 3.1.
             toml::Value::Float(_) | toml::Value::Datetime(_) => {
                 return Err(format!("`matrix.{key}`: write `{value}` in quotes"));
             }

@@ -1,5 +1,4 @@
-//! What a workflow consists of, checked: every step exists once, needs only steps that are there, and
-//! can come to its turn.
+//! A validated workflow: ids are unique, all needs exist, and there are no cycles.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,81 +14,81 @@ use super::matrix::{self, Combination};
 use super::raw::{RawFile, RawStep};
 use super::{graph, values};
 
-/// Most steps, after every matrix was expanded: more cannot be looked at.
+/// Steps that a workflow may have after expanding matrices; more could not be reviewed.
 pub(super) const MAX_STEPS: usize = 1_000;
-/// Columns of a list of steps in an error.
+/// Columns of a list of steps in an error message.
 const STEP_LIST_COLUMNS: usize = 300;
 
-/// What a failed step means for the others.
+/// The consequence of a failed step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// What runs is stopped and nothing else begins, but for steps that are there for failures.
+    /// Running steps are stopped and no others start, except steps that handle failures.
     #[default]
     Stop,
-    /// Whatever does not need it goes on.
+    /// Steps that do not need it continue.
     Continue,
 }
 
-/// What a step does.
+/// The work of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepAction {
-    /// A text for the shell.
+    /// A shell command.
     Command(String),
     /// A prompt for an agent.
     Prompt {
         /// The prompt.
         text: String,
-        /// The model; the agent's default where none is named.
+        /// The model; `None` is the agent's default.
         model: Option<String>,
     },
 }
 
-/// One step.
+/// A step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Its id, with the values of its matrix: `test[os=a,py=3]`.
+    /// The id, with the values of its matrix: `test[os=a,py=3]`.
     pub id: String,
-    /// What it does.
+    /// The work.
     pub action: StepAction,
-    /// Places of the steps that must be over before, each once, in their order.
+    /// The indexes of the steps that must be finished first, sorted and unique.
     pub needs: Vec<usize>,
-    /// When it runs, once they are.
+    /// The condition under which it runs after that.
     pub condition: Condition,
-    /// How long one attempt may take.
+    /// The time limit of an attempt.
     pub timeout: Option<Duration>,
-    /// Attempts beside the first.
+    /// The number of attempts after the first.
     pub retries: u32,
-    /// The directory, relative to that of the workflow.
+    /// The working directory, relative to that of the workflow.
     pub cwd: Option<String>,
-    /// Variables that are set for it.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// How many steps are before it on the longest way to it.
+    /// The length of the longest chain of needs before it.
     pub layer: usize,
 }
 
 /// A workflow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// A name for people.
+    /// The name for people.
     pub name: Option<String>,
-    /// What a failed step means for the others.
+    /// The consequence of a failed step.
     pub on_failure: OnFailure,
-    /// How many steps may run at once.
+    /// How many steps may run concurrently.
     pub max_parallel: Option<usize>,
-    /// How long all of it may take.
+    /// The time limit of the whole run.
     pub timeout: Option<Duration>,
     steps: Vec<Step>,
-    /// Places of the steps, each behind those that it needs.
+    /// The indexes of the steps, each after its needs.
     order: Vec<usize>,
 }
 
-/// What each name stands for: places of steps that follow each other.
+/// The steps with each name: a range of consecutive indexes.
 type StepNames = HashMap<String, Range<usize>>;
 
-/// A step before the names that it uses are looked up.
+/// A step whose needs and condition have not been resolved.
 struct StepDraft {
-    /// Where it begins in the file.
+    /// Its byte offset in the file.
     offset: usize,
     step: Step,
     needs: Vec<Spanned<String>>,
@@ -97,25 +96,25 @@ struct StepDraft {
 }
 
 impl StepDraft {
-    /// Returns where the file says which steps it needs.
+    /// Returns the byte offset of its needs.
     fn needs_offset(&self) -> usize {
         self.needs.first().map_or(self.offset, |need| need.span().start)
     }
 }
 
 impl Plan {
-    /// Returns the steps, as they stand in the file.
+    /// Returns the steps in the order of the file.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// Returns the places of the steps, each behind those that it needs.
+    /// Returns the indexes of the steps, each after its needs.
     pub(super) fn order(&self) -> &[usize] {
         &self.order
     }
 
-    /// Returns the place of a step.
+    /// Returns the index of a step.
     pub(super) fn step_index(&self, id: &str) -> Option<usize> {
         self.steps.iter().position(|step| step.id == id)
     }
@@ -148,7 +147,7 @@ impl Plan {
     }
 }
 
-/// Expands every matrix. Returns the steps and what each name stands for.
+/// Expands all matrices. Returns the steps and the meaning of each name.
 fn expand_steps(file: &RawFile) -> Result<(Vec<StepDraft>, StepNames), FileMistake> {
     let mut drafts: Vec<StepDraft> = Vec::new();
     let mut names = StepNames::new();
@@ -183,7 +182,7 @@ fn expand_steps(file: &RawFile) -> Result<(Vec<StepDraft>, StepNames), FileMista
     Ok((drafts, names))
 }
 
-/// Makes one step of what was written, but for the steps that it names. `offset` is where it begins.
+/// Builds a step without its needs and condition. `offset` is its byte offset in the file.
 fn build_step(
     file: &RawFile,
     (offset, raw): (usize, &RawStep),
@@ -191,7 +190,8 @@ fn build_step(
 ) -> Result<Step, FileMistake> {
     let work = parse_action(file, (offset, raw), combination)?;
     values::check_env(&raw.env)?;
-    // The step's own win over those of all, and none of them over the values of the matrix.
+    // The step's own variables take precedence over the global ones, and those of the matrix over
+    // both.
     let mut env = file.env.clone();
     env.extend(raw.env.clone());
     let env = env.into_iter().map(|(name, value)| {
@@ -213,7 +213,7 @@ fn build_step(
     })
 }
 
-/// Returns what a step does.
+/// Returns the work of a step.
 fn parse_action(
     file: &RawFile,
     (offset, raw): (usize, &RawStep),
@@ -243,14 +243,14 @@ fn parse_action(
             Err(FileMistake { offset, what: what.to_owned() })
         }
         (Some(run), Some(prompt)) => {
-            // The line that was written second is the one too many.
+            // The mistake is reported at the second of the two.
             let second = if run.span().start > prompt.span().start { run } else { prompt };
             Err(FileMistake::at_value(second)("write `run` or `prompt`, not both".to_owned()))
         }
     }
 }
 
-/// Reads a value that need not be there. What is wrong with it is wrong at its place.
+/// Parses an optional value. A mistake is reported at its position.
 fn parse_optional<T, V>(
     value: Option<&Spanned<T>>,
     parse: impl Fn(&T) -> Result<V, String>,
@@ -258,7 +258,7 @@ fn parse_optional<T, V>(
     value.map(|value| parse(value.get_ref()).map_err(FileMistake::at_value(value))).transpose()
 }
 
-/// Finds the steps that a step names.
+/// Resolves the needs and the condition of a step.
 fn resolve_needs(draft: &StepDraft, names: &StepNames) -> Result<Step, FileMistake> {
     let mut step = draft.step.clone();
     let id = step.id.clone();

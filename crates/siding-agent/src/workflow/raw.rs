@@ -1,6 +1,6 @@
-//! The shapes of a workflow's TOML. What serde refuses, it refuses with the keys that are allowed.
+//! The TOML structure of a workflow. The errors of serde list the allowed keys.
 //!
-//! Every value that is checked later has its place in the file, so that a mistake names its own line.
+//! Values that are validated later carry their spans, so that a mistake is reported with its line.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use toml::Spanned;
 
 use super::plan::OnFailure;
 
-/// Variables by name.
+/// Environment variables by name.
 pub(super) type RawEnv = BTreeMap<String, Spanned<String>>;
-/// The values of a matrix by key.
+/// The values of a matrix, by key.
 pub(super) type RawMatrix = BTreeMap<String, Spanned<Vec<toml::Value>>>;
 
-/// A whole file.
+/// The complete file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawFile {
@@ -30,7 +30,7 @@ pub(super) struct RawFile {
     pub(super) step: Vec<Spanned<RawStep>>,
 }
 
-/// One `[[step]]`.
+/// A `[[step]]` table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawStep {

@@ -1,95 +1,95 @@
-//! What is put on record of a workflow, in the frame of siding's journals.
+//! The records of a workflow, framed like those of siding's other journals.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
 use siding_model::process::UnixMs;
 
-/// The format that is written, and the only one that is read.
+/// The version of the format that is written, and the only one that is read.
 pub(super) const FORMAT_VERSION: u32 = 1;
 
-/// What a workflow began with. Its text is kept, so that it goes on as it began whatever becomes of the
-/// file.
+/// The settings of a run. They include the text of the file, so that later changes of the file do
+/// not affect the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkflowHeader {
-    /// The file, absolute.
+    /// The absolute path of the file.
     pub file: String,
-    /// What was in it.
+    /// The content of the file.
     pub text: String,
-    /// The directory in which it was begun, absolute.
+    /// The absolute working directory.
     pub cwd: String,
-    /// What was asked for beside the file.
+    /// The options given in addition to the file.
     #[serde(flatten)]
     pub rules: RunOptions,
 }
 
-/// What holds for a run.
+/// The options of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOptions {
-    /// Whether what does not need a failed step goes on.
+    /// Whether steps that do not need a failed step continue.
     pub keep_going: bool,
-    /// How many steps may run at once.
+    /// How many steps may run concurrently.
     pub max_parallel: usize,
 }
 
-/// One record.
+/// A record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum WorkflowRecord {
-    /// It began. The first record, and only that.
+    /// The run started. Only the first record is of this type.
     Opened {
-        /// The format of all of them.
+        /// The version of the format.
         format: u32,
-        /// When.
+        /// The time of the record.
         at: UnixMs,
-        /// The task that carries it out.
+        /// The task that runs the workflow.
         task: TaskId,
-        /// What it began with.
+        /// The settings of the run.
         #[serde(flatten)]
         opened: WorkflowHeader,
     },
-    /// Another task goes on with it.
+    /// Another task continues the run.
     Resumed {
-        /// When.
+        /// The time of the record.
         at: UnixMs,
-        /// Which.
+        /// The task that runs the workflow from now on.
         task: TaskId,
     },
-    /// A step is about to be begun.
+    /// An attempt of a step is about to start.
     Began {
-        /// When.
+        /// The time of the record.
         at: UnixMs,
-        /// Which.
+        /// The id of the step.
         step: String,
-        /// Which attempt, from 1 on.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// The task it is to be; none when not even that could be put together.
+        /// The task of the attempt; `None` if its specification could not be built.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         task: Option<TaskId>,
     },
-    /// An attempt is over.
+    /// An attempt has ended.
     Ended {
-        /// When.
+        /// The time of the record.
         at: UnixMs,
-        /// Of which step.
+        /// The id of the step.
         step: String,
-        /// Which attempt.
+        /// The number of the attempt.
         attempt: u32,
-        /// How.
+        /// How it ended.
         end: StepEnd,
     },
-    /// Somebody wants all of it stopped.
+    /// The run is asked to stop.
     Stopping {
-        /// When.
+        /// The time of the record.
         at: UnixMs,
-        /// What told so.
+        /// The name of the received signal.
         by: String,
     },
-    /// All of it is over.
+    /// The run has ended.
     Over {
-        /// When.
+        /// The time of the record.
         at: UnixMs,
-        /// How.
+        /// The verdict.
         verdict: WorkflowVerdict,
     },
 }
@@ -98,38 +98,38 @@ pub enum WorkflowRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum StepEnd {
-    /// It exited with 0.
+    /// It exited with code 0.
     Ok,
-    /// It did not.
+    /// It ended in another way.
     Failed {
-        /// How instead.
+        /// A description of how it ended.
         why: String,
-        /// Whether another attempt may do better: not where a person has stopped it.
+        /// Whether a retry may succeed. It is false after a person stopped the task, for example.
         again: bool,
     },
-    /// The workflow has stopped it.
+    /// The workflow stopped it.
     Stopped,
-    /// It ended while nobody carried the workflow out, by no fault of its own.
+    /// It was lost, through no fault of its own, while no process ran the workflow.
     Lost {
-        /// How.
+        /// A description of how it ended.
         why: String,
     },
 }
 
-/// How a workflow ended.
+/// The verdict on a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkflowVerdict {
-    /// No step has failed.
+    /// No step failed.
     Ok,
-    /// A step has failed.
+    /// A step failed.
     Failed,
-    /// It was stopped before all was done. It can go on.
+    /// The run was stopped before all steps were finished. It can be resumed.
     Stopped,
 }
 
 impl WorkflowVerdict {
-    /// Returns its word, as in JSON.
+    /// Returns the value used in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

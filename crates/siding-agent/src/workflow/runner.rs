@@ -1,8 +1,9 @@
-//! Carrying a workflow out: its steps are begun, watched and stopped as [`Course`](super::WorkflowState) says.
+//! The runner of a workflow, which starts, watches and stops its steps as
+//! [`WorkflowState`](super::WorkflowState) decides.
 //!
-//! One thread and one poll. Every act is on record before it is done. The steps belong to a session of
-//! the workflow's own whose owner is this process: when it is killed they end after the session's
-//! grace, unless another goes on with the workflow before.
+//! It has one thread and one poll. Every action is recorded before it is performed. The steps
+//! belong to a separate session, whose owner is this process: when it is killed, they end after the
+//! session's grace, unless another process resumes the workflow before.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -28,23 +29,23 @@ use super::shim_messages::{StepMessages, read_step_messages};
 use super::state::StepStart;
 use super::{steps, text};
 
-/// Bytes of a failed step's output that are looked at for its last lines.
+/// Bytes of a failed step's output that are read for its last lines.
 const TAIL_BYTES: usize = 4 << 10;
 
-/// Which workflow is carried out.
+/// The workflow to run.
 #[derive(Debug, Clone)]
 pub enum WorkflowSource {
-    /// One that begins.
+    /// A new run.
     New(WorkflowHeader),
-    /// One that began before, by its first task.
+    /// An existing run, identified by its first task.
     Resumed(TaskId),
 }
 
-/// Carries a workflow out to its end, as this task. What happens is told in lines.
+/// Runs a workflow to its end, as part of `task`. Progress is reported by `print_line`.
 ///
 /// # Errors
 ///
-/// [`WorkflowError`]; then the steps that run end with this process.
+/// [`WorkflowError`]. The running steps end with this process.
 pub fn run_workflow(
     root: &StateDir,
     settings: &Settings,
@@ -57,7 +58,8 @@ pub fn run_workflow(
         WorkflowSource::Resumed(id) => *id,
     };
     let io = |doing: &'static str| move |source| WorkflowError::Io { id, doing, source };
-    // A signal is a message from here on: none can fall between a record and an act.
+    // From here on, signals arrive through a descriptor (signalfd(2)), so none can interrupt this
+    // process between a record and its action.
     let signals = SignalFd::block(&[Signal::TERM, Signal::INT, Signal::HUP])
         .map_err(io("listen to signals"))?;
     let program = std::env::current_exe().map_err(io("find siding's own path"))?;
@@ -76,7 +78,7 @@ pub fn run_workflow(
                 let file = journal.workflow.header.file.into();
                 return Err(WorkflowError::Finished { id, word: verdict.as_str(), file });
             }
-            // Before anything else: what runs still may end for want of an owner.
+            // This comes first: running steps may soon end because their session has no owner.
             session::open(root, &session, own_pid)?;
             journal.add_record(&WorkflowRecord::Resumed { at: clock::unix_now(), task })?;
             journal
@@ -98,13 +100,14 @@ pub fn run_workflow(
     runner.run()
 }
 
-/// A step that runs.
+/// A running step.
 struct RunningStep<'r> {
     watch: TaskWatch<'r>,
     attempt: u32,
-    /// Whether another process began it.
+    /// Whether another process started it.
     is_resumed: bool,
-    /// Which of its shims was asked to stop it: a new one may not have heard.
+    /// The generation of the shim that was asked to stop the step. A newer shim may not know of the
+    /// request.
     stop_sent_to_shim: Option<u32>,
 }
 
@@ -121,7 +124,7 @@ struct WorkflowRunner<'r, 't> {
 }
 
 impl WorkflowRunner<'_, '_> {
-    /// Takes up the steps that ran when nobody carried the workflow out any more.
+    /// Resumes the steps that were running when the previous runner ended.
     fn resume_steps(&mut self) -> Result<(), WorkflowError> {
         let tracks = self.journal.workflow.state.step_progress().iter().enumerate();
         let live: Vec<_> = tracks.filter_map(|(at, track)| Some((at, track.running?))).collect();
@@ -153,7 +156,7 @@ impl WorkflowRunner<'_, '_> {
             for at in next.stop {
                 self.stop_step(at);
             }
-            // One at a time: what comes of it may mean that no other is to begin.
+            // One step at a time: its result may prevent the others from starting.
             match next.start.first() {
                 Some(start) => self.start_attempt(*start)?,
                 None => self.wait_for_event()?,
@@ -163,7 +166,7 @@ impl WorkflowRunner<'_, '_> {
         }
     }
 
-    /// Begins an attempt of a step.
+    /// Starts an attempt of a step.
     fn start_attempt(
         &mut self,
         StepStart { step: at, attempt }: StepStart,
@@ -202,7 +205,7 @@ impl WorkflowRunner<'_, '_> {
         self.record_end(at, attempt, StepEnd::Failed { why, again: true }, None)
     }
 
-    /// Asks for the end of a step, unless whoever keeps it was asked already.
+    /// Asks the step's shim to stop it, unless this shim has already been asked.
     fn stop_step(&mut self, at: usize) {
         let Some(running) = self.running.get_mut(&at) else { return };
         let shim = running.watch.reconnects();
@@ -214,7 +217,8 @@ impl WorkflowRunner<'_, '_> {
             grace_ms: None,
             signal: None,
         };
-        // One that does not take it now is asked again when something happens, and has a deadline.
+        // If the shim does not accept the request, it is repeated after the next event. The task's
+        // deadline limits the delay.
         running.stop_sent_to_shim = running.watch.send(&stop).is_ok().then_some(shim);
     }
 
@@ -254,7 +258,8 @@ impl WorkflowRunner<'_, '_> {
         Ok(())
     }
 
-    /// Looks whether a step has ended. Where nothing was heard it may not even be on record.
+    /// Checks whether a step has ended. Before the first message, its task may have no record yet,
+    /// which is no error.
     fn check_step(&mut self, at: usize, had_messages: bool) -> Result<(), WorkflowError> {
         let Some(running) = self.running.get(&at) else { return Ok(()) };
         let (attempt, is_taken_up) = (running.attempt, running.is_resumed);
@@ -274,7 +279,7 @@ impl WorkflowRunner<'_, '_> {
         self.record_end(at, attempt, end, shown.map(|excerpt| excerpt.text))
     }
 
-    /// Puts the end of an attempt on record.
+    /// Records the end of an attempt.
     fn record_end(
         &mut self,
         at: usize,
@@ -282,8 +287,8 @@ impl WorkflowRunner<'_, '_> {
         end: StepEnd,
         output: Option<String>,
     ) -> Result<(), WorkflowError> {
-        // A stop that reaches everybody at once may have hit a step that was only just being begun,
-        // before this process has heard of it.
+        // A signal to all processes may end a step that is just starting before this process has
+        // read its own. The pending signals are read first, so that the step counts as stopped.
         self.handle_signals()?;
         let asked = self.running.get(&at).and_then(|running| running.stop_sent_to_shim);
         let is_stopped =

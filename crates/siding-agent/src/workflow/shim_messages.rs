@@ -1,17 +1,17 @@
-//! What the shim of a step says.
+//! Messages from the shim of a step.
 
 use siding_core::watch::TaskWatch;
 use siding_model::protocol::ShimMessage;
 
-/// What was heard of a step.
+/// The result of reading a step's messages.
 pub(super) enum StepMessages {
-    /// It is to be looked at.
+    /// The state of the task must be checked.
     CheckState { had_messages: bool },
-    /// It was not begun, or nobody can say how it stands.
+    /// The step did not start, or its state cannot be determined.
     Failed { why: String, again: bool },
 }
 
-/// Takes what a step's shim has said.
+/// Reads the pending messages of a step's shim.
 pub(super) fn read_step_messages(watch: &mut TaskWatch<'_>) -> StepMessages {
     let mut had_messages = false;
     loop {
@@ -32,7 +32,7 @@ pub(super) fn read_step_messages(watch: &mut TaskWatch<'_>) -> StepMessages {
                     had_messages: had_messages || watch.is_finished(),
                 };
             }
-            // It may still run: another attempt could be a second one beside it.
+            // The task may still be running, so a retry could run the step twice at the same time.
             Err(error) => return StepMessages::Failed { why: error.to_string(), again: false },
         }
     }

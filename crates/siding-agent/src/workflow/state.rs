@@ -1,11 +1,11 @@
-//! What has happened to a workflow, and what is to be done next. The only place that decides.
+//! The state of a workflow and the decisions on its next actions.
 //!
 //! ```text
 //! waiting ──► running ──► ok
 //!    │           ├──────► failed       no attempt is left, or none is allowed
 //!    │           └──────► stopped      by the workflow; waiting again when it is resumed
-//!    ├─► skipped                       its condition does not hold
-//!    └─► not_run                       the workflow is being ended
+//!    ├─► skipped                       its condition is not met
+//!    └─► not_run                       the workflow is ending
 //! ```
 
 use schemars::JsonSchema;
@@ -16,28 +16,28 @@ use siding_model::process::UnixMs;
 use super::plan::Plan;
 use super::record::{RunOptions, StepEnd, WorkflowRecord, WorkflowVerdict};
 
-/// How a step stands.
+/// The status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
-    /// It has not begun, or is to be tried again.
+    /// It has not started, or will be retried.
     Waiting,
-    /// An attempt runs.
+    /// An attempt is running.
     Running,
-    /// It went well.
+    /// It succeeded.
     Ok,
-    /// It did not.
+    /// It failed.
     Failed,
-    /// Its condition does not hold.
+    /// Its condition was not met.
     Skipped,
-    /// The workflow has stopped it.
+    /// The workflow stopped it.
     Stopped,
-    /// The workflow ended before its turn.
+    /// The workflow ended before it could start.
     NotRun,
 }
 
 impl StepStatus {
-    /// Returns its word, as in JSON.
+    /// Returns the value used in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,38 +51,38 @@ impl StepStatus {
         }
     }
 
-    /// Whether nothing more becomes of it, as long as nobody resumes the workflow.
+    /// Returns whether the status is final, unless the workflow is resumed.
     #[must_use]
     pub const fn is_finished(self) -> bool {
         !matches!(self, Self::Waiting | Self::Running)
     }
 }
 
-/// An attempt that has begun and is not over.
+/// A running attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunningAttempt {
-    /// Which.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The task that it is.
+    /// The task of the attempt.
     pub task: Option<TaskId>,
 }
 
-/// What has happened to one step.
+/// The progress of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StepProgress {
-    /// Attempts that were begun.
+    /// Attempts started.
     pub attempts_started: u32,
     /// Attempts that failed.
     pub failed_attempts: u32,
-    /// The attempt that runs.
+    /// The running attempt.
     pub running: Option<RunningAttempt>,
-    /// How the last one ended that is over.
+    /// How the last finished attempt ended.
     pub last_end: Option<StepEnd>,
     /// The task of the last attempt.
     pub task: Option<TaskId>,
-    /// When the last attempt began.
+    /// The start of the last attempt.
     pub started_at: Option<UnixMs>,
-    /// When that was over.
+    /// The end of the last attempt.
     pub ended_at: Option<UnixMs>,
 }
 
@@ -91,39 +91,39 @@ pub struct StepProgress {
 #[error("{0}")]
 pub struct InvalidRecord(String);
 
-/// A step to begin.
+/// A step to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepStart {
-    /// Its place.
+    /// The index of the step.
     pub step: usize,
-    /// Which attempt, from 1 on.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
 }
 
-/// What is to be done.
+/// The next actions of the runner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NextActions {
-    /// Steps to begin, in this order.
+    /// Steps to start, in this order.
     pub start: Vec<StepStart>,
-    /// Places of steps that run and are to be stopped.
+    /// The indexes of running steps to stop.
     pub stop: Vec<usize>,
-    /// How it ended, once nothing is left to be done.
+    /// The verdict, when nothing is left to do.
     pub verdict: Option<WorkflowVerdict>,
 }
 
-/// A workflow and what has happened to it.
+/// A workflow and its state.
 #[derive(Debug, Clone)]
 pub struct WorkflowState {
     plan: Plan,
     options: RunOptions,
     progress: Vec<StepProgress>,
-    /// Who wants it stopped.
+    /// The name of the signal that asked the run to stop.
     stop_requested_by: Option<String>,
     recorded_verdict: Option<WorkflowVerdict>,
 }
 
 impl WorkflowState {
-    /// Returns a workflow to which nothing has happened yet.
+    /// Creates the state of a workflow that has not started.
     #[must_use]
     pub fn new(plan: Plan, rules: RunOptions) -> Self {
         let tracks = vec![StepProgress::default(); plan.steps().len()];
@@ -136,29 +136,29 @@ impl WorkflowState {
         }
     }
 
-    /// Returns what it consists of.
+    /// Returns the plan.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Returns what has happened to each step.
+    /// Returns the progress of each step.
     #[must_use]
     pub fn step_progress(&self) -> &[StepProgress] {
         &self.progress
     }
 
-    /// Returns how it ended, if that is on record.
+    /// Returns the recorded verdict, if the run has ended.
     #[must_use]
     pub const fn recorded_verdict(&self) -> Option<WorkflowVerdict> {
         self.recorded_verdict
     }
 
-    /// Looks whether a record can follow what has happened.
+    /// Checks whether a record can follow the current state.
     ///
     /// # Errors
     ///
-    /// [`InvalidRecord`], when it cannot.
+    /// [`InvalidRecord`] if it cannot.
     pub(super) fn check_record(&self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         let misfit = |what: String| Err(InvalidRecord(what));
         match (record, self.recorded_verdict) {
@@ -186,11 +186,11 @@ impl WorkflowState {
         }
     }
 
-    /// Takes in what has happened.
+    /// Applies a record.
     ///
     /// # Errors
     ///
-    /// [`InvalidRecord`], and then nothing has changed.
+    /// [`InvalidRecord`]. Nothing has changed.
     pub fn apply(&mut self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         self.check_record(record)?;
         match record {
@@ -218,19 +218,19 @@ impl WorkflowState {
         Ok(())
     }
 
-    /// Returns who wants it stopped, if anybody does.
+    /// Returns the name of the signal that asked the run to stop, if there was one.
     #[must_use]
     pub fn stop_requested_by(&self) -> Option<&str> {
         self.stop_requested_by.as_deref()
     }
 
-    /// Returns how each step stands.
+    /// Returns the status of each step.
     #[must_use]
     pub fn step_statuses(&self) -> Vec<StepStatus> {
         self.survey_steps().0
     }
 
-    /// Returns what is to be done.
+    /// Returns the next actions.
     #[must_use]
     pub fn next_actions(&self) -> NextActions {
         if self.recorded_verdict.is_some() {
@@ -255,7 +255,7 @@ impl WorkflowState {
         }
     }
 
-    /// Returns how each step stands, and the places of those whose turn it is.
+    /// Returns the status of each step, and the indexes of the steps that are ready to start.
     fn survey_steps(&self) -> (Vec<StepStatus>, Vec<usize>) {
         let is_failing = self.is_failing();
         let mut states = vec![StepStatus::Waiting; self.progress.len()];
@@ -270,7 +270,7 @@ impl WorkflowState {
                     StepStatus::Failed
                 }
                 Some(StepEnd::Stopped | StepEnd::Lost { .. }) if !may_run => StepStatus::Stopped,
-                // It had its turn once, and nothing that it needs has changed.
+                // It started before, and the results of its needs are unchanged.
                 Some(_) => {
                     ready.push(at);
                     StepStatus::Waiting
@@ -300,18 +300,18 @@ impl WorkflowState {
         (states, ready)
     }
 
-    /// Whether a step may begin or go on.
+    /// Returns whether a step may start or keep running.
     fn may_run(&self, at: usize, is_failing: bool) -> bool {
         let is_for_failures = self.plan.steps()[at].condition.runs_after_failure();
         self.stop_requested_by.is_none() && (!is_failing || is_for_failures)
     }
 
-    /// Whether a step has failed and the others are to end for it.
+    /// Returns whether a failed step requires the others to end.
     fn is_failing(&self) -> bool {
         !self.options.keep_going && (0..self.progress.len()).any(|at| self.has_failed(at))
     }
 
-    /// Whether a step has failed for good.
+    /// Returns whether a step has failed and will not be retried.
     fn has_failed(&self, at: usize) -> bool {
         let track = &self.progress[at];
         match track.last_end {
@@ -339,7 +339,7 @@ impl WorkflowState {
     }
 }
 
-/// Whether a step has not come to an end of its own because its workflow was ended.
+/// Returns whether the end of the workflow has kept a step from finishing.
 const fn is_cut_short(state: StepStatus) -> bool {
     matches!(state, StepStatus::Stopped | StepStatus::NotRun)
 }

@@ -1,4 +1,4 @@
-//! From a step to the task that it is, and from the task's end to the step's.
+//! Conversion of a step to a task, and of the task's outcome to that of the step.
 
 use std::path::Path;
 
@@ -19,15 +19,15 @@ use super::plan::{Step, StepAction};
 use super::record::StepEnd;
 use super::state::RunningAttempt;
 
-/// By whom a step is stopped that ends with its workflow.
+/// The requester recorded when the workflow stops a step.
 pub(super) const STOPPED_BY_WORKFLOW: &str = "workflow";
-/// By whom a task is stopped whose session is over.
+/// The requester recorded when the end of a session stops a task.
 const STOPPED_BY_SESSION: &str = "session";
-/// The variables by which a step knows whose it is.
+/// The environment variables that identify the workflow and the step.
 const WORKFLOW_VARIABLE: &str = "SIDING_WORKFLOW";
 const STEP_VARIABLE: &str = "SIDING_STEP";
 
-/// Returns the task that an attempt of a step is to be.
+/// Returns the task specification for an attempt of a step.
 pub(super) fn task_spec(
     root: &StateDir,
     settings: &Settings,
@@ -63,19 +63,20 @@ pub(super) fn task_spec(
         wait_for: Vec::new(),
     };
     let mut spec = request::task_spec(root, settings, order)?;
-    // A step is over with all it has started: the next one may need the same port.
+    // A step ends together with all processes it started: the next step may need the same port, for
+    // example.
     spec.on_leader_exit = OnLeaderExit::Reap;
     Ok(spec)
 }
 
-/// Returns the variables that are set for a step.
+/// Returns the environment variables of a step.
 pub(super) fn environment(workflow: &str, step: &Step) -> Vec<(String, String)> {
     let own = [(WORKFLOW_VARIABLE, workflow), (STEP_VARIABLE, step.id.as_str())];
     let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
     step.env.iter().cloned().chain(own).collect()
 }
 
-/// Whether an attempt that was put on record came to nothing: its task never was.
+/// Returns whether a recorded attempt never started its task.
 pub(super) fn was_never_started(
     root: &StateDir,
     id: TaskId,
@@ -88,13 +89,13 @@ pub(super) fn was_never_started(
     Ok(matches!(found, RecoveryOutcome::NeverRecorded))
 }
 
-/// Returns how such an attempt ended.
+/// Returns the end of such an attempt.
 pub(super) fn lost_before_start() -> StepEnd {
     StepEnd::Lost { why: "it was never begun".to_owned() }
 }
 
-/// Returns how an attempt ended whose task has ended, `None` while that runs. `is_taken_up` says that it
-/// was begun by another than who asks, and may have been alone for a while.
+/// Returns how an attempt ended; `None` while its task is running. `is_resumed` tells whether
+/// another process started it, so that it may have been without a runner for a while.
 pub(super) fn step_end(state: &TaskState, is_resumed: bool) -> Option<StepEnd> {
     let Phase::Ended { outcome, .. } = state.lifecycle.phase() else { return None };
     let why = outcome.to_string();

@@ -1,4 +1,4 @@
-//! A picture of a workflow: its steps in columns, each behind those that it needs, with their states.
+//! An SVG diagram of a workflow: steps with their status, in columns after their needs.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,18 +10,18 @@ use siding_model::text::{make_visible, one_line};
 use super::state::StepStatus;
 use super::view::{StepView, WorkflowView};
 
-/// Sizes, in the picture's own units: pixels at its natural size.
+/// Sizes in user units, which are pixels at the natural size.
 const BOX_SIZE: (usize, usize) = (210, 46);
 const BOX_GAP: (usize, usize) = (70, 16);
 const MARGIN: usize = 20;
 const TITLE_HEIGHT: usize = 44;
-/// Columns of an id that fit into a box, at 7 units a column.
+/// Columns of an id that fit in a box, at 7 units per column.
 const ID_COLUMNS: usize = 27;
-/// Columns of the title.
+/// Columns to which the title is cut.
 const TITLE_COLUMNS: usize = 60;
 
-/// Draws a workflow as SVG. State is told by a word as well as by a colour, and to whoever cannot see it
-/// by a title for each step.
+/// Renders a workflow as SVG. The status is shown by a word as well as by a color, and each step
+/// has a title for screen readers.
 #[must_use]
 pub fn render_svg(view: &WorkflowView) -> String {
     let mut rows: Vec<usize> = Vec::new();
@@ -121,7 +121,7 @@ fn draw_step(out: &mut String, step: &StepView, (x, y): (usize, usize)) {
     );
 }
 
-/// Returns what a box is filled and framed with: dark text on each is readable (WCAG AA).
+/// Returns the fill and the stroke color of a box. Dark text on each fill is readable (WCAG AA).
 const fn status_colors(state: StepStatus) -> (&'static str, &'static str) {
     match state {
         StepStatus::Waiting => ("#f6f8fa", "#8c959f"),
@@ -134,7 +134,7 @@ const fn status_colors(state: StepStatus) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns a text for XML. What XML cannot hold is made visible.
+/// Escapes a text for XML. Characters that XML does not allow are shown in a visible form.
 fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in make_visible(text).chars() {

@@ -1,4 +1,4 @@
-//! The task that carries a workflow out: how this program is called for it, and what it is given.
+//! The task that runs a workflow: its command line and its specification.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,44 +19,44 @@ use siding_model::spec::{StdinMode, TaskCommand, self_command};
 
 use super::plan::Plan;
 
-/// The first argument of the program that carries out a workflow.
+/// The subcommand that runs a workflow.
 pub const WORKFLOW_SUBCOMMAND: &str = self_command::WORKFLOW_ARG;
-/// The flag before its file.
+/// The flag for the file.
 pub const FILE_FLAG: &str = self_command::WORKFLOW_FILE_FLAG;
-/// The flag before the number of what was in the file when somebody looked at it.
+/// The flag for the checksum of the file's content when it was reviewed.
 pub const CHECKSUM_FLAG: &str = self_command::WORKFLOW_CHECKSUM_FLAG;
-/// The flag for going on after a failure.
+/// The flag that lets independent steps continue after a failure.
 pub const KEEP_GOING_FLAG: &str = "--keep-going";
-/// The flag before the number of steps at once.
+/// The flag for the number of concurrent steps.
 pub const MAX_PARALLEL_FLAG: &str = "--max-parallel";
-/// The flag before the workflow that it goes on with.
+/// The flag for the workflow to resume.
 pub const RESUME_FLAG: &str = self_command::WORKFLOW_RESUME_FLAG;
 
-/// The signal that it takes for the wish to end.
+/// The signal that asks the runner to stop.
 pub const STOP_SIGNAL: Signal = Signal::TERM;
-/// What it has beyond the grace of its steps, so that it sees how they end.
+/// Time added to the grace of the steps, so that the runner can record how they end.
 const EXTRA_GRACE: Duration = Duration::from_secs(15);
 
-/// Returns what stands for the content of a file, so that none is run that nobody has looked at.
+/// Returns the checksum of a file's content. It ensures that only the reviewed content is run.
 #[must_use]
 pub fn content_checksum(text: &str) -> u32 {
     checksum(text.as_bytes())
 }
 
-/// Returns the time between the signal and the kill.
+/// Returns the time between the stop signal and the kill.
 #[must_use]
 pub fn stop_grace(settings: &Settings) -> Duration {
     settings.kill_grace.saturating_add(EXTRA_GRACE)
 }
 
-/// Returns what a workflow is called: the name in its file, else that of the file.
+/// Returns the name of a workflow: the one in its file, or otherwise that of the file.
 #[must_use]
 pub fn workflow_name(plan: &Plan, file: &Path) -> String {
     let file = || file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     plan.name.clone().unwrap_or_else(file)
 }
 
-/// Begins a workflow in the background. `text` is what was in its file when somebody looked at it.
+/// Starts a workflow in the background. `text` is the content of the file when it was reviewed.
 ///
 /// # Errors
 ///
@@ -91,7 +91,7 @@ pub fn start(
     let mut spec = request::task_spec(root, settings, order)?;
     spec.signal = STOP_SIGNAL;
     spec.grace_ms = u64::try_from(stop_grace(settings).as_millis()).unwrap_or(u64::MAX);
-    // It is silent while its steps work, which are looked at themselves.
+    // The runner is silent while its steps work, and these are watched for stalls themselves.
     spec.stall_after_ms = 0;
     let given = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
     let id = spec.task_id;
@@ -101,7 +101,7 @@ pub fn start(
         return Ok(id);
     };
     let mut watch = TaskWatch::from_connection(root, SELF_EXE, id, link);
-    // Until it runs it could still turn out that it cannot be begun.
+    // The start can still fail until the task is running.
     while let Some(source) = watch.source() {
         poll::wait_readable(&[source], None).map_err(RunError::Shim)?;
         match run::recv_event(&mut watch) {

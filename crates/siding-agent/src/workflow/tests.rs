@@ -1,4 +1,4 @@
-//! Files, decisions and journals of workflows, without a clock, a file or a process.
+//! Tests of files, decisions and journals of workflows, without a clock, file I/O or processes.
 
 mod files;
 mod journal;
@@ -39,7 +39,7 @@ fn failed_end(again: bool) -> StepEnd {
     StepEnd::Failed { why: "exited 1".to_owned(), again }
 }
 
-/// Returns the ids of the steps that are to begin.
+/// Returns the ids of the steps to start.
 fn next_starts(state: &WorkflowState) -> Vec<String> {
     let next = state.next_actions();
     next.start.iter().map(|start| state.plan().steps()[start.step].id.clone()).collect()

@@ -1,4 +1,4 @@
-//! What is said while a workflow is carried out, a line for each step that begins or ends.
+//! The output of the runner: a line for each step that starts or ends.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use super::state::StepStatus;
 const LINE_COLUMNS: usize = 80;
 /// Lines of a failed step's output that are shown.
 const MAX_OUTPUT_LINES: usize = 10;
-/// Columns of the word that a line begins with.
+/// Columns of the word at the start of a line.
 const WORD: usize = 8;
 
-/// Says that a step begins.
+/// Formats the line about the start of an attempt.
 pub(super) fn format_step_started(id: &str, attempt: u32, attempts: u32, task: TaskId) -> String {
-    // A resumed one may have one more.
+    // A resumed workflow may exceed the number of attempts by one.
     let attempts = attempts.max(attempt);
     let attempt =
         if attempt > 1 { format!(", attempt {attempt} of {attempts}") } else { String::new() };
     format_line("begins", &format!("{id}  {task}{attempt}"))
 }
 
-/// Says that an attempt is over, and what is next for it.
+/// Formats the line about the end of an attempt.
 pub(super) fn format_step_ended(
     id: &str,
     end: &StepEnd,
@@ -46,7 +46,7 @@ pub(super) fn format_step_ended(
     }
 }
 
-/// Shows the last lines of what a failed step wrote.
+/// Formats the last lines of a failed step's output.
 pub(super) fn format_output_tail(output: &str) -> String {
     let shown = make_visible(output);
     let lines: Vec<&str> = shown.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -54,12 +54,12 @@ pub(super) fn format_output_tail(output: &str) -> String {
     last.iter().map(|line| format!("    | {line}\n")).collect()
 }
 
-/// Says that somebody wants it stopped.
+/// Formats the line about a stop request.
 pub(super) fn format_stopping(by: &str) -> String {
     format_line("stopping", &format!("by {by}"))
 }
 
-/// Says how it has ended.
+/// Formats the line about the end of the workflow.
 pub(super) fn format_result(
     workflow: &LoadedWorkflow,
     verdict: WorkflowVerdict,
@@ -84,7 +84,7 @@ pub(super) fn format_result(
     format!("workflow {} in {took}: {}\n", verdict.as_str(), counts.join(", "))
 }
 
-/// Returns the milliseconds between two moments, none when the clock was set back.
+/// Returns the milliseconds between two times; zero if the clock was set back.
 pub(super) fn ms_between(from: UnixMs, to: UnixMs) -> u64 {
     u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0)
 }

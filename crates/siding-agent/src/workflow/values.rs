@@ -1,4 +1,4 @@
-//! Single values of a file, and their bounds.
+//! Validation of single values of a file.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use siding_model::duration;
 use super::file::FileMistake;
 use super::raw::RawEnv;
 
-/// Most attempts beside the first.
+/// Retries that a step may have.
 const MAX_RETRIES: i64 = 10;
-/// Most steps at once: each is a shim and a descriptor.
+/// Steps that may run concurrently: each needs a shim and a descriptor.
 const MAX_PARALLEL_STEPS: usize = 64;
-/// Most bytes of an id as it is written.
+/// Bytes that an id may have in the file.
 const MAX_ID_BYTES: usize = 64;
 
-/// Reads how many attempts there may be beside the first.
+/// Validates the number of retries.
 pub(super) fn parse_retries(number: i64) -> Result<u32, String> {
     u32::try_from(number)
         .ok()
@@ -22,7 +22,7 @@ pub(super) fn parse_retries(number: i64) -> Result<u32, String> {
         .ok_or_else(|| format!("`retries` is {number}; write 0 to {MAX_RETRIES}"))
 }
 
-/// Refuses what cannot be an id.
+/// Validates an id.
 pub(super) fn check_id(id: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let begins = id.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
@@ -35,7 +35,7 @@ pub(super) fn check_id(id: &str) -> Result<(), String> {
     ))
 }
 
-/// Refuses what cannot be a variable.
+/// Validates environment variables.
 pub(super) fn check_env(env: &RawEnv) -> Result<(), FileMistake> {
     let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
     match env.iter().find(|(name, value)| !is_name(name) || value.get_ref().contains('\0')) {
@@ -46,7 +46,7 @@ pub(super) fn check_env(env: &RawEnv) -> Result<(), FileMistake> {
     }
 }
 
-/// Refuses what asks for nothing.
+/// Rejects a blank text.
 pub(super) fn check_not_empty(field: &str, text: &str) -> Result<(), String> {
     if text.trim().is_empty() || text.contains('\0') {
         return Err(format!("`{field}` has nothing in it that could be done"));
@@ -54,7 +54,7 @@ pub(super) fn check_not_empty(field: &str, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads how long something may take.
+/// Parses a timeout.
 pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
     let time = duration::parse(text).map_err(|error| format!("`timeout`: {error}"))?;
     if time.is_zero() {
@@ -63,11 +63,11 @@ pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-/// Reads how many steps may run at once.
+/// Validates the number of concurrent steps.
 ///
 /// # Errors
 ///
-/// What is allowed.
+/// The message with the allowed range.
 pub fn parse_max_parallel(number: i64) -> Result<usize, String> {
     usize::try_from(number)
         .ok()

@@ -1,4 +1,4 @@
-//! How a workflow stands, as JSON.
+//! The JSON view of a workflow.
 
 use std::path::Path;
 
@@ -13,26 +13,26 @@ use super::record::{StepEnd, WorkflowVerdict};
 use super::state::{StepProgress, StepStatus};
 use super::text::ms_between;
 
-/// How a workflow stands.
+/// The state of a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// It is a file, and has not begun.
+    /// It has not started.
     Planned,
-    /// It is carried out.
+    /// It is running.
     Running,
-    /// Nobody carries it out any more, and it is not over: it can go on.
+    /// It has not ended, but no process runs it. It can be resumed.
     Interrupted,
-    /// No step has failed.
+    /// It has ended, and no step failed.
     Ok,
-    /// A step has failed.
+    /// It has ended, and a step failed.
     Failed,
-    /// It was stopped before all was done. It can go on.
+    /// It was stopped before all steps were finished. It can be resumed.
     Stopped,
 }
 
 impl RunState {
-    /// Returns its word, as in JSON.
+    /// Returns the value used in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,19 +49,19 @@ impl RunState {
 /// A workflow and its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WorkflowView {
-    /// Its name: the id of the task that began it. None of a file that was not begun.
+    /// Its id, which is that of its first task; null for a file that has not been run.
     pub workflow_id: Option<TaskId>,
     /// Its name for people.
     pub name: Option<String>,
-    /// Its file.
+    /// The path of its file.
     pub file: String,
-    /// How it stands.
+    /// Its state.
     pub state: RunState,
-    /// The tasks that have carried it out, the newest last.
+    /// The tasks that have run it, the newest last.
     pub tasks: Vec<TaskId>,
-    /// When it began, in RFC 3339.
+    /// The time of its start, in RFC 3339.
     pub began_at: Option<String>,
-    /// Milliseconds from its beginning to its end, or until now.
+    /// Milliseconds from its start to its end, or until now.
     pub elapsed_ms: Option<u64>,
     /// Its steps, in the order of the file.
     pub steps: Vec<StepView>,
@@ -72,28 +72,28 @@ pub struct WorkflowView {
 pub struct StepView {
     /// Its id, with the values of its matrix.
     pub id: String,
-    /// How it stands.
+    /// Its status.
     pub state: StepStatus,
-    /// The steps that must be over before.
+    /// The ids of the steps that must be finished first.
     pub needs: Vec<String>,
-    /// When it runs, once they are.
+    /// The condition under which it runs after that.
     pub condition: String,
-    /// How many steps are before it on the longest way to it.
+    /// The length of the longest chain of needs before it.
     pub layer: usize,
-    /// Attempts that were begun.
+    /// Attempts started.
     pub attempt: u32,
-    /// Attempts that may be.
+    /// Attempts allowed.
     pub attempts: u32,
     /// The task of the last attempt.
     pub task_id: Option<TaskId>,
-    /// Milliseconds from the beginning of the last attempt to its end, or until now.
+    /// Milliseconds from the start of the last attempt to its end, or until now.
     pub elapsed_ms: Option<u64>,
-    /// Why it did not go well.
+    /// Why the last attempt failed or was lost.
     pub why: Option<String>,
 }
 
 impl WorkflowView {
-    /// Shows a file that was not begun.
+    /// Returns the view of a file that has not been run.
     #[must_use]
     pub fn from_plan(file: &Path, plan: &Plan) -> Self {
         let track = StepProgress::default();
@@ -112,7 +112,8 @@ impl WorkflowView {
         }
     }
 
-    /// Shows one that has begun. `is_carried_out` says whether its newest task runs.
+    /// Returns the view of a workflow that has started. `is_carried_out` tells whether its newest
+    /// task is running.
     #[must_use]
     pub fn from_workflow(workflow: &LoadedWorkflow, is_carried_out: bool, now: UnixMs) -> Self {
         let (course, plan) = (&workflow.state, workflow.state.plan());

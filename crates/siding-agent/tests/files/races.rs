@@ -1,4 +1,4 @@
-//! Somebody changes what a path leads through while it is used.
+//! Tests with concurrent changes of the components of a path.
 
 use std::fs::rename;
 use std::os::unix::fs::symlink;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use super::workspace::Workspace;
 
-/// Rounds that both sides make at least.
+/// Minimum number of rounds of both threads.
 const MIN_ROUNDS: u64 = 50;
-/// How long they go on at least.
+/// Minimum duration of the race.
 const MIN_DURATION: Duration = Duration::from_secs(2);
-/// How long they may need on a busy machine.
+/// Maximum duration, for busy machines.
 const MAX_DURATION: Duration = Duration::from_secs(300);
 
-/// Ends the other side, also when this one panics.
+/// Stops the other thread, even after a panic.
 struct StopOnDrop<'o>(&'o AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -23,7 +23,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Has `swap` and `use_it` go on side by side until both have had their rounds.
+/// Runs `swap` and `use_it` concurrently until both have completed their rounds.
 fn run_concurrently(swap: impl Fn() + Sync, mut use_it: impl FnMut()) {
     let swaps = AtomicU64::new(0);
     let is_over = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! `read_file`.
+//! Tests of `read_file`.
 
 use std::os::unix::net::UnixListener;
 
@@ -54,7 +54,7 @@ fn a_line_of_100_megabytes_is_cut() {
 #[test]
 fn a_large_file_is_read_only_as_far_as_requested() {
     let place = Workspace::new();
-    // Mostly a hole: 1 TB could not be read.
+    // The file is sparse: 1 TB could not be read in time.
     place.put_file("work/huge", "line\n".repeat(3_000_000));
     let huge = std::fs::File::options().write(true).open(place.path("work/huge")).unwrap();
     if huge.set_len(1 << 40).is_err() {

@@ -1,4 +1,4 @@
-//! A working directory with an agent in it.
+//! A working directory with an agent's tools.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use siding_agent::tool::todo::{TodoList, TodoOwner};
 use siding_agent::tool::{AgentToolContext, AllowedRoots, ToolOutcome, Toolbox};
 use tempfile::TempDir;
 
-/// A directory, `work` in it where the agent is, and what else a test puts there.
+/// A temporary directory with the agent's working directory `work`, and other files of a test.
 pub(super) struct Workspace {
     pub(super) dir: TempDir,
     context: AgentToolContext,
@@ -20,7 +20,7 @@ impl Workspace {
         Self::with_allowed(&[])
     }
 
-    /// Allows more directories beside `work`, which are made.
+    /// Creates additional directories and allows them.
     pub(super) fn with_allowed(allowed: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let allowed: Vec<PathBuf> = allowed.iter().map(|name| dir.path().join(name)).collect();
@@ -33,12 +33,12 @@ impl Workspace {
         Self { dir, context: scene, tools: Toolbox::new().with_file_tools() }
     }
 
-    /// Returns a path below the whole directory.
+    /// Returns a path below the temporary directory.
     pub(super) fn path(&self, path: &str) -> PathBuf {
         self.dir.path().join(path)
     }
 
-    /// Writes a file below the whole directory, with what is missing above it.
+    /// Writes a file below the temporary directory and creates missing directories.
     pub(super) fn put_file(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.path(path);
         std::fs::create_dir_all(path.parent().expect("has one")).expect("is made");
@@ -80,7 +80,7 @@ impl Workspace {
     }
 }
 
-/// Returns the scene of another agent in the same directory.
+/// Returns the context of another agent in the same directory.
 pub(super) fn tool_context(work: &Path, allowed: &[PathBuf]) -> AgentToolContext {
     let ground = AllowedRoots::new(work, allowed).expect("is a directory");
     AgentToolContext::new(

@@ -1,4 +1,4 @@
-//! `write_file`.
+//! Tests of `write_file`.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::Path;
@@ -26,7 +26,7 @@ fn a_new_file_is_created_with_its_parent_directories() {
     assert_eq!(place.read_text("work/a/b/c.txt"), "one\ntwo");
     assert_eq!(place.write("empty", "").unwrap(), "made `empty`: 0 lines, 0 bytes");
     assert_eq!(place.write("one", "a\n").unwrap(), "made `one`: 1 line, 2 bytes");
-    // As any other program of the user would make it.
+    // The mode follows the umask, as for files of any other program.
     std::fs::write(place.path("work/plain"), "").unwrap();
     assert_eq!(file_mode(&place.path("work/one")), file_mode(&place.path("work/plain")));
     assert_eq!(place.file_names("work"), ["a", "empty", "one", "plain"]);
@@ -122,7 +122,7 @@ fn a_write_protected_file_is_left_unchanged() {
     set("work/shut", 0o555);
     let outcomes = ["shut/a", "shut/b", "shut/c/d"].map(|path| place.write(path, "new"));
     let names = place.file_names("work/shut");
-    // So that it can be removed.
+    // Allows the directory to be removed.
     set("work/shut", 0o755);
     for outcome in outcomes {
         assert_refused(outcome, &["could not", "denied"]);
@@ -141,7 +141,7 @@ fn a_full_disk_loses_nothing() {
     let place = Workspace::new();
     std::fs::create_dir(place.path("work/tiny")).unwrap();
     let Some(_tiny) = Tiny::mount(place.path("work/tiny")) else { return };
-    // The directory was opened before something was mounted on it.
+    // A new context is needed: the directory was opened before the file system was mounted on it.
     let scene = tool_context(&place.path("work/tiny"), &[]);
     let tools = Toolbox::new().with_file_tools();
     let write = |content: String| {

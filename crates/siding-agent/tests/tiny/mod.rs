@@ -1,13 +1,13 @@
-//! A disk that is soon full.
+//! A file system that fills up quickly.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A file system of 64 KiB, which goes with this.
+/// A file system of 64 KiB, unmounted on drop.
 pub(crate) struct Tiny(PathBuf);
 
 impl Tiny {
-    /// Mounts it on a directory; `None`, which is said, where that may not be done.
+    /// Mounts it on a directory. Prints a message and returns `None` if mounting is not permitted.
     pub(crate) fn mount(at: PathBuf) -> Option<Self> {
         let mount = ["-t", "tmpfs", "-o", "size=64k", "none"];
         let output = Command::new("mount").args(mount).arg(&at).output();

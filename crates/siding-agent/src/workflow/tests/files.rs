@@ -1,4 +1,4 @@
-//! What a file may say.
+//! Tests of the file format.
 
 use super::{plan, plan_error};
 use crate::workflow::{Condition, OnFailure, StepAction};
@@ -58,7 +58,7 @@ fn an_example_file_is_parsed_completely() {
     );
 }
 
-/// Each mistake is told with its line, its step, what was given and what is allowed.
+/// Each mistake is reported with its line, its step, the given value and the allowed ones.
 #[test]
 fn mistakes_are_reported_with_the_allowed_values() {
     let step = |rest: &str| format!("[[step]]\nid = \"a\"\n{rest}\n");
@@ -136,10 +136,10 @@ fn the_number_of_steps_is_bounded() {
     assert!(plan_error(&text).contains("at most 1000 steps"), "{}", plan_error(&text));
 }
 
-/// A step may be long: a mistake names its own line, and not that of `[[step]]`.
+/// A step may be long, so a mistake is reported with its own line and not that of `[[step]]`.
 #[test]
 fn a_mistake_is_reported_with_its_own_line() {
-    // The line with the mark is the wrong one.
+    // The marked line is the wrong one.
     let marked = [
         "max_parallel = 2\ntimeout = \"5\" #!\n[[step]]\nid = \"a\"\nrun = \"x\"",
         "timeout = \"5m\"\nmax_parallel = 0 #!\n[[step]]\nid = \"a\"\nrun = \"x\"",
@@ -161,7 +161,7 @@ fn a_mistake_is_reported_with_its_own_line() {
         "[[step]]\nid = \"a\"\nmatrix = { x = [1] }\nrun = \"echo {{x}}\" #!",
         "[[step]]\nid = \"a\"\nmatrix = { x = [1] }\nprompt = \"{{y}}\" #!",
         "[[step]]\nid = \"a\"\nmatrix = { x = [1] }\nrun = \"x\"\ncwd = \"{{y}}\" #!",
-        // What the parser of TOML finds.
+        // Mistakes found by the TOML parser.
         "[[step]]\nid = \"a\"\nrun = \"x\"\nneed = [\"b\"] #!",
         "[[step]]\nid = \"a\"\nrun = \"x\"\nretries = \"two\" #!",
         "[[step]]\nid = \"a\"\nrun = \"x\"\nneeds = [\n  \"b\",\n  3, #!\n]",

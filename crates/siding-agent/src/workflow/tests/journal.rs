@@ -1,4 +1,4 @@
-//! What a journal says after a crash.
+//! Tests of journals after a crash.
 
 use siding_model::process::UnixMs;
 
@@ -44,7 +44,7 @@ fn sample_records() -> Vec<WorkflowRecord> {
     ]
 }
 
-/// Whoever is killed at any byte loses at most the record that was being written.
+/// A crash at any byte loses at most the record being written.
 #[test]
 fn a_truncated_journal_replays_every_complete_record() {
     let records = sample_records();
@@ -56,10 +56,10 @@ fn a_truncated_journal_replays_every_complete_record() {
         let kept = bytes[..cut].iter().filter(|byte| **byte == b'\n').count() as u64;
         let story =
             LoadedWorkflow::read(&bytes[..cut]).unwrap_or_else(|error| panic!("{cut}: {error}"));
-        // A record that lacks nothing but its end counts.
+        // A record that lacks only its newline is valid.
         assert!(story.next_seq == kept || story.next_seq == kept + 1, "{cut}");
         assert_eq!(story.torn, !bytes[..cut].ends_with(b"\n"), "{cut}");
-        // What comes next is read again behind it.
+        // The next record after a torn line is read correctly.
         let mut more = bytes[..cut].to_vec();
         let at = UnixMs(100);
         let next = WorkflowRecord::Stopping { at, by: "SIGINT".to_owned() };

@@ -1,4 +1,4 @@
-//! What is decided, over random graphs and histories.
+//! Tests of the decisions, with random graphs and histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -100,7 +100,7 @@ fn stopped_steps_run_again_after_resume() {
     assert!(course.apply(&began_record("a", 2)).is_err(), "it went well");
 }
 
-/// What a random step is like: which of those before it it needs, its condition, its retries.
+/// A random step: a bit set of its needs among earlier steps, its condition, its retries.
 type StepShape = (u16, u8, u32);
 
 fn workflow_text(shapes: &[StepShape]) -> String {
@@ -124,7 +124,7 @@ fn workflow_text(shapes: &[StepShape]) -> String {
     text
 }
 
-/// A workflow that is carried out by chance.
+/// A random run of a workflow.
 struct Simulation {
     text: String,
     rules: RunOptions,
@@ -145,14 +145,15 @@ impl Simulation {
         self.course.plan().steps()[at].id.clone()
     }
 
-    /// Begins a step, if that is decided, and checks that it may be.
+    /// Starts a step, if one is due, and checks that it may start.
     fn start_step(&mut self) -> bool {
         let next = self.course.next_actions();
         let Some(start) = next.start.first().copied() else { return false };
         assert!(next.start.len() + self.live.len() <= self.rules.max_parallel);
         let states = self.course.step_statuses();
         let step = &self.course.plan().steps()[start.step];
-        // However far back: what is there for failures does not run beside what is being stopped.
+        // This includes indirect needs: a step that handles failures does not run at the same time
+        // as steps that are being stopped.
         let mut before = step.needs.clone();
         while let Some(need) = before.pop() {
             assert!(states[need].is_finished(), "before its needs");
@@ -170,7 +171,7 @@ impl Simulation {
         true
     }
 
-    /// Ends one of the steps that run.
+    /// Ends one of the running steps.
     fn end_step(&mut self, choice: u8) {
         let stop = self.course.next_actions().stop;
         let at = usize::from(choice) % self.live.len();
@@ -189,7 +190,7 @@ impl Simulation {
         self.add_record(ended_record(&self.step_id(at), attempt, end));
     }
 
-    /// Has everything but the records forgotten, as a crash does, and goes on.
+    /// Simulates a crash: restores the state from the records and continues.
     fn crash_and_resume(&mut self, choice: u8) {
         let mut again = WorkflowState::new(plan(&self.text), self.rules);
         self.records.iter().for_each(|record| again.apply(record).expect("fits"));
@@ -225,7 +226,7 @@ proptest! {
             succeeded: BTreeSet::new(),
             stop_requested: false,
         };
-        // When chance has run out everything goes well, so it must end.
+        // After the random choices every step succeeds, so the run must end.
         let mut choices = choices.into_iter().chain(std::iter::repeat((200, 255)));
         let mut rounds = 0;
         let verdict = loop {
