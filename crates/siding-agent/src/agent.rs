@@ -98,7 +98,7 @@ struct Agent {
     active_request: Option<(RequestId, CancelFlag)>,
     /// The running calls and their controls.
     call_controls: HashMap<CallId, CallControl>,
-    /// What each unrecorded result shows of tasks. It is acknowledged when the result is recorded.
+    /// Acknowledgments of the task information in results that are not recorded yet.
     pending_receipts: HashMap<CallId, Vec<DeliveryAck>>,
     /// Tasks whose state is shown by the results of this batch. Their notices are not sent with the
     /// same batch.
@@ -301,8 +301,8 @@ impl Agent {
             }
             AgentEvent::Response(request, purpose, answer) => {
                 let is_ours = self.active_request.take_if(|(asked, _)| *asked == request).is_some();
-                // After a summary the model has lost its context, so it is told immediately which
-                // tasks run.
+                // After a summary the model has lost its context, so it receives a full reminder of
+                // the running tasks.
                 if let Some(all) = (is_ours && purpose == RequestPurpose::Summary && answer.is_ok())
                     .then(|| reminders::full_reminder(&self.host))
                     .flatten()

@@ -17,7 +17,7 @@ at its `timeout`, and when this agent ends.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BashArgs {
-    /// Text for bash.
+    /// The shell command, run by bash.
     pub(super) command: String,
     /// Start it in the background and answer immediately with the task id.
     #[serde(default)]

@@ -48,7 +48,7 @@ pub enum AgentError {
     Task {
         /// The task.
         task: TaskId,
-        /// The reason.
+        /// Why its journal cannot be read.
         source: JournalReadError,
     },
     /// The terminal cannot be used.

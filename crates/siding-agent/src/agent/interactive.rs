@@ -217,7 +217,7 @@ impl Agent {
     }
 }
 
-/// Returns the reason for an end because the terminal closed.
+/// Returns the reason for a session that ends because its terminal was closed.
 fn hangup_end_reason() -> EndReason {
     EndReason::Signaled { signal: Signal::HUP.to_string() }
 }

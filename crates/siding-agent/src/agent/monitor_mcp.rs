@@ -19,7 +19,7 @@ task id; you are told each change in one line, as an event. Ends at its `timeout
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MonitorMcpArgs {
-    /// Text for bash that starts the server. Or give `url`.
+    /// The shell command that starts the server, run by bash. Or give `url`.
     #[serde(default)]
     pub(super) command: Option<String>,
     /// The address of a server that speaks Streamable HTTP and needs no token.

@@ -70,7 +70,7 @@ impl RemoteAgentArgs {
             return wrong("`text` is empty; say what the agent is to do");
         }
         // A model may pass the token itself instead of the variable's name. It must not become a
-        // command-line argument, which every user can read in /proc.
+        // command-line argument, which other users can read in /proc/PID/cmdline (proc(5)).
         let is_variable = |name: &String| {
             let mut letters = name.chars();
             letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')

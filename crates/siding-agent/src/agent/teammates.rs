@@ -73,7 +73,7 @@ impl TeammateStatus {
 /// The role of an agent among the agents of its process.
 #[derive(Debug, Clone)]
 pub(super) enum Team {
-    /// The only agent of its process, such as a subagent.
+    /// An agent without teammates: a subagent in its own process.
     Alone,
     /// The agent that starts teammates.
     Lead(Arc<Teammates>),
@@ -181,7 +181,7 @@ impl Teammates {
     ///
     /// # Errors
     ///
-    /// A message for the model: the receiver does not exist, and which ones do.
+    /// A message for the model that lists the existing names.
     pub(super) fn deliver(
         &self,
         from: &str,

@@ -21,7 +21,7 @@ pub(super) struct NotesRewrite {
     pub(super) content: Option<String>,
 }
 
-/// One replacement.
+/// A replacement in the notes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NotesEdit {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use siding_model::duration;
 
-/// The environment variable with the idle time after which a consolidation starts. They are
-/// disabled while it is unset.
+/// The environment variable with the idle time after which a consolidation starts. While it is
+/// unset, none starts by itself.
 pub const IDLE_TIME_VARIABLE: &str = "SIDING_DREAM_AFTER";
 /// Time between two consolidations of one conversation.
 const MIN_INTERVAL: Duration = Duration::from_secs(30 * 60);
@@ -36,8 +36,8 @@ impl IdleTime {
     }
 
     /// Returns the time until a consolidation is due if nothing happens; zero if it is due. It is
-    /// due when the agent has been idle long enough, the last one is [`MIN_INTERVAL`] ago, and
-    /// [`MIN_NEW_ENTRIES`] entries were added since. With fewer entries the result is `None`.
+    /// due when the agent has been idle long enough, the last one was started 30 minutes ago or
+    /// earlier, and 20 entries were added since. With fewer entries the result is `None`.
     #[must_use]
     pub fn time_until_due(
         self,

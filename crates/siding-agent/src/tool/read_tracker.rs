@@ -32,7 +32,8 @@ pub(super) struct ContentHasher {
 impl ContentHasher {
     /// Adds a chunk.
     pub(super) fn update(&mut self, bytes: &[u8]) {
-        // `Hasher::write` does not hash the length, so the boundaries of the chunks do not matter.
+        // `DefaultHasher` hashes the bytes as a stream, so the boundaries of the chunks do not
+        // matter.
         self.hasher.write(bytes);
         self.len += bytes.len() as u64;
     }

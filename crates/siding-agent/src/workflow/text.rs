@@ -20,7 +20,8 @@ const WORD: usize = 8;
 
 /// Formats the line about the start of an attempt.
 pub(super) fn format_step_started(id: &str, attempt: u32, attempts: u32, task: TaskId) -> String {
-    // A resumed workflow may exceed the number of attempts by one.
+    // Lost and stopped attempts are not counted as failures, so a resumed step may start more
+    // attempts than the limit.
     let attempts = attempts.max(attempt);
     let attempt =
         if attempt > 1 { format!(", attempt {attempt} of {attempts}") } else { String::new() };

@@ -44,7 +44,7 @@ pub enum TodoError {
     /// The operation is not allowed.
     #[error(transparent)]
     Refused(#[from] TodoRefusal),
-    /// Another process has held the lock for [`LOCK_TIMEOUT`].
+    /// Another process has held the lock for ten seconds.
     #[error("the to-do list is locked by another process for {} s; try again later", LOCK_TIMEOUT.as_secs())]
     Busy,
     /// The call was cancelled while it waited for the lock.
