@@ -30,7 +30,7 @@ impl Deref for BackgroundRuntime {
     type Target = Runtime;
 
     fn deref(&self) -> &Runtime {
-        self.0.as_ref().expect("it is taken only when the engine is dropped")
+        self.0.as_ref().expect("taken only on drop")
     }
 }
 

@@ -27,11 +27,11 @@ struct TodoAgent {
 
 impl TodoAgent {
     fn new(project: &Path, name: &str) -> Self {
-        Self::with_owner(project, TodoOwner::current(name).expect("has /proc"))
+        Self::with_owner(project, TodoOwner::current(name).expect("/proc is mounted"))
     }
 
     fn with_owner(project: &Path, owner: TodoOwner) -> Self {
-        let ground = AllowedRoots::new(project, &[]).expect("is a directory");
+        let ground = AllowedRoots::new(project, &[]).expect("open the directory");
         let scene = AgentToolContext::new(ground, TodoList::new(project), owner);
         Self { context: scene, tools: Toolbox::new().with_todo_tools() }
     }
@@ -53,12 +53,12 @@ impl TodoAgent {
     }
 
     fn list(&self) -> String {
-        self.call("list_tasks", json!({})).expect("is read")
+        self.call("list_tasks", json!({})).expect("the list is readable")
     }
 }
 
 fn project_directory() -> (TempDir, PathBuf) {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = tempfile::tempdir().expect("create a temporary directory");
     let path = dir.path().to_owned();
     (dir, path)
 }
@@ -69,7 +69,7 @@ fn journal_path(project: &Path) -> PathBuf {
 
 #[track_caller]
 fn assert_refused(outcome: ToolOutcome, parts: &[&str]) {
-    let why = outcome.expect_err("is refused");
+    let why = outcome.expect_err("the call is refused");
     for part in parts {
         assert!(why.contains(part), "no {part:?} in {why}");
     }
@@ -153,7 +153,7 @@ fn the_journal_is_private_to_its_user() {
 #[test]
 fn a_todo_of_an_exited_process_can_be_claimed() {
     let (_dir, project) = project_directory();
-    let here = TodoOwner::current("lost").expect("has /proc");
+    let here = TodoOwner::current("lost").expect("/proc is mounted");
     let mut gone = here.clone();
     gone.process.start_ticks += 1;
     let mut elsewhere = here.clone();
@@ -241,7 +241,7 @@ fn a_full_disk_changes_nothing() {
     agent.create("Do it", &[]).unwrap();
     let before = std::fs::read(journal_path(&project)).unwrap();
     let filler = project.join("filler");
-    let _best_effort = std::fs::write(&filler, vec![0; 128 << 10]).expect_err("is full");
+    let _best_effort = std::fs::write(&filler, vec![0; 128 << 10]).expect_err("the disk is full");
     // The start of the record still fits on the disk.
     let input = json!({ "subject": "Then", "description": "x".repeat(10_000) });
     assert_refused(agent.call("create_task", input.clone()), &["could not write", "No space left"]);

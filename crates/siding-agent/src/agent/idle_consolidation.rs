@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn consolidation_is_due_after_idle_time_and_interrupted_by_an_entry() {
-        let idle = IdleTime::read(Some("10s")).expect("is a time").expect("is set");
+        let idle = IdleTime::read(Some("10s")).expect("valid duration").expect("not disabled");
         let life = Duration::from_secs(1);
         let terms = IdleConsolidationConfig {
             idle_time: idle,

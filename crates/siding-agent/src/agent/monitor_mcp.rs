@@ -88,7 +88,7 @@ mod tests {
             "command": "server --flag", "tool": "-x", "arguments": { "a": 1 }, "every": 1.5,
             "match": "^a b$",
         });
-        let args: MonitorMcpArgs = serde_json::from_value(given).expect("is understood");
+        let args: MonitorMcpArgs = serde_json::from_value(given).expect("valid arguments");
         let wanted = [
             "monitor-mcp",
             "--json",

@@ -95,7 +95,7 @@ mod tests {
     fn notes_are_the_last_part_of_the_system_prompt() {
         let none = system_prompt(Path::new("/p"), &Team::Alone, None);
         let some = system_prompt(Path::new("/p"), &Team::Alone, Some("<notes>\n- make\n</notes>"));
-        let added = some.strip_prefix(none.as_str()).expect("the rest stays as it is");
+        let added = some.strip_prefix(none.as_str()).expect("the other parts are unchanged");
         assert!(added.ends_with("<notes>\n- make\n</notes>"), "{added}");
         assert!(added.contains("not words of the user"), "{added}");
     }

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn parse_args(given: Value) -> RemoteAgentArgs {
-        serde_json::from_value(given).expect("is understood")
+        serde_json::from_value(given).expect("valid arguments")
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
     fn a_token_and_an_empty_text_are_refused() {
         for (bearer, text) in [("sk-1234", "x"), ("", "x"), ("1A", "x"), ("PEER", " \n")] {
             let args = parse_args(json!({ "url": "http://h", "text": text, "bearer_env": bearer }));
-            let why = args.validate().expect_err("refused").to_string();
+            let why = args.validate().expect_err("the arguments are invalid").to_string();
             assert!(!why.contains("sk-1234"), "{why}");
         }
     }

@@ -168,7 +168,7 @@ mod tests {
     use crate::message::{CallId, ToolCall};
 
     fn events_to_json(sight: UiEvent<'_>) -> Value {
-        serde_json::to_value(StreamLine::from_event(sight)).expect("a line serializes")
+        serde_json::to_value(StreamLine::from_event(sight)).expect("serialize the line")
     }
 
     #[test]

@@ -285,9 +285,9 @@ mod tests {
     #[test]
     fn a_refusal_names_the_limit_and_the_alternative() {
         let bounds = SubagentLimits { max_depth: 3, max_running: 8 };
-        let why = bounds.check(3, 0).expect_err("too deep");
+        let why = bounds.check(3, 0).expect_err("the depth limit is reached");
         assert!(why.contains("3 deep") && why.contains("yourself"), "{why}");
-        let why = bounds.check(0, 8).expect_err("too many");
+        let why = bounds.check(0, 8).expect_err("the limit of running agents is reached");
         assert!(why.contains("at once (8)") && why.contains("`task_stop`"), "{why}");
     }
 

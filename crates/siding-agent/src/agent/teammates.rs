@@ -319,7 +319,7 @@ mod tests {
 
     fn task() -> TaskId {
         let bits = (TaskId::MIN_BITS << 12) | 0x5d3;
-        TaskId::new(TaskKind::InProcessTeammate, bits).expect("a number of that kind")
+        TaskId::new(TaskKind::InProcessTeammate, bits).expect("valid task id")
     }
 
     /// Registers a teammate whose thread confirms every message until it is shut down.
@@ -330,10 +330,14 @@ mod tests {
             while let Ok(AgentEvent::TeamMessage(letter)) = came.recv() {
                 let is_idle = letter.text == "idle?";
                 let noted = if is_idle { ReceiverState::Started } else { ReceiverState::Busy };
-                letter.recorded.send(noted).expect("its sender waits");
+                letter.recorded.send(noted).expect("the sender waits for the state");
             }
         });
-        teammates.reserve(name).expect("free").occupy(Arc::clone(&desk), sender, thread);
+        teammates.reserve(name).expect("the name is free").occupy(
+            Arc::clone(&desk),
+            sender,
+            thread,
+        );
         desk
     }
 
@@ -342,14 +346,14 @@ mod tests {
         let (lead, _came) = channel();
         let mates = Teammates::new(lead);
         for wrong in ["", "lead", "Tester", "a b", "\u{1b}[2J", &"x".repeat(MAX_NAME_CHARS + 1)] {
-            let why = mates.reserve(wrong).expect_err("is no name");
+            let why = mates.reserve(wrong).expect_err("invalid name");
             assert!(why.contains("small letters"), "{why}");
         }
-        let first = mates.reserve("tester").expect("free");
-        assert!(mates.reserve("tester").expect_err("taken").contains("already"));
+        let first = mates.reserve("tester").expect("the name is free");
+        assert!(mates.reserve("tester").expect_err("the name is taken").contains("already"));
         drop(first);
         let _keeps_alive = spawn_teammate(&mates, "tester");
-        assert!(mates.reserve("tester").expect_err("taken").contains("send_message"));
+        assert!(mates.reserve("tester").expect_err("the name is taken").contains("send_message"));
         assert_eq!(mates.recipients_for(LEAD_NAME), ["tester"]);
         mates.remove(task());
         assert!(mates.reserve("tester").is_ok());
@@ -359,7 +363,8 @@ mod tests {
     fn a_message_counts_as_delivered_once_the_receiver_records_it() {
         let (lead, came) = channel();
         let mates = Teammates::new(lead);
-        let none = mates.deliver(LEAD_NAME, "tester", "x".to_owned()).expect_err("nobody is there");
+        let none =
+            mates.deliver(LEAD_NAME, "tester", "x".to_owned()).expect_err("no such teammate");
         assert!(none.contains("spawn_teammate"), "{none}");
         let desk = spawn_teammate(&mates, "tester");
         assert_eq!(
@@ -368,7 +373,7 @@ mod tests {
         );
         assert_eq!(mates.deliver(LEAD_NAME, "tester", "busy?".to_owned()), Ok(ReceiverState::Busy));
         let wrong =
-            mates.deliver(LEAD_NAME, "other", "x".to_owned()).expect_err("nobody of that name");
+            mates.deliver(LEAD_NAME, "other", "x".to_owned()).expect_err("no such teammate");
         assert!(wrong.ends_with("you can write to tester"), "{wrong}");
         assert!(mates.deliver("tester", "tester", "x".to_owned()).is_err(), "not to itself");
         assert!(mates.deliver(LEAD_NAME, LEAD_NAME, "x".to_owned()).is_err(), "not to itself");
@@ -379,7 +384,8 @@ mod tests {
         assert!(mates.deliver(LEAD_NAME, "tester", "x".to_owned()).is_err(), "it has gone");
         // A message to a lead that no longer reads does not block its sender.
         drop(came);
-        let gone = mates.deliver("tester", LEAD_NAME, "x".to_owned()).expect_err("it has gone");
+        let gone =
+            mates.deliver("tester", LEAD_NAME, "x".to_owned()).expect_err("the lead has ended");
         assert!(gone.contains("about to end"), "{gone}");
     }
 }

@@ -238,7 +238,7 @@ fn a_failed_request_is_retried_after_resume() {
     // Twice: the process may be killed during the retry.
     for _ in 0..2 {
         let loaded = Conversation::load(limits(), transcript.clone());
-        let mut conversation = loaded.expect("it can be loaded");
+        let mut conversation = loaded.expect("valid entries");
         let effects = conversation.handle_event(Event::Started(Vec::new()));
         sent_request(&effects);
         assert_eq!(validate_messages(conversation.messages()), Ok(()));
@@ -315,9 +315,12 @@ fn interrupted_calls_are_not_run_after_a_crash() {
     let first = sent_request(&turn(prompt("go")));
     turn(response(first, vec![call("a", "write"), call("b", "write")]));
     turn(Event::Interrupted);
-    let last = entries.iter().position(|entry| *entry == Entry::Interrupted).expect("on record");
+    let last = entries
+        .iter()
+        .position(|entry| *entry == Entry::Interrupted)
+        .expect("the interrupt is recorded");
     entries.truncate(last + 1);
-    let mut again = Conversation::load(limits(), entries).expect("a conversation");
+    let mut again = Conversation::load(limits(), entries).expect("valid entries");
     let effects =
         again.handle_event(Event::Started(vec![UserContent::Prompt { text: "on".to_owned() }]));
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::RunCall(_))), "{effects:?}");

@@ -112,7 +112,7 @@ mod tests {
             (content_rewrite(&"x\n".repeat(MAX_NOTES_BYTES)), "bytes, and 32768 are allowed"),
             (content_rewrite("DB_PASSWORD=hunter2222"), "looks like a password"),
         ] {
-            let why = rewrite.apply("a\n").expect_err("cannot be");
+            let why = rewrite.apply("a\n").expect_err("the rewrite is invalid");
             assert!(why.contains(said), "{why}");
         }
         // A line that a person has written is not checked.

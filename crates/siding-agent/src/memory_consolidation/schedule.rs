@@ -62,8 +62,8 @@ mod tests {
         for none in [None, Some(""), Some(" "), Some("off")] {
             assert_eq!(IdleTime::read(none), Ok(None));
         }
-        assert!(IdleTime::read(Some("10m")).expect("is a time").is_some());
-        let wrong = IdleTime::read(Some("soon")).expect_err("is none");
+        assert!(IdleTime::read(Some("10m")).expect("valid duration").is_some());
+        let wrong = IdleTime::read(Some("soon")).expect_err("invalid duration");
         assert!(wrong.contains(IDLE_TIME_VARIABLE) && wrong.contains("`off`"), "{wrong}");
     }
 

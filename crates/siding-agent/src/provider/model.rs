@@ -128,7 +128,7 @@ mod tests {
             ("a\u{1b}[2J:x", "`a\\e[2J:x` is no model"),
             ("openai:", "`openai:` is only a provider"),
         ] {
-            let error = given.parse::<Model>().expect_err("it is none").to_string();
+            let error = given.parse::<Model>().expect_err("invalid model").to_string();
             assert_eq!(error, format!("{told}: a model is {ALLOWED_FORMS}"));
         }
     }
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(chosen(Some("openai:a"), Some("openai:b")).as_deref(), Ok("openai:a"));
         assert_eq!(chosen(None, Some("openai:b")).as_deref(), Ok("openai:b"));
         assert_eq!(chosen(None, Some(" ")), Err(ModelError::Missing));
-        let error = chosen(None, None).expect_err("none is chosen").to_string();
+        let error = chosen(None, None).expect_err("no model is chosen").to_string();
         assert!(
             error.contains("--model PROVIDER:NAME") && error.contains("SIDING_MODEL"),
             "{error}"

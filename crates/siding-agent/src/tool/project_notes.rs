@@ -130,29 +130,30 @@ mod tests {
 
     #[test]
     fn notes_are_read_written_and_never_overwrite_a_change() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let none = ProjectNotes::read(directory.path()).expect("there are none");
+        let directory = tempfile::tempdir().expect("create a temporary directory");
+        let none = ProjectNotes::read(directory.path()).expect("read missing notes");
         assert_eq!((none.content(), none.format_for_model()), ("", None));
         assert!(!directory.path().join(".siding").exists(), "only looked at");
-        none.write("- one\n").expect("written");
-        let one = ProjectNotes::read(directory.path()).expect("there are some");
+        none.write("- one\n").expect("write the file");
+        let one = ProjectNotes::read(directory.path()).expect("read the notes");
         assert_eq!(one.format_for_model().as_deref(), Some("<notes>\n- one\n</notes>"));
         assert_eq!(one.diff("- two\n"), "@@ -1 +1 @@\n-- one\n+- two\n");
-        std::fs::write(directory.path().join(NOTES_PATH), "- mine\n").expect("written");
+        std::fs::write(directory.path().join(NOTES_PATH), "- mine\n").expect("write the file");
         assert!(matches!(one.write("- two\n"), Err(NotesError::Changed)));
         assert!(matches!(none.write("- two\n"), Err(NotesError::Changed)));
-        let kept = std::fs::read_to_string(directory.path().join(NOTES_PATH)).expect("read");
+        let kept =
+            std::fs::read_to_string(directory.path().join(NOTES_PATH)).expect("read the file");
         assert_eq!(kept, "- mine\n");
     }
 
     #[test]
     fn notes_behind_a_link_that_leads_out_are_refused() {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = tempfile::tempdir().expect("create a temporary directory");
         let (project, outside) = (directory.path().join("p"), directory.path().join("o"));
-        std::fs::create_dir_all(project.join(".siding")).expect("made");
-        std::fs::write(&outside, "x").expect("written");
-        std::os::unix::fs::symlink(&outside, project.join(NOTES_PATH)).expect("made");
-        let why = ProjectNotes::read(&project).expect_err("leads out").to_string();
+        std::fs::create_dir_all(project.join(".siding")).expect("create the directory");
+        std::fs::write(&outside, "x").expect("write the file");
+        std::os::unix::fs::symlink(&outside, project.join(NOTES_PATH)).expect("create the link");
+        let why = ProjectNotes::read(&project).expect_err("the link leads out").to_string();
         assert!(why.contains("leads out of"), "{why}");
     }
 }

@@ -15,7 +15,7 @@ use super::{AgentToolContext, ToolOutcome};
 use crate::provider::CancelFlag;
 
 /// Lines shown by default.
-const DEFAULT_LINES: NonZeroU64 = NonZeroU64::new(2_000).expect("is not zero");
+const DEFAULT_LINES: NonZeroU64 = NonZeroU64::new(2_000).expect("2,000 is not zero");
 
 /// Bytes at the start of a file that are checked for a zero byte, which marks it as binary. git
 /// checks as many (`FIRST_FEW_BYTES` in xdiff-interface.c).

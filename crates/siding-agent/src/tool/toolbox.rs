@@ -102,7 +102,9 @@ mod tests {
             assert!(!about.is_empty(), "{name}");
             assert_eq!(schema["type"], "object", "{name}");
             assert_eq!(schema["additionalProperties"], false, "{name}");
-            for (field, schema) in schema["properties"].as_object().expect("has fields") {
+            for (field, schema) in
+                schema["properties"].as_object().expect("the schema has properties")
+            {
                 assert!(schema["description"].is_string(), "{name} {field}: {schema}");
                 assert!(schema["type"].is_string(), "{name} {field}: {schema}");
                 assert!(schema.get("$ref").is_none(), "{name} {field}: {schema}");

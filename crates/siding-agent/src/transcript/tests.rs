@@ -17,26 +17,27 @@ fn header() -> TranscriptHeader {
 /// even after repeated crashes.
 #[test]
 fn a_crash_loses_at_most_the_torn_line() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
-    let session: SessionId = "talk".parse().expect("a name");
-    let mut transcript = Transcript::create(&root, &session, header()).expect("made");
-    transcript.add_entry(&input_entry("first\nline")).expect("added");
+    let directory = tempfile::tempdir().expect("create a temporary directory");
+    let root = StateDir::open(&directory.path().join("state")).expect("open the state directory");
+    let session: SessionId = "talk".parse().expect("valid session id");
+    let mut transcript =
+        Transcript::create(&root, &session, header()).expect("create the transcript");
+    transcript.add_entry(&input_entry("first\nline")).expect("append the entry");
     let one = transcript.len;
-    transcript.add_entry(&input_entry("second")).expect("added");
+    transcript.add_entry(&input_entry("second")).expect("append the entry");
     let whole = transcript.len;
     let path = directory.path().join("state/sessions/talk").join(NAME);
     drop(transcript);
-    let bytes = std::fs::read(&path).expect("read");
+    let bytes = std::fs::read(&path).expect("read the file");
     for cut in one..=whole {
-        let kept = &bytes[..usize::try_from(cut).expect("small")];
-        std::fs::write(&path, kept).expect("cut");
+        let kept = &bytes[..usize::try_from(cut).expect("the offset fits in usize")];
+        std::fs::write(&path, kept).expect("truncate the file");
         let wanted = if cut == whole { 2 } else { 1 };
         for round in 0..3 {
             let (mut transcript, first, entries) =
-                Transcript::open(&root, &session).expect("taken up");
+                Transcript::open(&root, &session).expect("open the transcript");
             assert_eq!((first, entries.len()), (header(), wanted + round), "cut at {cut}");
-            transcript.add_entry(&input_entry("third")).expect("added");
+            transcript.add_entry(&input_entry("third")).expect("append the entry");
         }
     }
 }
@@ -44,38 +45,41 @@ fn a_crash_loses_at_most_the_torn_line() {
 /// The next writer may also be killed while it marks the torn line.
 #[test]
 fn a_torn_line_is_marked_even_after_repeated_crashes() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
-    let session: SessionId = "talk".parse().expect("a name");
-    let mut transcript = Transcript::create(&root, &session, header()).expect("made");
-    transcript.add_entry(&input_entry("first")).expect("added");
+    let directory = tempfile::tempdir().expect("create a temporary directory");
+    let root = StateDir::open(&directory.path().join("state")).expect("open the state directory");
+    let session: SessionId = "talk".parse().expect("valid session id");
+    let mut transcript =
+        Transcript::create(&root, &session, header()).expect("create the transcript");
+    transcript.add_entry(&input_entry("first")).expect("append the entry");
     let path = directory.path().join("state/sessions/talk").join(NAME);
     drop(transcript);
-    let whole = std::fs::read(&path).expect("read");
+    let whole = std::fs::read(&path).expect("read the file");
     let torn = [&whole[..], b"{\"wall\":1,\"ent\n{\"torn\":tr"].concat();
-    std::fs::write(&path, torn).expect("written");
+    std::fs::write(&path, torn).expect("write the file");
     for round in 0..3 {
-        let (mut transcript, _, entries) = Transcript::open(&root, &session).expect("taken up");
+        let (mut transcript, _, entries) =
+            Transcript::open(&root, &session).expect("open the transcript");
         assert_eq!(entries.len(), 1 + round);
-        transcript.add_entry(&input_entry("more")).expect("added");
+        transcript.add_entry(&input_entry("more")).expect("append the entry");
     }
 }
 
 #[test]
 fn damage_is_reported_and_a_second_writer_is_refused() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
-    let session: SessionId = "talk".parse().expect("a name");
-    let missing = Transcript::open(&root, &session).expect_err("there is none");
+    let directory = tempfile::tempdir().expect("create a temporary directory");
+    let root = StateDir::open(&directory.path().join("state")).expect("open the state directory");
+    let session: SessionId = "talk".parse().expect("valid session id");
+    let missing = Transcript::open(&root, &session).expect_err("no transcript exists");
     assert!(matches!(missing, TranscriptError::Missing { .. }), "{missing}");
-    let mut transcript = Transcript::create(&root, &session, header()).expect("made");
-    let (_, looked) = Transcript::read_snapshot(&root, &session).expect("anybody may look");
+    let mut transcript =
+        Transcript::create(&root, &session, header()).expect("create the transcript");
+    let (_, looked) = Transcript::read_snapshot(&root, &session).expect("reading needs no lock");
     assert!(looked.is_empty());
-    let busy = Transcript::open(&root, &session).expect_err("it is being written");
+    let busy = Transcript::open(&root, &session).expect_err("the transcript is locked");
     assert!(matches!(busy, TranscriptError::Busy { .. }), "{busy}");
-    transcript.append(b"{\"entry\":\"asked\n").expect("added");
-    transcript.add_entry(&input_entry("after")).expect("added");
+    transcript.append(b"{\"entry\":\"asked\n").expect("append the bytes");
+    transcript.add_entry(&input_entry("after")).expect("append the entry");
     drop(transcript);
-    let damaged = Transcript::open(&root, &session).expect_err("it is damaged");
+    let damaged = Transcript::open(&root, &session).expect_err("the line is damaged");
     assert!(matches!(damaged, TranscriptError::Damaged { line: 2, .. }), "{damaged}");
 }

@@ -24,7 +24,7 @@ fn workflow_state(text: &str) -> WorkflowState {
 }
 
 fn task(number: u64) -> TaskId {
-    TaskId::from_random(TaskKind::LocalWorkflow, number << 12, u64::MAX).expect("there is room")
+    TaskId::from_random(TaskKind::LocalWorkflow, number << 12, u64::MAX).expect("valid task id")
 }
 
 fn began_record(step: &str, attempt: u32) -> WorkflowRecord {

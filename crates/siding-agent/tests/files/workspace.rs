@@ -22,13 +22,13 @@ impl Workspace {
 
     /// Creates additional directories and allows them.
     pub(super) fn with_allowed(allowed: &[&str]) -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = tempfile::tempdir().expect("create a temporary directory");
         let allowed: Vec<PathBuf> = allowed.iter().map(|name| dir.path().join(name)).collect();
         for directory in &allowed {
-            std::fs::create_dir(directory).expect("is made");
+            std::fs::create_dir(directory).expect("create the directory");
         }
         let work = dir.path().join("work");
-        std::fs::create_dir(&work).expect("is made");
+        std::fs::create_dir(&work).expect("create the directory");
         let scene = tool_context(&work, &allowed);
         Self { dir, context: scene, tools: Toolbox::new().with_file_tools() }
     }
@@ -41,16 +41,17 @@ impl Workspace {
     /// Writes a file below the temporary directory and creates missing directories.
     pub(super) fn put_file(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.path(path);
-        std::fs::create_dir_all(path.parent().expect("has one")).expect("is made");
-        std::fs::write(path, content).expect("is written");
+        std::fs::create_dir_all(path.parent().expect("the path has a parent"))
+            .expect("create the directory");
+        std::fs::write(path, content).expect("write the file");
     }
 
     pub(super) fn read_bytes(&self, path: &str) -> Vec<u8> {
-        std::fs::read(self.path(path)).expect("is there")
+        std::fs::read(self.path(path)).expect("read the file")
     }
 
     pub(super) fn read_text(&self, path: &str) -> String {
-        String::from_utf8(self.read_bytes(path)).expect("is text")
+        String::from_utf8(self.read_bytes(path)).expect("valid UTF-8")
     }
 
     pub(super) fn call(&self, tool: &str, input: Value) -> ToolOutcome {
@@ -71,10 +72,11 @@ impl Workspace {
 
     /// Returns the names in a directory, sorted.
     pub(super) fn file_names(&self, path: &str) -> Vec<String> {
-        let entries = std::fs::read_dir(self.path(path)).expect("is a directory");
-        let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("is read").file_name();
+        let entries = std::fs::read_dir(self.path(path)).expect("read the directory");
+        let name =
+            |entry: std::io::Result<std::fs::DirEntry>| entry.expect("read the entry").file_name();
         let mut names: Vec<String> =
-            entries.map(|entry| name(entry).into_string().expect("is text")).collect();
+            entries.map(|entry| name(entry).into_string().expect("valid UTF-8")).collect();
         names.sort();
         names
     }
@@ -82,17 +84,17 @@ impl Workspace {
 
 /// Returns the context of another agent in the same directory.
 pub(super) fn tool_context(work: &Path, allowed: &[PathBuf]) -> AgentToolContext {
-    let ground = AllowedRoots::new(work, allowed).expect("is a directory");
+    let ground = AllowedRoots::new(work, allowed).expect("open the directory");
     AgentToolContext::new(
         ground,
         TodoList::new(work),
-        TodoOwner::current("agent").expect("has /proc"),
+        TodoOwner::current("agent").expect("/proc is mounted"),
     )
 }
 
 #[track_caller]
 pub(super) fn assert_refused(outcome: ToolOutcome, parts: &[&str]) {
-    let why = outcome.expect_err("is refused");
+    let why = outcome.expect_err("the call is refused");
     for part in parts {
         assert!(why.contains(part), "no {part:?} in {why}");
     }

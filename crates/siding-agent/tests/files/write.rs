@@ -11,7 +11,7 @@ use super::workspace::{Workspace, assert_accepted, assert_refused, tool_context}
 use crate::tiny::Tiny;
 
 fn file_mode(path: &Path) -> u32 {
-    std::fs::metadata(path).expect("it is there").mode() & 0o7777
+    std::fs::metadata(path).expect("the file exists").mode() & 0o7777
 }
 
 fn is_root() -> bool {

@@ -275,9 +275,9 @@ proptest! {
             world.apply_action(act);
         }
         for entry in &world.transcript {
-            let line = serde_json::to_string(entry).expect("it is written");
+            let line = serde_json::to_string(entry).expect("serialize the entry");
             prop_assert!(!line.contains('\n'));
-            prop_assert_eq!(&serde_json::from_str::<Entry>(&line).expect("it is read"), entry);
+            prop_assert_eq!(&serde_json::from_str::<Entry>(&line).expect("deserialize the entry"), entry);
         }
     }
 }

@@ -26,16 +26,16 @@ impl Provider for FakeModel {
         request: &ModelRequest<'_>,
         _listen: &mut dyn FnMut(ResponsePart<'_>),
     ) -> Result<ModelResponse, ProviderError> {
-        let last = match request.messages.last().expect("there is one") {
+        let last = match request.messages.last().expect("at least one message") {
             Message::User { results, content: told } => {
                 let results = results.iter().map(|result| result.text.as_str());
                 results.chain(told.iter().map(UserContent::text)).collect::<Vec<_>>().join("\n")
             }
             Message::Assistant(_) => panic!("the model has the last word"),
         };
-        self.prompts.lock().expect("nobody panics").push(last);
-        let play = self.replies.lock().expect("nobody panics").pop_front();
-        play.expect("it is not asked more often")(request)
+        self.prompts.lock().expect("the lock is not poisoned").push(last);
+        let play = self.replies.lock().expect("the lock is not poisoned").pop_front();
+        play.expect("no more requests than replies")(request)
     }
 }
 
@@ -66,19 +66,21 @@ struct TestProject {
 impl TestProject {
     /// Creates a project whose model has ended its turn.
     fn new() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
-        let session: SessionId = "talk".parse().expect("a name");
-        let own = i32::try_from(std::process::id()).expect("a number");
-        session::open(&root, &session, own).expect("opened");
+        let directory = tempfile::tempdir().expect("create a temporary directory");
+        let root =
+            StateDir::open(&directory.path().join("state")).expect("open the state directory");
+        let session: SessionId = "talk".parse().expect("valid session id");
+        let own = i32::try_from(std::process::id()).expect("the PID fits in i32");
+        session::open(&root, &session, own).expect("open the session");
         let cwd = directory.path().join("project");
-        std::fs::create_dir(&cwd).expect("made");
+        std::fs::create_dir(&cwd).expect("create the directory");
         let opened =
             TranscriptHeader { cwd: cwd.display().to_string(), model: "script:x".to_owned() };
-        let mut transcript = Transcript::create(&root, &session, opened).expect("made");
+        let mut transcript =
+            Transcript::create(&root, &session, opened).expect("create the transcript");
         for entry in [prompt("build it with ninja"), Entry::Asked, assistant_entry("It is built.")]
         {
-            transcript.add_entry(&entry).expect("added");
+            transcript.add_entry(&entry).expect("append the entry");
         }
         Self { root, session, transcript, directory }
     }
@@ -89,8 +91,8 @@ impl TestProject {
 
     fn write_notes(&self, notes: &str) {
         let directory = self.directory.path().join("project/.siding");
-        std::fs::create_dir_all(&directory).expect("made");
-        std::fs::write(directory.join("memory.md"), notes).expect("written");
+        std::fs::create_dir_all(&directory).expect("create the directory");
+        std::fs::write(directory.join("memory.md"), notes).expect("write the file");
     }
 
     fn consolidate(
@@ -118,12 +120,12 @@ fn a_conversation_is_consolidated_into_notes() {
     let place = TestProject::new();
     let model =
         fake_model(vec![reply_with("Noted.", Some(json!({ "content": "- built with ninja\n" })))]);
-    let dreamt = place.consolidate(&model, LIMITS).expect("dreamt");
+    let dreamt = place.consolidate(&model, LIMITS).expect("the consolidation succeeds");
     let usage = Usage { input: 100, output: 10, ..Usage::default() };
     let diff = "@@ -0,0 +1 @@\n+- built with ninja\n".to_owned();
     assert_eq!(dreamt, ConsolidationOutcome::Changed { diff, usage });
     assert_eq!(place.notes().as_deref(), Some("- built with ninja\n"));
-    let asked = model.prompts.lock().expect("nobody panics").concat();
+    let asked = model.prompts.lock().expect("the lock is not poisoned").concat();
     assert!(asked.contains("no notes yet") && asked.contains("user: build it with ninja\n"));
 }
 
@@ -137,13 +139,13 @@ fn an_invalid_edit_is_reported_to_the_model_and_retried() {
         reply_with("", Some(json!({ "what": 1 }))),
         reply_with("", Some(edit("make"))),
     ]);
-    let dreamt = place.consolidate(&model, LIMITS).expect("dreamt");
+    let dreamt = place.consolidate(&model, LIMITS).expect("the consolidation succeeds");
     assert!(
         matches!(dreamt, ConsolidationOutcome::Changed { usage, .. } if usage.input == 300),
         "{dreamt:?}"
     );
     assert_eq!(place.notes().as_deref(), Some("- built with ninja\n"));
-    let asked = model.prompts.lock().expect("nobody panics").clone();
+    let asked = model.prompts.lock().expect("the lock is not poisoned").clone();
     assert!(asked[0].contains("<notes>\n- built with make\n</notes>"), "{asked:?}");
     assert!(asked[1].contains("`old` is not there"), "{asked:?}");
     assert!(asked[2].contains("cannot be read: unknown field `what`"), "{asked:?}");
@@ -155,12 +157,12 @@ fn notes_stay_unchanged_in_a_dry_run_or_without_edits() {
     place.write_notes("- kept\n");
     let dry = ConsolidationLimits { dry_run: true, ..LIMITS };
     let model = fake_model(vec![reply_with("", Some(json!({ "content": "- new\n" })))]);
-    let dreamt = place.consolidate(&model, dry).expect("dreamt");
+    let dreamt = place.consolidate(&model, dry).expect("the consolidation succeeds");
     assert!(
         matches!(&dreamt, ConsolidationOutcome::Changed { diff, .. } if diff.contains("+- new"))
     );
     let nothing = fake_model(vec![reply_with("All is noted.", None)]);
-    let dreamt = place.consolidate(&nothing, LIMITS).expect("dreamt");
+    let dreamt = place.consolidate(&nothing, LIMITS).expect("the consolidation succeeds");
     assert!(
         matches!(&dreamt, ConsolidationOutcome::Unchanged { response, .. } if response == "All is noted.")
     );
@@ -173,7 +175,7 @@ fn a_secret_is_never_written_to_the_notes() {
     let secret = || reply_with("", Some(json!({ "content": "DB_PASSWORD=hunter2222\n" })));
     let error = place
         .consolidate(&fake_model(vec![secret(), secret(), secret()]), LIMITS)
-        .expect_err("unfit");
+        .expect_err("the rewrite is invalid");
     assert!(error.to_string().contains("looks like a password"), "{error}");
     assert_eq!(place.notes(), None);
 }
@@ -181,11 +183,11 @@ fn a_secret_is_never_written_to_the_notes() {
 #[test]
 fn consolidation_is_refused_during_a_turn() {
     let mut place = TestProject::new();
-    place.transcript.add_entry(&prompt("go on")).expect("added");
-    let error = place.consolidate(&fake_model(Vec::new()), LIMITS).expect_err("busy");
+    place.transcript.add_entry(&prompt("go on")).expect("append the entry");
+    let error = place.consolidate(&fake_model(Vec::new()), LIMITS).expect_err("a turn is open");
     assert!(matches!(error, ConsolidationError::Busy { .. }), "{error}");
     // An open turn of a closed session belongs to no process, so there is nothing to disturb.
-    session::close(&place.root, &place.session).expect("closed");
+    session::close(&place.root, &place.session).expect("close the session");
     let model = fake_model(vec![reply_with("Nothing.", None)]);
     assert!(place.consolidate(&model, LIMITS).is_ok());
 }
@@ -200,14 +202,14 @@ fn a_new_turn_interrupts_consolidation() {
         let call = json!({ "content": "- x\n" });
         let mut answer = reply_with("", Some(call));
         let play: FakeReply = Box::new(move |asking| {
-            transcript.add_entry(&prompt("go on")).expect("added");
+            transcript.add_entry(&prompt("go on")).expect("append the entry");
             while waits && !asking.cancel.is_set() {
                 thread::sleep(Duration::from_millis(5));
             }
             if waits { Err(ProviderError::Cancelled) } else { answer(asking) }
         });
-        let error =
-            consolidate(&root, &session, None, &fake_model(vec![play]), LIMITS).expect_err("busy");
+        let error = consolidate(&root, &session, None, &fake_model(vec![play]), LIMITS)
+            .expect_err("a turn is open");
         assert!(matches!(error, ConsolidationError::Busy { .. }), "{error}");
         assert!(!notes_exist(directory.path()));
     }
@@ -221,7 +223,10 @@ fn notes_exist(directory: &Path) -> bool {
 fn the_token_budget_is_enforced() {
     let place = TestProject::new();
     let few = ConsolidationLimits { max_tokens: 100, dry_run: false };
-    let error = place.consolidate(&fake_model(Vec::new()), few).expect_err("too few").to_string();
+    let error = place
+        .consolidate(&fake_model(Vec::new()), few)
+        .expect_err("the budget is too small")
+        .to_string();
     assert!(error.contains("--max-tokens"), "{error}");
     let play: FakeReply = Box::new(|asking| {
         assert!(asking.max_tokens <= 4_000);
@@ -235,7 +240,8 @@ fn the_token_budget_is_enforced() {
         })
     });
     let terms = ConsolidationLimits { max_tokens: 4_000, dry_run: false };
-    let error = place.consolidate(&fake_model(vec![play]), terms).expect_err("used up");
+    let error =
+        place.consolidate(&fake_model(vec![play]), terms).expect_err("the budget is exhausted");
     assert!(
         matches!(error, ConsolidationError::BudgetExhausted { spent: 4_000, most: 4_000 }),
         "{error}"

@@ -38,7 +38,7 @@ impl RequestError {
     }
 
     /// Converts an error of the library.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the others blame the request")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other errors are permanent")]
     pub(super) fn from_library(error: &genai::Error, now: UnixMs) -> Self {
         match error {
             genai::Error::WebStream { error, .. } => Self::from_stream(&**error, now),
@@ -155,7 +155,7 @@ fn root_cause(error: &(dyn StdError + 'static)) -> String {
 
 /// Returns the message of a TLS error, if it is one. TLS errors are permanent: a retry would fail
 /// in the same way.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the library says the rest well enough")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other messages of the library suffice")]
 fn tls_error(error: &(dyn StdError + 'static)) -> Option<String> {
     let found =
         error_chain(error).find_map(|error| inner_error(error).downcast_ref::<rustls::Error>())?;
@@ -190,7 +190,7 @@ mod tests {
     fn status_error(status: u16, body: &str, headers: &[(&'static str, &str)]) -> RequestError {
         let headers = headers.iter().map(|(name, value)| {
             let name = reqwest::header::HeaderName::from_static(name);
-            (name, value.parse().expect("it is a value"))
+            (name, value.parse().expect("valid header value"))
         });
         RequestError::from_status(status, body, &headers.collect(), NOW)
     }

@@ -101,7 +101,7 @@ fn an_answer_consists_of_thinking_texts_and_calls() {
         "#,
     );
     let (answer, heard) = send(&script, &[prompt("do it")]);
-    let answer = answer.expect("it answers");
+    let answer = answer.expect("the request succeeds");
     assert_eq!(heard, ["(let )", "(me )", "(see)", "I ", "look ", "at ", "it."]);
     let call = |nth: u32, name: &str, input| {
         let id = CallId::new(&format!("script_1_{nth}"));
@@ -217,7 +217,7 @@ fn played_failures_are_retried_like_those_of_servers() {
         "#,
     );
     let (answer, heard) = send(&script, &[prompt("go")]);
-    assert_eq!(answer.expect("it answers in the end").content, [assistant_text("whole")]);
+    assert_eq!(answer.expect("the last attempt succeeds").content, [assistant_text("whole")]);
     let broken = "again: the answer broke off: played by the script";
     assert_eq!(heard, ["again: 429: slow down", "half ", "an", broken, "whole"]);
 }
@@ -253,7 +253,7 @@ fn cancellation_interrupts_every_delay() {
             let asked = scope.spawn(|| script.send_request(&asking, &mut |_| {}));
             let wished = Instant::now();
             cancel.set();
-            assert_eq!(asked.join().expect("it ends"), Err(ProviderError::Cancelled));
+            assert_eq!(asked.join().expect("the thread ends"), Err(ProviderError::Cancelled));
             wished
         });
         assert!(wished.elapsed() < Duration::from_secs(10));
@@ -312,7 +312,7 @@ fn a_mistake_is_reported_with_line_key_and_allowed_values() {
     }
     let gone = ScriptedProvider::read(Path::new("/nowhere/s.toml"), quick_retries())
         .err()
-        .expect("it is not there");
+        .expect("the file is missing");
     assert!(
         gone.to_string().starts_with("could not read the script `/nowhere/s.toml`: "),
         "{gone}"

@@ -181,28 +181,28 @@ mod tests {
     /// is reported.
     #[test]
     fn a_stalled_terminal_blocks_nobody_and_completion_is_reported() {
-        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let (mut reader, writer) = std::io::pipe().expect("create a pipe");
         let (tell, told) = mpsc::channel();
         let writer = Writer::start(writer.into(), move || {
             let _receiver_dropped = tell.send(());
         });
-        writer.write(&"x".repeat(MORE_THAN_PIPE_BYTES)).expect("is queued");
+        writer.write(&"x".repeat(MORE_THAN_PIPE_BYTES)).expect("queue the text");
         assert!(!writer.is_done());
         assert!(!writer.flush(FLUSH_TIMEOUT), "nobody reads");
         assert!(told.try_recv().is_err());
         let mut text = vec![0; MORE_THAN_PIPE_BYTES];
-        reader.read_exact(&mut text).expect("all of it comes");
+        reader.read_exact(&mut text).expect("read everything");
         assert!(writer.flush(Duration::from_secs(10)));
-        told.recv_timeout(Duration::from_secs(10)).expect("the end of it is told");
+        told.recv_timeout(Duration::from_secs(10)).expect("completion is reported");
         assert!(writer.is_done());
     }
 
     #[test]
     fn writing_to_a_closed_terminal_is_an_error() {
-        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let (reader, writer) = std::io::pipe().expect("create a pipe");
         drop(reader);
         let writer = Writer::start(writer.into(), || {});
-        writer.write("x").expect("is queued");
+        writer.write("x").expect("queue the text");
         assert!(writer.flush(Duration::from_secs(10)));
         assert_eq!(writer.write("y").map_err(|error| error.kind()), Err(ErrorKind::BrokenPipe));
     }

@@ -6,15 +6,16 @@ use super::*;
 
 #[track_caller]
 fn replace_once(content: &str, old: &str, new: &str) -> String {
-    let changed = replace_text(content.as_bytes(), old, new, ReplaceScope::One).expect("fits");
+    let changed =
+        replace_text(content.as_bytes(), old, new, ReplaceScope::One).expect("the text occurs");
     assert_eq!(changed.replacements, 1);
-    String::from_utf8(changed.content).expect("is text")
+    String::from_utf8(changed.content).expect("valid UTF-8")
 }
 
 #[track_caller]
 fn assert_refused(content: &str, old: &str, parts: &[&str]) {
     let why = replace_text(content.as_bytes(), old, "something new", ReplaceScope::One)
-        .expect_err("is refused");
+        .expect_err("the edit is refused");
     let why = why.to_string();
     for part in parts {
         assert!(why.contains(part), "no {part:?} in {why}");
@@ -53,10 +54,14 @@ fn an_ambiguous_match_is_refused_with_its_lines() {
     assert_refused("aaa", "aa", &["2 times"]);
     let many = "x\n".repeat(30);
     assert_refused(&many, "x", &["30 times", "10\tx\n", "and 20 more"]);
-    let all = replace_text(content.as_bytes(), "a", "bb", ReplaceScope::All).expect("fits");
+    let all =
+        replace_text(content.as_bytes(), "a", "bb", ReplaceScope::All).expect("the text occurs");
     assert_eq!(all.replacements, 3);
     assert_eq!(all.content, b"let bb = 1;\nlet b = bb;\nlet bb = 2;\n");
-    assert_eq!(replace_text(b"aaa", "aa", "b", ReplaceScope::All).expect("fits").content, b"ba");
+    assert_eq!(
+        replace_text(b"aaa", "aa", "b", ReplaceScope::All).expect("the text occurs").content,
+        b"ba"
+    );
 }
 
 #[test]
@@ -78,7 +83,7 @@ fn a_missing_text_is_refused_with_a_hint() {
 #[test]
 fn invalid_utf8_around_the_match_is_preserved() {
     let content = b"caf\xe9 one\n\xff\xfe two\n";
-    let changed = replace_text(content, "two", "2", ReplaceScope::One).expect("fits");
+    let changed = replace_text(content, "two", "2", ReplaceScope::One).expect("the text occurs");
     assert_eq!(changed.content, b"caf\xe9 one\n\xff\xfe 2\n");
     // `Ã` is U+00C3, whose value is the first byte of `é` in UTF-8.
     assert!(replace_text("é".as_bytes(), "Ã", "x", ReplaceScope::One).is_err());
@@ -104,7 +109,7 @@ proptest! {
     fn only_the_match_is_changed(before in text(), old in text(), new in text(), after in text()) {
         let content = format!("{before}{old}{after}");
         if let Ok(changed) = replace_text(content.as_bytes(), &old, &new, ReplaceScope::One) {
-            let changed = String::from_utf8(changed.content).expect("is text");
+            let changed = String::from_utf8(changed.content).expect("valid UTF-8");
             // The only match is the one that was inserted.
             prop_assert!(changed.starts_with(&before) && changed.ends_with(&after), "{:?}", changed);
         }

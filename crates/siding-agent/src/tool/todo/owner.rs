@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn an_owner_is_exited_only_when_its_process_is_known_to_be() {
-        let here = TodoOwner::current("one").expect("has /proc");
+        let here = TodoOwner::current("one").expect("/proc is mounted");
         assert_eq!(here.presence_of(&here), OwnerPresence::Running);
         let other = |change: fn(&mut TodoOwner)| {
             let mut other = here.clone();

@@ -13,7 +13,10 @@ use super::*;
 fn todo_owner(agent: usize, life: u64) -> TodoOwner {
     TodoOwner {
         owner: format!("agent {agent}"),
-        process: ProcRef { pid: 100 + i32::try_from(agent).expect("is small"), start_ticks: life },
+        process: ProcRef {
+            pid: 100 + i32::try_from(agent).expect("the number fits in i32"),
+            start_ticks: life,
+        },
         boot: BootId("boot".to_owned()),
         namespace: 1,
         machine: "machine".to_owned(),
@@ -21,7 +24,7 @@ fn todo_owner(agent: usize, life: u64) -> TodoOwner {
 }
 
 fn id(number: usize) -> TodoId {
-    format!("t{number}").parse().expect("is one")
+    format!("t{number}").parse().expect("valid to-do id")
 }
 
 fn draft_blocked_by(blocked_by: Vec<TodoId>) -> TodoDraft {
@@ -71,7 +74,7 @@ impl Simulation {
 
     /// Applies an action of an agent. Returns `Some` if it was allowed.
     fn apply(&mut self, agent: usize, act: &Action) -> Option<()> {
-        let mut board = TodoState::replay(&self.journal).expect("is of this format").state;
+        let mut board = TodoState::replay(&self.journal).expect("supported format").state;
         let who = self.owner_of(agent);
         let looks = |other: &TodoOwner| self.presence(other);
         let deeds = match act {
@@ -100,7 +103,7 @@ impl Simulation {
 
 /// Checks an allowed action against the knowledge of all agents, independently of [`TodoState`].
 fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, act: &Action) {
-    let after = TodoState::replay(&world.journal).expect("is of this format");
+    let after = TodoState::replay(&world.journal).expect("supported format");
     assert_eq!((after.ignored_lines, after.is_torn), (0, false));
     let is_completed = |id: &TodoId| {
         before.get(*id).is_some_and(|todo| matches!(todo.status, TodoStatus::Completed { .. }))
@@ -109,7 +112,7 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
     match act {
         Action::Claim(number) => {
             let id = id(*number);
-            let todo = before.get(id).expect("only what is there is claimed");
+            let todo = before.get(id).expect("a claimed to-do exists");
             assert!(todo.blocked_by.iter().all(is_completed), "{id} was not next");
             let others = world.owned.iter().filter(|(other, _)| **other != agent);
             for (other, own) in others {
@@ -119,7 +122,7 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
         }
         Action::Complete(number) => {
             let id = id(*number);
-            let todo = before.get(id).expect("only what is there is completed");
+            let todo = before.get(id).expect("a completed to-do exists");
             match &todo.status {
                 TodoStatus::Pending => panic!("{id} was completed without a claim"),
                 // The owner is the agent itself, in this process or an earlier one.
@@ -141,7 +144,7 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
     // Each running agent owns what it was promised.
     for (agent, own) in &world.owned {
         for id in own {
-            let state = &after.state.get(*id).expect("is there").status;
+            let state = &after.state.get(*id).expect("the to-do exists").status;
             let who = world.owner_of(*agent);
             assert!(
                 matches!(state, TodoStatus::InProgress { by, .. } if *by == who),
@@ -187,7 +190,7 @@ proptest! {
     ) {
         let mut world = Simulation::default();
         for (agent, act) in acts {
-            let before = TodoState::replay(&world.journal).expect("is of this format").state;
+            let before = TodoState::replay(&world.journal).expect("supported format").state;
             if world.apply(agent, &act).is_some() {
                 check_invariants(&mut world, &before, agent, &act);
             }
@@ -234,7 +237,7 @@ proptest! {
     ) {
         let whole = record::encode_records(&records);
         let torn = &whole[..cut.min(whole.len())];
-        let folded = TodoState::replay(torn).expect("is of this format");
+        let folded = TodoState::replay(torn).expect("supported format");
         prop_assert_eq!(folded.is_torn, !torn.is_empty() && !torn.ends_with(b"\n"));
         // Records are complete even if only their newline is missing.
         let ends: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] == b'\n').collect();
@@ -251,7 +254,7 @@ proptest! {
         }
         longer.extend(record::encode_records(std::slice::from_ref(&after)));
         let _best_effort = wanted.apply(after);
-        prop_assert_eq!(TodoState::replay(&longer).expect("is of this format").state, wanted);
+        prop_assert_eq!(TodoState::replay(&longer).expect("supported format").state, wanted);
     }
 }
 

@@ -169,7 +169,8 @@ fn a_mistake_is_reported_with_its_own_line() {
         "on_failure = \"stop\"\nnames = \"x\" #!\n[[step]]\nid = \"a\"\nrun = \"x\"",
     ];
     for text in marked {
-        let line = text.lines().position(|line| line.ends_with("#!")).expect("is marked") + 1;
+        let line =
+            text.lines().position(|line| line.ends_with("#!")).expect("one line is marked") + 1;
         let told = plan_error(text);
         assert!(told.starts_with(&format!("flow.toml:{line}: ")), "{told}\n{text}");
     }

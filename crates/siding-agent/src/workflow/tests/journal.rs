@@ -49,7 +49,7 @@ fn sample_records() -> Vec<WorkflowRecord> {
 fn a_truncated_journal_replays_every_complete_record() {
     let records = sample_records();
     let bytes = encode_records(&records);
-    let whole = LoadedWorkflow::read(&bytes).expect("whole");
+    let whole = LoadedWorkflow::read(&bytes).expect("the journal is complete");
     assert_eq!((whole.tasks.len(), whole.last_recorded_at, whole.torn), (2, UnixMs(0), false));
     let first = encode_records(&records[..1]).len();
     for cut in first..bytes.len() {
@@ -65,7 +65,11 @@ fn a_truncated_journal_replays_every_complete_record() {
         let next = WorkflowRecord::Stopping { at, by: "SIGINT".to_owned() };
         if story.state.recorded_verdict().is_none() {
             more.extend(story.encode_record(&next));
-            assert_eq!(LoadedWorkflow::read(&more).expect("goes on").last_recorded_at, at, "{cut}");
+            assert_eq!(
+                LoadedWorkflow::read(&more).expect("the next record is valid").last_recorded_at,
+                at,
+                "{cut}"
+            );
         }
     }
 }
@@ -85,10 +89,11 @@ fn damage_in_the_middle_is_an_error() {
         LoadedWorkflow::read(&twice),
         Err(WorkflowJournalError::InvalidRecord { seq: 2, .. })
     ));
-    let newer = String::from_utf8(encode_records(&[opened_record()])).expect("text");
-    let json = newer.split_once("{").expect("JSON").1.replacen("\"format\":1", "\"format\":2", 1);
+    let newer = String::from_utf8(encode_records(&[opened_record()])).expect("valid UTF-8");
+    let json =
+        newer.split_once("{").expect("valid JSON").1.replacen("\"format\":1", "\"format\":2", 1);
     let mut line = Vec::new();
-    let value: serde_json::Value = serde_json::from_str(&format!("{{{json}")).expect("JSON");
+    let value: serde_json::Value = serde_json::from_str(&format!("{{{json}")).expect("valid JSON");
     siding_model::record::write_line(&mut line, 0, &value);
     assert!(matches!(LoadedWorkflow::read(&line), Err(WorkflowJournalError::TooNew { found: 2 })));
 }

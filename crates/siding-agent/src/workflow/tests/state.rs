@@ -38,7 +38,7 @@ if = "always()"
 fn state_after(text: &str, records: &[WorkflowRecord]) -> WorkflowState {
     let mut course = workflow_state(text);
     for record in records {
-        course.apply(record).expect("fits");
+        course.apply(record).expect("the record is valid");
     }
     course
 }
@@ -69,13 +69,13 @@ fn a_failure_stops_all_steps_except_failure_handlers() {
     let mut failing = state_after(DIAMOND, &done);
     let next = failing.next_actions();
     assert_eq!((next.start.len(), next.stop.as_slice(), next.verdict), (0, &[1][..], None));
-    failing.apply(&ended_record("b", 1, StepEnd::Stopped)).expect("fits");
+    failing.apply(&ended_record("b", 1, StepEnd::Stopped)).expect("the record is valid");
     let states = failing.step_statuses();
     assert_eq!(states[1..4], [StepStatus::Stopped, StepStatus::Failed, StepStatus::NotRun]);
     assert_eq!(next_starts(&failing), ["tidy"]);
-    failing.apply(&began_record("tidy", 1)).expect("fits");
+    failing.apply(&began_record("tidy", 1)).expect("the record is valid");
     assert!(failing.next_actions().stop.is_empty());
-    failing.apply(&ended_record("tidy", 1, StepEnd::Ok)).expect("fits");
+    failing.apply(&ended_record("tidy", 1, StepEnd::Ok)).expect("the record is valid");
     assert_eq!(failing.next_actions().verdict, Some(WorkflowVerdict::Failed));
 }
 
@@ -89,13 +89,15 @@ fn stopped_steps_run_again_after_resume() {
     ];
     let mut course = state_after(DIAMOND, &stopped);
     assert_eq!((course.next_actions().stop, next_starts(&course).len()), (vec![1], 0));
-    course.apply(&ended_record("b", 1, StepEnd::Stopped)).expect("fits");
+    course.apply(&ended_record("b", 1, StepEnd::Stopped)).expect("the record is valid");
     assert_eq!(course.next_actions().verdict, Some(WorkflowVerdict::Stopped));
     course
         .apply(&WorkflowRecord::Over { at: UnixMs(0), verdict: WorkflowVerdict::Stopped })
-        .expect("fits");
+        .expect("the record is valid");
     assert!(course.apply(&began_record("b", 2)).is_err(), "it is over");
-    course.apply(&WorkflowRecord::Resumed { at: UnixMs(0), task: task(3) }).expect("fits");
+    course
+        .apply(&WorkflowRecord::Resumed { at: UnixMs(0), task: task(3) })
+        .expect("the record is valid");
     assert_eq!(next_starts(&course), ["b", "c"]);
     assert!(course.apply(&began_record("a", 2)).is_err(), "it went well");
 }
@@ -137,7 +139,7 @@ struct Simulation {
 
 impl Simulation {
     fn add_record(&mut self, record: WorkflowRecord) {
-        self.course.apply(&record).expect("what is decided fits");
+        self.course.apply(&record).expect("a decided action is valid");
         self.records.push(record);
     }
 
@@ -175,8 +177,12 @@ impl Simulation {
     fn end_step(&mut self, choice: u8) {
         let stop = self.course.next_actions().stop;
         let at = usize::from(choice) % self.live.len();
-        let (at, attempt) =
-            self.live.iter().nth(at).map(|(at, attempt)| (*at, *attempt)).expect("one");
+        let (at, attempt) = self
+            .live
+            .iter()
+            .nth(at)
+            .map(|(at, attempt)| (*at, *attempt))
+            .expect("a step is running");
         let end = match choice >> 5 {
             0 | 1 => failed_end(true),
             2 => failed_end(false),
@@ -193,7 +199,7 @@ impl Simulation {
     /// Simulates a crash: restores the state from the records and continues.
     fn crash_and_resume(&mut self, choice: u8) {
         let mut again = WorkflowState::new(plan(&self.text), self.rules);
-        self.records.iter().for_each(|record| again.apply(record).expect("fits"));
+        self.records.iter().for_each(|record| again.apply(record).expect("the record is valid"));
         assert_eq!(again.step_statuses(), self.course.step_statuses());
         assert_eq!(again.next_actions(), self.course.next_actions());
         self.course = again;
@@ -232,7 +238,7 @@ proptest! {
         let verdict = loop {
             rounds += 1;
             prop_assert!(rounds < 1_000, "it does not end");
-            let (what, how) = choices.next().expect("endless");
+            let (what, how) = choices.next().expect("the choices are infinite");
             if let Some(verdict) = world.course.next_actions().verdict {
                 break verdict;
             }
@@ -274,7 +280,7 @@ fn keep_going_follows_the_file_or_the_option() {
         began_record("b", 1),
         ended_record("b", 1, failed_end(false)),
     ] {
-        going.apply(&record).expect("fits");
+        going.apply(&record).expect("the record is valid");
     }
     assert_eq!(next_starts(&going), ["c"]);
 }

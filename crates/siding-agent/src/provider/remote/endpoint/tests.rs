@@ -34,7 +34,7 @@ fn any_form_of_base_url_gives_the_request_url() {
         // A version in the query, as Azure uses it, is kept.
         (ApiDialect::OpenAi, Some("http://h/d?v=2"), "http://h/d/chat/completions?v=2"),
     ] {
-        let built = request_url(dialect, given).expect("it is one");
+        let built = request_url(dialect, given).expect("valid URL");
         assert_eq!(built.as_str(), url, "{given:?}");
     }
 }
@@ -43,7 +43,7 @@ fn any_form_of_base_url_gives_the_request_url() {
 fn an_invalid_base_url_is_reported_with_an_example() {
     for given in ["localhost:8080", "api.example.com/v1", "ftp://h", "http://", "http://h:99999"] {
         let set = [("OPENAI_BASE_URL", given), ("OPENAI_API_KEY", "k")];
-        let error = endpoint_from(ApiDialect::OpenAi, &set).err().expect("it is none");
+        let error = endpoint_from(ApiDialect::OpenAi, &set).err().expect("invalid configuration");
         assert!(error.starts_with("OPENAI_BASE_URL is no address"), "{error}");
         assert!(error.contains(given) && error.ends_with("https://api.openai.com/v1"), "{error}");
     }
@@ -56,8 +56,9 @@ fn a_missing_key_error_names_the_variables() {
     assert_eq!(error.as_deref(), Some(told));
     let error = endpoint_from(ApiDialect::OpenAi, &[]).err();
     assert_eq!(error.as_deref(), Some("openai:m needs a key: set OPENAI_API_KEY"));
-    let bad =
-        endpoint_from(ApiDialect::OpenAi, &[("OPENAI_API_KEY", "a\nb")]).err().expect("it is none");
+    let bad = endpoint_from(ApiDialect::OpenAi, &[("OPENAI_API_KEY", "a\nb")])
+        .err()
+        .expect("invalid configuration");
     assert!(bad.starts_with("OPENAI_API_KEY holds") && !bad.contains('\n'), "{bad}");
 }
 

@@ -30,7 +30,7 @@ pub(super) fn event(kind: &str, mut data: Value) -> String {
 }
 
 fn whole_block(index: usize, block: &Value) -> String {
-    let kind = block["type"].as_str().expect("it has one");
+    let kind = block["type"].as_str().expect("the block has a type");
     let (empty, deltas) = match kind {
         "text" => {
             (json!({ "type": kind, "text": "" }), split_delta("text_delta", "text", &block["text"]))
@@ -59,7 +59,7 @@ fn whole_block(index: usize, block: &Value) -> String {
 }
 
 fn split_delta(kind: &str, key: &str, whole: &Value) -> Vec<Value> {
-    let whole = whole.as_str().expect("it is a text");
+    let whole = whole.as_str().expect("the value is a string");
     let (first, second) = whole.split_at(whole.floor_char_boundary(whole.len() / 2));
     [first, second].map(|half| json!({ "type": kind, key: half })).to_vec()
 }
@@ -95,7 +95,7 @@ fn a_response_is_parsed_and_sent_back_unchanged() {
 
     let begin = prompt("list");
     let (answer, heard) = send(&model, std::slice::from_ref(&begin));
-    let answer = answer.expect("it answers");
+    let answer = answer.expect("the request succeeds");
     assert_eq!(heard, ["(hm, )", "(well)", "I list ", "– them."]);
     let kept = |text: &str, signature: &str| AssistantContent::Thinking {
         text: text.to_owned(),
@@ -119,7 +119,7 @@ fn a_response_is_parsed_and_sent_back_unchanged() {
     let next =
         Message::User { results, content: vec![user_text("a notice"), user_text("and go on")] };
     let (answer, _) = send(&model, &[begin, Message::Assistant(answer.content), next]);
-    assert_eq!(answer.expect("it answers").content, [assistant_text("Done.")]);
+    assert_eq!(answer.expect("the request succeeds").content, [assistant_text("Done.")]);
 
     let requests = server.requests();
     let cached = json!({ "type": "ephemeral" });
@@ -165,7 +165,7 @@ fn arguments_that_are_not_json_are_kept_as_text() {
     let blocks = [tool_use("toolu_1", &json!("{\"command\": \"ls"))];
     let server = Server::new(vec![stream(&blocks, "max_tokens")]);
     let (answer, _) = send(&model(ApiDialect::Anthropic, &server), &[prompt("hi")]);
-    let answer = answer.expect("it answers");
+    let answer = answer.expect("the request succeeds");
     assert_eq!(answer.content, [call("toolu_1", json!("{\"command\": \"ls"))]);
     assert_eq!(answer.finish_reason, FinishReason::MaxTokens);
 }
@@ -191,7 +191,7 @@ fn texts_and_calls_keep_their_order() {
     ];
     let server = Server::new(vec![stream(&blocks, "tool_use")]);
     let (answer, _) = send(&model(ApiDialect::Anthropic, &server), &[prompt("hi")]);
-    let said = answer.expect("it answers").content;
+    let said = answer.expect("the request succeeds").content;
     assert_eq!(
         said,
         [assistant_text("first"), call("toolu_1", json!({})), assistant_text("second")]

@@ -25,7 +25,7 @@ fn complete_reply() -> Reply {
 /// A stream that ends before the message is complete.
 fn truncated_reply() -> Reply {
     let body = message(&[json!({ "type": "text", "text": "Good night" })], "end_turn");
-    let end = body.find("event: content_block_stop").expect("it is there");
+    let end = body.find("event: content_block_stop").expect("the event exists");
     Reply::stream(body[..end].to_owned())
 }
 
@@ -34,7 +34,7 @@ fn received_parts(replies: Vec<Reply>) -> Vec<String> {
     let tries = replies.len();
     let server = Server::new(replies);
     let (answer, heard) = send(&model(ApiDialect::Anthropic, &server), &[prompt("hi")]);
-    assert_eq!(answer.expect("it answers in the end").content, [assistant_text("Hello there")]);
+    assert_eq!(answer.expect("the last attempt succeeds").content, [assistant_text("Hello there")]);
     assert_eq!(server.requests().len(), tries);
     heard
 }
@@ -82,15 +82,15 @@ fn a_stalled_response_is_requested_again() {
     let patience = ResponseTimeouts { next_part: Duration::from_secs(2), ..long_timeouts() };
     let model = model_at(ApiDialect::Anthropic, &server.url(), "some-model", patience);
     let (answer, heard) = send(&model, &[prompt("hi")]);
-    assert_eq!(answer.expect("it answers").content, [assistant_text("Hello there")]);
+    assert_eq!(answer.expect("the request succeeds").content, [assistant_text("Hello there")]);
     assert_eq!(heard[2], "again: the answer stopped coming");
 }
 
 #[test]
 fn a_server_that_never_responds_times_out() {
     // The listener accepts connections in its backlog but sends nothing.
-    let silent = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    let url = format!("http://{}", silent.local_addr().expect("it is bound"));
+    let silent = TcpListener::bind("127.0.0.1:0").expect("bind to loopback");
+    let url = format!("http://{}", silent.local_addr().expect("local address of the listener"));
     let patience = ResponseTimeouts { first_part: Duration::from_millis(50), ..long_timeouts() };
     let why = refusal_text(&model_at(ApiDialect::Anthropic, &url, "some-model", patience));
     let told = format!(
@@ -157,8 +157,8 @@ fn a_redirect_is_not_followed() {
 
 #[test]
 fn a_refused_connection_is_reported_with_the_url() {
-    let gone = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    let address = gone.local_addr().expect("it is bound");
+    let gone = TcpListener::bind("127.0.0.1:0").expect("bind to loopback");
+    let address = gone.local_addr().expect("local address of the listener");
     drop(gone);
     let url = format!("http://{address}");
     let why = refusal_text(&model_at(ApiDialect::OpenAi, &url, "some-model", long_timeouts()));
@@ -171,17 +171,17 @@ fn a_refused_connection_is_reported_with_the_url() {
 
 #[test]
 fn a_server_without_tls_is_reported_immediately() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    let url = format!("https://{}", listener.local_addr().expect("it is bound"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind to loopback");
+    let url = format!("https://{}", listener.local_addr().expect("local address of the listener"));
     let answering = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("somebody comes");
+        let (mut stream, _) = listener.accept().expect("a client connects");
         // Closing a socket with unread data sends a reset (tcp(7)), which could discard the
         // response.
-        let _best_effort = stream.read(&mut [0; 16 * 1024]).expect("it says hello");
-        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("it is taken");
+        let _best_effort = stream.read(&mut [0; 16 * 1024]).expect("read the TLS hello");
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("write the response");
     });
     let why = refusal_text(&model_at(ApiDialect::OpenAi, &url, "some-model", long_timeouts()));
-    answering.join().expect("it answered");
+    answering.join().expect("the server thread succeeds");
     assert!(why.contains("cannot be asked (it does not speak TLS: is it http://?)"), "{why}");
 }
 

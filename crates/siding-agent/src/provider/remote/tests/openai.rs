@@ -57,7 +57,7 @@ fn two_calls_and_the_request_with_their_results() {
 
     let begin = prompt("list");
     let (answer, heard) = send(&model, std::slice::from_ref(&begin));
-    let answer = answer.expect("it answers");
+    let answer = answer.expect("the request succeeds");
     assert_eq!(heard, ["(hm)", "I ", "look."]);
     let thinking = AssistantContent::Thinking { text: "hm".to_owned(), signature: None };
     let calls = [
@@ -74,7 +74,7 @@ fn two_calls_and_the_request_with_their_results() {
     let next =
         Message::User { results, content: vec![user_text("a notice"), user_text("and go on")] };
     let (answer, _) = send(&model, &[begin, Message::Assistant(answer.content), next]);
-    let answer = answer.expect("it answers");
+    let answer = answer.expect("the request succeeds");
     assert_eq!(
         (answer.content, answer.finish_reason),
         (vec![assistant_text("Done.")], FinishReason::EndTurn)
@@ -117,7 +117,7 @@ fn empty_arguments_become_an_object_and_invalid_ones_stay_text() {
     // The server reports `stop` although there are calls.
     let server = Server::new(vec![stream(&deltas, "stop")]);
     let (answer, _) = send(&model(ApiDialect::OpenAi, &server), &[prompt("hi")]);
-    let answer = answer.expect("it answers");
+    let answer = answer.expect("the request succeeds");
     let calls = [call("call_a", "bash", json!({})), call("call_b", "bash", json!("{no"))];
     assert_eq!(answer.content, calls.map(AssistantContent::Call));
     assert_eq!(answer.finish_reason, FinishReason::ToolUse);

@@ -86,8 +86,8 @@ pub(super) struct Server {
 impl Server {
     /// Starts a server that gives one reply per connection.
     pub(super) fn new(replies: Vec<Reply>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        let address = listener.local_addr().expect("it is bound");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bind to loopback");
+        let address = listener.local_addr().expect("local address of the listener");
         let (send, requests) = channel();
         thread::spawn(move || {
             for reply in replies {
