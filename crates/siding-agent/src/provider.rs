@@ -84,7 +84,7 @@ pub struct ModelResponse {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
     /// The caller set [`ModelRequest::cancel`].
-    #[error("given up")]
+    #[error("the request was cancelled")]
     Cancelled,
     /// The request failed for good; the message says why and what to do.
     #[error("{0}")]

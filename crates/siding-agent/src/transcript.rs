@@ -114,7 +114,7 @@ impl Transcript {
     ) -> Result<Self, TranscriptError> {
         let dir = root.session_dir(session.as_str(), true)?;
         let fd = file::open_at(&dir, NAME, file::OpenMode::CreateNew)
-            .map_err(|source| io_error(session, "make", source))?;
+            .map_err(|source| io_error(session, "create", source))?;
         let mut transcript = Self { session: session.clone(), fd, len: 0 };
         transcript.lock()?;
         let session = session.clone();
@@ -295,7 +295,7 @@ fn parse(
             (None, Ok(TranscriptLine::Opened { transcript, opened: first, .. })) if number == 0 => {
                 if transcript != FORMAT_VERSION {
                     return Err(damaged(format!(
-                        "it is of format {transcript}, and this siding reads {FORMAT_VERSION}"
+                        "it has format {transcript}, and this siding reads {FORMAT_VERSION}"
                     )));
                 }
                 opened = Some(first);
@@ -305,7 +305,7 @@ fn parse(
             }
             // An entry counts only with its newline.
             (None, Ok(_)) if !is_whole => {}
-            (None, Ok(_)) => return Err(damaged("it does not belong there".to_owned())),
+            (None, Ok(_)) => return Err(damaged("the line is not allowed here".to_owned())),
             (None, Err(error)) => torn = Some(damaged(error.to_string())),
         }
         if !is_whole {

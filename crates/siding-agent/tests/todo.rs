@@ -85,7 +85,7 @@ fn assert_accepted(outcome: ToolOutcome, wanted: &str) {
 fn two_agents_share_a_list() {
     let (_dir, project) = project_directory();
     let (one, two) = (TodoAgent::new(&project, "one"), TodoAgent::new(&project, "two"));
-    assert_eq!(one.list(), "The list is empty; create_task puts work on it.\n");
+    assert_eq!(one.list(), "The list is empty; create_task adds a to-do.\n");
     assert!(!project.join(".siding").exists(), "looking makes nothing");
     assert_accepted(
         one.create("Set up\n the project", &[]),
@@ -96,19 +96,19 @@ fn two_agents_share_a_list() {
         "t2 is on the to-do list, waiting for t1: Test it",
     );
     assert_refused(two.create("Ship it", &["t3"]), &["names t3", "not on the list"]);
-    assert_refused(two.create("Ship it", &["b-0123456789ab"]), &["`blocked_by`", "no to-do"]);
+    assert_refused(two.create("Ship it", &["b-0123456789ab"]), &["`blocked_by`", "not a to-do"]);
     assert_refused(two.claim("t2"), &["t2 waits for t1"]);
     assert_refused(two.complete("t1"), &["claim it with claim_task"]);
     assert_accepted(one.claim("t1"), "t1 is yours");
-    assert_accepted(one.claim("t1"), "t1 was yours already");
-    assert_refused(two.claim("t1"), &["worked on by one", "which runs"]);
-    assert_refused(two.complete("t1"), &["worked on by one"]);
+    assert_accepted(one.claim("t1"), "t1 was already yours");
+    assert_refused(two.claim("t1"), &["belongs to one", "which is running"]);
+    assert_refused(two.complete("t1"), &["belongs to one"]);
     let wanted =
         "t1 Set up the project [in_progress, owner one]\nt2 Test it [pending, waits for t1]\n";
     assert_eq!(two.list(), wanted);
-    assert_accepted(one.complete("t1"), "t1 is completed; nothing else keeps back t2 now");
-    assert_accepted(one.complete("t1"), "t1 was completed already");
-    assert_refused(two.claim("t1"), &["completed by one already"]);
+    assert_accepted(one.complete("t1"), "t1 is completed; nothing blocks t2 any more");
+    assert_accepted(one.complete("t1"), "t1 was already completed");
+    assert_refused(two.claim("t1"), &["already completed by one"]);
     assert_accepted(two.claim("T2"), "t2 is yours");
     assert_accepted(
         two.call("claim_task", json!({ "id": "t2", "give_back": "true" })),
@@ -136,7 +136,7 @@ fn get_task_shows_every_detail() {
     assert_eq!(head, "t1 Look\nstatus: in_progress, owner you\n");
     assert!(rest.ends_with(" ago\nblocks: t2\n\nAll of it.\n\\e[2Jgone\n"), "{rest}");
     assert_refused(agent.call("get_task", json!({ "id": "t7" })), &["no to-do t7", "list_tasks"]);
-    assert_refused(agent.call("get_task", json!({ "id": "b-0123" })), &["`id`", "not one"]);
+    assert_refused(agent.call("get_task", json!({ "id": "b-0123" })), &["`id`", "not a to-do"]);
 }
 
 #[test]
@@ -164,11 +164,11 @@ fn a_todo_of_an_exited_process_can_be_claimed() {
         one.create("Do it", &[]).unwrap();
         assert_accepted(TodoAgent::with_owner(&project, holder).claim(id), "is yours");
     }
-    assert!(one.list().contains("t1 Do it [in_progress, owner lost, whose process is gone"));
+    assert!(one.list().contains("t1 Do it [in_progress, owner lost, whose process has ended"));
     assert_refused(one.complete("t1"), &["claim it before"]);
-    assert_accepted(one.claim("t1"), "t1 is yours; lost had it, whose process is gone");
-    assert_refused(TodoAgent::with_owner(&project, gone).complete("t1"), &["worked on by one"]);
-    assert_refused(one.claim("t2"), &["on another,", "cannot be seen", "deletes the line"]);
+    assert_accepted(one.claim("t1"), "t1 is yours; the process of its owner lost has ended");
+    assert_refused(TodoAgent::with_owner(&project, gone).complete("t1"), &["belongs to one"]);
+    assert_refused(one.claim("t2"), &["on another,", "cannot be observed", "delete the line"]);
     // The agent of that name continues in another process, with its to-dos.
     let again = TodoAgent::with_owner(&project, here);
     assert_accepted(again.complete("t3"), "t3 is completed");
@@ -199,17 +199,17 @@ fn an_unknown_file_in_place_of_the_journal_is_left_alone() {
     let elsewhere = dir.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     symlink(&elsewhere, &siding).unwrap();
-    assert_refused(agent.create("Do it", &[]), &["todo.jsonl", "no file that siding has made"]);
+    assert_refused(agent.create("Do it", &[]), &["todo.jsonl", "was not created by siding"]);
     std::fs::remove_file(&siding).unwrap();
     std::fs::create_dir(&siding).unwrap();
     symlink(elsewhere.join("file"), journal_path(&project)).unwrap();
-    assert_refused(agent.create("Do it", &[]), &["no file that siding has made"]);
-    assert_refused(agent.call("list_tasks", json!({})), &["no file that siding has made"]);
+    assert_refused(agent.create("Do it", &[]), &["was not created by siding"]);
+    assert_refused(agent.call("list_tasks", json!({})), &["was not created by siding"]);
     std::fs::remove_file(journal_path(&project)).unwrap();
     let fd = siding_core::sys::file::open_directory(&siding).unwrap();
     siding_core::sys::file::create_fifo(&fd, "todo.jsonl").unwrap();
-    assert_refused(agent.create("Do it", &[]), &["no file that siding has made"]);
-    assert_refused(agent.call("list_tasks", json!({})), &["no file that siding has made"]);
+    assert_refused(agent.create("Do it", &[]), &["was not created by siding"]);
+    assert_refused(agent.call("list_tasks", json!({})), &["was not created by siding"]);
     std::fs::remove_file(journal_path(&project)).unwrap();
     std::fs::write(journal_path(&project), "{\"format\":9}\n").unwrap();
     assert_refused(agent.create("Do it", &[]), &["format 9", "newer siding"]);
@@ -227,7 +227,7 @@ fn cancellation_ends_the_wait_for_the_lock() {
     let cancel = CancelFlag::default();
     cancel.set();
     let input = json!({ "id": "t1" });
-    assert_refused(agent.tools.run(&agent.context, "claim_task", input, &cancel), &["given up"]);
+    assert_refused(agent.tools.run(&agent.context, "claim_task", input, &cancel), &["cancelled"]);
     assert_accepted(Ok(agent.list()), "[pending]");
     held.unlock().unwrap();
     assert_accepted(agent.claim("t1"), "is yours");

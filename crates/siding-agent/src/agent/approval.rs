@@ -94,15 +94,15 @@ impl Approver {
     ) -> Result<(), ToolError> {
         let no = |who: &str| {
             Err(ToolError::Arguments(format!(
-                "not run: a person has to say yes to this first, and {who}: {why}"
+                "not run: a person must approve this command first, and {who}: {why}"
             )))
         };
         match self.ask_policy {
             AskPolicy::Allow => Ok(()),
-            AskPolicy::Deny => no("none is asked here"),
+            AskPolicy::Deny => no("nobody can be asked here"),
             AskPolicy::AskPerson => match call.ask_approval(command, &why).await {
                 Some(true) => Ok(()),
-                Some(false) => no("has said no"),
+                Some(false) => no("the person has refused"),
                 None => Err(ToolError::Cancelled),
             },
         }

@@ -9,9 +9,9 @@ use siding_tools::tools::RunArgs;
 /// The tool's name.
 pub(super) const TOOL_NAME: &str = "bash";
 pub(super) const TOOL_DESCRIPTION: &str = "\
-Run a shell command. Answers with how it ended and its output. One that takes longer than `budget` \
-goes on in the background, and the answer has its task id. Every command is ended with all it started \
-at its `timeout`, and when this agent ends.";
+Run a shell command. Returns its result and output. A command that takes longer than `budget` \
+continues in the background, and its task id is returned. Every command is stopped, with \
+everything it started, at its `timeout` and when this agent ends.";
 
 /// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -162,7 +162,7 @@ impl AgentBuilder {
         let fault = |fault| AgentError::InvalidTranscript { session: session.to_string(), fault };
         let conversation = Conversation::load(limits, entries).map_err(fault)?;
         let runtime = BackgroundRuntime::start("siding-tool", 2)
-            .map_err(|source| AgentError::Io { doing: "start", source })?;
+            .map_err(|source| AgentError::Io { doing: "start the agent's threads", source })?;
         let follow = NoticeFollower::start(&host, sender.clone())?;
         Ok(Agent {
             host,
@@ -215,7 +215,7 @@ impl ConversationState {
         let (session, under) = match whose {
             ConversationSource::New { cwd } => {
                 let process = procfs::identify(own).ok_or_else(|| AgentError::Io {
-                    doing: "look at this process",
+                    doing: "identify this process",
                     source: std::io::ErrorKind::NotFound.into(),
                 })?;
                 let name = format!("agent-{}-{}", process.pid, process.start_ticks);
@@ -256,7 +256,7 @@ fn tool_context(
     let holder = owner
         .ok_or_else(|| std::io::ErrorKind::NotFound.into())
         .and_then(|owner| TodoOwner::for_process(session.as_str(), owner))
-        .map_err(|source| AgentError::Io { doing: "look at this process", source })?;
+        .map_err(|source| AgentError::Io { doing: "identify this process", source })?;
     Ok(AgentToolContext::new(ground, TodoList::new(cwd), holder))
 }
 

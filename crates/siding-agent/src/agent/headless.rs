@@ -53,7 +53,7 @@ impl Agent {
                 }
                 IdleReason::RequestFailed { why } => return Ok(EndReason::Failed { why }),
                 IdleReason::Empty => {
-                    let why = "nothing has been said in this conversation: give it a prompt";
+                    let why = "the conversation is empty: give it a prompt";
                     return Ok(EndReason::Failed { why: why.to_owned() });
                 }
                 IdleReason::Interrupted => return Ok(EndReason::Interrupted),

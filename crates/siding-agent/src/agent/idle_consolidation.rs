@@ -91,7 +91,7 @@ impl Agent {
         if let Err(error) = memory_consolidation::start(&self.host, &order, dreams.config.deadline)
         {
             on_event(UiEvent::RequestFailed(&format!(
-                "the notes could not be put in order: {error}"
+                "the notes could not be consolidated: {error}"
             )));
         }
         None

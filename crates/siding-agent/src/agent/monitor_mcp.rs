@@ -12,8 +12,9 @@ use super::self_task::start_task;
 /// The tool's name.
 pub(super) const TOOL_NAME: &str = "monitor_mcp";
 pub(super) const TOOL_DESCRIPTION: &str = "\
-Watch a resource, or what a tool answers, of another MCP server, in the background. Answers with the \
-task id; you are told each change in one line, as an event. Ends at its `timeout`, or with `task_stop`.";
+Watch a resource of another MCP server, or the result of one of its tools, in the background. \
+Returns the task id; each change is reported to you in one line, as an event. Ends at its \
+`timeout`, or with `task_stop`.";
 
 /// The tool's arguments.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -70,8 +71,8 @@ impl MonitorMcpArgs {
     pub(super) fn start(&self, host: &ToolContext, cwd: &Path) -> Result<ToolAnswer, ToolError> {
         let begun = start_task(host, cwd, &self.command_args())?;
         Ok(ToolAnswer::from_line(match begun.has_ended {
-            false => format!("{} watches it; you are told what changes", begun.id),
-            true => format!("{} has ended already: task_output says why", begun.id),
+            false => format!("{} watches it; changes are reported to you", begun.id),
+            true => format!("{} has already ended: task_output says why", begun.id),
         }))
     }
 }

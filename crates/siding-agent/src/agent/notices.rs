@@ -36,7 +36,7 @@ impl NoticeFollower {
     ) -> Result<Self, AgentError> {
         let made = pipe::create_pipe();
         let (reader, writer) =
-            made.map_err(|source| AgentError::Io { doing: "make a pipe", source })?;
+            made.map_err(|source| AgentError::Io { doing: "create a pipe", source })?;
         let host = Arc::clone(host);
         thread::spawn(move || {
             // Falls back to polling where the outbox cannot be followed.

@@ -61,7 +61,7 @@ fn recover_task_call(
         // The task was never created, or it ended long ago and was removed.
         Err(StoreError::NoSuchTask { .. }) => {
             let when =
-                format!("a {} was about to run as {task}, which is on no record", call_noun(call));
+                format!("a {} was about to run as {task}, which has no record", call_noun(call));
             return Some(unknown_outcome(call, &when));
         }
         Ok(dir) => discard_unstarted_task(host, dir),
@@ -97,7 +97,7 @@ fn recovered_answer(
     let what = call_noun(call);
     answer
         .lines
-        .insert(0, format!("this agent was ended while the {what} ran, and has begun again"));
+        .insert(0, format!("this agent was killed while the {what} ran, and has been restarted"));
     answer.delivery_acks.push(DeliveryAck::ResultReturned(Box::new(standing.state)));
     Ok(answer)
 }
@@ -115,8 +115,8 @@ fn call_noun(call: &ToolCall) -> &'static str {
 /// Returns the result of a call whose effect is unknown.
 fn unknown_outcome(call: &ToolCall, when: &str) -> (ToolResult, Vec<DeliveryAck>) {
     let text = format!(
-        "this agent was ended while {when}; nobody knows whether it was done: look before you call it \
-         again"
+        "this agent was killed while {when}; whether it was done is unknown: check before you call \
+         it again"
     );
     (ToolResult { call: call.id.clone(), text, is_error: true }, Vec::new())
 }

@@ -64,7 +64,7 @@ impl Reminders {
             }
             self.settled.insert(id);
         }
-        let what = if names_all { "Running" } else { "Still running, and not looked at" };
+        let what = if names_all { "Running" } else { "Still running, output not read" };
         (!to_name.is_empty()).then(|| format_reminder(host, what, &to_name))
     }
 }

@@ -20,9 +20,10 @@ use super::self_task::start_task;
 /// The tool's name.
 pub(super) const TOOL_NAME: &str = "remote_agent";
 pub(super) const TOOL_DESCRIPTION: &str = "\
-Give an agent on an A2A 1.0 server a task. It sees nothing of this conversation and of these files, so \
-say all it needs to know. Answers at once with a task id; you are told what came of it, and at once \
-when it waits for an answer: give that with `task`. `task_stop` has the server cancel it.";
+Send a task to an agent on an A2A 1.0 server. It sees neither this conversation nor these files, \
+so say everything it needs to know. Returns a task id immediately; you are notified of the result, \
+and when the agent waits for an answer: give that with `task`. `task_stop` has the server cancel \
+it.";
 /// Columns to which an address and a text are cut in a question to a person.
 const SHOWN_COLUMNS: usize = 200;
 
@@ -135,12 +136,12 @@ impl RemoteAgentArgs {
         let id = started.id;
         if started.has_ended {
             return Ok(ToolAnswer::from_line(format!(
-                "{id} has ended already: task_output says why"
+                "{id} has already ended: task_output says why"
             )));
         }
         if self.background {
             return Ok(ToolAnswer::from_line(format!(
-                "{id} has sent it; you are told what comes of it, and when an answer is wanted"
+                "{id} has sent it; you are notified of the result, and when it waits for an answer"
             )));
         }
         // Without a budget, the wait ends with the task or at the upper limit of all waits.

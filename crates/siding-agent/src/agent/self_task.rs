@@ -50,7 +50,7 @@ pub(super) fn start_task(
         None => {
             let said = String::from_utf8_lossy(&done.stderr);
             Err(ToolError::Arguments(format!(
-                "not begun: {}",
+                "not started: {}",
                 one_line(said.trim(), ERROR_COLUMNS)
             )))
         }

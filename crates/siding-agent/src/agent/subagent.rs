@@ -31,10 +31,10 @@ const NAME_COLUMNS: usize = 48;
 pub(super) const TOOL_NAME: &str = "spawn_agent";
 
 pub(super) const TOOL_DESCRIPTION: &str = "\
-Have another agent work on something of its own, with the tools you have. It sees nothing of this \
-conversation, so say all it needs to know, and what you want to hear in the end. Answers at once with \
-its task id; you are told its last words when it is done, and can do something else meanwhile. \
-`task_list` shows it and the tasks it starts. What still runs when it is done goes on as yours; \
+Have another agent work on a separate task, with the tools you have. It does not see this \
+conversation, so say everything it needs to know, and what it should report. Returns its task id \
+immediately; you receive its last message when it is done, and can do other work meanwhile. \
+`task_list` shows it and the tasks it starts. Tasks that still run when it is done become yours; \
 `task_stop` ends it with all its tasks.";
 
 /// The limits on subagents.
@@ -52,15 +52,15 @@ impl SubagentLimits {
     pub(super) fn check(self, depth: usize, running: usize) -> Result<(), String> {
         if depth >= self.max_depth {
             return Err(format!(
-                "not started: subagents may stand {} deep, and this one would be deeper; do it \
+                "not started: subagents may be nested {} deep, and this one would be deeper; do it \
                  yourself",
                 self.max_depth
             ));
         }
         if running >= self.max_running {
             return Err(format!(
-                "not started: as many subagents and teammates run as may at once ({}); wait for one with `task_wait`, \
-                 or stop one with `task_stop`",
+                "not started: the limit of {} running subagents and teammates is reached; wait for \
+                 one with `task_wait`, or stop one with `task_stop`",
                 self.max_running
             ));
         }
@@ -135,7 +135,8 @@ impl ToolDispatcher {
                 &[teammate_tools::SPAWN_TEAMMATE, teammate_tools::SEND_MESSAGE],
             );
             if alone.len() < tools.len() {
-                let why = "`tools`: a subagent has no teammates; leave out those for them";
+                let why = "`tools`: a subagent has no teammates; omit `spawn_teammate` and \
+                           `send_message`";
                 return Err(ToolError::Arguments(why.to_owned()));
             }
             self.check_tools(tools)
@@ -231,7 +232,7 @@ impl SubagentSpawner {
 fn utf8_path(path: &Path) -> Result<&str, ToolError> {
     path.to_str().ok_or_else(|| {
         let path = one_line(&path.to_string_lossy(), NAME_COLUMNS);
-        ToolError::Arguments(format!("not started: `{path}`, which is allowed, is not UTF-8"))
+        ToolError::Arguments(format!("not started: the allowed path `{path}` is not UTF-8"))
     })
 }
 
@@ -288,7 +289,7 @@ mod tests {
         let why = bounds.check(3, 0).expect_err("the depth limit is reached");
         assert!(why.contains("3 deep") && why.contains("yourself"), "{why}");
         let why = bounds.check(0, 8).expect_err("the limit of running agents is reached");
-        assert!(why.contains("at once (8)") && why.contains("`task_stop`"), "{why}");
+        assert!(why.contains("limit of 8") && why.contains("`task_stop`"), "{why}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Agent {
             Ok(ServeEnd::ShutdownRequested) => cleanup.ends_task = false,
             Ok(ServeEnd::TaskEnded) => {}
             Err(error) => {
-                let why = format!("it has ended, since it could not go on: {error}");
+                let why = format!("it has ended because of an error: {error}");
                 log.write_line(&why);
                 let _logged_by_callee = notify_lead(&mates, &desk, "failed", &why);
             }
@@ -171,17 +171,20 @@ fn idle_status(reason: &IdleReason, said: String) -> Option<(&'static str, Strin
         IdleReason::TurnEnded(FinishReason::EndTurn) => ("idle", said),
         IdleReason::TurnEnded(FinishReason::MaxTokens) => ("cut", said),
         IdleReason::TurnEnded(FinishReason::Refusal) => {
-            ("refused", "its provider has refused to let its model go on".to_owned())
+            ("refused", "its provider refused to let its model continue".to_owned())
         }
         IdleReason::TurnEnded(FinishReason::ToolUse | FinishReason::Other) => {
-            ("stopped", "its model was stopped by its provider, which does not say why".to_owned())
+            ("stopped", "its provider stopped its model without giving a reason".to_owned())
         }
         IdleReason::RequestFailed { why } => {
-            ("failed", format!("its model could not be asked: {why}"))
+            ("failed", format!("the request to its model failed: {why}"))
         }
         IdleReason::RequestLimit { limit: most } => (
             "out_of_requests",
-            format!("it has asked its model {most} times; with a message of yours it goes on"),
+            format!(
+                "it has reached its limit of {most} requests to its model; a message from you lets \
+                 it continue"
+            ),
         ),
         IdleReason::Empty | IdleReason::Interrupted => return None,
     })
@@ -234,7 +237,7 @@ impl<'h> TeammateLog<'h> {
                 self.write_line(&format!("< {from}"))
             }
             UiEvent::Input(UserContent::Notice { id, .. }) => {
-                self.write_line(&format!("* news of {}", id.task))
+                self.write_line(&format!("* notice about {}", id.task))
             }
             UiEvent::RequestFailed(why) => self.write_line(&format!("! {why}")),
             UiEvent::Input(UserContent::Reminder { .. } | UserContent::Summary { .. })

@@ -55,7 +55,7 @@ pub fn run_teammate_proxy(host: &str) -> io::Result<ProxyExit> {
 fn report_agent_ended() -> io::Result<ProxyExit> {
     writeln!(
         io::stdout(),
-        "siding: the agent that this teammate was part of has ended, and it too"
+        "siding: the agent of this teammate has ended, and the teammate with it"
     )?;
     Ok(ProxyExit::AgentEnded)
 }

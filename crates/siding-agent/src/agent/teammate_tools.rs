@@ -33,14 +33,14 @@ pub(super) const SPAWN_TEAMMATE: &str = "spawn_teammate";
 pub(super) const SEND_MESSAGE: &str = "send_message";
 
 pub(super) const SPAWN_DESCRIPTION: &str = "\
-Have another agent work beside you for as long as you do, with the tools you have. It sees nothing of \
-this conversation, so say all it needs to know. You are told what it says last each time it has nothing \
-more to do; it is idle then, remembers everything, and goes on when you write to it with \
-`send_message`. For a single piece of work `spawn_agent` is better. `task_stop` ends it.";
+Have another agent work alongside you for as long as you run, with the tools you have. It does not \
+see this conversation, so say everything it needs to know. You receive its last message each time \
+it has nothing more to do; it is idle then, remembers everything, and continues when you write to \
+it with `send_message`. For a single piece of work `spawn_agent` is better. `task_stop` ends it.";
 
 pub(super) const SEND_DESCRIPTION: &str = "\
-Write to a teammate. One that is idle begins with it at once; one that is busy reads it with its next \
-request. What it answers is told to you when it comes.";
+Write to a teammate. An idle teammate starts with it immediately; a busy one reads it with its \
+next request. You receive its answer when it arrives.";
 
 /// Bytes that a message may have.
 const MAX_MESSAGE_BYTES: usize = 32 << 10;
@@ -93,7 +93,7 @@ impl ToolDispatcher {
         input: Map<String, Value>,
     ) -> Result<ToolAnswer, ToolError> {
         let Team::Lead(mates) = &self.team else {
-            return Err(ToolError::Arguments("only the lead makes teammates".to_owned()));
+            return Err(ToolError::Arguments("only the lead can spawn teammates".to_owned()));
         };
         let args: SpawnTeammateArgs = tools::parse_arguments(input)?;
         if args.prompt.trim().is_empty() {
@@ -159,7 +159,7 @@ impl ToolDispatcher {
         let TeammateSpec { task, provider, model, max_turns, prompt } = made;
         let not_begun = |error: &dyn std::fmt::Display| {
             stop_task(host, task);
-            ToolError::Arguments(format!("the teammate could not begin: {error}"))
+            ToolError::Arguments(format!("the teammate could not be started: {error}"))
         };
         let state = host.snapshot(task).map_err(|error| not_begun(&error))?.state;
         // The answer of the call already reports how the task ended.
@@ -201,7 +201,8 @@ impl ToolDispatcher {
         let _peer_gone = go.send(());
         teammates.deliver(LEAD_NAME, &name, prompt).map_err(ToolError::Arguments)?;
         Ok(Some(format!(
-            "`{name}` works; you are told what it says last when it is idle, and `{SEND_MESSAGE}` writes to it"
+            "`{name}` is working; you receive its last message when it is idle, and \
+             `{SEND_MESSAGE}` writes to it"
         )))
     }
 
@@ -209,9 +210,7 @@ impl ToolDispatcher {
     pub(super) fn send_message(&self, input: Map<String, Value>) -> Result<ToolAnswer, ToolError> {
         let SendMessageArgs { to, text } = tools::parse_arguments(input)?;
         if text.trim().is_empty() {
-            return Err(ToolError::Arguments(
-                "`text` is empty; say what they are to know".to_owned(),
-            ));
+            return Err(ToolError::Arguments("`text` is empty; write a message".to_owned()));
         }
         if text.len() > MAX_MESSAGE_BYTES {
             return Err(ToolError::Arguments(format!(
@@ -221,7 +220,9 @@ impl ToolDispatcher {
         }
         let (mates, from, text) = match &self.team {
             Team::Alone => {
-                return Err(ToolError::Arguments("there is nobody to write to".to_owned()));
+                return Err(ToolError::Arguments(
+                    "a subagent has no teammates to write to".to_owned(),
+                ));
             }
             Team::Lead(mates) => (mates, LEAD_NAME, text),
             Team::Teammate { status: desk, teammates: mates } => {
@@ -233,12 +234,12 @@ impl ToolDispatcher {
         let delivered =
             run_blocking(|| mates.deliver(from, to, text)).map_err(ToolError::Arguments)?;
         Ok(ToolAnswer::from_line(match delivered {
-            ReceiverState::Started => format!("delivered; {to} was idle and begins with it"),
+            ReceiverState::Started => format!("delivered; {to} was idle and starts with it"),
             ReceiverState::Busy => {
                 format!("delivered; {to} is busy and reads it with the next request")
             }
             ReceiverState::Halted => {
-                format!("delivered; {to} has stopped, and reads it when somebody has it go on")
+                format!("delivered; {to} has stopped, and reads it when it is resumed")
             }
         }))
     }

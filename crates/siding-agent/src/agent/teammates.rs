@@ -160,16 +160,16 @@ impl Teammates {
             || name == LEAD_NAME
         {
             return Err(format!(
-                "`name`: `{}` cannot name a teammate; take up to {MAX_NAME_CHARS} small letters, digits and \
-                 dashes, and not `{LEAD_NAME}`, which is you",
+                "`name`: `{}` is not a valid name; use up to {MAX_NAME_CHARS} lowercase letters, \
+                 digits and dashes, and not `{LEAD_NAME}`, which is you",
                 one_line(name, MAX_NAME_CHARS * 2)
             ));
         }
         let mut seats = self.lock_slots();
         if seats.iter().any(|seat| seat.name == name) {
             return Err(format!(
-                "there is a teammate `{name}` already; write to it with `send_message`, or take another \
-                 name"
+                "there is already a teammate `{name}`; write to it with `send_message`, or choose \
+                 another name"
             ));
         }
         seats.push(Slot { name: name.to_owned(), teammate: None });
@@ -198,7 +198,7 @@ impl Teammates {
             }
             let others = self.recipients_for(from);
             let whom = match others.is_empty() {
-                true => "there is nobody to write to; `spawn_teammate` makes a teammate".to_owned(),
+                true => "there are no teammates; `spawn_teammate` starts one".to_owned(),
                 false => format!("you can write to {}", others.join(", ")),
             };
             format!(
@@ -347,7 +347,7 @@ mod tests {
         let mates = Teammates::new(lead);
         for wrong in ["", "lead", "Tester", "a b", "\u{1b}[2J", &"x".repeat(MAX_NAME_CHARS + 1)] {
             let why = mates.reserve(wrong).expect_err("invalid name");
-            assert!(why.contains("small letters"), "{why}");
+            assert!(why.contains("lowercase letters"), "{why}");
         }
         let first = mates.reserve("tester").expect("the name is free");
         assert!(mates.reserve("tester").expect_err("the name is taken").contains("already"));

@@ -203,7 +203,9 @@ impl ToolDispatcher {
     /// The message about an unknown name, with the names that exist.
     pub(super) fn check_tools(&self, tools: &[String]) -> Result<(), String> {
         match tools.iter().find(|name| !self.has_tool(name)) {
-            _ if tools.is_empty() => Err("no tool is named; name one, or leave it out".to_owned()),
+            _ if tools.is_empty() => {
+                Err("the list is empty; name a tool, or omit the list".to_owned())
+            }
             Some(name) => Err(self.unknown_tool(name)),
             None => Ok(()),
         }
@@ -213,7 +215,7 @@ impl ToolDispatcher {
     fn unknown_tool(&self, name: &str) -> String {
         let names: Vec<&str> = self.specs.iter().map(|spec| spec.name).collect();
         let name = one_line(name, TOOL_NAME_COLUMNS);
-        format!("there is no tool `{name}`; there are {}", names.join(", "))
+        format!("there is no tool `{name}`; the tools are {}", names.join(", "))
     }
 
     async fn run_bash(

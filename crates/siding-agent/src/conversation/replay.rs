@@ -41,7 +41,7 @@ impl Conversation {
             Entry::Asked => return self.apply_request(),
             Entry::Answered { said, stop, usage } => {
                 if !std::mem::take(&mut self.awaits_response) {
-                    return Err("an answer to nothing");
+                    return Err("an answer without a request");
                 }
                 self.total_usage = self.total_usage.plus(usage);
                 self.context_tokens = match usage.context_tokens() {
@@ -71,7 +71,8 @@ impl Conversation {
                 open.state = CallState::Started { task: Some(task) };
             }
             Entry::Done { result } => {
-                let open = self.find_call(&result.call).ok_or("the result of no open call")?;
+                let open =
+                    self.find_call(&result.call).ok_or("a result for a call that is not open")?;
                 if open.is_done() {
                     return Err("a second result of a call");
                 }
@@ -84,7 +85,7 @@ impl Conversation {
             }
             Entry::Summarised { text, usage } => {
                 if self.calls.iter().any(|open| !open.is_done()) {
-                    return Err("put in short while a call was open");
+                    return Err("a summary while a call was open");
                 }
                 self.total_usage = self.total_usage.plus(usage);
                 self.context_tokens = usage.output;
@@ -141,11 +142,11 @@ impl Conversation {
 
     fn apply_request(&mut self) -> Result<(), &'static str> {
         if self.calls.iter().any(|open| !open.is_done()) {
-            return Err("asked while a call was open");
+            return Err("a request while a call was open");
         }
         self.close_user_message();
         if !matches!(self.messages.last(), Some(Message::User { .. })) {
-            return Err("asked with nothing to say");
+            return Err("a request without new content");
         }
         self.awaits_response = true;
         self.halt_reason = None;

@@ -53,7 +53,7 @@ impl Conversation {
                     let entry = if text.trim().is_empty() {
                         // APIs reject blank text, and an empty summary would discard the whole
                         // conversation.
-                        Entry::Failed { why: "the model put nothing in short".to_owned() }
+                        Entry::Failed { why: "the model returned an empty summary".to_owned() }
                     } else {
                         Entry::Summarised { text, usage }
                     };
@@ -144,7 +144,7 @@ impl Conversation {
                     if !is_object {
                         let shown: String =
                             input.to_string().chars().take(MAX_SHOWN_ARGUMENT_CHARS).collect();
-                        let text = format!("the arguments must be a JSON object, and were {shown}");
+                        let text = format!("the arguments must be a JSON object, but were {shown}");
                         wrong.push(ToolResult { call: id.clone(), text, is_error: true });
                     }
                     let input = if is_object { input } else { Value::Object(Map::new()) };
@@ -179,7 +179,7 @@ impl Conversation {
         let waiting: Vec<CallId> =
             self.calls.iter().filter(waits).map(|open| open.call.id.clone()).collect();
         for call in waiting {
-            let text = "not run: a person has interrupted the turn".to_owned();
+            let text = "not run: a person interrupted the turn".to_owned();
             let result = ToolResult { call, text, is_error: true };
             self.record(Entry::Done { result }, effects);
         }

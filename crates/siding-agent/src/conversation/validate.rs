@@ -34,18 +34,18 @@ pub fn validate_messages(messages: &[Message]) -> Result<(), InvalidMessages> {
         };
         match message {
             Message::User { results, content: told } => {
-                says(number % 2 == 0, "the user's comes after the user's")?;
-                says(!results.is_empty() || !told.is_empty(), "it is empty")?;
+                says(number % 2 == 0, "a user message follows a user message")?;
+                says(!results.is_empty() || !told.is_empty(), "the message is empty")?;
                 says(told.iter().all(|one| !one.text().trim().is_empty()), "a blank text")?;
                 let answered: Vec<&CallId> = results.iter().map(|one| &one.call).collect();
                 says(answered == open, "its results are not those of the calls before it")?;
                 open.clear();
             }
             Message::Assistant(said) => {
-                says(number % 2 == 1, "the model's does not come after the user's")?;
+                says(number % 2 == 1, "an assistant message does not follow a user message")?;
                 let is_said =
                     |one: &AssistantContent| !matches!(one, AssistantContent::Thinking { .. });
-                says(said.iter().any(is_said), "it says nothing")?;
+                says(said.iter().any(is_said), "the message has no text and no calls")?;
                 for one in said {
                     match one {
                         AssistantContent::Text { text } => {
@@ -53,8 +53,11 @@ pub fn validate_messages(messages: &[Message]) -> Result<(), InvalidMessages> {
                         }
                         AssistantContent::Thinking { .. } => {}
                         AssistantContent::Call(call) => {
-                            says(call.input.is_object(), "arguments that are no object")?;
-                            says(names.insert(&call.id), "two calls of one name")?;
+                            says(
+                                call.input.is_object(),
+                                "the arguments of a call are not an object",
+                            )?;
+                            says(names.insert(&call.id), "two calls with the same id")?;
                             open.push(&call.id);
                         }
                     }
@@ -67,6 +70,6 @@ pub fn validate_messages(messages: &[Message]) -> Result<(), InvalidMessages> {
     if ends_well {
         Ok(())
     } else {
-        Err(InvalidMessages { number: last, what: "the last is not the user's" })
+        Err(InvalidMessages { number: last, what: "the last message is not the user's" })
     }
 }

@@ -42,7 +42,7 @@ impl NotesRewrite {
             (Some(content), []) => content.clone(),
             (None, [_, ..]) => before.to_owned(),
             (Some(_), [_, ..]) => return Err("give `edits` or `content`, not both".to_owned()),
-            (None, []) => return Err("give `edits`, or the whole notes as `content`".to_owned()),
+            (None, []) => return Err("give `edits`, or the complete notes as `content`".to_owned()),
         };
         for (at, edit) in self.edits.iter().enumerate() {
             after = replace_once(&after, &edit.old, &edit.new)
@@ -59,7 +59,7 @@ impl NotesRewrite {
             ));
         }
         if after.contains('\0') {
-            return Err("the notes would have a zero byte in them".to_owned());
+            return Err("the notes must not contain a zero byte".to_owned());
         }
         let known = |line: &str| before.lines().any(|before| before == line);
         for line in after.lines() {
@@ -107,7 +107,7 @@ mod tests {
                 NotesRewrite { content: Some("x".into()), ..edits_rewrite(&[("a", "b")]) },
                 "not both",
             ),
-            (edits_rewrite(&[("a\n", "b"), ("nowhere", "x")]), "edit 2: `old` is not there"),
+            (edits_rewrite(&[("a\n", "b"), ("nowhere", "x")]), "edit 2: `old` does not occur"),
             (edits_rewrite(&[("", "x")]), "`content`"),
             (content_rewrite(&"x\n".repeat(MAX_NOTES_BYTES)), "bytes, and 32768 are allowed"),
             (content_rewrite("DB_PASSWORD=hunter2222"), "looks like a password"),

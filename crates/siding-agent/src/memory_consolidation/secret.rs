@@ -9,7 +9,7 @@ use regex::Regex;
 const SECRET_PATTERNS: [(&str, &str); 6] = [
     ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
     (
-        "a key of a service",
+        "an API key",
         r"\b(sk-[A-Za-z0-9_-]{16,}|gh[opsu]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,})",
     ),
     ("a signed token", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}"),

@@ -37,13 +37,13 @@ pub enum ModelError {
     )]
     Missing,
     /// The name has an unknown form.
-    #[error("`{given}` is no model: a model is {}", ALLOWED_FORMS)]
+    #[error("`{given}` is not a model: a model is {}", ALLOWED_FORMS)]
     Unknown {
         /// The given name, safe to print.
         given: String,
     },
     /// The name consists of a provider only.
-    #[error("`{provider}:` is only a provider: a model is {}", ALLOWED_FORMS)]
+    #[error("`{provider}:` names only a provider: a model is {}", ALLOWED_FORMS)]
     Nameless {
         /// The provider.
         provider: &'static str,
@@ -122,11 +122,11 @@ mod tests {
     #[test]
     fn an_invalid_model_is_reported_with_the_allowed_forms() {
         for (given, told) in [
-            ("claude-opus-5", "`claude-opus-5` is no model"),
-            ("Anthropic:x", "`Anthropic:x` is no model"),
-            ("", "`` is no model"),
-            ("a\u{1b}[2J:x", "`a\\e[2J:x` is no model"),
-            ("openai:", "`openai:` is only a provider"),
+            ("claude-opus-5", "`claude-opus-5` is not a model"),
+            ("Anthropic:x", "`Anthropic:x` is not a model"),
+            ("", "`` is not a model"),
+            ("a\u{1b}[2J:x", "`a\\e[2J:x` is not a model"),
+            ("openai:", "`openai:` names only a provider"),
         ] {
             let error = given.parse::<Model>().expect_err("invalid model").to_string();
             assert_eq!(error, format!("{told}: a model is {ALLOWED_FORMS}"));

@@ -18,13 +18,13 @@ pub enum OpenError {
         variables: &'static str,
     },
     /// The value of an environment variable cannot be a key.
-    #[error("{variable} holds what cannot be a key: it has characters other than visible ASCII")]
+    #[error("{variable} does not hold a valid key: it has characters other than visible ASCII")]
     BadKey {
         /// The variable.
         variable: &'static str,
     },
     /// The value of an environment variable is not a usable URL.
-    #[error("{variable} is no address of a server: `{given}`: {why}")]
+    #[error("{variable} is not the URL of a server: `{given}`: {why}")]
     BadUrl {
         /// The variable.
         variable: &'static str,
@@ -35,7 +35,7 @@ pub enum OpenError {
     },
     /// The machine has no root certificates.
     #[error(
-        "this machine has no certificates to know {url} by: install the package \
+        "this machine has no root certificates to verify {url} with: install the package \
          `ca-certificates`, or set SSL_CERT_FILE"
     )]
     NoCertificates {

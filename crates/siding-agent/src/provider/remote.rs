@@ -135,7 +135,7 @@ impl RemoteProvider {
         match next {
             RetryDecision::RetriesExhausted => format!("{who}, tried {tries} times: {what}"),
             RetryDecision::WaitTooLong(time) => {
-                format!("{who}: {what}; it wants to be left alone for {} s", time.as_secs())
+                format!("{who}: {what}; the server asks to wait for {} s", time.as_secs())
             }
             RetryDecision::RetryAfter(_) | RetryDecision::Permanent => format!("{who}: {what}"),
         }

@@ -32,7 +32,7 @@ const DEFAULT_SIZE: (u16, u16) = (80, 24);
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
     /// A standard stream is not a terminal.
-    #[error("{what} is no terminal, so there is nobody to talk to: give a prompt with -p TEXT")]
+    #[error("{what} is not a terminal: give a prompt with -p TEXT")]
     NoTerminal {
         /// The name of the stream.
         what: &'static str,

@@ -79,7 +79,7 @@ impl View {
                 3..3 + hidden,
                 [Row::truncated(
                     TextStyle::Error,
-                    &format!("  … {hidden} rows that are not shown …"),
+                    &format!("  … {hidden} rows not shown …"),
                     columns,
                 )],
             );
@@ -122,7 +122,7 @@ impl View {
             }
             (Activity::Thinking { since }, None) => format!("thinks for {}", for_so_long(since)),
             (Activity::Summarizing { since }, None) => {
-                format!("puts in short what was said for {}", for_so_long(since))
+                format!("summarizes for {}", for_so_long(since))
             }
             (Activity::RunningCalls, None) => "works".to_owned(),
             (Activity::Idle, None) => "ready".to_owned(),
@@ -133,7 +133,7 @@ impl View {
         let keys = match (self.is_busy(), self.running_calls.is_empty()) {
             (true, false) => "Ctrl-B background, Esc interrupt",
             (true, true) => "Esc interrupt",
-            (false, _) => "Return send, Ctrl-D leave",
+            (false, _) => "Return send, Ctrl-D quit",
         };
         let usage = self.total_usage;
         let tokens = format!(

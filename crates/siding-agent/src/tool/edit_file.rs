@@ -48,8 +48,8 @@ impl Tool for EditFile {
     type Args = EditFileArgs;
     const NAME: &'static str = "edit_file";
     const DESCRIPTION: &'static str = "\
-Replace a text in a file by another, and see what that changed. Line endings stay as they are. Refused \
-when `old` is not there, or more than once, or the file has changed since you read it.";
+Replace a text in a file, and see the change. Line endings are kept. Refused if `old` does not \
+occur exactly once (unless `replace_all` is set), or if the file has changed since you read it.";
     const ACCESS: Access = Access::Modifying;
 
     fn call(
@@ -101,7 +101,7 @@ pub(super) fn unified_diff(before: &[u8], after: &[u8]) -> String {
     }
     let hidden = diff.lines().count().saturating_sub(MAX_DIFF_LINES);
     if hidden > 0 {
-        shown.push_str(&format!("[{hidden} more lines of this change are not shown]\n"));
+        shown.push_str(&format!("[{hidden} more lines of this change not shown]\n"));
     }
     shown
 }
@@ -128,6 +128,6 @@ mod tests {
         let shown = unified_diff(before.as_bytes(), after.as_bytes());
         assert_eq!(shown.lines().count(), MAX_DIFF_LINES + 1);
         assert!(shown.lines().all(|line| line.len() <= MAX_DIFF_LINE_BYTES + "…".len()));
-        assert!(shown.ends_with("[921 more lines of this change are not shown]\n"), "{shown}");
+        assert!(shown.ends_with("[921 more lines of this change not shown]\n"), "{shown}");
     }
 }

@@ -47,19 +47,19 @@ impl FileKey {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     /// The path is empty or holds a zero byte.
-    #[error("{path:?} is no path: name a file, relative to the working directory or absolute")]
+    #[error("{path:?} is not a path: name a file, relative to the working directory or absolute")]
     NoPath { path: String },
     /// The path starts with a `~`, which only a shell expands.
-    #[error("`{path}`: `~` is not known here; write the directory itself")]
+    #[error("`{path}`: `~` is not expanded here; write the full path")]
     Tilde { path: String },
     /// The path leads out of the allowed directories.
     #[error(
-        "`{path}` leads out of {allowed}, and files elsewhere are not touched; a person can allow \
-         another directory with `--allow-path`"
+        "`{path}` leads out of {allowed}, and files elsewhere are not accessible; a person can \
+         allow another directory with `--allow-path`"
     )]
     Outside { path: String, allowed: String },
     /// The file does not exist.
-    #[error("there is no `{path}`; a path is taken from `{}`", .directory.display())]
+    #[error("there is no `{path}`; paths are relative to `{}`", .directory.display())]
     NotFound { path: String, directory: PathBuf },
     /// The path names a directory.
     #[error("`{path}` is a directory, not a file; `ls` in bash shows what is in it")]
@@ -69,13 +69,11 @@ pub(super) enum FileError {
     Special { path: String, what: &'static str },
     /// The file is not writable.
     #[error(
-        "`{path}` is write-protected, by its permissions or its file system, and was not changed"
+        "`{path}` is write-protected by its permissions or its file system, and was not changed"
     )]
     Protected { path: String },
     /// The file changed between the lookup and the access.
-    #[error(
-        "`{path}` was changed by somebody else just now, and nothing was written; read it again"
-    )]
+    #[error("`{path}` was just changed by another process, and nothing was written; read it again")]
     Raced { path: String },
     /// The file is too large to be read completely.
     #[error(

@@ -114,7 +114,9 @@ fn read_content(allowed_roots: &AllowedRoots) -> Result<Option<String>, NotesErr
 pub(crate) fn replace_once(content: &str, old: &str, new: &str) -> Result<String, String> {
     let changed = replace_text(content.as_bytes(), old, new, ReplaceScope::One).map_err(
         |unfit| match unfit {
-            ReplaceError::Empty => "`old` is empty: give the whole notes as `content`".to_owned(),
+            ReplaceError::Empty => {
+                "`old` is empty: give the complete notes as `content`".to_owned()
+            }
             other @ (ReplaceError::Same
             | ReplaceError::Binary
             | ReplaceError::NotFound { .. }

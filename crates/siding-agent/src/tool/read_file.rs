@@ -46,9 +46,9 @@ impl Tool for ReadFile {
     type Args = ReadFileArgs;
     const NAME: &'static str = "read_file";
     const DESCRIPTION: &'static str = "\
-Read a text file. Each line comes as its number, a tab, and its text exactly as it is; number and tab \
-are not in the file. At most 64 KiB are shown at once, and 2000 bytes of a line; the answer says what \
-is missing and with which `offset` to go on. Read a file before you change it.";
+Read a text file. Each line is shown as its number, a tab, and its exact text; number and tab are \
+not in the file. At most 64 KiB are shown per call, and 2000 bytes of a line; the answer says what \
+is missing and with which `offset` to continue. Read a file before you change it.";
     const ACCESS: Access = Access::ReadOnly;
 
     fn call(
@@ -95,7 +95,7 @@ impl ReadResult {
         let mut bytes = 0;
         let is_end = loop {
             if cancel.is_set() {
-                return Err(format!("reading `{}` was given up", file.path));
+                return Err(format!("reading `{}` was cancelled", file.path));
             }
             let count = read_some(&mut opened, &mut block).map_err(failed)?;
             let read = &block[..count];
@@ -142,14 +142,14 @@ impl ReadResult {
             let of = if is_end {
                 format!("of {lines}")
             } else {
-                "of a file that is longer than was read".to_owned()
+                "of a file that was not read to its end".to_owned()
             };
             let why = if page.is_truncated {
                 format!(", as many as fit into {} KiB", MAX_TEXT_BYTES >> 10)
             } else {
                 String::new()
             };
-            say(&format!("lines {first} to {last} {of}{why}; go on with `offset` {}", last + 1));
+            say(&format!("lines {first} to {last} {of}{why}; continue with `offset` {}", last + 1));
         }
         if page.is_unterminated {
             say("no newline at the end of the file");
@@ -158,7 +158,7 @@ impl ReadResult {
             say("lines end in CR LF, which is not shown; edit_file keeps it");
         }
         if page.has_escaped_bytes {
-            say("bytes that are no UTF-8 text are shown as \\xNN");
+            say("bytes that are not UTF-8 are shown as \\xNN");
         }
         Ok(text)
     }
@@ -179,15 +179,13 @@ fn binary_file_error(spot: &FileEntry, beginning: &[u8]) -> String {
     let kind = match beginning {
         [0x7f, b'E', b'L', b'F', ..] => " (a program)",
         [0x89, b'P', b'N', b'G', ..] => " (an image)",
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            " (perhaps text in UTF-16; `iconv` makes UTF-8 of it)"
-        }
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => " (perhaps text in UTF-16; convert it with `iconv`)",
         _ => "",
     };
     let len = spot.metadata.map_or(0, |entry| entry.len);
     format!(
-        "`{}` is no text{kind}: it has zero bytes in it; {len} bytes long. `file` or `xxd` in bash \
-         tells more",
+        "`{}` is a binary file{kind}: it contains zero bytes; {len} bytes long. Inspect it with \
+         `file` or `xxd` in bash",
         spot.path
     )
 }

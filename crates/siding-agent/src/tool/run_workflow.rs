@@ -40,10 +40,10 @@ impl Tool for RunWorkflow {
     const NAME: &'static str = "run_workflow";
     const DESCRIPTION: &'static str = "\
 Run a workflow in the background: a TOML file with `[[step]]` tables, each with `id`, `run` (a shell \
-command) or `prompt` (for an agent), and if wanted `needs` (ids of steps that come before), `if`, \
-`timeout`, `retries`, `matrix`. Steps whose needs are over run at once; when one fails the others are \
-stopped. Answers with its task id: `task_output` has a line for each step, `task_stop` ends it with all \
-its steps, and you are told when it ends.";
+command) or `prompt` (for an agent), and if wanted `needs` (ids of steps that must finish first), \
+`if`, `timeout`, `retries`, `matrix`. Steps whose needs are finished run concurrently; when one \
+fails, the others are stopped. Returns its task id: `task_output` has a line for each step, \
+`task_stop` ends it with all its steps, and you are notified when it ends.";
     const ACCESS: Access = Access::Modifying;
 
     fn call(
@@ -54,14 +54,14 @@ its steps, and you are told when it ends.";
     ) -> ToolOutcome {
         let spot = context.allowed_roots.find_existing(&args.file)?;
         let text = String::from_utf8(spot.read_all()?)
-            .map_err(|_| format!("`{}` is no text: it cannot be a workflow", args.file))?;
+            .map_err(|_| format!("`{}` is not UTF-8 text, so it is not a workflow", args.file))?;
         let plan = Plan::parse(Path::new(&args.file), &text).map_err(|error| error.to_string())?;
         for step in plan.steps() {
             if let StepAction::Command(command) = &step.action {
                 self.check_command(&step.id, command)?;
             }
         }
-        let failed = |error: &dyn fmt::Display| format!("the workflow was not begun: {error}");
+        let failed = |error: &dyn fmt::Display| format!("the workflow was not started: {error}");
         let settings =
             settings::load(&Environment::from_process()).map_err(|error| failed(&error))?;
         if !settings.background_tasks {
@@ -73,8 +73,8 @@ its steps, and you are told when it ends.";
         let id = task::start(&self.host.root, &settings, session, &self.cwd, of)
             .map_err(|error| failed(&error))?;
         Ok(format!(
-            "the workflow `{}` with {} steps runs in the background as {id}; `task_output` shows how \
-             its steps stand, `task_wait` waits for its end",
+            "the workflow `{}` with {} steps runs in the background as {id}; `task_output` shows \
+             its steps, `task_wait` waits for its end",
             args.file,
             plan.steps().len()
         ))
@@ -88,7 +88,8 @@ impl RunWorkflow {
             ApprovalDecision::Allow => Ok(()),
             ApprovalDecision::Ask { .. } if self.yes_to_ask => Ok(()),
             ApprovalDecision::Ask { why } => Err(format!(
-                "not run: a person has to say yes to step `{step}` first, and none is asked here: {why}"
+                "not run: a person must approve step `{step}` first, and nobody can be asked here: \
+                 {why}"
             )),
             ApprovalDecision::Deny { why } => Err(format!("not run: step `{step}`: {why}")),
         }

@@ -32,23 +32,23 @@ pub(super) struct Replacement {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReplaceError {
     /// The text to replace is empty.
-    #[error("`old` is empty: to write the whole file take write_file")]
+    #[error("`old` is empty: use write_file to write the complete file")]
     Empty,
     /// The replacement equals the text.
     #[error("`old` and `new` are the same")]
     Same,
     /// The content is binary.
-    #[error("it has zero bytes in it, so it is no text; change it in bash")]
+    #[error("it contains zero bytes, so it is not text; change it in bash")]
     Binary,
     /// The text does not occur.
-    #[error("`old` is not there{hint}")]
+    #[error("`old` does not occur{hint}")]
     NotFound {
         /// The probable reason.
         hint: String,
     },
     /// The text occurs more than once.
     #[error(
-        "`old` is there {count} times; give more of the text around the one that is meant, or set \
+        "`old` occurs {count} times; include more of the text around the intended one, or set \
          `replace_all`:\n{lines}"
     )]
     Ambiguous {
@@ -195,8 +195,7 @@ fn not_found_hint(content: &[u8], old: &str) -> String {
     if let Some(bare) = strip_line_numbers(&old)
         && plain.contains(&bare)
     {
-        return ": it begins its lines with the numbers that read_file shows, which are not in the \
-                file"
+        return ": its lines start with the numbers that read_file shows, which are not in the file"
             .to_owned();
     }
     if let Some(unended) = old.strip_suffix('\n')
@@ -223,7 +222,7 @@ fn not_found_hint(content: &[u8], old: &str) -> String {
     {
         push_numbered_line(&mut shown, number + 1, line.as_bytes());
     }
-    format!(" exactly like that, white space included. It may be this that is meant:\n{shown}")
+    format!(" exactly like that, including white space. Similar text:\n{shown}")
 }
 
 /// Returns a text without the line numbers of `read_file`, if all its lines have one.

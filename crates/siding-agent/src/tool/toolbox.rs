@@ -79,7 +79,7 @@ impl Toolbox {
             Some(at) => self.tools[at].run(context, input, cancel),
             None => {
                 let names: Vec<&str> = self.specs.iter().map(|spec| spec.name).collect();
-                Err(format!("there is no tool `{name}`; there are {}", names.join(", ")))
+                Err(format!("there is no tool `{name}`; the tools are {}", names.join(", ")))
             }
         }
     }

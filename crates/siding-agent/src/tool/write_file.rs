@@ -28,7 +28,7 @@ impl Tool for WriteFile {
     type Args = WriteFileArgs;
     const NAME: &'static str = "write_file";
     const DESCRIPTION: &'static str = "\
-Write a whole file: a new one, or one in place of what is there. To change a part of a file take \
+Write a complete file, new or in place of an existing one. To change a part of a file use \
 `edit_file`.";
     const ACCESS: Access = Access::Modifying;
 
@@ -47,7 +47,7 @@ Write a whole file: a new one, or one in place of what is there. To change a par
         context.read_tracker.record(spot.key.clone(), ContentHash::of_content(content));
         let size = format_size(content);
         Ok(match spot.metadata {
-            None => format!("made `{}`: {size}", spot.path),
+            None => format!("created `{}`: {size}", spot.path),
             Some(before) => {
                 let note = if before.has_hard_links { HARD_LINK_NOTE } else { "" };
                 format!("replaced `{}`, which had {} bytes: {size}{note}", spot.path, before.len)
@@ -58,7 +58,7 @@ Write a whole file: a new one, or one in place of what is there. To change a par
 
 /// Added to the answer for a file that had several hard links.
 pub(super) const HARD_LINK_NOTE: &str =
-    "; it had other names too (hard links), and under those is what was there before";
+    "; it had other names (hard links), which keep the old content";
 
 /// Checks that a file still holds the content that this agent has last seen, if it has seen it.
 ///

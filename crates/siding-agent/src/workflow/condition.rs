@@ -43,7 +43,7 @@ impl Condition {
         text: &str,
         find: impl Fn(&str) -> Option<Vec<usize>>,
     ) -> Result<Self, String> {
-        let unknown = || format!("`if`: `{text}` is no condition; {ALLOWED_CONDITIONS}");
+        let unknown = || format!("`if`: `{text}` is not a condition; {ALLOWED_CONDITIONS}");
         let (word, rest) = text.trim().split_once('(').ok_or_else(unknown)?;
         let name = rest.strip_suffix(')').ok_or_else(unknown)?.trim();
         if name.is_empty() {
@@ -56,7 +56,7 @@ impl Condition {
         }
         let named = || {
             let steps = find(name).ok_or_else(|| {
-                format!("`if`: `{name}` is none of the steps that it needs; add it to `needs`")
+                format!("`if`: `{name}` is not one of its needs; add it to `needs`")
             })?;
             Ok::<_, String>(NamedSteps { name: name.to_owned(), steps })
         };

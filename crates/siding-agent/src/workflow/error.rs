@@ -34,15 +34,13 @@ pub enum WorkflowError {
         id: TaskId,
     },
     /// Another process runs the workflow.
-    #[error(
-        "the workflow {id} is being carried out by another process; `siding stop {id}` ends it"
-    )]
+    #[error("the workflow {id} is being run by another process; `siding stop {id}` ends it")]
     Busy {
         /// The workflow's id.
         id: TaskId,
     },
     /// The workflow has finished and cannot be resumed.
-    #[error("the workflow {id} is over: {word}; `siding workflow run {}` begins it anew", .file.display())]
+    #[error("the workflow {id} has ended: {word}; `siding workflow run {}` starts it again", .file.display())]
     Finished {
         /// The workflow's id.
         id: TaskId,

@@ -55,7 +55,7 @@ pub(super) fn describe_cycle(steps: &[Step], at: &[usize]) -> String {
     let mut names: Vec<&str> = at.iter().map(|at| steps[*at].id.as_str()).collect();
     names.extend(names.first().copied());
     format!(
-        "steps need each other in a circle: {}",
+        "the needs of these steps form a cycle: {}",
         one_line(&names.join(" needs "), CYCLE_COLUMNS)
     )
 }

@@ -38,7 +38,7 @@ impl WorkflowJournal {
     ) -> Result<Self, WorkflowError> {
         let dir = root.session_dir(&id.to_string(), true)?;
         let fd = file::open_at(&dir, JOURNAL_FILE_NAME, file::OpenMode::CreateNew)
-            .map_err(|source| io_error(id, "make its journal", source))?;
+            .map_err(|source| io_error(id, "create its journal", source))?;
         let story = LoadedWorkflow::start(opened.clone(), id, at)?;
         let mut journal = Self { id, fd, len: 0, workflow: story };
         journal.lock()?;
@@ -54,7 +54,7 @@ impl WorkflowJournal {
         // Read again under the lock, because the previous writer may have appended records.
         journal.workflow = load(id, &journal.fd)?;
         let facts = file::metadata(&journal.fd);
-        journal.len = facts.map_err(|source| io_error(id, "look at its journal", source))?.len;
+        journal.len = facts.map_err(|source| io_error(id, "examine its journal", source))?.len;
         Ok(journal)
     }
 

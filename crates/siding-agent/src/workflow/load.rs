@@ -15,7 +15,7 @@ use super::state::{InvalidRecord, WorkflowState};
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowJournalError {
     /// The journal has no records.
-    #[error("nothing is on record")]
+    #[error("it has no records")]
     Empty,
     /// The journal was written by a newer version of siding.
     #[error("it has format {found}, and this siding reads {FORMAT_VERSION}; upgrade siding")]
@@ -101,7 +101,7 @@ impl LoadedWorkflow {
             let Ok((seq, json)) = parse_frame(line) else { continue };
             let damaged = |why: String| WorkflowJournalError::Damaged { seq: expected, why };
             if seq != expected {
-                return Err(damaged(format!("record {seq} stands in its place")));
+                return Err(damaged(format!("record {seq} is in its place")));
             }
             let record: WorkflowRecord =
                 serde_json::from_slice(json).map_err(|error| damaged(error.to_string()))?;
@@ -112,7 +112,9 @@ impl LoadedWorkflow {
                 (None, WorkflowRecord::Opened { at, task, opened, .. }) => {
                     story = Some(Self::start(opened, task, at)?);
                 }
-                (None, _) => return Err(damaged("it is not the first of a workflow".to_owned())),
+                (None, _) => {
+                    return Err(damaged("it is not the first record of a workflow".to_owned()));
+                }
                 (Some(story), record) => story.apply(&record).map_err(|misfit| {
                     WorkflowJournalError::InvalidRecord { seq: expected, misfit }
                 })?,

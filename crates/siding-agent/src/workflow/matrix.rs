@@ -50,11 +50,15 @@ impl Combination {
         while let Some((before, after)) = rest.split_once("{{") {
             let (key, after) = after
                 .split_once("}}")
-                .ok_or_else(|| format!("`{field}`: `{{{{` is not ended with `}}}}`"))?;
+                .ok_or_else(|| format!("`{field}`: `{{{{` is not closed by `}}}}`"))?;
             let value = self.0.iter().find(|(known, _)| known == key.trim());
             let (_, value) = value.ok_or_else(|| {
                 let keys: Vec<&str> = self.0.iter().map(|(key, _)| key.as_str()).collect();
-                format!("`{field}`: its matrix has no `{}`; it has {}", key.trim(), keys.join(", "))
+                format!(
+                    "`{field}`: its matrix has no key `{}`; it has {}",
+                    key.trim(),
+                    keys.join(", ")
+                )
             })?;
             filled.push_str(before);
             filled.push_str(value);
@@ -74,8 +78,8 @@ impl Combination {
         let is_used = |key: &&(String, String)| command.contains(&format!("{{{{{}}}}}", key.0));
         match self.0.iter().find(is_used) {
             Some((key, _)) => Err(format!(
-                "`run`: write \"${}\" for `{{{{{key}}}}}`: values come as variables, so that none of \
-                 them can change the command",
+                "`run`: write \"${}\" for `{{{{{key}}}}}`: values are passed as variables, so that \
+                 they cannot change the command",
                 variable_name(key)
             )),
             None => Ok(()),
@@ -107,7 +111,7 @@ pub(super) fn expand(matrix: &RawMatrix, most: usize) -> Result<Vec<Combination>
         check_key(key).map_err(&wrong)?;
         if variables.contains(&variable_name(key)) {
             return Err(wrong(format!(
-                "`matrix`: two keys would both be `{}`",
+                "`matrix`: two keys would both become `{}`",
                 variable_name(key)
             )));
         }
@@ -141,7 +145,7 @@ fn check_key(key: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`matrix`: `{key}` is no key; write a letter and up to {} letters, digits and `_`",
+        "`matrix`: `{key}` is not a key; write a letter and up to {} letters, digits and `_`",
         MAX_KEY_BYTES - 1
     ))
 }
@@ -162,17 +166,18 @@ fn parse_values(key: &str, values: &[toml::Value]) -> Result<Vec<String>, String
             }
             toml::Value::Array(_) | toml::Value::Table(_) => {
                 return Err(format!(
-                    "`matrix.{key}`: a value is a text, a whole number or a truth"
+                    "`matrix.{key}`: a value must be a string, an integer or a boolean"
                 ));
             }
         };
         if text.is_empty() || text.len() > MAX_VALUE_BYTES || text.chars().any(char::is_control) {
             return Err(format!(
-                "`matrix.{key}`: a value has 1 to {MAX_VALUE_BYTES} bytes and no control characters"
+                "`matrix.{key}`: a value must have 1 to {MAX_VALUE_BYTES} bytes and no control \
+                 characters"
             ));
         }
         if read.contains(&text) {
-            return Err(format!("`matrix.{key}` has `{text}` twice"));
+            return Err(format!("`matrix.{key}` has the value `{text}` twice"));
         }
         read.push(text);
     }

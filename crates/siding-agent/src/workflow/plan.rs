@@ -127,7 +127,7 @@ impl Plan {
         values::check_env(&file.env)?;
         let (drafts, names) = expand_steps(&file)?;
         if drafts.is_empty() {
-            let what = "it has no step: begin one with `[[step]]`".to_owned();
+            let what = "it has no step: start one with `[[step]]`".to_owned();
             return Err(FileMistake { offset: 0, what });
         }
         let mut steps = drafts
@@ -172,11 +172,11 @@ fn expand_steps(file: &RawFile) -> Result<(Vec<StepDraft>, StepNames), FileMista
         for at in range.clone() {
             let expanded = drafts[at].step.id.clone();
             if expanded != *id && names.insert(expanded.clone(), at..at + 1).is_some() {
-                return Err(wrong(format!("`{expanded}` is there twice")));
+                return Err(wrong(format!("the id `{expanded}` occurs twice")));
             }
         }
         if names.insert(id.clone(), range).is_some() {
-            return Err(wrong("another step has this id; each has its own".to_owned()));
+            return Err(wrong("another step has this id; ids must be unique".to_owned()));
         }
     }
     Ok((drafts, names))
@@ -222,9 +222,7 @@ fn parse_action(
     match (&raw.run, &raw.prompt) {
         (Some(command), None) => {
             if let Some(model) = &raw.model {
-                return Err(FileMistake::at_value(model)(
-                    "`model` is for a step with `prompt`".to_owned(),
-                ));
+                return Err(FileMistake::at_value(model)("`model` requires `prompt`".to_owned()));
             }
             let (wrong, command) = (FileMistake::at_value(command), command.get_ref());
             values::check_not_empty("run", command).map_err(&wrong)?;
@@ -239,7 +237,7 @@ fn parse_action(
             Ok(StepAction::Prompt { text, model: model.cloned() })
         }
         (None, None) => {
-            let what = "it does nothing: write `run`, a command, or `prompt`, for an agent";
+            let what = "it has no work: write `run`, a command, or `prompt`, for an agent";
             Err(FileMistake { offset, what: what.to_owned() })
         }
         (Some(run), Some(prompt)) => {
@@ -269,7 +267,7 @@ fn resolve_needs(draft: &StepDraft, names: &StepNames) -> Result<Step, FileMista
             known.sort_unstable();
             let known = one_line(&known.join(", "), STEP_LIST_COLUMNS);
             let what = format!(
-                "it needs `{}`, and there is no such step; there are {known}",
+                "it needs `{}`, and there is no such step; the steps are {known}",
                 need.get_ref()
             );
             return Err(wrong(need, what));
@@ -286,7 +284,7 @@ fn resolve_needs(draft: &StepDraft, names: &StepNames) -> Result<Step, FileMista
         let condition = Condition::parse(text.get_ref(), find);
         step.condition = condition.map_err(|what| wrong(text, what))?;
         if step.needs.is_empty() && step.condition.requires_needs() {
-            let what = "`if`: it needs no step, so none of those can fail".to_owned();
+            let what = "`if`: it has no needs, so none can fail".to_owned();
             return Err(wrong(text, what));
         }
     }

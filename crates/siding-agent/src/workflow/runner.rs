@@ -60,8 +60,8 @@ pub fn run_workflow(
     let io = |doing: &'static str| move |source| WorkflowError::Io { id, doing, source };
     // From here on, signals arrive through a descriptor (signalfd(2)), so none can interrupt this
     // process between a record and its action.
-    let signals = SignalFd::block(&[Signal::TERM, Signal::INT, Signal::HUP])
-        .map_err(io("listen to signals"))?;
+    let signals =
+        SignalFd::block(&[Signal::TERM, Signal::INT, Signal::HUP]).map_err(io("block signals"))?;
     let program = std::env::current_exe().map_err(io("find siding's own path"))?;
     let session: SessionId = id.to_string().parse().map_err(RunError::from)?;
     let own_pid = i32::try_from(std::process::id()).unwrap_or(0);
@@ -199,7 +199,9 @@ impl WorkflowRunner<'_, '_> {
                 ));
                 return Ok(());
             }
-            Ok((_, LaunchResult::Duplicate(first))) => format!("{first} does the same"),
+            Ok((_, LaunchResult::Duplicate(first))) => {
+                format!("{first} is already running the same command")
+            }
             Err(error) => error.to_string(),
         };
         self.record_end(at, attempt, StepEnd::Failed { why, again: true }, None)

@@ -162,23 +162,25 @@ impl WorkflowState {
     pub(super) fn check_record(&self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         let misfit = |what: String| Err(InvalidRecord(what));
         match (record, self.recorded_verdict) {
-            (WorkflowRecord::Opened { .. }, _) => misfit("it began twice".to_owned()),
+            (WorkflowRecord::Opened { .. }, _) => misfit("it started twice".to_owned()),
             (WorkflowRecord::Resumed { .. }, None | Some(WorkflowVerdict::Stopped)) => Ok(()),
-            (_, Some(_)) => misfit("something follows its end".to_owned()),
+            (_, Some(_)) => misfit("a record follows its end".to_owned()),
             (WorkflowRecord::Began { step, attempt, .. }, None) => {
                 let track = &self.progress[self.step_index(step)?];
                 if track.running.is_some() || *attempt != track.attempts_started + 1 {
-                    return misfit(format!("attempt {attempt} of `{step}` begins out of turn"));
+                    return misfit(format!("attempt {attempt} of `{step}` starts out of order"));
                 }
                 if matches!(track.last_end, Some(StepEnd::Ok)) {
-                    return misfit(format!("`{step}` begins again after it went well"));
+                    return misfit(format!("`{step}` starts again after it succeeded"));
                 }
                 Ok(())
             }
             (WorkflowRecord::Ended { step, attempt, .. }, None) => {
                 let live = self.progress[self.step_index(step)?].running;
                 if live.is_none_or(|live| live.attempt != *attempt) {
-                    return misfit(format!("attempt {attempt} of `{step}` ends and does not run"));
+                    return misfit(format!(
+                        "attempt {attempt} of `{step}` ends but is not running"
+                    ));
                 }
                 Ok(())
             }

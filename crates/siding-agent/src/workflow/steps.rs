@@ -91,7 +91,7 @@ pub(super) fn was_never_started(
 
 /// Returns the end of such an attempt.
 pub(super) fn lost_before_start() -> StepEnd {
-    StepEnd::Lost { why: "it was never begun".to_owned() }
+    StepEnd::Lost { why: "it was never started".to_owned() }
 }
 
 /// Returns how an attempt ended; `None` while its task is running. `is_resumed` tells whether

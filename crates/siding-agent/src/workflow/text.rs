@@ -36,7 +36,7 @@ pub(super) fn format_step_ended(
     is_tried_again: bool,
 ) -> String {
     let took = format_duration(Duration::from_millis(took_ms));
-    let again = if is_tried_again { "; it is tried again" } else { "" };
+    let again = if is_tried_again { "; it will be retried" } else { "" };
     match end {
         StepEnd::Ok => format_line("ok", &format!("{id}  after {took}")),
         StepEnd::Failed { why, .. } => {

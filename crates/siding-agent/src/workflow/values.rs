@@ -30,7 +30,7 @@ pub(super) fn check_id(id: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`id`: `{id}` cannot be one; write 1 to {MAX_ID_BYTES} of `A-Z a-z 0-9 . _ -`, the first a \
+        "`id`: `{id}` is not valid; write 1 to {MAX_ID_BYTES} of `A-Z a-z 0-9 . _ -`, the first a \
          letter, a digit or `_`"
     ))
 }
@@ -40,7 +40,7 @@ pub(super) fn check_env(env: &RawEnv) -> Result<(), FileMistake> {
     let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
     match env.iter().find(|(name, value)| !is_name(name) || value.get_ref().contains('\0')) {
         Some((name, value)) => Err(FileMistake::at_value(value)(format!(
-            "`env`: `{name}` cannot be set as a variable"
+            "`env`: `{name}` cannot be set as an environment variable"
         ))),
         None => Ok(()),
     }
@@ -49,7 +49,7 @@ pub(super) fn check_env(env: &RawEnv) -> Result<(), FileMistake> {
 /// Rejects a blank text.
 pub(super) fn check_not_empty(field: &str, text: &str) -> Result<(), String> {
     if text.trim().is_empty() || text.contains('\0') {
-        return Err(format!("`{field}` has nothing in it that could be done"));
+        return Err(format!("`{field}` is blank or contains a zero byte"));
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ pub(super) fn check_not_empty(field: &str, text: &str) -> Result<(), String> {
 pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
     let time = duration::parse(text).map_err(|error| format!("`timeout`: {error}"))?;
     if time.is_zero() {
-        return Err("`timeout` is no time at all; write such as `90s` or `10m`".to_owned());
+        return Err("`timeout` must not be zero; write for example `90s` or `10m`".to_owned());
     }
     Ok(time)
 }

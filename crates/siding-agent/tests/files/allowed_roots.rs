@@ -105,7 +105,7 @@ fn an_additional_allowed_directory_is_accessible() {
     for path in ["../notes/a", "notes/a", place.path("notes/a").to_str().unwrap()] {
         assert_eq!(place.read(path).as_deref(), Ok("1\ta note\n"), "{path}");
     }
-    assert_accepted(place.write("notes/new/b", "b"), &["made"]);
+    assert_accepted(place.write("notes/new/b", "b"), &["created"]);
     assert_eq!(place.read_text("notes/new/b"), "b");
     assert_outside(&place, "../secret/a");
     assert_outside(&place, "notes/out/a");

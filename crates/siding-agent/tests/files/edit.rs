@@ -39,7 +39,7 @@ fn a_missing_or_ambiguous_text_is_refused() {
         place.edit("a", "let a", "let b"),
         &["2 times", "1\tlet a", "2\tlet a", "replace_all"],
     );
-    assert_refused(place.edit("a", "let c", "let b"), &["`a` was not changed", "not there"]);
+    assert_refused(place.edit("a", "let c", "let b"), &["`a` was not changed", "does not occur"]);
     assert_refused(place.edit("none", "a", "b"), &["there is no `none`"]);
     assert_eq!(place.read_text("work/a"), "let a = 1;\nlet a = 1;\n");
 }

@@ -17,7 +17,7 @@ fn a_file_is_shown_with_line_numbers() {
     let absolute = place.path("work/src/a.rs");
     assert_eq!(place.read(absolute.to_str().unwrap()), place.read("src/a.rs"));
     let part = place.call("read_file", json!({ "path": "src/a.rs", "offset": "2", "limit": 1 }));
-    assert_eq!(part.unwrap(), "2\t\tb();\n[lines 2 to 2 of 3; go on with `offset` 3]\n");
+    assert_eq!(part.unwrap(), "2\t\tb();\n[lines 2 to 2 of 3; continue with `offset` 3]\n");
 }
 
 #[test]
@@ -32,12 +32,12 @@ fn the_end_of_the_file_is_reported() {
     place.put_file("work/long", "line\n".repeat(5_000));
     assert_accepted(
         place.read("long"),
-        &["\n2000\tline\n[lines 1 to 2000 of 5000; go on with `offset` 2001]\n"],
+        &["\n2000\tline\n[lines 1 to 2000 of 5000; continue with `offset` 2001]\n"],
     );
     place.put_file("work/wide", format!("{}\n", "x".repeat(1_999)).repeat(100));
     assert_accepted(
         place.read("wide"),
-        &["of 100, as many as fit into 64 KiB; go on with `offset` 33]"],
+        &["of 100, as many as fit into 64 KiB; continue with `offset` 33]"],
     );
 }
 
@@ -63,25 +63,28 @@ fn a_large_file_is_read_only_as_far_as_requested() {
     }
     assert_accepted(
         place.read("huge"),
-        &["lines 1 to 2000 of a file that is longer", "`offset` 2001"],
+        &["lines 1 to 2000 of a file that was not read", "`offset` 2001"],
     );
     let cancel = CancelFlag::default();
     cancel.set();
     let tools = Toolbox::new().with_file_tools();
     let scene = tool_context(&place.path("work"), &[]);
     let deep = json!({ "path": "huge", "offset": 9_000_000 });
-    assert_refused(tools.run(&scene, "read_file", deep, &cancel), &["given up"]);
+    assert_refused(tools.run(&scene, "read_file", deep, &cancel), &["was cancelled"]);
 }
 
 #[test]
 fn a_binary_file_is_refused_with_its_type() {
     let place = Workspace::new();
     place.put_file("work/program", b"\x7fELF\x02\0\0");
-    assert_refused(place.read("program"), &["no text (a program)", "7 bytes", "`file` or `xxd`"]);
+    assert_refused(
+        place.read("program"),
+        &["a binary file (a program)", "7 bytes", "`file` or `xxd`"],
+    );
     place.put_file("work/utf16", b"\xff\xfea\0b\0");
     assert_refused(place.read("utf16"), &["UTF-16", "iconv"]);
     place.put_file("work/latin", b"caf\xe9\n");
-    assert_accepted(place.read("latin"), &["1\tcaf\\xe9\n", "no UTF-8"]);
+    assert_accepted(place.read("latin"), &["1\tcaf\\xe9\n", "not UTF-8"]);
     assert_refused(place.edit("program", "ELF", "elf"), &["zero bytes"]);
 }
 
@@ -125,9 +128,9 @@ fn a_path_to_nothing_is_refused() {
     let work = place.path("work");
     assert_refused(place.read("none.rs"), &["there is no `none.rs`", work.to_str().unwrap()]);
     assert_refused(place.read("none/a.rs"), &["there is no `none/a.rs`"]);
-    assert_refused(place.read(""), &["no path"]);
-    assert_refused(place.read("a\0b"), &["no path"]);
-    assert_refused(place.read("~/a"), &["`~` is not known"]);
+    assert_refused(place.read(""), &["not a path"]);
+    assert_refused(place.read("a\0b"), &["not a path"]);
+    assert_refused(place.read("~/a"), &["`~` is not expanded"]);
     place.put_file("work/file", "");
     assert_refused(place.read("file/a"), &["could not reach `file/a`"]);
     assert_refused(place.call("read_file", json!({ "file": "a" })), &["`file`", "`path`"]);

@@ -22,10 +22,10 @@ fn is_root() -> bool {
 fn a_new_file_is_created_with_its_parent_directories() {
     let place = Workspace::new();
     let answer = place.write("a/b/c.txt", "one\ntwo").unwrap();
-    assert_eq!(answer, "made `a/b/c.txt`: 2 lines, 7 bytes");
+    assert_eq!(answer, "created `a/b/c.txt`: 2 lines, 7 bytes");
     assert_eq!(place.read_text("work/a/b/c.txt"), "one\ntwo");
-    assert_eq!(place.write("empty", "").unwrap(), "made `empty`: 0 lines, 0 bytes");
-    assert_eq!(place.write("one", "a\n").unwrap(), "made `one`: 1 line, 2 bytes");
+    assert_eq!(place.write("empty", "").unwrap(), "created `empty`: 0 lines, 0 bytes");
+    assert_eq!(place.write("one", "a\n").unwrap(), "created `one`: 1 line, 2 bytes");
     // The mode follows the umask, as for files of any other program.
     std::fs::write(place.path("work/plain"), "").unwrap();
     assert_eq!(file_mode(&place.path("work/one")), file_mode(&place.path("work/plain")));
@@ -89,7 +89,7 @@ fn a_link_inside_the_roots_is_followed() {
     assert_accepted(place.write("twice", "new"), &["replaced `twice`"]);
     assert_eq!(place.read_text("work/real/a"), "new");
     assert!(place.path("work/link").symlink_metadata().unwrap().is_symlink());
-    assert_accepted(place.write("dangling", "x"), &["made `dangling`"]);
+    assert_accepted(place.write("dangling", "x"), &["created `dangling`"]);
     assert_eq!(place.read_text("work/real/none"), "x");
 }
 
@@ -148,7 +148,7 @@ fn a_full_disk_loses_nothing() {
         let input = json!({ "path": "a", "content": content });
         tools.run(&scene, "write_file", input, &CancelFlag::default())
     };
-    assert_accepted(write("old\n".repeat(1_000)), &["made"]);
+    assert_accepted(write("old\n".repeat(1_000)), &["created"]);
     assert_refused(write("new\n".repeat(50_000)), &["could not write `a`", "No space left"]);
     assert_eq!(place.read_text("work/tiny/a"), "old\n".repeat(1_000));
     assert_eq!(place.file_names("work/tiny"), ["a"]);

@@ -21,7 +21,7 @@ fn denied_or_unapproved_command_is_not_run_and_says_why() {
     sandbox.expect_clean();
     let answer = r#"
         [[answer]]
-        expect = '(?s)\Anot run: .*`rm -rf /`.*not run: a person has to say yes.*sudo'
+        expect = '(?s)\Anot run: .*`rm -rf /`.*not run: a person must approve.*sudo'
         text = "I may not."
     "#;
     let script = format!("{DENIED_AND_DOUBTFUL_CALLS}{answer}");

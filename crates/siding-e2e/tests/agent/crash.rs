@@ -33,7 +33,7 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     let script = r#"
         restart = true
         [[answer]]
-        expect = '(?s)was ended while the command ran.*(?<task>b-[0-9a-z]{12})'
+        expect = '(?s)was killed while the command ran.*(?<task>b-[0-9a-z]{12})'
         text = "I wait for ${task}."
         [[answer]]
         expect = '(?s)^<task_notification>.*<status>completed</status>.*over'

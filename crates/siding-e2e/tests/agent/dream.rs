@@ -118,7 +118,7 @@ fn dream_during_a_turn_is_refused() {
     });
     let busy = dream_call(&sandbox, &session, WRITE_NOTES_SCRIPT, &[]).run().expect_code(1);
     let output = format!("{}{}", busy.stdout_text(), busy.stderr_text());
-    assert!(output.contains("is under way; the notes were left alone"), "{busy}");
+    assert!(output.contains("is in progress; the notes were not changed"), "{busy}");
     std::fs::write(sandbox.path("go"), "").expect("written");
     let _done = working.wait().expect_code(0);
     assert_eq!(read_notes(&sandbox), None);

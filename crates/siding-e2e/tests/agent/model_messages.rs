@@ -99,7 +99,7 @@ fn unread_background_task_is_mentioned_once() {
         tool = "bash"
         input = { command = "true" }
         [[answer]]
-        expect = '(?s)Still running, and not looked at.*\bb-[0-9a-z]{12}  running.*sleep 300'
+        expect = '(?s)Still running, output not read.*\bb-[0-9a-z]{12}  running.*sleep 300'
         [[answer.call]]
         tool = "bash"
         input = { command = "true" }

@@ -162,7 +162,7 @@ fn interrupt_ends_a_foreground_remote_agent_call() {
     assert_eq!(other["phase"], "running", "{other:#}");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
-    talk.terminal.wait_for_text("these run, and are ended when you leave");
+    talk.terminal.wait_for_text("will be stopped when you quit");
     talk.terminal.send_keys(CTRL_D);
     let _shown = talk.expect_exit(0);
 }
@@ -178,7 +178,7 @@ fn remote_agent_needs_approval_and_rejects_a_literal_token() {
         tool = "remote_agent"
         input = { url = "http://127.0.0.1:1", text = "x", bearer_env = "sk-12" }
         [[answer]]
-        expect = '(?s)^not run: a person has to say yes.*another machine, build.invalid.*not a token'
+        expect = '(?s)^not run: a person must approve.*another machine, build.invalid.*not a token'
         text = "I may not."
         "#;
     let done =

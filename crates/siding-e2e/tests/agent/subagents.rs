@@ -69,7 +69,7 @@ fn subagents_final_answer_arrives_as_a_notice() {
         tool = "bash"
         input = { command = "sudo -n true" }
         [[answer]]
-        expect = '(?s)one two three.*not run: a person has to say yes'
+        expect = '(?s)one two three.*not run: a person must approve'
         text = "There are 3."
         usage = { input = 7, output = 4 }
         "#,
@@ -294,7 +294,7 @@ fn subagent_count_and_depth_limits_are_enforced() {
         tool = "spawn_agent"
         input = { prompt = "do it for me" }
         [[answer]]
-        expect = 'not started: subagents may stand 1 deep.*do it yourself'
+        expect = 'not started: subagents may be nested 1 deep.*do it yourself'
         text = "I do it."
         "#;
     let model = write_subagent_script(&sandbox, deeper);
@@ -359,7 +359,7 @@ fn subagent_has_at_most_the_tools_of_its_parent() {
         tool = "bash"
         input = { command = "touch ran" }
         [[answer]]
-        expect = '^there is no tool `bash`; there are (spawn_agent, )?read_file$'
+        expect = '^there is no tool `bash`; the tools are (spawn_agent, )?read_file$'
         text = "I may only read."
         "#,
     );
@@ -367,7 +367,7 @@ fn subagent_has_at_most_the_tools_of_its_parent() {
     let script = spawn_agent_call(&model, &format!("{waits}, tools = [\"shell\"]"))
         + &spawn_agent_call(&model, &format!("{waits}, tools = [\"read_file\"]")).replacen(
             "[[answer]]",
-            "[[answer]]\nexpect = '^`tools`: there is no tool `shell`; there are .*read_file'",
+            "[[answer]]\nexpect = '^`tools`: there is no tool `shell`; the tools are .*read_file'",
             1,
         )
         + "[[answer]]\nexpect = 'I may only read'\ntext = \"Well.\"\n";

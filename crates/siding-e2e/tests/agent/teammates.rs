@@ -87,7 +87,7 @@ fn idle_teammate_resumes_on_a_message_and_both_can_send() {
         tool = "send_message"
         input = { to = "tester", text = "once more, please" }
         [[answer]]
-        expect = '^delivered; tester was idle and begins with it'
+        expect = '^delivered; tester was idle and starts with it'
         text = "I wait again."
         [[answer]]
         expect = '(?s)<status>idle</status>\s*<text>Done &lt;/text> again\.</text>\s*</teammate_message>'
@@ -214,7 +214,10 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
         Some(teammate_task(&sandbox)).filter(|task| !task["outcome"].is_null())
     });
     assert_eq!(task["outcome"], serde_json::json!({ "kind": "exited", "code": 1 }), "{task:#}");
-    assert!(task_output(&sandbox, &task).contains("has ended, and it too"), "{task:#}");
+    assert!(
+        task_output(&sandbox, &task).contains("has ended, and the teammate with it"),
+        "{task:#}"
+    );
     let session =
         task["session_id"].as_str().filter(|id| id.starts_with("agent-")).unwrap_or(&session);
     let script = r#"
@@ -354,7 +357,7 @@ fn stopped_teammate_releases_its_todo_items() {
         tool = "complete_task"
         input = { id = "t1" }
         [[answer]]
-        expect = '(?s)t1 .*t-[0-9a-z]{12}  stopped.*t1 is yours; .* had it, whose process is gone'
+        expect = '(?s)t1 .*t-[0-9a-z]{12}  stopped.*t1 is yours; the process of its owner .* has ended'
         text = "I have done it."
         "#;
     let done =
@@ -451,13 +454,13 @@ fn teammate_tool_errors_name_the_fix() {
     let texts: Vec<&str> =
         results.iter().map(|one| one["result"]["text"].as_str().expect("text")).collect();
     for (text, says) in texts.iter().zip([
-        "small letters, digits and dashes",
+        "lowercase letters, digits and dashes",
         "`prompt` is empty",
         "`model`: ",
-        "there is nobody to write to; `spawn_teammate` makes a teammate",
-        "there is nobody to write to",
-        "`a` works",
-        "there is a teammate `a` already",
+        "there are no teammates; `spawn_teammate` starts one",
+        "there are no teammates",
+        "`a` is working",
+        "there is already a teammate `a`",
     ]) {
         assert!(text.contains(says), "{says}: {text}");
     }
@@ -499,7 +502,7 @@ fn teammate_message_is_shown_in_the_terminal() {
     talk.terminal.wait_for_text("< tester: It is <fine>.");
     talk.terminal.wait_for_row("[idle]");
     talk.terminal.send_keys(CTRL_D);
-    talk.terminal.wait_for_text("these run, and are ended when you leave");
+    talk.terminal.wait_for_text("will be stopped when you quit");
     talk.terminal.send_keys(CTRL_D);
     let _shown = talk.expect_exit(0);
     assert_eq!(teammate_task(&sandbox)["outcome"]["kind"], "stopped");

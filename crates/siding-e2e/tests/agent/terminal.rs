@@ -162,7 +162,7 @@ fn interrupt_ends_the_foreground_and_exit_ends_the_rest() {
         tool = "bash"
         input = { command = "echo never" }
         [[answer]]
-        expect = '(?s)not run: a person has interrupted.*go on$'
+        expect = '(?s)not run: a person interrupted.*go on$'
         text = "I go on."
     "#;
     let mut talk = TerminalSession::start(&sandbox, script);
@@ -186,7 +186,7 @@ fn interrupt_ends_the_foreground_and_exit_ends_the_rest() {
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
     let id = background["task_id"].as_str().expect("an id");
-    talk.terminal.wait_for_text("these run, and are ended when you leave");
+    talk.terminal.wait_for_text("will be stopped when you quit");
     talk.terminal.wait_for_text(&format!("{id}  sleep 301"));
     talk.terminal.send_keys(CTRL_D);
     let shown = talk.expect_exit(0);
@@ -344,7 +344,7 @@ fn input_during_a_turn_is_sent_with_the_tool_results() {
     talk.terminal.wait_for_text("I am.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_C);
-    talk.terminal.wait_for_row("once more leaves");
+    talk.terminal.wait_for_row("again to quit");
     talk.terminal.send_keys(CTRL_C);
     let _shown = talk.expect_exit(0);
 }
@@ -359,7 +359,7 @@ fn doubtful_command_asks_the_user_for_approval() {
         tool = "bash"
         input = { command = "sudo -n true; echo asked" }
         [[answer]]
-        expect = '(?s)not run: a person .* has said no: '
+        expect = '(?s)not run: a person .* has refused: '
         [[answer.call]]
         tool = "bash"
         input = { command = "sudo -n true; echo as''ked" }
@@ -427,7 +427,7 @@ fn without_a_terminal_the_error_names_the_prompt_flag() {
     let sandbox = Sandbox::new();
     let none = agent_with_script(&sandbox, "", &[]).run().expect_code(125);
     assert!(
-        none.stderr_text().contains("no terminal") && none.stderr_text().contains("-p TEXT"),
+        none.stderr_text().contains("is not a terminal") && none.stderr_text().contains("-p TEXT"),
         "{}",
         none.stderr_text()
     );

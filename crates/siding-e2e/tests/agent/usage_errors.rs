@@ -20,7 +20,7 @@ fn agent_usage_errors_name_the_fix() {
     expect_error(&["-p", "x", "--model", "openai:some"], &["OPENAI_API_KEY"]);
     expect_error(&["-p", "x", "--model", "script:none.toml"], &["none.toml", "No such file"]);
     expect_error(&["--resume", "agent-1-1", "-p", "x"], &["no conversation `agent-1-1`"]);
-    expect_error(&["-p", "x", "--model", "gpt"], &["`gpt` is no model"]);
+    expect_error(&["-p", "x", "--model", "gpt"], &["`gpt` is not a model"]);
     std::fs::write(sandbox.path("bad.toml"), "[[answer]]\ntexts = 'x'\n").expect("written");
     expect_error(&["-p", "x", "--model", "script:bad.toml"], &["bad.toml:2", "texts", "`text`"]);
     assert!(sandbox.task_ids().is_empty());
@@ -32,7 +32,7 @@ fn missing_or_blank_prompt_is_an_error() {
     let sandbox = Sandbox::new();
     let none = sandbox.siding(&["agent", "--model", "script:x"]).run();
     assert!(
-        none.stderr_text().contains("no terminal") && none.stderr_text().contains("-p TEXT"),
+        none.stderr_text().contains("is not a terminal") && none.stderr_text().contains("-p TEXT"),
         "{}",
         none.stderr_text()
     );

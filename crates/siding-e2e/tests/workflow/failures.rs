@@ -62,7 +62,7 @@ fn keep_going_skips_only_dependents_of_a_failed_step() {
     assert_eq!(view["state"], "failed");
     // It is over: nothing is left to go on with.
     let again = sandbox.siding(&["workflow", "resume", &id]).run().expect_code(125);
-    assert!(again.stderr_text().contains("is over: failed"), "{}", again.stderr_text());
+    assert!(again.stderr_text().contains("has ended: failed"), "{}", again.stderr_text());
 }
 
 #[test]

@@ -147,8 +147,8 @@ fn an_invalid_edit_is_reported_to_the_model_and_retried() {
     assert_eq!(place.notes().as_deref(), Some("- built with ninja\n"));
     let asked = model.prompts.lock().expect("the lock is not poisoned").clone();
     assert!(asked[0].contains("<notes>\n- built with make\n</notes>"), "{asked:?}");
-    assert!(asked[1].contains("`old` is not there"), "{asked:?}");
-    assert!(asked[2].contains("cannot be read: unknown field `what`"), "{asked:?}");
+    assert!(asked[1].contains("`old` does not occur"), "{asked:?}");
+    assert!(asked[2].contains("invalid arguments: unknown field `what`"), "{asked:?}");
 }
 
 #[test]

@@ -193,23 +193,23 @@ impl Endpoint {
         match error.kind {
             FailureKind::Status(401 | 403) => match self.key_variable {
                 Some(key) => format!("{url} refuses the key in {key} ({why}); set a valid one"),
-                None => format!("{url} wants a key ({why}); set {keys}"),
+                None => format!("{url} requires a key ({why}); set {keys}"),
             },
             FailureKind::Status(404) => {
                 format!("{url} does not know this model ({why}); is its name right? {address}")
             }
             FailureKind::Status(413) => format!("the conversation is too long for {url} ({why})"),
             FailureKind::Status(300..=399) => {
-                format!("{url} sends elsewhere ({why}), which is not followed; {address}")
+                format!("{url} redirects ({why}), which is not followed; {address}")
             }
-            FailureKind::Status(_) => format!("{url} answers with an error ({why})"),
+            FailureKind::Status(_) => format!("{url} returned an error ({why})"),
             FailureKind::Unreachable => {
                 format!("{url} cannot be reached ({why}); is there a network? {address}")
             }
             FailureKind::TimedOut | FailureKind::Incomplete => {
-                format!("no whole answer from {url} ({why})")
+                format!("no complete answer from {url} ({why})")
             }
-            FailureKind::Permanent => format!("{url} cannot be asked ({why}); {address}"),
+            FailureKind::Permanent => format!("the request to {url} failed ({why}); {address}"),
         }
     }
 }
@@ -219,12 +219,12 @@ fn request_url(dialect: ApiDialect, value: Option<&str>) -> Result<Url, OpenErro
     let wrong = |why: String| OpenError::BadUrl {
         variable: dialect.url_variable(),
         given: one_line(value.unwrap_or_default(), URL_COLUMNS),
-        why: format!("{why}; one is like {}", dialect.default_url()),
+        why: format!("{why}; a valid one is {}", dialect.default_url()),
     };
     let mut url = Url::parse(value.unwrap_or(dialect.default_url()))
         .map_err(|error| wrong(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("it begins with neither `https://` nor `http://`".to_owned()));
+        return Err(wrong("it starts with neither `https://` nor `http://`".to_owned()));
     }
     url.set_fragment(None);
     let has_version =

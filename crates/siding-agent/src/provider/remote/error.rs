@@ -47,7 +47,7 @@ impl RequestError {
             }
             genai::Error::ChatResponse { body, .. } => Self::from_event(body),
             genai::Error::StreamParse { .. } => {
-                Self::new(FailureKind::Incomplete, "a part of the answer is no JSON")
+                Self::new(FailureKind::Incomplete, "a part of the answer is not JSON")
             }
             other => Self::new(FailureKind::Permanent, &other.to_string()),
         }
@@ -59,7 +59,7 @@ impl RequestError {
         }
         if let Some(time) = error.downcast_ref::<StreamTimeout>() {
             let why = match time {
-                StreamTimeout::Headers => "no answer for too long",
+                StreamTimeout::Headers => "the server did not answer in time",
                 StreamTimeout::Read => "the answer stopped coming",
             };
             return Self::new(FailureKind::TimedOut, why);
@@ -78,10 +78,10 @@ impl RequestError {
             return Self::new(FailureKind::Permanent, &root_cause(error));
         }
         if error.is_dns() {
-            return Self::new(FailureKind::Unreachable, "its name is not known here");
+            return Self::new(FailureKind::Unreachable, "its host name cannot be resolved");
         }
         if error.is_connect() && error.is_timeout() {
-            return Self::new(FailureKind::Unreachable, "no connection for too long");
+            return Self::new(FailureKind::Unreachable, "the connection timed out");
         }
         if error.is_connect() {
             return Self::new(FailureKind::Unreachable, &root_cause(error));
@@ -126,7 +126,7 @@ impl RequestError {
             Some("overloaded_error") => Some(529),
             _ => None,
         };
-        let message = error_message(body).unwrap_or("an error, without a word");
+        let message = error_message(body).unwrap_or("an error without a message");
         match status {
             Some(status) => Self::new(FailureKind::Status(status), &format!("{status}: {message}")),
             None => Self::new(FailureKind::Incomplete, message),
@@ -161,8 +161,8 @@ fn tls_error(error: &(dyn StdError + 'static)) -> Option<String> {
         error_chain(error).find_map(|error| inner_error(error).downcast_ref::<rustls::Error>())?;
     Some(match found {
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "nobody that this machine trusts has signed its certificate; if the server is yours, \
-             name your authority in SSL_CERT_FILE"
+            "its certificate is not signed by an authority that this machine trusts; if the server \
+             is yours, set SSL_CERT_FILE to your authority"
                 .to_owned()
         }
         rustls::Error::InvalidCertificate(why) => format!("its certificate is refused: {why}"),

@@ -99,7 +99,7 @@ impl Script {
             answers.push(checked);
         }
         if answers.is_empty() {
-            return Err(mistake(0, "it has no answer: begin one with `[[answer]]`".to_owned()));
+            return Err(mistake(0, "it has no answer: start one with `[[answer]]`".to_owned()));
         }
         Ok(Self { restart: raw.restart, answers })
     }
@@ -119,7 +119,7 @@ fn check_answer(
 ) -> Result<ScriptAnswer, String> {
     let expect = raw.expect.map(|regex| Regex::new(&regex)).transpose().map_err(|error| {
         format!(
-            "`expect` is no regular expression: {}",
+            "`expect` is not a regular expression: {}",
             one_line(&error.to_string(), PARSER_ERROR_COLUMNS)
         )
     })?;
@@ -129,20 +129,22 @@ fn check_answer(
     let is_heard = raw.thinking.is_some() || !raw.text.0.is_empty();
     if !is_heard && raw.call.is_empty() && raw.stop.is_none() && raw.error.is_none() {
         return Err(
-            "it says nothing: give `text`, `thinking`, `call` or `error`, or `stop` if it \
-                    is to be empty"
+            "it has no content: give `text`, `thinking`, `call` or `error`, or `stop` for an empty \
+             answer"
                 .to_owned(),
         );
     }
     if raw.signature.is_some() && raw.thinking.is_none() {
-        return Err("`signature` is that of `thinking`, which is not there".to_owned());
+        return Err("`signature` requires `thinking`".to_owned());
     }
     let calls: Vec<ScriptCall> = raw.call.into_iter().map(parse_call).collect::<Result<_, _>>()?;
     let whole =
         [(!calls.is_empty(), "call"), (raw.stop.is_some(), "stop"), (raw.usage.is_some(), "usage")];
     let end = match (raw.error, whole.into_iter().find(|(is_given, _)| *is_given)) {
         (Some(_), Some((_, key))) => {
-            return Err(format!("`{key}` cannot be beside `error`: the answer never comes to it"));
+            return Err(format!(
+                "`{key}` cannot be combined with `error`, which ends the answer before it"
+            ));
         }
         (Some(error), None) => AnswerEnd::Failure(parse_failure(error)?),
         (None, _) => {
@@ -170,7 +172,8 @@ fn check_answer(
     match unknown {
         None => Ok(answer),
         Some(name) => Err(format!(
-            "`${{{name}}}` is no group of an `expect` so far ({}); write `$${{` for a shell's `${{`",
+            "`${{{name}}}` is not a group of an `expect` so far ({}); write `$${{` for a shell's \
+             `${{`",
             list_groups(known)
         )),
     }
@@ -192,8 +195,8 @@ fn parse_call(raw: RawCall) -> Result<ScriptCall, String> {
         Some(value @ (toml::Value::Table(_) | toml::Value::String(_))) => toml_to_json(value)?,
         Some(other) => {
             return Err(format!(
-                "`input` of `{}` is {}; it is a table, or a string that plays arguments that are \
-                 no JSON",
+                "`input` of `{}` is {}; write a table, or a string to simulate arguments that are \
+                 not JSON",
                 one_line(&raw.tool, 60),
                 other.type_str()
             ));
@@ -208,7 +211,7 @@ fn toml_to_json(value: toml::Value) -> Result<Value, String> {
         toml::Value::Integer(number) => Value::from(number),
         toml::Value::Float(number) => Number::from_f64(number)
             .map(Value::Number)
-            .ok_or_else(|| format!("`{number}` is no number of JSON"))?,
+            .ok_or_else(|| format!("`{number}` is not a JSON number"))?,
         toml::Value::Boolean(truth) => Value::Bool(truth),
         toml::Value::Datetime(date) => Value::String(date.to_string()),
         toml::Value::Array(items) => {
@@ -228,13 +231,11 @@ fn parse_failure(raw: RawError) -> Result<PlayedFailure, String> {
         return Err(format!("`error.status` is {status}: an HTTP error is from 400 to 599"));
     }
     if raw.retry_after_ms.is_some() && raw.status.is_none() {
-        return Err(
-            "`error.retry_after_ms` is said by a server: give `error.status` too".to_owned()
-        );
+        return Err("`error.retry_after_ms` requires `error.status`".to_owned());
     }
     Ok(PlayedFailure {
         status: raw.status,
-        message: raw.message.unwrap_or_else(|| "played by the script".to_owned()),
+        message: raw.message.unwrap_or_else(|| "simulated by the script".to_owned()),
         retry_after: raw.retry_after_ms.map(Duration::from_millis),
     })
 }

@@ -83,10 +83,10 @@ impl ScriptedProvider {
             && !answer.matches_expectation(&told, &mut state.captures)
         {
             let told = one_line(&told, SHOWN_COLUMNS);
-            return Err(refused(format!("expects `{expect}`, and the model was told: {told}")));
+            return Err(refused(format!("expects `{expect}`, but the model received: {told}")));
         }
         let turn = answer.fill(number, &state.captures).map_err(|name| {
-            refused(format!("needs `${{{name}}}`, whose group has matched nothing so far"))
+            refused(format!("needs `${{{name}}}`, whose group has not matched so far"))
         })?;
         state.next_answer += 1;
         Ok(Some(turn))
@@ -118,7 +118,7 @@ impl ScriptedProvider {
     /// Returns the answer that reports the end of the script.
     fn exhausted_answer(&self) -> FilledAnswer {
         let text = format!(
-            "The script {} is over: all of its {} answers were given.",
+            "The script {} has ended: all of its {} answers were given.",
             display_path(&self.path),
             self.script.answers.len()
         );
@@ -167,7 +167,9 @@ impl Provider for ScriptedProvider {
                 | RetryDecision::RetriesExhausted
                 | RetryDecision::WaitTooLong(_) => {
                     let path = display_path(&self.path);
-                    return Err(ProviderError::Refused(format!("{path} plays a failure: {why}")));
+                    return Err(ProviderError::Refused(format!(
+                        "{path} simulates a failure: {why}"
+                    )));
                 }
             }
         }

@@ -152,7 +152,7 @@ fn captured_groups_fill_later_answers() {
 fn a_mismatch_names_the_file_the_answer_and_the_actual_input() {
     let script = script("\n[[answer]]\nexpect = 'needle'\ntext = \"found\"\n");
     let why = refusal_text(&script, &[prompt("hay\u{1b}[2J")]);
-    assert_eq!(why, "s.toml:2: answer 1 expects `needle`, and the model was told: hay\\e[2J");
+    assert_eq!(why, "s.toml:2: answer 1 expects `needle`, but the model received: hay\\e[2J");
     assert_eq!(response(&script, &[prompt("a needle")]).content, [assistant_text("found")]);
 }
 
@@ -162,7 +162,7 @@ fn a_group_that_matched_nothing_is_reported() {
         script("[[answer]]\nexpect = 'a(?<b>b)?'\ntext = \"one\"\n[[answer]]\ntext = \"${b}\"\n");
     assert_eq!(response(&script, &[prompt("a")]).content, [assistant_text("one")]);
     let why = refusal_text(&script, &[prompt("a")]);
-    assert_eq!(why, "s.toml:4: answer 2 needs `${b}`, whose group has matched nothing so far");
+    assert_eq!(why, "s.toml:4: answer 2 needs `${b}`, whose group has not matched so far");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn requests_after_the_last_answer_say_that_the_script_ended() {
     assert_eq!(response(&script, &[prompt("1")]).finish_reason, FinishReason::MaxTokens);
     for _ in 0..2 {
         let last = response(&script, &[prompt("2")]);
-        let over = "The script s.toml is over: all of its 1 answers were given.";
+        let over = "The script s.toml has ended: all of its 1 answers were given.";
         assert_eq!(
             (last.content, last.finish_reason),
             (vec![assistant_text(over)], FinishReason::EndTurn)
@@ -218,14 +218,14 @@ fn played_failures_are_retried_like_those_of_servers() {
     );
     let (answer, heard) = send(&script, &[prompt("go")]);
     assert_eq!(answer.expect("the last attempt succeeds").content, [assistant_text("whole")]);
-    let broken = "again: the answer broke off: played by the script";
+    let broken = "again: the answer broke off: simulated by the script";
     assert_eq!(heard, ["again: 429: slow down", "half ", "an", broken, "whole"]);
 }
 
 #[test]
 fn a_permanent_failure_or_too_many_failures_end_the_request() {
     let refused = script("[[answer]]\nerror = { status = 401, message = \"no\" }\n");
-    assert_eq!(refusal_text(&refused, &[prompt("go")]), "s.toml plays a failure: 401: no");
+    assert_eq!(refusal_text(&refused, &[prompt("go")]), "s.toml simulates a failure: 401: no");
     let often = script(&"[[answer]]\nerror = { status = 529 }\n".repeat(3));
     let (answer, heard) = send(&often, &[prompt("go")]);
     assert!(matches!(answer, Err(ProviderError::Refused(_))), "{answer:?}");
@@ -263,8 +263,8 @@ fn cancellation_interrupts_every_delay() {
 #[test]
 fn a_mistake_is_reported_with_line_key_and_allowed_values() {
     for (text, told) in [
-        ("", "s.toml:1: it has no answer: begin one with `[[answer]]`"),
-        ("[[answer]]\ntext = \"a\"\n\n[[answer]]\n", "s.toml:4: answer 2: it says nothing: give"),
+        ("", "s.toml:1: it has no answer: start one with `[[answer]]`"),
+        ("[[answer]]\ntext = \"a\"\n\n[[answer]]\n", "s.toml:4: answer 2: it has no content: give"),
         (
             "[[answer]]\n\ntexts = \"a\"\n",
             "s.toml:3: unknown field `texts`, expected one of `expect`",
@@ -282,10 +282,10 @@ fn a_mistake_is_reported_with_line_key_and_allowed_values() {
             "s.toml:2: unknown variant `end`, expected one of `end_turn`",
         ),
         ("[[answer]]\ntext = \"a\n", "s.toml:2: "),
-        ("[[answer]]\ntext = \"a\"\nexpect = '('\n", "s.toml:1: answer 1: `expect` is no regular"),
+        ("[[answer]]\ntext = \"a\"\nexpect = '('\n", "s.toml:1: answer 1: `expect` is not a"),
         (
             "[[answer]]\ntext = \"${x}\"\n",
-            "s.toml:1: answer 1: `${x}` is no group of an `expect` so far",
+            "s.toml:1: answer 1: `${x}` is not a group of an `expect` so far",
         ),
         ("[[answer]]\ncall = [{ input = {} }]\n", "s.toml:2: missing field `tool`"),
         (
@@ -299,11 +299,11 @@ fn a_mistake_is_reported_with_line_key_and_allowed_values() {
         ),
         (
             "[[answer]]\nerror = {}\nstop = \"other\"\n",
-            "s.toml:1: answer 1: `stop` cannot be beside",
+            "s.toml:1: answer 1: `stop` cannot be combined",
         ),
         (
             "[[answer]]\nsignature = \"s\"\ntext = \"a\"\n",
-            "s.toml:1: answer 1: `signature` is that of",
+            "s.toml:1: answer 1: `signature` requires",
         ),
         ("[[answer]]\ndelay_ms = -1\ntext = \"a\"\n", "s.toml:2: "),
     ] {

@@ -18,7 +18,7 @@ impl View {
     pub fn recall(&mut self, messages: &[Message]) {
         let from = messages.len().saturating_sub(MAX_RECALLED_MESSAGES);
         if from > 0 {
-            self.push_line(TextStyle::Faint, "… what was said before is in the transcript");
+            self.push_line(TextStyle::Faint, "… earlier messages are in the transcript");
         }
         for (number, message) in messages.iter().enumerate() {
             match message {
@@ -42,7 +42,7 @@ impl View {
         let since = self.now;
         match event {
             UiEvent::Started(session) => {
-                let line = format!("siding agent {session}; --resume takes it up again");
+                let line = format!("siding agent {session}; resume it with --resume");
                 self.push_line(TextStyle::Faint, line);
             }
             UiEvent::RequestSent => {
@@ -50,7 +50,7 @@ impl View {
                 self.activity = Activity::WaitingForModel { since };
             }
             UiEvent::Summarizing => {
-                self.push_line(TextStyle::Faint, "  what was said is put in short");
+                self.push_line(TextStyle::Faint, "  the conversation is being summarized");
                 self.activity = Activity::Summarizing { since };
             }
             UiEvent::ResponsePart(part) => self.on_response_part(part),
@@ -91,7 +91,7 @@ impl View {
             (ResponsePart::Retry { reason: why, pause_ms }, _) => {
                 self.partial_response.clear();
                 let pause = format_duration(Duration::from_millis(pause_ms));
-                self.push_line(TextStyle::Error, format!("! again in {pause}: {why}"));
+                self.push_line(TextStyle::Error, format!("! retry in {pause}: {why}"));
             }
         }
     }
@@ -148,27 +148,25 @@ impl View {
         match reason {
             IdleReason::Interrupted => {
                 self.print_partial_response();
-                self.push_line(
-                    TextStyle::Error,
-                    "! interrupted; what runs in the background goes on",
-                );
+                self.push_line(TextStyle::Error, "! interrupted; background tasks continue");
             }
             IdleReason::RequestLimit { limit: most } => self.push_line(
                 TextStyle::Error,
                 format!(
-                    "! the model was asked {most} times (--max-turns); say what is to be done now"
+                    "! the limit of {most} requests (--max-turns) is reached; enter a prompt to \
+                     continue"
                 ),
             ),
             IdleReason::TurnEnded(FinishReason::Refusal) => {
                 self.push_line(
                     TextStyle::Error,
-                    "! the provider has refused to let the model go on",
+                    "! the provider refused to let the model continue",
                 );
             }
             IdleReason::TurnEnded(FinishReason::MaxTokens) => {
                 self.push_line(
                     TextStyle::Error,
-                    "! the model's answer was longer than it may be, and was cut",
+                    "! the model's answer reached its length limit and was cut",
                 );
             }
             IdleReason::TurnEnded(FinishReason::ToolUse | FinishReason::Other) => {

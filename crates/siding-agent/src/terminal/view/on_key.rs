@@ -21,7 +21,7 @@ impl View {
             Key::Ctrl('c') if !self.input.is_empty() => self.input.clear(),
             Key::Ctrl('c') if leaving == ExitConfirmation::NotRequested => {
                 self.exit_confirmation = ExitConfirmation::KeyPressedOnce;
-                self.status_note = Some("Ctrl-C once more leaves".to_owned());
+                self.status_note = Some("press Ctrl-C again to quit".to_owned());
             }
             Key::Ctrl('c') => return self.request_exit(leaving),
             Key::Ctrl('d') if self.input.is_empty() => return self.request_exit(leaving),
@@ -104,7 +104,7 @@ impl View {
         {
             return Some(UserAction::MoveToBackground);
         }
-        self.status_note = Some("no command runs in the foreground".to_owned());
+        self.status_note = Some("no command is running in the foreground".to_owned());
         None
     }
 
@@ -115,14 +115,14 @@ impl View {
             return Some(UserAction::Quit);
         }
         self.exit_confirmation = ExitConfirmation::Warned;
-        self.push_line(TextStyle::Error, "! these run, and are ended when you leave:");
+        self.push_line(TextStyle::Error, "! these are running and will be stopped when you quit:");
         for task in self.tasks.clone() {
             self.push_line(TextStyle::Error, format!("  {}  {}", task.id, task.command));
         }
         if self.is_busy() {
             self.push_line(TextStyle::Error, "  the turn of the model");
         }
-        self.status_note = Some("Ctrl-D once more leaves and ends them".to_owned());
+        self.status_note = Some("press Ctrl-D again to quit and stop them".to_owned());
         None
     }
 }

@@ -82,7 +82,7 @@ fn a_turn_is_shown_from_prompt_to_end() {
     let mut view = view();
     assert_eq!(
         screen_rows(&view, 80, 24),
-        ["> ", "ready · Return send, Ctrl-D leave · 0 tokens read, 0 written · script:first.toml"]
+        ["> ", "ready · Return send, Ctrl-D quit · 0 tokens read, 0 written · script:first.toml"]
     );
     assert_eq!(
         submit_text(&mut view, "run the tests"),
@@ -127,7 +127,7 @@ fn a_turn_is_shown_from_prompt_to_end() {
         ["  b-4k7q0n2m8x5t  running after 13s  npm test", "= Started the tests"]
     );
     assert_eq!(view.on_key(Key::Ctrl('b')), None);
-    assert_eq!(screen_rows(&view, 80, 24)[3], "no command runs in the foreground");
+    assert_eq!(screen_rows(&view, 80, 24)[3], "no command is running in the foreground");
 }
 
 #[test]
@@ -139,13 +139,13 @@ fn a_retried_or_interrupted_response_stays_visible() {
         reason: "529: Overloaded",
         pause_ms: 2_000,
     }));
-    assert_eq!(printed_rows(&mut view), ["! again in 2s: 529: Overloaded"]);
+    assert_eq!(printed_rows(&mut view), ["! retry in 2s: 529: Overloaded"]);
     view.on_event(UiEvent::ResponsePart(ResponsePart::Text("another half")));
     assert_eq!(view.on_key(Key::Escape), Some(UserAction::Interrupt));
     view.on_event(UiEvent::Idle(&IdleReason::Interrupted));
     assert_eq!(
         printed_rows(&mut view),
-        ["another half …", "! interrupted; what runs in the background goes on"]
+        ["another half …", "! interrupted; background tasks continue"]
     );
     assert_eq!(view.on_key(Key::Escape), None, "nothing is on its way any more");
     // The agent reports idle again after the result of the cancelled request, or after a notice.
@@ -220,7 +220,7 @@ fn a_questioned_command_runs_only_after_an_explicit_yes() {
 fn leaving_lists_what_it_ends_and_asks_for_confirmation() {
     let mut view = view();
     assert_eq!(view.on_key(Key::Ctrl('c')), None);
-    assert_eq!(screen_rows(&view, 80, 24)[1], "Ctrl-C once more leaves");
+    assert_eq!(screen_rows(&view, 80, 24)[1], "press Ctrl-C again to quit");
     type_text(&mut view, "x");
     assert_eq!(view.on_key(Key::Ctrl('c')), None, "what is written is thrown away first");
     assert_eq!(view.on_key(Key::Ctrl('c')), None);
@@ -229,7 +229,10 @@ fn leaving_lists_what_it_ends_and_asks_for_confirmation() {
     assert_eq!(view.on_key(Key::Ctrl('d')), None);
     assert_eq!(
         printed_rows(&mut view),
-        ["! these run, and are ended when you leave:", "  b-4k7q0n2m8x5t  npm run watch"]
+        [
+            "! these are running and will be stopped when you quit:",
+            "  b-4k7q0n2m8x5t  npm run watch"
+        ]
     );
     assert_eq!(view.on_key(Key::Left), None, "any other key stays");
     assert_eq!(view.on_key(Key::Ctrl('d')), None);

@@ -30,9 +30,9 @@ impl Tool for ClaimTask {
     type Args = ClaimTaskArgs;
     const NAME: &'static str = "claim_task";
     const DESCRIPTION: &'static str = "\
-Take a to-do before you work on it, so that no other agent does: it is in_progress then and you are its \
-owner. Refused while it waits for others or somebody else owns it; what belonged to an agent whose \
-process is gone can be claimed. Nothing is run by this.";
+Claim a to-do before you work on it, so that no other agent does: it is then in_progress, and you \
+are its owner. Refused while it waits for others or has another owner; a to-do whose owner's \
+process has ended can be claimed. Runs nothing.";
     const ACCESS: Access = Access::Modifying;
 
     fn call(
@@ -55,12 +55,15 @@ process is gone can be claimed. Nothing is run by this.";
             text::format_todo(&board, id, todo, who, clock::unix_now())
         });
         Ok(match deeds.last() {
-            Some(TodoChange::Returned { .. }) => format!("{id} is given back and pending again"),
+            Some(TodoChange::Returned { .. }) => format!("{id} is returned and pending again"),
             Some(TodoChange::Claimed { instead_of: Some(lost), .. }) => {
-                format!("{id} is yours; {} had it, whose process is gone\n\n{text}", lost.owner)
+                format!(
+                    "{id} is yours; the process of its owner {} has ended\n\n{text}",
+                    lost.owner
+                )
             }
             Some(_) => format!("{id} is yours\n\n{text}"),
-            None => format!("{id} was yours already\n\n{text}"),
+            None => format!("{id} was already yours\n\n{text}"),
         })
     }
 }

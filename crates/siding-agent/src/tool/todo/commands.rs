@@ -40,21 +40,21 @@ pub enum TodoRefusal {
     },
     /// The list is full.
     #[error(
-        "the list is full with {} to-dos, completed ones too; a person can begin a new one by moving \
-         `.siding/todo.jsonl` away",
+        "the list is full with {} to-dos, completed ones too; a person can start a new one by \
+         moving `.siding/todo.jsonl` away",
         MAX_TODOS
     )]
     Full,
     /// No to-do has this id.
-    #[error("there is no to-do {id}; list_tasks shows those that there are")]
+    #[error("there is no to-do {id}; list_tasks shows the existing ones")]
     Unknown {
         /// The id.
         id: TodoId,
     },
     /// `blocked_by` names a to-do that does not exist, possibly the new one itself.
     #[error(
-        "`blocked_by` names {id}, which is not on the list: a to-do waits only for those that were \
-         made before it; make that one first"
+        "`blocked_by` names {id}, which is not on the list: a to-do can wait only for older ones; \
+         create that one first"
     )]
     Blocker {
         /// The id.
@@ -69,7 +69,7 @@ pub enum TodoRefusal {
         blockers: Vec<TodoId>,
     },
     /// The to-do belongs to another agent.
-    #[error("{id} is worked on by {}{}", .by.owner, presence_note(.presence, .by))]
+    #[error("{id} belongs to {}{}", .by.owner, presence_note(.presence, .by))]
     Owned {
         /// The to-do.
         id: TodoId,
@@ -79,13 +79,13 @@ pub enum TodoRefusal {
         presence: OwnerPresence,
     },
     /// The to-do has not been claimed.
-    #[error("{id} was not claimed by you: claim it with claim_task before you work on it")]
+    #[error("{id} is not claimed: claim it with claim_task before you work on it")]
     Unclaimed {
         /// The to-do.
         id: TodoId,
     },
     /// The to-do is already completed.
-    #[error("{id} was completed by {owner} already")]
+    #[error("{id} was already completed by {owner}")]
     Completed {
         /// The to-do.
         id: TodoId,
@@ -101,14 +101,14 @@ fn join_ids(ids: &[TodoId]) -> String {
 fn presence_note(presence: &OwnerPresence, by: &TodoOwner) -> String {
     match presence {
         OwnerPresence::Running => {
-            format!(" in process {}, which runs; take another one", by.process.pid)
+            format!(" in process {}, which is running; choose another one", by.process.pid)
         }
         OwnerPresence::Exited => {
-            ", whose process is gone: claim it before you work on it".to_owned()
+            ", whose process has ended: claim it before you work on it".to_owned()
         }
         OwnerPresence::Unknown => format!(
-            " on {}, in a process that cannot be seen from here; take another one (a person who knows \
-             that it is gone deletes the line of its claim in `.siding/todo.jsonl`)",
+            " on {}, in a process that cannot be observed from here; choose another one (a person \
+             who knows that it has ended can delete the line of its claim in `.siding/todo.jsonl`)",
             by.machine.split(' ').next().unwrap_or_default()
         ),
     }

@@ -26,8 +26,8 @@ impl Tool for CompleteTask {
     type Args = CompleteTaskArgs;
     const NAME: &'static str = "complete_task";
     const DESCRIPTION: &'static str = "\
-Say that a to-do that you own is done, once it really is. What waited for it can be claimed then. This \
-ends no command that runs: for that take `task_stop`.";
+Mark a to-do that you own as completed, once it really is. To-dos that waited for it can then be \
+claimed. This stops no running command: use `task_stop` for that.";
     const ACCESS: Access = Access::Modifying;
 
     fn call(
@@ -42,7 +42,7 @@ ends no command that runs: for that take `task_stop`.";
             commands::complete(board, id, who, |other| who.presence_of(other))
         })?;
         if deeds.is_empty() {
-            return Ok(format!("{id} was completed already"));
+            return Ok(format!("{id} was already completed"));
         }
         let freed = board.iter().filter(|(_, todo)| {
             todo.blocked_by.contains(&id)
@@ -53,7 +53,7 @@ ends no command that runs: for that take `task_stop`.";
         let may_follow = if freed.is_empty() {
             String::new()
         } else {
-            format!("; nothing else keeps back {freed} now")
+            format!("; nothing blocks {freed} any more")
         };
         Ok(format!("{id} is completed{may_follow}"))
     }

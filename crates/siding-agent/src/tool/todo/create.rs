@@ -32,9 +32,9 @@ impl Tool for CreateTask {
     type Args = CreateTaskArgs;
     const NAME: &'static str = "create_task";
     const DESCRIPTION: &'static str = "\
-Put a to-do on the list of this project, which all its agents share. A to-do is work for an agent to \
-plan or do; nothing runs for it. To run a command take `bash` instead; its background tasks are not on \
-this list.";
+Add a to-do to the list of this project, which all its agents share. A to-do is work for an agent \
+to plan or do; nothing runs for it. To run a command use `bash` instead; its background tasks are \
+not on this list.";
     const ACCESS: Access = Access::Modifying;
 
     fn call(

@@ -26,8 +26,8 @@ impl Tool for GetTask {
     type Args = GetTaskArgs;
     const NAME: &'static str = "get_task";
     const DESCRIPTION: &'static str = "\
-Show all that is known of a to-do: its description, its owner, what it waits for. For the output of a \
-command that runs take `task_output`.";
+Show the details of a to-do: its description, its owner, the to-dos it waits for. For the output \
+of a running command use `task_output`.";
     const ACCESS: Access = Access::ReadOnly;
 
     fn call(

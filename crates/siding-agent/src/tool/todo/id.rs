@@ -25,7 +25,7 @@ impl TodoId {
 
 /// A text that is not an id of a to-do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no to-do: they are named `t1`, `t2` and so on (a task, which runs, is not one)")]
+#[error("{0:?} is not a to-do: their ids are `t1`, `t2` and so on (a running task is not a to-do)")]
 pub struct InvalidTodoId(String);
 
 impl FromStr for TodoId {

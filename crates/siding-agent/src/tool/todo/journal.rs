@@ -48,10 +48,10 @@ pub enum TodoError {
     #[error("the to-do list is locked by another process for {} s; try again later", LOCK_TIMEOUT.as_secs())]
     Busy,
     /// The call was cancelled while it waited for the lock.
-    #[error("given up while another process had the to-do list")]
+    #[error("cancelled while another process held the to-do list")]
     Cancelled,
     /// The file was written by a newer version of siding.
-    #[error("`{}` has format {format}: it needs a newer siding, and is left alone", .path.display())]
+    #[error("`{}` has format {format}: it requires a newer siding, and was not changed", .path.display())]
     TooNew {
         /// The file.
         path: PathBuf,
@@ -59,14 +59,14 @@ pub enum TodoError {
         format: u32,
     },
     /// A file of another type is in its place.
-    #[error("`{}` is no file that siding has made: a person should look at it", .path.display())]
+    #[error("`{}` was not created by siding: a person should check it", .path.display())]
     NotOurs {
         /// The file.
         path: PathBuf,
     },
     /// The file is too large.
     #[error(
-        "`{}` has more than {} MiB; a person can begin a new list by moving it away",
+        "`{}` has more than {} MiB; a person can start a new list by moving it away",
         .path.display(),
         MAX_JOURNAL_BYTES >> 20
     )]
@@ -208,7 +208,7 @@ impl TodoList {
         };
         match self.open_file(file::OpenMode::ReadWrite) {
             Err(TodoError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                make().map_err(self.io_error("make"))?;
+                make().map_err(self.io_error("create"))?;
                 self.open_file(file::OpenMode::ReadWrite)
             }
             result => result,

@@ -24,8 +24,8 @@ impl Tool for ListTasks {
     type Args = ListTasksArgs;
     const NAME: &'static str = "list_tasks";
     const DESCRIPTION: &'static str = "\
-Show the to-do list of this project: what is to be done, who does it, what waits for what. For commands \
-that run in the background take `task_list`.";
+Show the to-do list of this project with owners and dependencies. For commands that run in the \
+background use `task_list`.";
     const ACCESS: Access = Access::ReadOnly;
 
     fn call(
@@ -40,7 +40,7 @@ that run in the background take `task_list`.";
             let count = folded.ignored_lines;
             let lines = if count == 1 { "line" } else { "lines" };
             text.push_str(&format!(
-                "[{count} {lines} of `.siding/todo.jsonl` cannot be understood and count for nothing]\n"
+                "[{count} {lines} of `.siding/todo.jsonl` cannot be parsed and are ignored]\n"
             ));
         }
         Ok(text)

@@ -280,9 +280,9 @@ fn a_refusal_says_what_to_do() {
     assert!(say(complete(&board, id(1), &who, here)).contains("claim it with claim_task"));
     world.apply(1, &Action::Claim(1)).unwrap();
     let board = TodoState::replay(&world.journal).unwrap().state;
-    assert!(say(claim(&board, id(1), &who, here)).contains("worked on by agent 1 in process 101"));
+    assert!(say(claim(&board, id(1), &who, here)).contains("belongs to agent 1 in process 101"));
     let unseen = |_: &TodoOwner| OwnerPresence::Unknown;
-    assert!(say(claim(&board, id(1), &who, unseen)).contains("cannot be seen from here"));
+    assert!(say(claim(&board, id(1), &who, unseen)).contains("cannot be observed from here"));
     let gone = |_: &TodoOwner| OwnerPresence::Exited;
     assert!(say(complete(&board, id(1), &who, gone)).contains("claim it before"));
     assert_eq!(claim(&board, id(1), &who, gone).unwrap().len(), 1);

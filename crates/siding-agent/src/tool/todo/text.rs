@@ -31,7 +31,7 @@ pub(super) fn format_list(board: &TodoState, all: bool, owner: &TodoOwner) -> St
         let _writing_to_string = writeln!(out, "… and {} more", shown.len() - MAX_SHOWN_TODOS);
     }
     let _writing_to_string = match (board.is_empty(), shown.is_empty(), all) {
-        (true, _, _) => writeln!(out, "The list is empty; create_task puts work on it."),
+        (true, _, _) => writeln!(out, "The list is empty; create_task adds a to-do."),
         (_, true, _) => writeln!(out, "All {completed} to-dos are completed."),
         (_, false, false) if completed > 0 => writeln!(out, "{completed} more are completed."),
         _ => Ok(()),
@@ -88,7 +88,7 @@ fn format_status(state: &TodoState, todo: &Todo, owner: &TodoOwner) -> String {
         },
         TodoStatus::InProgress { by, .. } => {
             let lost = match owner.presence_of(by) {
-                OwnerPresence::Exited => ", whose process is gone: it may be claimed",
+                OwnerPresence::Exited => ", whose process has ended: it may be claimed",
                 OwnerPresence::Running | OwnerPresence::Unknown => "",
             };
             format!("in_progress, owner {}{lost}", name(by))

@@ -44,7 +44,7 @@ fn an_invalid_base_url_is_reported_with_an_example() {
     for given in ["localhost:8080", "api.example.com/v1", "ftp://h", "http://", "http://h:99999"] {
         let set = [("OPENAI_BASE_URL", given), ("OPENAI_API_KEY", "k")];
         let error = endpoint_from(ApiDialect::OpenAi, &set).err().expect("invalid configuration");
-        assert!(error.starts_with("OPENAI_BASE_URL is no address"), "{error}");
+        assert!(error.starts_with("OPENAI_BASE_URL is not the URL"), "{error}");
         assert!(error.contains(given) && error.ends_with("https://api.openai.com/v1"), "{error}");
     }
 }
@@ -59,7 +59,7 @@ fn a_missing_key_error_names_the_variables() {
     let bad = endpoint_from(ApiDialect::OpenAi, &[("OPENAI_API_KEY", "a\nb")])
         .err()
         .expect("invalid configuration");
-    assert!(bad.starts_with("OPENAI_API_KEY holds") && !bad.contains('\n'), "{bad}");
+    assert!(bad.starts_with("OPENAI_API_KEY does not hold") && !bad.contains('\n'), "{bad}");
 }
 
 #[test]

@@ -94,8 +94,8 @@ fn a_server_that_never_responds_times_out() {
     let patience = ResponseTimeouts { first_part: Duration::from_millis(50), ..long_timeouts() };
     let why = refusal_text(&model_at(ApiDialect::Anthropic, &url, "some-model", patience));
     let told = format!(
-        "anthropic:some-model, tried 3 times: no whole answer from {url}/v1/messages (no answer for \
-         too long)"
+        "anthropic:some-model, tried 3 times: no complete answer from {url}/v1/messages (the server \
+         did not answer in time)"
     );
     assert_eq!(why, told);
 }
@@ -105,7 +105,7 @@ fn the_last_retry_ends_with_an_error() {
     let server = Server::new((0..3).map(|_| Reply::error(529, &[], OVERLOADED_BODY)).collect());
     let why = refusal_text(&model(ApiDialect::Anthropic, &server));
     let begin = "anthropic:some-model, tried 3 times: http://";
-    let end = "answers with an error (529: Overloaded)";
+    let end = "returned an error (529: Overloaded)";
     assert!(why.starts_with(begin) && why.ends_with(end), "{why}");
     assert_eq!(server.requests().len(), 3);
 }
@@ -115,7 +115,7 @@ fn a_long_retry_after_ends_the_request() {
     let limit = Reply::error(429, &["retry-after: 7200"], r#"{"error":{"message":"used up"}}"#);
     let server = Server::new(vec![limit]);
     let why = refusal_text(&model(ApiDialect::Anthropic, &server));
-    assert!(why.ends_with("(429: used up); it wants to be left alone for 7200 s"), "{why}");
+    assert!(why.ends_with("(429: used up); the server asks to wait for 7200 s"), "{why}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_permanent_error_suggests_a_fix_and_is_not_retried() {
             404,
             "does not know this model (404: m); is its name right? is ANTHROPIC_BASE_URL right?",
         ),
-        (ApiDialect::OpenAi, 400, "answers with an error (400: m)"),
+        (ApiDialect::OpenAi, 400, "returned an error (400: m)"),
         (ApiDialect::OpenAi, 413, "(413: m)"),
     ] {
         let server = Server::new(vec![Reply::error(status, &[], error)]);
@@ -149,8 +149,7 @@ fn a_redirect_is_not_followed() {
     let location = format!("location: {}/v1/messages", other.url());
     let server = Server::new(vec![Reply::error(307, &[&location], "")]);
     let why = refusal_text(&model(ApiDialect::Anthropic, &server));
-    let told =
-        format!("sends elsewhere (307 to {}/v1/messages), which is not followed", other.url());
+    let told = format!("redirects (307 to {}/v1/messages), which is not followed", other.url());
     assert!(why.contains(&told) && why.ends_with("is ANTHROPIC_BASE_URL right?"), "{why}");
     assert!(other.requests().is_empty());
 }
@@ -182,7 +181,7 @@ fn a_server_without_tls_is_reported_immediately() {
     });
     let why = refusal_text(&model_at(ApiDialect::OpenAi, &url, "some-model", long_timeouts()));
     answering.join().expect("the server thread succeeds");
-    assert!(why.contains("cannot be asked (it does not speak TLS: is it http://?)"), "{why}");
+    assert!(why.contains("failed (it does not speak TLS: is it http://?)"), "{why}");
 }
 
 #[test]
