@@ -1,8 +1,8 @@
 //! A task on another agent's server: the program of a task of the kind `remote_agent`.
 //!
-//! It runs under a shim like any command, so its deadline, its stop, its output and its end are
-//! siding's. What it writes is for people and models: its own lines begin in the first column, and
-//! whatever the server says is indented, so that no text of a server can pass for one of them.
+//! It runs under a shim like any command, so siding provides its deadline, stop, output and end.
+//! People and models read its output: its own lines begin in the first column, and all text of the
+//! server is indented, so that no server can forge one of these lines.
 
 mod connection;
 mod driver;
@@ -14,35 +14,35 @@ use std::path::PathBuf;
 
 pub use driver::run_remote_task;
 
-/// Which of its lines are told at once, by the task's monitor: somebody is waited for, or nobody knows
-/// what the server means.
+/// The lines that the task's monitor reports immediately: the remote task waits for the user, or
+/// the meaning of its state is unknown.
 pub const NOTICE_LINE_PATTERN: &str = "^(input-required|auth-required|unknown state)\\b";
 
 /// Exit codes.
 pub mod exit {
-    /// It is done.
+    /// The task is completed.
     pub const DONE: u8 = 0;
-    /// It has failed, or the server has refused it.
+    /// The task has failed, or the server has refused it.
     pub const FAILED: u8 = 1;
-    /// It was canceled.
+    /// The task was canceled.
     pub const CANCELED: u8 = 3;
-    /// The server cannot be reached any more, and how the task stands is not known.
+    /// The server cannot be reached any more, and the state of the task is unknown.
     pub const LOST: u8 = 4;
 }
 
-/// What is to be sent, and where.
+/// The message to send, and its destination.
 #[derive(Clone)]
 pub struct RemoteTask {
-    /// The agent: where its card is, or what stands before the card's usual place.
+    /// The agent: the URL of its card, or the base URL of the card's usual path.
     pub url: String,
-    /// What it is told.
+    /// The text of the message.
     pub text: String,
-    /// Files that it is given.
+    /// Files to attach.
     pub files: Vec<PathBuf>,
-    /// The conversation that this belongs to.
+    /// The conversation to continue.
     pub context: Option<String>,
-    /// The task that this answers.
+    /// The task to which this message is the answer.
     pub task: Option<String>,
-    /// What lets us in. Never printed.
+    /// The bearer token. Never printed.
     pub bearer: Option<String>,
 }

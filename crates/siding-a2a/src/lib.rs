@@ -1,11 +1,11 @@
-//! A2A 1.0: a task on another agent's server, and siding's own agent as such a server.
+//! A2A 1.0: a client for tasks on other agents' servers, and a server for siding's own agent.
 //!
-//! [`client`] is the program of a task of the kind `remote_agent`: it sends a message, follows what
-//! becomes of it and writes that down line by line. [`serve`] offers `siding agent` to others: each of
-//! their tasks is a task of siding. Both speak the JSON-RPC binding in the words of [`wire`].
+//! [`client`] is the program of a task of the kind `remote_agent`: it sends a message, follows the
+//! task and writes a line for each update. [`serve`] offers `siding agent` to other agents: each of
+//! their tasks is a task of siding. Both use the JSON-RPC binding with the types of [`wire`].
 //!
-//! What arrives is decided upon in pure parts (`errand/follow.rs`, `errand/paper.rs`, `sse.rs`,
-//! `serve/report.rs`); the rest is a thin shell around them.
+//! Pure modules decide what follows from each message (`client/state.rs`, `client/output.rs`,
+//! `sse.rs`, `serve/convert.rs`); the others only perform the I/O.
 
 #![forbid(unsafe_code)]
 

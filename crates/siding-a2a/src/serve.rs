@@ -1,8 +1,8 @@
 //! siding's own agent as an A2A server.
 //!
-//! Each A2A task is a task of siding of the kind `local_agent`: a `siding agent -p` under a shim. What is
-//! known of it is what is on record, so a server that is started anew knows it too. Nothing is kept
-//! here but who listens.
+//! Each A2A task is a task of siding of the kind `local_agent`: a `siding agent -p` under a shim.
+//! The state of a task is in its journal, so a restarted server still has it. The server itself
+//! stores only its connected clients.
 
 mod card;
 mod convert;
@@ -30,72 +30,72 @@ use siding_tools::ToolContext;
 use rpc::A2aServer;
 use tasks::TaskStore;
 
-/// The variable that may hold the token.
+/// The environment variable that may hold the token.
 pub const TOKEN_VARIABLE: &str = "SIDING_A2A_TOKEN";
-/// Its token's file, and where the token may come from.
+/// The prefix of the token file, and the variable that may hold the token.
 const TOKEN_KIND: ServerKind =
     ServerKind { token_file_prefix: "a2a", token_variable: TOKEN_VARIABLE };
-/// What the name of a server's session begins with; its port follows, so that the next server there
-/// knows its tasks.
+/// The prefix of a server's session name. Its port follows, so that the next server at that port
+/// finds the tasks again.
 const SESSION_NAME_PREFIX: &str = "a2a-";
 
 /// How to serve.
 #[derive(Debug)]
 pub struct ServeOptions {
-    /// Where to listen.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Whether others than this machine may be let in.
+    /// Whether the address may be reachable from other machines.
     pub remote: bool,
-    /// Names beside those of loopback under which clients may reach it.
+    /// Host names, in addition to the loopback names, under which clients may reach the server.
     pub hosts: Vec<String>,
-    /// The session that its tasks belong to, if not one named after the port.
+    /// The session to which tasks belong; `None` for one named after the port.
     pub session: Option<SessionId>,
-    /// How the agent is run.
+    /// The agent's program.
     pub agent: AgentProgram,
-    /// Settings in force for its tasks.
+    /// The settings for the server's tasks.
     pub settings: Settings,
-    /// Tasks that may run at once.
+    /// Maximum number of tasks that may run concurrently.
     pub max_running: usize,
 }
 
-/// How the agent is run.
+/// How to run the agent.
 #[derive(Debug, Clone)]
 pub struct AgentProgram {
-    /// siding, by its path.
+    /// The path of siding.
     pub program: String,
-    /// What follows `agent`, without the prompt: its model at least.
+    /// The arguments after `agent`, without the prompt. They name at least the model.
     pub args: Vec<String>,
-    /// Where it works, absolute.
+    /// The agent's working directory, an absolute path.
     pub cwd: String,
 }
 
-/// Why nothing can be served.
+/// Why the server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Nobody can be let in.
+    /// The HTTP server could not start.
     #[error(transparent)]
     Door(#[from] ServerError),
-    /// No session can be opened.
+    /// The session cannot be opened.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The agent's directory cannot be used.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed, as an infinitive.
         doing: &'static str,
-        /// The reason.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// Serves until SIGTERM or SIGINT. `say` gets what a person should read, line by line.
+/// Serves until SIGTERM or SIGINT. `say` receives lines for the user.
 ///
 /// # Errors
 ///
-/// [`ServeError`].
+/// [`ServeError`] when the session cannot be opened or the HTTP server cannot start.
 pub fn serve(root: StateDir, options: ServeOptions, say: impl Fn(&str)) -> Result<(), ServeError> {
     let io = |doing| move |source| ServeError::Io { doing, source };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -128,7 +128,7 @@ pub fn serve(root: StateDir, options: ServeOptions, say: impl Fn(&str)) -> Resul
         let answer = move |request| Arc::clone(&server).handle(request);
         Ok(door.serve(answer).await?)
     });
-    // Whoever still listens asks the next server.
+    // Clients that are still subscribed can ask the next server.
     runtime.shutdown_background();
     result
 }

@@ -1,25 +1,25 @@
-//! Events of a stream (`text/event-stream`, HTML Living Standard 9.2.6).
+//! Server-sent events (`text/event-stream`, HTML Living Standard 9.2.6).
 
-/// Bytes of an event that are taken: an artifact may be a file.
+/// Maximum bytes of an event: an artifact may be a file.
 pub(crate) const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// An event was longer than [`MAX_EVENT_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventTooLong;
 
-/// Puts events together from pieces. Only `data` counts: A2A uses nothing else.
+/// Assembles events from chunks. Only `data` fields are used, since A2A uses no others.
 #[derive(Debug, Default)]
 pub(crate) struct EventParser {
-    /// The line that has no end yet.
+    /// The line that has not ended yet.
     line: Vec<u8>,
-    /// The event so far, `None` before its first line.
+    /// The data of the current event; `None` before its first line.
     data: Option<String>,
-    /// Whether a line feed that follows belongs to the line before.
+    /// Whether the previous byte was CR, so that a following LF belongs to the same line end.
     after_return: bool,
 }
 
 impl EventParser {
-    /// Takes a piece, and returns the events that it completes.
+    /// Parses a chunk, and returns the events that it completes.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, EventTooLong> {
         let mut events = Vec::new();
         for byte in bytes {
@@ -36,7 +36,7 @@ impl EventParser {
         Ok(events)
     }
 
-    /// Ends a line, and returns the event that it ends.
+    /// Ends a line, and returns the event if the line was empty.
     fn end_line(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
@@ -58,12 +58,12 @@ impl EventParser {
     }
 }
 
-/// Returns an event with this text, which has no line feed.
+/// Formats an event with this text, which must not contain a line feed.
 pub(crate) fn format_event(data: &str) -> String {
     format!("data: {data}\n\n")
 }
 
-/// A comment, which keeps a connection alive and shows whether somebody listens.
+/// A comment, which keeps the connection alive and detects a closed one.
 pub(crate) const KEEP_ALIVE_COMMENT: &str = ":\n\n";
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever it is cut, it is the same.
+        /// The result does not depend on where the stream is cut.
         #[test]
         fn chunk_boundaries_do_not_matter(
             texts in proptest::collection::vec("[ -~äß]{0,20}", 0..5),

@@ -1,8 +1,8 @@
-//! The words of A2A 1.0, as its JSON has them.
+//! The JSON types of A2A 1.0.
 //!
-//! Names are those of `specification/a2a.proto` in lowerCamelCase, as ProtoJSON writes them. Reading is
-//! lenient: what is missing has its default, what is not known is passed over, and a state that
-//! nobody has heard of is kept as it was given. Writing leaves out what is empty.
+//! Names are those of `specification/a2a.proto` in lowerCamelCase, as in ProtoJSON. Parsing is
+//! lenient: a missing field has its default, an unknown field is ignored, and an unknown state is
+//! preserved. Serialization omits empty fields.
 
 mod card;
 mod rpc;
@@ -15,67 +15,67 @@ pub use card::{AgentCard, CardError, ChosenInterface, JSONRPC_BINDING, WELL_KNOW
 pub use rpc::{RpcError, RpcResponse, build_request, code, method};
 pub use state::A2aState;
 
-/// The version that is spoken, in [`VERSION_HEADER`] and in cards.
+/// The implemented version, for [`VERSION_HEADER`] and cards.
 pub const PROTOCOL_VERSION: &str = "1.0";
-/// The header that says so with every request (specification 3.6.1).
+/// The header with the version of each request (specification 3.6.1).
 pub const VERSION_HEADER: &str = "A2A-Version";
-/// Who a message is from: the one who asks.
+/// The role of the client in a message.
 pub const ROLE_USER: &str = "ROLE_USER";
-/// Who a message is from: the one who is asked.
+/// The role of the agent in a message.
 pub const ROLE_AGENT: &str = "ROLE_AGENT";
 
-/// A piece of a message or of an artifact: one of `text`, `raw`, `url` and `data`.
+/// A part of a message or of an artifact: one of `text`, `raw`, `url` and `data`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Part {
-    /// Words.
+    /// Plain text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// A file's bytes in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
-    /// Where a file is.
+    /// The URL of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// A value of any form.
+    /// A JSON value of any type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// A file's name.
+    /// The name of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
-    /// What kind of file it is.
+    /// The media type of the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
 }
 
 impl Part {
-    /// Returns words.
+    /// Returns a text part.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
     }
 }
 
-/// What one side says to the other.
+/// A message of the client or of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Message {
-    /// Its name, given by whoever says it.
+    /// The message's id, chosen by its sender.
     pub message_id: String,
-    /// The conversation.
+    /// The id of the conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_id: Option<String>,
-    /// The task.
+    /// The id of the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// [`ROLE_USER`] or [`ROLE_AGENT`].
     pub role: String,
-    /// What is said.
+    /// The content.
     pub parts: Vec<Part>,
 }
 
 impl Message {
-    /// Returns the words in it, a line feed between two pieces.
+    /// Returns the text parts, joined by line feeds.
     #[must_use]
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self.parts.iter().filter_map(|part| part.text.as_deref()).collect();
@@ -83,30 +83,30 @@ impl Message {
     }
 }
 
-/// How a task stands.
+/// The status of a task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// Its state.
+    /// The state.
     pub state: A2aState,
-    /// What the agent says to it.
+    /// A message of the agent about the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
-    /// Since when, as RFC 3339 in UTC.
+    /// When the state was entered, as RFC 3339 in UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
 }
 
-/// Something that a task has made.
+/// A result of a task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Artifact {
-    /// Its name within the task.
+    /// The artifact's id within the task.
     pub artifact_id: String,
-    /// Its name for people.
+    /// The name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it holds.
+    /// The content.
     pub parts: Vec<Part>,
 }
 
@@ -114,63 +114,63 @@ pub struct Artifact {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Task {
-    /// Its name, given by the server.
+    /// The task's id, chosen by the server.
     pub id: String,
-    /// The conversation.
+    /// The id of the conversation.
     pub context_id: String,
-    /// How it stands.
+    /// The current status.
     pub status: Status,
-    /// What it has made.
+    /// The results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
 }
 
-/// A task has another status.
+/// A change of a task's status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusUpdate {
-    /// The task.
+    /// The id of the task.
     pub task_id: String,
-    /// The conversation.
+    /// The id of the conversation.
     pub context_id: String,
-    /// How it stands now.
+    /// The new status.
     pub status: Status,
 }
 
-/// A task has made something, or more of it.
+/// A new artifact of a task, or a further chunk of one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ArtifactUpdate {
-    /// The task.
+    /// The id of the task.
     pub task_id: String,
-    /// The conversation.
+    /// The id of the conversation.
     pub context_id: String,
-    /// What it has made.
+    /// The artifact, or the chunk.
     pub artifact: Artifact,
-    /// Whether this is to be put behind what was sent of it before.
+    /// Whether to append this to the chunks that were sent before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
-    /// Whether this is the last of it.
+    /// Whether this is the last chunk.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub last_chunk: bool,
 }
 
-/// One thing that a server says: a `StreamResponse`, and of its first two also a
+/// An update from a server: a `StreamResponse`. The first two variants are also a
 /// `SendMessageResponse`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", try_from = "Payload")]
 pub enum Update {
-    /// How a task stands, whole.
+    /// The complete task.
     Task(Task),
-    /// An answer without a task.
+    /// A response without a task.
     Message(Message),
-    /// A task has another status.
+    /// A change of a task's status.
     StatusUpdate(StatusUpdate),
-    /// A task has made something.
+    /// A new artifact or chunk.
     ArtifactUpdate(ArtifactUpdate),
 }
 
-/// The same as it is read.
+/// The wire form of [`Update`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Payload {

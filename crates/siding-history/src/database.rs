@@ -1,4 +1,4 @@
-//! The file: opened, made, set aside.
+//! The database file: opening, creating and quarantining it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,40 +11,40 @@ use siding_core::sys::{clock, file};
 use crate::error::HistoryError;
 use crate::schema::{self, FORMAT, FileFormat};
 
-/// Its name in the state directory.
+/// The file's name in the state directory.
 pub const DATABASE_FILE_NAME: &str = "history.db";
 
-/// How long to wait while others write. A writer takes milliseconds; with eight at once the
-/// slowest took 90 ms.
+/// How long to wait for other writers. A write takes milliseconds; with eight concurrent writers
+/// the slowest took 90 ms.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What SQLite keeps beside a database.
+/// Suffixes of the files that SQLite keeps next to a database.
 const SIDECAR_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
 
-/// The remembered runs.
+/// An open history database.
 #[derive(Debug)]
 pub struct History {
     pub(crate) database: Connection,
     pub(crate) path: PathBuf,
 }
 
-/// What was done with the history.
+/// The result of an operation on the history.
 #[derive(Debug)]
 pub struct HistoryOutcome<T> {
-    /// What came of it.
+    /// The result itself.
     pub value: T,
-    /// Where a damaged file was moved, and what was wrong with it.
+    /// The new path of a quarantined file, and why it was damaged.
     pub quarantined: Option<(PathBuf, HistoryError)>,
 }
 
-/// Opens the history, making it where it is missing, and does `work` with it.
+/// Opens the history, creating the file if it is missing, and runs `work` on it.
 ///
-/// A damaged file is moved to `aside/` and `work` is done again with a new one; so it must not
-/// change anything else.
+/// A damaged file is moved to `aside/` and `work` runs again on a new file, so `work` must have no
+/// other side effects.
 ///
 /// # Errors
 ///
-/// [`HistoryError`], never [`HistoryError::Damaged`] unless a new file is damaged too.
+/// [`HistoryError`]. [`HistoryError::Damaged`] only if the new file is damaged too.
 pub fn with_history<T>(
     root: &StateDir,
     work: impl Fn(&mut History) -> Result<T, HistoryError>,
@@ -54,7 +54,7 @@ pub fn with_history<T>(
         |result: &Result<T, HistoryError>| matches!(result, Err(HistoryError::Damaged { .. }));
     let mut result = attempt();
     if is_damaged(&result) {
-        // Somebody else may just have set it aside; the new one must stay.
+        // Another process may have just quarantined it; then the new file must stay.
         result = attempt();
     }
     match result {
@@ -66,12 +66,12 @@ pub fn with_history<T>(
     }
 }
 
-/// Ended tasks that are taken in on the way, so that a look at what runs stays quick when many
-/// have ended since the last one. The rest is taken in by and by.
+/// Ended tasks that a best-effort query ingests, so that a list of running tasks stays quick when
+/// many have ended since the last query. Later queries ingest the remaining ones.
 const MAX_BEST_EFFORT_INGEST_TASKS: usize = 2_000;
 
-/// Asks in passing, for somebody who is not to be told what is wrong with the history: `None` then.
-/// Takes in a bounded number of tasks that have ended first.
+/// Queries the history for a caller that does not report its errors; `None` on any error. First
+/// ingests a bounded number of ended tasks.
 pub fn query_best_effort<T>(
     root: &StateDir,
     question: impl Fn(&History) -> Result<T, HistoryError>,
@@ -84,28 +84,28 @@ pub fn query_best_effort<T>(
 }
 
 impl History {
-    /// Opens the file, making it where it is missing.
+    /// Opens the file, creating it if it is missing.
     pub(crate) fn open(root: &StateDir) -> Result<Self, HistoryError> {
         let path = root.path().join(DATABASE_FILE_NAME);
-        // SQLite would make it readable to others, as far as the umask allows.
+        // SQLite would create it with the mode that the umask allows, which may let others read it.
         match file::open_at(root, DATABASE_FILE_NAME, file::OpenMode::CreateNew) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(HistoryError::Io { doing: "create", path, source: error });
             }
             Ok(_) | Err(_) => {}
         }
-        // No more threads than this one use it.
+        // The connection is used by this thread only.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(&path, flags)
             .map_err(|error| HistoryError::from_sqlite(&path, &error))?;
         Self::from_connection(database, path)
     }
 
-    /// Returns an empty history that is never stored: for where the file cannot be used.
+    /// Returns an empty history in memory, for callers that cannot use the file.
     ///
     /// # Errors
     ///
-    /// [`HistoryError`], for want of memory.
+    /// [`HistoryError`] when memory cannot be allocated.
     pub fn in_memory() -> Result<Self, HistoryError> {
         let path = PathBuf::from(":memory:");
         let database = Connection::open_in_memory()
@@ -125,7 +125,7 @@ impl History {
         }
     }
 
-    /// Returns what an error of the database means.
+    /// Returns a function that maps an SQLite error to an error of the file.
     pub(crate) fn error_mapper(path: &Path) -> impl Fn(rusqlite::Error) -> HistoryError {
         |error| HistoryError::from_sqlite(path, &error)
     }
@@ -133,21 +133,21 @@ impl History {
 
 fn configure(database: &Connection) -> rusqlite::Result<()> {
     database.busy_timeout(BUSY_TIMEOUT)?;
-    // The last writes may be lost with the power, and are then read from the journals again.
+    // A power failure may lose the last writes; they are then ingested from the journals again.
     database.pragma_update(None, "synchronous", "NORMAL")?;
     database.pragma_update(None, "foreign_keys", true)?;
-    // What is in the file is data, whoever wrote it.
+    // The file's content is untrusted: its schema must not call functions with side effects.
     database.pragma_update(None, "trusted_schema", false)
 }
 
-/// Moves the file out of the way and says where to.
+/// Moves the file to `aside/` and returns its new path.
 fn quarantine_file(root: &StateDir) -> Result<PathBuf, HistoryError> {
     let to = format!("{ASIDE_DIR}/{DATABASE_FILE_NAME}.{}", clock::unix_now().0);
     file::rename_noreplace(root, DATABASE_FILE_NAME, root, &to).map_err(|source| {
         HistoryError::Io { doing: "set aside", path: root.path().join(DATABASE_FILE_NAME), source }
     })?;
     for suffix in SIDECAR_SUFFIXES {
-        // Most often there is none.
+        // Usually there is none: SQLite removes them when the last connection closes.
         let _best_effort = file::rename_noreplace(
             root,
             &format!("{DATABASE_FILE_NAME}{suffix}"),

@@ -8,49 +8,49 @@ use siding_core::store::StoreError;
 
 use crate::schema::FORMAT;
 
-/// Why the history cannot be used. Nothing else of siding depends on it.
+/// Why the history cannot be used. The rest of siding works without it.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// A newer siding wrote it; only an upgrade helps.
+    /// A newer siding wrote the file. It is left alone.
     #[error(
         "`{path}` has format {found}, this build reads up to {FORMAT}; it was left alone: upgrade siding, or move the file away to begin anew"
     )]
     TooNew {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The format of the file.
         found: i64,
     },
-    /// It is not what siding wrote.
+    /// The file is not an SQLite database, or not one that siding wrote.
     #[error("`{path}` is damaged: {why}")]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The message of SQLite.
         why: String,
     },
-    /// Others have written to it for too long; worth trying again.
+    /// Other processes kept the file locked beyond the busy timeout. A retry may succeed.
     #[error("`{path}` is being written by others; try again")]
     Busy {
         /// The file.
         path: PathBuf,
     },
-    /// It cannot be opened or written where it is.
+    /// The file cannot be opened or written, for example because of its permissions or a full disk.
     #[error("could not use `{path}`: {why}")]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// The reason.
+        /// The message of SQLite.
         why: String,
     },
-    /// It cannot be made or moved.
+    /// The file cannot be created or renamed.
     #[error("could not {doing} `{path}`: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed, as an infinitive.
         doing: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The reason.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The state directory cannot be listed.
@@ -59,13 +59,13 @@ pub enum HistoryError {
 }
 
 impl HistoryError {
-    /// Returns what an error of the database means for the file.
+    /// Classifies an SQLite error by its consequence for the file.
     pub(crate) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         let (path, why) = (path.to_owned(), error.to_string());
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
-            // `Unknown` is a statement that does not fit the tables: all statements are constant,
-            // so the tables are not ours.
+            // `Unknown` (SQLITE_ERROR) is a statement that does not fit the tables. All statements
+            // are constant, so the tables are not siding's.
             Some(
                 ErrorCode::DatabaseCorrupt
                 | ErrorCode::NotADatabase
@@ -74,7 +74,7 @@ impl HistoryError {
                 | ErrorCode::TypeMismatch,
             ) => Self::Damaged { path, why },
             Some(_) => Self::Unusable { path, why },
-            // A value or a statement that rusqlite itself does not take.
+            // A value or statement that rusqlite itself rejects.
             None => Self::Damaged { path, why },
         }
     }

@@ -1,4 +1,4 @@
-//! From the journals of ended tasks into the history.
+//! Copies ended tasks from their journals into the history.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -14,27 +14,27 @@ use siding_model::process::UnixMs;
 use crate::database::History;
 use crate::error::HistoryError;
 
-/// Runs that are remembered of one command in one directory. A median of more is no better.
+/// Runs stored for one command in one directory. More would not make the median better.
 pub const MAX_RUNS_PER_COMMAND: u32 = 50;
-/// Commands that are remembered; beyond, those that have not run for the longest time go.
+/// Commands stored. Above this number, those that have not run for the longest time are removed.
 pub const MAX_COMMANDS: u32 = 2_000;
-/// How long a command is remembered that runs no more.
+/// How long a command is stored after its last run.
 pub const MAX_COMMAND_AGE: Duration = Duration::from_secs(180 * 24 * 60 * 60);
 
-/// Ingested tasks that are gone are forgotten when there are this many, so that looking alone
-/// writes nothing.
+/// Number of removed tasks at which their ids are deleted from `ingested`. Below it, a query that
+/// finds no new task writes nothing.
 const FORGET_BATCH_TASKS: usize = 256;
 
 impl History {
-    /// Takes in the ended tasks that are not in it yet, at most `most` of them, the newest.
+    /// Ingests ended tasks that are not in the history yet, the newest first and at most `limit`.
     /// Returns how many.
     ///
-    /// Each task is taken in once, however often and by however many processes at once this is
-    /// called. A task whose journal cannot be read is left out, and tried again the next time.
+    /// Each task is ingested once, regardless of how many processes call this concurrently. A task
+    /// with an unreadable journal is skipped, and tried again by the next call.
     ///
     /// # Errors
     ///
-    /// [`HistoryError`]; then nothing was taken in.
+    /// [`HistoryError`]; nothing was ingested then.
     pub fn ingest(&mut self, root: &StateDir, limit: usize) -> Result<usize, HistoryError> {
         let tasks: HashSet<TaskId> = root.all_tasks()?.into_iter().collect();
         let ingested = self.ingested_tasks()?;
@@ -70,7 +70,7 @@ impl History {
         Ok(ids)
     }
 
-    /// Writes runs, forgets tasks that are gone, and keeps to the bounds.
+    /// Inserts runs, deletes the ids of removed tasks, and enforces the limits, in one transaction.
     pub(crate) fn record_runs(
         &mut self,
         runs: &[Run],
@@ -89,7 +89,7 @@ impl History {
     }
 }
 
-/// Writes runs, and returns the commands they are of.
+/// Inserts runs, and returns the ids of their commands.
 fn insert_runs(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet<i64>> {
     let mut command = database.prepare(
         "INSERT INTO commands (command, cwd, last_ended) VALUES (?1, ?2, ?3)
@@ -117,7 +117,7 @@ fn insert_runs(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet
     Ok(commands)
 }
 
-/// Removes the oldest runs of these commands, and the commands that have not run for long.
+/// Deletes the oldest runs of these commands, and the commands that have not run for a long time.
 fn enforce_limits(
     database: &Connection,
     commands: &BTreeSet<i64>,

@@ -1,9 +1,9 @@
-//! What siding remembers of commands that ended: how long they took and how they ended.
+//! The history of ended commands: how long they ran and how they ended.
 //!
-//! Owns `history.db` in the state directory. Everything in it comes from the journals of ended
-//! tasks, so it may be deleted at any time; what is lost is what retention has already removed.
-//! What the runs mean is decided in `siding_model::history`. Must never be needed to run, stop or
-//! show a task, and is never linked into the keeping of one.
+//! Owns `history.db` in the state directory. Its content comes from the journals of ended tasks, so
+//! it may be deleted at any time; only runs whose tasks retention has removed are lost.
+//! `siding_model::history` interprets the runs. The history must never be needed to run, stop or
+//! show a task, and the shim never links it.
 
 #![forbid(unsafe_code)]
 

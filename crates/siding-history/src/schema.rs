@@ -1,14 +1,14 @@
-//! The tables.
+//! The tables of the database.
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// Format of the file, kept in its `user_version`. Raised when a table changes its meaning; a
-/// column that may be null is added without.
+/// The format of the file, stored in its `user_version`. Raised when a table changes its meaning;
+/// adding a nullable column does not raise it.
 pub const FORMAT: i64 = 1;
 
-/// `commands`: a normalised text in a directory. `runs`: what is remembered of each run; `outcome`
-/// as in `--json`, `ran_ms` and `peak_memory` may be null. `ingested`: tasks whose journal was
-/// read and is still there, so that it is not read again.
+/// `commands`: a normalized command text in a directory. `runs`: one row for each run; `outcome`
+/// has the form of `--json`, `ran_ms` and `peak_memory` may be null. `ingested`: tasks whose
+/// journal was read and still exists, so that it is not read again.
 const CREATE_TABLES_SQL: &str = "
 CREATE TABLE commands (
     id INTEGER PRIMARY KEY,
@@ -30,18 +30,18 @@ CREATE INDEX commands_by_age ON commands (last_ended);
 CREATE TABLE ingested (task TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 ";
 
-/// What a file is.
+/// The format of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileFormat {
-    /// Of this format, or of none and now of this one.
+    /// The current format; an empty file has just been given it.
     Current,
-    /// Of a newer format.
+    /// A newer format.
     Newer(i64),
-    /// Somebody else's database.
+    /// Another program's database.
     Unrecognized,
 }
 
-/// Makes the tables in an empty database, and says what a database is that is not empty.
+/// Creates the tables in an empty database, and returns the format of any other.
 pub(crate) fn create_or_check(database: &mut Connection) -> rusqlite::Result<FileFormat> {
     match format_version(database)? {
         FORMAT => return Ok(FileFormat::Current),
@@ -50,11 +50,11 @@ pub(crate) fn create_or_check(database: &mut Connection) -> rusqlite::Result<Fil
         ..0 => return Ok(FileFormat::Unrecognized),
     }
     if count_tables(database)? > 0 {
-        // Somebody else may just have made them.
+        // Another process may have just created them.
         let is_ours = format_version(database)? == FORMAT;
         return Ok(if is_ours { FileFormat::Current } else { FileFormat::Unrecognized });
     }
-    // Readers never wait for a writer, nor a writer for them. Stays set in the file.
+    // In WAL mode readers and a writer never wait for each other. The mode is stored in the file.
     database.query_row("PRAGMA journal_mode = WAL", (), |_| Ok(()))?;
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if count_tables(&transaction)? > 0 {

@@ -1,4 +1,4 @@
-//! The history against a state directory of its own, with journals as shims write them.
+//! Tests of the history on a state directory of their own, with journals as shims write them.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -37,8 +37,8 @@ impl TestState {
         self.root.path().join(DATABASE_FILE_NAME)
     }
 
-    /// Records a task with these events, each with its moment. The last one ends it, unless it is
-    /// to stay alive.
+    /// Records a task with these events, each with its time in milliseconds. The last event ends
+    /// the task, unless it is to stay alive.
     fn add_task(&self, command: &str, events: &[(u64, TaskEvent)]) -> TaskId {
         let id = self.root.new_id(TaskKind::LocalBash).unwrap();
         let accepted = AcceptedTask {
@@ -190,17 +190,17 @@ fn only_an_exit_gives_a_complete_duration() {
     };
     use siding_model::history::RunLength;
     let by = "user".to_owned();
-    // To the decision, not to the kill.
+    // Up to the decision to stop, not up to the kill.
     assert_eq!(length("stopped"), (Some(40), RunLength::AtLeast(40), Outcome::Stopped { by }));
     let deadline = Outcome::Deadline { limit_ms: 1_000 };
     assert_eq!(length("late"), (Some(1_000), RunLength::AtLeast(1_000), deadline));
-    // The call returned when the shell did; what lingered is not what a caller waits for.
+    // The call returned when the shell exited; a caller does not wait for the lingering processes.
     let exited = Outcome::Exited { code: 0 };
     assert_eq!(length("lingers"), (Some(40), RunLength::Complete(40), exited));
     assert_eq!(length("lost").1, RunLength::Unknown);
 }
 
-/// What retention removes stays remembered, and is not remembered twice.
+/// Runs stay in the history after retention removed their tasks, and are not ingested twice.
 #[test]
 fn runs_of_removed_tasks_are_kept() {
     let state = TestState::new();
@@ -304,7 +304,7 @@ fn the_database_is_readable_by_its_owner_only() {
     assert_eq!(modes, [0o600; 3]);
 }
 
-/// A file that is not ours is moved away, not overwritten, and a new one takes its place.
+/// A file that siding did not write is moved away, not overwritten, and a new one replaces it.
 #[test]
 fn a_damaged_file_is_quarantined_and_rebuilt() {
     type Damage = fn(&TestState);
@@ -374,7 +374,7 @@ fn an_unusable_file_is_reported() {
     assert_eq!(memory.ingest(&state.root, NO_LIMIT).unwrap(), 1);
 }
 
-/// A row that only a newer siding understands hides no other.
+/// A row that only a newer siding can parse does not hide the others.
 #[test]
 fn an_unreadable_row_is_skipped() {
     let state = TestState::new();

@@ -1,15 +1,15 @@
-//! Under which names a server may be reached, and from which pages.
+//! The allow-list of `Host` and `Origin` values, which protects against DNS rebinding.
 
 use std::net::IpAddr;
 
-/// Names of this machine, as a URL has them.
+/// The loopback names of this machine, as they appear in a URL.
 pub(crate) const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// The names of one server.
+/// The host names under which clients may reach one server.
 pub(crate) struct AllowedHosts(Vec<String>);
 
 impl AllowedHosts {
-    /// Takes the address at which it listens, and what else it is called.
+    /// Takes the address at which the server listens, and its other names.
     pub(crate) fn new(address: IpAddr, hosts: &[String]) -> Self {
         let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).into();
         names.extend(hosts.iter().cloned());
@@ -21,12 +21,12 @@ impl AllowedHosts {
         Self(names)
     }
 
-    /// Whether a `Host` is one of them, at whatever port.
+    /// Whether a `Host` header has one of these names, with any port.
     pub(crate) fn allows_host(&self, host: &str) -> bool {
         self.0.iter().any(|name| matches_with_optional_port(host, name))
     }
 
-    /// Whether an `Origin` is a page of this machine.
+    /// Whether an `Origin` header names a page served from this machine.
     pub(crate) fn allows_origin(&self, origin: &str) -> bool {
         let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
         rest.is_some_and(|rest| {
@@ -35,7 +35,7 @@ impl AllowedHosts {
     }
 }
 
-/// Whether `given` is `name`, with a port or without.
+/// Whether `given` is `name`, optionally followed by a port.
 fn matches_with_optional_port(given: &str, name: &str) -> bool {
     let Some((head, rest)) = given.split_at_checked(name.len()) else { return false };
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -80,7 +80,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever stands behind or before a name makes another of it.
+        /// Characters before or after an allowed name make it another name.
         #[test]
         fn a_host_with_extra_characters_is_refused(rest in "[a-z.@/-][ -~]{0,20}") {
             let host = format!("localhost{rest}");

@@ -1,4 +1,4 @@
-//! The client with which siding asks others.
+//! The HTTP client for requests to other servers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,34 +9,35 @@ use reqwest::redirect::Policy;
 use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Time for a connection, TLS included. A server that is there takes a second at most.
+/// Timeout of a connection attempt, including the TLS handshake. A reachable server needs a second
+/// at most.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is spoken over TLS, the better first.
+/// Protocols offered with ALPN, preferred first.
 const ALPN_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Why nobody can be asked.
+/// Why a client could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody could be believed.
+    /// The machine has no root certificates, so no server could be verified.
     #[error(
         "this machine has no certificates to know servers by: install the package \
          `ca-certificates`, or set SSL_CERT_FILE"
     )]
     NoCertificates,
-    /// TLS did not start.
+    /// The TLS library refused its configuration.
     #[error("could not start TLS: {0}")]
     Tls(rustls::Error),
 }
 
-/// Begins a client for one server.
+/// Returns a builder of a client for one server.
 ///
-/// It follows no redirection, since what is meant for one server is not sent to another. Proxies of
-/// the environment are used, but none on the way to this machine itself.
+/// The client follows no redirection, because a request meant for one server must not reach
+/// another. It uses the proxies of the environment, except for connections to this machine.
 ///
 /// # Errors
 ///
-/// [`ClientError`] when the machine has no certificates.
+/// [`ClientError`] when the machine has no root certificates or TLS cannot be set up.
 pub fn client_builder(url: &Url) -> Result<reqwest::ClientBuilder, ClientError> {
     let mut tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -54,7 +55,7 @@ pub fn client_builder(url: &Url) -> Result<reqwest::ClientBuilder, ClientError> 
     Ok(builder)
 }
 
-/// Whether the server is on this machine.
+/// Whether the URL's host is this machine.
 #[must_use]
 pub fn is_loopback_url(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
@@ -62,7 +63,7 @@ pub fn is_loopback_url(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns whom this machine trusts; nobody where there is no TLS to be spoken.
+/// Returns the root certificates of this machine. The store stays empty for a URL without TLS.
 fn load_root_certificates(url: &Url) -> Result<RootCertStore, ClientError> {
     let mut roots = RootCertStore::empty();
     if url.scheme() == "https" {

@@ -1,7 +1,7 @@
-//! How siding speaks HTTP.
+//! HTTP for siding's servers and clients.
 //!
-//! [`HttpServer`] is where a server of siding listens: it decides who is let in, and is the same for all of
-//! them. [`client`] makes the client with which siding asks others.
+//! [`HttpServer`] listens and decides which requests are accepted, in the same way for all of
+//! siding's servers. [`client`] builds the client for requests to other servers.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
-//! Where a server listens, and who is let in.
+//! Listening, and the checks that a request must pass.
 //!
-//! Four locks, each of which holds alone: the address is one of this machine unless that is waived;
-//! a connection from this machine must be of this user; `Host` and `Origin` must be ones that a page of a
-//! foreign site cannot send (DNS rebinding); and a request carries the token.
+//! Four independent checks, and a request must pass them all: the server listens on a loopback
+//! address unless the caller allows others; a connection from this machine must belong to this
+//! user; `Host` and `Origin` must have values that a page of another site cannot send (DNS
+//! rebinding); and the request must carry the token.
 
 use std::convert::Infallible;
 use std::io;
@@ -23,60 +24,60 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::allowed_hosts::AllowedHosts;
 use crate::token::Token;
 
-/// How long to wait when no more connections can be opened.
+/// Pause after a failed accept(2), for example when no descriptor is left.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// What an answer carries.
+/// The body of a response.
 pub type ResponseBody = BoxBody<Bytes, Infallible>;
 
-/// Which server it is.
+/// Which of siding's servers this is.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerKind {
-    /// What the name of the file with its token begins with.
+    /// The prefix of the name of the token file.
     pub token_file_prefix: &'static str,
-    /// The variable that may hold its token. Tasks must not inherit it
+    /// The environment variable that may hold the token. Tasks must not inherit it
     /// (`siding-core/src/run/environment.rs`).
     pub token_variable: &'static str,
 }
 
-/// Where to listen, and for whom.
+/// Where a server listens, and which clients it accepts.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Which server it is.
+    /// Which of siding's servers this is.
     pub kind: ServerKind,
-    /// Where to listen.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Whether others than this machine may be let in.
+    /// Whether the address may be reachable from other machines.
     pub allow_remote: bool,
-    /// Names beside those of loopback under which clients may reach it.
+    /// Host names, in addition to the loopback names, under which clients may reach the server.
     pub allowed_hosts: Vec<String>,
 }
 
-/// Why nobody can be let in.
+/// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Others could reach it.
+    /// The address is reachable from other machines, and the options do not allow that.
     #[error("{address} can be reached from other machines; allow that with --allow-remote")]
     RemoteNotAllowed {
-        /// Where it was to listen.
+        /// The requested address.
         address: SocketAddr,
     },
-    /// The token is easy to guess.
+    /// The token is short enough to be guessed.
     #[error("the token in {variable} has {length} characters, at least {least} are wanted")]
     WeakToken {
-        /// Where it came from.
+        /// The environment variable that holds the token.
         variable: &'static str,
-        /// Its length.
+        /// Its length in characters.
         length: usize,
-        /// The least.
+        /// The minimum length in characters.
         least: usize,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed, as an infinitive.
         doing: &'static str,
-        /// The reason.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -87,25 +88,26 @@ impl ServerError {
     }
 }
 
-/// A server's address, open.
+/// A server that listens and does not serve yet.
 pub struct HttpServer {
     listener: TcpListener,
     address: SocketAddr,
     policy: Arc<AccessPolicy>,
 }
 
-/// What a request must have to be answered.
+/// The checks on a request: the token, `Host` and `Origin`.
 pub struct AccessPolicy {
     token: Token,
     hosts: AllowedHosts,
 }
 
 impl HttpServer {
-    /// Begins to listen.
+    /// Binds the address and prepares the token.
     ///
     /// # Errors
     ///
-    /// [`ServerError`].
+    /// [`ServerError`] when the address is not allowed or in use, or when the token is weak or
+    /// cannot be written.
     pub async fn bind(options: &ServerOptions) -> Result<Self, ServerError> {
         let asked = options.address;
         if !asked.ip().is_loopback() && !options.allow_remote {
@@ -118,19 +120,20 @@ impl HttpServer {
         Ok(Self { listener, address, policy: Arc::new(AccessPolicy { token, hosts: names }) })
     }
 
-    /// Returns where it listens.
+    /// Returns the address on which the server listens, with the port that the kernel chose.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns what a person must know to be let in. A token that was made is in it, once.
+    /// Returns a line for the user about the token. It contains a generated token, and only this
+    /// line does.
     #[must_use]
     pub fn token_line(&self) -> String {
         self.policy.token.token_line()
     }
 
-    /// Returns what decides about requests.
+    /// Returns the checks on requests, for the request handler.
     #[must_use]
     pub fn policy(&self) -> Arc<AccessPolicy> {
         Arc::clone(&self.policy)
@@ -140,7 +143,7 @@ impl HttpServer {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Io`] when signals cannot be listened to.
+    /// [`ServerError::Io`] when the signal handlers cannot be installed.
     pub async fn serve<A, F>(self, handler: A) -> Result<(), ServerError>
     where
         A: Fn(Request<Incoming>) -> F + Send + Sync + 'static,
@@ -157,21 +160,23 @@ impl HttpServer {
                         tokio::spawn(serve_connection(Arc::clone(&handler), stream));
                     }
                     Ok(_refused_peer) => {}
-                    // Too many are open; some will close.
+                    // No descriptor is left (EMFILE). Wait for a connection to close instead of
+                    // spinning.
                     Err(_) => tokio::time::sleep(ACCEPT_RETRY_PAUSE).await,
                 },
                 _ = interrupt.recv() => break,
                 _ = end.recv() => break,
             }
         }
-        // A connection may hold the lock until the process is gone.
+        // A connection may hold the `Arc` of the policy until the process exits, so `Drop` may come
+        // too late.
         self.policy.token.remove_file();
         Ok(())
     }
 }
 
 impl AccessPolicy {
-    /// Returns what is answered to a request without the token, `None` when it has it.
+    /// Returns the rejection of a request without the token, `None` when the token is valid.
     #[must_use]
     pub fn token_rejection(&self, headers: &HeaderMap) -> Option<Response<ResponseBody>> {
         let given = headers.get(header::AUTHORIZATION);
@@ -184,8 +189,8 @@ impl AccessPolicy {
         Some(refused)
     }
 
-    /// Returns what is answered to a request that a page of a foreign site may have sent, `None` for
-    /// any other.
+    /// Returns the rejection of a request that a page of another site may have sent, `None` for any
+    /// other.
     #[must_use]
     pub fn host_rejection(&self, headers: &HeaderMap) -> Option<Response<ResponseBody>> {
         let text = |name| headers.get(name).map(|value: &header::HeaderValue| value.as_bytes());
@@ -215,12 +220,12 @@ where
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service);
-    // A client may leave in the middle of anything.
+    // A client may disconnect at any time.
     let _peer_gone = connection.await;
 }
 
-/// Whether a connection is of this user, as far as the kernel can tell: it knows the owner of a
-/// socket of this machine.
+/// Whether a connection belongs to this user. The kernel knows the owner of a socket only when the
+/// peer is on this machine; a remote peer passes, and the token decides.
 fn is_same_user(stream: &TcpStream, peer: SocketAddr, address: SocketAddr) -> bool {
     let local = stream.local_addr().unwrap_or(address);
     match tcp_sockets::connection_owner_uid(peer, local) {
@@ -229,13 +234,13 @@ fn is_same_user(stream: &TcpStream, peer: SocketAddr, address: SocketAddr) -> bo
     }
 }
 
-/// Whether a peer whose socket this machine does not have may be on another one.
+/// Whether a peer whose socket is not in this machine's tables may be on another machine.
 fn may_be_remote(peer: IpAddr, local: IpAddr) -> bool {
     let peer = peer.to_canonical();
     !peer.is_loopback() && peer != local.to_canonical()
 }
 
-/// Returns an answer of nothing but a sentence.
+/// Returns a plain-text response.
 #[must_use]
 pub fn text_response(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());

@@ -1,4 +1,4 @@
-//! The token that every request over HTTP carries.
+//! The token that every HTTP request must carry.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -9,21 +9,21 @@ use siding_core::sys;
 
 use crate::server::{ServerError, ServerKind};
 
-/// Least characters of one that is given.
+/// Minimum length in characters of a token from the environment.
 const MIN_TOKEN_CHARS: usize = 16;
-/// Before it, in the header.
+/// The scheme in the `Authorization` header.
 const BEARER_PREFIX: &[u8] = b"Bearer ";
 
 /// The token, and the file that holds a generated one while the server runs.
 pub(crate) struct Token {
     text: String,
-    /// The variable it is from, where it was given.
+    /// The environment variable that holds the token; `None` for a generated one.
     variable: Option<&'static str>,
     file: Option<PathBuf>,
 }
 
 impl Token {
-    /// Takes the token of the environment, or makes one for the server at `port`.
+    /// Takes the token from the environment, or generates one for the server at `port`.
     pub(crate) fn new(kind: ServerKind, port: u16) -> Result<Self, ServerError> {
         let variable = kind.token_variable;
         if let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) {
@@ -43,7 +43,7 @@ impl Token {
         Ok(Self { text, variable: None, file })
     }
 
-    /// Returns what a person must know: a generated token, once.
+    /// Returns the line for the user; it contains a generated token.
     pub(crate) fn token_line(&self) -> String {
         match (self.variable, &self.file) {
             (Some(variable), _) => format!("token: that of {variable}"),
@@ -52,7 +52,8 @@ impl Token {
         }
     }
 
-    /// Whether a header has it. Takes the same time wherever the first difference is.
+    /// Whether the header carries the token. Compares in constant time, so that timing reveals no
+    /// prefix.
     pub(crate) fn matches_header(&self, header: &[u8]) -> bool {
         let Some((scheme, given)) = header.split_at_checked(BEARER_PREFIX.len()) else {
             return false;
@@ -64,10 +65,10 @@ impl Token {
 }
 
 impl Token {
-    /// Removes its file.
+    /// Removes the token file.
     pub(crate) fn remove_file(&self) {
         if let Some(file) = &self.file {
-            // It opens nothing any more.
+            // A leftover file is harmless: no server accepts its token.
             let _best_effort = fs::remove_file(file);
         }
     }
@@ -79,7 +80,7 @@ impl Drop for Token {
     }
 }
 
-/// Returns siding's own directory in the user's runtime directory.
+/// Returns siding's directory in the user's runtime directory.
 fn runtime_dir() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
     runtime.is_absolute().then(|| runtime.join("siding"))
@@ -90,7 +91,8 @@ fn write_private_file(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    // One of an earlier server at this port; made anew, so that its mode is known.
+    // An earlier server at this port may have left a file. Create a new one, so that its mode is
+    // known.
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -1,5 +1,5 @@
-//! What is noted once an answer has been written to its client, and never before: a client that has
-//! gone, or does not want the answer any more, was told nothing.
+//! Acknowledgements, recorded once an answer has been written to its client and never before: a
+//! client that has disconnected, or has cancelled its request, has received nothing.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,25 +13,25 @@ use rmcp::transport::Transport;
 use siding_tools::async_fd::run_blocking;
 use siding_tools::{DeliveryAck, ToolContext};
 
-/// How long a call waits for the answer of another to be written and noted.
+/// How long a call waits until another call's answer has been written and acknowledged.
 const SETTLE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The receipts of the answers of one connection that are on their way.
+/// The acknowledgements for answers of one connection that have not been written yet.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PendingAcks {
     pending: Arc<Mutex<HashMap<RequestId, Vec<DeliveryAck>>>>,
-    /// Held from before an answer is written until it is noted.
+    /// Held while an answer is written and acknowledged.
     writing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl PendingAcks {
-    /// Keeps what is to be noted when a request has its answer.
+    /// Stores what to acknowledge when the response to `request` has been written.
     pub(crate) fn insert(&self, request: RequestId, acks: Vec<DeliveryAck>) {
         self.lock().insert(request, acks);
     }
 
-    /// Returns when whatever the client has read is noted: its next call may build on it. A client
-    /// that does not read is not waited for long.
+    /// Returns when every answer that the client can have read is acknowledged, because its next
+    /// call may depend on that. Waits a bounded time for a client that does not read.
     pub(crate) async fn wait_settled(&self) {
         let _best_effort =
             tokio::time::timeout(SETTLE_TIMEOUT, self.writing.lock()).await.map(drop);
@@ -50,7 +50,7 @@ impl PendingAcks {
     }
 }
 
-/// A connection that notes what its client has been told.
+/// A transport that acknowledges each response after writing it.
 #[derive(Debug)]
 pub(crate) struct AckingTransport<T> {
     pub(crate) connection: T,

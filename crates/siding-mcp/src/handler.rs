@@ -1,4 +1,4 @@
-//! The server as the SDK sees it: which request is answered by what.
+//! The SDK's handler: maps each request to siding's functions.
 
 use std::sync::Arc;
 
@@ -21,17 +21,18 @@ use crate::progress::ToolCall;
 use crate::resources::{self, Subscriptions};
 use crate::tasks_extension;
 
-/// What a model is told of the whole.
+/// The server's instructions for a model.
 const INSTRUCTIONS: &str = "\
 siding runs shell commands that may take long. `run` answers within its budget; what takes longer \
 goes on in the background under a task id. Do something else meanwhile, then `wait` (never sleep or \
 poll), `output` to read, `why` when it is quiet, `stop` to end it with everything it started.";
 
-/// One client's server.
+/// The server for one client.
 #[derive(Debug)]
 pub(crate) struct McpServer {
     tool_context: Arc<ToolContext>,
-    /// Of a connection that notes what it has written; none where the SDK writes out of sight.
+    /// Set for a connection that acknowledges after writing; `None` where the SDK hides when it
+    /// writes.
     pending_acks: Option<PendingAcks>,
     subscriptions: Subscriptions,
 }
@@ -41,8 +42,8 @@ impl McpServer {
         Self { tool_context, pending_acks: receipts, subscriptions: Subscriptions::default() }
     }
 
-    /// Has noted what an answer shows, when it has been written where that can be seen, else now.
-    /// What nobody wants any more is never written.
+    /// Acknowledges what an answer shows, after it has been written where that is visible,
+    /// otherwise now. Does nothing for a cancelled request: its answer is never written.
     fn acknowledge_when_sent(&self, context: &RequestContext<RoleServer>, acks: Vec<DeliveryAck>) {
         if acks.is_empty() || context.ct.is_cancelled() || context.peer.is_transport_closed() {
             return;
@@ -54,7 +55,7 @@ impl McpServer {
     }
 }
 
-/// Returns the result of a call of a tool.
+/// Converts a tool's answer to an MCP result.
 pub(crate) fn tool_result(answer: ToolAnswer) -> CallToolResult {
     let (is_error, structured) = (answer.is_error, answer.structured());
     let blocks = answer.into_text_blocks().into_iter().map(ContentBlock::text).collect();
@@ -64,13 +65,13 @@ pub(crate) fn tool_result(answer: ToolAnswer) -> CallToolResult {
     result
 }
 
-/// Returns that of one that came to nothing: the model reads it, which it would not do with an error
-/// of the protocol.
+/// Converts a tool's error to an MCP result. A model reads a result, but not an error of the
+/// protocol.
 fn error_result(refusal: &ToolError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(refusal.format_line(Dialect::Tools))])
 }
 
-/// Returns a tool in the words of the protocol.
+/// Converts a tool's definition to its MCP form.
 fn to_mcp_tool(tool: tools::Tool) -> Tool {
     let hints = ToolAnnotations::new();
     let hints = match tool.name {
@@ -136,14 +137,15 @@ impl ServerHandler for McpServer {
             Ok(answer) => answer,
             Err(refusal) => return Ok(error_result(&refusal).into()),
         };
-        // On record long before, so that a question about it is answered from now on.
+        // The task's record already exists, so a request about the task succeeds from now on.
         let goes_on = answer.background_task.filter(|_| takes_tasks);
         if let Some(task) =
             goes_on.and_then(|id| tasks_extension::created_task(&self.tool_context, id))
         {
             return Ok(CreateTaskResult::new(task).into());
         }
-        // Over HTTP several clients share a session, and nobody knows whose news it is.
+        // Over HTTP several clients share a session, and the notices cannot be assigned to one of
+        // them.
         if self.pending_acks.is_some() {
             run_blocking(|| answer_notices::add_to_answer(&self.tool_context, &mut answer));
         }
@@ -218,7 +220,8 @@ impl ServerHandler for McpServer {
         request: UpdateTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        // No task of ours asks for input that way, and unknown answers are to be ignored.
+        // No task of siding asks for input this way, and the specification says to ignore unknown
+        // answers.
         tasks_extension::find_task(&self.tool_context, &request.task_id).map(drop)
     }
 

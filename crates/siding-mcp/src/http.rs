@@ -1,4 +1,5 @@
-//! MCP over Streamable HTTP. Who is let in is decided by the [`HttpServer`], `Host` and `Origin` by the SDK.
+//! MCP over Streamable HTTP. [`HttpServer`] checks the token and the peer; the SDK checks `Host`
+//! and `Origin`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,16 +17,16 @@ use siding_tools::ToolContext;
 use crate::handler::McpServer;
 use crate::serve::{HttpOptions, McpError};
 
-/// The only path.
+/// The only path that is served.
 const MCP_PATH: &str = "/mcp";
-/// Names of this machine, as a URL has them.
+/// The loopback names of this machine, as they appear in a URL.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
-/// Its token, and where that may come from.
+/// The prefix of the token file, and the variable that may hold the token.
 const TOKEN_KIND: ServerKind =
     ServerKind { token_file_prefix: "mcp", token_variable: "SIDING_MCP_TOKEN" };
 
-/// How long a client of the old handshake may be silent before its connection is forgotten, which
-/// costs it a new handshake and no task. An agent may think for hours.
+/// Silence after which the connection of a client of the older handshake is dropped. That costs the
+/// client a new handshake and no task. An agent may think for hours.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 type McpService = StreamableHttpService<McpServer, LocalSessionManager>;
@@ -75,7 +76,7 @@ fn build_service(
 ) -> McpService {
     let tool_context = Arc::new(tool_context);
     let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).into();
-    // As the check of `Host` writes the last of them.
+    // The SDK compares an IPv6 address without its brackets.
     names.push("::1".to_owned());
     names.extend(options.hosts.iter().cloned());
     if !address.ip().is_unspecified() {

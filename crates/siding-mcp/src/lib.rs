@@ -1,9 +1,9 @@
-//! The MCP server of siding: its tools for any MCP client, over stdio and HTTP; and a client that
-//! watches other servers ([`watch`]).
+//! siding's MCP server, which offers its tools to any MCP client over stdio and HTTP, and a client
+//! that watches other servers ([`watch`]).
 //!
-//! The SDK stays in here, since it breaks often. What a tool does is `siding-tools`' affair; how a
-//! client speaks of it, and what it has been told, is this crate's. Must never keep a task itself, or know what only it could know:
-//! a server that is killed loses nothing.
+//! Only this crate uses the SDK, because its interface changes often. `siding-tools` implements the
+//! tools; this crate translates requests and tracks what a client has received. Must never
+//! supervise a task itself, or hold state that exists nowhere else: a killed server loses nothing.
 
 #![forbid(unsafe_code)]
 

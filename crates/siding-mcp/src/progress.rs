@@ -1,4 +1,4 @@
-//! One call: whether it is still wanted, and telling how far it is.
+//! One tool call: its cancellation, and its progress notifications.
 
 use std::time::Duration;
 
@@ -14,27 +14,29 @@ use siding_model::text::one_line;
 use siding_tools::text::{self, millis};
 use siding_tools::{CallContext, CancelReason, TaskSnapshot, ToolContext, async_fd};
 
-/// When the first progress is told, and the time between two. Clients give up after 30 to 60 s of
-/// silence (docs/mcp.md).
+/// The delay of the first progress notification, and the interval between two. Clients give up
+/// after 30 to 60 s of silence (docs/mcp.md).
 const PROGRESS_FIRST_AND_INTERVAL: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_secs(5));
-/// How long a client is kept waiting that may give up whatever it is told: the TypeScript SDK and
-/// Codex do after 60 s, although the SDK of the latter puts a token for progress into every request.
+/// How long to keep a client waiting that may give up in spite of progress notifications. The
+/// TypeScript SDK and Codex give up after 60 s, although the SDK of the latter puts a progress
+/// token into every request.
 const MAX_WAIT_WITHOUT_PROGRESS: Duration = Duration::from_secs(50);
-/// Clients, as they name themselves, whose time begins anew whenever they are told of progress.
+/// Clients, by the name in their handshake, that restart their timeout on each progress
+/// notification.
 const PROGRESS_AWARE_CLIENTS: [&str; 1] = ["claude-code"];
-/// Columns of the last line in a message.
+/// Columns of the last output line in a progress message.
 const LAST_LINE_COLUMNS: usize = 100;
 
-/// How long the SDK may take to close its end of a connection that has ended.
+/// How long the SDK may take to close its end of a connection that the client has closed.
 const TRANSPORT_CLOSE_GRACE: Duration = Duration::from_millis(100);
 
-/// One call.
+/// One tool call.
 #[derive(Debug)]
 pub(crate) struct ToolCall {
     pub(crate) context: RequestContext<RoleServer>,
     token: Option<ProgressToken>,
-    /// Whether progress keeps the client from giving up.
+    /// Whether progress notifications restart the client's timeout.
     progress_extends_timeout: bool,
     started_at: MonotonicMs,
     next_progress_at: MonotonicMs,
@@ -75,7 +77,8 @@ impl CallContext for ToolCall {
         let (cancelled, peer) = (self.context.ct.clone(), self.context.peer.clone());
         async move {
             cancelled.cancelled().await;
-            // The SDK says the same of a client that has left, and closes its end a moment later.
+            // The SDK also cancels the calls of a client that has disconnected, and closes its end
+            // a moment later.
             tokio::time::sleep(TRANSPORT_CLOSE_GRACE).await;
             if peer.is_transport_closed() {
                 CancelReason::CallerGone
@@ -86,12 +89,12 @@ impl CallContext for ToolCall {
     }
 
     fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
-        // The protocol has no word for it.
+        // The protocol has no such request.
         std::future::pending()
     }
 
     async fn progress_due(&self) {
-        // Never when nobody asked for it.
+        // The client did not ask for progress.
         if self.token.is_none() {
             return std::future::pending().await;
         }
@@ -123,12 +126,12 @@ impl CallContext for ToolCall {
         let notification = ProgressNotificationParam::new(token, progress)
             .with_total(total.max(progress))
             .with_message(message);
-        // A client that has gone is found out by whoever reads from it.
+        // The reader of the connection notices that the client has disconnected.
         let _peer_gone = self.context.peer.notify_progress(notification).await;
     }
 }
 
-/// Returns `b-4k7q… running for 12s, usually 40s; last line: …`.
+/// Returns the progress message: `b-4k7q… running for 12s, usually 40s; last line: …`.
 fn format_status(view: &TaskView, snapshot: &TaskSnapshot) -> String {
     let usual = view.expected_ms.map_or_else(String::new, |ms| {
         format!(", usually {}", format_duration(Duration::from_millis(ms)))

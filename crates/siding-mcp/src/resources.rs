@@ -1,4 +1,4 @@
-//! What tasks wrote, as resources that tell when they grow: `siding://tasks/ID/output`.
+//! The output of tasks as resources with change notifications: `siding://tasks/ID/output`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,12 +21,12 @@ use siding_tools::tools::{TaskScope, tasks};
 use siding_tools::{SHIM_PROGRAM, ToolContext, ToolError};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// What stands before and after a task's id.
+/// The URI before the task's id; [`URI_SUFFIX`] follows the id.
 const URI_PREFIX: &str = "siding://tasks/";
 const URI_SUFFIX: &str = "/output";
-/// Bytes of text that are read at most: beginning and end of what was written.
+/// Maximum bytes of text in one read: the beginning and the end of the output.
 const MAX_READ_BYTES: usize = 1 << 20;
-/// Time between two notices that the same output has grown.
+/// Minimum time between two notifications about the same output.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(250);
 const TEXT_MIME_TYPE: &str = "text/plain";
 
@@ -34,7 +34,7 @@ fn output_uri(id: TaskId) -> String {
     format!("{URI_PREFIX}{id}{URI_SUFFIX}")
 }
 
-/// Finds the task whose output a resource is.
+/// Finds the task whose output the URI names.
 fn find_task(tool_context: &ToolContext, uri: &str) -> Result<TaskId, ErrorData> {
     let id = uri.strip_prefix(URI_PREFIX).and_then(|rest| rest.strip_suffix(URI_SUFFIX));
     let id: Option<TaskId> = id.and_then(|id| id.parse().ok());
@@ -86,7 +86,7 @@ pub(crate) fn read(tool_context: &ToolContext, uri: &str) -> Result<ReadResource
     ]))
 }
 
-/// Returns the part of what a client wants to hear of that there is.
+/// Returns the requested subscriptions whose resources exist.
 pub(crate) fn accepted_filter(
     tool_context: &ToolContext,
     requested: &SubscriptionFilter,
@@ -96,15 +96,15 @@ pub(crate) fn accepted_filter(
     SubscriptionFilter::builder().resource_subscriptions(known.collect::<Vec<_>>()).build()
 }
 
-/// Tells of growth until the client has heard enough (2026-07-28).
+/// Notifies the client of growing outputs until it ends the subscription (revision 2026-07-28).
 pub(crate) async fn listen(
     tool_context: &Arc<ToolContext>,
     context: SubscriptionContext,
 ) -> Result<(), ErrorData> {
     let mut following = JoinSet::new();
     for uri in context.accepted().resource_subscriptions.iter().flatten() {
-        // The client has heard already that it listens. What was written before that cannot be told
-        // from what was written since, and an update too many does no harm.
+        // The client already knows that it is subscribed. Output from before that cannot be told
+        // apart from later output, and a superfluous update does no harm.
         let growth = OutputGrowth { id: find_task(tool_context, uri)?, known_bytes: 0 };
         following.spawn(notify_growth(
             Arc::clone(tool_context),
@@ -116,7 +116,7 @@ pub(crate) async fn listen(
     Ok(())
 }
 
-/// The subscriptions of one client of the old handshake. They end with it.
+/// The subscriptions of one client of the older handshake. They end when the client disconnects.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions(Mutex<HashMap<String, AbortHandle>>);
 
@@ -157,14 +157,14 @@ impl Drop for Subscriptions {
     }
 }
 
-/// Whom to tell.
+/// The receiver of update notifications.
 enum UpdateSink {
     Peer(Peer<RoleServer>),
     Sink(SubscriptionSink),
 }
 
 impl UpdateSink {
-    /// Returns whether somebody is there to be told.
+    /// Sends an update. Returns false when the client has disconnected.
     async fn notify_updated(&self, id: TaskId) -> bool {
         match self {
             Self::Peer(peer) => {
@@ -176,20 +176,20 @@ impl UpdateSink {
     }
 }
 
-/// An output, and how much of it a client may be taken to know.
+/// A task's output, and the number of bytes that the client is assumed to know.
 struct OutputGrowth {
     id: TaskId,
     known_bytes: u64,
 }
 
 impl OutputGrowth {
-    /// Begins with what there is: called before the client hears that it has subscribed, so that
-    /// whatever comes after that is told.
+    /// Starts at the current length. Called before the client learns that it is subscribed, so that
+    /// all later growth is notified.
     fn from_now(tool_context: &ToolContext, id: TaskId) -> Self {
         Self { id, known_bytes: output_bytes(tool_context, id).unwrap_or(0) }
     }
 
-    /// Whether there is more than was known. Then it is known.
+    /// Whether the output has grown since the last call.
     fn has_grown(&mut self, tool_context: &ToolContext) -> bool {
         let bytes = output_bytes(tool_context, self.id).unwrap_or(self.known_bytes);
         let has_grown = bytes > self.known_bytes;
@@ -203,7 +203,7 @@ fn output_bytes(tool_context: &ToolContext, id: TaskId) -> Option<u64> {
     Some(OutputSize::measure(&snapshot.dir, snapshot.state.spec.keep_head).bytes)
 }
 
-/// Tells of growth, at a bounded rate, and last of the end.
+/// Notifies the client when the output grows, at a bounded rate, and once more at its end.
 async fn notify_growth(tool_context: Arc<ToolContext>, mut growth: OutputGrowth, sink: UpdateSink) {
     let id = growth.id;
     let resubscribe = ShimRequest::Subscribe { follow: true };
@@ -221,9 +221,9 @@ async fn notify_growth(tool_context: Arc<ToolContext>, mut growth: OutputGrowth,
         }
         let ask_again = match run_blocking(|| watch.try_recv()) {
             Ok(Some(ShimMessage::Output { .. })) => true,
-            // From here on growth is told; what came before that has to be looked for.
+            // From here on the shim reports growth. Check for growth before that.
             Ok(Some(ShimMessage::Done)) => false,
-            // Another shim took over, and knows nothing of who follows.
+            // A new shim has taken over, which does not know the subscribers of the old one.
             Ok(None) => true,
             Ok(Some(_)) => continue,
             Err(_) => break,

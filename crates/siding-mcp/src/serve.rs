@@ -1,4 +1,4 @@
-//! The server from its beginning to its end.
+//! The lifetime of the server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,54 +21,54 @@ use crate::server_session::open_session;
 /// How to serve.
 #[derive(Debug, Default)]
 pub struct McpOptions {
-    /// Session that tasks belong to. Without one, that of the environment if the client owns it,
-    /// else one that ends with the client.
+    /// The session to which tasks belong. The default is the session of the environment if the
+    /// client owns it, otherwise a session that ends with the client.
     pub session: Option<String>,
-    /// Over HTTP, instead of standard input and output.
+    /// Serves over HTTP instead of standard input and output.
     pub http: Option<HttpOptions>,
 }
 
 /// How to serve over HTTP.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Where to listen.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Whether others than this machine may be let in.
+    /// Whether the address may be reachable from other machines.
     pub remote: bool,
-    /// Names beside those of loopback under which clients may reach it.
+    /// Host names, in addition to the loopback names, under which clients may reach the server.
     pub hosts: Vec<String>,
 }
 
-/// Why nothing can be served.
+/// Why the server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
     /// No session can be opened.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The session that was named cannot be joined.
+    /// The given session cannot be joined.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The process that is to own the session has gone.
+    /// The process that should own the session does not exist.
     #[error("process {pid}, which is to own the session, does not run")]
     NoOwner {
-        /// The process.
+        /// The process id.
         pid: i32,
     },
-    /// Nobody can be let in over HTTP.
+    /// The HTTP server could not start.
     #[error(transparent)]
     Door(#[from] ServerError),
-    /// The client said something else than MCP at first.
+    /// The client's first message is not an MCP handshake.
     #[error("the client did not begin as MCP does: {why}")]
     Handshake {
-        /// What is wrong.
+        /// The message of the SDK.
         why: String,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed, as an infinitive.
         doing: &'static str,
-        /// The reason.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -79,12 +79,12 @@ impl McpError {
     }
 }
 
-/// Serves until the client has gone, over HTTP until it is told to end. `say` gets what a person
-/// should read, line by line.
+/// Serves until the client disconnects; over HTTP until SIGTERM or SIGINT. `say` receives lines for
+/// the user.
 ///
 /// # Errors
 ///
-/// [`McpError`].
+/// [`McpError`] when the session cannot be opened, the server cannot start, or the handshake fails.
 pub fn serve(root: StateDir, options: McpOptions, say: impl Fn(&str)) -> Result<(), McpError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -104,7 +104,7 @@ pub fn serve(root: StateDir, options: McpOptions, say: impl Fn(&str)) -> Result<
             }
         }
     });
-    // What still waits is nobody's any more.
+    // Calls that still wait have no client any more.
     runtime.shutdown_background();
     result
 }
@@ -123,7 +123,7 @@ async fn serve_stdio(tool_context: ToolContext) -> Result<(), McpError> {
             let _best_effort = service.waiting().await;
             Ok(())
         }
-        // A client that leaves before it has said anything is no failure.
+        // A client that disconnects before the handshake is no error.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(McpError::Handshake { why: error.to_string() }),
     }

@@ -1,4 +1,4 @@
-//! The session that a server works for.
+//! The session to which the server's tasks belong.
 
 use siding_core::run::request;
 use siding_core::session;
@@ -9,16 +9,16 @@ use siding_tools::ToolContext;
 
 use crate::serve::McpError;
 
-/// What the name of a session begins with that a server has opened.
+/// The prefix of the names of sessions that a server opens.
 const SESSION_NAME_PREFIX: &str = "mcp-";
 
-/// Opens the session that tasks belong to.
+/// Opens the session to which the server's tasks belong.
 ///
-/// A named one is joined: somebody else opened it. That of the environment is only when it is of
-/// the same owner: the client may have it from an agent that it runs in, or from one that has
-/// gone. Otherwise it is named after its owner, so that a server which its client starts anew
-/// finds its tasks again. `owner` is the process whose end is the session's end; a parent that
-/// has gone already leaves only this process.
+/// A named session is joined, since another process opened it. The session of the environment is
+/// used only if it has the same owner, because the client may have inherited the variable from an
+/// agent that runs it, or from one that has exited. Otherwise the session is named after its owner,
+/// so that a server that the client restarts finds its tasks again. The session ends with the
+/// process `owner`; if the parent has already exited, this process is the owner.
 pub(crate) fn open_session(
     root: StateDir,
     named: Option<&str>,

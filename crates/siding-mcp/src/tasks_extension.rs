@@ -1,7 +1,7 @@
-//! The Tasks extension of MCP (SEP-2663) on siding's own tasks.
+//! The Tasks extension of MCP (SEP-2663), mapped to siding's own tasks.
 //!
-//! Nothing is held here: a task of the extension is a task of siding, with its id, so that it is
-//! still known after this server has gone. Only the tasks of this server's session are told of.
+//! This module has no state: a task of the extension is a task of siding and has the same id, so it
+//! outlives this server. Only tasks of this server's session are visible.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ use siding_tools::{DeliveryAck, SHIM_PROGRAM, TaskSnapshot, ToolContext};
 
 use crate::handler::tool_result;
 
-/// How often a client is to ask, in milliseconds.
+/// The polling interval suggested to clients, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 2_000;
-/// Bytes of output in a result.
+/// Maximum bytes of output in a result.
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
 
-/// Returns a task that has just gone to the background.
+/// Returns a task that has just moved to the background.
 pub(crate) fn created_task(tool_context: &ToolContext, id: TaskId) -> Option<Task> {
     run_blocking(|| tool_context.snapshot(id))
         .ok()
         .map(|snapshot| to_mcp_task(tool_context, &snapshot, TaskStatus::Working))
 }
 
-/// Finds a task by its whole id.
+/// Finds a task of this session by its complete id.
 pub(crate) fn find_task(tool_context: &ToolContext, id: &str) -> Result<TaskSnapshot, ErrorData> {
     let unknown = || ErrorData::invalid_params(format!("there is no task `{id}`"), None);
     let id: TaskId = id.parse().map_err(|_| unknown())?;
@@ -44,7 +44,8 @@ pub(crate) fn find_task(tool_context: &ToolContext, id: &str) -> Result<TaskSnap
     Ok(snapshot)
 }
 
-/// Returns how a task stands, with its result once its command is over, and what that shows.
+/// Returns the state of a task, with its result once the command has ended, and the
+/// acknowledgements for what the result shows.
 pub(crate) fn get_task(
     tool_context: &ToolContext,
     id: &str,
@@ -67,13 +68,13 @@ pub(crate) fn get_task(
     Ok((DetailedTask::new(task, payload), ack.into_iter().collect()))
 }
 
-/// Ends a task, in the background.
+/// Stops a task without waiting for its end.
 pub(crate) fn cancel_task(tool_context: &Arc<ToolContext>, id: &str) -> Result<(), ErrorData> {
     let id = find_task(tool_context, id)?.dir.id();
     let tool_context = Arc::clone(tool_context);
     tokio::task::spawn_blocking(move || {
         let options = StopOptions { requested_by: "client", grace: None, signal: None };
-        // Who asks how it stands sees what came of it.
+        // The client polls the task and sees the result there.
         let _best_effort = stop::stop(&tool_context.root, SHIM_PROGRAM, id, options);
     });
     Ok(())
@@ -83,7 +84,7 @@ fn to_mcp_task(tool_context: &ToolContext, snapshot: &TaskSnapshot, status: Task
     let view = run_blocking(|| tool_context.view(snapshot, ViewDetail::Brief));
     let now = clock::unix_now().rfc3339();
     let updated = view.ended_at.clone().unwrap_or(now);
-    // No end of its life is named: it is kept as long as siding keeps tasks.
+    // No time to live is set: the task is kept as long as siding's retention keeps it.
     Task::new(view.task_id.to_string(), status, view.started_at.clone(), updated)
         .with_status_message(advice::format_task_line(&view, LINE_COLUMNS))
         .with_poll_interval_ms(POLL_INTERVAL_MS)

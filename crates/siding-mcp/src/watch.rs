@@ -1,8 +1,9 @@
-//! Watching another MCP server: a resource, or what a tool answers, and a line for each change.
+//! Watches another MCP server, either a resource or a tool's answer, and prints a line for each
+//! change.
 //!
-//! What is said and when the server is asked, or started, again is decided in `decide`, which is
-//! pure; `difference` puts a change in one line. Whoever runs this tells the lines that begin as
-//! [`NOTICE_LINE_PATTERN`] says, at a rate of its own.
+//! `state` decides what to print and when to poll or restart the server, without I/O; `diff`
+//! formats a change in one line. The task's monitor reports the lines that match
+//! [`NOTICE_LINE_PATTERN`], at a limited rate.
 
 mod connection;
 mod diff;
@@ -23,24 +24,25 @@ use tokio::runtime::Builder;
 use connection::Connection;
 use state::{WatchAction, WatchConfig, WatchEvent, WatchState};
 
-/// What lines begin with that are to be told: a change, or trouble. All others are only kept.
+/// The lines that become notices: a change, or trouble. All other lines are only written to the
+/// output.
 pub const NOTICE_LINE_PATTERN: &str = "^[*!]";
 
-/// Which server.
+/// The server to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchedServer {
-    /// A program that speaks over its standard input and output, and its arguments.
+    /// A program that communicates over its standard input and output, and its arguments.
     Program(Vec<String>),
-    /// One that is reached over Streamable HTTP.
+    /// A server that is reached over Streamable HTTP.
     Url {
-        /// Where it is.
+        /// The URL.
         url: String,
-        /// The token that it wants.
+        /// The bearer token to send.
         bearer: Option<BearerToken>,
     },
 }
 
-/// A token, never written anywhere.
+/// A token. It is never logged or printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BearerToken(pub String);
 
@@ -50,43 +52,43 @@ impl fmt::Debug for BearerToken {
     }
 }
 
-/// What of it.
+/// The watched part of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum McpTarget {
-    /// The content of a resource.
+    /// The content of the resource with this URI.
     Resource(String),
-    /// What a tool answers.
+    /// The answer of a tool.
     Tool {
-        /// Its name.
+        /// The tool's name.
         name: String,
-        /// What it is called with.
+        /// The arguments of the call.
         arguments: Map<String, Value>,
     },
 }
 
-/// What to watch, and how.
+/// The server to watch, and how.
 #[derive(Debug, Clone)]
 pub struct WatchSpec {
     /// The server.
     pub server: WatchedServer,
-    /// What of it.
+    /// The watched resource or tool.
     pub target: McpTarget,
-    /// How often it is asked, where it does not tell of changes itself.
+    /// The polling interval for a server that does not notify of changes.
     pub interval: Duration,
-    /// Only changes are told of which a line matches.
+    /// Reports only changes with a line that matches this pattern.
     pub pattern: Option<Regex>,
-    /// How often it is started or reached again before it is given up.
+    /// How many times in a row the server is restarted or reconnected before the watch gives up.
     pub restarts: u32,
 }
 
-/// Who gets each line.
+/// Receives each line of the output.
 type LineOutput = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Watches until the server is given up, and returns why. `say` gets each line.
+/// Watches until it gives up, and returns the reason. `say` receives each line.
 ///
 /// # Errors
 ///
-/// When the operating system refuses what this needs itself.
+/// The I/O error when the runtime cannot be created.
 pub fn watch(
     watch: &WatchSpec,
     say: impl Fn(&str) + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! What a call comes to: text for a model, or why not.
+//! The result of a tool call: text for a model, or an error.
 
 use serde_json::{Map, Value};
 use siding_core::input::InputError;
@@ -15,45 +15,45 @@ use siding_model::text::one_line;
 use crate::delivery::DeliveryAck;
 use crate::structured::StructuredAnswer;
 
-/// Columns of a message.
+/// Maximum columns of an error message.
 const MESSAGE_COLUMNS: usize = 2_000;
 
-/// What a call comes to.
+/// The result of a tool call.
 #[derive(Debug, Default)]
 pub struct ToolAnswer {
-    /// How things stand and what to do next, in siding's own words. Its lines are siding's.
+    /// The state and the next step, in siding's own words. No task can write these lines.
     pub lines: Vec<String>,
-    /// What a task wrote, in a block of its own, so that no line of it can pass for siding's.
+    /// Output of a task, in a block of its own, so that no line of it can pass for one of siding's.
     pub output: Option<String>,
-    /// What has become of other tasks, in a block of its own.
+    /// Notices about other tasks, in a block of their own.
     pub notices: Option<String>,
-    /// The fields of the tool's structured content beside those that repeat the text; `None` where
-    /// there is only text.
+    /// The fields of the tool's structured content in addition to those that repeat the text;
+    /// `None` for an answer that is only text.
     pub(crate) details: Option<Map<String, Value>>,
-    /// Whether something of what was asked came to nothing.
+    /// Whether some part of the request failed.
     pub is_error: bool,
-    /// The task that goes on although its caller would have waited, for callers with another way
-    /// to wait.
+    /// The task that continues in the background although its caller would have waited. A caller
+    /// with another way to wait uses it.
     pub background_task: Option<TaskId>,
-    /// What is noted when the client has it.
+    /// Acknowledgements to record once the client has the answer.
     pub delivery_acks: Vec<DeliveryAck>,
 }
 
 impl ToolAnswer {
-    /// Begins with a line of siding's own.
+    /// Starts an answer with one of siding's own lines.
     pub fn from_line(line: impl Into<String>) -> Self {
         Self { lines: vec![line.into()], ..Self::default() }
     }
 
-    /// Adds a line, where there is one.
+    /// Appends a line if there is one.
     #[must_use]
     pub fn with_line(mut self, line: Option<String>) -> Self {
         self.lines.extend(line);
         self
     }
 
-    /// Returns the answer as data, as the tool's output schema describes it; `None` where there is
-    /// only text.
+    /// Returns the structured content, as the tool's output schema describes it; `None` for an
+    /// answer that is only text.
     #[must_use]
     pub fn structured(&self) -> Option<Value> {
         let answer = StructuredAnswer {
@@ -65,7 +65,7 @@ impl ToolAnswer {
         serde_json::to_value(answer).ok()
     }
 
-    /// Returns the blocks of text that a model reads: siding's own words, what a task wrote, and news.
+    /// Returns the text blocks for a model: siding's own lines, the task's output, and notices.
     #[must_use]
     pub fn into_text_blocks(self) -> Vec<String> {
         let lines = self.lines.join("\n");
@@ -74,51 +74,51 @@ impl ToolAnswer {
     }
 }
 
-/// Why a call came to nothing, and what to do instead.
+/// Why a tool call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// The arguments are not what the tool takes.
+    /// The arguments do not match the tool's schema.
     #[error("{0}")]
     Arguments(String),
-    /// A task cannot be found, or the state directory not be used.
+    /// The task does not exist, or the state directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A task cannot be watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// A wait cannot go on.
+    /// The wait failed.
     #[error(transparent)]
     Wait(#[from] WaitError),
-    /// A command cannot be run.
+    /// The command cannot be run.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The settings are wrong.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// A task's input cannot be written.
+    /// The task's input cannot be written.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// It cannot be said why a task is quiet.
+    /// The reason why a task is quiet cannot be determined.
     #[error(transparent)]
     Why(#[from] WhyError),
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed, as an infinitive.
         doing: &'static str,
-        /// The reason.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// Its caller does not want it any more.
+    /// The caller cancelled the call.
     #[error("cancelled by the caller")]
     Cancelled,
 }
 
 impl ToolError {
-    /// Returns why, and what to do instead, in one line, in the words of `dialect`.
+    /// Returns the error and the advice on what to do next, in one line, in the words of `dialect`.
     #[must_use]
     pub fn format_line(&self, dialect: Dialect) -> String {
-        // A message repeats what the caller gave, which may come from anywhere.
+        // A message repeats the caller's arguments, which are untrusted text.
         let text = one_line(&self.to_string(), MESSAGE_COLUMNS);
         match self.advice(dialect) {
             Some(next) => format!("{text}; {next}"),
@@ -126,7 +126,7 @@ impl ToolError {
         }
     }
 
-    /// Returns what to do instead.
+    /// Returns what the caller should do instead.
     fn advice(&self, dialect: Dialect) -> Option<String> {
         match self {
             Self::Store(StoreError::NoSuchTask { .. } | StoreError::Ambiguous(_)) => {

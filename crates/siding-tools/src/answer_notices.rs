@@ -1,5 +1,5 @@
-//! What has become of the session's other tasks, told behind the answer of a tool. There is no other
-//! way to a client that no hook tells it.
+//! Notices about the session's other tasks, appended to the answer of a tool. Without hooks, a
+//! client has no other way to receive them.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -17,13 +17,13 @@ use crate::answer::ToolAnswer;
 use crate::context::ToolContext;
 use crate::delivery::DeliveryAck;
 
-/// Bytes of notices behind one answer.
+/// Maximum bytes of notices in one answer.
 const MAX_NOTICES_BYTES: usize = 8 << 10;
-/// Bytes of a command in a notice that would be longer than that.
+/// Bytes of the command in a notice that was too long.
 const COMMAND_BYTES: usize = 80;
 
-/// The notices that stand in answers which are on their way, so that of several calls at once only
-/// one tells them.
+/// The notices in answers that have not been delivered yet, so that only one of several concurrent
+/// calls includes each of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NoticesInFlight(Arc<Mutex<HashSet<NoticeId>>>);
 
@@ -33,7 +33,7 @@ impl NoticesInFlight {
     }
 }
 
-/// Notices that stand in an answer.
+/// The notices in one answer. Dropping this makes unacknowledged ones available to other answers.
 #[derive(Debug)]
 pub struct AnswerNotices {
     pub(crate) ids: Vec<NoticeId>,
@@ -46,15 +46,16 @@ impl Drop for AnswerNotices {
     }
 }
 
-/// Puts the session's news behind an answer. What cannot be read is told later.
+/// Appends the session's notices to an answer. A notice that cannot be read is delivered later.
 pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
     let Ok(outbox) = Outbox::new(&context.root, context.session.clone(), Consumer::agent()) else {
         return;
     };
-    // From before the look: what another answer tells is either in here or acknowledged.
+    // Locked before the outbox is read: another answer's notice is then either in this set or
+    // acknowledged.
     let mut in_flight = context.notices_in_flight.lock();
     let Ok(mut pending) = outbox.pending() else { return };
-    // The answer itself says how these stand.
+    // The answer itself reports these tasks.
     let reported: HashSet<TaskId> =
         answer.delivery_acks.iter().filter_map(DeliveryAck::task).collect();
     pending
@@ -64,7 +65,8 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
         return;
     }
     let (text, ids) = format_notices(context.dialect, pending.notices);
-    // Said where no task can say it: what a task wrote may look like news.
+    // This line is siding's own. A task's output may look like a notice, so only this line
+    // announces one.
     answer.lines.push("news of this session's background tasks is in the last block".to_owned());
     in_flight.extend(ids.iter().copied());
     answer.notices = Some(text);
@@ -74,7 +76,8 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
     }));
 }
 
-/// Whether hooks of the client tell the news of all its sessions: they have opened one for its owner.
+/// Whether the client's hooks deliver the notices of all its sessions. They do if they have opened
+/// a session for this session's owner.
 pub(crate) fn hooks_deliver_notices(context: &ToolContext) -> bool {
     let own =
         procfs::boot_id().ok().zip(session::read(&context.root, &context.session).ok().flatten());
@@ -84,7 +87,7 @@ pub(crate) fn hooks_deliver_notices(context: &ToolContext) -> bool {
     sessions.is_some_and(|all| all.iter().any(has_hooks))
 }
 
-/// Returns as many notices as there is room for, in order, and which these are.
+/// Formats as many notices as fit, in order. Returns the text and their ids.
 fn format_notices(dialect: Dialect, notices: Vec<NoticeView>) -> (String, Vec<NoticeId>) {
     let (mut blocks, mut ids) = (String::new(), Vec::new());
     let all = notices.len();
@@ -106,7 +109,7 @@ fn format_notices(dialect: Dialect, notices: Vec<NoticeView>) -> (String, Vec<No
     (text, ids)
 }
 
-/// Returns a notice as a model is told it, in short where it is too long for one answer.
+/// Formats a notice for a model, shortened if it is too long for one answer.
 #[must_use]
 pub fn format_notice(dialect: Dialect, mut notice: NoticeView) -> String {
     let text = format_notice_xml(&notice);
@@ -117,7 +120,7 @@ pub fn format_notice(dialect: Dialect, mut notice: NoticeView) -> String {
     format_notice_xml(&notice)
 }
 
-/// Leaves only what no task can make long.
+/// Keeps only the fields whose length a task cannot control.
 fn shorten_notice(dialect: Dialect, notice: &mut NoticeView) {
     notice.summary =
         format!("too long to be told here; {} shows it", dialect.format_tool("output"));

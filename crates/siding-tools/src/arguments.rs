@@ -1,5 +1,5 @@
-//! Reading what a model gives: forgiving where only one thing can be meant, and else in words that
-//! name the argument, what was given and what is allowed.
+//! Parsing of a model's arguments: lenient when only one meaning is possible. Otherwise the error
+//! names the argument, the given value and the allowed ones.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -8,14 +8,14 @@ use siding_model::text;
 
 use crate::schema;
 
-/// Columns of a wrong value that are shown.
+/// Columns shown of a wrong value.
 const SHOWN_VALUE_COLUMNS: usize = 60;
 
-/// Reads the arguments of a tool. One that is null is one that was left out.
+/// Parses the arguments of a tool. A null argument counts as omitted.
 ///
 /// # Errors
 ///
-/// What is wrong with them, for the model.
+/// A message for the model about the wrong argument.
 pub fn parse<T: DeserializeOwned + JsonSchema>(input: Value) -> Result<T, String> {
     let schema = Value::Object(schema::for_arguments::<T>());
     let none = Map::new();
@@ -57,7 +57,8 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(input: Value) -> Result<T, String
         .map_err(|why| describe_type_error::<T>(&given, &why.to_string()))
 }
 
-/// Leaves out what is null, and takes one thing for a list of one: `id` where there is only `ids`.
+/// Drops null arguments, and accepts the singular name of a list: `id` where the schema has only
+/// `ids`.
 fn normalize_names(given: Map<String, Value>, fields: &Map<String, Value>) -> Map<String, Value> {
     let given = given.into_iter().filter(|(_, value)| !value.is_null());
     let mut named: Map<String, Value> = given.collect();
@@ -74,9 +75,10 @@ fn normalize_names(given: Map<String, Value>, fields: &Map<String, Value>) -> Ma
     named
 }
 
-/// Says why a type does not take arguments that have the right shape.
+/// Describes why a type rejects arguments that match its schema.
 fn describe_type_error<T: DeserializeOwned>(given: &Map<String, Value>, why: &str) -> String {
-    // The error does not say where it is: there, without which it would be another.
+    // The error does not name the argument. It is the argument without which the error would
+    // differ.
     let is_at_fault = |name: &&String| {
         let mut others = given.clone();
         others.remove(name.as_str());
@@ -90,7 +92,7 @@ fn describe_type_error<T: DeserializeOwned>(given: &Map<String, Value>, why: &st
     }
 }
 
-/// Takes the arguments as an object, also when they were written into a text.
+/// Returns the arguments as an object, also if they are a JSON text.
 fn into_object(input: Value) -> Result<Map<String, Value>, String> {
     let input = match input {
         Value::Null => return Ok(Map::new()),
@@ -111,8 +113,8 @@ fn into_object(input: Value) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Makes of a value what its schema wants, where only that can be meant; else returns what does not
-/// fit.
+/// Converts a value to the type of its schema if only one conversion is possible; otherwise returns
+/// the part that does not fit.
 fn coerce(value: Value, schema: &Value) -> Result<Value, Value> {
     let fitted = match (schema["type"].as_str().unwrap_or_default(), value) {
         ("string", Value::Number(number)) => Value::String(number.to_string()),
@@ -162,13 +164,13 @@ fn coerce_items(items: Vec<Value>, schema: &Value) -> Result<Value, Value> {
 fn coerce_fields(fields: Map<String, Value>, schema: &Value) -> Result<Value, Value> {
     let one = |(name, value): (String, Value)| match coerce(value, schema) {
         Ok(value) => Ok((name, value)),
-        // Which of them it is can only be told by its name.
+        // The error is about one field of an object, so return the field with its name.
         Err(wrong) => Err(Value::Object(Map::from_iter([(name, wrong)]))),
     };
     fields.into_iter().map(one).collect::<Result<_, _>>().map(Value::Object)
 }
 
-/// Returns the whole number that a value is: `5`, `5.0` or `"5"`.
+/// Returns the integer that a value represents: `5`, `5.0` or `"5"`.
 fn whole_number(value: &Value) -> Option<Number> {
     match value {
         Value::Number(number) if number.is_i64() || number.is_u64() => Some(number.clone()),
@@ -181,7 +183,7 @@ fn whole_number(value: &Value) -> Option<Number> {
     }
 }
 
-/// Says what a schema allows.
+/// Describes which values a schema allows.
 fn describe_allowed(schema: &Value) -> String {
     if let Some(values) = schema["enum"].as_array() {
         let values: Vec<String> = values.iter().map(Value::to_string).collect();
@@ -204,7 +206,7 @@ fn describe_allowed(schema: &Value) -> String {
     }
 }
 
-/// Says what an argument is for.
+/// Returns the description of an argument, in parentheses.
 fn describe_purpose(schema: &Value) -> String {
     schema["description"].as_str().map_or_else(String::new, |about| format!(" ({about})"))
 }
@@ -332,7 +334,7 @@ mod tests {
             json!({ "path": "a", "env": env }),
             &["`env`", "{\"B\":[]}", "each with a text"],
         );
-        // Both at once can mean two things.
+        // The singular and the plural together are ambiguous.
         assert_refused(json!({ "path": "a", "name": "x", "names": ["y"] }), &["`name`", "`names`"]);
         assert_refused(
             json!({ "path": "a", "how": "well" }),

@@ -1,4 +1,4 @@
-//! Sleeping until descriptors of the library become readable, without holding a thread.
+//! Waiting for the library's descriptors to become readable without blocking a thread.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,23 +11,24 @@ use siding_model::process::MonotonicMs;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Descriptors that are waited for.
+/// Descriptors to wait for.
 ///
-/// They are registered anew for each wait: what the library waits for changes with every turn, and
-/// one that is readable already is reported at once.
+/// Each wait registers them again: the library's set of descriptors changes with every poll, and
+/// epoll reports one that is already readable immediately.
 #[derive(Debug)]
 pub struct ReadableFds(Vec<AsyncFd<OwnedFd>>);
 
 impl ReadableFds {
-    /// Waits for these.
+    /// Registers the descriptors.
     ///
     /// # Errors
     ///
-    /// When one cannot be registered: no descriptor is left, or it is a file.
+    /// The I/O error of epoll_ctl(2) or dup(2): no descriptor is left, or one of them is a regular
+    /// file.
     #[expect(
         deprecated,
-        reason = "its successor is unsafe for the sake of descriptors that somebody else may \
-                  close; these are owned"
+        reason = "its successor is unsafe because others may close a borrowed descriptor; \
+                  these are owned"
     )]
     pub fn new(descriptors: &[BorrowedFd<'_>]) -> io::Result<Self> {
         let register = |one: &BorrowedFd<'_>| {
@@ -36,11 +37,12 @@ impl ReadableFds {
         descriptors.iter().map(register).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns when one of them can be read or has ended, never when there is none.
+    /// Returns when a descriptor becomes readable or reaches its end. Never returns when there is
+    /// none.
     ///
     /// # Errors
     ///
-    /// When the runtime is shutting down.
+    /// The I/O error of the runtime when it is shutting down.
     pub async fn readable(&self) -> io::Result<()> {
         poll_fn(|context| {
             for one in &self.0 {
@@ -54,12 +56,13 @@ impl ReadableFds {
     }
 }
 
-/// Sleeps until a moment.
+/// Sleeps until a point in time.
 pub async fn sleep_until(moment: MonotonicMs) {
     tokio::time::sleep(Duration::from_millis(moment.ms_since(clock::monotonic_now()))).await;
 }
 
-/// Does what blocks for a moment, or for longer when a shim was killed, without holding up others.
+/// Runs `work`, which blocks for a short time, or longer when a killed shim must be replaced,
+/// without blocking other tasks of the runtime.
 pub fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

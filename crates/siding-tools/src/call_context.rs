@@ -1,4 +1,4 @@
-//! Whoever calls a tool and waits for its answer.
+//! The interface between a tool and its caller.
 
 use std::time::Duration;
 
@@ -6,45 +6,45 @@ use siding_model::id::TaskId;
 
 use crate::context::{TaskSnapshot, ToolContext};
 
-/// What has gone when a call is cancelled.
+/// Why a call was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelReason {
-    /// The wish for its result.
+    /// The caller no longer wants the result.
     ResultUnwanted,
-    /// The caller itself, of whose tasks its session decides.
+    /// The caller has disconnected; its session decides about its tasks.
     CallerGone,
 }
 
-/// Returns the part of a wait that a caller can be kept waiting; `None` is until the end.
+/// Limits a wait to what the caller can be kept waiting; `None` is a wait until the end.
 pub(crate) fn limited_wait<C: CallContext>(call: &C, wanted: Option<Duration>) -> Option<Duration> {
     let limit = call.limit_wait(wanted.unwrap_or(Duration::MAX));
     (limit < Duration::MAX).then_some(limit)
 }
 
-/// Whoever calls a tool and waits for its answer.
+/// The caller of a tool, which waits for the answer.
 pub trait CallContext: Send {
-    /// Returns who it is, for the record of what is ended for it.
+    /// The caller's name, for the record of a task that it stops.
     fn name(&self) -> &'static str;
 
-    /// Is told which task a call becomes, before there is anything of it. Who cannot take note of it
-    /// says no, and nothing is begun.
+    /// Called with the task's id before it is created. Returning false cancels the call.
     fn accept_task(&self, task: TaskId) -> bool;
 
-    /// Returns the part of a wait that it can be kept waiting.
+    /// Limits a wait to what the caller can be kept waiting.
     fn limit_wait(&self, wanted: Duration) -> Duration;
 
-    /// Returns when it does not want the result any more, and what that means. To be made once for a
-    /// wait of many turns: begun anew in each, a busy one would never hear of it.
+    /// Resolves when the caller cancels the call. Create the future once for a whole wait: if it
+    /// were created in each iteration, a busy loop would never poll it to completion.
     fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static;
 
-    /// Returns when it wants to wait no longer and have what it waits for go on in the background. To
-    /// be made once for a wait, as [`Caller::cancelled`].
+    /// Resolves when the caller wants the task to continue in the background. Create the future
+    /// once for a whole wait, as [`Self::cancelled`].
     fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static;
 
-    /// Returns when it is to be told how far a wait is.
+    /// Resolves when the next progress report is due.
     fn progress_due(&self) -> impl Future<Output = ()> + Send;
 
-    /// Tells it how far the wait for a task is.
+    /// Reports to the caller how far the wait for a task is. `bound` is the maximum length of the
+    /// wait.
     fn report_progress(
         &mut self,
         context: &ToolContext,

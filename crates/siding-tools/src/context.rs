@@ -1,4 +1,4 @@
-//! What all calls share: the state directory and the session they work for.
+//! The state that all calls share: the state directory and the session.
 
 use std::ffi::CStr;
 use std::time::Duration;
@@ -25,28 +25,28 @@ use crate::answer::ToolError;
 use crate::answer_notices::{self, NoticesInFlight};
 use crate::delivery::DeliveryAck;
 
-/// The program that becomes shims.
+/// The program that runs as the shim.
 pub const SHIM_PROGRAM: &CStr = SELF_EXE;
 
-/// What all calls share.
+/// The state that all calls share.
 #[derive(Debug)]
 pub struct ToolContext {
     /// The state directory.
     pub root: StateDir,
-    /// The session that tasks belong to.
+    /// The session to which new tasks belong.
     pub session: SessionId,
-    /// Who owns the session; `None` for one that somebody else has opened.
+    /// The session's owner; `None` if another process opened the session.
     owner: Option<ProcRef>,
-    /// In whose words a model is told what to do next.
+    /// The dialect of advice to a model: names of commands or of tools.
     pub dialect: Dialect,
     pub(crate) notices_in_flight: NoticesInFlight,
-    /// Whether answers of the tools carry notices of other tasks.
+    /// Whether tool results carry notices about other tasks.
     answers_carry_notices: bool,
 }
 
 impl ToolContext {
-    /// Makes one for a session that is open. `owner` is whoever owns it, if it is to be opened again
-    /// when somebody has closed it; `None` for one that somebody else has opened.
+    /// Creates the context of an open session. `owner` is the session's owner if the session is to
+    /// be reopened after another process closed it, and `None` if another process opened it.
     #[must_use]
     pub fn new(
         root: StateDir,
@@ -58,12 +58,12 @@ impl ToolContext {
         Self { root, session, owner, dialect, notices_in_flight, answers_carry_notices: false }
     }
 
-    /// Returns the session for a new task, which would end at once in one that is over. Our own may
-    /// have been closed, and is opened again while its owner lives.
+    /// Returns the session for a new task, because a task in an ended session would be stopped
+    /// immediately. Reopens this context's own session while its owner lives.
     ///
     /// # Errors
     ///
-    /// [`SessionError`].
+    /// [`SessionError`] when the session has ended or cannot be reopened.
     pub fn live_session(&self) -> Result<SessionId, SessionError> {
         match (session::require_live(&self.root, &self.session), self.owner) {
             (Err(SessionError::Unknown { .. } | SessionError::Ended { .. }), Some(owner))
@@ -76,8 +76,8 @@ impl ToolContext {
         Ok(self.session.clone())
     }
 
-    /// Decides how long a call waits for a command: a budget, or `None` until the end. A call in the
-    /// background is decided by its caller.
+    /// Decides how long a call waits for a command: a budget, or `None` to wait until the end. For
+    /// a call in the background the caller decides.
     pub(crate) fn budget(&self, settings: &Settings, names_budget: bool) -> Option<Duration> {
         let request = if names_budget { WaitRequest::Budget } else { WaitRequest::Unspecified };
         let is_subagent = session::is_subagent(&self.session);
@@ -85,24 +85,24 @@ impl ToolContext {
         settings.budget_policy().decide(call).budget()
     }
 
-    /// Decides the same by the settings in force now.
+    /// Decides how long a call waits, by the settings that are in force now.
     ///
     /// # Errors
     ///
-    /// [`ToolError::Settings`].
+    /// [`ToolError::Settings`] when the settings are invalid.
     pub fn current_budget(&self, names_budget: bool) -> Result<Option<Duration>, ToolError> {
         let settings = settings::load(&settings::Environment::from_process())?;
         Ok(self.budget(&settings, names_budget))
     }
 
-    /// Has the answers of the tools carry notices of other tasks.
+    /// Makes tool results carry notices about other tasks.
     #[must_use]
     pub fn with_notices_in_answers(mut self) -> Self {
         self.answers_carry_notices = true;
         self
     }
 
-    /// Returns how a caller learns that a task in the background has ended.
+    /// Returns how a caller learns that a background task has ended.
     #[must_use]
     pub fn notice_channel(&self) -> NoticeChannel {
         if self.dialect == Dialect::Agent || answer_notices::hooks_deliver_notices(self) {
@@ -114,27 +114,27 @@ impl ToolContext {
         }
     }
 
-    /// Finds a task by a piece of its id.
+    /// Finds a task by its id or a unique part of it.
     ///
     /// # Errors
     ///
-    /// [`ToolError::Store`].
+    /// [`ToolError::Store`] when no task matches, or more than one.
     pub fn find_task(&self, text: &str) -> Result<TaskId, ToolError> {
         Ok(listing::resolve_id(&self.root, text.trim())?)
     }
 
-    /// Reads how a task stands, after another shim was put in place if its own was killed.
+    /// Reads the state of a task. Starts a new shim first if the task's shim was killed.
     ///
     /// # Errors
     ///
-    /// [`WatchError`].
+    /// [`WatchError`] when the task cannot be watched.
     pub fn snapshot(&self, id: TaskId) -> Result<TaskSnapshot, WatchError> {
         let watch = TaskWatch::open(&self.root, SHIM_PROGRAM, id)?;
         let (dir, state) = watch.state()?;
         Ok(TaskSnapshot { dir, state })
     }
 
-    /// Returns how a task is shown, with what is usual for it.
+    /// Returns the view of a task, with its expected duration.
     #[must_use]
     pub fn view(&self, snapshot: &TaskSnapshot, detail: ViewDetail) -> TaskView {
         let mut view = view::task_view(&self.root, &snapshot.dir, &snapshot.state, detail);
@@ -142,7 +142,7 @@ impl ToolContext {
         view
     }
 
-    /// Returns how several tasks are shown, each as by [`Self::view`]. The history is opened once.
+    /// Returns the views of several tasks, as [`Self::view`] does, but opens the history only once.
     #[must_use]
     pub fn views(&self, snapshots: &[TaskSnapshot], detail: ViewDetail) -> Vec<TaskView> {
         let of = |one: &TaskSnapshot| view::task_view(&self.root, &one.dir, &one.state, detail);
@@ -151,7 +151,7 @@ impl ToolContext {
         views
     }
 
-    /// Adds to tasks that are under way what is usual for them.
+    /// Adds the expected duration to the views of running tasks.
     fn add_expectations(&self, views: &mut [TaskView]) {
         if !views.iter().any(TaskView::is_in_progress) {
             return;
@@ -172,8 +172,8 @@ impl ToolContext {
         }
     }
 
-    /// Notes what an answer has shown. What cannot be noted is told again, which is what a notice is
-    /// for.
+    /// Records what an answer has shown. If that fails, the notice is delivered again: notices are
+    /// delivered at least once.
     pub fn acknowledge(&self, acks: Vec<DeliveryAck>) {
         for ack in acks {
             match ack {
@@ -201,11 +201,11 @@ impl ToolContext {
     }
 }
 
-/// A task as it is on record.
+/// The state of a task at one moment.
 #[derive(Debug)]
 pub struct TaskSnapshot {
-    /// Its directory.
+    /// The task's directory.
     pub dir: siding_core::store::TaskDir,
-    /// What its journal says.
+    /// The replayed journal.
     pub state: TaskState,
 }

@@ -1,4 +1,4 @@
-//! What is noted once an answer has reached whoever it is for.
+//! Acknowledgements that are recorded once an answer has reached its reader.
 
 use siding_core::store::TaskDir;
 use siding_model::id::TaskId;
@@ -7,26 +7,26 @@ use siding_model::notice::Coverage;
 
 use crate::answer_notices::AnswerNotices;
 
-/// What an answer shows.
+/// An acknowledgement: the part of a task that an answer shows.
 #[derive(Debug)]
 pub enum DeliveryAck {
-    /// Something of a task, to this session's agent.
+    /// The state of a task, shown to this session's agent.
     TaskReported(Box<TaskState>, Coverage),
-    /// The result of a task, to its own caller.
+    /// The result of a task, returned to its caller.
     ResultReturned(Box<TaskState>),
-    /// What a task wrote, up to an offset.
+    /// Output of a task, up to an offset.
     OutputRead {
-        /// The task.
+        /// The task's directory.
         dir: TaskDir,
-        /// The offset.
+        /// The offset in bytes after the shown output.
         next: u64,
     },
-    /// News of other tasks, to this session's agent.
+    /// Notices about other tasks, shown to this session's agent.
     Notices(AnswerNotices),
 }
 
 impl DeliveryAck {
-    /// Returns the task whose standing is shown.
+    /// Returns the task whose state the answer reports.
     #[must_use]
     pub const fn task(&self) -> Option<TaskId> {
         match self {

@@ -1,4 +1,4 @@
-//! Waiting for a task that was begun, as a caller in the foreground does.
+//! The wait of a foreground caller for a task that was started.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -19,18 +19,19 @@ use crate::call_context::{CallContext, CancelReason};
 use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 use crate::text::millis;
 
-/// How long a shim may take to put a task into the background, in milliseconds.
+/// How long a shim may take to move a task to the background, in milliseconds.
 const PLACE_TIMEOUT_MS: u64 = 10_000;
 
-/// Waits until the command or its shell is over, or until `budget`, if there is one, has passed since
-/// it runs.
+/// Waits until the command or its shell has ended, or until `budget`, if there is one, has passed
+/// since the command started to run.
 ///
-/// Who does not want the result any more interrupts the command, as an interrupt at a terminal
-/// does: it ran for this call alone. One that was put into the background is left alone, and so is
-/// that of a client that has left: its session decides. One that is to become ready is waited for
-/// until it is, and was meant to go on from the start.
+/// A caller that no longer wants the result interrupts the command, as Ctrl-C at a terminal does,
+/// because the command ran for this call alone. A task in the background is left alone, and so is
+/// the task of a client that has disconnected: its session decides. A task with readiness
+/// conditions is waited for until it is ready, and then continues in the background.
 ///
-/// Who sends it away has it in the background at once, as if its budget had passed.
+/// A caller that sends the task to the background gets the same result as when the budget has
+/// passed, but immediately.
 pub(crate) async fn wait_in_foreground<C: CallContext>(
     context: &ToolContext,
     call: &mut C,
@@ -43,7 +44,8 @@ pub(crate) async fn wait_in_foreground<C: CallContext>(
         true => (BackgroundReason::Budget, false),
         false => (BackgroundReason::Asked, true),
     };
-    // Counted once it runs: who asked for the background learns of a command that does not exist.
+    // The budget starts when the command runs, so that even a caller in the background learns of a
+    // command that does not exist.
     let mut until: Option<MonotonicMs> = None;
     let mut is_running = false;
     let bound = budget.unwrap_or(Duration::from_millis(spec.deadline_ms));
@@ -77,7 +79,7 @@ pub(crate) async fn wait_in_foreground<C: CallContext>(
             }
             () = budget_expired => {
                 if placement == Placement::Foreground {
-                    // The shim decides: when the end came first, this changes nothing.
+                    // The shim decides: if the task has already ended, the request changes nothing.
                     run_blocking(|| watch.request(&ShimRequest::Place { why }, PLACE_TIMEOUT_MS))?;
                 }
                 break;
@@ -104,7 +106,7 @@ pub(crate) async fn wait_in_foreground<C: CallContext>(
     Ok(run_blocking(|| context.snapshot(watch.id()))?)
 }
 
-/// Returns when a budget that begins now is over; `None` for a wait until the end.
+/// Returns when a budget that starts now expires; `None` for a wait until the end.
 fn end_of_budget(budget: Option<Duration>) -> Option<MonotonicMs> {
     budget.map(|budget| clock::monotonic_now().plus_ms(millis(budget)))
 }

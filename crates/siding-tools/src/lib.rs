@@ -1,8 +1,9 @@
-//! siding's tools for a model: what each takes, does and answers.
+//! siding's tools for a model: their arguments, actions and answers.
 //!
-//! Whoever offers them, the MCP server or siding's own agent, is a [`Caller`] and gets an [`ToolAnswer`];
-//! how that reaches the model is its own affair. A tool call does what a command of the program does,
-//! with the same parts of `siding-core`: what blocks is short, and what waits is a descriptor.
+//! The MCP server and siding's own agent offer them. Each implements [`CallContext`] and receives a
+//! [`ToolAnswer`], which it delivers to the model in its own way. A tool does what a command of the
+//! program does, with the same functions of `siding-core`: blocking calls are short, and long waits
+//! are on descriptors.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The schemas of a tool's arguments and of its structured content. That of the arguments is as short
-//! as it can be: every word of it is read at the beginning of every conversation.
+//! The schemas of a tool's arguments and of its structured content. The schema of the arguments is
+//! as short as possible, because a model reads it at the start of every conversation.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::structured::StructuredAnswer;
 
-/// Returns the schema of a type with named fields.
+/// Returns the schema of the arguments, a type with named fields.
 #[must_use]
 pub fn for_arguments<T: JsonSchema>() -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
@@ -18,10 +18,10 @@ pub fn for_arguments<T: JsonSchema>() -> Map<String, Value> {
     schema.remove("title");
     schema.remove("description");
     let Value::Object(mut schema) = Value::from(schema) else {
-        // A type with named fields has no other.
+        // Unreachable: the schema of a type with named fields is an object.
         return Map::new();
     };
-    // Some providers refuse an object that does not say so.
+    // Some providers refuse an object schema without `properties`.
     let fields = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     if let Value::Object(fields) = fields {
         fields.values_mut().filter_map(Value::as_object_mut).for_each(shorten);
@@ -29,8 +29,9 @@ pub fn for_arguments<T: JsonSchema>() -> Map<String, Value> {
     schema
 }
 
-/// Returns the schema of a tool's structured content whose own fields are `T`. Programs read it, and a few
-/// clients give it to their models: words stand only at the fields of the answer and of its tasks.
+/// Returns the schema of a tool's structured content whose own fields are `T`. Programs read it,
+/// and a few clients pass it to their models, so only the fields of the answer and of its tasks
+/// have descriptions.
 #[must_use]
 pub(crate) fn for_structured_answer<T: JsonSchema>() -> Map<String, Value> {
     let settings =
@@ -39,7 +40,7 @@ pub(crate) fn for_structured_answer<T: JsonSchema>() -> Map<String, Value> {
     schema.remove("title");
     schema.remove("description");
     let Value::Object(mut schema) = Value::from(schema) else {
-        // A type with named fields has no other.
+        // Unreachable: the schema of a type with named fields is an object.
         return Map::new();
     };
     schema.values_mut().for_each(simplify);
@@ -50,11 +51,11 @@ pub(crate) fn for_structured_answer<T: JsonSchema>() -> Map<String, Value> {
     schema
 }
 
-/// The type whose fields keep their words.
+/// The type whose fields keep their descriptions.
 const TASK_TYPE_NAME: &str = "TaskSummary";
 
-/// Leaves out formats of numbers, such as `uint64`, which the standard has none of and clients warn of; and
-/// writes a choice of words as a list of them.
+/// Removes number formats such as `uint64`, which are not in the JSON Schema standard and make
+/// clients warn, and writes a `oneOf` of constants as an `enum`.
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -72,13 +73,13 @@ fn simplify(schema: &mut Value) {
     }
 }
 
-/// Returns the words of which one is to be chosen, where these are all that there is to choose.
+/// Returns the constants of a `oneOf` if it consists only of string constants.
 fn enum_values(choice: &Value) -> Option<Value> {
     let word = |one: &Value| one.get("const").filter(|word| word.is_string()).cloned();
     choice.as_array()?.iter().map(word).collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
-/// Leaves out what fields and variants say of themselves.
+/// Removes the descriptions of fields and variants.
 fn remove_descriptions(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -92,8 +93,8 @@ fn remove_descriptions(schema: &mut Value) {
     }
 }
 
-/// Leaves out what is not for a model: what a field is when it is left out, which its words say, and
-/// that it may be null, which is what leaving it out is for.
+/// Removes what a model does not need: the default, which the description states, and the type
+/// `null`, because a model can omit the field instead.
 fn shorten(field: &mut Map<String, Value>) {
     field.remove("default");
     field.remove("format");

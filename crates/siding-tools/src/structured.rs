@@ -1,8 +1,8 @@
-//! What a tool's answer says as data: the structured content of MCP, beside the text for a model.
+//! A tool's structured content (MCP), in addition to the text for a model.
 //!
-//! Some clients show a model only the one, some only the other (Claude Code 2.1.330 and Codex 0.169 the data),
-//! so each says everything, and as briefly as it can. The schemas may grow by fields; none is renamed, removed or given
-//! another meaning.
+//! Some clients show a model only the text, others only the structured content (Claude Code 2.1.330
+//! and Codex 0.169), so each is complete, and as short as possible. The schemas may gain fields; no
+//! field is renamed, removed or given another meaning.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -171,11 +171,11 @@ pub(crate) struct WhyDetails {
     pub(crate) why: WhyView,
 }
 
-/// Returns the fields of a tool's answer as JSON.
+/// Returns the fields of a tool's answer as a JSON object.
 pub(crate) fn to_fields<T: Serialize>(details: &T) -> Option<Map<String, Value>> {
     match serde_json::to_value(details) {
         Ok(Value::Object(fields)) => Some(fields),
-        // A type with named fields is an object, and those here have no map with other keys.
+        // Unreachable: these types are structs, and none has a map with keys that are not strings.
         Ok(_) | Err(_) => None,
     }
 }

@@ -1,4 +1,4 @@
-//! The words of answers that several tools give.
+//! The wording that several tools share.
 
 use std::time::Duration;
 
@@ -16,22 +16,22 @@ use crate::structured::{self, RunDetails, TaskSummary};
 
 /// Columns of a line about a task.
 pub const LINE_COLUMNS: usize = 160;
-/// Bytes of a last line that are read.
+/// Bytes read of a last line.
 const LAST_LINE_BYTES: usize = 400;
-/// Columns of what survived a stop.
+/// Columns of a line about a process that survived a stop.
 const SURVIVOR_COLUMNS: usize = 120;
 
-/// Returns how a task stands and what to do next: `b-4k7q…  exited 1 after 3s  npm test`.
+/// Returns the state of a task and the next step: `b-4k7q…  exited 1 after 3s  npm test`.
 #[must_use]
 pub fn status_answer(context: &ToolContext, view: &TaskView) -> ToolAnswer {
     ToolAnswer::from_line(advice::format_task_line(view, LINE_COLUMNS))
         .with_line(next_step(context, view))
 }
 
-/// Returns what to do next, where there is something.
+/// Returns the advice on the next step, if there is any.
 #[must_use]
 pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
-    // Only a task in the background is told of, and finding the channel reads files.
+    // Only a background task has a notice, and finding the channel reads files.
     let channel = match (view.phase, view.placement.why) {
         (PhaseName::Running, Some(_)) => context.notice_channel(),
         (_, _) => NoticeChannel::PollOnly,
@@ -39,7 +39,7 @@ pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
     advice::task_advice(view, context.dialect, channel, clock::unix_now())
 }
 
-/// Returns how a task stands, what to do next, and what it wrote.
+/// Returns the state of a task, the next step, and the task's output.
 ///
 /// # Errors
 ///
@@ -65,16 +65,16 @@ pub fn answer_with_output(
     Ok(answer)
 }
 
-/// Returns the limits that a task has passed and was not ended for, a line each.
+/// Returns the limits that a task has exceeded without being stopped for it, one line each.
 #[must_use]
 pub fn passed_limits(view: &TaskView, snapshot: &TaskSnapshot) -> Vec<String> {
     let limits = &snapshot.state.spec.limits;
-    // What ends a task is told as its end.
+    // The outcome already reports the limit that ends a task.
     let passed = view.breaches.iter().filter(|one| !limits.stops_at(one));
     passed.map(|one| one_line(&one.detail, LINE_COLUMNS)).collect()
 }
 
-/// Returns the last line that a task wrote, if it wrote any.
+/// Returns the last line of a task's output; `None` without output.
 #[must_use]
 pub fn last_line(snapshot: &TaskSnapshot) -> Option<String> {
     let keep_head = snapshot.state.spec.keep_head;
@@ -94,7 +94,7 @@ pub fn last_line(snapshot: &TaskSnapshot) -> Option<String> {
     text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
-/// Returns what a stop could not end, which a caller must hear of.
+/// Returns the processes that a stop could not end; `None` when there is none.
 #[must_use]
 pub fn format_survivors(report: &StopReport) -> Option<String> {
     let all = report.survivors.iter().map(|survivor| {
@@ -108,11 +108,11 @@ pub fn format_survivors(report: &StopReport) -> Option<String> {
     (!all.is_empty()).then(|| format!("STILL ALIVE: {}", all.join("; ")))
 }
 
-/// Returns seconds as a duration. `name` is the argument that gave them.
+/// Converts seconds to a duration. `name` is the argument that gave them.
 ///
 /// # Errors
 ///
-/// [`ToolError::Arguments`] when there is no such time.
+/// [`ToolError::Arguments`] when the number is negative, not finite or too large.
 pub fn parse_seconds(name: &str, seconds: f64) -> Result<Duration, ToolError> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         ToolError::Arguments(format!(

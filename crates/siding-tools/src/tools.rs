@@ -1,4 +1,4 @@
-//! The tools: what each is called, says of itself and takes.
+//! The tools: their names, descriptions and arguments.
 
 mod input;
 mod list;
@@ -27,16 +27,16 @@ pub use list::{TaskScope, task_views as tasks};
 pub use run::RunArgs;
 pub use self_task::{SelfTask, start_self_task as begin_own};
 
-/// A tool, as a model is told of it.
+/// A tool as it is offered to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// Its name: that of the command of the program that does the same.
+    /// The name, which is also that of the program's command that does the same.
     pub name: &'static str,
-    /// What it does and when to take it.
+    /// What the tool does and when to use it.
     pub description: &'static str,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub schema: Map<String, Value>,
-    /// JSON Schema of its answer as data ([`ToolAnswer::structured_output`]).
+    /// JSON Schema of the structured content ([`ToolAnswer::structured`]).
     pub output_schema: Map<String, Value>,
 }
 
@@ -58,7 +58,7 @@ pub fn all_tools() -> Vec<Tool> {
 ///
 /// # Errors
 ///
-/// [`ToolError`].
+/// [`ToolError`] when the command cannot be run, or the caller cancels the call.
 pub async fn run<C: CallContext>(
     context: &ToolContext,
     call: &mut C,
@@ -67,7 +67,7 @@ pub async fn run<C: CallContext>(
     run::call(context, call, args).await
 }
 
-/// Calls a tool; `None` when there is none of that name.
+/// Calls a tool; `None` when no tool has that name.
 pub async fn call<C: CallContext>(
     host: &Arc<ToolContext>,
     call: &mut C,
@@ -94,11 +94,11 @@ pub async fn call<C: CallContext>(
     })
 }
 
-/// Reads the arguments of a tool.
+/// Parses the arguments of a tool.
 ///
 /// # Errors
 ///
-/// [`ToolError::Arguments`].
+/// [`ToolError::Arguments`] with a message for the model.
 pub fn parse_arguments<T: DeserializeOwned + JsonSchema>(
     arguments: Map<String, Value>,
 ) -> Result<T, ToolError> {

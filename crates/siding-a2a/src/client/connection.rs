@@ -1,4 +1,4 @@
-//! The connection to a server: finding it, asking it, and hearing its answer.
+//! The connection to a server: discovery, requests and responses.
 
 mod address;
 
@@ -19,20 +19,21 @@ use crate::wire::{
     self, AgentCard, ChosenInterface, PROTOCOL_VERSION, RpcResponse, Update, VERSION_HEADER, method,
 };
 
-/// How long an answer that is no stream may take. Such a request returns at once (`returnImmediately`),
-/// but a server may not know that.
+/// Timeout of a response that is not a stream. Such a request returns immediately
+/// (`returnImmediately`), but a server may not support that.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long a card may take.
+/// Timeout of the request for a card.
 const CARD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Silence after which a stream is asked for anew: the other side may have gone without a word.
+/// Silence after which the client subscribes again: the peer may have vanished without closing the
+/// connection.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
-/// Bytes of a card, and of an answer that is none.
+/// Maximum bytes of a card, and of the body of an error response.
 const MAX_SMALL_BODY_BYTES: usize = 1 << 20;
 
-/// What is heard, and of which request.
+/// An event, and the number of the request that caused it.
 pub(super) type NumberedEvent = (u64, Event);
 
-/// A server whose card was read.
+/// A connection to a server whose card has been read.
 pub(super) struct Connection {
     http: reqwest::Client,
     url: Url,
@@ -42,11 +43,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Reads the card.
+    /// Fetches the server's card.
     ///
     /// # Errors
     ///
-    /// [`Event::Broken`] when it may help to try again, else [`Event::Fatal`].
+    /// [`Event::Disconnected`] when a retry may help, otherwise [`Event::Fatal`].
     pub(super) async fn open(remote_task: &RemoteTask) -> Result<Self, Event> {
         let hopeless = |error: &dyn std::fmt::Display| Event::Fatal(error.to_string());
         let base_url = address::parse(&remote_task.url).map_err(|error| hopeless(&error))?;
@@ -63,13 +64,13 @@ impl Connection {
         Ok(Self { http, url, interface, bearer, message })
     }
 
-    /// Whether the server streams.
+    /// Whether the server supports streaming.
     pub(super) const fn supports_streaming(&self) -> bool {
         self.interface.supports_streaming
     }
 
-    /// Asks, and returns how that ended: one of the last four events. What is heard before goes to
-    /// `heard`, under the number of this request.
+    /// Sends a request, and returns the event that ended it: one of the last four variants. Earlier
+    /// events go to `heard`, with the number of this request.
     pub(super) async fn send_request(
         &self,
         ask: ClientRequest,
@@ -133,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Returns the method and what it takes.
+    /// Returns the method and its parameters.
     fn method_and_params(&self, ask: ClientRequest, task: Option<&str>) -> (&'static str, Value) {
         let (name, mut params) = match ask {
             ClientRequest::Send { stream: true } => {
@@ -156,11 +157,11 @@ impl Connection {
 }
 
 async fn send_event((number, heard): (u64, &Sender<NumberedEvent>), event: Event) {
-    // Nobody listens when another request has taken its place.
+    // The receiver is dropped when another request has replaced this one.
     let _receiver_dropped = heard.send((number, event)).await;
 }
 
-/// Fetches the card from where it may be.
+/// Fetches the card from the first URL that has one.
 async fn fetch_card(
     http: &reqwest::Client,
     base_url: &Url,
@@ -172,7 +173,7 @@ async fn fetch_card(
         let request = request.header(header::ACCEPT, "application/json");
         let mut response = request.send().await.map_err(|error| Event::Disconnected {
             why: error_chain(&error),
-            // Nothing has been sent that must not be sent twice.
+            // No message was sent, so a retry cannot duplicate it.
             reached: false,
         })?;
         let status = response.status();
@@ -202,7 +203,7 @@ fn with_bearer(request: RequestBuilder, bearer: Option<&str>) -> RequestBuilder 
     }
 }
 
-/// Reads what the server says: an event of a stream, or an answer.
+/// Parses a response: an event of a stream, or the answer to a request.
 fn parse_response(ask: ClientRequest, text: &str) -> Result<Event, Event> {
     let garbled = |error: serde_json::Error| Event::Malformed(error.to_string());
     let answer: RpcResponse = match serde_json::from_str(text) {
@@ -222,7 +223,7 @@ fn parse_response(ask: ClientRequest, text: &str) -> Result<Event, Event> {
     Ok(update.map_or_else(garbled, |update| Event::Received(Box::new(update))))
 }
 
-/// Returns the body of an answer, as far as `most` goes.
+/// Reads the body of a response, which may have at most `max_bytes`.
 async fn read_body(response: &mut Response, max_bytes: usize) -> Result<Vec<u8>, Event> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| transport_event(&error))? {
@@ -234,7 +235,7 @@ async fn read_body(response: &mut Response, max_bytes: usize) -> Result<Vec<u8>,
     Ok(body)
 }
 
-/// Returns what a status that is no success means.
+/// Maps an unsuccessful HTTP status to an event.
 fn status_event(status: StatusCode, body: &[u8]) -> Event {
     let describe = || {
         let text = String::from_utf8_lossy(body);
@@ -260,7 +261,7 @@ fn transport_event(error: &reqwest::Error) -> Event {
     Event::Disconnected { why: error_chain(error), reached: !error.is_connect() }
 }
 
-/// Returns an error with its causes.
+/// Formats an error with its causes.
 fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Does what [`ClientState`] decides.
+//! Performs the steps that [`ClientState`] returns.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,21 +13,22 @@ use super::connection::{Connection, NumberedEvent};
 use super::state::{ClientRequest, ClientState, Event, Step};
 use super::{RemoteTask, exit};
 
-/// How long a cancel may take: less than the usual `kill_grace`, after which this is killed.
+/// Timeout of a cancel request: shorter than the default `kill_grace`, after which this process is
+/// killed.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(8);
-/// Attempts to find the server, and the pause between two.
+/// Attempts to connect, with [`CONNECT_RETRY_PAUSE`] between two.
 const MAX_CONNECT_TRIES: u32 = 5;
 const CONNECT_RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Events that may wait to be written.
+/// Capacity of the event queue.
 const MAX_QUEUED_EVENTS: usize = 16;
 
-/// Sends the message and follows the task to its end. Returns one of [`exit`].
+/// Sends the message and follows the task to its end. Returns one of the codes in [`exit`].
 ///
-/// SIGTERM and SIGINT have the server cancel the task.
+/// SIGTERM and SIGINT cancel the task on the server.
 ///
 /// # Errors
 ///
-/// The operating system's, when this cannot begin.
+/// The I/O error when the runtime cannot be created or signals cannot be handled.
 pub fn run_remote_task(remote_task: &RemoteTask) -> std::io::Result<u8> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -42,7 +43,7 @@ pub fn run_remote_task(remote_task: &RemoteTask) -> std::io::Result<u8> {
     code
 }
 
-/// Somebody wants it ended.
+/// The signals that cancel the task.
 struct CancelSignal {
     terminate: Signal,
     interrupt: Signal,
@@ -76,12 +77,12 @@ async fn run_client(remote_task: &RemoteTask, mut cancel_signal: CancelSignal) -
     driver.run(events, cancel_signal).await
 }
 
-/// Finds the server, which may just be starting.
+/// Connects to the server, and retries because it may just be starting.
 async fn connect(remote_task: &RemoteTask) -> Result<Connection, u8> {
     let mut tries = 0;
     loop {
         tries += 1;
-        // What happens before there is a task is told in the same words.
+        // A failure before the task exists is reported in the same form as a later one.
         let (mut state, _) = ClientState::start(&remote_task.url, true);
         let event = match Connection::open(remote_task).await {
             Ok(link) => return Ok(link),
@@ -107,13 +108,13 @@ struct Driver {
     connection: Arc<Connection>,
     state: ClientState,
     sender: Sender<NumberedEvent>,
-    /// The number of the last request: what is heard of one before counts for nothing.
+    /// The number of the current request. Events of earlier requests are ignored.
     request_number: u64,
     running: Option<AbortHandle>,
 }
 
 impl Driver {
-    /// Hears what happens until it is over.
+    /// Handles events until the task is finished.
     async fn run(
         mut self,
         mut events: Receiver<NumberedEvent>,
@@ -151,7 +152,7 @@ impl Driver {
         }
     }
 
-    /// Does one step. Returns the exit code when it was the last.
+    /// Performs one step. Returns the exit code after the last.
     fn perform(&mut self, step: Step) -> Option<u8> {
         match step {
             Step::Write(text) => print(&text),
@@ -172,14 +173,14 @@ impl Driver {
         let request = tokio::spawn(async move {
             sleep(pause).await;
             let end = connection.send_request(ask, task.as_deref(), (number, &sender)).await;
-            // Nobody listens any more when it is over.
+            // The receiver is dropped once the client has finished.
             let _receiver_dropped = sender.send((number, end)).await;
         });
         self.running = Some(request.abort_handle());
     }
 }
 
-/// Writes to standard output. Who read it may have gone: the task is followed all the same.
+/// Writes to standard output. A closed pipe is ignored, and the client keeps following the task.
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _peer_gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());

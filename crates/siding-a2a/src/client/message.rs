@@ -1,4 +1,4 @@
-//! The message that is sent.
+//! Builds the message to send.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use siding_core::sys;
 use super::RemoteTask;
 use crate::wire::{Message, Part, ROLE_USER};
 
-/// Bytes of all files of a message. They travel in one request.
+/// Maximum bytes of all files of a message, which is sent in one request.
 const MAX_FILES_BYTES: usize = 4 << 20;
 
-/// Why there is no message.
+/// Why the message cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MessageError {
     #[error("could not read `{}`: {source}", path.display())]
@@ -22,14 +22,14 @@ pub(super) enum MessageError {
     Name(io::Error),
 }
 
-/// Makes it.
+/// Builds the message, with its files.
 pub(super) fn build_message(remote_task: &RemoteTask) -> Result<Message, MessageError> {
     let mut parts = vec![Part::text(remote_task.text.as_str())];
     let mut remaining = MAX_FILES_BYTES;
     for path in &remote_task.files {
         let failed = |source| MessageError::File { path: path.clone(), source };
         let len = std::fs::metadata(path).map_err(failed)?.len();
-        // Before it is read: a device has no end, and no length either.
+        // Checked before reading: the length of a device is 0, and reading one may never end.
         remaining = remaining
             .checked_sub(usize::try_from(len).unwrap_or(usize::MAX))
             .ok_or(MessageError::TooLarge)?;
@@ -46,7 +46,7 @@ pub(super) fn build_message(remote_task: &RemoteTask) -> Result<Message, Message
     })
 }
 
-/// Returns a file as text where it is text: agents that take nothing else are many.
+/// Returns a file as a text part if it is valid UTF-8, because many agents accept only text.
 fn file_part(path: &Path, bytes: Vec<u8>) -> Part {
     let filename = path.file_name().map(|name| name.to_string_lossy().into_owned());
     match String::from_utf8(bytes) {
@@ -62,7 +62,7 @@ fn file_part(path: &Path, bytes: Vec<u8>) -> Part {
     }
 }
 
-/// Returns bytes in base64 (RFC 4648, section 4).
+/// Encodes bytes in base64 (RFC 4648, section 4).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

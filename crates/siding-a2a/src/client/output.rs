@@ -1,4 +1,4 @@
-//! What is written about a task: lines of our own, and what a server says below them.
+//! Formats the output of a task: the client's own lines, and the server's text below them.
 
 use std::collections::VecDeque;
 
@@ -7,26 +7,27 @@ use siding_model::text::{make_visible, one_line};
 
 use crate::wire::{Artifact, Part};
 
-/// What stands before each line of a server's text.
+/// The prefix of each line of a server's text.
 const INDENT: &str = "  ";
-/// Columns of an artifact's name, and of a file's.
+/// Columns of the name of an artifact or file.
 const NAME_COLUMNS: usize = 60;
 /// Columns of an address.
 const ADDRESS_COLUMNS: usize = 400;
-/// Artifacts of which it is known what was written: of more, some may be written twice.
+/// Maximum number of artifacts whose output is tracked. Of more artifacts some text may be written
+/// twice.
 const MAX_TRACKED_ARTIFACTS: usize = 1000;
 
-/// Writes things down, each part of an artifact once.
+/// Formats the output, and writes each part of an artifact once.
 #[derive(Debug, Default)]
 pub(super) struct OutputWriter {
     written: VecDeque<(String, WrittenPrefix)>,
-    /// The artifact whose text may go on.
+    /// The artifact to whose text the next chunk can be appended.
     open_artifact: Option<String>,
-    /// Whether the last line has no end yet.
+    /// Whether the last line has not ended yet.
     is_in_line: bool,
 }
 
-/// How much of an artifact was written, and which text that was.
+/// The part of an artifact that has been written, as its length and hash.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct WrittenPrefix {
     bytes: usize,
@@ -34,12 +35,13 @@ struct WrittenPrefix {
 }
 
 impl WrittenPrefix {
-    /// Returns it with more behind it.
+    /// Returns the prefix extended by `text`.
     fn extended_by(self, text: &[u8]) -> Self {
         Self { bytes: self.bytes + text.len(), hash: self.hash.with_bytes(text) }
     }
 
-    /// Returns what of `text` is new, if it begins with what was written.
+    /// Returns the part of `text` after the written prefix; `None` if `text` does not begin with
+    /// it.
     fn new_suffix(self, text: &str) -> Option<&str> {
         let head = text.as_bytes().get(..self.bytes)?;
         let is_same = Self::default().extended_by(head) == self;
@@ -48,7 +50,7 @@ impl WrittenPrefix {
 }
 
 impl OutputWriter {
-    /// Returns a line of our own.
+    /// Returns a line of the client itself.
     pub(super) fn siding_line(&mut self, line: &str) -> String {
         let mut out = String::new();
         self.end_block(&mut out);
@@ -57,7 +59,7 @@ impl OutputWriter {
         out
     }
 
-    /// Returns a text of the server's, whole, below a line of our own.
+    /// Returns a complete text of the server, below a line of the client.
     pub(super) fn server_text(&mut self, text: &str) -> String {
         let mut out = String::new();
         self.end_block(&mut out);
@@ -66,7 +68,7 @@ impl OutputWriter {
         out
     }
 
-    /// Returns what is new of an artifact that is given whole.
+    /// Returns the new part of an artifact that the server sent completely.
     pub(super) fn full_artifact(&mut self, artifact: &Artifact) -> String {
         let text = parts_text(&artifact.parts);
         let known = self.written_prefix(&artifact.artifact_id);
@@ -87,7 +89,7 @@ impl OutputWriter {
         out
     }
 
-    /// Returns more of an artifact.
+    /// Returns a further chunk of an artifact.
     pub(super) fn artifact_chunk(&mut self, artifact: &Artifact) -> String {
         let text = parts_text(&artifact.parts);
         let mut out = self.artifact_header(artifact, "");
@@ -97,7 +99,7 @@ impl OutputWriter {
         out
     }
 
-    /// Begins an artifact's text, or goes on with the one that is open.
+    /// Starts an artifact's text, or continues the open one.
     fn artifact_header(&mut self, artifact: &Artifact, remark: &str) -> String {
         let mut out = String::new();
         let id = &artifact.artifact_id;
@@ -111,7 +113,7 @@ impl OutputWriter {
         out
     }
 
-    /// Puts a text behind what is there, each of its lines indented.
+    /// Appends a text, with each line indented.
     fn append_indented(&mut self, text: &str, out: &mut String) {
         for c in make_visible(text).chars() {
             if !self.is_in_line && c != '\n' {
@@ -122,7 +124,7 @@ impl OutputWriter {
         }
     }
 
-    /// Ends what is open.
+    /// Ends the open line and artifact.
     fn end_block(&mut self, out: &mut String) {
         if std::mem::take(&mut self.is_in_line) {
             out.push('\n');
@@ -143,8 +145,8 @@ impl OutputWriter {
     }
 }
 
-/// Returns what parts hold, as text. Those of a part stand behind those of the one before: a server
-/// keeps the pieces of a stream as parts.
+/// Returns the content of parts as text. Parts are joined without a separator, because servers
+/// store the chunks of a stream as parts.
 pub(super) fn parts_text(parts: &[Part]) -> String {
     parts.iter().map(part_text).collect()
 }
@@ -158,7 +160,7 @@ fn part_text(part: &Part) -> String {
     let file = format!("{} {}", one_line(kind, NAME_COLUMNS), one_line(name, NAME_COLUMNS));
     let file = file.trim_end();
     if let Some(raw) = &part.raw {
-        // Four characters are three bytes.
+        // Four base64 characters encode three bytes.
         return format!("[{file}, {} bytes]\n", raw.trim_end_matches('=').len() * 3 / 4);
     }
     if let Some(url) = &part.url {
@@ -188,7 +190,8 @@ mod tests {
         assert_eq!(out, "working\nartifact a:\n  one\n  two\n\n  three\ncompleted\n");
     }
 
-    /// After a broken stream the task is told whole: what was written is not written again.
+    /// After a broken stream the server sends the complete task; text that was written is not
+    /// repeated.
     #[test]
     fn a_repeated_artifact_prints_only_its_new_part() {
         let mut paper = OutputWriter::default();
@@ -217,7 +220,8 @@ mod tests {
     }
 
     proptest! {
-        /// Promise P131: text from elsewhere cannot forge a line of ours, move the cursor or hide.
+        /// Promise P131: a server's text cannot forge a line of the client, move the cursor or
+        /// hide.
         #[test]
         fn server_text_never_starts_a_line(
             text in "(input-required|auth-required|[\n\r\u{1b}\u{85}\u{2028}a-c ]){0,20}",
@@ -236,8 +240,8 @@ mod tests {
             prop_assert!(!out.contains(['\u{1b}', '\r', '\u{85}', '\u{2028}']), "{:?}", out);
         }
 
-        /// However a text is cut into pieces, and wherever the whole is told in between, it is written
-        /// once.
+        /// A text is written once, regardless of its division into chunks, and of a complete
+        /// artifact in between.
         #[test]
         fn chunked_text_is_written_once(texts in proptest::collection::vec("[a-cä]{1,5}", 1..6), at in 0_usize..6) {
             let mut paper = OutputWriter::default();

@@ -1,4 +1,4 @@
-//! What follows from what a server says, and from what it fails to say. Pure.
+//! Decides what follows from the server's responses, and from their failure. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -12,90 +12,91 @@ use super::exit;
 use super::output::{OutputWriter, parts_text};
 use crate::wire::{A2aState, RpcError, Status, Update, code};
 
-/// Attempts in a row that may fail before the task is given up for lost: about four minutes.
+/// Consecutive failed requests after which the task counts as lost: about four minutes.
 const MAX_FAILURES: u32 = 12;
-/// Pauses before the next request, the longer the more often nothing new has come of it.
+/// Pauses before the next request in milliseconds, longer after each one that brought nothing new.
 const BACKOFF_MS: [u64; 7] = [500, 1000, 2000, 4000, 8000, 15_000, 30_000];
-/// Columns of what a server says, in a line of our own.
+/// Columns of a server's text within a line of the client.
 const LINE_COLUMNS: usize = 300;
-/// Columns of what went wrong.
+/// Columns of the reason of a failure.
 const REASON_COLUMNS: usize = 300;
-/// Longest name of a task that is shown to be typed again.
+/// Maximum length in bytes of a task's name that is shown for the user to type.
 const MAX_TYPED_NAME_BYTES: usize = 128;
 
-/// What has happened. Every request ends with one of the last four.
+/// An event. Each request ends with one of the last four variants.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Event {
-    /// The server says something.
+    /// The server sent an update.
     Received(Box<Update>),
-    /// It has said something that cannot be read.
+    /// The server sent an update that cannot be parsed.
     Malformed(String),
-    /// Somebody wants the task ended.
+    /// The user cancels the task.
     Cancel,
-    /// The answer is over.
+    /// The response is complete.
     Closed,
-    /// The answer did not come, or broke off.
+    /// The request failed, or the response broke off.
     Disconnected {
-        /// In words.
+        /// The reason.
         why: String,
-        /// Whether the server may have got the request.
+        /// Whether the server may have received the request.
         reached: bool,
     },
-    /// The server does not do it.
+    /// The server answered with an error.
     Refused(RpcError),
-    /// It is of no use to ask again.
+    /// Retrying is useless.
     Fatal(String),
 }
 
-/// What is to be asked.
+/// A request to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientRequest {
-    /// Send the message; with `stream` hear what becomes of it.
+    /// Sends the message; with `stream` the response is a stream of updates.
     Send {
-        /// Whether the server streams.
+        /// Whether the server supports streaming.
         stream: bool,
     },
-    /// Hear what becomes of the task.
+    /// Subscribes to the updates of the task.
     Subscribe,
-    /// Ask how it stands.
+    /// Reads the state of the task.
     Get,
-    /// Have it ended.
+    /// Cancels the task.
     Cancel,
 }
 
-/// What is to be done.
+/// A step for the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Write this down.
+    /// Write this text to standard output.
     Write(String),
-    /// Ask this, after a pause, instead of whatever is being asked.
+    /// Send this request after a pause, and abandon the current one.
     Request(ClientRequest, Duration),
-    /// It is over, with this exit code.
+    /// Exit with this code.
     Exit(u8),
 }
 
-/// A task that is followed.
+/// The state of the client of one task.
 #[derive(Debug)]
 pub(super) struct ClientState {
-    /// Where an answer is to be sent, as it is typed.
+    /// The agent's address as the user types it, for the command that answers.
     answer_to: String,
     supports_streaming: bool,
     current_request: ClientRequest,
     task: Option<String>,
     status: Option<(A2aState, String)>,
     output: OutputWriter,
-    /// Requests in a row that have failed.
+    /// Consecutive requests that failed.
     failures: u32,
-    /// Requests in a row of which nothing new has come.
+    /// Consecutive requests that brought nothing new.
     idle_requests: usize,
-    /// Whether something new has come of this one.
+    /// Whether the current request brought something new.
     has_progress: bool,
     is_canceling: bool,
     end: Option<u8>,
 }
 
 impl ClientState {
-    /// Begins with the message. `url` is what a person would type to answer.
+    /// Returns the initial state and the first step, which sends the message. `url` is the address
+    /// as a user would type it to answer.
     pub(super) fn start(url: &str, streams: bool) -> (Self, Step) {
         let current_request = ClientRequest::Send { stream: streams };
         let state = Self {
@@ -114,12 +115,12 @@ impl ClientState {
         (state, Step::Request(current_request, Duration::ZERO))
     }
 
-    /// Returns the task, once the server has named it.
+    /// Returns the task's id once the server has named it.
     pub(super) fn task_id(&self) -> Option<&str> {
         self.task.as_deref()
     }
 
-    /// Takes in what has happened. Nothing follows once it is over.
+    /// Handles an event. Returns no steps after the end.
     pub(super) fn handle_event(&mut self, event: Event) -> Vec<Step> {
         let mut steps = Vec::new();
         if self.end.is_some() {
@@ -191,7 +192,7 @@ impl ClientState {
         }
     }
 
-    /// Learns what the task is called. What is said of another one is passed over.
+    /// Records the task's id from the first update. Returns false for an update of another task.
     fn accept_task_id(&mut self, id: &str, context: &str, steps: &mut Vec<Step>) -> bool {
         if let Some(known) = &self.task {
             return known == id;
@@ -210,11 +211,11 @@ impl ClientState {
         true
     }
 
-    /// Takes in how the task stands.
+    /// Handles a status of the task.
     fn on_status(&mut self, status: &Status, steps: &mut Vec<Step>) {
         let text = status.message.as_ref().map(|message| parts_text(&message.parts));
         let now = (status.state.clone(), text.unwrap_or_default());
-        // After a broken stream it is told again.
+        // After a broken stream the server repeats the status.
         if self.status.as_ref() != Some(&now) {
             self.has_progress = true;
             self.push_status(&now.0, now.1.trim_end(), steps);
@@ -249,7 +250,7 @@ impl ClientState {
             line.push(':');
         }
         if asks {
-            // In the same line, which is what a notice shows.
+            // In the same line, because a notice shows one line.
             let task = quote_name(self.task.as_deref().unwrap_or_default());
             line.push_str(&format!(" [siding a2a send {} --task {task} TEXT]", self.answer_to));
         }
@@ -308,7 +309,7 @@ impl ClientState {
             self.end = Some(exit::LOST);
         } else {
             self.retry(steps);
-            // One line for one outage.
+            // Report an outage once.
             if self.failures == 1 {
                 let pause = format_duration(backoff(self.idle_requests));
                 self.push_line(&format!("no connection, again in {pause}: {why}"), steps);
@@ -319,7 +320,8 @@ impl ClientState {
     fn on_refused(&mut self, error: &RpcError, steps: &mut Vec<Step>) {
         let why = format!("{} ({})", one_line(&error.message, REASON_COLUMNS), error.code);
         match (self.current_request, error.code) {
-            // It does not stream, or the task is over, or it keeps no stream of one that waits for somebody.
+            // The server does not stream, the task is finished, or the server has no stream for a
+            // task that waits for the user.
             (
                 ClientRequest::Subscribe,
                 code::UNSUPPORTED_OPERATION | code::METHOD_NOT_FOUND | code::TASK_NOT_FOUND,
@@ -348,12 +350,12 @@ impl ClientState {
         }
     }
 
-    /// Asks again how the task stands, the later the longer nothing has changed.
+    /// Requests the state of the task again, with longer pauses while nothing changes.
     fn retry(&mut self, steps: &mut Vec<Step>) {
         self.idle_requests =
             if std::mem::take(&mut self.has_progress) { 0 } else { self.idle_requests + 1 };
         let ask = match (&self.task, self.supports_streaming) {
-            // The message itself has not arrived.
+            // The server has not received the message yet.
             (None, stream) => ClientRequest::Send { stream },
             (Some(_), true) => ClientRequest::Subscribe,
             (Some(_), false) => ClientRequest::Get,
@@ -372,20 +374,20 @@ impl ClientState {
     }
 }
 
-/// Has a text written, if there is one.
+/// Adds a step that writes the text, unless it is empty.
 fn push_text(text: String, steps: &mut Vec<Step>) {
     if !text.is_empty() {
         steps.push(Step::Write(text));
     }
 }
 
-/// Returns how long to wait when so many requests have brought nothing new.
+/// Returns the pause after this number of requests without progress.
 fn backoff(quiet: usize) -> Duration {
     Duration::from_millis(BACKOFF_MS[quiet.min(BACKOFF_MS.len() - 1)])
 }
 
-/// Returns a server's name for something as a person can type it: plain, or as a word that must be
-/// looked at first.
+/// Returns a server's name for a task as the user can type it: plain, or in backticks if it
+/// contains unusual characters, so that the user checks it first.
 fn quote_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
     if name.len() <= MAX_TYPED_NAME_BYTES && !name.starts_with('-') && name.chars().all(is_plain) {

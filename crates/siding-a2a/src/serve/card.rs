@@ -1,15 +1,15 @@
-//! What this server says of itself.
+//! The agent card of this server.
 
 use serde_json::{Value, json};
 
 use crate::wire::{JSONRPC_BINDING, PROTOCOL_VERSION};
 
-/// Where requests go.
+/// The path for requests.
 pub(super) const A2A_PATH: &str = "/a2a";
-/// What is taken and given.
+/// The media type of the input and the output.
 const TEXT_MIME_TYPE: &str = "text/plain";
 
-/// Returns the card, as `host` reaches this server.
+/// Returns the card, with the address under which `host` reaches this server.
 pub(super) fn agent_card(host: &str) -> Value {
     json!({
         "name": "siding",

@@ -1,4 +1,4 @@
-//! From a task on record to a task of A2A. Pure.
+//! Converts a task of siding to a task of A2A. Pure.
 
 use serde::Deserialize;
 use siding_model::id::SessionId;
@@ -11,17 +11,17 @@ use siding_model::text::{cut_tail, make_visible};
 
 use crate::wire::{A2aState, Artifact, Message, Part, ROLE_AGENT, Status, Task};
 
-/// The flag by which an agent goes on with a conversation.
+/// The flag with which an agent resumes a conversation.
 pub(super) const RESUME_FLAG: &str = "--resume";
-/// What the agent said last is an artifact of this name.
+/// The name of the artifact with the agent's last answer.
 const ANSWER_ARTIFACT_NAME: &str = "answer";
-/// Bytes of what an agent wrote that are shown when it said nothing else.
+/// Bytes of an agent's output shown for a failure without a report.
 const FAILURE_TAIL_BYTES: usize = 2000;
 
-/// What `siding agent --json` prints when it ends.
+/// The report that `siding agent --json` prints at its end.
 #[derive(Debug, Deserialize)]
 struct AgentReport {
-    /// Tells it from any other JSON.
+    /// Required, so that no other JSON line parses as a report.
     #[serde(rename = "session_id")]
     _session: String,
     text: String,
@@ -36,20 +36,20 @@ struct AgentEnd {
 }
 
 impl AgentReport {
-    /// Finds it in what the agent wrote: it is the last line that is one.
+    /// Finds the report in an agent's output: the last line that parses as one.
     fn find_in(output: &str) -> Option<Self> {
         output.lines().rev().find_map(|line| serde_json::from_str(line).ok())
     }
 
-    /// Returns how it ended, in words.
+    /// Formats how the agent ended.
     fn format_end(&self) -> String {
         let kind = self.end.kind.replace('_', " ");
         self.end.why.as_ref().map_or(kind, |why| make_visible(why))
     }
 }
 
-/// Returns how a task stands. `output` is what it wrote, or the end of that; it is looked at only when
-/// the task has ended.
+/// Converts a task. `output` is the task's output, or the end of it; it is used only when the task
+/// has ended.
 pub(super) fn to_a2a_task(state: &TaskState, output: &str) -> Task {
     let (id, context_id) = task_and_context_ids(state);
     let report = (!state.is_live()).then(|| AgentReport::find_in(output)).flatten();
@@ -72,12 +72,12 @@ pub(super) fn to_a2a_task(state: &TaskState, output: &str) -> Task {
     }
 }
 
-/// Returns the names of a task and of its conversation.
+/// Returns the ids of a task and of its conversation.
 pub(super) fn task_and_context_ids(state: &TaskState) -> (String, String) {
     (state.spec.task_id.to_string(), state.spec.name.clone().unwrap_or_default())
 }
 
-/// Returns a status, with what the agent says to it.
+/// Returns a status with an optional message of the agent.
 pub(super) fn to_a2a_status(state: &TaskState, a2a_state: A2aState, text: Option<&str>) -> Status {
     let (id, context) = task_and_context_ids(state);
     let message = text.map(|text| Message {
@@ -90,7 +90,7 @@ pub(super) fn to_a2a_status(state: &TaskState, a2a_state: A2aState, text: Option
     Status { state: a2a_state, message, timestamp: Some(changed_at(state).rfc3339()) }
 }
 
-/// Returns when it changed last.
+/// Returns when the task changed last.
 pub(super) fn changed_at(state: &TaskState) -> UnixMs {
     let since = state.last_event_at.ms_since(state.started);
     state.started_wall.plus_ms(i64::try_from(since).unwrap_or(i64::MAX))
@@ -101,7 +101,7 @@ fn answer_artifact(text: String) -> Artifact {
     Artifact { artifact_id: ANSWER_ARTIFACT_NAME.to_owned(), name, parts: vec![Part::text(text)] }
 }
 
-/// Returns its state in A2A's words.
+/// Maps a task's phase to a state of A2A.
 pub(super) fn to_a2a_state(state: &TaskState) -> A2aState {
     match state.lifecycle.phase() {
         Phase::Starting { .. } => A2aState::Submitted,
@@ -126,8 +126,8 @@ fn ended_outcome(state: &TaskState) -> Option<&Outcome> {
     }
 }
 
-/// Returns the conversation of the agent that a task is: the one it was told to go on with, else the
-/// one that it named after itself. `None` before it runs.
+/// Returns the conversation of a task's agent: the one that it resumes, otherwise the one that it
+/// named after its own process. `None` before the agent runs.
 pub(super) fn conversation_id(state: &TaskState) -> Option<SessionId> {
     if let TaskCommand::Argv { argv } = &state.spec.command {
         let at = argv.iter().position(|word| word == RESUME_FLAG);

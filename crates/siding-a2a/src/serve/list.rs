@@ -1,4 +1,4 @@
-//! `ListTasks`.
+//! The method `ListTasks`.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,11 +8,11 @@ use super::convert;
 use super::tasks::{TaskStore, internal_error};
 use crate::wire::{A2aState, RpcError, code};
 
-/// Tasks in one answer unless asked otherwise, and at most (`ListTasksRequest.page_size`).
+/// Default and maximum number of tasks in one page (`ListTasksRequest.page_size`).
 const DEFAULT_PAGE_SIZE: usize = 50;
 const MAX_PAGE_SIZE: usize = 100;
 
-/// What is asked for.
+/// The parameters of `ListTasks`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ListTasksParams {
@@ -23,7 +23,7 @@ pub(super) struct ListTasksParams {
     include_artifacts: bool,
 }
 
-/// Returns tasks, the one that changed last before all others.
+/// Returns a page of tasks, the most recently changed first.
 pub(super) fn list_tasks(store: &TaskStore, params: &ListTasksParams) -> Result<Value, RpcError> {
     let (from, count) = parse_page(params)?;
     let mut states = store.list_states()?;
@@ -54,7 +54,7 @@ fn matches_params(state: &TaskState, params: &ListTasksParams) -> bool {
         && (params.status == A2aState::Unspecified || params.status == convert::to_a2a_state(state))
 }
 
-/// Returns where the page begins and how much is on it.
+/// Returns the index of the page's first task, and the number of tasks.
 fn parse_page(params: &ListTasksParams) -> Result<(usize, usize), RpcError> {
     let wrong = |why: &str| RpcError::new(code::INVALID_PARAMS, why);
     let count = match params.page_size {

@@ -1,14 +1,14 @@
-//! What an agent is told: a message of A2A as a prompt. Pure.
+//! Converts an A2A message to a prompt for the agent. Pure.
 
 use crate::wire::{Message, RpcError, code};
 
-/// Bytes of a prompt: what the kernel takes in one argument (MAX_ARG_STRLEN, 128 KiB), with room to
-/// spare for its flag.
+/// Maximum bytes of a prompt: the kernel's limit of one argument (MAX_ARG_STRLEN, 128 KiB, see
+/// execve(2)), less the space for the flag before it.
 const MAX_PROMPT_BYTES: usize = 128 * 1024 - 64;
-/// Longest name of a conversation.
+/// Maximum bytes of the id of a conversation.
 const MAX_CONTEXT_ID_BYTES: usize = 128;
 
-/// Returns what the agent is told.
+/// Returns the prompt: the text and data parts of the message.
 pub(super) fn prompt_text(message: &Message) -> Result<String, RpcError> {
     let mut texts = Vec::new();
     for part in &message.parts {
@@ -34,7 +34,7 @@ pub(super) fn prompt_text(message: &Message) -> Result<String, RpcError> {
     Ok(text)
 }
 
-/// Takes a name of a conversation that a client has made up.
+/// Checks the id of a conversation that a client has chosen.
 pub(super) fn check_context_id(context: String) -> Result<String, RpcError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
     if context.len() <= MAX_CONTEXT_ID_BYTES && context.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! Which request is answered by what.
+//! Dispatches requests to their methods.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ use crate::wire::{
     WELL_KNOWN_CARD_PATH, code, method,
 };
 
-/// Bytes of a request.
+/// Maximum bytes of a request.
 const MAX_REQUEST_BYTES: usize = 4 << 20;
-/// Time between two looks at a task that a request waits for.
+/// Interval between two reads of a task for which a request waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A server: its tasks, and who is let in.
+/// The server: its tasks, and the checks on requests.
 pub(super) struct A2aServer {
     pub(super) tasks: Arc<TaskStore>,
     pub(super) lock: Arc<AccessPolicy>,
 }
 
-/// A request of JSON-RPC.
+/// A JSON-RPC request.
 #[derive(Debug, Deserialize)]
 struct RpcRequest {
     jsonrpc: String,
@@ -44,7 +44,7 @@ struct RpcRequest {
     params: Value,
 }
 
-/// What `SendMessage` takes.
+/// The parameters of `SendMessage`.
 #[derive(Debug, Deserialize)]
 struct SendMessageParams {
     message: Message,
@@ -58,7 +58,7 @@ struct SendConfiguration {
     return_immediately: bool,
 }
 
-/// What is asked about one task.
+/// The parameters of a method for one task.
 #[derive(Debug, Deserialize)]
 struct TaskIdParams {
     id: String,
@@ -74,7 +74,7 @@ impl A2aServer {
             return refused;
         }
         match (request.method(), request.uri().path()) {
-            // Who may send nothing may still learn what is wanted of those who may.
+            // The card is public, because it states how to authenticate.
             (&Method::GET, WELL_KNOWN_CARD_PATH) => {
                 let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
                 json_response(&agent_card(host.unwrap_or_default()))
@@ -154,7 +154,7 @@ impl A2aServer {
                 let TaskIdParams { id } = parse_params(&rpc.params)?;
                 let id = run_blocking(|| tasks.find_task(&id))?;
                 let book = Arc::clone(tasks);
-                // It takes as long as the agent does to end.
+                // Blocks until the agent has ended.
                 let canceled = tokio::task::spawn_blocking(move || book.cancel(id)).await;
                 to_reply::<Task>(canceled.map_err(internal_error)??)
             }
@@ -175,7 +175,7 @@ impl A2aServer {
     }
 }
 
-/// What a method gives.
+/// The result of a method.
 enum Reply {
     Value(Value),
     Stream(Response<ResponseBody>),
@@ -191,7 +191,7 @@ fn parse_params<T: DeserializeOwned>(params: &Value) -> Result<T, RpcError> {
         .map_err(|error| RpcError::new(code::INVALID_PARAMS, error.to_string()))
 }
 
-/// Reads a request.
+/// Parses a request.
 fn parse_request(body: &[u8]) -> Result<RpcRequest, RpcError> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| RpcError::new(code::PARSE_ERROR, error.to_string()))?;
@@ -204,8 +204,8 @@ fn parse_request(body: &[u8]) -> Result<RpcRequest, RpcError> {
     }
 }
 
-/// Checks which version a request is of: its header says so, else its address, else it is of 0.3
-/// (specification 3.6).
+/// Checks the protocol version of a request: that of its header, otherwise that of its query, and
+/// 0.3 without either (specification 3.6).
 fn check_version<B>(request: &Request<B>) -> Result<(), RpcError> {
     let header = request.headers().get(VERSION_HEADER).and_then(|value| value.to_str().ok());
     let query = request.uri().query().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Telling a client what becomes of a task, as it comes.
+//! Streams the updates of a task to a client.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -23,14 +23,14 @@ use super::transcript::TranscriptCursor;
 use crate::sse;
 use crate::wire::{A2aState, ArtifactUpdate, RpcError, RpcResponse, Status, StatusUpdate, Update};
 
-/// Time between two looks at a task. Only while somebody listens.
+/// Interval between two reads of a task. It is read only while a client is connected.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Silence after which a comment is sent: proxies end connections that are silent for a minute.
+/// Silence after which a comment is sent: proxies close connections that are silent for a minute.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// Events that a client may be behind.
+/// Maximum number of events that are queued for a slow client.
 const MAX_QUEUED_EVENTS: usize = 16;
 
-/// Events on their way.
+/// The response body: queued events.
 struct EventBody(Receiver<Bytes>);
 
 impl hyper::body::Body for EventBody {
@@ -45,7 +45,7 @@ impl hyper::body::Body for EventBody {
     }
 }
 
-/// Returns an answer that tells what becomes of a task until it is over.
+/// Returns a response that streams the updates of a task until the task has ended.
 pub(super) fn task_response(
     tasks: &Arc<TaskStore>,
     request: Value,
@@ -64,13 +64,13 @@ pub(super) fn task_response(
 
 struct StreamSender {
     tasks: Arc<TaskStore>,
-    /// The id of the request that is answered.
+    /// The id of the JSON-RPC request.
     request: Value,
     id: TaskId,
     sender: Sender<Bytes>,
 }
 
-/// The client has gone.
+/// The client has disconnected.
 struct ClientClosed;
 
 impl StreamSender {
@@ -80,12 +80,12 @@ impl StreamSender {
             Err(Err(error)) => RpcResponse::for_request(&self.request, Err(error)),
         };
         if let Ok(text) = serde_json::to_string(&response) {
-            // It has gone without hearing why.
+            // The client has disconnected, so it does not receive the error.
             let _peer_gone = self.sender.send(sse::format_event(&text).into()).await;
         }
     }
 
-    /// Tells all there is, to the end. `Err(Ok)` when nobody listens any more.
+    /// Sends all updates until the task has ended. `Err(Ok)` when the client has disconnected.
     async fn send_updates(
         &self,
         mut progress: TranscriptCursor,
@@ -127,7 +127,7 @@ impl StreamSender {
         Ok(())
     }
 
-    /// Tells how the task stands, whole, before anything else.
+    /// Sends the complete task before any update.
     async fn send_task(&self) -> Result<TaskState, Result<ClientClosed, RpcError>> {
         let (dir, state) = run_blocking(|| self.tasks.read_state(self.id)).map_err(Err)?;
         let task = run_blocking(|| self.tasks.to_a2a_task(&dir, &state));

@@ -1,4 +1,4 @@
-//! The tasks of a server: begun, found, ended. All of it is on record; nothing is remembered here.
+//! Starts, finds and cancels the server's tasks. Their state is on disk; this module has none.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
@@ -26,11 +26,11 @@ use super::prompt::{check_context_id, prompt_text};
 use super::transcript::TranscriptCursor;
 use crate::wire::{A2aState, Message, RpcError, Task, code};
 
-/// Bytes at the end of what an agent wrote in which its report is looked for.
+/// Bytes at the end of an agent's output that are searched for its report.
 const REPORT_TAIL_BYTES: u64 = 4 << 20;
-/// How long a shim may take for a word, in milliseconds.
+/// How long a shim may take to answer, in milliseconds.
 const START_TIMEOUT_MS: u64 = 10_000;
-/// Columns of a name that is none.
+/// Columns of an unknown task id in an error message.
 const ID_COLUMNS: usize = 100;
 
 /// The tasks of a server.
@@ -38,9 +38,9 @@ pub(super) struct TaskStore {
     tool_context: ToolContext,
     agent: AgentProgram,
     settings: Settings,
-    /// Tasks that may run at once.
+    /// Maximum number of tasks that may run concurrently.
     max_running: usize,
-    /// Held while one begins: two must not go on with the same conversation.
+    /// Held while a task starts: two tasks must not resume the same conversation.
     start_lock: Mutex<()>,
 }
 
@@ -54,7 +54,8 @@ impl TaskStore {
         Self { tool_context, agent, settings, max_running, start_lock: Mutex::new(()) }
     }
 
-    /// Begins a task for a message. What its agent does can be read from there on.
+    /// Starts a task for a message. Returns the position in the transcript where the agent's steps
+    /// begin.
     pub(super) fn start_task(
         &self,
         message: &Message,
@@ -82,7 +83,7 @@ impl TaskStore {
             let why = format!("task {id} of this conversation is not over; cancel it, or wait");
             return Err(RpcError::new(code::UNSUPPORTED_OPERATION, why));
         }
-        // An agent that could not even begin has left none.
+        // An agent that failed to start has left no transcript.
         let is_there = |conversation: &SessionId| {
             TranscriptCursor::exists(&self.tool_context.root, conversation)
         };
@@ -108,7 +109,7 @@ impl TaskStore {
         if let Some(conversation) = conversation {
             argv.extend([RESUME_FLAG.to_owned(), conversation.to_string()]);
         }
-        // In one word, since it may begin with a dash.
+        // A single word, because the text may begin with a dash.
         argv.push(format!("--prompt={text}"));
         let request = TaskRequest {
             kind: TaskKind::LocalAgent,
@@ -119,7 +120,7 @@ impl TaskStore {
             stdin: StdinMode::Null,
             placement: Placement::Background { why: BackgroundReason::Asked },
             deadline: self.settings.max_elapsed.min(self.settings.max_elapsed_hard_cap),
-            // A server that is started anew takes it up.
+            // A restarted server finds the task again.
             keep: true,
             monitor: None,
             wait_for: Vec::new(),
@@ -127,7 +128,7 @@ impl TaskStore {
         request::task_spec(&self.tool_context.root, &self.settings, request)
     }
 
-    /// Gives a task to a shim, and waits until it is on record.
+    /// Passes a task to a shim, and waits until its first record is written.
     fn launch(&self, spec: &TaskSpec) -> Result<(), RpcError> {
         let root = &self.tool_context.root;
         let launch_env = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
@@ -152,7 +153,7 @@ impl TaskStore {
         Ok(())
     }
 
-    /// Returns why a message to a task cannot be taken.
+    /// Returns the error for a message to an existing task.
     fn follow_up_error(&self, id: &str, context: Option<&str>) -> Result<RpcError, RpcError> {
         let state = self.read_state(self.find_task(id)?)?.1;
         let (id, context_id) = convert::task_and_context_ids(&state);
@@ -184,31 +185,31 @@ impl TaskStore {
             && state.spec.task_id.kind() == TaskKind::LocalAgent
     }
 
-    /// Reads how a task stands, after another shim was put in place if its own was killed.
+    /// Reads the state of a task. Starts a new shim first if the task's shim was killed.
     pub(super) fn read_state(&self, id: TaskId) -> Result<(TaskDir, TaskState), RpcError> {
         let snapshot = self.tool_context.snapshot(id).map_err(internal_error)?;
         Ok((snapshot.dir, snapshot.state))
     }
 
-    /// Reads how a task stands, as it is told.
+    /// Reads a task in the form of A2A.
     pub(super) fn read_task(&self, id: TaskId) -> Result<Task, RpcError> {
         let (dir, state) = self.read_state(id)?;
         Ok(self.to_a2a_task(&dir, &state))
     }
 
-    /// Returns how a task is told.
+    /// Converts a task to the form of A2A.
     pub(super) fn to_a2a_task(&self, dir: &TaskDir, state: &TaskState) -> Task {
         if state.is_live() {
             return convert::to_a2a_task(state, "");
         }
-        // Whoever asked for it is told here, and by no notice. It may be told again.
+        // The client receives the result here and needs no notice. It may receive the result again.
         let session = &self.tool_context.session;
         let _best_effort =
             notices::ack_shown(&self.tool_context.root, state, session, Coverage::Status);
         convert::to_a2a_task(state, &output_tail(dir).unwrap_or_default())
     }
 
-    /// Returns what an agent has done since the last look.
+    /// Returns the agent's steps since the last call.
     pub(super) fn new_steps(
         &self,
         state: &TaskState,
@@ -219,7 +220,7 @@ impl TaskStore {
             .map_or_else(Vec::new, |name| progress.read_steps(&self.tool_context.root, &name))
     }
 
-    /// Returns where the transcript of a task ends now.
+    /// Returns the current end of a task's transcript.
     pub(super) fn transcript_end(&self, state: &TaskState) -> TranscriptCursor {
         let conversation = convert::conversation_id(state);
         conversation.map_or_else(TranscriptCursor::default, |name| {
@@ -227,7 +228,7 @@ impl TaskStore {
         })
     }
 
-    /// Ends a task with everything it has started.
+    /// Stops a task and its process tree.
     pub(super) fn cancel(&self, id: TaskId) -> Result<Task, RpcError> {
         let (_, state) = self.read_state(id)?;
         let a2a_state = convert::to_a2a_state(&state);
@@ -241,7 +242,7 @@ impl TaskStore {
         self.read_task(id)
     }
 
-    /// Reads all tasks of this server. One that cannot be read is left out.
+    /// Reads all tasks of this server, without those that cannot be read.
     pub(super) fn list_states(&self) -> Result<Vec<TaskState>, RpcError> {
         let root = &self.tool_context.root;
         let ids = root.all_tasks().map_err(internal_error)?;
@@ -251,12 +252,12 @@ impl TaskStore {
     }
 }
 
-/// Returns an error of this server as its client reads it.
+/// Converts an error of this server to a JSON-RPC error.
 pub(super) fn internal_error(error: impl std::fmt::Display) -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, error.to_string())
 }
 
-/// Returns the end of what a task wrote.
+/// Returns the end of a task's output.
 fn output_tail(dir: &TaskDir) -> std::io::Result<String> {
     let fd: OwnedFd = output::open(dir)?;
     let len = file::metadata(&fd)?.len;

@@ -1,4 +1,4 @@
-//! What an agent does, read from its transcript as it grows.
+//! Reads an agent's steps from its growing transcript.
 
 use std::io;
 
@@ -7,24 +7,24 @@ use siding_core::store::StateDir;
 use siding_core::sys::file;
 use siding_model::id::SessionId;
 
-/// The file of a conversation (docs/agent.md).
+/// The name of a conversation's transcript file (docs/agent.md).
 const TRANSCRIPT_FILE_NAME: &str = "transcript.jsonl";
-/// Bytes that are read at once.
+/// Size of a read in bytes.
 const READ_BYTES: usize = 1 << 20;
 
-/// How far a transcript was read.
+/// The position up to which a transcript has been read.
 #[derive(Debug, Default)]
 pub(super) struct TranscriptCursor {
     offset: u64,
 }
 
 impl TranscriptCursor {
-    /// Whether there is a transcript to read.
+    /// Whether the conversation has a transcript.
     pub(super) fn exists(root: &StateDir, conversation: &SessionId) -> bool {
         open_transcript(root, conversation).is_ok()
     }
 
-    /// Begins with what is not there yet.
+    /// Returns a cursor at the current end, so that only later steps are read.
     pub(super) fn at_end(root: &StateDir, conversation: &SessionId) -> Self {
         let len = open_transcript(root, conversation)
             .and_then(|fd| file::metadata(&fd))
@@ -32,14 +32,14 @@ impl TranscriptCursor {
         Self { offset: len.unwrap_or(0) }
     }
 
-    /// Returns what the agent has done since the last look, one text for each of its answers that is not
-    /// its last word. There is no transcript before an agent's first step.
+    /// Returns the agent's new steps: one text for each model answer except the last. There is no
+    /// transcript before the agent's first step.
     pub(super) fn read_steps(&mut self, root: &StateDir, conversation: &SessionId) -> Vec<String> {
         let mut piece = vec![0; READ_BYTES];
         let read = open_transcript(root, conversation)
             .and_then(|fd| file::read_at(&fd, &mut piece, self.offset))
             .unwrap_or(0);
-        // A line that is being written is read when it is whole; one that never fits is passed over.
+        // An incomplete line is read when it is complete; one that exceeds the buffer is skipped.
         let complete = match piece[..read].iter().rposition(|byte| *byte == b'\n') {
             Some(end) => end + 1,
             None if read == READ_BYTES => read,
@@ -55,8 +55,9 @@ fn open_transcript(root: &StateDir, conversation: &SessionId) -> io::Result<std:
     file::open_at(&dir, TRANSCRIPT_FILE_NAME, file::OpenMode::Read)
 }
 
-/// Returns what a line of a transcript tells, if it is a model's answer that calls tools: its words, and
-/// the tools by name. An answer without calls is the agent's last word, which its end tells.
+/// Returns the text of a transcript line and the names of the called tools, if the line is a
+/// model's answer that calls tools. An answer without calls is the agent's last, which the task's
+/// end reports.
 fn parse_step(line: &str) -> Option<String> {
     let line: Value = serde_json::from_str(line).ok()?;
     if line["entry"] != "answered" {

@@ -1,29 +1,29 @@
-//! What a server says of itself (specification 8).
+//! The agent card (specification 8).
 
 use serde::{Deserialize, Serialize};
 use siding_model::text::one_line;
 
-/// Where it is (specification 8.2).
+/// The path of the card (specification 8.2).
 pub const WELL_KNOWN_CARD_PATH: &str = "/.well-known/agent-card.json";
-/// The binding that siding speaks.
+/// The binding that siding implements.
 pub const JSONRPC_BINDING: &str = "JSONRPC";
 
-/// Columns of what a server offers, when it is told.
+/// Columns of the list of interfaces in an error message.
 const OFFER_COLUMNS: usize = 200;
 
-/// The part of a card that one who asks needs.
+/// The part of a card that a client needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentCard {
-    /// What the agent is called.
+    /// The name of the agent.
     pub name: String,
-    /// How it can be reached, the better way first.
+    /// The agent's interfaces, preferred first.
     pub supported_interfaces: Vec<AgentInterface>,
-    /// What else it can do.
+    /// Optional capabilities.
     pub capabilities: Capabilities,
 }
 
-/// One way to reach an agent.
+/// An interface of an agent: address, binding and version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentInterface {
@@ -33,35 +33,35 @@ pub struct AgentInterface {
     tenant: String,
 }
 
-/// What an agent can do.
+/// The optional capabilities of an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Capabilities {
-    /// Whether it tells what becomes of a task as it comes.
+    /// Whether the agent streams the updates of a task.
     pub streaming: bool,
 }
 
-/// The way that was chosen.
+/// The chosen interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenInterface {
-    /// Where requests go.
+    /// The URL for requests.
     pub url: String,
-    /// What must stand in each of them.
+    /// The `tenant` parameter of each request.
     pub tenant: Option<String>,
-    /// Whether the agent streams.
+    /// Whether the agent supports streaming.
     pub supports_streaming: bool,
 }
 
-/// Why an agent cannot be reached in any way that its card names.
+/// The card names no interface that siding implements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it offers no way that siding speaks, which is JSON-RPC of A2A 1.x; it offers: {offered}")]
 pub struct CardError {
-    /// What it offers, safe to print.
+    /// The offered interfaces, safe to print.
     pub offered: String,
 }
 
 impl AgentCard {
-    /// Chooses the first way that siding speaks (specification 8.3.2).
+    /// Chooses the first interface that siding implements (specification 8.3.2).
     ///
     /// # Errors
     ///

@@ -3,53 +3,53 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Names of methods (specification 9.4).
+/// The names of methods (specification 9.4).
 pub mod method {
     /// Sends a message.
     pub const SEND: &str = "SendMessage";
-    /// Sends a message and hears what becomes of it.
+    /// Sends a message and streams the updates of its task.
     pub const STREAM: &str = "SendStreamingMessage";
-    /// Asks how a task stands.
+    /// Reads a task.
     pub const GET: &str = "GetTask";
-    /// Asks for many.
+    /// Reads a page of tasks.
     pub const LIST: &str = "ListTasks";
-    /// Has a task ended.
+    /// Cancels a task.
     pub const CANCEL: &str = "CancelTask";
-    /// Hears what becomes of a task.
+    /// Streams the updates of a task.
     pub const SUBSCRIBE: &str = "SubscribeToTask";
-    /// Asks for a card that only those who are let in may see.
+    /// Reads a card that only authenticated clients may see.
     pub const EXTENDED_CARD: &str = "GetExtendedAgentCard";
-    /// The four about webhooks end so.
+    /// The suffix of the four methods for webhooks.
     pub const PUSH_SUFFIX: &str = "PushNotificationConfig";
 }
 
-/// Codes of errors (specification 5.4 and 9.5).
+/// Error codes (specification 5.4 and 9.5).
 pub mod code {
-    /// No JSON.
+    /// The request is not valid JSON.
     pub const PARSE_ERROR: i64 = -32700;
-    /// JSON, and no request.
+    /// The JSON is not a JSON-RPC request.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// There is no such method.
+    /// The method does not exist.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The method takes something else.
+    /// The parameters do not match the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// The server has failed.
+    /// An internal error of the server.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// There is no such task.
+    /// The task does not exist.
     pub const TASK_NOT_FOUND: i64 = -32001;
-    /// The task cannot be canceled.
+    /// The task has already ended.
     pub const NOT_CANCELABLE: i64 = -32002;
-    /// There are no webhooks.
+    /// The server supports no webhooks.
     pub const PUSH_NOT_SUPPORTED: i64 = -32003;
-    /// It cannot be done, or not in this state.
+    /// The operation is not supported, or not in this state.
     pub const UNSUPPORTED_OPERATION: i64 = -32004;
-    /// The message holds what the agent does not take.
+    /// The message has content of a type that the agent does not accept.
     pub const CONTENT_TYPE_NOT_SUPPORTED: i64 = -32005;
-    /// The version is not spoken.
+    /// The protocol version is not supported.
     pub const VERSION_NOT_SUPPORTED: i64 = -32009;
 }
 
-/// The names of the errors that are A2A's own, for `google.rpc.ErrorInfo`.
+/// The names of A2A's own errors, for `google.rpc.ErrorInfo`.
 const ERROR_REASONS: [(i64, &str); 6] = [
     (code::TASK_NOT_FOUND, "TASK_NOT_FOUND"),
     (code::NOT_CANCELABLE, "TASK_NOT_CANCELABLE"),
@@ -59,21 +59,21 @@ const ERROR_REASONS: [(i64, &str); 6] = [
     (code::VERSION_NOT_SUPPORTED, "VERSION_NOT_SUPPORTED"),
 ];
 
-/// Why a server does not do what it was asked.
+/// The error of a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RpcError {
-    /// One of [`code`].
+    /// One of the codes in [`code`].
     pub code: i64,
-    /// In words.
+    /// A description for people.
     pub message: String,
-    /// More of it, for programs.
+    /// Details for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
 impl RpcError {
-    /// Returns an error of this server.
+    /// Returns an error of this server, with `ErrorInfo` for A2A's own codes.
     #[must_use]
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         let reason = ERROR_REASONS.iter().find(|(known, _)| *known == code);
@@ -88,22 +88,22 @@ impl RpcError {
     }
 }
 
-/// What comes back for a request.
+/// The response to a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RpcResponse {
     jsonrpc: String,
     id: Value,
-    /// What was asked for.
+    /// The result, if the request succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// Why not.
+    /// The error, if the request failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<RpcError>,
 }
 
 impl RpcResponse {
-    /// Returns the answer to the request `id`.
+    /// Returns the response to the request `id`.
     #[must_use]
     pub fn for_request(id: &Value, outcome: Result<Value, RpcError>) -> Self {
         let (result, error) = match outcome {
@@ -114,7 +114,7 @@ impl RpcResponse {
     }
 }
 
-/// Returns a request. There is one in a connection, so they need no names of their own.
+/// Returns a request. Each connection carries one request, so the id is constant.
 #[must_use]
 pub fn build_request(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })

@@ -2,34 +2,34 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a task stands, as its server says it (`TaskState`).
+/// The state of a task (`TaskState`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum A2aState {
-    /// The server does not say.
+    /// The server named no state.
     #[default]
     Unspecified,
-    /// It was taken on.
+    /// The server has accepted the task.
     Submitted,
-    /// The agent works on it.
+    /// The agent is working.
     Working,
-    /// It is done.
+    /// The agent has finished successfully.
     Completed,
-    /// It has failed.
+    /// The agent has failed.
     Failed,
-    /// It was canceled.
+    /// The task was canceled.
     Canceled,
-    /// The agent asks for something.
+    /// The agent needs an answer from the user.
     InputRequired,
-    /// The agent does not do it.
+    /// The agent has declined the task.
     Rejected,
-    /// The agent needs to be let in somewhere.
+    /// The agent needs credentials.
     AuthRequired,
-    /// One that version 1.0 does not have, as it was given.
+    /// A state that version 1.0 does not define, by its name on the wire.
     Unknown(String),
 }
 
-/// States by their names on the wire and in what is told.
+/// The states with their names on the wire and in messages.
 const STATE_NAMES: [(A2aState, &str, &str); 9] = [
     (A2aState::Unspecified, "TASK_STATE_UNSPECIFIED", "unspecified"),
     (A2aState::Submitted, "TASK_STATE_SUBMITTED", "submitted"),
@@ -43,19 +43,19 @@ const STATE_NAMES: [(A2aState, &str, &str); 9] = [
 ];
 
 impl A2aState {
-    /// Returns its word in what is told; `None` for one that is not known.
+    /// Returns the name for messages; `None` for an unknown state.
     #[must_use]
     pub fn label(&self) -> Option<&'static str> {
         STATE_NAMES.iter().find(|(state, ..)| state == self).map(|(.., word)| *word)
     }
 
-    /// Whether nothing comes after it (specification 4.1.3).
+    /// Whether the state is final (specification 4.1.3).
     #[must_use]
     pub const fn is_terminal(&self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled | Self::Rejected)
     }
 
-    /// Whether the agent waits for somebody.
+    /// Whether the agent waits for the user.
     #[must_use]
     pub const fn waits_for_user(&self) -> bool {
         matches!(self, Self::InputRequired | Self::AuthRequired)

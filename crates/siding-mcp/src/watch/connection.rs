@@ -1,4 +1,4 @@
-//! A server at the other end: the handshake, one question at a time, and hearing of changes.
+//! A connection to a server: the handshake, one request at a time, and change notifications.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,23 +21,23 @@ use super::server_process::{self, ServerProcess};
 use super::state::WatchEvent;
 use super::{LineOutput, McpTarget, WatchSpec, WatchedServer, http_transport};
 
-/// How long a server may take for the handshake. One that is fetched first takes a while.
+/// Timeout of the handshake. A server that a package runner downloads first takes a while.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long it may take for an answer.
+/// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time between two looks, however often the server tells of changes.
+/// Minimum time between two requests, however often the server notifies of changes.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// How long it is waited for the end of a server whose connection has ended, to say how.
+/// How long to wait for the exit status of a server whose connection has closed.
 const EXIT_WAIT: Duration = Duration::from_millis(500);
-/// How long a connection may take to be closed.
+/// Timeout of closing a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why there is no server.
+/// Why the server is not connected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ConnectionError {
-    /// It may be there later.
+    /// A later attempt may succeed.
     Retryable(String),
-    /// It will not.
+    /// Every later attempt would fail too.
     Permanent(String),
 }
 
@@ -50,7 +50,7 @@ impl From<ConnectionError> for WatchEvent {
     }
 }
 
-/// Hears what a server says by itself.
+/// Receives the server's notifications.
 #[derive(Debug, Clone, Default)]
 struct ChangeListener(Arc<Notify>);
 
@@ -66,7 +66,7 @@ impl ClientHandler for ChangeListener {
         _params: ResourceUpdatedNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        // Only one is subscribed to.
+        // There is only one subscription, so the notification is for it.
         self.0.notify_one();
     }
 }
@@ -74,23 +74,24 @@ impl ClientHandler for ChangeListener {
 /// A connection to a server.
 pub(super) struct Connection {
     peer: Peer<RoleClient>,
-    /// Ends when the connection does.
+    /// Finishes when the connection ends.
     ended: JoinHandle<()>,
-    /// Closes it.
+    /// Closes the connection.
     close: RunningServiceCancellationToken,
     changed: Arc<Notify>,
-    /// Whether the server tells of changes.
+    /// Whether the server notifies of changes.
     pub(super) is_subscribed: bool,
     process: Option<ServerProcess>,
-    /// What listens beside; it ends with this.
+    /// The task that receives change notifications; dropping this aborts it.
     _listening: JoinSet<()>,
 }
 
 impl Connection {
-    /// Starts or reaches the server, shakes hands, and subscribes where that can be.
+    /// Starts or connects to the server, performs the handshake, and subscribes if the server
+    /// supports it.
     ///
-    /// The older handshake comes first: every server has it so far, and some leave at a word that
-    /// they do not know. One that refuses it is asked as the newer revision has it.
+    /// The older handshake is tried first: every server supports it so far, and some exit on a
+    /// method that they do not know. A server that refuses it is tried with the newer handshake.
     pub(super) async fn open(watch: &WatchSpec, say: &LineOutput) -> Result<Self, ConnectionError> {
         match Self::handshake(watch, say, ClientLifecycleMode::Initialize).await {
             Err(HandshakeError::Refused(_)) => {
@@ -131,7 +132,7 @@ impl Connection {
             Ok(Ok(service)) => {
                 let mut listening = JoinSet::new();
                 let is_subscribed = subscribe(&service, watch, &changed, &mut listening).await;
-                // What it said before is no answer to what is asked now.
+                // A cached response would hide a change.
                 service.set_response_cache_config(ClientCacheConfig::disabled()).await;
                 return Ok(Self {
                     peer: service.peer().clone(),
@@ -180,7 +181,7 @@ impl Connection {
         Err(error)
     }
 
-    /// Waits this long, or until the server tells of a change, and asks.
+    /// Waits for `after`, or until the server notifies of a change, and then reads the target.
     pub(super) async fn wait_and_read(
         &mut self,
         target: &McpTarget,
@@ -209,7 +210,7 @@ impl Connection {
         }
     }
 
-    /// Says how it was lost.
+    /// Returns the event of a lost connection, with the exit status of the server if there is one.
     async fn disconnected_event(&mut self, why: &str) -> WatchEvent {
         let how = match &mut self.process {
             Some(process) => process.wait_exit(EXIT_WAIT).await,
@@ -220,11 +221,11 @@ impl Connection {
         )
     }
 
-    /// Closes it, and ends its process.
+    /// Closes the connection, and ends the server's process.
     pub(super) async fn shutdown(mut self) {
         self.close.cancel();
         if !self.ended.is_finished() {
-            // What does not end in time ends with the process.
+            // If it does not close in time, ending the process closes it.
             let _best_effort = timeout(CLOSE_TIMEOUT, &mut self.ended).await;
         }
         if let Some(process) = self.process.take() {
@@ -233,11 +234,11 @@ impl Connection {
     }
 }
 
-/// Why there is no connection.
+/// Why the handshake failed.
 enum HandshakeError {
-    /// The server has answered that it will not.
+    /// The server answered with an error.
     Refused(String),
-    /// Anything else.
+    /// Any other failure.
     Failed(ConnectionError),
 }
 
@@ -247,7 +248,7 @@ impl From<ConnectionError> for HandshakeError {
     }
 }
 
-/// Subscribes to a resource. Returns whether the server tells of its changes from now on.
+/// Subscribes to a resource. Returns whether the server will notify of its changes.
 async fn subscribe(
     service: &RunningService<RoleClient, ChangeListener>,
     watch: &WatchSpec,
@@ -267,12 +268,13 @@ async fn subscribe(
         listening.spawn(listen(peer, filter, Arc::clone(changed), watch.interval));
         return true;
     }
-    #[expect(deprecated, reason = "the older handshake has no other way")]
+    #[expect(deprecated, reason = "the older handshake has no other method")]
     let subscribed = peer.subscribe(SubscribeRequestParams::new(uri.as_str()));
     matches!(timeout(REQUEST_TIMEOUT, subscribed).await, Ok(Ok(())))
 }
 
-/// Listens as the newer revision has it, again when that ends; what was missed is looked for.
+/// Receives change notifications of the newer revision, and subscribes again when the stream ends.
+/// A change in between is found by polling.
 async fn listen(
     peer: Peer<RoleClient>,
     filter: SubscriptionFilter,

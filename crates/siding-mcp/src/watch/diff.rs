@@ -1,31 +1,31 @@
-//! What is different in a text, in one line. Pure.
+//! Formats the difference between two texts in one line. Pure.
 
 use regex::Regex;
 use siding_model::text::{cut_head, one_line};
 
-/// Columns of what is said of one change.
+/// Columns of a line about one change.
 pub(super) const LINE_COLUMNS: usize = 240;
-/// Columns of the old and of the new text where a line has become another.
+/// Columns of each of the two versions of a changed line.
 const HALF_COLUMNS: usize = 100;
-/// Characters shown before the first that is different.
+/// Characters shown before the first difference.
 const CONTEXT_CHARS: usize = 20;
-/// Bytes of a line that are looked at to be shown.
+/// Bytes of a line that are read for display.
 const MAX_LINE_BYTES: usize = LINE_COLUMNS * 4;
-/// What stands between lines.
+/// Separates the shown lines.
 const LINE_SEPARATOR: &str = " | ";
-/// What stands for lines that are not shown.
+/// Stands for lines that are not shown.
 const ELLIPSIS: &str = "…";
 
 /// A change.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LineDiff {
-    /// In one line that is safe to print.
+    /// The description in one line, safe to print.
     pub(super) text: String,
-    /// Whether a line of it matches what is wanted.
+    /// Whether an added or removed line matches the pattern.
     pub(super) matches_pattern: bool,
 }
 
-/// Says what a text is, in one line.
+/// Describes the first text in one line.
 pub(super) fn summary(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let size =
@@ -33,8 +33,8 @@ pub(super) fn summary(text: &str) -> String {
     format_line(&format!("first: {size}"), &lines, ShownEnd::First)
 }
 
-/// Says what is different in `new`. What stays before and after it is left out; with a pattern only
-/// lines that match are shown, where any do.
+/// Describes the change from `old` to `new`, without the unchanged lines before and after it. With
+/// a pattern only matching lines are shown, if there are any.
 pub(super) fn diff_lines(old: &str, new: &str, pattern: Option<&Regex>) -> LineDiff {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let same = |one: &(&&str, &&str)| one.0 == one.1;
@@ -58,7 +58,7 @@ pub(super) fn diff_lines(old: &str, new: &str, pattern: Option<&Regex>) -> LineD
     let text = match (removed, added) {
         ([], []) => "only the ends of lines are others".to_owned(),
         ([], come) => {
-            // What comes last says most where something grows.
+            // When text was appended, its last lines are the most informative.
             let end = if after == 0 { ShownEnd::Last } else { ShownEnd::First };
             format_line(
                 &format!("{} more{note}", format_count(come.len(), "line")),
@@ -81,14 +81,14 @@ pub(super) fn diff_lines(old: &str, new: &str, pattern: Option<&Regex>) -> LineD
     LineDiff { text, matches_pattern: is_wanted }
 }
 
-/// Which lines are shown where not all can be.
+/// Which lines are shown when not all of them fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShownEnd {
     First,
     Last,
 }
 
-/// Returns what is said and then lines, as many as there is room for, but at least one.
+/// Returns `said` followed by as many lines as fit, but at least one.
 fn format_line(said: &str, lines: &[impl AsRef<str>], end: ShownEnd) -> String {
     let room = LINE_COLUMNS.saturating_sub(said.len() + ELLIPSIS.len() + LINE_SEPARATOR.len());
     let mut used = 0;
@@ -115,7 +115,7 @@ fn format_line(said: &str, lines: &[impl AsRef<str>], end: ShownEnd) -> String {
     one_line(&format!("{said}: {}", shown.join(LINE_SEPARATOR)), LINE_COLUMNS)
 }
 
-/// Says what one line has become, from a little before the first difference on.
+/// Describes a changed line, starting a few characters before the first difference.
 fn format_changed_line(old: &str, new: &str) -> String {
     let same = old.chars().zip(new.chars()).take_while(|(one, other)| one == other).count();
     let skip = same.saturating_sub(CONTEXT_CHARS);
@@ -180,7 +180,7 @@ mod tests {
             prop_assert!(!text.chars().any(char::is_control), "{:?}", text);
         }
 
-        /// Also of lines that stay in the middle nothing is lost: what is new is said to be.
+        /// Every appended line is counted as added.
         #[test]
         fn added_lines_are_counted(head in "[ab\n]{0,9}", come in 1_usize..9) {
             let head = if head.is_empty() || head.ends_with('\n') { head } else { head + "\n" };

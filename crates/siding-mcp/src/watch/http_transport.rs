@@ -1,4 +1,4 @@
-//! A server that is reached over HTTP: the client, and how the token travels.
+//! The HTTP client for a server, and how it sends the token.
 
 use reqwest::Url;
 use rmcp::transport::StreamableHttpClientTransport;
@@ -8,14 +8,14 @@ use siding_http::client::{self, CONNECT_TIMEOUT};
 use super::BearerToken;
 use super::connection::ConnectionError;
 
-/// Prepares to reach a server. Nothing is sent yet.
+/// Creates the transport to a server, without sending anything yet.
 ///
-/// No redirection is followed: the token is for one server. A session that the server has forgotten
-/// is not begun anew beneath our feet, since subscriptions would be gone with it.
+/// It follows no redirection, because the token is for one server. It does not open a new session
+/// when the server has dropped the old one, because that would lose the subscriptions unnoticed.
 ///
 /// # Errors
 ///
-/// [`ConnectionError::Permanent`] when there is no client to be had.
+/// [`ConnectionError::Permanent`] when the client cannot be built.
 pub(super) fn open_transport(
     url: &str,
     bearer: Option<&BearerToken>,
@@ -35,7 +35,7 @@ fn build_client(url: &str) -> Result<reqwest::Client, ConnectionError> {
     client::client_builder(&url)
         .map_err(|error| failed(error.to_string()))?
         .connect_timeout(CONNECT_TIMEOUT)
-        // A connection with an answer that nobody has read to its end is slow to use again.
+        // Reusing a connection with an unread response body is slow, so none is kept idle.
         .pool_max_idle_per_host(0)
         .build()
         .map_err(|error| failed(error.to_string()))

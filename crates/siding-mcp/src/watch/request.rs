@@ -1,4 +1,4 @@
-//! One question to a server, and its answer as text.
+//! One request to a server, and its response as text.
 
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -10,11 +10,11 @@ use siding_model::fnv::Fnv1a;
 
 use super::McpTarget;
 
-/// Why there is no answer.
+/// Why a request failed.
 pub(super) enum ReadError {
-    /// The server has answered something else.
+    /// The server answered with an error.
     Refused(String),
-    /// It has not, and will not.
+    /// The connection is lost.
     Lost(String),
 }
 
@@ -34,12 +34,12 @@ impl From<ServiceError> for ReadError {
     }
 }
 
-/// Returns an error of the protocol in words.
+/// Formats an error of the protocol.
 pub(super) fn format_error(error: &ErrorData) -> String {
     format!("{} (error {})", error.message, error.code.0)
 }
 
-/// Asks once.
+/// Reads the target once.
 pub(super) async fn read_target(
     peer: &Peer<RoleClient>,
     target: &McpTarget,
@@ -65,7 +65,7 @@ pub(super) async fn read_target(
     }
 }
 
-/// Returns a content as text. Of what is none only the name and the size can be told apart.
+/// Converts a resource's content to text. Binary content becomes its name, hash and size.
 fn content_text(content: &ResourceContents) -> String {
     match content {
         ResourceContents::TextResourceContents { text, .. } => text.clone(),
@@ -77,7 +77,7 @@ fn content_text(content: &ResourceContents) -> String {
     }
 }
 
-/// Returns what a tool answered: its words, else its data.
+/// Returns a tool's text, or its structured content if there is no text.
 fn tool_answer_text(result: &CallToolResult) -> Result<String, ReadError> {
     let texts = result.content.iter().filter_map(|block| block.as_text());
     let texts: Vec<&str> = texts.map(|text| text.text.as_str()).collect();

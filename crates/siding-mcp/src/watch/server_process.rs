@@ -1,4 +1,4 @@
-//! A server that is a program: its start, what it says of itself, and its end.
+//! A server process: its start, its standard error, and its end.
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -12,22 +12,23 @@ use super::LineOutput;
 use super::connection::ConnectionError;
 use super::diff::LINE_COLUMNS;
 
-/// What stands before a line that the server wrote to its standard error.
+/// The prefix of lines from the server's standard error.
 const STDERR_LINE_PREFIX: &str = "server:";
-/// Bytes of such a line that are kept.
+/// Maximum bytes of such a line.
 const MAX_LINE_BYTES: usize = 4 * LINE_COLUMNS;
-/// Bytes that are read at once.
+/// Size of a read in bytes.
 const READ_BUFFER_BYTES: usize = 4096;
-/// How long a server may take to leave after its input has ended, before it is killed.
+/// How long a server may take to exit after its standard input was closed, before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often is looked whether it has.
+/// Interval between two checks for the exit of the server.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A server's process. It is in the tree of this one's task, whose shim ends both.
+/// A server's process. It belongs to the process tree of this program's task, so the shim ends
+/// both.
 #[derive(Debug)]
 pub(super) struct ServerProcess(Child);
 
-/// What it is spoken to through.
+/// The server's ends of the protocol.
 #[derive(Debug)]
 pub(super) struct ServerPipes {
     pub(super) stdout: pipe::Receiver,
@@ -38,7 +39,7 @@ pub(super) struct ServerPipes {
 ///
 /// # Errors
 ///
-/// [`ConnectionError::Permanent`] when it is no program that can be executed.
+/// [`ConnectionError::Permanent`] when the program does not exist or cannot be executed.
 pub(super) fn start(
     command: &[String],
     say: &LineOutput,
@@ -66,7 +67,7 @@ pub(super) fn start(
     Ok((ServerProcess(child), pipes.map_err(failed)?))
 }
 
-/// Takes the ends of a process's pipes. What it writes to its standard error is said from now on.
+/// Takes the pipes of a process, and starts to forward its standard error to `say`.
 fn take_pipes(child: &mut Child, say: &LineOutput) -> std::io::Result<ServerPipes> {
     let missing = || std::io::Error::from(ErrorKind::BrokenPipe);
     let errors = OwnedFd::from(child.stderr.take().ok_or_else(missing)?);
@@ -79,14 +80,14 @@ fn take_pipes(child: &mut Child, say: &LineOutput) -> std::io::Result<ServerPipe
     })
 }
 
-/// Whether a shell says by its end that there is no such program, or that it may not be executed
+/// Whether a shell reports with this status that the program does not exist or cannot be executed
 /// (POSIX, Shell Command Language, 2.8.2).
 pub(super) fn is_missing_program(status: ExitStatus) -> bool {
     matches!(status.code(), Some(126 | 127))
 }
 
 impl ServerProcess {
-    /// Returns how it ended, if it has or does so at once.
+    /// Waits up to `max_wait` for the process to exit. Returns its status, `None` if it still runs.
     pub(super) async fn wait_exit(&mut self, max_wait: Duration) -> Option<ExitStatus> {
         let mut remaining = max_wait;
         loop {
@@ -101,17 +102,18 @@ impl ServerProcess {
         }
     }
 
-    /// Waits until it has left, now that its input has ended, and kills it if it does not.
+    /// Waits until the process has exited, since its standard input is closed, and kills it if it
+    /// does not.
     pub(super) async fn shutdown(mut self) {
         if self.wait_exit(EXIT_TIMEOUT).await.is_none() {
-            // It may have ended just now.
+            // The process may have just exited.
             let _already_ended = self.0.kill();
             let _already_ended = self.0.wait();
         }
     }
 }
 
-/// Says what a server writes to its standard error, line by line.
+/// Forwards a server's standard error to `say`, line by line.
 async fn forward_stderr(errors: pipe::Receiver, say: LineOutput) {
     let mut line: Vec<u8> = Vec::new();
     let mut block = [0; READ_BUFFER_BYTES];

@@ -1,4 +1,4 @@
-//! When a server is asked again, when it is started again, and what is said of it. Pure.
+//! Decides when a server is polled or restarted, and what is reported. Pure.
 
 use regex::Regex;
 use siding_model::process::MonotonicMs;
@@ -6,70 +6,70 @@ use siding_model::text::one_line;
 
 use super::diff::{LINE_COLUMNS, diff_lines, summary};
 
-/// The first pause after something went wrong, in milliseconds. Each further one is twice as long.
+/// The first pause after a failure, in milliseconds. Each further pause is twice as long.
 const MIN_BACKOFF_MS: u64 = 1_000;
-/// The longest of them, in milliseconds.
+/// The longest pause, in milliseconds.
 const MAX_BACKOFF_MS: u64 = 60_000;
-/// How long a server must have stood for its end not to count with those before, in milliseconds.
+/// Uptime after which a disconnect does not count together with earlier ones, in milliseconds.
 const STABLE_UPTIME_MS: u64 = 60_000;
-/// How often is looked all the same where the server tells of changes, in milliseconds: a
-/// subscription is no promise.
+/// Polling interval for a server that notifies of changes, in milliseconds. It may lose a
+/// notification or never send one.
 const RECHECK_MS: u64 = 300_000;
 
-/// What is to be kept to.
+/// The configuration of a watch.
 #[derive(Debug, Clone)]
 pub(super) struct WatchConfig {
-    /// Time between two looks, in milliseconds.
+    /// The polling interval, in milliseconds.
     pub(super) interval_ms: u64,
-    /// How often in a row the server is started or reached again.
+    /// How many times in a row the server is restarted or reconnected.
     pub(super) restarts: u32,
-    /// A change is told when one of its lines matches.
+    /// Only changes with a line that matches this pattern are reported.
     pub(super) pattern: Option<Regex>,
 }
 
-/// What has happened.
+/// An event of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WatchEvent {
-    /// The server is there.
+    /// The server is connected.
     Connected {
-        /// Whether it tells of changes itself.
+        /// Whether the server notifies of changes.
         is_subscribed: bool,
     },
-    /// It has given what is watched.
+    /// The server returned the watched text.
     Read(String),
-    /// It has answered something else. It is still there.
+    /// The server answered with an error. It is still connected.
     Refused(String),
-    /// It is not there, or no more.
+    /// The server could not be reached, or the connection was lost.
     Disconnected(String),
-    /// The same, and to try again is of no use.
+    /// The server could not be reached, and retrying is useless.
     Fatal(String),
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WatchAction {
-    /// Ask after this time, or as soon as the server tells of a change.
+    /// Read after this time, or as soon as the server notifies of a change.
     Poll { after_ms: u64 },
-    /// Start or reach the server after this time.
+    /// Start the server or connect to it after this time.
     Connect { after_ms: u64 },
-    /// Give up.
+    /// End the watch.
     GiveUp { why: String },
 }
 
-/// A server that is watched.
+/// The state of a watched server.
 #[derive(Debug)]
 pub(super) struct WatchState {
     config: WatchConfig,
-    /// What it gave last.
+    /// The last text that was read.
     last_text: Option<String>,
-    /// Whether trouble was told that is not over.
+    /// Whether trouble was reported that has not ended yet.
     is_trouble_reported: bool,
     is_subscribed: bool,
-    /// Answers in a row that were something else.
+    /// Consecutive reads that were answered with an error.
     refusals: u32,
-    /// Ends of the server, one soon after the other.
+    /// Disconnects that followed each other within [`STABLE_UPTIME_MS`].
     disconnects: u32,
-    /// Since when it stands.
+    /// When the current connection was established.
     connected_at: Option<MonotonicMs>,
 }
 
@@ -86,7 +86,7 @@ impl WatchState {
         }
     }
 
-    /// Takes in what has happened at `now`. Returns what is to be said, and what to do next.
+    /// Handles an event at `now`. Returns the lines to print and the next action.
     pub(super) fn step(
         &mut self,
         event: WatchEvent,
@@ -150,14 +150,14 @@ impl WatchState {
         lines
     }
 
-    /// Says what is wrong. It is told once, until it is over.
+    /// Formats trouble. Only the first line of a period of trouble becomes a notice.
     fn format_trouble(&mut self, why: &str) -> String {
         let mark = if std::mem::replace(&mut self.is_trouble_reported, true) { '=' } else { '!' };
         format!("{mark} {}", one_line(why, LINE_COLUMNS))
     }
 }
 
-/// Returns the pause after so many failures.
+/// Returns the pause after this number of failures.
 fn backoff_ms(failures: u32) -> u64 {
     let doubled = failures.saturating_sub(1).min(16);
     (MIN_BACKOFF_MS << doubled).min(MAX_BACKOFF_MS)
@@ -248,8 +248,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: no change is missed or told twice, trouble is told once until an answer
-        /// comes, pauses are bounded, and it is given up after exactly so many ends in a row.
+        /// For any sequence of events: each change is reported exactly once, trouble is reported
+        /// once until a read succeeds, pauses are bounded, and the watch gives up after exactly the
+        /// configured number of consecutive disconnects.
         #[test]
         fn each_change_is_notified_exactly_once(
             events in event_strategy(),

@@ -1,4 +1,4 @@
-//! `input`.
+//! The tool `input`, which writes to a task's standard input.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! `list`.
+//! The tool `list`, which lists tasks.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,9 +17,9 @@ use crate::text::{self, LINE_COLUMNS};
 pub(super) const DESCRIPTION: &str = "\
 List this session's tasks: all that run, and those that ended last.";
 
-/// Ended tasks that are listed.
+/// Ended tasks listed.
 const MAX_SHOWN_ENDED_TASKS: usize = 10;
-/// Ended tasks that are looked at, of all sessions, or kept, of one.
+/// Ended tasks whose journals are read for all sessions, or that are kept for one session.
 const MAX_READ_ENDED_TASKS: usize = 64;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -62,29 +62,31 @@ pub(super) async fn call<C: CallContext>(
     Ok(answer)
 }
 
-/// Whose tasks are wanted.
+/// The tasks to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskScope {
-    /// Those of this server's session, and of its subagents.
+    /// The tasks of this server's session and of its subagents.
     Session,
-    /// Those of this user.
+    /// All tasks of this user.
     All,
 }
 
-/// Returns what runs, the newest first, then what has ended, the last first.
+/// Returns running tasks, newest first, then ended tasks, most recently ended first.
 ///
 /// # Errors
 ///
 /// [`ToolError::Store`] when the state directory cannot be read.
 pub fn task_views(context: &ToolContext, scope: TaskScope) -> Result<Vec<TaskView>, ToolError> {
     let live = context.root.live_tasks()?;
-    // Nothing is said to run that does not.
+    // Taking a snapshot recovers a task whose shim was killed, so that no ended task is listed as
+    // running.
     for id in &live {
         let _best_effort = context.snapshot(*id);
     }
     let mut ids = context.root.all_tasks()?;
     if scope == TaskScope::All {
-        // Most journals need not even be opened. Which are a session's stands in them.
+        // Most journals need not be opened. For one session they must be: a task's session is in
+        // its journal.
         ids = listing::most_recent(&context.root, ids, MAX_READ_ENDED_TASKS);
     }
     ids.extend(live);

@@ -1,4 +1,4 @@
-//! `output`.
+//! The tool `output`, which reads a task's output.
 
 use std::num::NonZeroUsize;
 
@@ -61,7 +61,7 @@ fn read_output(context: &ToolContext, args: &OutputArgs) -> Result<ToolAnswer, T
     let snapshot = context.snapshot(context.find_task(&args.id)?)?;
     let TaskSnapshot { dir, state } = &snapshot;
     let read_error = |source| ToolError::Io { doing: "read the output", source };
-    // Only what follows without a break on what was seen counts as seen.
+    // Only output that directly follows the previously read output moves the read cursor.
     let is_plain_read = args.tail.is_none() && args.grep.is_none() && !args.errors;
     let read_cursor = output::load_read_cursor(dir, &context.session).map_err(read_error)?;
     let mut from = args.since.unwrap_or(if is_plain_read { read_cursor } else { 0 });
@@ -129,12 +129,12 @@ fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, Tool
     let max = match args.max_bytes {
         Some(max) => max.max(MIN_PAGE_BYTES),
         None => {
-            // A mistake in them keeps nobody from reading.
+            // An error in the settings file must not prevent reading.
             let found = settings::read(&Environment::from_process());
             usize::try_from(found.settings.output_max_bytes.0).unwrap_or(usize::MAX)
         }
     };
-    // Whoever names an offset reads on from there; everybody else wants to know how it stands.
+    // A caller that names an offset continues from there; any other wants an overview.
     Ok(if args.since.is_some() && is_plain_read {
         TextLimit::Page(max)
     } else {
@@ -142,7 +142,7 @@ fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, Tool
     })
 }
 
-/// Says what the text does not.
+/// Returns a note on what the shown text leaves out.
 fn format_note(args: &OutputArgs, reading: &ReadSummary, is_empty: bool) -> Option<String> {
     let ReadSummary { next, bytes, truncated, .. } = *reading;
     if is_empty {

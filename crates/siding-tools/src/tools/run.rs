@@ -1,4 +1,4 @@
-//! `run`.
+//! The tool `run`, which runs a shell command.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,11 +37,11 @@ Run a shell command. Answers with how it ended and its output. A command that ta
 `output` and `stop`. For servers and watchers set `background`, and `wait_for` to learn when they \
 are ready. Every task is ended with all it started at its `timeout`, and when this client ends.";
 
-/// How long an early failure is waited for of a command that goes to the background, unless the
-/// setting says more (promise P10).
+/// How long a background command is watched for an early failure, unless the setting is longer
+/// (promise P10).
 pub(super) const EARLY_FAILURE_WAIT: Duration = Duration::from_millis(200);
 
-/// What `run` takes.
+/// The arguments of `run`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunArgs {
@@ -80,17 +80,17 @@ pub struct RunArgs {
     pub may_start_in_background: bool,
 }
 
-/// What was decided before anything was started.
+/// The decisions made before the task is started.
 struct RunPlan {
     spec: TaskSpec,
-    /// The variables that the call sets.
+    /// The environment variables that the call sets.
     env: Vec<(String, String)>,
     /// How long the caller waits; `None` until the end.
     budget: Option<Duration>,
     max_output_bytes: usize,
-    /// What the caller should know about what was decided.
+    /// Notes for the caller about these decisions.
     notes: Vec<String>,
-    /// What it should know when the budget has passed.
+    /// A note for the caller when the budget has passed.
     cap_note: Option<String>,
 }
 
@@ -138,7 +138,7 @@ pub(super) async fn call<C: CallContext>(
     Ok(answer)
 }
 
-/// Waits for a task that has begun, as far as its caller does.
+/// Waits for a started task as long as its caller does.
 pub(super) async fn wait_for_task<C: CallContext>(
     context: &ToolContext,
     call: &mut C,
@@ -155,7 +155,7 @@ pub(super) async fn wait_for_task<C: CallContext>(
     )
 }
 
-/// Says how a task stands that was waited for, to whoever has called it.
+/// Reports to the caller the state of a task after the wait.
 pub(super) fn build_answer(
     context: &ToolContext,
     snapshot: TaskSnapshot,
@@ -197,7 +197,7 @@ fn plan_run<C: CallContext>(
     let wanted = context.budget(&settings, args.budget.is_some());
     let may_decide = settings.auto_background
         || args.may_start_in_background && *settings.origin(Key::AutoBackground) == Origin::BuiltIn;
-    // Where no budget applies the caller waits, however long a command is known to take.
+    // Without a budget the caller waits, even for a command that is known to take long.
     let background_request =
         match (wants_background, wanted.filter(|_| may_decide && settings.background_tasks)) {
             (true, _) => PlacementRequest::Background,
@@ -209,7 +209,7 @@ fn plan_run<C: CallContext>(
         decide_auto_background(context, (&command, &cwd), background_request, limit);
     let note = auto_background.as_ref().and_then(|found| found.explanation(limit));
     let (placement, budget) = match &auto_background {
-        // What makes it ready is waited for, for the budget at most.
+        // Waits for the readiness conditions, at most for the budget.
         Some(_) if !conditions.is_empty() => {
             (Placement::Foreground, limited_wait(call, Some(limit)))
         }
@@ -252,7 +252,7 @@ fn plan_run<C: CallContext>(
     })
 }
 
-/// Returns the settings' sources with what the call says on top, in seconds.
+/// Returns the sources of the settings with the call's values, in seconds, as the highest layer.
 pub(super) fn settings_sources(
     budget: Option<f64>,
     timeout: Option<f64>,
@@ -268,7 +268,7 @@ pub(super) fn settings_sources(
     Ok(sources)
 }
 
-/// Decides whether a command goes to the background at once.
+/// Decides whether a command starts in the background.
 fn decide_auto_background(
     context: &ToolContext,
     (command, cwd): (&TaskCommand, &str),

@@ -1,4 +1,4 @@
-//! Tasks that are this very program at other work, such as a subagent.
+//! Tasks that run siding itself, such as a subagent.
 
 use siding_core::launch::IdleShim;
 use siding_core::run::request::{self, TaskRequest};
@@ -15,30 +15,30 @@ use crate::async_fd::run_blocking;
 use crate::call_context::{CallContext, limited_wait};
 use crate::context::{SHIM_PROGRAM, ToolContext};
 
-/// A task that is this program.
+/// A task that runs siding itself.
 #[derive(Debug)]
 pub struct SelfTask {
-    /// What kind of task it is.
+    /// The kind of the task.
     pub kind: TaskKind,
     /// A name for people.
     pub name: String,
-    /// What it reads.
+    /// The source of its standard input.
     pub stdin: StdinMode,
-    /// Whether nothing but its start is waited for.
+    /// Whether the call waits only for its start.
     pub background: bool,
-    /// Seconds to wait before it goes on in the background.
+    /// Seconds to wait before the task moves to the background.
     pub budget: Option<f64>,
-    /// Deadline in seconds: how long it may live.
+    /// Deadline in seconds, counted from the start.
     pub timeout: Option<f64>,
 }
 
-/// Begins one in this process's directory, and waits for it as `run` does for a command. `prepare` is given
-/// its id before there is anything of it, and returns the program's arguments; whatever else it returns is
-/// kept until the task is on record.
+/// Starts the task in this process's directory, and waits for it as `run` does for a command.
+/// `prepare` receives the task's id before the task is created, and returns the program's arguments
+/// and a value that is kept until the task's first record is written.
 ///
 /// # Errors
 ///
-/// [`ToolError`]; nothing runs then.
+/// [`ToolError`]; no task is running then.
 pub async fn start_self_task<C: CallContext, P>(
     context: &ToolContext,
     call: &mut C,
@@ -83,16 +83,17 @@ pub async fn start_self_task<C: CallContext, P>(
             wait_for: Vec::new(),
         };
         let mut spec = request::task_spec_with_id(&context.root, &settings, request, id)?;
-        // This program needs what whoever calls it has. The policy is for commands, also for those that it
-        // runs.
+        // This program needs the same access as its caller. The network policy is for commands,
+        // including those that the program runs.
         spec.net = NetPolicy::Unrestricted;
-        // It is silent for as long as others take, and its deadline bounds that.
+        // The program is silent while the others work, so a stall would mean nothing. The deadline
+        // bounds it.
         spec.stall_after_ms = 0;
         let launch_env = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
         let launch =
             run::start_task(&context.root, &spec, &launch_env, IdleShim::start(SHIM_PROGRAM))?;
         let LaunchResult::Started(link) = launch else {
-            // Not where duplicates are allowed.
+            // Unreachable: duplicates are allowed.
             return Err(ToolError::Cancelled);
         };
         let output_max = usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX);

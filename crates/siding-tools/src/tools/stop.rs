@@ -1,4 +1,4 @@
-//! `stop`.
+//! The tool `stop`, which stops tasks.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::resume_unwind;
@@ -28,7 +28,7 @@ pub(super) const DESCRIPTION: &str = "\
 End tasks with everything they started: asks, then kills what is left after `grace`, and answers \
 when it is proven that nothing is left.";
 
-/// How long a stop is said to take at most when no grace is given: the default of `kill_grace`.
+/// The time a stop is expected to take at most without a `grace`: the default of `kill_grace`.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -93,7 +93,7 @@ pub(super) async fn call<C: CallContext>(
     Ok(answer)
 }
 
-/// Ends tasks, and returns what came of it as far as the client can wait for that.
+/// Stops tasks, and returns the results that arrive while the client can wait.
 async fn stop_all<C: CallContext>(
     context: &Arc<ToolContext>,
     call: &mut C,
@@ -101,7 +101,7 @@ async fn stop_all<C: CallContext>(
     grace: Option<Duration>,
 ) -> Result<HashMap<TaskId, Result<(), String>>, ToolError> {
     let options = StopOptions { requested_by: call.name(), grace, signal: None };
-    // All are asked at once: a hundred stops take as long as the slowest.
+    // Stops them concurrently, so that a hundred stops take as long as the slowest.
     let mut stops = JoinSet::new();
     for id in ids.iter().copied() {
         let context = Arc::clone(context);
@@ -129,7 +129,7 @@ async fn stop_all<C: CallContext>(
                 call.report_progress(context, snapshot.as_ref(), grace.unwrap_or(DEFAULT_GRACE)).await;
             }
             _gone = &mut cancelled => {
-                // What was asked for is done, whether or not somebody hears of it.
+                // The stops continue even if their results are not read.
                 stops.detach_all();
                 return Err(ToolError::Cancelled);
             }
@@ -139,7 +139,7 @@ async fn stop_all<C: CallContext>(
     Ok(results)
 }
 
-/// Says how a task ended.
+/// Adds how a task ended to the answer.
 fn add_result(
     context: &ToolContext,
     id: TaskId,

@@ -1,4 +1,4 @@
-//! `wait`.
+//! The tool `wait`, which waits for tasks or conditions.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -71,14 +71,14 @@ pub(super) async fn call<C: CallContext>(
     wait_until(context, call, &ids, conditions, quantifier, call.limit_wait(wanted)).await
 }
 
-/// Reads conditions.
+/// Parses conditions.
 pub(super) fn parse_conditions(texts: &[String]) -> Result<Vec<Condition>, ToolError> {
     let read =
         |text: &String| text.parse().map_err(|error| ToolError::Arguments(format!("{error}")));
     texts.iter().map(read).collect()
 }
 
-/// Waits, and says what came of it.
+/// Waits, and returns the answer with the result.
 pub(super) async fn wait_until<C: CallContext>(
     context: &ToolContext,
     call: &mut C,
@@ -89,7 +89,8 @@ pub(super) async fn wait_until<C: CallContext>(
 ) -> Result<ToolAnswer, ToolError> {
     let wanted: Vec<String> = conditions.iter().map(ToString::to_string).collect();
     let wanted = one_line(&wanted.join(", "), LINE_COLUMNS);
-    // The limit of open descriptors stays as it is: what is run from here inherits it.
+    // The limit of open descriptors (RLIMIT_NOFILE) is not raised: commands started here inherit
+    // it.
     let start =
         || Waiter::new(&context.root, SHIM_PROGRAM, ids, conditions, quantifier, millis(bound));
     let mut waiter = run_blocking(start)?;
@@ -125,7 +126,7 @@ pub(super) async fn wait_until<C: CallContext>(
     run_blocking(|| build_answer(context, ids, &waited, &wanted, bound))
 }
 
-/// Says that a task that was started with something to wait for is ready, or is not yet.
+/// Reports whether a task that was started with readiness conditions is ready.
 pub(super) fn ready_answer(
     context: &ToolContext,
     snapshot: TaskSnapshot,
@@ -200,7 +201,7 @@ fn build_answer(
     Ok(answer)
 }
 
-/// Says how a task ended, with the gist of its output when it is the only one.
+/// Adds how a task ended, with a summary of its output if it is the only task.
 fn add_ended_task(
     context: &ToolContext,
     id: TaskId,
@@ -226,7 +227,7 @@ fn add_ended_task(
     Ok(TaskSummary::from(&view))
 }
 
-/// Whether this says how the task ended.
+/// Whether the condition is the end of the task.
 const fn is_end(hit: &MetCondition) -> bool {
     matches!(hit.detail, Some(WaitDetail::Outcome(_)) | None)
 }
@@ -235,13 +236,13 @@ fn format_hit(hit: &MetCondition, detail: &WaitDetail) -> String {
     one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), LINE_COLUMNS)
 }
 
-/// Returns how long to wait. A bound that an administrator has locked is not passed.
+/// Returns how long to wait. A bound that an administrator has locked is not exceeded.
 fn wait_bound(args: &WaitArgs) -> Result<Duration, ToolError> {
     let mut sources = Environment::from_process();
     if let Some(timeout) = args.timeout {
         let timeout = text::parse_seconds("timeout", timeout)?;
         if timeout.is_zero() {
-            // A look, and no wait at all.
+            // A single check without waiting.
             return Ok(timeout);
         }
         let text = format!("{}ms", millis(timeout).max(1));
@@ -250,7 +251,7 @@ fn wait_bound(args: &WaitArgs) -> Result<Duration, ToolError> {
     Ok(settings::load(&sources)?.wait_bound)
 }
 
-/// Returns the tasks, each once, in the order in which they were named.
+/// Returns the tasks without duplicates, in the given order.
 fn distinct_task_ids(context: &ToolContext, texts: &[String]) -> Result<Vec<TaskId>, ToolError> {
     let mut known = HashSet::new();
     let ids = texts.iter().map(|text| context.find_task(text)).collect::<Result<Vec<_>, _>>()?;

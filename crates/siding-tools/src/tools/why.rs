@@ -1,4 +1,4 @@
-//! `why`.
+//! The tool `why`, which explains why a task is quiet.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

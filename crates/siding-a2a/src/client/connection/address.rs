@@ -1,4 +1,4 @@
-//! Where a card may be, and which address that it names may be spoken to. Pure.
+//! The URLs of a card, and which of the URLs in a card may be used. Pure.
 
 use reqwest::Url;
 use siding_http::client::is_loopback_url;
@@ -6,10 +6,10 @@ use siding_model::text::one_line;
 
 use crate::wire::WELL_KNOWN_CARD_PATH;
 
-/// Columns of an address, when it is told.
+/// Columns of an address in a message.
 const ADDRESS_COLUMNS: usize = 200;
 
-/// Why an address is not used.
+/// Why an address is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AddressError {
     #[error("`{0}` is no address of an agent: write http://HOST:PORT or https://HOST")]
@@ -28,7 +28,7 @@ pub(super) enum AddressError {
     OtherPort { named: String },
 }
 
-/// Reads what a person gives.
+/// Parses an address from the command line.
 pub(super) fn parse(text: &str) -> Result<Url, AddressError> {
     let no_url = || AddressError::Invalid(one_line(text, ADDRESS_COLUMNS));
     let url = Url::parse(text).map_err(|_| no_url())?;
@@ -41,7 +41,7 @@ pub(super) fn parse(text: &str) -> Result<Url, AddressError> {
     Ok(url)
 }
 
-/// Returns where the card may be, the likelier place first.
+/// Returns the URLs where the card may be, the most likely first.
 pub(super) fn card_urls(given: &Url) -> Vec<Url> {
     if given.path().ends_with(".json") {
         return vec![given.clone()];
@@ -58,8 +58,8 @@ pub(super) fn card_urls(given: &Url) -> Vec<Url> {
     if below == above { vec![above] } else { vec![below, above] }
 }
 
-/// Decides whether the address of a card is spoken to: a card is text from elsewhere, and must not
-/// make us speak to a server that nobody has named, or show it a token that is not for it.
+/// Checks a URL that a card names. A card is untrusted text: it must not make the client contact a
+/// server that the user has not named, or send the token to one.
 pub(super) fn check_interface_url(
     given: &Url,
     named: &str,

@@ -1,4 +1,4 @@
-//! Every state, every way in which a server can fail, and all of them in any order.
+//! Tests of every task state, of every failure of a server, and of both in random order.
 
 use proptest::prelude::*;
 
@@ -48,7 +48,7 @@ fn refused(code: i64) -> Event {
     Event::Refused(RpcError { code, message: "no\n".to_owned(), data: None })
 }
 
-/// Plays events, and returns what was written, what was asked and how it ended.
+/// Handles the events. Returns the output, the requests and the exit code.
 fn run_events(
     streams: bool,
     events: impl IntoIterator<Item = Event>,
@@ -169,7 +169,7 @@ fn without_streaming_the_task_is_polled() {
         [ClientRequest::Send { stream: false }, ClientRequest::Get, ClientRequest::Get]
     );
     assert_eq!(end, None);
-    // A server that promises streams and has none.
+    // A server whose card promises streams although it has none.
     let (_, asks, _) = run_events(
         true,
         [task_update(A2aState::Working), Event::Closed, refused(code::UNSUPPORTED_OPERATION)],
@@ -182,7 +182,8 @@ fn permanent_refusals_end_the_client_transient_ones_do_not() {
     let (text, _, end) = run_events(true, [refused(code::INVALID_PARAMS)]);
     assert_eq!((text.as_str(), end), ("refused: no\\n (-32602)\n", Some(exit::FAILED)));
     let begun = [task_update(A2aState::Working), Event::Closed];
-    // Some servers have no stream for a task that waits for somebody, and say that there is none.
+    // Some servers have no stream for a task that waits for the user, and answer that the task is
+    // unknown.
     let unknown = [refused(code::TASK_NOT_FOUND)];
     let (_, asks, end) = run_events(true, begun.clone().into_iter().chain(unknown.clone()));
     assert_eq!((asks.last(), end), (Some(&ClientRequest::Get), None));
@@ -264,8 +265,8 @@ fn waits_for_user(event: &Event) -> bool {
 }
 
 proptest! {
-    /// Whatever a server says: a request that has ended is followed by another or by the end, nothing
-    /// follows the end, and only lines of our own begin as those that are told.
+    /// For any responses of a server: another request or the end follows each finished request,
+    /// nothing follows the end, and only lines of the client match the pattern of notices.
     #[test]
     fn the_client_never_hangs_and_server_text_forges_no_line(
         events in proptest::collection::vec(event_strategy(), 0..40),
@@ -303,7 +304,7 @@ proptest! {
         prop_assert!(!written.contains('\u{1b}'), "{:?}", written);
     }
 
-    /// A server that cannot be reached any more is given up after a bounded time.
+    /// The client gives up an unreachable server after a bounded time.
     #[test]
     fn an_unreachable_server_is_given_up_in_bounded_time(streams: bool) {
         let mut waited = Duration::ZERO;
