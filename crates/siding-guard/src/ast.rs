@@ -1,8 +1,7 @@
-//! What a shell text says, in the few shapes that a judgement needs.
+//! The syntax tree of a shell text, reduced to the few node types that the rules need.
 //!
-//! Owns the shapes. A compound command keeps which of its parts always run and which only may; what
-//! only the running shell knows (the value of a variable, the output of a command) stays a piece of
-//! its own in a word.
+//! A compound command records which of its parts always run and which may run. Values that only the
+//! running shell knows (a variable, the output of a command) are pieces of their own in a word.
 
 use std::rc::Rc;
 
@@ -10,18 +9,18 @@ use serde::Serialize;
 
 use crate::parse::Origin;
 
-/// A place in the judged text, in bytes; the end is the first byte behind it.
+/// A range of bytes in the judged text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Span {
-    /// First byte.
+    /// Offset of the first byte.
     pub start: usize,
-    /// First byte behind it.
+    /// Offset after the last byte.
     pub end: usize,
 }
 
 impl Span {
-    /// Returns the part of a text that it covers, as far as there is one.
+    /// Returns the covered part of a text, cut to the text's length and to character boundaries.
     #[must_use]
     pub fn slice(self, text: &str) -> &str {
         let end = text.floor_char_boundary(self.end.min(text.len()));
@@ -29,7 +28,7 @@ impl Span {
         &text[start..end]
     }
 
-    /// Returns the smallest place that covers both.
+    /// Returns the smallest span that covers both.
     pub(crate) fn join(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
@@ -40,12 +39,12 @@ impl Span {
 pub(crate) struct Statement {
     pub(crate) node: Node,
     pub(crate) redirects: Vec<Redirect>,
-    /// It ends in `&`.
+    /// Whether the command ends in `&`.
     pub(crate) is_background: bool,
     pub(crate) span: Span,
 }
 
-/// What a command is.
+/// The kind of a command.
 #[derive(Debug)]
 pub(crate) enum Node {
     /// A program, builtin or function with its arguments; without words only assignments.
@@ -54,30 +53,30 @@ pub(crate) enum Node {
     Declaration { assignments: Vec<Assignment>, words: Vec<Word> },
     /// Commands joined by `|`.
     Pipeline(Vec<Statement>),
-    /// Commands joined by `&&` and `||`: all but the first only may run.
+    /// Commands joined by `&&` and `||`: the first always runs, the others may run.
     Chain(Vec<Statement>),
     /// `{ …; }`, `( … )`, `time …`, `coproc …`.
     Group { body: Vec<Statement>, kind: GroupKind },
-    /// `if` and `case`: the first part always runs, each of the others may.
+    /// `if` and `case`: the first part always runs, each of the others may run.
     Branches { words: Vec<Word>, always: Vec<Statement>, maybe: Vec<Vec<Statement>> },
     /// A loop.
     Loop(Box<Loop>),
-    /// A definition.
+    /// A function definition.
     Function { name: Option<String>, body: Rc<Statement> },
-    /// `[[ … ]]`, `(( … ))`: nothing but words is in it.
+    /// `[[ … ]]` and `(( … ))`, which contain only words.
     Expression(Vec<Word>),
     /// `break`, `exit`, `return`, `continue`.
     Jump(Vec<Word>),
 }
 
-/// What a group does to those in it.
+/// Where the commands of a group run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupKind {
-    /// They run in this shell.
+    /// In the current shell.
     CurrentShell,
-    /// They run in a shell of their own.
+    /// In a shell of their own.
     Subshell,
-    /// They run beside this shell.
+    /// Concurrently with the current shell.
     Coprocess,
 }
 
@@ -85,23 +84,23 @@ pub(crate) enum GroupKind {
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) kind: LoopKind,
-    /// The variable of a `for`, and what it goes through.
+    /// The variable of a `for` loop; `words` are its values.
     pub(crate) variable: Option<String>,
     pub(crate) words: Vec<Word>,
     pub(crate) condition: Vec<Statement>,
     pub(crate) body: Vec<Statement>,
 }
 
-/// How often a loop goes round.
+/// The condition of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopKind {
     /// Once for each word, or by arithmetic.
     For,
-    /// As long as, or until, its condition holds.
+    /// While, or until, its condition holds.
     Until,
-    /// `for ((;;))`: without a condition.
+    /// `for ((;;))` without a condition.
     Endless,
-    /// `select`: until a person ends it.
+    /// `select`: until the user ends it.
     Menu,
 }
 
@@ -109,11 +108,11 @@ pub(crate) enum LoopKind {
 #[derive(Debug)]
 pub(crate) struct Assignment {
     pub(crate) name: String,
-    /// `None` for an array, and for an element whose number has to be worked out.
+    /// `None` for an array, and for an element with a computed index.
     pub(crate) value: Option<Word>,
-    /// Of an array.
+    /// The elements of an array.
     pub(crate) elements: Option<Vec<Word>>,
-    /// Words in its subscript.
+    /// Words in the subscript.
     pub(crate) words: Vec<Word>,
     pub(crate) is_append: bool,
 }
@@ -127,7 +126,7 @@ pub(crate) enum Redirect {
     Reads(Word),
     /// A heredoc or a herestring on standard input.
     Heredoc(Word),
-    /// `2>&1` and what only has words to look into.
+    /// `2>&1` and others of which only the words matter.
     Other(Word),
 }
 
@@ -135,15 +134,15 @@ pub(crate) enum Redirect {
 #[derive(Debug, Default)]
 pub(crate) struct Word {
     pub(crate) pieces: Vec<Piece>,
-    /// It has `{a,b}` that the shell multiplies.
+    /// Whether it contains `{a,b}`, which the shell expands to several words.
     pub(crate) has_braces: bool,
     pub(crate) span: Span,
 }
 
-/// A piece of a word.
+/// A part of a word.
 #[derive(Debug)]
 pub(crate) enum Piece {
-    /// Characters, quotes and backslashes taken out.
+    /// Literal characters, without quotes and backslashes.
     Text { text: String, offset: Option<usize> },
     /// `$NAME`, `${NAME:-…}`, `${NAME:?…}`, and without a name `${…:+…}`.
     Variable { name: String, default: Option<Word>, is_required: bool, is_quoted: bool },
@@ -151,21 +150,22 @@ pub(crate) enum Piece {
     CommandSubstitution { body: Vec<Statement>, is_quoted: bool },
     /// `<(…)` and `>(…)`.
     ProcessSubstitution { body: Vec<Statement> },
-    /// The same as a text that is still to be read: what the parser passes over.
+    /// A command substitution that the parser leaves as text, still to be parsed.
     Unparsed { text: String, origin: Origin },
-    /// What only the running shell knows, and the words in it; a number where it is arithmetic.
+    /// A value that only the running shell knows, and the words in it; a number if it is
+    /// arithmetic.
     Unknown { words: Vec<Word>, is_arithmetic: bool },
 }
 
 impl Word {
-    /// Whether there may be commands in it.
+    /// Whether the word may contain commands.
     pub(crate) fn may_run_commands(&self) -> bool {
         self.pieces.iter().any(|piece| {
             !matches!(piece, Piece::Text { .. } | Piece::Variable { default: None, .. })
         })
     }
 
-    /// Returns the word as the shell makes it, when that is known before anything runs.
+    /// Returns the expanded word if it is known before the command runs.
     pub(crate) fn static_text(&self) -> Option<String> {
         self.pieces.iter().try_fold(String::new(), |whole, piece| match piece {
             Piece::Text { text, .. } => Some(whole + text),

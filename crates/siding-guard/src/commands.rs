@@ -1,16 +1,16 @@
-//! The simple commands of a shell text that somebody waits for.
+//! The simple commands of a shell text that the shell waits for.
 
 use siding_model::history::SimpleCommand;
 
 use crate::ast::{GroupKind, Node, Statement, Word};
 use crate::parse::{Origin, parse};
 
-/// Returns the simple commands that a text for bash runs and waits for, in their order: those of
-/// lists, pipelines, groups, loops and branches. `None` for a text that does not parse or is
-/// longer than [`TEXT_MAX`](crate::MAX_SCRIPT_BYTES).
+/// Returns the simple commands that a bash text runs and waits for, in order: those of lists,
+/// pipelines, groups, loops and branches. `None` for a text that does not parse or is longer than
+/// [`MAX_SCRIPT_BYTES`](crate::MAX_SCRIPT_BYTES).
 ///
-/// Left out are commands sent to the background with `&`, bodies of functions, and what stands
-/// inside of words, such as `$(…)`.
+/// Background commands (`&`), bodies of functions, and commands inside words such as `$(…)` are
+/// omitted.
 #[must_use]
 pub fn simple_commands(text: &str) -> Option<Vec<SimpleCommand>> {
     let parsed = parse(text, Origin::Verbatim(0));
@@ -42,7 +42,7 @@ fn collect_commands(statements: &[Statement], found: &mut Vec<SimpleCommand>) {
                 collect_commands(&each.condition, found);
                 collect_commands(&each.body, found);
             }
-            // A coprocess runs beside the shell.
+            // The shell does not wait for a coprocess.
             Node::Group { kind: GroupKind::Coprocess, .. }
             | Node::Simple { .. }
             | Node::Declaration { .. }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::parse::MAX_SCRIPT_BYTES;
 
-    /// The commands as lines, a word that only the running shell knows as `?`.
+    /// The commands as lines, with `?` for a word that only the running shell knows.
     fn command_lines(text: &str) -> Vec<String> {
         let commands = simple_commands(text).unwrap_or_else(|| panic!("`{text}` parses"));
         let line = |command: &SimpleCommand| {
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(simple_commands(""), Some(Vec::new()));
     }
 
-    /// Deep nesting is where parsers overflow their stack.
+    /// Parsers tend to overflow their stack on deeply nested input.
     #[test]
     fn deep_nesting_does_not_overflow_the_stack() {
         for (open, close) in [("(", ")"), ("$(", ")"), ("{ ", "; }"), ("`", "`"), ("if ", "")] {

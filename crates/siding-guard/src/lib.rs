@@ -1,12 +1,12 @@
-//! What a shell text says, without running it: which programs it runs, and whether somebody should
-//! look first.
+//! Static analysis of shell texts: which programs a text runs, and whether a person should review
+//! it first.
 //!
 //! ```text
-//! text → parse → unwrap → rules → verdict
+//! text → parse → resolve → rules → verdict
 //! ```
-//! Owns the parser of shell texts, of which nothing shows outside, what siding knows of programs
-//! that run others, and the rules. Pure: it reads no file, no clock, and starts nothing. It is no
-//! sandbox: a command that means harm and takes care passes.
+//! Owns the parser of shell texts, which is private, the knowledge of programs that run others, and
+//! the rules. Pure: it reads no file and no clock, and starts no process. It is not a sandbox: a
+//! command that is written to evade the guard passes.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Texts to [`ast`](crate::ast).
+//! Parses texts to [`ast`](crate::ast).
 //!
-//! Owns the parser, of which nothing shows outside. It also covers what that parser passes over:
-//! the commands in `${ …; }`, in escaped backticks, and the end of an unclosed `${`.
+//! Wraps the parser crate, whose types stay private to this module. Also handles constructs that it
+//! leaves unparsed: the commands in `${ …; }`, in escaped backticks, and an unclosed `${`.
 
 mod commands;
 mod fragments;
@@ -13,41 +13,43 @@ use shuck_parser::parser::{ParseStatus, Parser};
 use crate::ast::{Span, Statement};
 pub(crate) use origin::Origin;
 
-/// Bytes of a text that is parsed at most: a megabyte takes a tenth of a second.
+/// Maximum bytes of a text that is parsed: a megabyte takes a tenth of a second.
 pub const MAX_SCRIPT_BYTES: usize = 64 << 10;
 
-/// Arithmetic expressions in a text at most. The parser bounds how deep everything else nests, but
-/// a thousand `$((` in one another overflow a stack of 2 MiB in a build without optimisation.
+/// Maximum number of arithmetic expressions in a text. The parser limits the depth of every other
+/// construct, but a thousand nested `$((` overflow a stack of 2 MiB in a debug build.
 const MAX_ARITHMETIC_EXPRESSIONS: usize = 256;
 
-/// Brackets of one kind that may be open at once. The parser stops at 100 levels by itself, but
-/// takes minutes for thousands of `a[`.
+/// Maximum number of brackets of one kind that are open at the same place. The parser itself stops
+/// at 100 levels, but takes minutes for thousands of `a[`.
 const MAX_OPEN_BRACKETS: i32 = 250;
 
-/// Marks that join commands, at most: a chain nests as deep as it is long, and giving it up again
-/// needs that much stack.
+/// Maximum number of operators that join commands. A chain is a tree as deep as the chain is long,
+/// and dropping it needs that much stack.
 const MAX_CONTROL_OPERATORS: usize = 600;
 
-/// Words such as `time` in a row at most: the parser calls itself for each, without a bound.
+/// Maximum number of consecutive words such as `time`: the parser recurses for each, without a
+/// limit.
 const MAX_PREFIX_WORDS: usize = 16;
 
-/// What a text says.
+/// A parsed text.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
-    /// Its commands, in their order; of a text that does not parse those that were understood.
+    /// The commands in order; of a text that does not parse, those that could be parsed.
     pub(crate) statements: Vec<Statement>,
-    /// What was not understood. None for a text that bash would take.
+    /// The parts that could not be parsed. Empty for a text that bash accepts.
     pub(crate) errors: Vec<ParseError>,
 }
 
-/// Something that was not understood.
+/// A part of a text that could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ParseError {
     pub(crate) span: Span,
     pub(crate) message: String,
 }
 
-/// Reads a text that stands at `origin`. Texts longer than [`MAX_SCRIPT_BYTES`] are not read.
+/// Parses a text from `origin`. A text longer than [`MAX_SCRIPT_BYTES`] is only reported as an
+/// error.
 pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
     let mut parsed = Parsed::default();
     let text_span = || origin.span(0, text.len());
@@ -101,7 +103,7 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
     parsed
 }
 
-/// Tells texts that would take too long; quotes are not looked at.
+/// Whether a text would take too long to parse. Ignores quoting.
 fn is_too_deep(text: &str) -> bool {
     let mut open = [0_i32; 3];
     for byte in text.bytes() {
@@ -122,8 +124,8 @@ fn is_too_deep(text: &str) -> bool {
     false
 }
 
-/// Returns the longest row of words that stand before a command and change only how it is waited
-/// for.
+/// Returns the length of the longest run of words that precede a command and change only how the
+/// shell waits for it.
 fn longest_prefix_run(text: &str) -> usize {
     let (mut longest, mut row) = (0, 0);
     for word in text.split([' ', '\t', '\n', '\\', ';']).filter(|word| !word.is_empty()) {
@@ -134,10 +136,10 @@ fn longest_prefix_run(text: &str) -> usize {
     longest
 }
 
-/// Faults of one text that are told at most.
+/// Maximum number of errors reported for one text.
 const MAX_REPORTED_ERRORS: usize = 3;
 
-/// Turns what the parser returned into our own shapes.
+/// Converts the parser's tree to [`ast`](crate::ast).
 struct AstConverter<'t> {
     text: &'t str,
     origin: Origin,

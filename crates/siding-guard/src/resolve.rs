@@ -1,9 +1,9 @@
-//! From a text to every command that it runs, however wrapped.
+//! Finds every command that a text runs, through wrappers and nested texts.
 //!
-//! Owns what siding knows of programs that run others: `sudo`, `env`, `xargs`, `find -exec`,
-//! `bash -c`, `eval`, `ssh`, shells that read a pipe or a heredoc. Values are followed as far as
-//! they are fixed in the text; what only the running shell knows becomes [`UNKNOWN_MARKER`] in a word. Nothing
-//! is judged here: the outcome is a list of [`Observation`].
+//! Owns siding's knowledge of programs that run others: `sudo`, `env`, `xargs`, `find -exec`, `bash
+//! -c`, `eval`, `ssh`, shells that read a pipe or a heredoc. Tracks values as far as the text
+//! determines them; a value that only the running shell knows becomes [`UNKNOWN_MARKER`] in a word.
+//! Makes no judgement: the result is a list of [`Observation`]s.
 
 mod assignments;
 mod code_arguments;

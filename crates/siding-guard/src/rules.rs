@@ -1,14 +1,13 @@
-//! Rules: what is asked about and what is denied, as data.
+//! Rules, as data: the commands that need a question or are denied.
 //!
-//! Owns the form of a rule file, the built-in rules, how layers are laid over each other, and when
-//! a rule is about what was [seen](crate::resolve::Observation). Finding and reading the files belongs to
-//! siding-core.
+//! Owns the format of rule files, the built-in rules, the combination of layers, and the match of a
+//! rule with an [observation](crate::resolve::Observation). siding-core finds and reads the files.
 //!
 //! ```text
 //! built-in < system < user < project
 //! ```
-//! The system may lock rules. A project can add rules and raise verdicts, and nothing else: its
-//! file comes with a repository that somebody else may have written.
+//! The system file may lock rules. A project may only add rules and make verdicts stricter, because
+//! its file comes with a repository that may be untrusted.
 
 mod builtin;
 mod error;

@@ -5,11 +5,10 @@ use siding_model::spec::TaskCommand;
 
 use crate::simple_commands;
 
-/// Shells whose texts are read as bash's. What they have in common is enough for words.
+/// Shells whose texts are parsed as bash. Their common syntax is sufficient to find the words.
 const BASH_LIKE_SHELLS: [&str; 5] = ["bash", "sh", "dash", "ksh", "zsh"];
 
-/// Returns the simple commands that a task's command consists of, none when its text is not
-/// understood.
+/// Returns the simple commands of a task's command; an empty list if its text cannot be parsed.
 #[must_use]
 pub fn parse_task_command(command: &TaskCommand) -> Vec<SimpleCommand> {
     match command {

@@ -1,4 +1,4 @@
-//! The judgement of a text.
+//! The report of the guard about a text.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,24 +14,24 @@ mod rule_match;
 
 use rule_match::matching_rules;
 
-/// What happens to a command.
+/// The guard's decision about a command.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GuardVerdict {
-    /// Nothing speaks against it.
+    /// No rule matches.
     #[default]
     Allow,
-    /// A person should look at it first.
+    /// A person should review the command first.
     Ask,
-    /// It must not run.
+    /// The command must not run.
     Deny,
 }
 
 impl GuardVerdict {
-    /// Returns its word.
+    /// Returns the name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,67 +45,67 @@ impl GuardVerdict {
 /// How a command is about to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecMode {
-    /// Somebody waits for it.
+    /// A caller waits for it.
     Foreground,
-    /// Nobody does.
+    /// No caller waits for it.
     Background,
-    /// Nobody does, and nobody is there to answer a question about it.
+    /// No caller waits for it, and nobody can answer a question about it.
     Unattended,
 }
 
 impl ExecMode {
-    /// Whether nobody waits for the command.
+    /// Whether no caller waits for the command.
     #[must_use]
     pub const fn is_background(self) -> bool {
         matches!(self, Self::Background | Self::Unattended)
     }
 }
 
-/// What the guard says about a command.
+/// The guard's report about a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GuardReport {
-    /// The strictest of the findings, `allow` without any.
+    /// The strictest verdict of the findings; `allow` without any.
     pub verdict: GuardVerdict,
-    /// What speaks against it, in the order of the text.
+    /// The findings, in the order of the text.
     pub findings: Vec<Finding>,
-    /// Whether all of the text was understood.
+    /// Whether all of the text could be parsed.
     pub parse: ParseCompleteness,
 }
 
-/// Whether a text was understood.
+/// Whether a text could be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ParseCompleteness {
-    /// All of it.
+    /// Completely.
     Clean,
-    /// Not all of it.
+    /// Only partly.
     Partial,
 }
 
-/// Something that speaks against a command.
+/// A match of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// Name of the rule.
+    /// The rule's name.
     pub rule: String,
     /// `ask` or `deny`.
     pub verdict: GuardVerdict,
-    /// Where, in bytes of the command.
+    /// The span of the match, in bytes of the command.
     pub span: Span,
-    /// What stands there.
+    /// The text in the span.
     pub text: String,
-    /// What is wrong with it.
+    /// The reason for the verdict.
     pub why: String,
-    /// What to do instead.
+    /// An alternative to the command.
     pub instead: Option<String>,
 }
 
-/// Judges a text for bash.
+/// Judges a bash text.
 ///
-/// The text is read, never run. It takes at most [`MAX_SCRIPT_BYTES`] bytes; a longer one is not
-/// understood and asked about, and so is one that nests without end.
+/// The text is only parsed, never run. A text longer than [`MAX_SCRIPT_BYTES`], or nested too
+/// deeply, is not parsed and gets the verdict `ask`.
 #[must_use]
 pub fn judge(text: &str, rules: &Rules, mode: ExecMode) -> GuardReport {
     let (observations, is_understood) = walk(text);
@@ -140,7 +140,7 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
         (None, Observation::Construct { detail: Some(detail), .. }) => {
             (rule.verdict, format!("{}: {detail}", rule.reason))
         }
-        // A question that nobody answers would hang, or be taken for a yes.
+        // Without a person, a question would hang, or count as a yes.
         (None, _) if rule.background_only && mode == ExecMode::Unattended => {
             (GuardVerdict::Deny, rule.reason.clone())
         }
@@ -156,8 +156,9 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
     }
 }
 
-/// Returns the programs that a text runs as far as it says so, with their words: what the guard
-/// sees behind wrappers. `?` stands for what only the running shell knows.
+/// Returns the programs that a text runs, with their arguments, as far as the text determines them.
+/// This is the guard's view through wrappers, with `?` for values that only the running shell
+/// knows.
 #[must_use]
 pub fn resolve_commands(text: &str) -> Vec<(Span, String)> {
     let command_line = |call: &Call| {
@@ -180,7 +181,7 @@ pub fn resolve_commands(text: &str) -> Vec<(Span, String)> {
     calls.collect()
 }
 
-/// Whether a rule or siding itself knows what a program does with its words.
+/// Whether siding, or a rule, knows how a program uses its arguments.
 fn is_known_or_has_rule(rules: &Rules, program: &str) -> bool {
     is_known(program) || rules.has_rule_for(program)
 }

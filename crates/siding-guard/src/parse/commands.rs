@@ -1,4 +1,4 @@
-//! Commands of the parser to our own.
+//! Converts the parser's commands.
 
 use std::rc::Rc;
 
@@ -12,8 +12,8 @@ use super::AstConverter;
 use crate::ast::{Assignment, GroupKind, Loop, LoopKind, Node, Piece, Redirect, Statement, Word};
 
 impl AstConverter<'_> {
-    // The parser bounds how deep a text nests (100 levels, chains of 1,000), and with it the
-    // recursion of everything in here.
+    // The parser limits the nesting depth (100 levels, chains of 1,000), and thereby the recursion
+    // in this module.
     pub(super) fn statements(&mut self, sequence: &StmtSeq) -> Vec<Statement> {
         sequence.iter().map(|statement| self.statement(statement)).collect()
     }
@@ -32,7 +32,7 @@ impl AstConverter<'_> {
         match command {
             Command::Simple(command) => {
                 let mut assignments = self.convert_assignments(&command.assignments);
-                // `A=1` alone has a name without pieces.
+                // For `A=1` alone, the parser returns a name without parts.
                 let name = (!command.name.parts.is_empty()).then(|| self.word(&command.name));
                 let name = name.filter(|word| {
                     word.static_text()
@@ -84,8 +84,8 @@ impl AstConverter<'_> {
         first.iter().chain(rest).map(|word| self.word(word)).collect()
     }
 
-    /// Flattens a list of commands joined by the same kind of mark: the parser nests each to the
-    /// left, up to 1,000 deep.
+    /// Flattens a list of commands joined by the same kind of operator: the parser nests it to the
+    /// left, up to 1,000 levels deep.
     fn pipeline_or_chain(&mut self, command: &BinaryCommand) -> Node {
         let is_pipe = |op: BinaryOp| matches!(op, BinaryOp::Pipe | BinaryOp::PipeAll);
         let piped = is_pipe(command.op);
@@ -207,8 +207,8 @@ impl AstConverter<'_> {
         let value = match &assignment.value {
             AssignmentValue::Scalar(word) => Some(self.word(word)),
             AssignmentValue::Compound(array) => {
-                // `a=(b` passes the parser; bash waits for the parenthesis.
-                // In a `declare` the place of an array is that of its elements.
+                // The parser accepts `a=(b`; bash waits for the parenthesis. In a `declare`, the
+                // span of an array covers only its elements.
                 let behind = self.text.get(array.span.end.offset()..).unwrap_or_default();
                 let is_closed = array.span.slice(self.text).ends_with(')')
                     || behind.trim_start().starts_with(')');
@@ -260,7 +260,7 @@ impl AstConverter<'_> {
     }
 }
 
-/// The parser ends `NAME=<(…)` before the `<`, and takes the rest for a word.
+/// Repairs `NAME=<(…)`: the parser ends the assignment before `<` and returns the rest as a word.
 fn attach_process_substitution(assignments: &mut [Assignment], words: &mut Vec<Word>) {
     let Some(value) = assignments.last_mut().and_then(|last| last.value.as_mut()) else { return };
     let is_rest = |word: &Word| {

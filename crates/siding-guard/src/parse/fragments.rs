@@ -1,4 +1,4 @@
-//! What stands inside of other things: subscripts, patterns, operands, arithmetic.
+//! Converts the words inside subscripts, patterns, operands and arithmetic.
 
 use shuck_ast::{
     BourneParameterExpansion, ConditionalExpr, ParameterExpansion, ParameterOp, Pattern,
@@ -9,14 +9,14 @@ use super::AstConverter;
 use crate::ast::Word;
 
 impl AstConverter<'_> {
-    /// Returns the words in a reference to a variable: those of its subscript.
+    /// Returns the words in the subscript of a variable reference.
     pub(super) fn subscript_words(&mut self, reference: &VarRef) -> Vec<Word> {
         let word = reference.subscript.as_deref().and_then(|subscript| subscript.word_ast());
         word.map(|word| self.word(word)).into_iter().collect()
     }
 
-    /// Returns the name of an element, `a[0]`, or of all of them, `a[@]`. `None` where the number
-    /// has to be worked out, and without one.
+    /// Returns the name of an element, `a[0]`, or of all elements, `a[@]`. `None` for a computed
+    /// index, and without a subscript.
     pub(super) fn element_name(&self, reference: &VarRef) -> Option<String> {
         let subscript = reference.subscript.as_deref()?.syntax_text(self.text);
         let is_number = !subscript.is_empty() && subscript.bytes().all(|b| b.is_ascii_digit());
@@ -63,7 +63,7 @@ impl AstConverter<'_> {
         words
     }
 
-    /// Returns the words in an expansion whose value is not followed.
+    /// Returns the words in an expansion whose value is not tracked.
     pub(super) fn expansion_words(&mut self, part: &WordPart) -> Vec<Word> {
         match part {
             WordPart::ArithmeticExpansion { expression_word_ast, .. } => {
@@ -134,7 +134,8 @@ impl AstConverter<'_> {
         words
     }
 
-    /// Returns the words of `[[ … ]]`, without recursion: a thousand `&&` nest to the left.
+    /// Returns the words of `[[ … ]]`. Iterative, because the parser nests a thousand `&&` to the
+    /// left.
     pub(super) fn condition_words(&mut self, expression: &ConditionalExpr) -> Vec<Word> {
         let (mut open, mut words) = (vec![expression], vec![]);
         while let Some(expression) = open.pop() {

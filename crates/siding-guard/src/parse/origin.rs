@@ -1,18 +1,18 @@
-//! Where a text stands in the judged one.
+//! The position of a text within the judged text.
 
 use crate::ast::Span;
 
-/// Where a text comes from.
+/// The origin of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// It stands there letter by letter, from this byte on.
+    /// A verbatim part of the judged text, from this byte offset.
     Verbatim(usize),
-    /// It was made from what stands there.
+    /// Derived from this span of the judged text, for example by unescaping.
     DerivedFrom(Span),
 }
 
 impl Origin {
-    /// Returns the place of a part of the text.
+    /// Returns the span of a part of the text.
     pub(crate) fn span(self, start: usize, end: usize) -> Span {
         match self {
             Self::Verbatim(base) => Span { start: base + start, end: base + end.max(start) },
@@ -20,7 +20,7 @@ impl Origin {
         }
     }
 
-    /// Returns the origin of what stands letter by letter in the text from this byte on.
+    /// Returns the origin of the part that starts at this byte.
     pub(crate) fn offset_by(self, start: usize) -> Self {
         match self {
             Self::Verbatim(base) => Self::Verbatim(base + start),
@@ -28,7 +28,7 @@ impl Origin {
         }
     }
 
-    /// Returns the byte of the judged text at which a part of this text stands letter by letter.
+    /// Returns the offset of a byte in the judged text; `None` for a derived text.
     pub(crate) fn verbatim_offset(self, start: usize) -> Option<usize> {
         match self {
             Self::Verbatim(base) => Some(base + start),

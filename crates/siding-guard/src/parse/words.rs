@@ -1,4 +1,4 @@
-//! Words of the parser to our own.
+//! Converts the parser's words.
 
 use shuck_ast::{
     BourneParameterExpansion, CommandSubstitutionSyntax, Heredoc, HeredocBodyPart,
@@ -8,7 +8,7 @@ use shuck_ast::{
 use super::{AstConverter, Origin};
 use crate::ast::{Piece, Word};
 
-/// How the characters of a literal are read.
+/// The quoting of a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quoting {
     None,
@@ -107,13 +107,13 @@ impl AstConverter<'_> {
         }
     }
 
-    /// A literal with its backslashes taken out.
+    /// Returns a literal without its backslashes.
     fn literal_piece(&mut self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
-        // From some characters in quotes the parser has taken their backslashes already.
+        // The parser has already removed the backslashes of some quoted characters.
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or(raw);
         let is_same = source.len() > raw.len() && source.replace('\\', "") == raw.replace('\\', "");
         let raw = if is_same { source } else { raw };
-        // Where it nests deeper than the parser goes, it silently takes the rest for characters.
+        // Beyond its depth limit, the parser silently treats an expansion as literal characters.
         if has_expansion(raw) {
             let literal_span = self.span(span);
             self.report_error(literal_span, "nested too deep to be read");
@@ -142,7 +142,7 @@ impl AstConverter<'_> {
         Piece::Text { text, offset: None }
     }
 
-    /// Returns where a text stands letter by letter, if it does.
+    /// Returns the offset of a text in the judged text if it occurs there verbatim.
     fn verbatim_offset(&self, text: &str, span: shuck_ast::Span) -> Option<usize> {
         let (start, end) = (span.start.offset(), span.end.offset());
         let is_there = self.text.get(start..end).is_some_and(|there| there == text);
@@ -158,7 +158,7 @@ impl AstConverter<'_> {
     ) -> Piece {
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
         let inner = source.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
-        // Escaped backticks in backticks: the parser takes the inner ones for characters.
+        // For escaped backticks in backticks, the parser returns the inner ones as characters.
         if syntax == CommandSubstitutionSyntax::Backtick
             && let Some(inner) = inner
             && inner.contains('\\')
@@ -189,11 +189,11 @@ impl AstConverter<'_> {
                 if matches!(**operator, ParameterOp::UseDefault | ParameterOp::AssignDefault) {
                     return Piece::Variable { name, default, is_required: false, is_quoted };
                 }
-                // `${x:?message}` is the variable's value, or nothing runs.
+                // `${x:?message}` is the variable's value, or the shell exits.
                 if matches!(**operator, ParameterOp::Error) {
                     return Piece::Variable { name, default, is_required: true, is_quoted };
                 }
-                // `${x:+word}` is the word, or nothing.
+                // `${x:+word}` is the word, or empty.
                 if matches!(**operator, ParameterOp::UseReplacement) {
                     let name = String::new();
                     return Piece::Variable { name, default, is_required: false, is_quoted };
@@ -209,7 +209,8 @@ impl AstConverter<'_> {
         }
     }
 
-    /// `${ cmd; }` and `${| cmd; }` of bash 5.3: the parser takes them for a variable without name.
+    /// Handles `${ cmd; }` and `${| cmd; }` of bash 5.3, which the parser returns as a variable
+    /// without a name.
     fn nofork_substitution(&self, span: shuck_ast::Span) -> Option<Piece> {
         let source = self.text.get(span.start.offset()..span.end.offset())?;
         let inner = source.strip_prefix("${")?.strip_suffix('}')?;
@@ -222,7 +223,7 @@ impl AstConverter<'_> {
         Some(Piece::Unparsed { text: inner[skipped..].to_owned(), origin })
     }
 
-    /// `echo ${x` passes the parser; bash waits for the brace.
+    /// Reports an unclosed `${`: the parser accepts `echo ${x`, but bash waits for the brace.
     fn check_brace_closed(&mut self, span: shuck_ast::Span) {
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
         if source.starts_with("${") && !source.ends_with('}') {
@@ -290,7 +291,7 @@ impl AstConverter<'_> {
     }
 }
 
-/// Whether there is a `$(`, `${` or backtick without a backslash.
+/// Whether the text contains `$(`, `${` or a backtick without a backslash.
 fn has_expansion(raw: &str) -> bool {
     let mut chars = raw.chars().peekable();
     while let Some(c) = chars.next() {
@@ -305,7 +306,7 @@ fn has_expansion(raw: &str) -> bool {
     false
 }
 
-/// Returns what a backslash makes of `` ` ``, `\` and `$` in backticks.
+/// Removes the backslash before `` ` ``, `\` and `$`, as the shell does in backticks.
 fn unescape_backticks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

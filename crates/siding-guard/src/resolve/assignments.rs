@@ -1,4 +1,4 @@
-//! What commands do to variables.
+//! Assignments to variables.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use super::walk::{ExecContext, MAX_CHOICES, Walker};
 use crate::ast::{Assignment, Span, Word};
 
 impl Walker {
-    /// Follows builtins that set variables: `read`, `printf -v`, `set --`.
+    /// Tracks builtins that set variables: `read`, `printf -v`, `set --`.
     pub(super) fn follow_setting_builtins(&mut self, words: &[Word], context: &ExecContext) {
         const SETTING_BUILTINS: &[&str] =
             &["getopts", "mapfile", "printf", "read", "readarray", "set", "unset"];
@@ -153,7 +153,7 @@ impl Walker {
         }
     }
 
-    /// The value of a variable that somebody runs: `GIT_PAGER='…' git log`.
+    /// Queues the value of a variable that a program runs: `GIT_PAGER='…' git log`.
     pub(super) fn queue_value_as_command(&mut self, text: &str, span: Span, context: &ExecContext) {
         if text.contains([' ', ';', '|', '&', '$', '`']) {
             let field = Field { text: text.to_owned(), span, ..Field::default() };
@@ -163,16 +163,16 @@ impl Walker {
     }
 }
 
-/// Kept among the variables as long as `set -e` is on; no variable can have this name.
+/// The key under which the variables record that `set -e` is on; no variable can have this name.
 pub(super) const ERREXIT_KEY: &str = "set -e";
 
-/// Variables that name a file which a shell runs when it starts.
+/// Variables that name a file which a shell runs at its start.
 const STARTUP_FILE_VARIABLES: &[&str] = &["BASH_ENV", "ENV"];
 
-/// Elements of an array that are followed one by one.
+/// Elements of an array that are tracked individually.
 const MAX_ARRAY_ELEMENTS: usize = 8;
 
-/// Variables whose value somebody runs.
+/// Variables whose value other programs run as a command.
 const COMMAND_VARIABLES: &[&str] = &[
     "BROWSER",
     "EDITOR",
@@ -193,7 +193,7 @@ const COMMAND_VARIABLES: &[&str] = &[
     "VISUAL",
 ];
 
-/// Whether somebody runs what stands in this variable.
+/// Whether other programs run the value of this variable.
 pub(super) fn is_command_variable(variable: &str) -> bool {
     COMMAND_VARIABLES.contains(&variable)
 }
@@ -203,11 +203,11 @@ fn is_variable_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Returns what `read` may put into each of so many variables.
+/// Returns the possible values of each of the variables that `read` sets.
 fn read_values(read: Option<&str>, names: usize) -> Vec<String> {
     match read {
         Some(text) if names == 1 => text.lines().map(|line| line.trim().to_owned()).collect(),
-        // Which of the words it is nobody needs to know of numbers of processes.
+        // It does not matter which of several process ids a variable holds.
         Some(text) if text.trim().chars().all(|c| c == PID_LOOKUP_MARKER) => {
             vec![PID_LOOKUP_MARKER.to_string()]
         }

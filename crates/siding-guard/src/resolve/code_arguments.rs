@@ -1,4 +1,4 @@
-//! Programs that take a text for a shell, or that put words together in a way of their own.
+//! Programs with arguments that are shell texts, or that join their arguments to one.
 
 use super::assignments::is_command_variable;
 use super::embedded_shells;
@@ -9,10 +9,10 @@ use super::walk::{CodeSource, ExecContext, Walker};
 use super::wrappers::skip_options;
 use crate::parse::Origin;
 
-/// Programs of which each word, options left out, is a text for a shell.
+/// Programs whose operands are shell texts.
 const CODE_WORD_PROGRAMS: &[&str] = &["concurrently", "hyperfine", "mispipe", "mprocs", "pee"];
 
-/// Programs with an option, or a word, whose value is a text for a shell.
+/// Programs with an option or word whose value is a shell text.
 const CODE_OPTIONS: &[(&str, &[&str])] = &[
     ("complete", &["-C"]),
     ("compgen", &["-C"]),
@@ -74,7 +74,7 @@ const CODE_OPTIONS: &[(&str, &[&str])] = &[
     ("cargo", &["-s", "--shell"]),
 ];
 
-/// Takes the programs of this file. Returns whether there is nothing more to unwrap.
+/// Handles the programs of this module. Returns whether nothing is left to unwrap.
 pub(super) fn resolve_code_arguments(
     walker: &mut Walker,
     program: &str,
@@ -166,7 +166,7 @@ fn queue_option_values(
             walker.queue_field(code, context);
         }
         let long = text.split_once('=').filter(|(option, _)| options.contains(option));
-        // `-c'rm -rf x'`: a text, and no further letters.
+        // `-c'rm -rf x'`: an attached text, not further option letters.
         let attached = || {
             let short =
                 options.iter().find(|option| option.len() == 2 && text.starts_with(*option))?;
@@ -181,7 +181,7 @@ fn queue_option_values(
     }
 }
 
-/// Whether a word is this option, or several letters of which it is the last: `-qec`.
+/// Whether a word is this option, or a group of letters that ends with it: `-qec`.
 pub(super) fn is_option_or_last_letter(word: &str, option: &str) -> bool {
     let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1);
     let letters = word.strip_prefix('-').unwrap_or_default();
@@ -191,13 +191,13 @@ pub(super) fn is_option_or_last_letter(word: &str, option: &str) -> bool {
         })
 }
 
-/// `trap - INT`, `trap '' INT` and `trap cleanup EXIT` with a function have no text to read, or
-/// one of a single word, which reads the same.
+/// Whether the argument of `trap` is code: not in `trap - INT` and `trap '' INT`. The function name
+/// in `trap cleanup EXIT` parses as code.
 fn is_trap_code(field: &Field) -> bool {
     !field.text.is_empty() && !field.text.starts_with('-')
 }
 
-/// Joins words by blanks, as `eval` and `ssh` do, into a text for a shell.
+/// Joins words with spaces to a shell text, as `eval` and `ssh` do.
 fn queue_joined_words(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     match args {
         [] => {}
@@ -217,7 +217,7 @@ fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
         _ => args,
     };
     let has_lines = |field: &&Field| field.text.trim_matches('\n').contains('\n');
-    // Lines of a value that is not in quotes become one line; so do several arguments.
+    // The lines of an unquoted value become one line, and so do several arguments.
     let lost = args.len() > 1
         && args.iter().any(|field| field.was_split && !field.text.starts_with(NONEMPTY_MARKER))
         || args.len() > 1 && args.iter().any(|field| has_lines(&field));
@@ -234,7 +234,7 @@ fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     }
 }
 
-/// `env -S 'text'`; everything else of `env` is a plain wrapper.
+/// Handles `env -S 'text'`; without it, `env` is an ordinary wrapper.
 fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bool {
     for (at, field) in args.iter().enumerate() {
         let text = field.text.as_str();
@@ -259,7 +259,7 @@ fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bo
             walker.queue_field(&field, context);
             return true;
         }
-        // A function by way of the environment.
+        // A function exported through the environment.
         if let Some((_, body)) = text.split_once("%%=()").filter(|_| text.starts_with("BASH_FUNC_"))
         {
             walker.queue_field(
@@ -277,7 +277,7 @@ fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bo
     false
 }
 
-/// `-o ProxyCommand=…`
+/// Handles `-o ProxyCommand=…` and the like.
 fn resolve_ssh_options(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     for (at, field) in args.iter().enumerate() {
         let next =
@@ -311,7 +311,8 @@ fn resolve_ssh(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     queue_joined_words(walker, command, context);
 }
 
-/// `adb -s DEVICE shell 'rm -r /sdcard'`: the device's shell gets the words, joined by blanks.
+/// Handles `adb -s DEVICE shell 'rm -r /sdcard'`: the device's shell runs the words joined with
+/// spaces.
 fn resolve_adb(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     let words = skip_options(args, &["-s", "-t", "-H", "-P", "-L"], 0);
     if let Some((first, text)) = words.split_first()
@@ -352,7 +353,7 @@ fn resolve_git(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     }
 }
 
-/// Whether git runs the value of a setting.
+/// Whether git runs the value of this setting.
 fn is_git_command_setting(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let parts: Vec<&str> = key.split('.').collect();
@@ -373,7 +374,8 @@ fn is_git_command_setting(key: &str) -> bool {
     }
 }
 
-/// `siding run 'text'`, `siding run -- program words`, and what else runs a command in a task.
+/// Handles `siding run 'text'`, `siding run -- program words`, and other subcommands that run a
+/// command.
 fn resolve_siding(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     const SIDING_VALUE_OPTIONS: &[&str] = &[
         "--budget",

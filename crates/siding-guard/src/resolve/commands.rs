@@ -1,4 +1,4 @@
-//! Commands: what a program does with its words.
+//! Resolution of a command: what a program does with its arguments.
 
 use std::rc::Rc;
 
@@ -10,22 +10,22 @@ use super::{code_arguments, interpreter_code, programs, wrappers};
 use crate::ast::Span;
 use crate::parse::Origin;
 
-/// Shells.
+/// Names of shells.
 pub(super) const SHELLS: &[&str] = &[
     "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "rbash", "sh",
     "tcsh", "xonsh", "zsh",
 ];
 
-/// Programs that run what they read; a number of a version may follow.
+/// Interpreters that run code from standard input; a version number may follow the name.
 pub(super) const INTERPRETERS: &[&str] = &["lua", "node", "perl", "php", "pypy", "python", "ruby"];
 
-/// Programs whose output comes from elsewhere, or hides what it is.
+/// Programs whose output comes from elsewhere or is encoded.
 const OPAQUE_PROGRAMS: &[&str] = &[
     "aria2c", "base32", "base64", "bunzip2", "curl", "fetch", "gpg", "gunzip", "http", "nc",
     "ncat", "openssl", "rev", "socat", "tr", "uudecode", "wget", "xxd", "xz", "zcat",
 ];
 
-/// Builtins that work out subscripts in their words, also in quoted ones.
+/// Builtins that evaluate subscripts in their arguments, even in quoted ones.
 const SUBSCRIPT_EVALUATING_BUILTINS: &[&str] = &[
     "[",
     "declare",
@@ -44,19 +44,19 @@ const SUBSCRIPT_EVALUATING_BUILTINS: &[&str] = &[
     "wait",
 ];
 
-/// Wrappers around one another that are followed.
+/// Maximum depth of nested wrappers.
 const MAX_NESTED_WRAPPERS: usize = 64;
 
-/// The same for programs that put their command together, such as `xargs`.
+/// Maximum depth of nested programs that construct their command, such as `xargs`.
 const MAX_NESTED_CALLS: usize = 16;
 
-/// Suffixes of the words of an unknown program that are tried as commands.
+/// Number of suffixes of an unknown program's arguments that are tried as commands.
 const MAX_GUESSED_SUFFIXES: usize = 8;
 
 impl Walker {
-    /// Takes one command, its words as the program gets them.
+    /// Resolves one command, with the arguments that the program receives.
     pub(super) fn resolve_call(&mut self, fields: &[Field], span: Span, context: &ExecContext) {
-        // `xargs xargs xargs …` comes back here for each.
+        // Each level of `xargs xargs xargs …` recurses into this function.
         if self.call_depth >= MAX_NESTED_CALLS {
             self.report_too_deep(span);
             return;
@@ -70,7 +70,7 @@ impl Walker {
         let mut fields = fields;
         let mut context = context.clone();
         let mut span = span;
-        // Wrappers around wrappers: a loop, so that the stack does not grow with them.
+        // Nested wrappers are unwrapped in a loop, so that they do not deepen the stack.
         let mut wrappers = 0;
         while let Some((first, args)) = fields.split_first() {
             wrappers += 1;
@@ -84,7 +84,7 @@ impl Walker {
             let conventional = first.variable.as_deref().and_then(conventional_program);
             let name = conventional.unwrap_or(&first.text);
             if programs::is_dynamic_name(name) {
-                // `run() { "$@"; }` runs what its caller says.
+                // `run() { "$@"; }` runs its caller's command.
                 let is_argument = first.variable.as_deref().is_some_and(is_positional_parameter);
                 if context.unknown_wrapper.is_none()
                     && !(context.is_function_definition && is_argument)
@@ -145,7 +145,7 @@ impl Walker {
         }
     }
 
-    /// Keeps a call as rules look at it.
+    /// Records a call for the rules.
     pub(super) fn record_call(
         &mut self,
         program: &str,
@@ -168,7 +168,7 @@ impl Walker {
         }));
     }
 
-    /// What a shell runs: a text, a file, or what it reads.
+    /// Resolves a shell: it runs a text, a file, or its standard input.
     fn resolve_shell(&mut self, args: &[Field], context: &ExecContext) {
         let mut rest = args;
         while let Some((first, after)) = rest.split_first() {
@@ -195,7 +195,7 @@ impl Walker {
                     return self
                         .queue_command_string(wrappers::skip_options(after, values, 0), context);
                 }
-                // It only looks whether the text is well formed.
+                // `-n` only checks the syntax.
                 Some("n") if text.starts_with('-') => return,
                 Some(letters) if letters.contains('s') => {
                     return self.queue_stdin(args, context);
@@ -214,7 +214,8 @@ impl Walker {
         }
     }
 
-    /// A file that a shell runs; a process substitution is what is written into it.
+    /// Queues a file that a shell runs. For a process substitution, that is the output of its
+    /// commands.
     pub(super) fn queue_script_file(&mut self, file: &Field, context: &ExecContext) {
         if matches!(file.text.as_str(), "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") {
             return self.queue_stdin(std::slice::from_ref(file), context);
@@ -225,14 +226,14 @@ impl Walker {
             Some((_, Some(text))) => {
                 self.queue_text(text.clone(), Origin::DerivedFrom(file.span), context);
             }
-            // `source <(cat .env)` is `source .env`.
+            // `source <(cat .env)` is the same as `source .env`.
             Some((programs, None)) if programs.iter().all(|program| program == "cat") => {}
             Some((_, None)) => self.report_construct(Construct::PipeToShell, file.span),
             None => self.queue_written_file(file, context),
         }
     }
 
-    /// The text behind `-c`, with its arguments.
+    /// Queues the text after `-c`, with its arguments.
     fn queue_command_string(&mut self, args: &[Field], context: &ExecContext) {
         let Some((text, args)) = args.split_first() else { return };
         let before = Rc::clone(&self.variables);
@@ -246,7 +247,7 @@ impl Walker {
         self.variables = before;
     }
 
-    /// A field that is a text for a shell.
+    /// Queues a field as a shell text.
     pub(super) fn queue_field(&mut self, field: &Field, context: &ExecContext) {
         if field.text.trim_matches([NONEMPTY_MARKER, ' ']).is_empty() {
             return;
@@ -255,12 +256,12 @@ impl Walker {
         self.queue_text(field.text.clone(), origin, context);
     }
 
-    /// What a shell does with its standard input.
+    /// Queues the standard input of a shell.
     pub(super) fn queue_stdin(&mut self, args: &[Field], context: &ExecContext) {
         match &context.stdin {
             Some(field) => {
                 let field = field.clone();
-                // A command in it that has no other input reads the lines behind it.
+                // A command in it without a redirection reads the lines after it.
                 let inner = ExecContext {
                     stdin: None,
                     upstream: vec![],
@@ -295,7 +296,8 @@ impl Walker {
             .unwrap_or_default()
     }
 
-    /// `curl … | python3` runs what comes; `curl … | python3 -m json.tool` does not.
+    /// Reports `curl … | python3`, which runs the download, but not `curl … | python3 -m
+    /// json.tool`.
     fn check_interpreter(&mut self, args: &[Field], span: Span, context: &ExecContext) {
         let reads = args.iter().all(|field| matches!(field.text.as_str(), "-" | "-u"));
         let is_opaque = |program: &String| OPAQUE_PROGRAMS.contains(&program.as_str());
@@ -318,7 +320,7 @@ impl Walker {
         }
     }
 
-    /// Tries whether the words behind an unknown program are a command that matters.
+    /// Tries whether the arguments of an unknown program are a command for which a rule exists.
     fn guess_wrapped_command(&mut self, program: &str, args: &[Field], context: &ExecContext) {
         if context.unknown_wrapper.is_some() || programs::is_known(program) {
             return;
@@ -341,7 +343,7 @@ impl Walker {
         }
     }
 
-    /// Adds an argument that only comes when it runs, as `xargs` does.
+    /// Appends an argument that is known only at run time, as `xargs` does.
     pub(super) fn append_argument(fields: &[Field], text: String) -> Vec<Field> {
         let span = fields.last().map(|last| last.span).unwrap_or_default();
         let mut fields = fields.to_vec();
@@ -350,7 +352,7 @@ impl Walker {
     }
 }
 
-/// `command -v NAME` tells where a program is, and runs nothing.
+/// Whether this is `command -v NAME`, which only looks up a program.
 fn is_command_lookup(program: &str, args: &[Field]) -> bool {
     let looks_up =
         |option: &str| option.strip_prefix('-').is_some_and(|letters| letters.contains(['v', 'V']));

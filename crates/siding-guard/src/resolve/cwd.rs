@@ -1,4 +1,4 @@
-//! In which directory commands run.
+//! The working directory of commands.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::variables::Variables;
 use super::walk::Walker;
 
 impl Walker {
-    /// Follows `cd`, `pushd` and `popd`.
+    /// Tracks `cd`, `pushd` and `popd`.
     pub(super) fn follow_cd(&mut self, program: &str, args: &[Field]) {
         let to = args.iter().find(|field| !field.text.starts_with('-') || field.text == "-");
         let directory = self.current_directory();
@@ -29,7 +29,8 @@ impl Walker {
         }
     }
 
-    /// A `cd` that fails leaves the next command where the one before was: `cd x; rm -rf *`.
+    /// Adds the possibility that a `cd` failed and the next command runs in the old directory: `cd
+    /// x; rm -rf *`.
     pub(super) fn allow_failed_cd(&mut self, before: &Rc<Variables>) {
         let is_strict = self.variables.get(ERREXIT_KEY, 0).is_some();
         let is_there = |directory: &String| {
@@ -45,7 +46,7 @@ impl Walker {
         }
     }
 
-    /// Returns the directory in which the command runs that is looked at.
+    /// Returns the working directory of the current command, for the current choice of directories.
     pub(super) fn current_directory(&self) -> String {
         self.variables.get("PWD", self.directory_choice).unwrap_or_else(|| ".".to_owned())
     }

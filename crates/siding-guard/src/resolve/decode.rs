@@ -1,6 +1,6 @@
-//! Texts that stand for other texts: escapes, base64, hexadecimal, the formats of `printf`.
+//! Decodes escapes, base64, hexadecimal, and formats of `printf`.
 
-/// Returns what `printf` writes, `None` for a format that is not followed.
+/// Returns the output of `printf`; `None` for a format that is not supported.
 pub(super) fn format_printf(args: &[&str]) -> Option<String> {
     let args = args.strip_prefix(&["--"]).unwrap_or(args);
     let (format, values) = args.split_first()?;
@@ -37,7 +37,7 @@ pub(super) fn format_printf(args: &[&str]) -> Option<String> {
     }
 }
 
-/// Returns a text with `\n`, `\t`, `\xHH` and `\OOO` as what they stand for.
+/// Replaces the escapes `\n`, `\t`, `\xHH` and `\OOO` by their characters.
 pub(super) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -65,7 +65,7 @@ pub(super) fn unescape(text: &str) -> String {
     out
 }
 
-/// Decodes base64 of RFC 4648, blanks left out. `None` for what is not.
+/// Decodes base64 (RFC 4648), ignoring whitespace. `None` for invalid input.
 pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let (mut bits, mut bit_count, mut out) = (0_u32, 0, vec![]);
     for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=') {
@@ -87,7 +87,7 @@ pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Returns the text that pairs of hexadecimal digits stand for.
+/// Decodes pairs of hexadecimal digits.
 pub(super) fn decode_hex(text: &str) -> Option<String> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let bytes =

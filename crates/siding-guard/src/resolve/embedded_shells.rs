@@ -1,13 +1,13 @@
-//! Programs with commands of their own, some of which are for a shell: editors, debuggers, clients
-//! of data bases, terminals, makefiles.
+//! Programs with a command language that can run shell commands: editors, debuggers, database
+//! clients, terminal multiplexers, makefiles.
 
 use super::code_arguments::is_option_or_last_letter;
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
 use super::wrappers::skip_options;
 
-/// Programs with commands of their own, of which some start with `!` or `shell` and are a text for
-/// a shell, and the options before them. `+` begins such a command by itself.
+/// Programs with a command language in which `!` or `shell` starts a shell command, and the options
+/// that take such commands. An argument that begins with `+` also is such a command.
 const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
     ("ed", &[]),
     ("ex", &["-c", "--cmd"]),
@@ -26,7 +26,8 @@ const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
     ("vim", &["-c", "--cmd"]),
 ];
 
-/// `vim -c '!…'`, `gdb -ex 'shell …'`, `psql -c '\! …'`, and lines of the kind on standard input.
+/// Queues the shell commands of `vim -c '!…'`, `gdb -ex 'shell …'`, `psql -c '\! …'`, and of such
+/// lines on standard input.
 pub(super) fn resolve_shell_escapes(
     walker: &mut Walker,
     program: &str,
@@ -63,7 +64,7 @@ pub(super) fn resolve_shell_escapes(
                 ["!", "%!", "\\!", "platform shell ", "shell ", ".shell ", ".system ", "system "];
             if let Some(text) = marks.iter().find_map(|mark| line.strip_prefix(mark)) {
                 let field = Field { text: text.to_owned(), offset: None, ..field.clone() };
-                // `%!sh` gives it the file.
+                // `%!sh` passes the edited file to the command.
                 let upstream =
                     if line.starts_with('%') { vec![program.to_owned()] } else { vec![] };
                 walker.queue_field(&field, &ExecContext { upstream, ..inner.clone() });
@@ -72,7 +73,8 @@ pub(super) fn resolve_shell_escapes(
     }
 }
 
-/// `tmux new-session 'text'`, `tmux new-session -d program words`, `screen -dmS name program words`.
+/// Handles `tmux new-session 'text'`, `tmux new-session -d program words` and `screen -dmS name
+/// program words`.
 pub(super) fn resolve_terminal(
     walker: &mut Walker,
     program: &str,
@@ -101,7 +103,8 @@ pub(super) fn resolve_terminal(
     }
 }
 
-/// Recipes of a makefile that stands in the command: `make -f - <<'E'`, `make --eval='x:; rm y'`.
+/// Queues the recipes of a makefile within the command: `make -f - <<'E'`, `make --eval='x:; rm
+/// y'`.
 pub(super) fn resolve_makefile(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     let reads = args.windows(2).any(|pair| pair[0].text == "-f" && pair[1].text == "-");
     let stdin = context.stdin.as_ref().filter(|_| reads).map(|field| (field.text.as_str(), field));
@@ -116,7 +119,7 @@ pub(super) fn resolve_makefile(walker: &mut Walker, args: &[Field], context: &Ex
     });
     let inner = ExecContext { stdin: None, upstream: vec![], ..context.clone() };
     for field in args {
-        // The shell of all recipes.
+        // The shell for all recipes.
         if let Some(text) = field.text.strip_prefix("SHELL=").filter(|text| text.contains(' ')) {
             walker.queue_field(
                 &Field { text: text.to_owned(), offset: None, ..field.clone() },
@@ -131,7 +134,7 @@ pub(super) fn resolve_makefile(walker: &mut Walker, args: &[Field], context: &Ex
                 .or_else(|| Some(line.split_once(':')?.1.split_once(';')?.1));
             if let Some(recipe) = recipe {
                 let text = recipe.trim_start_matches(['@', '-', '+', ' ']).replace("$$", "$");
-                // `$(HOME)` of make is `${HOME}`.
+                // `$(HOME)` in make is `${HOME}` in the shell.
                 let text = text.replace("$(HOME)", "${HOME}").replace("$(CURDIR)", "${PWD}");
                 walker.queue_field(
                     &Field { text, offset: None, process_substitution: None, ..field.clone() },

@@ -1,40 +1,40 @@
-//! Words to the fields that a program gets.
+//! Expands words to the fields that a program receives.
 
 use super::output;
 use super::variables::Variables;
 use crate::ast::{Piece, Span, Statement, Word};
 
-/// Stands in a field for what only the running shell knows, and which may be empty.
+/// Marks a value in a field that only the running shell knows. It may be empty.
 pub(crate) const UNKNOWN_MARKER: char = '\u{E000}';
-/// Stands for what is not known either but is something, and was made by the text itself.
+/// Marks an unknown value that is not empty and comes from the text itself.
 pub(crate) const NONEMPTY_MARKER: char = '\u{E001}';
-/// Stands for the numbers of processes that were looked up by their names.
+/// Marks the ids of processes that were looked up by name.
 pub(crate) const PID_LOOKUP_MARKER: char = '\u{E002}';
-/// Stands between the words of `"$@"` and `"${a[@]}"`, which stay apart in quotes.
+/// Separates the words of `"$@"` and `"${a[@]}"`, which stay separate in quotes.
 pub(crate) const FIELD_SEPARATOR: char = '\u{E003}';
 
-/// Bytes of a word that values are filled in up to; a longer one may be anything.
+/// Maximum bytes of a word with its values; a longer word counts as unknown.
 const MAX_FIELD_BYTES: usize = 64 << 10;
 
-/// Words that braces make of one at most.
+/// Maximum number of words to which braces expand one word.
 const MAX_BRACE_EXPANSIONS: usize = 64;
 
-/// One word as a program gets it.
+/// One argument as a program receives it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Field {
     pub(crate) text: String,
     pub(crate) span: Span,
-    /// Where it stands letter by letter in the judged text.
+    /// The offset in the judged text, if the field occurs there verbatim.
     pub(crate) offset: Option<usize>,
-    /// It is a process substitution: the programs in it, and what they write if that is known.
+    /// For a process substitution: its programs, and their output if it is known.
     pub(crate) process_substitution: Option<(Vec<String>, Option<String>)>,
-    /// It, or a part of it, came from an unquoted `$(…)` or variable.
+    /// Whether a part of it came from an unquoted `$(…)` or variable.
     pub(crate) was_split: bool,
-    /// It is nothing but this variable, whose value the text does not say.
+    /// The name of the variable if the field is only that variable, and its value is unknown.
     pub(crate) variable: Option<String>,
 }
 
-/// Returns how many ways there are to choose the values of the variables in these words.
+/// Returns the number of combinations of possible values of the variables in these words.
 pub(crate) fn count_choices(words: &[Word], variables: &Variables) -> usize {
     let count = |piece: &Piece| match piece {
         Piece::Variable { name, .. } => variables.count_values(name),
@@ -61,7 +61,7 @@ pub(crate) fn expand_fields(word: &Word, variables: &Variables, choice: usize) -
     fields
 }
 
-/// Returns the one field that an assignment or a heredoc makes of a word.
+/// Returns the single field to which an assignment or a heredoc expands a word.
 pub(crate) fn expand_unsplit(word: &Word, variables: &Variables, choice: usize) -> Field {
     let mut builder = FieldBuilder::new(word.span);
     builder.splits_words = false;
@@ -74,11 +74,11 @@ pub(crate) fn expand_unsplit(word: &Word, variables: &Variables, choice: usize) 
 struct FieldBuilder {
     finished: Vec<Field>,
     current: Field,
-    /// Something was added, be it an empty string in quotes.
+    /// Whether something was added to `current`, even an empty quoted string.
     has_current: bool,
     piece_count: usize,
     splits_words: bool,
-    /// What `IFS` is set to, if the text says so.
+    /// The value of `IFS`, if the text sets it.
     separators: Option<String>,
 }
 
@@ -103,7 +103,7 @@ impl FieldBuilder {
             }
             Piece::Variable { name, default, is_required, is_quoted } => {
                 let known = variables.get(name, choice);
-                // What `${x:?…}` says instead is a message.
+                // The word of `${x:?…}` is an error message, not a value.
                 let other = default.as_ref().filter(|_| !is_required);
                 let value = known
                     .or_else(|| other.map(|word| expand_unsplit(word, variables, choice).text));
@@ -136,10 +136,10 @@ impl FieldBuilder {
         self.has_current = true;
     }
 
-    /// Adds a value that the shell splits where it is not quoted.
+    /// Adds a value, which the shell splits unless it is quoted.
     fn push_value(&mut self, value: &str, is_quoted: bool) {
         self.current.offset = None;
-        // `a=$a$a` doubles with each line.
+        // `a=$a$a` doubles the value in each line.
         let is_short = self.current.text.len() + value.len() <= MAX_FIELD_BYTES;
         let value = if is_short { value } else { "\u{E000}" };
         if !self.splits_words {
@@ -198,7 +198,7 @@ impl FieldBuilder {
     }
 }
 
-/// Returns the names of the programs in a body, as far as they are fixed, also those in `<(…)`.
+/// Returns the names of the programs in a body if they are fixed, including those in `<(…)`.
 pub(crate) fn program_names(body: &[Statement]) -> Vec<String> {
     let mut found = vec![];
     for statement in body {
@@ -221,7 +221,7 @@ pub(crate) fn basename(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Multiplies `a{b,c}d`, as often as there are such braces and [`MAX_BRACE_EXPANSIONS`] allows.
+/// Expands `a{b,c}d` for all such braces, up to [`MAX_BRACE_EXPANSIONS`] words.
 fn expand_braces(field: Field) -> Vec<Field> {
     let mut open = vec![field.text.clone()];
     let mut done = vec![];
@@ -239,7 +239,7 @@ fn expand_braces(field: Field) -> Vec<Field> {
     done.into_iter().map(|text| Field { text, offset: None, ..field.clone() }).collect()
 }
 
-/// Returns what stands before the first braces with a comma, their parts, and what stands behind.
+/// Returns the text before the first braces with a comma, their parts, and the text after them.
 fn split_first_braces(text: &str) -> Option<(&str, Vec<&str>, &str)> {
     let bytes = text.as_bytes();
     let start =

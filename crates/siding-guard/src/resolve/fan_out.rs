@@ -1,4 +1,4 @@
-//! Programs that run a command for each of many things: `xargs`, `parallel`, `find`.
+//! Programs that run a command for each of several inputs: `xargs`, `parallel`, `find`.
 
 use super::expand::{Field, NONEMPTY_MARKER, UNKNOWN_MARKER};
 use super::file_listing;
@@ -26,14 +26,15 @@ pub(super) fn resolve_xargs(walker: &mut Walker, args: &[Field], context: &ExecC
     let command = skip_options(args, XARGS_VALUE_OPTIONS, 0);
     let Some(first) = command.first() else { return };
     let options = &args[..args.len() - command.len()];
-    // What it reads, when the text says so: `echo / | xargs rm -rf`.
+    // The standard input, if the text determines it: `echo / | xargs rm -rf`.
     let read = context.stdin.as_ref().map(|field| field.text.as_str());
     let placeholder = find_placeholder(options);
     let words =
         read.map(|text| split_input(text, placeholder.is_some() || splits_by_line(options)));
     let words =
         words.filter(|given| !given.is_empty()).unwrap_or_else(|| vec![UNKNOWN_MARKER.to_string()]);
-    // It reads nothing itself, but who wrote the words is worth knowing.
+    // The command does not read this input, but rules need to know which programs produced the
+    // words.
     let mut inner = ExecContext { stdin: None, ..context.clone() };
     inner.upstream.push("xargs".to_owned());
     match placeholder {
@@ -51,10 +52,10 @@ pub(super) fn resolve_xargs(walker: &mut Walker, args: &[Field], context: &ExecC
     }
 }
 
-/// Words that are given to one command at most; what comes behind them is not known.
+/// Maximum number of words passed to one command; the words after them count as unknown.
 const MAX_INPUT_WORDS: usize = 64;
 
-/// Returns the words that `xargs` makes of what it reads.
+/// Returns the words into which `xargs` splits its input.
 fn split_input(text: &str, by_line: bool) -> Vec<String> {
     let is_end = |c: char| matches!(c, '\n' | '\0') || !by_line && c.is_whitespace();
     let mut words = text.split(is_end).filter(|word| !word.trim().is_empty());
@@ -65,7 +66,7 @@ fn split_input(text: &str, by_line: bool) -> Vec<String> {
     given
 }
 
-/// `-0`, `-d`, `-L`: whole lines.
+/// Whether `-0` or `-d` splits the input into lines instead of words.
 fn splits_by_line(options: &[Field]) -> bool {
     let by_line = |option: &str| {
         option.starts_with("-d")
@@ -76,7 +77,7 @@ fn splits_by_line(options: &[Field]) -> bool {
     options.iter().any(|field| by_line(&field.text))
 }
 
-/// Returns what stands for a word that is read: `-I{}`, `-I {}`, `-i`, `--replace`.
+/// Returns the placeholder for an input word: `-I{}`, `-I {}`, `-i`, `--replace`.
 fn find_placeholder(options: &[Field]) -> Option<String> {
     options.iter().enumerate().find_map(|(at, field)| {
         let text = field.text.as_str();
@@ -126,7 +127,7 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
     let end = command.iter().position(|field| field.text.starts_with(":::"));
     let (command, given) = command.split_at(end.unwrap_or(command.len()));
     if command.is_empty() {
-        // The words are commands themselves.
+        // The words themselves are the commands.
         for field in given.iter().filter(|field| !field.text.starts_with(":::")) {
             walker.queue_field(field, context);
         }
@@ -152,7 +153,7 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
     inner.upstream.push("parallel".to_owned());
     for row in rows.into_iter().take(MAX_CHOICES / 2) {
         let words = substitute_row(command, &placeholder, &row);
-        // It joins its words by blanks and gives that to a shell, but quotes what it puts in.
+        // `parallel` joins its words with spaces to a shell text, but quotes the inserted values.
         let joined: Vec<String> = words
             .iter()
             .map(|(text, is_value)| match is_quoted || *is_value {
@@ -162,7 +163,8 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
             .collect();
         let text = joined.join(" ");
         walker.queue_field(&Field { text, span, ..Field::default() }, &inner);
-        // What is meant by `parallel bash -c '…'`, whatever becomes of the quotes.
+        // Also resolve the intended meaning of `parallel bash -c '…'`, without the effect of the
+        // quoting.
         let fields: Vec<Field> =
             words.into_iter().map(|(text, _)| Field { text, span, ..Field::default() }).collect();
         if has_code_option(&fields) {
@@ -171,12 +173,12 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
     }
 }
 
-/// `bash -c …`, `sudo sh -c …`
+/// Whether the words contain `-c`, as in `bash -c …` and `sudo sh -c …`.
 fn has_code_option(fields: &[Field]) -> bool {
     fields.iter().any(|field| field.text == "-c" || field.text == "-lc")
 }
 
-/// Returns each combination of the words behind several `:::`.
+/// Returns all combinations of the words after several `:::`.
 fn argument_combinations(given: &[Field]) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = vec![vec![]];
     for group in given.split(|field| field.text.starts_with(":::")).skip(1) {
@@ -195,7 +197,7 @@ fn argument_combinations(given: &[Field]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns the words with the values put in, and whether each is nothing but a value.
+/// Returns the words with inserted values, and whether each consists only of a value.
 fn substitute_row(command: &[Field], placeholder: &str, row: &[String]) -> Vec<(String, bool)> {
     let mut has_mark = false;
     let all = row.join(" ");
@@ -239,7 +241,7 @@ pub(super) fn resolve_find(
         file_listing::fd_patterns(&words)
     };
     let inner = ExecContext { stdin: None, upstream: vec![], ..context.clone() };
-    // `-delete` is what `rm` does with all that is found.
+    // `-delete` has the effect of `rm` on every match.
     if let Some(field) = args.iter().find(|field| is_find && field.text == "-delete") {
         let rm = ["rm", "-r"].map(|text| Field {
             text: text.to_owned(),
@@ -262,7 +264,7 @@ pub(super) fn resolve_find(
         for one in &found {
             let fields = match has_mark {
                 true => replace_placeholder(command, "{}", one),
-                // `fd -x` adds what it finds; `find` runs the command as it is.
+                // `fd -x` appends its matches; `find` runs the command unchanged.
                 false if !is_find => Walker::append_argument(command, one.clone()),
                 false => command.to_vec(),
             };

@@ -1,12 +1,12 @@
-//! Which paths a program lists: `find`, `fd`, `ls`, `git ls-files`, `grep -l`.
+//! The paths that a program lists: `find`, `fd`, `ls`, `git ls-files`, `grep -l`.
 //!
-//! What is listed is only known when it runs, but where it lies, and what its names are like, stands
-//! in the text: `find src -name '*.o'` lists `src/**/*.o`. As patterns that is what `rm *` would get
-//! too, so that the same rules see `rm -rf *` and `ls | xargs rm -rf`.
+//! The list is known only at run time, but the text determines its directory and the form of its
+//! names: `find src -name '*.o'` lists `src/**/*.o`. These are the patterns that `rm *` would
+//! receive, so the same rules match `rm -rf *` and `ls | xargs rm -rf`.
 
 use super::expand::{NONEMPTY_MARKER, PID_LOOKUP_MARKER};
 
-/// Options of `find` that say what something must be like, with a value.
+/// Tests of `find` that take a value.
 const FIND_TESTS_WITH_VALUE: &[&str] = &[
     "-mtime",
     "-mmin",
@@ -33,7 +33,7 @@ const FIND_TESTS_WITH_VALUE: &[&str] = &[
     "-newermt",
 ];
 
-/// Returns patterns for what a program lists, `None` when it is not known to list anything.
+/// Returns patterns for the paths that a program lists; `None` if it is not known to list any.
 pub(super) fn listed_paths(program: &str, args: &[&str]) -> Option<Vec<String>> {
     match program {
         "find" | "bfs" => Some(find_patterns(args)),
@@ -53,12 +53,13 @@ pub(super) fn listed_paths(program: &str, args: &[&str]) -> Option<Vec<String>> 
     }
 }
 
-/// Returns what is left of listed paths by a program that picks some of them.
+/// Returns the listed paths that remain after a program that selects some of them.
 pub(super) fn filtered_paths(text: &str) -> String {
     if !text.contains('*') {
         return text.to_owned();
     }
-    // The places where the search began are not what anybody looks for in a longer list.
+    // A filter in a longer pipeline selects matches below the starting points, not these
+    // themselves.
     let lines = text.lines().filter_map(|line| {
         let at = line.find('*')?;
         Some(format!("{}{NONEMPTY_MARKER}\n", &line[..at]))
@@ -66,7 +67,7 @@ pub(super) fn filtered_paths(text: &str) -> String {
     lines.collect()
 }
 
-/// Returns a pattern for what has this name somewhere below a place.
+/// Returns a pattern for this name at any depth below a directory.
 fn glob_below(directory: &str, name: &str) -> String {
     match directory.trim_end_matches('/') {
         "" if directory.is_empty() => format!("./**/{name}"),
@@ -75,7 +76,7 @@ fn glob_below(directory: &str, name: &str) -> String {
     }
 }
 
-/// Returns patterns for what `find` finds.
+/// Returns patterns for the matches of `find`.
 pub(super) fn find_patterns(args: &[&str]) -> Vec<String> {
     let is_test = |arg: &&str| arg.starts_with('-') || matches!(*arg, "(" | "!" | ")");
     let args: Vec<&str> = match args.iter().position(|arg| !matches!(*arg, "-H" | "-L" | "-P")) {
@@ -116,7 +117,7 @@ pub(super) fn find_patterns(args: &[&str]) -> Vec<String> {
                     names.push(name.to_owned());
                 }
             }
-            // `-name .git -prune -o …`: what is left out.
+            // `-name .git -prune -o …`: these names are excluded.
             "-prune" if matches!(rest.first(), Some(&("-o" | "-or"))) => names.clear(),
             "-empty" | "-nouser" | "-nogroup" => is_narrow |= !is_not,
             "-type" | "-maxdepth" | "-mindepth" | "-xtype" => {
@@ -146,7 +147,8 @@ pub(super) fn find_patterns(args: &[&str]) -> Vec<String> {
     starts.iter().flat_map(of_start).collect()
 }
 
-/// Returns patterns for what `fd` finds: its first word is a pattern, the others are places.
+/// Returns patterns for the matches of `fd`: its first operand is a pattern, the others are
+/// directories.
 pub(super) fn fd_patterns(args: &[&str]) -> Vec<String> {
     const FD_VALUE_OPTIONS: &[&str] =
         &["-E", "--exclude", "-t", "--type", "-d", "--max-depth", "-S", "-j"];
@@ -180,7 +182,7 @@ pub(super) fn fd_patterns(args: &[&str]) -> Vec<String> {
     places.iter().flat_map(patterns_for).collect()
 }
 
-/// `ls` prints names without the directory that they are in.
+/// Handles `ls`, which prints names without their directory.
 fn ls_patterns(args: &[&str]) -> Option<Vec<String>> {
     let (options, operands): (Vec<&str>, Vec<&str>) =
         args.iter().copied().partition(|arg| arg.starts_with('-'));
@@ -199,7 +201,7 @@ fn ls_patterns(args: &[&str]) -> Option<Vec<String>> {
     })
 }
 
-/// `git ls-files`; what is not in the repository, or not in the tree any more, is something else.
+/// Handles `git ls-files`; with an option that lists untracked or deleted files, returns `None`.
 fn git_ls_files_patterns(args: &[&str]) -> Option<Vec<String>> {
     let (first, rest) = args.split_first()?;
     if *first != "ls-files" {
@@ -218,7 +220,7 @@ fn git_ls_files_patterns(args: &[&str]) -> Option<Vec<String>> {
     })
 }
 
-/// `grep -l`: files of which nobody knows which.
+/// Handles `grep -l`, which lists unknown files.
 fn grep_list_patterns(program: &str, args: &[&str]) -> Option<Vec<String>> {
     let lists = |arg: &&str| match arg.strip_prefix("--") {
         Some(long) => matches!(long, "files-with-matches" | "files-without-match"),
@@ -233,7 +235,7 @@ fn grep_list_patterns(program: &str, args: &[&str]) -> Option<Vec<String>> {
     Some(places.iter().map(|place| glob_below(place, &NONEMPTY_MARKER.to_string())).collect())
 }
 
-/// `pgrep NAME`; the children of a process that is known are no find.
+/// Handles `pgrep NAME`; a search for the children of a known process is not a lookup by name.
 fn process_lookup(args: &[&str]) -> Option<Vec<String>> {
     let is_name = |arg: &&str| !arg.starts_with('-') && !arg.is_empty();
     let is_family =

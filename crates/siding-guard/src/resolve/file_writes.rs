@@ -1,4 +1,4 @@
-//! Files that the text itself writes, or fetches, and then runs.
+//! Files that the text itself writes or downloads, and then runs.
 
 use std::rc::Rc;
 
@@ -12,27 +12,27 @@ use super::{interpreter_code, output};
 use crate::ast::{Redirect, Statement, Word};
 use crate::parse::Origin;
 
-/// Programs that fetch a file.
+/// Programs that download a file.
 const DOWNLOADERS: &[&str] = &["aria2c", "curl", "fetch", "wget"];
 
-/// Under which name it is kept among the variables where a download is unpacked.
+/// The key under which the variables record the directory of an unpacked download.
 const UNPACKED_KEY: &str = "unpacked in";
 
-/// Bytes of a written file that are kept.
+/// Maximum bytes recorded of a written file.
 const MAX_WRITTEN_FILE_BYTES: usize = 32 << 10;
 
-/// What is kept of a file that comes from elsewhere.
+/// The content recorded for a downloaded file.
 fn downloaded_content() -> String {
     FIELD_SEPARATOR.to_string()
 }
 
-/// Under which name the content of a file is kept among the variables; none can have it.
+/// The key under which the variables record a file's content; no variable can have this name.
 fn file_key(path: &str) -> String {
     format!("file {}", path.trim_start_matches("./"))
 }
 
 impl Walker {
-    /// Keeps what a statement writes into files.
+    /// Records what a statement writes into files.
     pub(super) fn record_writes(&mut self, statement: &Statement, context: &ExecContext) {
         let named = |to: &Word| {
             let path = expand_unsplit(to, &self.variables, 0).text;
@@ -71,7 +71,7 @@ impl Walker {
         }
     }
 
-    /// Keeps where a download is unpacked: `curl … | tar xz -C DIRECTORY`.
+    /// Records where a download is unpacked: `curl … | tar xz -C DIRECTORY`.
     fn record_unpack(&mut self, words: &[String]) {
         let Some(("tar" | "bsdtar" | "unzip" | "cpio", args)) =
             words.split_first().map(|(name, args)| (name.as_str(), args))
@@ -84,7 +84,7 @@ impl Walker {
         Rc::make_mut(&mut self.variables).set(UNPACKED_KEY, directory, true);
     }
 
-    /// Whether a script lies where a download was unpacked.
+    /// Whether this is a script in the directory of an unpacked download.
     fn is_unpacked_script(&self, path: &str) -> bool {
         let is_script = path.ends_with(".sh") || path.ends_with("/install");
         let directory = self.variables.get(UNPACKED_KEY, 0);
@@ -95,7 +95,7 @@ impl Walker {
             })
     }
 
-    /// Takes a file that a shell runs.
+    /// Queues a file that a shell runs, if its content is known.
     pub(super) fn queue_written_file(&mut self, file: &Field, context: &ExecContext) {
         match written_content(&self.variables, &file.text) {
             Some(text) if text == downloaded_content() => {
@@ -109,7 +109,7 @@ impl Walker {
         }
     }
 
-    /// Takes `./x.sh`; returns whether the text says what is in it.
+    /// Queues `./x.sh`. Returns whether the text determines the file's content.
     pub(super) fn queue_written_program(&mut self, name: &Field, context: &ExecContext) -> bool {
         let is_path = name.text.contains('/') || name.text.starts_with(NONEMPTY_MARKER);
         let Some(text) = written_content(&self.variables, &name.text).filter(|_| is_path) else {
@@ -126,7 +126,7 @@ impl Walker {
         is_shell
     }
 
-    /// Gives an interpreter the file that it is to run as if it read it.
+    /// Passes an interpreter's script file to it as if it were standard input.
     pub(super) fn load_interpreted_file(
         &mut self,
         program: &str,

@@ -1,12 +1,12 @@
 //! Commands in code of other languages: `os.system('…')`, `execSync("…")`, `qx(…)`.
 //!
-//! No language is parsed. The strings behind a name by which languages start programs are read as a
-//! command; several in a row are its words. That they run is a guess.
+//! No language is parsed. The string literals after the name of a function that starts programs are
+//! taken as a command; consecutive ones are its words. Whether the code runs is a guess.
 
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
 
-/// Programs that take code, without the number of a version.
+/// Programs that take code as an argument, without a version number.
 const CODE_PROGRAMS: &[&str] = &[
     "Rscript",
     "R",
@@ -44,7 +44,7 @@ const CODE_PROGRAMS: &[&str] = &[
     "nvim",
 ];
 
-/// Names behind which a command stands.
+/// Functions that take a command.
 const SPAWN_FUNCTIONS: &[&str] = &[
     "Popen",
     "call",
@@ -82,10 +82,10 @@ const SPAWN_FUNCTIONS: &[&str] = &[
 /// Languages in which `` `…` `` runs a command.
 const BACKTICK_LANGUAGES: &[&str] = &["julia", "perl", "php", "ruby"];
 
-/// Bytes of code that are looked at.
+/// Maximum bytes of code that are searched.
 const MAX_CODE_BYTES: usize = 16 << 10;
 
-/// Returns whether a program is this one, with or without the number of a version.
+/// Whether a program has this name, with or without a version number.
 pub(super) fn is_version_of(program: &str, name: &str) -> bool {
     program.strip_prefix(name).is_some_and(|rest| {
         rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
@@ -98,7 +98,7 @@ pub(super) fn takes_code(program: &str) -> bool {
     CODE_PROGRAMS.iter().any(|name| is_version_of(program, name))
 }
 
-/// Looks for commands in the code that a program is given.
+/// Queues the commands in the code that is passed to a program.
 pub(super) fn queue_spawned_commands(
     walker: &mut Walker,
     program: &str,
@@ -121,11 +121,11 @@ pub(super) fn queue_spawned_commands(
     }
 }
 
-/// Returns the texts in some code that look like commands.
+/// Returns the string literals in code that look like commands.
 fn find_commands(code: &str, language: &str) -> Vec<String> {
     let code = &code[..code.floor_char_boundary(MAX_CODE_BYTES.min(code.len()))];
     let mut found = quote_operator_commands(code, language);
-    // The words of the command that is open.
+    // The words of the current command.
     let mut words: Vec<String> = vec![];
     let mut rest = code;
     while let Some((gap, quote, text, behind)) = next_string_literal(rest) {
@@ -150,7 +150,8 @@ fn find_commands(code: &str, language: &str) -> Vec<String> {
     found
 }
 
-/// Returns the next string: what stands before it, its quote, what is in it, what stands behind.
+/// Returns the next string literal: the text before it, its quote, its content, and the text after
+/// it.
 fn next_string_literal(code: &str) -> Option<(&str, char, String, &str)> {
     let at = code.find(['\'', '"', '`'])?;
     let mut chars = code[at..].char_indices();
@@ -172,9 +173,10 @@ fn next_string_literal(code: &str) -> Option<(&str, char, String, &str)> {
     None
 }
 
-/// Whether a string behind this is a command: `os.system(`, `subprocess.run([`, `exec `.
+/// Whether a string literal after this text is a command: `os.system(`, `subprocess.run([`, `exec
+/// `.
 fn follows_spawn_function(gap: &str) -> bool {
-    // `f"…"` and `r'…'` of Python.
+    // Prefixes of Python strings: `f"…"`, `r'…'`.
     let gap = gap
         .strip_suffix(['f', 'r', 'b'])
         .filter(|gap| gap.ends_with(['(', '[', ' ']))
@@ -189,7 +191,7 @@ fn follows_spawn_function(gap: &str) -> bool {
     SPAWN_FUNCTIONS.contains(&name) || name.ends_with("shell-command") || name == "call-process"
 }
 
-/// Puts words together as a shell would want them.
+/// Joins words to a shell command, with quotes where needed.
 fn join_words(words: &[String]) -> String {
     match words {
         [one] => one.clone(),
@@ -203,7 +205,7 @@ fn join_words(words: &[String]) -> String {
     }
 }
 
-/// Returns what stands in `qx(…)` of Perl and `%x(…)` of Ruby.
+/// Returns the contents of `qx(…)` in Perl and of `%x(…)` in Ruby.
 fn quote_operator_commands(code: &str, language: &str) -> Vec<String> {
     let mark = match language {
         "perl" => "qx",

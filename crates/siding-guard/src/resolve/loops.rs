@@ -1,4 +1,4 @@
-//! Loops: over values, and those that wait.
+//! Loops over values, and loops that wait.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use super::observation::{Arg, Call, Construct, Observation};
 use super::walk::{ExecContext, MAX_CHOICES, Walker};
 use crate::ast::{Assignment, Loop, LoopKind, Node, Piece, Span, Statement, Word};
 
-/// Programs with which a loop spends its time.
+/// Programs that do no work in a loop.
 const IDLE_PROGRAMS: &[&str] = &[":", "date", "echo", "printf", "sleep", "true", "usleep"];
 
 impl Walker {
@@ -44,13 +44,13 @@ impl Walker {
     }
 }
 
-/// Tells what a loop without a count waits for.
+/// Returns the kind of wait if a loop without a count polls for something.
 fn classify_wait_loop(
     loop_node: &Loop,
     condition: &[Observation],
     body: &[Observation],
 ) -> Option<Construct> {
-    // `while read line; do …; sleep 1; done` ends with its input, `while shift` with its words.
+    // `while read line; do …; sleep 1; done` ends with its input, `while shift` with its arguments.
     let ends = |call: &Call| {
         matches!(call.program.as_str(), "read" | "shift" | "getopts" | "mapfile" | "readarray")
     };
@@ -81,7 +81,8 @@ fn all_calls(observations: &[Observation], wanted: &dyn Fn(&Call) -> bool) -> bo
     observations.iter().all(|seen| !matches!(seen, Observation::Call(call) if !wanted(call)))
 }
 
-/// `for ((;;))`, `while true`, `until false`, `while :`, `while [ 1 ]`, `while ((1))`.
+/// Whether the condition is always true: `for ((;;))`, `while true`, `until false`, `while :`,
+/// `while [ 1 ]`, `while ((1))`.
 fn is_always_true(loop_node: &Loop) -> bool {
     if loop_node.kind == LoopKind::Endless {
         return true;
@@ -100,12 +101,12 @@ fn is_always_true(loop_node: &Loop) -> bool {
     )
 }
 
-/// Whether `break`, `exit` or `return` stands somewhere in it.
+/// Whether the body contains `break`, `exit` or `return`.
 fn has_jump(body: &[Statement]) -> bool {
     any_statement(body, &|statement| matches!(statement.node, Node::Jump(_)))
 }
 
-/// Whether a loop counts, or looks at the clock: then it has an end.
+/// Whether a loop counts or reads the clock, and therefore ends.
 fn is_counted(loop_node: &Loop) -> bool {
     let is_clock = |piece: &Piece| match piece {
         Piece::Unknown { is_arithmetic: is_number, .. } => *is_number,
@@ -123,7 +124,7 @@ fn is_counted(loop_node: &Loop) -> bool {
             let name = words.first().and_then(Word::static_text);
             assignments.iter().any(in_value)
                 || name.is_some_and(|name| name == "let")
-                // `echo $((1+1))` counts nothing.
+                // `echo $((1+1))` is not a count.
                 || !words.is_empty() && is_test_command(words) && words.iter().any(in_word)
         }
         Node::Expression(words) => words.iter().any(in_word),

@@ -1,46 +1,46 @@
-//! What is seen in a text.
+//! The observations about a text.
 
 use serde::Deserialize;
 
 use crate::ast::Span;
 
-/// Something that a rule may be about.
+/// A fact about a text that a rule can match.
 #[derive(Debug, Clone)]
 pub(crate) enum Observation {
-    /// A program runs.
+    /// The text runs a program.
     Call(Call),
-    /// A variable is set.
+    /// The text sets a variable.
     Assignment { text: Arg },
-    /// A file is read by a redirection.
+    /// A redirection reads a file.
     FileRead { from: Arg, directory: String },
-    /// A file is written by a redirection.
+    /// A redirection writes a file.
     FileWrite { to: Arg, is_append: bool, directory: String },
-    /// The text has a shape of its own; the detail says more than the shape's name.
+    /// The text contains a construct; `detail` adds to the construct's name.
     Construct { construct: Construct, span: Span, detail: Option<String> },
 }
 
-/// One program with its arguments.
+/// The call of a program with its arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// Its name without directories.
+    /// The name without directories.
     pub(crate) program: String,
     pub(crate) args: Vec<Arg>,
     pub(crate) span: Span,
-    /// Programs that write into its standard input, the nearest last.
+    /// Programs that write to its standard input, the nearest last.
     pub(crate) upstream: Vec<String>,
-    /// Programs that read what it writes.
+    /// Programs that read its output.
     pub(crate) downstream: Vec<String>,
-    /// Its standard input is a pipe or a file.
+    /// Whether its standard input is a pipe or a file.
     pub(crate) has_redirected_stdin: bool,
     /// The file that is its standard input.
     pub(crate) stdin_file: Option<String>,
-    /// What it reads from standard input, where that stands in the text.
+    /// The content of its standard input, if the text determines it.
     pub(crate) stdin_text: Option<String>,
-    /// The directory it runs in, `.` when the text does not change it.
+    /// Its working directory; `.` if the text does not change it.
     pub(crate) directory: String,
-    /// A time limit is on it.
+    /// Whether a wrapper limits its time.
     pub(crate) has_timeout: bool,
-    /// Its wrapper is unknown: it is a guess that this runs at all.
+    /// The unknown program whose arguments it was found in. Then it is a guess that it runs at all.
     pub(crate) unknown_wrapper: Option<String>,
 }
 
@@ -51,30 +51,31 @@ pub(crate) struct Arg {
     pub(crate) span: Span,
 }
 
-/// A shape of a text that is no program with arguments.
+/// A construct that is not a call of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Construct {
-    /// It does not parse.
+    /// The text does not parse.
     Unparsable,
-    /// It nests deeper, or comes to more, than is followed.
+    /// The text exceeds the limits of depth or total size.
     TooDeep,
-    /// Which program runs is known only when it does.
+    /// The program's name is known only at run time.
     DynamicName,
-    /// A shell or interpreter reads from a pipe what the text does not show.
+    /// A shell or interpreter runs input from a pipe whose content is unknown.
     PipeToShell,
-    /// A function starts itself twice.
+    /// A function that starts itself twice.
     ForkBomb,
-    /// `eval` gets several lines, which it joins by spaces.
+    /// `eval` with several lines, which it joins with spaces.
     EvalLines,
-    /// A command reads the input that the commands behind it come from, or that nobody gives.
+    /// A command that reads the input from which the commands after it come, or an input without a
+    /// writer.
     InputTaken,
-    /// It reads a named pipe that nothing in the text writes.
+    /// A read of a named pipe that nothing in the text writes.
     EmptyPipe,
-    /// A loop that looks for a process and sleeps.
+    /// A loop that checks for a process and sleeps.
     ProcessWaiter,
-    /// A loop that looks for anything else, or never ends, and sleeps.
+    /// A loop that checks for another condition, or is endless, and sleeps.
     Polling,
-    /// `&`, and nothing waits for it.
+    /// `&` without a later `wait`.
     SentAway,
 }

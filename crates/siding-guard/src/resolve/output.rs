@@ -1,4 +1,4 @@
-//! What commands write, where the text says so: `echo`, `printf`, `cat`, `base64 -d`.
+//! The output of commands, if the text determines it: `echo`, `printf`, `cat`, `base64 -d`.
 
 use super::decode::{decode_base64, decode_hex, format_printf, unescape};
 use super::expand::{
@@ -9,17 +9,17 @@ use super::file_listing;
 use super::variables::Variables;
 use crate::ast::{Node, Redirect, Statement, Word};
 
-/// Programs whose output is not known but is never empty and comes from the machine itself.
+/// Programs whose output is unknown, but never empty, and comes from this machine.
 const NONEMPTY_OUTPUT_PROGRAMS: &[&str] =
     &["basename", "date", "dirname", "hostname", "id", "nproc", "uname", "uuidgen", "whoami"];
 
-/// Programs whose output is some of the lines that they read, whole.
+/// Programs whose output is a selection of their input lines.
 const LINE_FILTERS: &[&str] = &[
     "egrep", "fgrep", "grep", "head", "pv", "rg", "shuf", "sort", "sponge", "tac", "tail", "uniq",
 ];
 
-/// Programs that print settings for a shell, as `eval "$(ssh-agent)"` wants it, with the word by
-/// which they do; no word means always.
+/// Programs that print settings for a shell, as in `eval "$(ssh-agent)"`, with the argument that
+/// makes them do so; an empty one means always.
 const SHELL_SETTINGS_GENERATORS: &[(&str, &str)] = &[
     ("asdf", ""),
     ("brew", "shellenv"),
@@ -56,7 +56,7 @@ const SHELL_SETTINGS_GENERATORS: &[(&str, &str)] = &[
     ("zoxide", "init"),
 ];
 
-/// Returns what a body writes, `None` when that is not known.
+/// Returns the output of a body; `None` if it is unknown.
 pub(crate) fn body_output(body: &[Statement], variables: &Variables) -> Option<String> {
     match body {
         [] => Some(String::new()),
@@ -65,7 +65,7 @@ pub(crate) fn body_output(body: &[Statement], variables: &Variables) -> Option<S
     }
 }
 
-/// Returns what a statement writes that reads `input`.
+/// Returns the output of a statement that reads `input`.
 pub(crate) fn statement_output(
     statement: &Statement,
     input: Option<String>,
@@ -99,7 +99,7 @@ pub(crate) fn statement_output(
     }
 }
 
-/// `command -v a || command -v b`, `cd x; pwd`: what they write one after the other.
+/// Returns the joined output of a list: `command -v a || command -v b`, `cd x; pwd`.
 fn chain_output(parts: &[Statement], variables: &Variables) -> Option<String> {
     let mut has_cd = false;
     let mut out = String::new();
@@ -144,7 +144,7 @@ fn simple_output(
             Some(if escapes { unescape(&text) } else { text } + "\n")
         }
         "printf" => format_printf(&args),
-        // What is cut out of numbers of processes are numbers of processes.
+        // A part of a list of process ids is a list of process ids.
         "awk" | "cut" | "gawk" | "mawk" | "sed" | "tr" | "xargs"
             if is_pid_list(input.as_deref()) =>
         {
@@ -173,7 +173,7 @@ fn simple_output(
             decode_hex(&input?)
         }
         "openssl" if is_base64_decode(&args) => String::from_utf8(decode_base64(&input?)?).ok(),
-        // Each is another file, so that what is written into it is found again.
+        // Each call gets a path of its own, so that content written to it is found again.
         "mktemp" | "tempfile" => Some(format!("{NONEMPTY_MARKER}{}", words[0].span.start)),
         _ if NONEMPTY_OUTPUT_PROGRAMS.contains(&name) => nonempty(),
         _ => file_listing::listed_paths(name, &args).map(|all| all.join("\n") + "\n"),
@@ -190,7 +190,7 @@ fn is_base64_decode(args: &[&str]) -> bool {
     args.contains(&"-d") && (args.contains(&"base64") || args.contains(&"-base64"))
 }
 
-/// Whether it names no file to read instead.
+/// Whether the program reads standard input, because it names no file.
 fn reads_input(name: &str, args: &[&str]) -> bool {
     let changes = |arg: &&str| {
         let letters = arg.strip_prefix('-').unwrap_or_default();
@@ -200,7 +200,7 @@ fn reads_input(name: &str, args: &[&str]) -> bool {
     let is_number =
         |arg: &str| arg.starts_with('+') || arg.bytes().all(|byte| byte.is_ascii_digit());
     let operands = args.iter().filter(|arg| !arg.starts_with('-') && !is_number(arg)).count();
-    // `sort -r` reads all the same.
+    // `sort -r` still reads its input.
     operands <= own && (name == "sort" || !args.iter().any(changes))
 }
 
@@ -214,7 +214,7 @@ fn filter_output(name: &str, args: &[&str], input: String) -> Option<String> {
     })
 }
 
-/// `which rm`, `command -v rm`, `type -p rm` name the program.
+/// Returns the path that `which rm`, `command -v rm` or `type -p rm` prints.
 fn lookup_output(name: &str, args: &[&str]) -> Option<String> {
     let (options, names): (Vec<&str>, Vec<&str>) =
         args.iter().copied().partition(|arg| arg.starts_with('-'));
@@ -229,8 +229,8 @@ fn lookup_output(name: &str, args: &[&str]) -> Option<String> {
     }
 }
 
-/// `realpath .`, `readlink -f ~`, `dirname "$PWD"`: the same place by another name. `None` where
-/// the place is not known.
+/// Returns the path that `realpath .`, `readlink -f ~` or `dirname "$PWD"` prints: another name of
+/// the same place. `None` for an unknown path.
 fn path_output(name: &str, args: &[&str]) -> Option<String> {
     let path = args.iter().rfind(|arg| !arg.starts_with('-'))?;
     if path.contains([UNKNOWN_MARKER, NONEMPTY_MARKER]) {
@@ -239,7 +239,7 @@ fn path_output(name: &str, args: &[&str]) -> Option<String> {
     Some(if name == "dirname" { format!("{path}/..") } else { (*path).to_owned() })
 }
 
-/// Calls `visit` with the words of every simple command of a statement, those in words left out.
+/// Calls `visit` with the words of every simple command of a statement, except those within words.
 pub(crate) fn for_each_simple(statement: &Statement, visit: &mut impl FnMut(&[Word])) {
     let mut open = vec![statement];
     while let Some(statement) = open.pop() {

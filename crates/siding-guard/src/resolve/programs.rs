@@ -1,15 +1,15 @@
-//! Names of programs: which are known not to run their arguments, which are known too late.
+//! Names of programs: those known not to run their arguments, and those known only at run time.
 
 use super::commands::{INTERPRETERS, SHELLS};
 use super::expand::{Field, NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER, basename};
 use super::interpreter_code::is_version_of;
 use super::wrappers::{self, WRAPPERS};
 
-/// Programs and builtins whose arguments are data. Whatever is not here may be somebody's own
-/// wrapper.
+/// Programs and builtins whose arguments are data. A program that is not listed may be a wrapper of
+/// the user.
 const KNOWN_PROGRAMS: &str = include_str!("../../rules/known.txt");
 
-/// Whether siding knows what a program does with its arguments.
+/// Whether siding knows how a program uses its arguments.
 pub(crate) fn is_known(program: &str) -> bool {
     KNOWN_PROGRAMS.split_ascii_whitespace().any(|name| name == program)
         || SHELLS.contains(&program)
@@ -17,13 +17,13 @@ pub(crate) fn is_known(program: &str) -> bool {
         || WRAPPERS.iter().any(|wrapper| wrapper.program == program)
 }
 
-/// Programs that give their words to others, or to a shell, in a way of their own.
+/// Programs that pass their arguments to other programs, or to a shell, in a way of their own.
 const DELEGATING_PROGRAMS: &[&str] = &[
     "alias", "autossh", "bfs", "entr", "env", "eval", "fd", "fdfind", "find", "parallel", "script",
     "sem", "ssh", "su", "tmux", "screen", "watch", "xargs",
 ];
 
-/// Whether a program runs some of its words, so that they are not its own.
+/// Whether a program runs some of its words, so that options in them are not its own.
 pub(crate) fn runs_arguments<'w>(program: &str, words: impl Iterator<Item = &'w str>) -> bool {
     let field = |word: &str| Field { text: word.to_owned(), ..Field::default() };
     SHELLS.contains(&program)
@@ -34,10 +34,10 @@ pub(crate) fn runs_arguments<'w>(program: &str, words: impl Iterator<Item = &'w 
                 .is_some_and(|inner| !inner.is_empty())
 }
 
-/// Whether the name of a program is only known when it runs.
+/// Whether a program's name is known only at run time.
 pub(super) fn is_dynamic_name(name: &str) -> bool {
     let base = basename(name);
-    // `./$NAME`, `build/test_*`: a program of that directory, whichever.
+    // `./$NAME`, `build/test_*`: any program of a directory within the project.
     let directory = &name[..name.len() - base.len()];
     let is_own = !directory.starts_with(['/', '~'])
         && !directory.is_empty()
@@ -52,17 +52,17 @@ pub(super) fn is_dynamic_name(name: &str) -> bool {
         && !is_own
 }
 
-/// Whether a pattern of file names may stand for a program that siding knows.
+/// Whether a glob pattern may expand to a program that siding knows.
 fn may_match_known_program(pattern: &str) -> bool {
     let names = KNOWN_PROGRAMS.split_ascii_whitespace().chain(SHELLS.iter().copied());
     let names = names.chain(WRAPPERS.iter().map(|wrapper| wrapper.program));
     names.chain(INTERPRETERS.iter().copied()).any(|name| may_match(pattern, name))
 }
 
-/// Whether a name fits a pattern of file names; `[…]` may be any one character.
+/// Whether a name matches a glob pattern; `[…]` matches any character.
 fn may_match(pattern: &str, name: &str) -> bool {
     let (mut rest, mut left) = (pattern, name);
-    // Where to go on when what stands behind the last `*` does not fit.
+    // Where to resume when the text after the last `*` does not match.
     let mut retry_at: Option<(&str, &str)> = None;
     loop {
         if let Some(behind) = rest.strip_prefix('*') {
@@ -91,7 +91,7 @@ fn may_match(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Returns what a pattern begins with, the inner `None` for any one character, and what follows.
+/// Returns the first element of a pattern, with an inner `None` for any character, and the rest.
 fn split_pattern_char(pattern: &str) -> (Option<Option<char>>, &str) {
     let mut chars = pattern.chars();
     match chars.next() {

@@ -1,10 +1,10 @@
-//! Commands that read their standard input, and what that takes from others.
+//! Commands that read standard input which other commands need.
 
 use super::observation::{Call, Construct, Observation};
 use super::walk::{CodeSource, ExecContext, Walker};
 use crate::ast::{Span, Statement};
 
-/// Programs that read standard input where fewer words than these name something else: `grep x`
+/// Programs that read standard input unless they have at least this number of operands: `grep x`
 /// reads it, `grep x FILE` does not.
 const STDIN_READERS: &[(&str, usize)] = &[
     ("awk", 2),
@@ -50,7 +50,7 @@ const STDIN_READERS: &[(&str, usize)] = &[
     ("zsh", 1),
 ];
 
-/// Options with which these programs take their input from elsewhere, or need none.
+/// Options with which these programs read other input, or none.
 const NO_STDIN_OPTIONS: &[&str] = &[
     "-V",
     "-a",
@@ -76,7 +76,7 @@ const NO_STDIN_OPTIONS: &[&str] = &[
 ];
 
 impl Walker {
-    /// Goes through the commands of a text, and tells which of them takes the input of the others.
+    /// Walks the commands of a text, and reports the one that reads the input of the others.
     pub(super) fn walk_checking_stdin(
         &mut self,
         statements: &[Statement],
@@ -104,7 +104,7 @@ impl Walker {
         }
     }
 
-    /// Tells which named pipe is read that nothing in the text writes.
+    /// Reports a read of a named pipe that nothing in the text writes.
     pub(super) fn report_unwritten_fifos(&mut self) {
         let calls = || {
             self.observations.iter().filter_map(|seen| match seen {
@@ -134,7 +134,7 @@ impl Walker {
     }
 }
 
-/// Returns where a command stands that reads the standard input of its shell.
+/// Returns the span of a command that reads its shell's standard input.
 fn stdin_reader_span(observation: &Observation) -> Option<Span> {
     match observation {
         Observation::Call(call) if reads_shared_stdin(call) => Some(call.span),
@@ -146,7 +146,7 @@ fn stdin_reader_span(observation: &Observation) -> Option<Span> {
     }
 }
 
-/// Whether a call reads the standard input that it shares with others.
+/// Whether a call reads the standard input that it shares with other commands.
 fn reads_shared_stdin(call: &Call) -> bool {
     if call.has_redirected_stdin || call.unknown_wrapper.is_some() || call.has_timeout {
         return false;
@@ -163,7 +163,7 @@ fn reads_shared_stdin(call: &Call) -> bool {
                     && text.ends_with(&option[1..])
         })
     };
-    // `read -r`, `sort -n`, `sed -n x` read all the same.
+    // With these programs the option does not change the input: `read -r`, `sort -n`, `sed -n x`.
     let has_own = matches!(
         call.program.as_str(),
         "bash"

@@ -1,4 +1,4 @@
-//! Simple commands, and what is redirected.
+//! Simple commands and their redirections.
 
 use std::rc::Rc;
 
@@ -47,7 +47,7 @@ impl Walker {
                     self.observations.push(Observation::FileRead { from, directory });
                 }
                 let redirected = redirected.get_or_insert_with(|| context.clone());
-                // `bash < <(curl …)` reads what curl writes.
+                // `bash < <(curl …)` reads the output of curl.
                 let (programs, text) = field.process_substitution.clone().unwrap_or_default();
                 redirected.upstream = programs;
                 redirected.has_redirected_stdin = true;
@@ -71,7 +71,7 @@ impl Walker {
             return;
         }
         if words.iter().any(Word::may_run_commands) {
-            // `curl -d "$(cat x)"` reads what is written there.
+            // In `curl -d "$(cat x)"`, curl reads the output of cat.
             let mut inside = context.clone();
             inside.downstream.extend(words[0].static_text());
             self.walk_words(words, &inside);
@@ -85,7 +85,7 @@ impl Walker {
                     .collect()
             })
             .collect();
-        // They hold for the command alone; a text that it runs sees them.
+        // These assignments hold for this command only, including a text that it runs.
         let before = Rc::clone(&self.variables);
         self.assign(assignments, context);
         let directories = self.variables.count_values("PWD");

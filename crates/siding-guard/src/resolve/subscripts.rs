@@ -1,25 +1,25 @@
-//! What bash expands once more: subscripts in quoted words, values of prompts.
+//! Text that bash expands a second time: subscripts in quoted words, values of prompts.
 //!
-//! `test -v 'a[$(x)]'` runs `x`: a builtin that is given the name of an element works its subscript
-//! out. So does arithmetic with the values of its variables.
+//! `test -v 'a[$(x)]'` runs `x`: a builtin that receives the name of an element evaluates its
+//! subscript. Arithmetic does the same with the values of its variables.
 
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
 use crate::ast::{Piece, Span, Word};
 use crate::parse::Origin;
 
-/// Variables whose value a shell expands before it prints it.
+/// Variables whose value a shell expands before printing it.
 const PROMPT_VARIABLES: &[&str] = &["PROMPT", "PS0", "PS1", "PS2", "PS3", "PS4", "RPROMPT"];
 
 impl Walker {
-    /// Takes words that a builtin may take for the names of elements.
+    /// Queues the commands in arguments that a builtin may use as names of elements.
     pub(super) fn queue_field_subscripts(&mut self, fields: &[Field]) {
         for field in fields {
             self.queue_subscript(&field.text, field.span);
         }
     }
 
-    /// The same for words that were not expanded yet.
+    /// Queues the commands in unexpanded words that may be names of elements.
     pub(super) fn queue_word_subscripts(&mut self, words: &[Word]) {
         for word in words {
             for piece in &word.pieces {
@@ -30,7 +30,7 @@ impl Walker {
         }
     }
 
-    /// Takes the value of a variable.
+    /// Queues the commands in the value of a variable.
     pub(super) fn queue_value_subscripts(&mut self, name: &str, value: &str, span: Span) {
         if self.expands_values || PROMPT_VARIABLES.contains(&name) {
             self.queue_expansion(value, span);
@@ -45,7 +45,7 @@ impl Walker {
         }
     }
 
-    /// Leaves the commands in a text that is expanded for later.
+    /// Queues the commands in a text that the shell expands.
     pub(super) fn queue_expansion(&mut self, text: &str, span: Span) {
         if text.contains("$(") || text.contains('`') {
             let text = format!(": <<expanded\n{text}\nexpanded\n");
@@ -54,7 +54,7 @@ impl Walker {
     }
 }
 
-/// Whether a text is `NAME[…$(…)…]`.
+/// Whether a text has the form `NAME[…$(…)…]`.
 fn has_commands_in_subscript(text: &str) -> bool {
     let Some((name, rest)) = text.split_once('[') else { return false };
     let is_name = |name: &str| {

@@ -1,22 +1,22 @@
-//! What variables hold, as far as the text says.
+//! The values of variables, as far as the text determines them.
 
 use std::collections::HashMap;
 
 use super::expand::{FIELD_SEPARATOR, NONEMPTY_MARKER, UNKNOWN_MARKER};
 
-/// Values of one variable that are followed at most; with more it may be anything.
+/// Maximum number of possible values tracked for one variable; with more it counts as unknown.
 const MAX_VALUES_PER_VARIABLE: usize = 16;
 
-/// Values of variables.
+/// The possible values of variables.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Variables {
     values: HashMap<String, Vec<String>>,
-    /// Arguments of the function or script that is read.
+    /// The arguments of the current function or script.
     positional: Option<Vec<String>>,
 }
 
 impl Variables {
-    /// Sets a variable; where it only may be set the earlier values stay possible.
+    /// Sets a variable. If the assignment is not certain to run, the earlier values stay possible.
     pub(crate) fn set(&mut self, name: &str, value: String, is_certain: bool) {
         let values = self.values.entry(name.to_owned()).or_default();
         if is_certain {
@@ -32,7 +32,7 @@ impl Variables {
         }
     }
 
-    /// Sets a variable to one of several values.
+    /// Sets a variable to one of several possible values.
     pub(crate) fn set_alternatives(&mut self, name: &str, all: Vec<String>) {
         let all = if all.is_empty() || all.len() > MAX_VALUES_PER_VARIABLE {
             vec![UNKNOWN_MARKER.to_string()]
@@ -42,14 +42,14 @@ impl Variables {
         self.values.insert(name.to_owned(), all);
     }
 
-    /// Takes in what may have become of the variables elsewhere: in a branch, in a part of a chain.
+    /// Adds the values that variables may have after a branch or a part of a chain.
     pub(crate) fn merge(&mut self, other: &Self) {
         for name in other.values.keys() {
             self.merge_variable(name, other);
         }
     }
 
-    /// The same for one variable.
+    /// Adds the values that one variable has in `other`.
     pub(crate) fn merge_variable(&mut self, name: &str, other: &Self) {
         if self.values.get(name) == other.values.get(name) {
             return;
@@ -68,17 +68,17 @@ impl Variables {
         self.set_alternatives(name, all);
     }
 
-    /// Makes it anything.
+    /// Marks a variable's value as unknown.
     pub(crate) fn set_unknown(&mut self, name: &str) {
         self.values.insert(name.to_owned(), vec![UNKNOWN_MARKER.to_string()]);
     }
 
-    /// Replaces the arguments, and returns what they were.
+    /// Replaces the arguments, and returns the previous ones.
     pub(crate) fn replace_arguments(&mut self, new: Option<Vec<String>>) -> Option<Vec<String>> {
         std::mem::replace(&mut self.positional, new)
     }
 
-    /// Returns what the text has set `IFS` to, if that is one value.
+    /// Returns the value of `IFS`, if the text sets it to a single known value.
     pub(crate) fn field_separators(&self) -> Option<String> {
         match self.values.get("IFS").map(Vec::as_slice) {
             Some([one]) if !one.contains([UNKNOWN_MARKER, NONEMPTY_MARKER]) => Some(one.clone()),
@@ -86,12 +86,12 @@ impl Variables {
         }
     }
 
-    /// Returns how many values a variable may have.
+    /// Returns the number of possible values of a variable.
     pub(crate) fn count_values(&self, name: &str) -> usize {
         self.values.get(name).map_or(1, Vec::len)
     }
 
-    /// Returns one of its values.
+    /// Returns the possible value with this index, modulo their number.
     pub(crate) fn get(&self, name: &str, choice: usize) -> Option<String> {
         if let Some(values) = self.values.get(name) {
             return values.get(choice % values.len().max(1)).cloned();
@@ -112,10 +112,10 @@ impl Variables {
         match name {
             "HOME" => Some("~".to_owned()),
             "PWD" | "OLDPWD" => Some(".".to_owned()),
-            // The shell itself, and who started it: an agent.
+            // The shell itself, and its parent, which is an agent.
             "$" | "BASHPID" | "PPID" => Some(format!("{NONEMPTY_MARKER}self")),
             "SHELL" | "BASH" => Some("/bin/bash".to_owned()),
-            // Set by every shell, and never empty.
+            // Set in every shell and never empty.
             "!" | "?" | "#" | "UID" | "EUID" | "RANDOM" | "SECONDS" | "LINENO" | "0" => {
                 Some(NONEMPTY_MARKER.to_string())
             }
@@ -125,8 +125,8 @@ impl Variables {
     }
 }
 
-/// Returns the program that a variable holds by convention, if the text does not say otherwise:
-/// `$CC`, `"$PYTHON"`. Build tools and virtual environments set these.
+/// Returns the program that a variable conventionally holds if the text does not set it: `$CC`,
+/// `"$PYTHON"`. Build tools and virtual environments set these variables.
 pub(crate) fn conventional_program(variable: &str) -> Option<&'static str> {
     CONVENTIONAL_PROGRAMS
         .lines()
@@ -134,7 +134,7 @@ pub(crate) fn conventional_program(variable: &str) -> Option<&'static str> {
         .find_map(|(name, program)| (name == variable).then_some(program))
 }
 
-/// One `NAME=program` a line.
+/// One `NAME=program` per line.
 const CONVENTIONAL_PROGRAMS: &str = include_str!("../../rules/variables.txt");
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Goes through everything that a text runs.
+//! Walks through everything that a text runs.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -10,18 +10,18 @@ use super::variables::Variables;
 use crate::ast::{GroupKind, Node, Piece, Span, Statement, Word};
 use crate::parse::{Origin, ParseError, parse};
 
-/// How deep texts in texts and functions in functions are followed.
+/// Maximum depth of nested texts and function calls.
 const MAX_NESTING_DEPTH: usize = 12;
-/// Commands that are looked at in all: a text of 64 KiB has at most 32,768.
+/// Maximum number of commands that are resolved: a text of 64 KiB has at most 32,768.
 const MAX_STEPS: usize = 50_000;
-/// Bytes that are read in all, texts in texts included.
+/// Maximum total of parsed bytes, including nested texts.
 const MAX_TOTAL_BYTES: usize = 512 << 10;
-/// Values of variables that one command is looked at with.
+/// Maximum number of combinations of variable values for one command.
 pub(super) const MAX_CHOICES: usize = 16;
 
-/// Returns what a text runs, and whether all of it was understood.
+/// Returns the observations about a text, and whether all of it could be parsed.
 pub(crate) fn walk(text: &str) -> (Vec<Observation>, bool) {
-    // `${x@P}` runs what is substituted in the value of any variable.
+    // `${x@P}` runs the substitutions in the value of any variable.
     let mut walker = Walker { expands_values: text.contains("@P}"), ..Walker::default() };
     walker.queue_text(text.to_owned(), Origin::Verbatim(0), &ExecContext::default());
     while let Some(item) = walker.queue.pop_front() {
@@ -30,29 +30,29 @@ pub(crate) fn walk(text: &str) -> (Vec<Observation>, bool) {
     walker.finish()
 }
 
-/// What stands around a command.
+/// The surroundings of a command.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExecContext {
-    /// Programs that write into its standard input.
+    /// Programs that write to its standard input.
     pub(super) upstream: Vec<String>,
-    /// Programs that read what it writes.
+    /// Programs that read its output.
     pub(super) downstream: Vec<String>,
-    /// What stands on its standard input, if the text says so.
+    /// The content of its standard input, if the text determines it.
     pub(super) stdin: Option<Field>,
-    /// Its standard input is a pipe or a file.
+    /// Whether its standard input is a pipe or a file.
     pub(super) has_redirected_stdin: bool,
     /// The file that is its standard input.
     pub(super) stdin_file: Option<String>,
-    /// A time limit is on it.
+    /// Whether a wrapper limits its time.
     pub(super) has_timeout: bool,
-    /// The unknown program that perhaps runs it.
+    /// The unknown program whose arguments it was found in.
     pub(super) unknown_wrapper: Option<String>,
-    /// It is the body of a function, without a call: its arguments are anybody's.
+    /// Whether this is the body of a function without a call, so that its arguments are unknown.
     pub(super) is_function_definition: bool,
 }
 
-/// Something that is still to be gone through. Texts in texts wait here instead of being gone
-/// through at once, so that the stack does not grow with them.
+/// A text or function body that has not been walked yet. Nested texts are queued instead of being
+/// walked recursively, so that they do not deepen the stack.
 struct WorkItem {
     code: WorkCode,
     context: ExecContext,
@@ -66,20 +66,20 @@ enum WorkCode {
     Body(Rc<Statement>),
 }
 
-/// How a text gets to the shell that runs it.
+/// How a text reaches the shell that runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodeSource {
-    /// As a word, or it is the judged text itself.
+    /// As an argument, or as the judged text itself.
     Word,
-    /// By `eval`: the commands in it read what the shell reads.
+    /// As the argument of `eval`: its commands share the shell's standard input.
     Eval,
-    /// By standard input: what a command in it reads there does not run.
+    /// On standard input: a line that a command in it reads is not run.
     Stdin,
 }
 
 type FunctionTable = Rc<HashMap<String, Rc<Statement>>>;
 
-/// The state of going through.
+/// The state of the walk.
 #[derive(Default)]
 pub(super) struct Walker {
     pub(super) observations: Vec<Observation>,
@@ -88,26 +88,26 @@ pub(super) struct Walker {
     pub(super) variables: Rc<Variables>,
     pub(super) functions: FunctionTable,
     depth: usize,
-    /// Which of the directories that it may run in is looked at.
+    /// The index of the working directory that is assumed for the current command.
     pub(super) directory_choice: usize,
-    /// Where a `cd` of the command that is looked at leads.
+    /// The directories to which a `cd` of the current command may lead.
     pub(super) cd_targets: Vec<String>,
     step_count: usize,
-    /// Calls of [`Walker::resolve_call`] in one another.
+    /// The depth of nested calls of [`Walker::resolve_call`].
     pub(super) call_depth: usize,
     total_bytes: usize,
-    /// Values of variables are expanded once more somewhere.
+    /// Whether the text expands values of variables a second time.
     pub(super) expands_values: bool,
     background_spans: Vec<Span>,
 }
 
 impl Walker {
-    /// Leaves a text for later.
+    /// Queues a text that is an argument.
     pub(super) fn queue_text(&mut self, text: String, origin: Origin, context: &ExecContext) {
         self.queue_text_from(text, origin, context, CodeSource::Word);
     }
 
-    /// The same for a text that does not come as a word.
+    /// Queues a text with its source.
     pub(super) fn queue_text_from(
         &mut self,
         text: String,
@@ -123,7 +123,7 @@ impl Walker {
         self.enqueue(WorkCode::Text { text, origin, source }, context);
     }
 
-    /// Leaves a function for later, called with these arguments.
+    /// Queues the body of a function that is called with these arguments.
     pub(super) fn queue_function(
         &mut self,
         body: Rc<Statement>,
@@ -167,7 +167,7 @@ impl Walker {
         }
     }
 
-    /// Counts a command; `false` when there were too many.
+    /// Counts a command. Returns false when the limit is exceeded.
     pub(super) fn count_step(&mut self, span: Span) -> bool {
         self.step_count += 1;
         if self.step_count > MAX_STEPS {
@@ -184,7 +184,7 @@ impl Walker {
         match work.code {
             WorkCode::Text { text, origin, source: carrier } => {
                 let parsed = parse(&text, origin);
-                // A guess whether something is a text at all may fail.
+                // If this only may be a shell text, an error is no finding.
                 if work.context.unknown_wrapper.is_none() {
                     self.errors.extend(parsed.errors);
                 }
@@ -220,7 +220,7 @@ impl Walker {
         }
     }
 
-    /// Goes through the further parts of a chain: where one fails, the next does not run.
+    /// Walks the further parts of a chain: if one fails, the next does not run.
     fn walk_chain_rest(&mut self, parts: &[Statement], context: &ExecContext) {
         let before = Rc::clone(&self.variables);
         for part in parts {
@@ -232,14 +232,14 @@ impl Walker {
         }
     }
 
-    /// Goes through what runs in a shell of its own.
+    /// Walks commands that run in a shell of their own.
     fn in_subshell(&mut self, body: impl FnOnce(&mut Self)) {
         let before = Rc::clone(&self.variables);
         body(self);
         self.variables = before;
     }
 
-    /// Goes through parts of which each may run: what they leave behind becomes possible.
+    /// Walks alternatives of which each may run. All their variable values become possible.
     pub(super) fn walk_alternatives(&mut self, parts: &[&[Statement]], context: &ExecContext) {
         let before = Rc::clone(&self.variables);
         let mut after = Rc::clone(&before);
@@ -322,7 +322,7 @@ impl Walker {
             self.report_construct(Construct::ForkBomb, span);
         }
         Rc::make_mut(&mut self.functions).insert(name.to_owned(), Rc::clone(body));
-        // Once without arguments, since somebody else may call it.
+        // Walk the body once without arguments, because commands outside of the text may call it.
         let context = ExecContext {
             is_function_definition: true,
             has_redirected_stdin: true,
@@ -359,7 +359,7 @@ impl Walker {
         }
     }
 
-    /// Goes through the commands in a word.
+    /// Walks the commands in a word.
     pub(super) fn walk_word(&mut self, word: &Word, context: &ExecContext) {
         for piece in &word.pieces {
             match piece {
@@ -377,13 +377,14 @@ impl Walker {
         }
     }
 
-    /// Returns the arguments of a call as they are kept.
+    /// Converts the arguments of a call to their recorded form.
     pub(super) fn to_args(fields: &[Field]) -> Vec<Arg> {
         fields.iter().map(|field| Arg { text: field.text.clone(), span: field.span }).collect()
     }
 }
 
-/// Whether somebody waits for, or ends, what was sent away: `wait`, `fg`, `kill $!`, `kill %1`.
+/// Whether a command waits for a background command or stops it: `wait`, `fg`, `kill $!`, `kill
+/// %1`.
 fn awaits_background(observation: &Observation) -> bool {
     let Observation::Call(call) = observation else { return false };
     let is_own =
@@ -395,7 +396,7 @@ fn awaits_background(observation: &Observation) -> bool {
     }
 }
 
-/// Whether it is nothing but a `cd`.
+/// Whether the statement consists only of a `cd`.
 fn is_cd(statement: &Statement) -> bool {
     let Node::Simple { words, .. } = &statement.node else { return false };
     words

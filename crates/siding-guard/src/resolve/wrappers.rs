@@ -1,16 +1,16 @@
-//! Programs that run the words behind them.
+//! Wrappers: programs that run the command in their arguments.
 
 use super::expand::Field;
 
-/// A program that runs another, which stands behind its own options and words.
+/// A program that runs the command after its own options and operands.
 #[derive(Debug)]
 pub(super) struct Wrapper {
     pub(super) program: &'static str,
-    /// Its subcommand that does so; empty when it needs none.
+    /// The subcommand that runs a command; empty if the program needs none.
     pub(super) subcommand: &'static str,
     /// Options whose value is the next word.
     pub(super) value_options: &'static [&'static str],
-    /// Its own words before the command.
+    /// Number of its own operands before the command.
     pub(super) positional_count: usize,
 }
 
@@ -128,7 +128,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     plain("setsid", &[], 0),
     plain("stdbuf", &["-i", "-o", "-e"], 0),
     plain("unbuffer", &[], 0),
-    // `! ! x`: the parser takes the second for a program.
+    // In `! ! x`, the parser returns the second `!` as a program.
     plain("!", &[], 0),
     plain("command", &[], 0),
     plain("builtin", &[], 0),
@@ -293,7 +293,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     with_subcommand("kubectl", "run", KUBECTL_VALUE_OPTIONS, 1),
 ];
 
-/// Returns the words that a wrapper runs, `None` for a program that is none.
+/// Returns the words that a wrapper runs; `None` if the program is not a wrapper.
 pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<&'f [Field]> {
     let mut program = program;
     let mut args = args;
@@ -320,7 +320,7 @@ pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<&'
     None
 }
 
-/// Whether these words are nothing but options and their values.
+/// Whether these words are only options and their values.
 fn are_options_only(mut words: &[Field], values: &[&str]) -> bool {
     while let Some((first, rest)) = words.split_first() {
         if !first.text.starts_with('-') {
@@ -331,7 +331,7 @@ fn are_options_only(mut words: &[Field], values: &[&str]) -> bool {
     true
 }
 
-/// Returns what stands behind options, assignments, and `own` further words.
+/// Returns the words after options, assignments, and `positional_count` further words.
 pub(super) fn skip_options<'f>(
     args: &'f [Field],
     values: &[&str],
@@ -345,7 +345,7 @@ pub(super) fn skip_options<'f>(
         if text == "--" && !options_ended {
             options_ended = true;
             rest = after;
-            // `kubectl exec POD -- CMD`: what was still to come as own words is not there.
+            // In `kubectl exec POD -- CMD`, the remaining operands are missing.
             continue;
         }
         let is_option = text.starts_with('-') && text.len() > 1 && !options_ended;

@@ -1,4 +1,4 @@
-//! The rules that siding brings.
+//! The built-in rules.
 
 use super::layers::{Layer, RuleSource, Rules};
 
@@ -21,7 +21,7 @@ impl Rules {
     ///
     /// # Panics
     ///
-    /// Not with the files that are compiled in: a test reads them.
+    /// If a compiled-in file is invalid. A test parses all of them.
     #[must_use]
     pub fn builtin() -> Self {
         let mut rules = Self::empty();

@@ -1,48 +1,48 @@
-//! What can be wrong with a rule file.
+//! Errors and warnings of rule files.
 
 use super::layers::RuleSource;
 
-/// A mistake in a rule file. Its text names the place and what is allowed.
+/// An error in a rule file. Its message names the location and the allowed values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// The file is no TOML, or not what a rule file holds.
+    /// The file is not valid TOML or has an unknown field or a wrong type.
     #[error("{source_}{}: {message}", line.map(|line| format!(" line {line}")).unwrap_or_default())]
     InvalidFile {
         /// The file.
         source_: RuleSource,
-        /// Line, from 1.
+        /// The line number, starting at 1.
         line: Option<usize>,
-        /// What the reader says.
+        /// The message of the TOML parser.
         message: String,
     },
-    /// A rule has a name that a rule of this or a lower layer has.
+    /// A rule has the name of another rule of this or a lower layer.
     #[error("{source_}: there is a rule `{name}` already; `[verdicts]` changes its verdict")]
     DuplicateRule {
         /// The file.
         source_: RuleSource,
-        /// The name.
+        /// The rule's name.
         name: String,
     },
-    /// There is no such rule.
+    /// The file refers to a rule that does not exist.
     #[error("{source_}: there is no rule `{name}`; `siding guard rules` lists all")]
     UnknownRule {
         /// The file.
         source_: RuleSource,
-        /// The name.
+        /// The rule's name.
         name: String,
     },
-    /// A pattern names a set that is nowhere.
+    /// A pattern refers to a set that does not exist.
     #[error("{source_}: rule `{rule}`: there is no set `@{set}`")]
     UnknownSet {
         /// The file.
         source_: RuleSource,
         /// The rule.
         rule: String,
-        /// The set.
+        /// The name of the set.
         set: String,
     },
-    /// A rule without anything that it is about.
+    /// A matcher without a condition would match everything.
     #[error("{source_}: rule `{rule}`: each `when` needs a program, code, writes or shape")]
     EmptyMatcher {
         /// The file.
@@ -50,7 +50,7 @@ pub enum RuleError {
         /// The rule.
         rule: String,
     },
-    /// Somebody else than the administrator locks a rule.
+    /// A file other than the system file locks a rule.
     #[error("{source_}: `locked` is allowed in the system file only")]
     LockNotAllowed {
         /// The file.
@@ -58,27 +58,27 @@ pub enum RuleError {
     },
 }
 
-/// Something that was not applied and need not stop anybody.
+/// A part of a rule file that is ignored. The other rules stay in force.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleWarning {
-    /// A project loosens.
+    /// A project file makes the guard less strict.
     #[error("{source_}: `{what}` is not used: a project can only make the guard stricter")]
     LooseningIgnored {
         /// The file.
         source_: RuleSource,
-        /// What it would change.
+        /// The setting or rule that would change.
         what: String,
     },
-    /// A rule is locked.
+    /// The file changes a rule that the system file locks.
     #[error("{source_}: rule `{name}` keeps its verdict: the system file locks it")]
     RuleLocked {
         /// The file.
         source_: RuleSource,
-        /// The rule.
+        /// The rule's name.
         name: String,
     },
-    /// A project's file has mistakes and is left out.
+    /// A project file has an error and is ignored.
     #[error("{0}; the file is not used, the other rules are")]
     ProjectUnusable(RuleError),
 }

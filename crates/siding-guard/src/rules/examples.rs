@@ -1,4 +1,4 @@
-//! Trying a rule's examples.
+//! Checks the examples of rules.
 
 use serde::Serialize;
 
@@ -6,19 +6,19 @@ use super::file::Rule;
 use super::layers::Rules;
 use crate::verdict::{ExecMode, judge};
 
-/// What became of the examples of some rules.
+/// The results of the examples of some rules.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExampleResults {
-    /// How many were tried.
+    /// Number of examples that were checked.
     pub count: usize,
-    /// Those that failed.
+    /// The examples that failed.
     pub failed: Vec<FailedExample>,
-    /// Rules without an example that they are about.
+    /// Rules without an example that they match.
     pub without: Vec<String>,
 }
 
-/// An example of which a rule says something else than expected.
+/// An example with another result than expected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailedExample {
@@ -26,12 +26,12 @@ pub struct FailedExample {
     pub rule: String,
     /// The command.
     pub command: String,
-    /// Whether the rule should be about it.
+    /// Whether the rule should match the command.
     pub should_hit: bool,
 }
 
 impl Rules {
-    /// Tries the examples of the rules for which `is_wanted` holds.
+    /// Checks the examples of the rules for which `is_wanted` holds.
     #[must_use]
     pub fn check_examples(&self, is_wanted: impl Fn(&Rule) -> bool) -> ExampleResults {
         let mut results = ExampleResults::default();

@@ -1,4 +1,4 @@
-//! The form of a rule file.
+//! The format of a rule file.
 
 use std::collections::BTreeMap;
 
@@ -13,45 +13,45 @@ use crate::verdict::GuardVerdict;
 /// A rule.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// Its name, in lower case with hyphens.
+    /// The name, in lower case with hyphens.
     pub name: String,
-    /// What happens to a command that it is about.
+    /// The verdict on a command that the rule matches.
     pub verdict: GuardVerdict,
-    /// Why.
+    /// The reason for the verdict.
     pub reason: String,
-    /// What to do instead.
+    /// An alternative to the command.
     pub suggestion: Option<String>,
-    /// It is about commands alone that are about to run in the background.
+    /// Whether the rule matches only commands that run in the background.
     pub background_only: bool,
-    /// Who made it, and who set its verdict.
+    /// The file that set the verdict, or else the one that defined the rule.
     pub source: RuleSource,
-    /// Commands that it is about, and some that look like them and that no rule is about.
+    /// Commands that the rule matches, and similar ones that no rule matches.
     pub examples: Examples,
     pub(crate) matchers: Vec<Matcher>,
     pub(crate) exceptions: Vec<Matcher>,
 }
 
-/// Commands that show what a rule does.
+/// Commands that show which commands a rule matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Examples {
-    /// The rule is about these.
+    /// The rule matches these.
     pub hit: Vec<String>,
-    /// It is not about these.
+    /// No rule matches these.
     pub miss: Vec<String>,
 }
 
-/// A file as it is written.
+/// The contents of a rule file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawRuleFile {
-    /// Rules that nobody else may loosen.
+    /// Rules that no higher layer may make less strict.
     pub(super) locked: Vec<String>,
     pub(super) verdicts: BTreeMap<String, GuardVerdict>,
-    /// Lists of patterns with names.
+    /// Named lists of patterns.
     pub(super) sets: BTreeMap<String, Vec<String>>,
-    /// Options of programs whose value is the next word. Built-in alone.
+    /// For each program, its options whose value is the next word. Only in built-in files.
     pub(super) values: BTreeMap<String, Vec<String>>,
     pub(super) rule: Vec<RawRule>,
     pub(super) except: Vec<RawException>,
@@ -79,64 +79,63 @@ pub(super) struct RawException {
     pub(super) when: Vec<RawMatcher>,
 }
 
-/// All that is given must hold; of each list one entry.
+/// The conditions of a match. All given ones must hold; of a list, at least one entry.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawMatcher {
-    /// Name without directories.
+    /// The program's name without directories.
     pub(super) program: Vec<String>,
-    /// First words: `push`, `compose down`.
+    /// The first operands: `push`, `compose down`.
     pub(super) sub: Vec<String>,
-    /// Options that all must be there; `-f|--force` is one by two names.
+    /// Options that must all be present; `-f|--force` are two names of one option.
     pub(super) flags: Vec<String>,
-    /// Options of which none may be there.
+    /// Options that must all be absent.
     pub(super) without: Vec<String>,
-    /// Words that are no options.
+    /// Operands, that is words other than options.
     pub(super) args: Vec<String>,
-    /// Words that do not count for `args`.
+    /// Operands that are ignored for `args`.
     pub(super) args_except: Vec<String>,
-    /// None of the words may be one of these.
+    /// Operands that must all be absent.
     pub(super) not_args: Vec<String>,
-    /// The last of several words that are no options, or the value of `--target-directory`: where
-    /// `cp` copies to.
+    /// The last of several operands, or the value of `--target-directory`: the destination of `cp`.
     pub(super) target: Vec<String>,
-    /// The words before that one: what `mv` moves away.
+    /// The operands before the target: the files that `mv` moves.
     pub(super) sources: Vec<String>,
-    /// Any words, options too.
+    /// Any words, including options.
     pub(super) words: Vec<String>,
-    /// None of the words, options too, may be one of these.
+    /// Words that must all be absent, including options.
     pub(super) not_words: Vec<String>,
-    /// Files that a word names, also behind `@`, `=` or `:` in it, or that are standard input. What
-    /// an option takes for a key of its own does not count.
+    /// Files that a word names, also after `@`, `=` or `:` in it, or that are standard input.
+    /// Ignores values of options for the program's own key files.
     pub(super) mentions: Vec<String>,
-    /// Any words, and what is given on standard input, in any case.
+    /// Any words and the content of standard input, ignoring case.
     pub(super) code: Vec<String>,
-    /// The same once more: one of `code` and one of these.
+    /// A second condition like `code`: both lists must match.
     pub(super) code_too: Vec<String>,
-    /// As `code`, but not in a string that SQL only compares with.
+    /// As `code`, except strings that SQL only compares with.
     pub(super) sql: Vec<String>,
-    /// Programs that write into its standard input.
+    /// Programs that write to its standard input.
     pub(super) from: Vec<String>,
-    /// Programs that read what it writes.
+    /// Programs that read its output.
     pub(super) to: Vec<String>,
-    /// Programs of which none reads what it writes.
+    /// Programs that must not read its output.
     pub(super) not_to: Vec<String>,
-    /// Variables that are set, `NAME=value`.
+    /// Variables that are set, as `NAME=value`.
     pub(super) sets: Vec<String>,
     /// Files that a redirection reads.
     pub(super) reads: Vec<String>,
     /// Files that a redirection writes.
     pub(super) writes: Vec<String>,
-    /// Files that a redirection empties first.
+    /// Files that a redirection truncates.
     pub(super) overwrites: Vec<String>,
     pub(super) shape: Option<Construct>,
-    /// No words but options.
+    /// Whether there must be no operands.
     pub(super) no_args: bool,
-    /// Words that are no options, at most.
+    /// Maximum number of operands.
     pub(super) at_most: Option<usize>,
-    /// Its standard input is neither a pipe nor a file.
+    /// Whether standard input must be neither a pipe nor a file.
     pub(super) terminal: bool,
-    /// No `timeout` around it.
+    /// Whether no wrapper may limit the time.
     pub(super) unbounded: bool,
 }
 

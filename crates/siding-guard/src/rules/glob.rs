@@ -1,15 +1,15 @@
-//! Patterns.
+//! Patterns of rules.
 
 use crate::resolve::{NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER};
 
-/// What `*` stands for.
+/// The meaning of `*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GlobKind {
     /// Any characters.
     Text,
-    /// Any characters, upper or lower case alike.
+    /// Any characters, and letters match in either case.
     Code,
-    /// Any characters but `/`; `**` stands for any.
+    /// Any characters except `/`; `**` matches those too.
     Path,
 }
 
@@ -18,13 +18,13 @@ pub(crate) enum GlobKind {
 pub(crate) struct Glob {
     ignores_case: bool,
     depends_on_cwd: bool,
-    /// The characters before the first `*` or `?`; most texts differ there already.
+    /// The characters before the first `*` or `?`. Most texts already differ there.
     prefix: String,
-    /// What stands between `start` and `end`, from the first `*` or `?` to the last.
+    /// The tokens from the first `*` or `?` to the last.
     middle: Vec<GlobToken>,
-    /// The characters behind the last `*` or `?`.
+    /// The characters after the last `*` or `?`.
     suffix: String,
-    /// The longest row of characters in `middle`: a text without it need not be followed.
+    /// The longest literal in `middle`. A text without it cannot match.
     required_text: String,
 }
 
@@ -33,16 +33,16 @@ enum GlobToken {
     Literal(char),
     /// `?`
     AnyChar,
-    /// `*`, and whether it passes over `/`.
+    /// `*`, and whether it matches `/`.
     AnyString {
         crosses_slash: bool,
     },
 }
 
 impl Glob {
-    /// Compiles a pattern: `*`, `?`, `\` before a character that stands for itself, `<any>` for
-    /// what is only known when the command runs, `<some>` for the same when it is not empty,
-    /// `<found>` for processes that were looked up by their names.
+    /// Compiles a pattern: `*`, `?`, `\` before a literal character, `<any>` for a value that is
+    /// known only at run time, `<some>` for one that is not empty, `<found>` for processes that
+    /// were looked up by name.
     pub(crate) fn new(pattern: &str, kind: GlobKind) -> Self {
         let mut marks = parse_pattern(pattern, kind);
         let is_one = |mark: &GlobToken| matches!(mark, GlobToken::Literal(_));
@@ -63,18 +63,18 @@ impl Glob {
         }
     }
 
-    /// Whether what matches is a place seen from the working directory: `.`, `*`, `.git`. In
-    /// another directory the same word is another place.
+    /// Whether the pattern matches a path relative to the working directory: `.`, `*`, `.git`. In
+    /// another directory the same word names another path.
     pub(crate) const fn depends_on_cwd(&self) -> bool {
         self.depends_on_cwd
     }
 
-    /// Returns the text that alone matches, if there is just one.
+    /// Returns the only matching text of a pattern without wildcards.
     pub(crate) fn as_literal(&self) -> Option<&str> {
         self.middle.is_empty().then_some(self.prefix.as_str())
     }
 
-    /// Returns whether the whole text matches.
+    /// Whether the whole text matches.
     pub(crate) fn matches(&self, text: &str) -> bool {
         match self.ignores_case {
             true => self.matches_exactly(&text.to_ascii_lowercase()),
@@ -97,9 +97,9 @@ impl Glob {
         }
     }
 
-    /// Follows all ways at once through the middle: takes at most pattern times text.
+    /// Simulates all alternatives of the middle concurrently (an NFA), in time O(pattern × text).
     fn matches_middle(&self, text: &str) -> bool {
-        // `reached[m]`: the first `m` marks can match what was read so far.
+        // `reached[m]`: the first `m` tokens can match the text so far.
         let mut reached = vec![false; self.middle.len() + 1];
         let mut next = reached.clone();
         reached[0] = true;
@@ -125,7 +125,7 @@ impl Glob {
         reached[self.middle.len()]
     }
 
-    /// `*` also stands for nothing.
+    /// Adds the states that follow a `*`, because it also matches the empty string.
     fn add_epsilon_moves(&self, reached: &mut [bool]) {
         for (at, mark) in self.middle.iter().enumerate() {
             if reached[at] && matches!(mark, GlobToken::AnyString { .. }) {
@@ -135,7 +135,7 @@ impl Glob {
     }
 }
 
-/// Reads a pattern.
+/// Parses a pattern.
 fn parse_pattern(pattern: &str, kind: GlobKind) -> Vec<GlobToken> {
     let pattern = pattern
         .replace("<any>", &UNKNOWN_MARKER.to_string())
@@ -158,7 +158,7 @@ fn parse_pattern(pattern: &str, kind: GlobKind) -> Vec<GlobToken> {
     marks
 }
 
-/// Returns the characters of marks that all stand for one.
+/// Returns the characters of tokens that are all literals.
 fn literal_text(marks: &[GlobToken]) -> String {
     let chars = marks.iter().map_while(|mark| match mark {
         GlobToken::Literal(c) => Some(*c),
@@ -198,7 +198,7 @@ mod tests {
         assert!(glob.matches(&"aab".repeat(50)));
     }
 
-    /// What patterns mean, one way after the other.
+    /// The meaning of patterns, implemented by backtracking.
     fn matches_by_backtracking(marks: &[GlobToken], text: &[char]) -> bool {
         match (marks, text) {
             ([], text) => text.is_empty(),

@@ -1,4 +1,4 @@
-//! Layers to rules.
+//! Combines the layers of rules.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,21 +11,21 @@ use super::matcher::Matcher;
 use super::operands::ValueOptions;
 use crate::verdict::GuardVerdict;
 
-/// Whose rules they are, the lowest first.
+/// The layers of rules, the lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// siding's own.
+    /// siding's own rules.
     BuiltIn,
-    /// The administrator's.
+    /// The administrator's rules.
     System,
-    /// The user's.
+    /// The user's rules.
     User,
-    /// The project's.
+    /// The project's rules.
     Project,
 }
 
 impl Layer {
-    /// Returns its name.
+    /// Returns the layer's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,12 +37,12 @@ impl Layer {
     }
 }
 
-/// Where rules come from.
+/// The source of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleSource {
-    /// Whose they are.
+    /// The layer.
     pub layer: Layer,
-    /// The file, for those that are not built in.
+    /// The file; `None` for built-in rules.
     pub path: Option<PathBuf>,
 }
 
@@ -63,16 +63,16 @@ pub struct Rules {
     sets: BTreeMap<String, Vec<String>>,
     locked: Vec<String>,
     warnings: Vec<RuleWarning>,
-    /// Where the matchers are by the names of programs without `*`, and those with such a name.
+    /// The matchers by program name. Those with a wildcard in the name are in `glob_matchers`.
     index: HashMap<String, Vec<MatcherIndex>>,
     glob_matchers: Vec<MatcherIndex>,
 }
 
-/// A rule's number, and that of one of its matchers.
+/// The index of a rule, and of one of its matchers.
 type MatcherIndex = (usize, usize);
 
 impl Rules {
-    /// Returns rules without any.
+    /// Returns an empty set of rules.
     pub(super) fn empty() -> Self {
         Self {
             rules: vec![],
@@ -85,14 +85,15 @@ impl Rules {
         }
     }
 
-    /// Lays a file over what there is. Files come from the lowest layer to the highest.
+    /// Adds a file on top of the rules so far. Files must be added from the lowest layer to the
+    /// highest.
     ///
-    /// A project's file with mistakes is left out, with a warning: it could not have loosened
-    /// anything, and a repository must not stop the guard.
+    /// A project file with an error is ignored, with a warning: it could not have made the guard
+    /// less strict, and a repository must not be able to stop the guard.
     ///
     /// # Errors
     ///
-    /// The first mistake in a file of another layer. Nothing of that file is in force then.
+    /// The first error in a file of another layer. No part of that file is in force then.
     pub fn add_layer(&mut self, text: &str, source: RuleSource) -> Result<(), RuleError> {
         let mut new = self.clone();
         match new.add_file(text, &source) {
@@ -168,8 +169,8 @@ impl Rules {
         file_sets: &BTreeMap<String, Vec<String>>,
         source: &RuleSource,
     ) -> Result<Vec<Matcher>, RuleError> {
-        // A file's sets hold in that file alone, behind the built-in ones: nobody can change what
-        // somebody else's rule means.
+        // A file's sets are visible in that file only, after the built-in ones: no file can change
+        // the meaning of a rule in another file.
         let compiled = raw.iter().map(|raw| Matcher::new(raw, &[&self.sets, file_sets]));
         compiled.collect::<Result<_, _>>().map_err(|set| RuleError::UnknownSet {
             source_: source.clone(),
@@ -245,7 +246,7 @@ impl Rules {
         }
     }
 
-    /// Returns the rules that may be about a program, each with a matcher that names it.
+    /// Returns the rules that may match a program, each with a matcher that names it.
     pub(crate) fn rules_for_program<'r>(
         &'r self,
         name: &str,
@@ -260,7 +261,7 @@ impl Rules {
             .map(|(rule, matcher)| (&self.rules[*rule], &self.rules[*rule].matchers[*matcher]))
     }
 
-    /// Whether a rule names a program. One about any program says nothing of this one.
+    /// Whether a rule names a program. A rule for any program does not count.
     pub(crate) fn has_rule_for(&self, program: &str) -> bool {
         let names = |glob: &Glob| glob.matches(program) && !glob.matches("");
         self.rules_for_program(program).any(|(_, matcher)| matcher.program.iter().any(names))
@@ -272,12 +273,12 @@ impl Rules {
         self.rules.iter().find(|rule| rule.name == name)
     }
 
-    /// Returns every rule, the built-in ones first.
+    /// Returns all rules, the built-in ones first.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter()
     }
 
-    /// Returns what was not applied, and why.
+    /// Returns the warnings about ignored parts of the files.
     #[must_use]
     pub fn warnings(&self) -> &[RuleWarning] {
         &self.warnings

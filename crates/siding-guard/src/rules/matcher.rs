@@ -1,4 +1,4 @@
-//! When a rule is about something.
+//! The conditions of rules.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::operands::{MatchInput, normalized_forms};
 use super::sql::strip_compared_strings;
 use crate::resolve::{Construct, Observation};
 
-/// One way in which a rule is about something. Everything that is given holds.
+/// One set of conditions of a rule. All given ones must hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Matcher {
     pub(super) program: Vec<Glob>,
@@ -41,7 +41,7 @@ pub(crate) struct Matcher {
 }
 
 impl Matcher {
-    /// Compiles one. The name of a set that is nowhere is the error.
+    /// Compiles a matcher. The error is the name of a set that does not exist.
     pub(super) fn new(
         raw: &RawMatcher,
         sets: &[&BTreeMap<String, Vec<String>>],
@@ -93,7 +93,7 @@ impl Matcher {
         })
     }
 
-    /// Whether there is anything that it can be about.
+    /// Whether the matcher has no condition.
     pub(super) fn is_empty(&self) -> bool {
         self.program.is_empty()
             && self.sets.is_empty()
@@ -123,12 +123,12 @@ impl Matcher {
         forms.iter().any(is_one) && !forms.iter().any(|to| any_glob_matches(&self.not_args, to))
     }
 
-    /// Whether it names a program.
+    /// Whether the matcher names a program.
     pub(crate) fn names_program(&self, program: &str) -> bool {
         any_glob_matches(&self.program, program)
     }
 
-    /// Whether it is about a call of a program that it names.
+    /// Whether the matcher matches the call of a program that it names.
     pub(crate) fn matches_call(&self, input: &MatchInput<'_>) -> bool {
         let call = input.call;
         if self.unbounded && call.has_timeout {
@@ -140,7 +140,8 @@ impl Matcher {
             || self.without.iter().any(|names| input.has_option(names, false))
             || self.no_args && count_named_operands(operands) > 0
             || self.at_most.is_some_and(|most| count_named_operands(operands) > most)
-            // The cheap ones first: most rules about any program are about what reads its output.
+            // The cheap conditions first: most rules for any program depend on the reader of its
+            // output.
             || !self.to.is_empty() && !call.downstream.iter().any(|name| any_glob_matches(&self.to, name))
             || call.downstream.iter().any(|name| any_glob_matches(&self.not_to, name))
             || self.terminal && call.has_redirected_stdin
@@ -150,7 +151,7 @@ impl Matcher {
         self.matches_words(input, operands)
     }
 
-    /// Returns the operands behind the subcommand, `None` for another one.
+    /// Returns the operands after the subcommand; `None` if another subcommand is called.
     fn operands_after_subcommand<'l>(&self, input: &'l MatchInput<'_>) -> Option<&'l [&'l str]> {
         let operands = input.operands.as_slice();
         if self.sub.is_empty() {
@@ -167,8 +168,8 @@ impl Matcher {
     fn matches_words<'l>(&self, input: &'l MatchInput<'_>, operands: &[&'l str]) -> bool {
         let call = input.call;
         let forms = |word: &str| input.path_forms(word);
-        // As it is too: an operand need not be a path, but a name, a number, a mode. `*` is always
-        // a place, and another one elsewhere.
+        // Match the unchanged word too: an operand may be a name, number or mode instead of a path.
+        // But `*` is always a path, and another one in another directory.
         let is_plain = |glob: &Glob| call.directory == "." || !glob.depends_on_cwd();
         let fits = |globs: &[Glob], word: &str| {
             let forms = forms(word);
@@ -216,12 +217,12 @@ impl Matcher {
     }
 }
 
-/// Returns how many words name something: `-` is standard input.
+/// Returns the number of operands other than `-`, which is standard input.
 fn count_named_operands(operands: &[&str]) -> usize {
     operands.iter().filter(|word| **word != "-").count()
 }
 
-/// Returns code with one blank for each row of them, and for the comments of SQL and C.
+/// Replaces runs of whitespace, and empty comments of SQL and C, by one space.
 fn collapse_whitespace(code: &str) -> String {
     code.replace("/**/", " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -230,7 +231,7 @@ fn any_glob_matches(globs: &[Glob], text: &str) -> bool {
     globs.iter().any(|glob| glob.matches(text))
 }
 
-/// Compiles a pattern; the path `x/**` is also about `x` itself.
+/// Compiles a pattern; the path `x/**` also matches `x` itself.
 fn compile_pattern(pattern: &str, kind: GlobKind) -> impl Iterator<Item = Glob> {
     let stem =
         pattern.strip_suffix("/**").filter(|stem| kind == GlobKind::Path && !stem.is_empty());
@@ -238,7 +239,7 @@ fn compile_pattern(pattern: &str, kind: GlobKind) -> impl Iterator<Item = Glob> 
     std::iter::once(Glob::new(pattern, kind)).chain(stem)
 }
 
-/// Whether a matcher can be about what was seen at all.
+/// Whether a matcher can match this kind of observation.
 pub(crate) fn can_match(matcher: &Matcher, observation: &Observation) -> bool {
     match observation {
         Observation::Call(_) => !matcher.program.is_empty(),

@@ -1,4 +1,4 @@
-//! The words of a call, sorted into options and others.
+//! The words of a call, divided into options and operands.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -6,20 +6,20 @@ use std::rc::Rc;
 
 use crate::resolve::Call;
 
-/// Options of programs whose value is the next word.
+/// For each program, its options whose value is the next word.
 pub(crate) type ValueOptions = HashMap<String, Vec<String>>;
 
-/// A call as rules look at it.
+/// A call in the form that rules match.
 #[derive(Debug)]
 pub(crate) struct MatchInput<'c> {
     pub(crate) call: &'c Call,
-    /// Words that are options.
+    /// The options.
     options: Vec<&'c str>,
-    /// Words that are no options and no values of options, in their order.
+    /// The words that are neither options nor values of options, in order.
     pub(crate) operands: Vec<&'c str>,
     /// The value of `--target-directory`.
     target: Option<&'c str>,
-    /// Forms of paths that were asked for: many rules ask for the same.
+    /// Normalized forms of paths, cached because many rules need the same.
     path_cache: RefCell<HashMap<String, Rc<[String]>>>,
 }
 
@@ -41,13 +41,14 @@ impl<'c> MatchInput<'c> {
                 }
                 operands.push(word);
                 if COMMAND_PREFIX_PROGRAMS.contains(&call.program.as_str()) {
-                    // `sudo bash -lc …`: what follows is another's.
+                    // In `sudo bash -lc …`, the words after the first operand belong to another
+                    // program.
                     operands.extend(words);
                     break;
                 }
                 continue;
             }
-            // `-uroot` has a value, and no letters `r`, `o` and `t`.
+            // `-uroot` is an option with a value, not the letters `r`, `o` and `t`.
             let has_value = word.is_char_boundary(2)
                 && !word.starts_with("--")
                 && value_options.iter().any(|option| option.len() == 2 && *option == word[..2]);
@@ -63,8 +64,8 @@ impl<'c> MatchInput<'c> {
         Self { call, options, operands, target, path_cache: RefCell::default() }
     }
 
-    /// Returns what is moved or copied, and where to: the last of several operands if no option
-    /// names it.
+    /// Returns the sources and the target of a move or copy: the target is the last of several
+    /// operands unless an option names it.
     pub(crate) fn sources_and_target<'o, 'l>(
         &'l self,
         operands: &'o [&'l str],
@@ -76,7 +77,7 @@ impl<'c> MatchInput<'c> {
         }
     }
 
-    /// Returns every text in the words that may be a file: `x` of `@x`, `name=@x`, `host:x`.
+    /// Returns every text in the words that may name a file: `x` in `@x`, `name=@x`, `host:x`.
     pub(crate) fn file_candidates(&self) -> impl Iterator<Item = &str> {
         let args = &self.call.args;
         let is_key = |at: usize| {
@@ -92,7 +93,7 @@ impl<'c> MatchInput<'c> {
         words.chain(uploads).flat_map(word_and_embedded_values)
     }
 
-    /// Returns a word as the path that it is, in its forms.
+    /// Returns the normalized forms of a word as a path.
     pub(crate) fn path_forms(&self, word: &str) -> Rc<[String]> {
         if let Some(known) = self.path_cache.borrow().get(word) {
             return Rc::clone(known);
@@ -102,8 +103,9 @@ impl<'c> MatchInput<'c> {
         found
     }
 
-    /// Whether one of the names `-f|--force` is given. Also as one of several letters, with a
-    /// value behind `=`, and with `may_shorten` as the beginning of a long name (getopt_long(3)).
+    /// Whether an option is given, by one of its names `-f|--force`. It may be one of several
+    /// letters, have a value after `=`, and with `may_shorten` be a prefix of a long name
+    /// (getopt_long(3)).
     pub(crate) fn has_option(&self, names: &str, may_shorten: bool) -> bool {
         names
             .split('|')
@@ -111,13 +113,13 @@ impl<'c> MatchInput<'c> {
     }
 }
 
-/// Programs whose own options stand before the command that they run.
+/// Programs whose own options precede the command that they run.
 const COMMAND_PREFIX_PROGRAMS: &[&str] = &[
     "chroot", "command", "doas", "env", "exec", "gosu", "nice", "nohup", "nsenter", "pkexec",
     "run0", "setsid", "ssh", "sudo", "timeout", "unshare", "xargs",
 ];
 
-/// Options whose value is a key that the program itself uses.
+/// Options whose value is a key file that the program itself uses.
 const KEY_FILE_OPTIONS: &[&str] = &[
     "-E",
     "-i",
@@ -140,10 +142,10 @@ const KEY_FILE_OPTIONS: &[&str] = &[
 /// File transfer clients that read commands from standard input or from an option.
 const TRANSFER_CLIENTS: &[&str] = &["cadaver", "ftp", "lftp", "ncftp", "sftp", "smbclient", "tftp"];
 
-/// Commands of these clients that send the files behind them.
+/// Commands of these clients that send files.
 const UPLOAD_COMMANDS: &[&str] = &["append", "mput", "put", "reput", "send"];
 
-/// Returns the words behind the upload commands in a text of commands.
+/// Returns the arguments of upload commands in a text.
 fn uploaded_words(commands: &str) -> impl Iterator<Item = &str> {
     commands.split(['\n', ';']).flat_map(|command| {
         // sftp(1): `-` ignores a failure of the command, `@` does not print it.
@@ -153,7 +155,7 @@ fn uploaded_words(commands: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a word, and what stands behind marks in it.
+/// Returns a word, and the texts after separators in it.
 fn word_and_embedded_values(word: &str) -> impl Iterator<Item = &str> {
     let is_key = KEY_FILE_OPTIONS
         .iter()
@@ -167,7 +169,7 @@ fn word_and_embedded_values(word: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a path in its forms: as it is, and below a home as `~/…`.
+/// Returns the normalized forms of a path: the path, and a path in a home directory also as `~/…`.
 pub(super) fn normalized_forms(text: &str, directory: &str) -> Vec<String> {
     let path = normalize_path(text, directory);
     let below = path
@@ -193,8 +195,8 @@ fn option_matches(word: &str, name: &str, may_shorten: bool) -> bool {
     may_shorten && name.starts_with("--") && bare.len() >= 5 && name.starts_with(bare)
 }
 
-/// Returns a path without what does not change it: `//`, `.`, `x/..`, a slash at the end. With a
-/// directory that is not `.` a relative one is joined to it.
+/// Normalizes a path lexically: removes `//`, `.`, `x/..` and a trailing slash. A relative path is
+/// joined to the directory unless that is `.`.
 pub(crate) fn normalize_path(text: &str, directory: &str) -> String {
     if text.contains("://") {
         return text.to_owned();

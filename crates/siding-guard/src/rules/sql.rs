@@ -1,22 +1,22 @@
-//! Strings in SQL that are compared with and never run.
+//! Removes strings from SQL that are only compared with.
 
 use std::borrow::Cow;
 
-/// Operators whose right side is data.
+/// Operators whose right operand is data.
 const COMPARISON_OPERATORS: &[&str] =
     &["like", "ilike", "rlike", "regexp", "glob", "=", "<>", "!=", "~", "~*"];
 
-/// Marks that can shift where a string begins or ends: escapes, comments, other quotes.
+/// Tokens that can move the start or end of a string: escapes, comments, other quotes.
 const QUOTE_ALTERING_MARKERS: &[&str] = &["\\", "\"", "`", "$", "#", "--", "/*"];
 
-/// Words of statements that run a string as SQL.
+/// Keywords of statements that run a string as SQL.
 const DYNAMIC_SQL_KEYWORDS: &[&str] = &["dblink", "eval", "exec", "prepare"];
 
-/// Returns SQL without the strings that stand behind a comparison: `like '%drop table%'`.
+/// Returns SQL without the strings after comparison operators: `like '%drop table%'`.
 ///
-/// A text in which the strings cannot be told for certain, or which may run one, is returned whole,
-/// and so is a string with `;` in it: a rule that sees too much asks, one that sees too little is
-/// silent.
+/// A text whose strings cannot be determined reliably, or which may run a string, is returned
+/// unchanged, and a string with `;` is kept: it is better to ask once too often than to miss a
+/// statement.
 pub(super) fn strip_compared_strings(text: &str) -> Cow<'_, str> {
     let folded = text.to_ascii_lowercase();
     let is_uncertain =
@@ -26,7 +26,8 @@ pub(super) fn strip_compared_strings(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut kept = String::new();
-    // Outside and inside of quotes in turn; a doubled quote is an empty part outside.
+    // The parts are alternately outside and inside of quotes; a doubled quote is an empty part
+    // outside.
     for (at, part) in text.split('\'').enumerate() {
         let is_compared = kept.trim_end().to_ascii_lowercase();
         let is_compared =

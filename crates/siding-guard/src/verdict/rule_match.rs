@@ -1,10 +1,10 @@
-//! Which rules are about what was seen.
+//! Finds the rules that match an observation.
 
 use super::{ExecMode, GuardVerdict, is_known_or_has_rule};
 use crate::resolve::{Call, Observation, runs_arguments};
 use crate::rules::{MatchInput, Matcher, Rule, Rules, can_match};
 
-/// Returns the rules that are about something.
+/// Returns the rules that match an observation.
 pub(super) fn matching_rules<'r>(
     observation: &Observation,
     rules: &'r Rules,
@@ -15,7 +15,8 @@ pub(super) fn matching_rules<'r>(
     };
     match observation {
         Observation::Call(call) => {
-            // A wrapper with a rule of its own is known, and not guessed about.
+            // A wrapper with a rule of its own is known, so its arguments are not guessed to be a
+            // command.
             if call
                 .unknown_wrapper
                 .as_deref()
@@ -63,15 +64,15 @@ pub(super) fn matching_rules<'r>(
     }
 }
 
-/// Whether a program only says what it can or would do: `kubectl delete --help`, `aws s3 rb help`,
-/// `helm uninstall x --dry-run`. Not for programs that give such words to others.
+/// Whether a program only prints its help or a plan: `kubectl delete --help`, `aws s3 rb help`,
+/// `helm uninstall x --dry-run`. False for programs that pass these words on.
 fn is_help_or_dry_run(call: &Call) -> bool {
     let mut own_words =
         call.args.iter().map(|arg| arg.text.as_str()).take_while(|word| *word != "--");
     let operands = || call.args.iter().map(|arg| arg.text.as_str()).filter(|w| !w.starts_with('-'));
     let is_first =
         matches!(call.program.as_str(), "apt" | "docker" | "gh" | "git" | "kubectl" | "npm");
-    // `cargo yank --version 1.0.0`: there it has a value.
+    // In `cargo yank --version 1.0.0` the option has a value.
     let is_version = call.args.last().is_some_and(|last| last.text == "--version");
     let is_dry = |word: &str| {
         matches!(word, "--dry-run" | "--dryrun" | "--dry-run=client" | "--dry-run=server")

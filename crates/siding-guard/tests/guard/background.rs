@@ -1,4 +1,4 @@
-//! Commands that are about to run where nobody waits, and where nobody can be asked.
+//! Commands in the background, and commands without a person to ask.
 
 use siding_guard::{ExecMode, GuardVerdict, Layer, RuleSource, Rules, judge};
 
@@ -22,7 +22,7 @@ fn commands_that_hang_are_denied_when_unattended() {
         let judgement = judge(text, &Rules::builtin(), ExecMode::Unattended);
         assert!(judgement.findings.iter().all(|finding| finding.instead.is_some()), "{text}");
     }
-    // What is asked about wherever it runs stays a question: the host decides whom it asks.
+    // A rule that asks in every mode keeps its verdict: the host decides whom it asks.
     assert_eq!(verdict("sudo ls", ExecMode::Unattended), GuardVerdict::Ask);
     assert_eq!(
         verdict("mywrap tail -f log", ExecMode::Unattended),
@@ -78,7 +78,7 @@ fn reading_an_unwritten_fifo_is_reported() {
     );
 }
 
-/// Whatever its name: a fault is told with the shape, not joined to a rule afterwards.
+/// The parse error is attached to the observation, so it does not depend on the rule's name.
 #[test]
 fn a_user_rule_for_unparsable_text_includes_the_parse_error() {
     let mut rules = Rules::builtin();

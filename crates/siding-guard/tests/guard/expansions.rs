@@ -1,4 +1,4 @@
-//! Every place in which bash expands something runs what is substituted there.
+//! bash runs command substitutions in every place that it expands.
 
 use siding_guard::GuardVerdict;
 
@@ -28,7 +28,7 @@ fn substitutions_are_found_wherever_bash_expands() {
     }
 }
 
-/// A builtin that is given the name of an element works its subscript out, quoted or not.
+/// A builtin that receives the name of an element evaluates its subscript, quoted or not.
 #[test]
 fn subscripts_and_prompts_are_expanded_again() {
     for text in [
@@ -84,7 +84,7 @@ fn values_are_tracked_through_splitting_and_files() {
     assert_eq!(matched_rules(text), [""; 0], "each is a file of its own");
 }
 
-/// `parallel` joins its words by blanks, and quotes what it puts in.
+/// `parallel` joins its words with spaces, and quotes the inserted values.
 #[test]
 fn parallel_passes_code_to_shells() {
     for text in [

@@ -1,10 +1,10 @@
-//! Random texts. The fuzzer of Rust needs a nightly compiler; this runs in every test run, says its
-//! seed when it fails, and takes more cases by `PROPTEST_CASES`.
+//! Tests with random texts. Rust's fuzzer needs a nightly compiler; these tests run with all
+//! others, print the seed of a failure, and run more cases with `PROPTEST_CASES`.
 
 use proptest::prelude::*;
 use siding_guard::{ExecMode, GuardVerdict, Rules, judge};
 
-/// Pieces that texts for a shell are made of.
+/// Fragments of which the random texts consist.
 const SHELL_FRAGMENTS: &[&str] = &[
     "rm -rf /",
     "ls",
@@ -86,7 +86,7 @@ fn shell_text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// It ends, without a panic, and its spans lie in the text.
+    /// The guard terminates without a panic, and the spans lie within the text.
     #[test]
     fn any_text_gets_a_consistent_report(text in shell_text()) {
         let judgement = judge(&text, builtin_rules(), ExecMode::Background);
@@ -100,7 +100,7 @@ proptest! {
         prop_assert_eq!(judgement.verdict, strictest.unwrap_or_default());
     }
 
-    /// Nothing that stands before or behind a command on lines of its own makes it harmless.
+    /// Harmless lines before and after a command do not change its verdict.
     #[test]
     fn a_denied_command_stays_denied_among_harmless_lines(before in harmless_lines(), after in harmless_lines()) {
         let text = format!("{before}\nrm -rf /\n{after}");

@@ -1,4 +1,4 @@
-//! Who may change which rule.
+//! Which layer may change which rules.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ fn a_user_adds_rules_and_changes_verdicts() {
     assert_eq!(verdict(&rules, "rm -rf /opt/other"), GuardVerdict::Ask);
 }
 
-/// A project's file comes with the repository: whoever wrote that must not switch the guard off.
+/// A project's file comes with its repository, whose author must not be able to disable the guard.
 #[test]
 fn a_project_can_only_tighten() {
     let mut rules = Rules::builtin();

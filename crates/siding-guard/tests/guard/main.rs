@@ -1,4 +1,4 @@
-//! What the guard says, and what it survives.
+//! Tests of the guard's verdicts and of its robustness.
 
 mod background;
 mod expansions;
@@ -10,12 +10,12 @@ mod spans;
 
 use siding_guard::{ExecMode, GuardReport, GuardVerdict, Rules, judge};
 
-/// Judges with the built-in rules.
+/// Judges a text with the built-in rules.
 fn judge_foreground(text: &str) -> GuardReport {
     judge(text, &Rules::builtin(), ExecMode::Foreground)
 }
 
-/// The names of the rules that speak against a text.
+/// Returns the names of the rules that match a text.
 fn matched_rules(text: &str) -> Vec<String> {
     judge_foreground(text).findings.into_iter().map(|finding| finding.rule).collect()
 }

@@ -1,10 +1,10 @@
-//! Texts that nest without end, and texts that grow.
+//! Texts with deep nesting, and texts whose values grow.
 
 use std::time::{Duration, Instant};
 
 use siding_guard::{ExecMode, GuardVerdict, MAX_SCRIPT_BYTES, ParseCompleteness, Rules, judge};
 
-/// No text may take longer, in a build without optimisation on a busy machine.
+/// Maximum time for any text, in a debug build on a busy machine.
 const MAX_DURATION: Duration = Duration::from_secs(20);
 
 #[expect(clippy::disallowed_methods, reason = "the guard has no clock; its tests may")]
@@ -14,7 +14,7 @@ fn judge_timed(text: &str, rules: &Rules) -> (GuardVerdict, ParseCompleteness, D
     (judgement.verdict, judgement.parse, started.elapsed())
 }
 
-/// Threads of tests have 2 MiB of stack: an overflow aborts all of them.
+/// A test's thread has a stack of 2 MiB; an overflow aborts the whole test program.
 #[test]
 fn deep_nesting_is_judged_in_bounded_time() {
     let rules = Rules::builtin();
@@ -58,7 +58,7 @@ fn deep_nesting_is_judged_in_bounded_time() {
             let text = format!("{}rm -rf /{}", open.repeat(depth), close.repeat(depth));
             let (verdict, _, took) = judge_timed(&text, &rules);
             assert!(took < MAX_DURATION, "{open} {depth} times took {took:?}");
-            // Whatever it is, it is not waved through.
+            // A text beyond the limits is never allowed.
             let is_inert = matches!(
                 open,
                 "{a," | "(("
@@ -68,7 +68,7 @@ fn deep_nesting_is_judged_in_bounded_time() {
                     | "cat <<E\n"
                     | "x=$x$x; "
                     | "[[ a && "
-                    // A program whose name has backticks.
+                    // A program with backticks in its name.
                     | "\\`"
             );
             assert!(verdict != GuardVerdict::Allow || is_inert, "{open} {depth}");
