@@ -4,7 +4,7 @@
     siding a2a serve --addr 127.0.0.1:7434 --model script:tools/a2a/demo.toml
     SIDING_A2A_TOKEN=… python tools/a2a/client.py http://127.0.0.1:7434
 
-It says what it saw and ends with 0 when all of it is right. See docs/a2a.md.
+It prints its observations, and exits with 0 if all of them are as expected. See docs/a2a.md.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ async def main(url):
     assert states == ["TASK_STATE_COMPLETED"], states
     print("waited for:", states)
 
-    # A task that goes on is left, taken up again and canceled.
+    # Leaves the stream of a running task, subscribes again, and cancels the task.
     async for event in client.send_message(message("sleep")):
         sleeping = event.task.id
         break

@@ -4,7 +4,7 @@
     python tools/a2a/server.py 7435
     siding a2a send http://127.0.0.1:7435 'hello'        completed, an artifact in two pieces
     siding a2a send http://127.0.0.1:7435 'ask'          input-required; answer with --task
-    siding a2a send http://127.0.0.1:7435 'long'         stop it: it is canceled there
+    siding a2a send http://127.0.0.1:7435 'long'         stopping it cancels the task here
 
 See docs/a2a.md.
 """

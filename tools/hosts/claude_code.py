@@ -1,4 +1,4 @@
-"""Claude Code: each row is one that docs/claude-code.md says was seen."""
+"""Claude Code: the behavior that docs/claude-code.md describes as observed."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def install(machine, *options):
 
 
 def headless(machine, script, *options, wait=True):
-    """Runs `claude -p` with a script, and returns what the model was sent last."""
+    """Runs `claude -p` with a script, and returns the last request to the model."""
     words = [machine.host, "-p", "go", "--output-format", "json", "--allowedTools",
              "Bash,Monitor,mcp__siding__run", *options]
     settings = environment(machine, script)
@@ -95,9 +95,9 @@ def question(machine):
     install(machine)
     if not shutil.which("script"):
         raise Skipped("script(1) is not installed")
-    # In a file, because the guard would ask about the text.
+    # In a file, because the guard would ask about this text in a command.
     (machine.project / "ask.sh").write_text('read -p "Remove all of them? [y/N] " x\n')
-    # The pipe keeps script(1) from passing an end of file on to its terminal.
+    # The pipe stays open, so that script(1) passes no end of file to its terminal.
     machine.environment["SIDING_STALL_AFTER"] = "5s"
     ask = "python3 -c 'import time; time.sleep(99)' | script -qec 'bash ask.sh' /dev/null"
     wait = "python3 -c 'import time; time.sleep(12)'"
@@ -137,7 +137,7 @@ def killed(machine):
 
 
 def living(start):
-    """Returns the command lines of living processes that begin so."""
+    """Returns the command lines of running processes that begin with `start`."""
     lines = set()
     for entry in os.listdir("/proc"):
         try:
@@ -151,12 +151,12 @@ def living(start):
 
 
 def alive(start):
-    """Returns whether a process whose command line begins so lives."""
+    """Returns whether a process with a command line that begins with `start` runs."""
     return bool(living(start))
 
 
 def relays():
-    """Returns the relays of sandboxes. Each has a socket file of its own in its words."""
+    """Returns the command lines of sandbox relays. Each contains a socket path of its own."""
     return living("socat UNIX-LISTEN:/tmp/claude-http-")
 
 

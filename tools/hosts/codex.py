@@ -1,4 +1,4 @@
-"""Codex: its hooks, its shells, and the waking of an idle thread."""
+"""Codex: its hooks, its shells, and the wake-up of an idle thread."""
 
 import json
 import time
@@ -11,12 +11,12 @@ def version(machine):
 
 
 def shell(command):
-    """Returns a step that runs a command."""
+    """Returns a step that calls the shell tool."""
     return {"tools": [{"name": "exec_command", "input": {"cmd": command}}]}
 
 
 def program(machine):
-    """Returns the path of siding: a login shell has a search path of its own."""
+    """Returns the path of siding, because a login shell sets its own search path."""
     return machine.root / "bin" / "siding"
 
 
@@ -49,7 +49,7 @@ trust_level = "trusted"
 
 
 def headless(machine, script):
-    """Runs `codex exec`, and returns what the model was sent last."""
+    """Runs `codex exec` with a script, and returns the last request to the model."""
     install(machine, script)
     machine.run([machine.host, "exec", "--skip-git-repo-check",
                  "--dangerously-bypass-hook-trust", "go"])

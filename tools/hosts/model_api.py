@@ -1,9 +1,9 @@
 """A model API on loopback that answers from a script: Messages for Claude Code, Responses for Codex.
 
-A script is a list of steps. Each request of a client's main loop takes the next step, and the last
-step repeats. A step is {"text": "...", "tools": [{"name": "Bash", "input": {...}}]}. In a tool's
+A script is a list of steps. Each request of a client's main loop consumes the next step, and the
+last step repeats. A step is {"text": "...", "tools": [{"name": "Bash", "input": {...}}]}. In a tool's
 input, "$LAST" stands for the id of the last siding task that the request mentions. Side requests,
-which offer hardly any tools, are answered with "ok" and take no step.
+which offer hardly any tools, are answered with "ok" and consume no step.
 """
 
 import json
@@ -12,7 +12,7 @@ import threading
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# A request with fewer tools is not of the client's main loop.
+# A request with fewer tools is a side request.
 MAIN_LOOP_TOOLS = 4
 TASK_ID = re.compile(r"\b[a-z]-[0-9a-z]{12}\b")
 
@@ -67,7 +67,7 @@ class ModelApi:
         return json.loads(json.dumps(step).replace("$LAST", ids[-1] if ids else "none"))
 
     def transcript(self):
-        """Returns what the model was sent last, as text."""
+        """Returns the messages of the last request, as text."""
         with self.lock:
             if not self.requests:
                 return ""
@@ -76,7 +76,7 @@ class ModelApi:
         return json.dumps(sent, ensure_ascii=False).replace("\\n", "\n").replace('\\"', '"')
 
     def close(self):
-        """Ends the server."""
+        """Stops the server."""
         self.server.shutdown()
         self.server.server_close()
 

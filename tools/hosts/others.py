@@ -1,4 +1,4 @@
-"""Gemini CLI and opencode: their servers connect. Their models speak protocols that are not scripted."""
+"""Gemini CLI and opencode: only the MCP connection, because their model protocols are not scripted."""
 
 from scenario import expect, scenario
 

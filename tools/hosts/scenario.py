@@ -12,18 +12,18 @@ from pathlib import Path
 from model_api import ModelApi
 
 SCENARIOS = []
-# Seconds that a host may take for one scenario.
+# Timeout of a host in one scenario, in seconds.
 HOST_TIMEOUT = 120
-# Variables that are passed on. Everything else of the caller's stays out, also its sessions.
+# Environment variables that a host inherits. All others are removed, including those of sessions.
 PASSED_ON = ("LANG", "LC_ALL", "SHELL", "TERM", "USER")
 
 
 class Failed(Exception):
-    """What a scenario saw instead of what it expects."""
+    """The observation that differs from the expected one."""
 
 
 class Skipped(Exception):
-    """Why a scenario cannot be tried here."""
+    """The reason why a scenario cannot run here."""
 
 
 def scenario(name):
@@ -38,7 +38,7 @@ def scenario(name):
 
 
 def expect(is_so, what):
-    """Fails a scenario unless something is so."""
+    """Fails the scenario unless `is_so` holds."""
     if not is_so:
         raise Failed(what)
 
@@ -48,7 +48,7 @@ class Machine:
 
     def __init__(self, siding, host):
         self.host = host
-        # A short path, because sockets have short names.
+        # A short path, because the path of a socket has at most 107 bytes (unix(7)).
         self.root = Path(tempfile.mkdtemp(prefix="sh-", dir="/tmp"))
         self.home, self.project = self.root / "home", self.root / "project"
         for directory in (self.home, self.project, self.root / "bin"):
@@ -61,7 +61,7 @@ class Machine:
         self.started = []
 
     def serve(self, script):
-        """Starts the model with a script, and returns its port."""
+        """Starts the scripted model, and returns its port."""
         self.api = ModelApi(script)
         return self.api.port
 
@@ -73,11 +73,11 @@ class Machine:
         return done.stdout
 
     def tasks(self):
-        """Returns the tasks that are on record."""
+        """Returns all recorded tasks."""
         return json.loads(self.siding("ps", "--all", "--json"))
 
     def run(self, words, timeout=HOST_TIMEOUT, **environment):
-        """Runs a program in the project to its end."""
+        """Runs a program in the project, and waits for its end."""
         try:
             return subprocess.run(words, cwd=self.project, text=True, stdin=subprocess.DEVNULL,
                                   env={**self.environment, **environment}, capture_output=True,
@@ -98,7 +98,7 @@ class Machine:
         return Terminal(self, words, {**self.environment, **environment})
 
     def eventually(self, what, is_so, seconds=60):
-        """Waits until something is so, and returns what it found."""
+        """Waits until `is_so` returns a true value, and returns that."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             found = is_so()
@@ -108,7 +108,7 @@ class Machine:
         raise Failed(f"not within {seconds} s: {what}")
 
     def close(self, keep):
-        """Ends what was started, and removes the machine. With `keep` the requests stay in it."""
+        """Stops all processes, and removes the directory. With `keep` it stays, with the requests."""
         for process in self.started:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -128,7 +128,7 @@ class Machine:
 
 
 class Terminal:
-    """A program in a terminal of tmux, with a server of its own."""
+    """A program in a terminal of its own tmux server."""
 
     def __init__(self, machine, words, environment):
         if not shutil.which("tmux"):
@@ -144,13 +144,13 @@ class Terminal:
         return done.stdout
 
     def screen(self):
-        """Returns what is on the screen."""
+        """Returns the text on the screen."""
         return self.tmux("capture-pane", "-p")
 
     def type(self, text):
-        """Types a line, and ends it."""
+        """Types a line and Enter."""
         self.tmux("send-keys", "-l", text)
-        # An editor takes text that comes together with its Enter for pasted.
+        # Hosts take text that arrives together with Enter as pasted, and do not submit it.
         time.sleep(0.7)
         self.tmux("send-keys", "Enter")
 

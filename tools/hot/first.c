@@ -1,11 +1,11 @@
-/* Runs a program, and prints which of the given functions it executes, in the order of the first time.
+/* Runs a program, and prints which of the given functions it executes, in the order of their first call.
  *
  *   first ADDRESSES PROGRAM [ARGUMENT...]
  *
- * ADDRESSES is a file with a hexadecimal address a line, in ascending order; the program must lie where
- * it was linked. Each function begins with a breakpoint, which its first call takes away, so that this
- * costs next to nothing. Forks are followed, and so is the program when it executes itself; another
- * program that is executed is let go. The addresses are appended to the file that $FIRST names.
+ * ADDRESSES is a file with one hexadecimal address per line, in ascending order; the program must be loaded
+ * at its link address. Each function starts with a breakpoint, which its first call removes, so the
+ * overhead is small. The tracer follows forks, and execve(2) of the program itself; it detaches from a
+ * process that executes another program. The addresses are appended to the file that $FIRST names.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static int memory_of(pid_t pid)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
-/* Puts the breakpoints into a process that has just executed the program. */
+/* Writes the breakpoints into a process that has just executed the program. */
 static void prepare(pid_t pid)
 {
 	int memory = memory_of(pid);
@@ -60,7 +60,7 @@ static int is_own(pid_t pid)
 	return !stat(path, &found) && found.st_ino == own.st_ino && found.st_dev == own.st_dev;
 }
 
-/* Takes a breakpoint away and prints it. Returns whether there was one. */
+/* Removes a breakpoint and prints its address. Returns whether there was one. */
 static int pass(pid_t pid, FILE *out)
 {
 	struct user_regs_struct registers;
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 			}
 			prepare(pid);
 		}
-		/* A stop is how a new process begins under a tracer; siding sends none here. */
+		/* A new traced process starts with SIGSTOP (ptrace(2)); siding sends none in these runs. */
 		int is_ours = event || sig == SIGSTOP || (sig == SIGTRAP && pass(pid, out));
 		ptrace(PTRACE_CONT, pid, NULL, is_ours ? 0 : sig);
 	}

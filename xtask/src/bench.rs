@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: measures siding beside what people use today.
+//! `cargo xtask bench`: compares siding with the commands that people use today.
 //!
-//! Builds both programs and hands over; what is measured, and how, is `siding-bench`'s
+//! Builds both programs and runs `siding-bench`, which decides what to measure and how
 //! (`crates/siding-e2e/src/bench`).
 
 use std::process::{Command, ExitCode};
@@ -39,8 +39,8 @@ system is what is measured. Figures of a busy machine are worth little.
 fn run_bench(arguments: &[String]) -> Result<ExitCode> {
     let workspace = Workspace::open()?;
     let started = Instant::now();
-    // One at a time: together they would share features, and the shipped program has none of the
-    // tests' pause points.
+    // One after the other: a joint build would unify their features, and the shipped program has
+    // none of the tests' pause points.
     build_release(&workspace, &["--package", "siding-cli"])?;
     build_release(&workspace, &["--package", "siding-e2e", "--bin", "siding-bench"])?;
     eprintln!("built in {}", format_duration(started.elapsed()));
@@ -55,7 +55,7 @@ fn run_bench(arguments: &[String]) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds a release program. Cargo talks on stderr, so that stdout is the table's alone.
+/// Builds a release program. Cargo prints to stderr, so that stdout contains only the table.
 fn build_release(workspace: &Workspace, what: &[&str]) -> Result<()> {
     let arguments = [&["build", "--release", "--locked"], what].concat();
     eprintln!("  $ cargo {}", arguments.join(" "));

@@ -1,4 +1,4 @@
-//! `cargo xtask check`: everything that CI demands.
+//! `cargo xtask check`: everything that CI requires.
 
 mod crates;
 mod deny;
@@ -131,7 +131,7 @@ pub(crate) fn run_all_steps(workspace: &Workspace) -> RunOutcome {
     request.run(workspace)
 }
 
-/// What the command line asks for.
+/// The request on the command line.
 struct CheckRequest {
     steps: Vec<&'static Step>,
     after_failure: AfterFailure,

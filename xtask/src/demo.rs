@@ -1,7 +1,7 @@
-//! `cargo xtask demo`: the program at its work, on real commands.
+//! `cargo xtask demo`: shows the program on real commands.
 //!
-//! Nothing in here is staged: every command shown is run, and what it prints is what is shown. A
-//! step that does not do what it should ends the demo with a failure.
+//! Nothing is staged: the demo runs every command that it shows, and prints its real output. An
+//! unexpected result ends the demo with a failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,15 +29,15 @@ directory.
     run: run_demo,
 };
 
-/// The profile that is built: a release program takes about twice as long.
+/// The profile of the build: a release build takes about twice as long.
 const CARGO_PROFILE: &str = "demo";
-/// Time after which `siding run` returns.
+/// The budget, after which `siding run` returns.
 const RUN_BUDGET: Duration = Duration::from_secs(3);
-/// What it may take beyond that on a machine that is busy with the very command it waits for.
+/// Additional time on a machine that is busy with the very command that runs.
 const BUDGET_SLACK: Duration = Duration::from_secs(5);
-/// Exit code of `siding run` for a command that goes on in the background.
+/// Exit code of `siding run` for a command that continues in the background.
 const EXIT_STILL_RUNNING: i32 = 75;
-/// How long processes may take to appear, or to be gone from `/proc`.
+/// How long processes may take to appear in `/proc`, or to disappear from it.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn run_demo(arguments: &[String]) -> Result<ExitCode> {
@@ -71,7 +71,7 @@ fn run_demo(arguments: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the path as it can be typed here.
+/// Returns the path as a user would type it in the current directory.
 fn typeable_path(workspace: &Workspace, path: &Path) -> String {
     let here = std::env::current_dir().is_ok_and(|here| here == workspace.root);
     if here {
@@ -81,13 +81,13 @@ fn typeable_path(workspace: &Workspace, path: &Path) -> String {
     }
 }
 
-/// A slow command goes on in the background at its budget, and is followed to its end.
+/// Shows a slow command that moves to the background at its budget, and waits for its end.
 fn demo_slow_command(stage: &DemoSandbox) -> Result<()> {
     print_heading("A slow command: siding waits 3 seconds for it, then lets it go on by itself.");
     let target = stage.temp_dir.join("target");
     let target = target.to_string_lossy();
     let started = Instant::now();
-    // One job at a time, or else a fast machine has done it before the budget is over.
+    // One job at a time, otherwise a fast machine finishes before the budget has passed.
     let check = [
         "run",
         "--budget",
@@ -136,13 +136,13 @@ fn demo_slow_command(stage: &DemoSandbox) -> Result<()> {
     Ok(())
 }
 
-/// A tree that leaves its session, its parent and its environment is ended all the same.
+/// Shows that a tree ends although its processes left their session, parent and environment.
 fn demo_escaping_tree(stage: &DemoSandbox) -> Result<()> {
     print_heading(
         "A command whose processes try to get away: one into a session of its own, one\n\
          that has no parent and no environment either.",
     );
-    // Seconds that nobody else sleeps, to know the processes by.
+    // Durations that no other process uses, so that the processes can be identified.
     let own = std::process::id();
     let sleep_args = [1, 2, 3].map(|number| format!("{number}{own}"));
     let [session, orphan, plain] = &sleep_args;
@@ -167,7 +167,8 @@ fn demo_escaping_tree(stage: &DemoSandbox) -> Result<()> {
     Ok(())
 }
 
-/// siding's own agent ends its turn while a command runs, and is woken by its end.
+/// Shows siding's own agent, which ends its turn while a command runs and is woken by the command's
+/// end.
 fn demo_agent(stage: &DemoSandbox) -> Result<()> {
     print_heading(
         "siding's own agent. Its model is a file, so it needs no key; everything else is real.",
@@ -187,13 +188,13 @@ fn demo_agent(stage: &DemoSandbox) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program of this name can be executed by it alone.
+/// Whether `PATH` contains a program of this name.
 fn is_on_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
 }
 
-/// Waits until so many processes sleep as marked, and returns them.
+/// Waits until this number of `sleep` processes with these arguments runs, and returns them.
 fn wait_for_sleepers(sleep_args: &[String], count: usize) -> Result<Vec<(u32, String)>> {
     let until = Instant::now() + PROCESS_TIMEOUT;
     loop {
@@ -210,14 +211,14 @@ fn wait_for_sleepers(sleep_args: &[String], count: usize) -> Result<Vec<(u32, St
     }
 }
 
-/// Returns every process whose command line is `sleep MARK`.
+/// Returns every `sleep` process with one of these arguments.
 fn find_sleepers(sleep_args: &[String]) -> Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").context("could not list `/proc`")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // Gone meanwhile, or a zombie, which has no command line.
+        // The process has exited, or is a zombie, which has no command line.
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let words: Vec<_> = words.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
         if let [program, argument, ..] = words.as_slice()
@@ -239,11 +240,11 @@ fn format_exit_code(status: ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), |code| code.to_string())
 }
 
-/// A state directory of our own, and the program. Whatever was started is ended when it is dropped.
+/// A temporary state directory, and the program. Dropping it stops everything that was started.
 struct DemoSandbox {
     program: PathBuf,
     temp_dir: PathBuf,
-    /// Where commands run.
+    /// The working directory of commands.
     root: PathBuf,
 }
 
@@ -254,22 +255,22 @@ impl DemoSandbox {
         Ok(Self { program: siding, temp_dir: dir, root })
     }
 
-    /// Returns a call of the program, after printing it as a person would type it.
+    /// Returns a call of the program.
     fn siding_command(&self, words: &[&str]) -> Command {
         let mut call = Command::new(&self.program);
         call.args(words)
             .current_dir(&self.root)
             .env("SIDING_STATE_DIR", self.temp_dir.join("state"))
             .stdin(Stdio::null())
-            // Cargo's progress is for terminals.
+            // Cargo's progress bar is for terminals.
             .env("CARGO_TERM_PROGRESS_WHEN", "never");
         call
     }
 
-    /// Shows a call and lets what it prints appear as it comes.
+    /// Prints a call and runs it with its output passed through.
     fn run_streaming(&self, words: &[&str]) -> Result<ExitStatus> {
         println!("{}", format_command_line(words));
-        // Both into one stream, so that a file has them in their order too.
+        // Both to one stream, so that they also stay in order in a file.
         self.siding_command(words)
             .stdout(std::io::stdout())
             .stderr(std::io::stdout())
@@ -277,7 +278,7 @@ impl DemoSandbox {
             .context("could not start siding")
     }
 
-    /// Shows a call, then what it printed, and returns that. It must succeed.
+    /// Prints a call and its output, and returns the output. The call must succeed.
     fn run_and_show(&self, words: &[&str]) -> Result<String> {
         println!("{}", format_command_line(words));
         let printed = self.run_captured(words)?;
@@ -285,7 +286,7 @@ impl DemoSandbox {
         Ok(printed)
     }
 
-    /// Returns what a call printed. It must succeed.
+    /// Returns the output of a call, which must succeed.
     fn run_captured(&self, words: &[&str]) -> Result<String> {
         let output = self.siding_command(words).output().context("could not start siding")?;
         let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -300,7 +301,7 @@ impl DemoSandbox {
         Ok(printed)
     }
 
-    /// Makes sure that nothing runs any more, and removes everything.
+    /// Checks that no task runs any more, and removes the directory.
     fn remove(self) -> Result<()> {
         let listed = self.run_captured(&["ps", "--running", "--json"])?;
         ensure!(listed.trim() == "[]", "tasks are left: {listed}");
@@ -318,7 +319,7 @@ impl Drop for DemoSandbox {
     }
 }
 
-/// Returns the call as a person would type it, in lines of at most 80 columns where words allow.
+/// Formats the call as a user would type it, in lines of at most 80 columns where words allow.
 fn format_command_line(words: &[&str]) -> String {
     const MAX_LINE_COLUMNS: usize = 78;
     let mut text = String::from("$ siding");

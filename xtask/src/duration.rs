@@ -1,8 +1,8 @@
-//! Durations as people read them.
+//! Durations in a form for people.
 
 use std::time::Duration;
 
-/// Returns `0.4 s` below a minute, `3 min 05 s` from there on.
+/// Formats a duration: `0.4 s` below a minute, `3 min 05 s` otherwise.
 pub(crate) fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds < 60 {

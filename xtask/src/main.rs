@@ -18,13 +18,14 @@ use std::process::ExitCode;
 
 /// One `cargo xtask` command.
 struct XtaskCommand {
-    /// The word that selects it.
+    /// The name that selects the command.
     name: &'static str,
     /// One line for the list of commands.
     about: &'static str,
-    /// What `--help` prints.
+    /// The text for `--help`.
     usage: &'static str,
-    /// Runs it on the arguments after its name. An error is printed and ends with code 1.
+    /// Runs the command with the arguments after its name. An error is printed and exits with code
+    /// 1.
     run: fn(&[String]) -> anyhow::Result<ExitCode>,
 }
 

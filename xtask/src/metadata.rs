@@ -1,4 +1,4 @@
-//! What `cargo metadata` says, as far as the checks need it.
+//! The part of `cargo metadata` that the checks need.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// The packages of the workspace and everything they are built from.
 pub(crate) struct Metadata {
-    /// Where cargo puts what it builds.
+    /// The target directory of cargo.
     pub(crate) target_directory: PathBuf,
     /// The packages of this workspace, by name.
     pub(crate) members: BTreeMap<String, Member>,
@@ -25,14 +25,14 @@ pub(crate) struct Member {
     pub(crate) version: String,
     /// The directory of its `Cargo.toml`.
     pub(crate) directory: PathBuf,
-    /// Names of the packages its `Cargo.toml` asks for, whatever the kind of dependency.
+    /// Names of the packages that its `Cargo.toml` names, for any kind of dependency.
     pub(crate) direct_dependencies: Vec<String>,
     /// The root files of its library, programs and build script.
     pub(crate) root_files: Vec<PathBuf>,
 }
 
 impl Metadata {
-    /// Reads the answer of `cargo metadata --format-version 1`.
+    /// Parses the output of `cargo metadata --format-version 1`.
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
         let value: Value = serde_json::from_slice(json).context("unreadable cargo metadata")?;
         let members: Vec<&str> =
@@ -62,10 +62,10 @@ impl Metadata {
         Ok(parsed)
     }
 
-    /// Returns how `from` comes to be built with `wanted`, as a chain of names from the one to the
-    /// other, or `None` if it does not.
+    /// Returns the chain of package names through which `from` depends on `wanted`; `None` if it
+    /// does not.
     pub(crate) fn dependency_chain(&self, from: &Member, wanted: &str) -> Option<Vec<&str>> {
-        // Breadth first, so that the chain shown is a shortest one.
+        // Breadth first, so that the result is a shortest chain.
         let mut came_from: BTreeMap<&str, Option<&str>> =
             BTreeMap::from([(from.id.as_str(), None)]);
         let mut queue = std::collections::VecDeque::from([from.id.as_str()]);
@@ -129,7 +129,7 @@ fn string_field<'v>(value: &'v Value, key: &str) -> Result<&'v str> {
 
 #[cfg(test)]
 pub(crate) mod fixtures {
-    //! Made-up workspaces for tests.
+    //! Invented workspaces for tests.
 
     use serde_json::{Value, json};
 

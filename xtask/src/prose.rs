@@ -195,7 +195,7 @@ fn read(workspace: &Workspace, paths: &[PathBuf]) -> Result<Vec<Sentence>> {
             files.push(path.clone());
         }
     }
-    // Data of the tests is text of other people.
+    // The test data is text by other authors.
     files.retain(|path| !path.iter().any(|part| part == "corpus" || part == "fixtures"));
     let boundary = Regex::new(r#"[.!?:](\s+)[A-Z`\["]"#)?;
     let mut sentences = Vec::new();

@@ -1,6 +1,6 @@
-//! Runs steps one after the other, times them, and sums up.
+//! Runs steps one after the other, measures their time, and prints a summary.
 //!
-//! Knows nothing about what a step does.
+//! Knows nothing about the individual steps.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use anyhow::Result;
 use crate::duration::format_duration;
 use crate::workspace::Workspace;
 
-/// One thing that must hold.
+/// One check.
 pub(crate) struct Step {
-    /// One word, also accepted on the command line.
+    /// The name, also for the command line.
     pub(crate) name: &'static str,
-    /// What it looks at, in one line.
+    /// The subject of the check, in one line.
     pub(crate) about: &'static str,
     /// Whether `--quick` includes it.
     pub(crate) tier: StepTier,
-    /// Does it. An error means that the step failed.
+    /// Runs the check. An error means that the step failed.
     pub(crate) run: fn(&Workspace) -> Result<StepOutcome>,
 }
 
@@ -31,45 +31,45 @@ pub(crate) enum StepTier {
     Slow,
 }
 
-/// How a step ended that did not fail.
+/// The result of a step that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StepOutcome {
-    /// All is well.
+    /// The check passed.
     Passed,
-    /// All is well, and the reader should know this.
+    /// The check passed, with a note for the reader.
     PassedWithNote(String),
-    /// It could not be run here, for this reason. Never happens under CI: there it is a failure.
+    /// The check could not run here, for this reason. Under CI that is a failure instead.
     Skipped(String),
 }
 
-/// What to do after a failure.
+/// The behavior after a failure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterFailure {
-    /// Leave the remaining steps unrun.
+    /// Skip the remaining steps.
     Stop,
-    /// Run them all the same.
+    /// Run the remaining steps.
     Continue,
 }
 
-/// How a whole run ended.
+/// The result of a whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunOutcome {
     /// Every step passed.
     Passed,
-    /// No step failed, but some could not be run here.
+    /// No step failed, but some could not run here.
     PassedWithSkips,
     /// A step failed.
     Failed,
 }
 
-/// The record of one step.
+/// The result of one step.
 struct StepRecord {
     name: &'static str,
     result: Result<StepOutcome>,
     took: Duration,
 }
 
-/// Runs the steps, prints a table, and returns how that ended.
+/// Runs the steps, prints a table, and returns the overall result.
 pub(crate) fn run(
     steps: &[&Step],
     workspace: &Workspace,

@@ -1,4 +1,4 @@
-//! The checked-out workspace and the programs that are run in it.
+//! The checked-out workspace, and the programs that run in it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,25 +8,27 @@ use anyhow::{Context, Result, bail};
 
 use crate::metadata::Metadata;
 
-/// Where the work happens, and under which rules.
+/// The environment of the checks.
 pub(crate) struct Workspace {
     /// The root of the checkout.
     pub(crate) root: PathBuf,
-    /// What `cargo metadata` says about it.
+    /// The output of `cargo metadata`.
     pub(crate) metadata: Metadata,
-    /// Whether `CI` is set: then nothing may be left out.
+    /// Whether `CI` is set. Then no step may be skipped.
     pub(crate) is_ci: bool,
-    /// The cargo that started this program, so that one toolchain is used throughout.
+    /// The cargo that started this program, so that all steps use the same toolchain.
     cargo: OsString,
 }
 
-/// What is looked at: a package that only another system needs is not built into siding.
+/// The target for which dependencies are checked: packages only for other systems are not built
+/// into siding.
 const TARGET_TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 impl Workspace {
-    /// Finds the workspace this program was built in and asks cargo about it.
+    /// Finds the workspace of this program, and runs `cargo metadata`.
     pub(crate) fn open() -> Result<Self> {
-        // Set by `cargo run`; the other one is right as long as nobody moved the checkout.
+        // `cargo run` sets the variable. The compiled-in path is right unless the checkout was
+        // moved.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = here.parent().context("xtask lies in the workspace")?.to_path_buf();
@@ -50,12 +52,12 @@ impl Workspace {
         })
     }
 
-    /// Returns a call of cargo at the root.
+    /// Returns a call of cargo in the root directory.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> PreparedCommand {
         self.command(&self.cargo, arguments).with_display_name("cargo")
     }
 
-    /// Returns a call of any program at the root.
+    /// Returns a call of any program in the root directory.
     pub(crate) fn command(
         &self,
         program: impl AsRef<OsStr>,
@@ -80,8 +82,8 @@ impl Workspace {
         self.list_files(directory, "rs")
     }
 
-    /// Lists the files below a directory that have an extension, sorted. What cargo builds and
-    /// hidden directories are left out.
+    /// Lists the files below a directory that have an extension, sorted. Skips target directories
+    /// and hidden directories.
     pub(crate) fn list_files(&self, directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         let mut open = vec![directory.to_path_buf()];
@@ -105,15 +107,15 @@ impl Workspace {
         Ok(found)
     }
 
-    /// Returns `path` as seen from the root, for messages.
+    /// Returns the path relative to the root, for messages.
     pub(crate) fn relative<'p>(&self, path: &'p Path) -> &'p Path {
         path.strip_prefix(&self.root).unwrap_or(path)
     }
 }
 
-/// A program about to be run.
+/// A prepared call of a program.
 pub(crate) struct PreparedCommand {
-    /// Its name as a person would type it.
+    /// The name as a user would type it.
     display_name: String,
     arguments: String,
     command: Command,
@@ -125,13 +127,13 @@ impl PreparedCommand {
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Prints the command line and runs it, its output going where ours goes.
+    /// Prints the command line and runs it, with its output passed through.
     pub(crate) fn run(mut self) -> Result<()> {
         println!("  $ {} {}", self.display_name, self.arguments);
         let status = self
@@ -145,13 +147,13 @@ impl PreparedCommand {
         Ok(())
     }
 
-    /// Runs it and returns what it wrote to stdout, or `None` if it could not start or failed.
+    /// Runs it and returns its standard output; `None` if it could not start or failed.
     pub(crate) fn read_stdout(mut self) -> Option<String> {
         let output = self.command.stdin(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Returns whether it starts and succeeds, its output thrown away.
+    /// Returns whether it starts and succeeds, without showing its output.
     pub(crate) fn succeeds_silently(self) -> bool {
         self.read_stdout().is_some()
     }

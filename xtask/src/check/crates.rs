@@ -1,7 +1,7 @@
-//! Which crate may be built on which.
+//! The allowed dependencies between crates.
 //!
-//! The tables below are the picture in ARCHITECTURE.md. A crate that is in no table fails the
-//! step, so nobody adds one without deciding where it stands.
+//! The tables below correspond to the diagram in ARCHITECTURE.md. A crate that is in no table fails
+//! the step, so a new one needs a decision about its place.
 
 use anyhow::{Context, Result, bail};
 
@@ -9,32 +9,32 @@ use crate::metadata::{Member, Metadata};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// The place of one crate.
+/// The rules for one crate.
 struct CrateRule {
     name: &'static str,
     /// Crates of this workspace that its `Cargo.toml` may name, for any kind of dependency.
     allowed_crates: &'static [&'static str],
-    /// Packages that must not be built into it, however deep.
+    /// Packages that must not be in its dependency tree, at any depth.
     banned_packages: &'static [&'static [&'static str]],
-    /// Whether it may call the operating system itself, through libc or rustix.
+    /// Whether it may call the operating system directly, through libc or rustix.
     may_call_os: bool,
 }
 
-/// What makes a program asynchronous.
+/// Asynchronous runtimes.
 const ASYNC_PACKAGES: &[&str] = &["tokio", "async-std", "smol", "async-io", "futures-executor"];
-/// What reads command lines.
+/// Parsers of command lines.
 const ARGUMENT_PARSERS: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args"];
-/// What brings SQLite.
+/// SQLite.
 const SQLITE_PACKAGES: &[&str] = &["rusqlite", "libsqlite3-sys"];
-/// What reaches the operating system.
+/// Interfaces of the operating system.
 const OS_PACKAGES: &[&str] = &["libc", "rustix", "nix", "windows-sys"];
-/// What the crates below and in the shim are free of.
+/// Packages banned in siding-core, the shim and the crates below them.
 const BANNED_IN_SHIM_AND_CORE: &[&[&str]] = &[ASYNC_PACKAGES, ARGUMENT_PARSERS, SQLITE_PACKAGES];
-/// What a pure crate is free of.
+/// Packages banned in a pure crate.
 const BANNED_IN_PURE_CRATES: &[&[&str]] =
     &[ASYNC_PACKAGES, ARGUMENT_PARSERS, SQLITE_PACKAGES, OS_PACKAGES];
 
-/// Every crate, from the ground up.
+/// Every crate, from the bottom to the top.
 const CRATE_RULES: &[CrateRule] = &[
     CrateRule {
         name: "siding-model",
@@ -55,7 +55,8 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: true,
     },
     CrateRule {
-        // SQLite stays in here: whoever keeps or runs a task is built without it.
+        // Only this crate uses SQLite: the programs that run or supervise a task are built without
+        // it.
         name: "siding-history",
         allowed_crates: &["siding-core", "siding-model"],
         banned_packages: &[ASYNC_PACKAGES, ARGUMENT_PARSERS],
@@ -74,7 +75,7 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // Beside whoever serves or asks over HTTP; the client of the webhooks is older, and blocks.
+        // For HTTP servers and clients; the webhook's client is older, and blocking.
         name: "siding-http",
         allowed_crates: &["siding-core"],
         banned_packages: &[ARGUMENT_PARSERS, SQLITE_PACKAGES],
@@ -100,7 +101,7 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // It runs the agent as a program, and does not know it.
+        // It runs the agent as a program, and has no dependency on it.
         name: "siding-a2a",
         allowed_crates: &["siding-core", "siding-model", "siding-tools", "siding-http"],
         banned_packages: &[ARGUMENT_PARSERS],
@@ -143,7 +144,7 @@ const CRATE_RULES: &[CrateRule] = &[
     CrateRule { name: "xtask", allowed_crates: &[], banned_packages: &[], may_call_os: false },
 ];
 
-/// Denies edges and packages that the tables do not allow.
+/// Denies dependencies and packages that the tables do not allow.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut violations = find_violations(&workspace.metadata);
     for (name, member) in &workspace.metadata.members {
@@ -207,7 +208,7 @@ impl CrateRule {
     }
 }
 
-/// Returns whether a `Cargo.toml` takes over the lint table of the workspace.
+/// Returns whether a `Cargo.toml` inherits the lint table of the workspace.
 fn inherits_lints(manifest: &str) -> bool {
     manifest
         .split_once("\n[lints]\n")

@@ -1,4 +1,4 @@
-//! Licences, bans, sources and advisories of the dependencies, judged by cargo-deny (`deny.toml`).
+//! Licenses, bans, sources and advisories of the dependencies, checked by cargo-deny (`deny.toml`).
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// The version whose settings `deny.toml` is written for.
+/// The cargo-deny version for which `deny.toml` is written.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
-/// Runs cargo-deny, installing it first where it is missing.
+/// Runs cargo-deny. Installs it first if it is missing.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let program = match find_or_install(workspace) {
         Ok(program) => program,
@@ -21,16 +21,17 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     if let Err(error) = fetch_advisories(workspace, &program) {
         return Ok(StepOutcome::PassedWithNote(format!("advisories not looked at: {error}")));
     }
-    // Offline: what is judged is what was fetched, and a network that fails now changes nothing.
+    // Offline: the check uses the fetched database, so a later network failure cannot affect it.
     workspace.command(&program, &["--locked", "--offline", "check", "advisories"]).run()?;
     Ok(StepOutcome::Passed)
 }
 
-/// Fetches the database of advisories. Where no network allows that, it is no fault of ours.
+/// Fetches the database of advisories. A failure is not a failure of the check: there may be no
+/// network.
 fn fetch_advisories(workspace: &Workspace, program: &Path) -> Result<()> {
     workspace
         .command(program, &["fetch", "db"])
-        // git must neither ask nor wait for ever behind a network that swallows packets.
+        // git must not ask for a password, or wait forever behind a network that drops packets.
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_HTTP_LOW_SPEED_LIMIT", "1000")
         .env("GIT_HTTP_LOW_SPEED_TIME", "20")
@@ -38,8 +39,8 @@ fn fetch_advisories(workspace: &Workspace, program: &Path) -> Result<()> {
         .context("their database could not be fetched")
 }
 
-/// Returns a cargo-deny of the right version: the one on `PATH`, the one built before, or a new
-/// one under the target directory, where nothing of the user's is touched.
+/// Returns a cargo-deny of the right version: the one on `PATH`, the one built before, or a new one
+/// under the target directory, where it does not touch the user's installation.
 fn find_or_install(workspace: &Workspace) -> Result<PathBuf> {
     let tools = workspace.metadata.target_directory.join("tools");
     let ours = tools.join("bin").join("cargo-deny");
@@ -66,7 +67,7 @@ fn find_or_install(workspace: &Workspace) -> Result<PathBuf> {
         .env("CARGO_TARGET_DIR", &build)
         .run()
         .context("could not install cargo-deny")?;
-    // What is left of the build is large and never used again.
+    // The remaining build directory is large and not needed again.
     std::fs::remove_dir_all(&build)
         .with_context(|| format!("could not remove `{}`", build.display()))?;
     if !has_pinned_version(workspace, &ours) {

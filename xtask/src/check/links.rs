@@ -1,6 +1,6 @@
 //! Links between the documents, and from them to files of the workspace.
 //!
-//! Only links inside the checkout are looked at; nothing is fetched.
+//! Checks only links within the checkout; fetches nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// Denies links in Markdown files that lead to no file or to no heading.
+/// Denies links in Markdown files to a missing file or heading.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut texts = BTreeMap::new();
     for path in markdown_files(&workspace.root)? {
@@ -63,7 +63,7 @@ struct Link {
     target: String,
 }
 
-/// Returns the relative links of a document, those in code left out.
+/// Returns the relative links of a document, except those in code.
 fn find_links(text: &str) -> Vec<Link> {
     let mut links = Vec::new();
     for (line, prose) in lines_outside_code(text) {
@@ -100,13 +100,13 @@ fn lines_outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 fn strip_code_spans(line: &str) -> String {
     let pieces: Vec<&str> = line.split('`').collect();
-    // An odd backtick at the end opens nothing, so the last piece is prose in any case.
+    // An unpaired backtick at the end opens nothing, so the last piece is always prose.
     let last = pieces.len() - 1;
     let outside = pieces.iter().enumerate().filter(|(at, _)| at % 2 == 0 || *at == last);
     outside.map(|(_, piece)| *piece).collect::<Vec<_>>().join("`")
 }
 
-/// Returns what is wrong with a link, if anything.
+/// Returns the error of a link; `None` for a valid one.
 fn check_link(
     from: &Path,
     target: &str,
@@ -133,7 +133,7 @@ fn check_link(
     }
 }
 
-/// Resolves `.` and `..` by name, so that paths can be compared.
+/// Resolves `.` and `..` lexically, so that paths can be compared.
 fn normalize_path(path: &Path) -> PathBuf {
     let mut normalized = PathBuf::new();
     for part in path.components() {
@@ -150,7 +150,7 @@ fn normalize_path(path: &Path) -> PathBuf {
     normalized
 }
 
-/// Returns the anchors that web pages of repositories give to the headings of a document.
+/// Returns the anchors that the web pages of repositories generate for a document's headings.
 fn heading_anchors(text: &str) -> Vec<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut anchors = Vec::new();

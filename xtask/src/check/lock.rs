@@ -1,21 +1,21 @@
-//! The ceiling on locked packages: each one is code of somebody else that we answer for.
+//! The limit of locked packages: siding is responsible for each of them.
 
 use anyhow::{Context, Result, bail};
 
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// Packages that `Cargo.lock` may hold. Raise it on purpose, in the commit that needs it.
+/// Maximum number of packages in `Cargo.lock`. Raise it deliberately, in the commit that needs it.
 ///
-/// The webhook took 34: HTTP and TLS are 19 of them, the rest are for systems that siding is not
-/// built for. The MCP server took 56: the SDK and tokio, hyper for HTTP, and what those bring. All
-/// of it is used by siding-mcp alone. The models of siding-agent took 103: genai speaks two APIs, and
-/// reqwest beneath it brings HTTP/2, addresses with their Unicode tables, and the certificates of
-/// systems that siding is not built for. All of it is used by siding-agent alone (ADR 14), but
-/// for reqwest, by which siding-mcp reaches other servers.
+/// The webhook added 34: HTTP and TLS are 19 of them, the others are for systems that siding does
+/// not support. The MCP server added 56: the SDK and tokio, hyper for HTTP, and their dependencies.
+/// Only siding-mcp uses them. The models of siding-agent added 103: genai implements two APIs, and
+/// its dependency reqwest needs HTTP/2, Unicode tables for addresses, and the certificate stores of
+/// systems that siding does not support. Only siding-agent uses them (ADR 14), except reqwest, with
+/// which siding-mcp connects to other servers.
 const MAX_LOCKED_PACKAGES: usize = 320;
 
-/// Denies a `Cargo.lock` that has grown past the ceiling.
+/// Denies a `Cargo.lock` with more packages than the limit.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let path = workspace.root.join("Cargo.lock");
     let lock = std::fs::read_to_string(path).context("could not read `Cargo.lock`")?;

@@ -1,7 +1,8 @@
-//! Names that tell a stranger nothing.
+//! Names that do not say what they name.
 //!
-//! `xtask/names.txt` lists the refused ones, each with the standard terms to use. In addition, a
-//! public name that is declared again and again stops naming anything.
+//! `xtask/names.txt` lists the refused names, each with the standard terms to use. In addition, a
+//! public name may be declared only a few times, because it identifies nothing if it is declared
+//! everywhere.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,7 +44,7 @@ const TABLE_ENTRIES: &[&str] = &[
     "targets",
 ];
 
-/// What a declaration declares.
+/// The kind of a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Type,
@@ -128,7 +129,8 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
 }
 
 impl Refusal {
-    /// Constants and types are refused whatever their visibility, functions if they are public.
+    /// Refuses constants and types regardless of their visibility, but functions only if they are
+    /// public.
     fn refuses(&self, declared: &Declaration) -> bool {
         let kind = match declared.kind {
             Kind::Method => Kind::Function,
@@ -161,7 +163,7 @@ fn parse_list(text: &str) -> Result<Vec<Refusal>> {
     Ok(refusals)
 }
 
-/// Returns what a file declares outside of unit tests.
+/// Returns the declarations of a file outside of unit tests.
 fn declarations(path: &Path) -> Result<Vec<Declaration>> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("could not read `{}`", path.display()))?;

@@ -1,4 +1,4 @@
-//! `docs/promises.md`: the tests that it cites exist, and so do the numbers that are cited from it.
+//! `docs/promises.md`: the tests that it cites exist, and so do the numbers of it that are cited.
 //!
 //! The page holds three kinds of rows. Each is a line of a table whose first cell is its number:
 //!
@@ -23,7 +23,7 @@ use crate::workspace::Workspace;
 /// The page, from the root of the workspace.
 const PAGE: &str = "docs/promises.md";
 
-/// What stands in place of the tests of a promise that no test shows.
+/// The text in place of the tests of a promise without a test.
 const NO_TEST: &str = "none yet";
 
 /// Promises and failures that may lack a test. Lower it in the commit that adds one.
@@ -89,7 +89,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     )))
 }
 
-/// What a row of the page states.
+/// The kind of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Promise,
@@ -108,7 +108,7 @@ impl Kind {
         }
     }
 
-    /// Returns how many cells such a row has, the number included.
+    /// Returns the number of cells of such a row, including the number.
     fn cells(self) -> usize {
         match self {
             Self::Promise | Self::KernelFact => 4,
@@ -148,7 +148,7 @@ fn parse_rows(page: &str) -> Vec<Row> {
     numbered.collect()
 }
 
-/// Returns what a number such as `P12` counts, `None` when it is no number of the page.
+/// Returns the kind of a number such as `P12`; `None` if it is not a number of the page.
 fn kind_of_number(number: &str) -> Option<Kind> {
     let mut letters = number.chars();
     let kind = Kind::of_letter(letters.next()?)?;
@@ -157,7 +157,7 @@ fn kind_of_number(number: &str) -> Option<Kind> {
     is_number.then_some(kind)
 }
 
-/// Returns numbers that stand in more than one row.
+/// Returns numbers that are in more than one row.
 fn duplicates(rows: &[Row]) -> Vec<(usize, String)> {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     let mut faults = Vec::new();
@@ -169,7 +169,7 @@ fn duplicates(rows: &[Row]) -> Vec<(usize, String)> {
     faults
 }
 
-/// Returns what is wrong with a row. `find_source` returns the text of a file below `crates/`.
+/// Returns the errors of a row. `find_source` returns the text of a file below `crates/`.
 fn row_faults(
     row: &Row,
     find_source: &mut impl FnMut(&str) -> Option<String>,

@@ -1,8 +1,8 @@
 //! Dependencies between the top-level modules of each crate.
 //!
-//! A crate whose top-level modules form a cycle can be neither read nor tested in an order. The
-//! graph is read from the paths in the source, `crate::room::…` and `super::room::…`, without
-//! unit tests.
+//! A crate whose top-level modules form a cycle can be neither read nor tested in any order. The
+//! graph is built from the paths in the source, `crate::room::…` and `super::room::…`, without unit
+//! tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::tokens::{identifiers, is_word, read, without_unit_tests};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// Uses of top-level modules by top-level modules of one crate: user, then what it uses.
+/// For each top-level module of a crate, the top-level modules that it uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Denies cycles between the top-level modules of a crate.
@@ -47,7 +47,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     Ok(StepOutcome::PassedWithNote(format!("top-level modules: {rooms}")))
 }
 
-/// Reads which top-level module of a crate uses which.
+/// Returns which top-level module of a crate uses which.
 fn graph(workspace: &Workspace, source: &Path) -> Result<Graph> {
     let mut files = Vec::new();
     let mut rooms = BTreeSet::new();
@@ -88,7 +88,7 @@ fn module_path(relative: &Path) -> Vec<String> {
     names
 }
 
-/// Returns the names that the crate root re-exports, each with the room that declares it.
+/// Returns the names that the crate root re-exports, each with the module that declares it.
 fn root_exports(lib: &Path, rooms: &BTreeSet<String>) -> Result<BTreeMap<String, String>> {
     let mut exports = BTreeMap::new();
     let tokens: Vec<TokenTree> = read(lib)?.into_iter().collect();
@@ -137,7 +137,7 @@ fn collect_paths(stream: &TokenStream, depth: usize, used: &mut BTreeSet<String>
     }
 }
 
-/// Returns the position after `::`, if that is what stands at `at`.
+/// Returns the position after `::` if it is at `at`.
 fn after_separator(tokens: &[TokenTree], at: usize) -> Option<usize> {
     let is_colon =
         |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ':');

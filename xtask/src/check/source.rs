@@ -1,4 +1,4 @@
-//! Where unsafe code and calls of the operating system may stand.
+//! The places where unsafe code and system calls are allowed.
 //!
 //! Reads tokens ([`tokens`](super::tokens)), so a comment may mention `unsafe`.
 
@@ -9,20 +9,21 @@ use super::tokens::{identifiers, read, without_unit_tests};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// The one place for both.
+/// The only place for both.
 const SYS_PATHS: &[&str] = &["crates/siding-core/src/sys", "crates/siding-core/src/sys.rs"];
 
-/// The crate that owns that place. It cannot forbid unsafe code as a whole, and it alone of the
-/// shipped crates has the means to call the system ([`crates`](super::crates) sees to that).
+/// The crate that contains this place. It cannot forbid unsafe code as a whole, and it is the only
+/// shipped crate with a dependency that can call the system ([`crates`](super::crates) checks
+/// that).
 const SYS_CRATE: &str = "siding-core";
 
-/// Never shipped: its programs misbehave on purpose, with every means.
+/// Never shipped: its programs misbehave on purpose and may call the system anywhere.
 const E2E_CRATE: &str = "siding-e2e";
 
-/// Names that stand for a call of the operating system.
+/// Crate names that indicate a system call.
 const OS_CALL_CRATES: &[&str] = &["libc", "rustix", "nix"];
 
-/// Denies unsafe code and OS calls anywhere else.
+/// Denies unsafe code and system calls in all other places.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut violations = Vec::new();
     for (name, member) in &workspace.metadata.members {
@@ -75,12 +76,12 @@ fn forbids_unsafe(stream: TokenStream) -> bool {
     })
 }
 
-/// Returns every `unsafe`, in unit tests too.
+/// Returns every `unsafe`, including those in unit tests.
 fn unsafe_code(stream: &TokenStream) -> Vec<Ident> {
     identifiers(stream).into_iter().filter(|word| word == "unsafe").collect()
 }
 
-/// Returns every name that stands for a call of the system, outside of unit tests.
+/// Returns every name that indicates a system call, outside of unit tests.
 fn os_calls(stream: TokenStream) -> Vec<Ident> {
     let is_os_name = |word: &Ident| OS_CALL_CRATES.iter().any(|name| word == name);
     identifiers(&without_unit_tests(stream)).into_iter().filter(is_os_name).collect()

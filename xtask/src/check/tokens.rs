@@ -1,4 +1,4 @@
-//! Rust source as tokens, so that a check is not misled by comments and strings.
+//! Rust source as tokens, so that comments and strings do not mislead a check.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub(super) fn read(path: &Path) -> Result<TokenStream> {
     text.parse().map_err(|error| anyhow!("{} is not Rust: {error}", path.display()))
 }
 
-/// Returns every identifier, keywords included, in the order of the source.
+/// Returns every identifier, including keywords, in the order of the source.
 pub(super) fn identifiers(stream: &TokenStream) -> Vec<Ident> {
     let mut found = Vec::new();
     for token in stream.clone() {
@@ -47,7 +47,7 @@ pub(super) fn without_unit_tests(stream: TokenStream) -> TokenStream {
     kept.into_iter().collect()
 }
 
-/// Returns how many tokens the `#[cfg(test)]` item at the start has, or `None` if there is none.
+/// Returns the number of tokens of the `#[cfg(test)]` item at the start; `None` if there is none.
 fn unit_test_length(tokens: &[TokenTree]) -> Option<usize> {
     let [TokenTree::Punct(hash), TokenTree::Group(attribute), ..] = tokens else { return None };
     if hash.as_char() != '#' || attribute.stream().to_string() != "cfg (test)" {

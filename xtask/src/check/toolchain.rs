@@ -1,4 +1,4 @@
-//! The steps that the toolchain's own programs do: rustfmt, clippy, rustdoc, the tests.
+//! The steps that run the programs of the toolchain: rustfmt, clippy, rustdoc, the tests.
 
 use anyhow::{Result, bail};
 
@@ -21,14 +21,14 @@ pub(super) fn run_clippy(workspace: &Workspace) -> Result<StepOutcome> {
     }
     let everything = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     workspace.cargo(&everything).run()?;
-    // Building the whole workspace turns on the pause points of the tests everywhere. The program
-    // that people install is built without them, so it is looked at a second time, alone.
+    // A build of the whole workspace enables the tests' pause points in all crates. The installed
+    // program is built without them, so it is checked again on its own.
     let shipped = ["clippy", "--package", "siding-cli", "--locked", "--", "-D", "warnings"];
     workspace.cargo(&shipped).run()?;
     Ok(StepOutcome::Passed)
 }
 
-/// Denies warnings of rustdoc, above all links that lead nowhere.
+/// Denies warnings of rustdoc, above all broken links.
 pub(super) fn build_docs(workspace: &Workspace) -> Result<StepOutcome> {
     workspace
         .cargo(&["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"])
@@ -43,9 +43,11 @@ pub(super) fn run_tests(workspace: &Workspace) -> Result<StepOutcome> {
         workspace.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).run()?;
         return Ok(StepOutcome::Passed);
     }
-    // nextest cannot run the examples in the documentation; its own summary comes last.
+    // nextest cannot run the examples in the documentation. They run first, so that its summary is
+    // last.
     workspace.cargo(&["test", "--doc", "--workspace", "--locked", "--quiet"]).run()?;
-    // Most tests wait for processes and compute little.
+    // Most tests wait for processes and need little CPU time, so more threads than cores are
+    // useful.
     let threads = 2 * std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let threads = threads.to_string();
     let run = ["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--test-threads"];
@@ -53,7 +55,7 @@ pub(super) fn run_tests(workspace: &Workspace) -> Result<StepOutcome> {
     Ok(StepOutcome::Passed)
 }
 
-/// Leaves a step out because the toolchain lacks a component; under CI that is a failure.
+/// Skips a step because the toolchain lacks a component; under CI that is a failure.
 fn skip_missing_component(workspace: &Workspace, component: &str) -> Result<StepOutcome> {
     let advice =
         format!("this toolchain has no {component}; `rustup component add {component}` brings it");
