@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// How.
+    /// A speed.
     #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     enum Speed {
@@ -235,21 +235,21 @@ mod tests {
     #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct TestArgs {
-        /// Where.
+        /// A path.
         path: String,
-        /// How many.
+        /// A number.
         #[serde(default)]
         count: Option<std::num::NonZeroU32>,
-        /// Whether.
+        /// A flag.
         #[serde(default)]
         all: bool,
-        /// Which.
+        /// A list.
         #[serde(default)]
         names: Vec<String>,
-        /// What is set.
+        /// Variables.
         #[serde(default)]
         env: BTreeMap<String, String>,
-        /// How.
+        /// A speed.
         #[serde(default)]
         how: Option<Speed>,
     }

@@ -19,43 +19,45 @@ use crate::text::LINE_COLUMNS;
 /// The structured content of a tool whose own fields are `T`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StructuredAnswer<T> {
-    /// How things stand and what to do next, in siding's own words.
+    /// The state of the tasks and what to do next, in siding's own words.
     pub(crate) message: String,
-    /// What a task wrote, as far as the answer shows it; left out when it shows none. Text of the task.
+    /// Output of a task, as far as the answer shows it; omitted when it shows none. This is the
+    /// task's text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<String>,
-    /// What has become of other tasks of the session, as notices, when there is something new.
+    /// Notices about other tasks of the session, when there are new ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) news: Option<String>,
     #[serde(flatten)]
     pub(crate) details: T,
 }
 
-/// How one task stands. What is not known, or not so, is left out: a model may read all of it.
+/// The state of one task. Unknown and inapplicable fields are omitted, because a model may read all
+/// of it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct TaskSummary {
-    /// Name of the task, for the other tools.
+    /// Id of the task, for the other tools.
     task_id: TaskId,
     /// The command on one line, cut to 160 columns.
     command: String,
-    /// Where it stands.
+    /// Phase of the task.
     phase: PhaseName,
-    /// Whether a caller waits for it, and if not, why it is in the background.
+    /// Whether a caller waits for it; otherwise why it is in the background.
     placement: PlacementView,
-    /// How it ended; null until everything that it started has ended.
+    /// How it ended; null until all of its processes have ended.
     outcome: Option<Outcome>,
     /// How its shell or program ended, while descendants still run.
     #[serde(skip_serializing_if = "Option::is_none")]
     leader_outcome: Option<Outcome>,
-    /// Milliseconds from its start to its end, or to now.
+    /// Milliseconds from its start to its end, or until now.
     elapsed_ms: u64,
-    /// When it will be stopped, RFC 3339; left out once it has ended.
+    /// When it will be stopped, RFC 3339; omitted once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline_at: Option<String>,
-    /// How long it usually takes, in milliseconds, where that is known.
+    /// Its usual duration in milliseconds, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     expected_ms: Option<u64>,
-    /// Whether it is ready, where something was named that makes it so.
+    /// Whether it is ready, if it was started with conditions for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     ready: Option<bool>,
     /// TCP ports on which it listens.
@@ -63,7 +65,7 @@ pub(crate) struct TaskSummary {
     listening: Vec<u16>,
     /// The file that holds its output.
     output_file: String,
-    /// Bytes that it wrote.
+    /// Bytes of output.
     output_bytes: u64,
 }
 
@@ -91,13 +93,13 @@ impl From<&TaskView> for TaskSummary {
 /// The fields of `run`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunDetails {
-    /// The task that the command became; left out when it was not started.
+    /// The task of the command; omitted when it was not started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskSummary>,
-    /// The task that runs the same command already, because of which this one was not started.
+    /// The task that already runs the same command, so that this one was not started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duplicate_of: Option<TaskId>,
-    /// Whether `output` leaves something out that the task wrote until now.
+    /// Whether `output` omits a part of the output so far.
     pub(crate) output_truncated: bool,
 }
 
@@ -108,9 +110,9 @@ pub(crate) struct OutputDetails {
     pub(crate) task: TaskSummary,
     /// Offset at which `output` begins.
     pub(crate) from: u64,
-    /// Offset at which to go on, as `since`.
+    /// Offset at which to continue, for `since`.
     pub(crate) next: u64,
-    /// Whether `output` leaves something out between `from` and the end.
+    /// Whether `output` omits a part between `from` and the end.
     pub(crate) output_truncated: bool,
 }
 
@@ -119,26 +121,26 @@ pub(crate) struct OutputDetails {
 pub(crate) struct WaitDetails {
     #[serde(flatten)]
     pub(crate) wait: WaitView,
-    /// The tasks that ended, and those that still run when the time was over.
+    /// The tasks that ended, and those that still ran at the timeout.
     pub(crate) tasks: Vec<TaskSummary>,
 }
 
 /// The fields of `stop`.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct StopDetails {
-    /// What came of each task that was named, in order.
+    /// The result for each named task, in order.
     pub(crate) results: Vec<StopResult>,
 }
 
-/// What came of the stop of one task.
+/// The result of stopping one task.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StopResult {
-    /// The id, or its beginning, as it was given.
+    /// The given id or prefix.
     pub(crate) asked: String,
-    /// How the task stands; left out when there is none, or when it is still being ended.
+    /// The state of the task; omitted when there is none, or while the stop is in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskSummary>,
-    /// What was ended and what could not be, when anything had to be.
+    /// The processes that were ended and those that could not be, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stop_report: Option<StopReport>,
     /// Why it could not be stopped.
@@ -149,7 +151,7 @@ pub(crate) struct StopResult {
 /// The fields of `list`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ListDetails {
-    /// The tasks: all that run, the newest first, then those that ended last.
+    /// The tasks: all running ones, newest first, then the most recently ended ones.
     pub(crate) tasks: Vec<TaskSummary>,
 }
 
@@ -158,9 +160,9 @@ pub(crate) struct ListDetails {
 pub(crate) struct InputDetails {
     /// The task.
     pub(crate) task_id: TaskId,
-    /// Bytes that were written.
+    /// Bytes written.
     pub(crate) written_bytes: usize,
-    /// Whether its input was closed.
+    /// Whether the task's input was closed.
     pub(crate) closed: bool,
 }
 

@@ -17,15 +17,15 @@ ask the person to do that.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InputArgs {
-    /// Task id, or its beginning.
+    /// Task id or its prefix.
     id: String,
-    /// What to write.
+    /// Text to write.
     #[serde(default)]
     text: Option<String>,
-    /// Write no newline after it.
+    /// Do not append a newline.
     #[serde(default)]
     no_newline: bool,
-    /// Close the input afterwards: the task sees its end.
+    /// Close the input afterwards, so that the task reads end of file.
     #[serde(default)]
     eof: bool,
 }

@@ -25,7 +25,7 @@ const MAX_READ_ENDED_TASKS: usize = 64;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListArgs {
-    /// Tasks of other sessions of this user too.
+    /// Include tasks of this user's other sessions.
     #[serde(default)]
     all_sessions: bool,
 }

@@ -30,12 +30,12 @@ kept. Use `errors` or `grep` before reading everything.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OutputArgs {
-    /// Task id, or its beginning.
+    /// Task id or its prefix.
     id: String,
-    /// From this offset on; 0 is the beginning. The answer says where to go on.
+    /// Offset to start at; 0 is the beginning. The answer contains the next offset.
     #[serde(default)]
     since: Option<u64>,
-    /// Only this many lines at the end.
+    /// Only this number of lines at the end.
     #[serde(default)]
     tail: Option<NonZeroUsize>,
     /// Only lines that match this regular expression.
@@ -44,7 +44,7 @@ pub(super) struct OutputArgs {
     /// Only lines that look like errors, with two lines before and after each.
     #[serde(default)]
     errors: bool,
-    /// Bytes of text at most (default 32768).
+    /// Maximum bytes of text (default 32768).
     #[serde(default)]
     max_bytes: Option<usize>,
 }

@@ -45,36 +45,36 @@ pub(super) const EARLY_FAILURE_WAIT: Duration = Duration::from_millis(200);
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunArgs {
-    /// Text for bash.
+    /// Command text for bash.
     pub command: String,
-    /// Start in the background and answer at once with the task id.
+    /// Start in the background and answer immediately with the task id.
     #[serde(default)]
     pub background: bool,
-    /// Seconds to wait before it goes on in the background (default 15).
+    /// Seconds to wait before the command moves to the background (default 15).
     #[serde(default)]
     pub budget: Option<f64>,
-    /// Deadline in seconds: how long it may live (default 1800).
+    /// Deadline in seconds, after which the command is stopped (default 1800).
     #[serde(default)]
     pub timeout: Option<f64>,
-    /// Directory to run in.
+    /// Working directory.
     #[serde(default)]
     pub cwd: Option<PathBuf>,
-    /// Variables to set for it.
+    /// Environment variables to set.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Start in the background and answer when all of these hold, at the latest after `budget`:
-    /// `output:REGEX`, `port:N`, `http:URL`, `file:PATH`. What comes later is reported with a later
-    /// answer.
+    /// `output:REGEX`, `port:N`, `http:URL`, `file:PATH`. If they hold later, a later answer says
+    /// so.
     #[serde(default)]
     pub wait_for: Vec<String>,
-    /// Let `input` write to it; otherwise it reads nothing.
+    /// Let `input` write to its standard input, which is empty otherwise.
     #[serde(default)]
     pub stdin: bool,
-    /// Start even though the same command runs already in the same directory.
+    /// Start even if the same command already runs in the same directory.
     #[serde(default)]
     pub allow_duplicate: bool,
-    /// Whether a command that is known to take longer than the budget starts in the background where
-    /// no setting says so. Not for a model: whoever offers the tool decides.
+    /// Whether a command that is expected to exceed the budget starts in the background if no
+    /// setting decides that. Not visible to a model: the tool's provider sets it.
     #[serde(skip)]
     #[schemars(skip)]
     pub may_start_in_background: bool,

@@ -34,9 +34,9 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StopArgs {
-    /// Task ids, or their beginnings.
+    /// Task ids or their prefixes.
     ids: Vec<String>,
-    /// Seconds between asking and killing (default 10); 0 kills at once.
+    /// Seconds from SIGTERM to SIGKILL (default 10); 0 kills immediately.
     #[serde(default)]
     grace: Option<f64>,
 }

@@ -36,15 +36,15 @@ you can call it again. Do not poll; do not write sleep loops.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitArgs {
-    /// Task ids, or their beginnings.
+    /// Task ids or their prefixes.
     ids: Vec<String>,
-    /// Until one of them has, instead of all.
+    /// Wait for one of the tasks instead of all.
     #[serde(default)]
     any: bool,
-    /// What to wait for: `exit` (default), `output:REGEX`, `port:N`, `http:URL`, `file:PATH`.
+    /// Conditions: `exit` (default), `output:REGEX`, `port:N`, `http:URL`, `file:PATH`.
     #[serde(default, rename = "for")]
     conditions: Vec<String>,
-    /// Seconds to wait at most.
+    /// Maximum seconds to wait.
     #[serde(default)]
     timeout: Option<f64>,
 }

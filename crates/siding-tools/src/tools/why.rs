@@ -20,7 +20,7 @@ lock, the network, a child, a timer), or that it is busy. Changes nothing.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WhyArgs {
-    /// Task id, or its beginning.
+    /// Task id or its prefix.
     id: String,
 }
 
