@@ -311,7 +311,7 @@ mod tests {
             json!({ "path": "a", "cuont": 3 }),
             &["`cuont`", "`path` (a text)", "`count` (a whole"],
         );
-        assert_refused(json!({ "count": 3 }), &["`path` is missing", "a text", "Where"]);
+        assert_refused(json!({ "count": 3 }), &["`path` is missing", "a text", "A path"]);
         assert_refused(json!({ "path": { "a": 1 } }), &["`path`", "{\"a\":1}", "a text"]);
         assert_refused(
             json!({ "path": "a", "count": "many" }),
