@@ -189,7 +189,7 @@ impl TryFrom<Payload> for Update {
             .or(message.map(Self::Message))
             .or(status_update.map(Self::StatusUpdate))
             .or(artifact_update.map(Self::ArtifactUpdate))
-            .ok_or("it is neither a task nor a message, a status or an artifact")
+            .ok_or("it is neither a task, a message, a status nor an artifact")
     }
 }
 

@@ -54,10 +54,7 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
     let mut parsed = Parsed::default();
     let text_span = || origin.span(0, text.len());
     if text.len() > MAX_SCRIPT_BYTES {
-        let what = format!(
-            "the text is longer than {} KiB, the most that is read",
-            MAX_SCRIPT_BYTES >> 10
-        );
+        let what = format!("the text is longer than {} KiB, the maximum", MAX_SCRIPT_BYTES >> 10);
         parsed.errors.push(ParseError { span: text_span(), message: what });
         return parsed;
     }
@@ -68,7 +65,7 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
         return parsed;
     }
     if is_too_deep(text) {
-        let what = format!("more than {MAX_OPEN_BRACKETS} brackets are open at once");
+        let what = format!("more than {MAX_OPEN_BRACKETS} brackets are open at the same place");
         parsed.errors.push(ParseError { span: text_span(), message: what });
         return parsed;
     }
@@ -94,7 +91,7 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
             let what = result
                 .terminal_error
                 .as_ref()
-                .map_or_else(|| "it does not parse".to_owned(), ToString::to_string);
+                .map_or_else(|| "it cannot be parsed".to_owned(), ToString::to_string);
             reader.errors.push(ParseError { span: text_span(), message: what });
         }
     }

@@ -133,8 +133,10 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
     };
     let (verdict, why) = match (guess, observation) {
         (Some(wrapper), _) => {
-            let why =
-                format!("siding does not know what `{wrapper}` runs; if this: {}", rule.reason);
+            let why = format!(
+                "siding does not know which command `{wrapper}` runs; if it runs this: {}",
+                rule.reason
+            );
             (rule.verdict.min(GuardVerdict::Ask), why)
         }
         (None, Observation::Construct { detail: Some(detail), .. }) => {

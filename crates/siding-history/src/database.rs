@@ -120,7 +120,7 @@ impl History {
             FileFormat::Newer(found) => Err(HistoryError::TooNew { path, found }),
             FileFormat::Unrecognized => Err(HistoryError::Damaged {
                 path,
-                why: format!("it holds other tables than those of format {FORMAT}"),
+                why: format!("its tables are not those of format {FORMAT}"),
             }),
         }
     }

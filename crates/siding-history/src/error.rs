@@ -13,7 +13,7 @@ use crate::schema::FORMAT;
 pub enum HistoryError {
     /// A newer siding wrote the file. It is left alone.
     #[error(
-        "`{path}` has format {found}, this build reads up to {FORMAT}; it was left alone: upgrade siding, or move the file away to begin anew"
+        "`{path}` has format {found}, this build reads up to {FORMAT}; the file was not changed: upgrade siding, or move the file away to start a new one"
     )]
     TooNew {
         /// The file.
@@ -30,7 +30,7 @@ pub enum HistoryError {
         why: String,
     },
     /// Other processes kept the file locked beyond the busy timeout. A retry may succeed.
-    #[error("`{path}` is being written by others; try again")]
+    #[error("`{path}` is locked by other processes; try again")]
     Busy {
         /// The file.
         path: PathBuf,

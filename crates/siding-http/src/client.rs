@@ -21,12 +21,12 @@ const ALPN_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 pub enum ClientError {
     /// The machine has no root certificates, so no server could be verified.
     #[error(
-        "this machine has no certificates to know servers by: install the package \
+        "this machine has no root certificates to verify servers with: install the package \
          `ca-certificates`, or set SSL_CERT_FILE"
     )]
     NoCertificates,
     /// The TLS library refused its configuration.
-    #[error("could not start TLS: {0}")]
+    #[error("could not set up TLS: {0}")]
     Tls(rustls::Error),
 }
 

@@ -57,13 +57,13 @@ pub struct ServerOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address is reachable from other machines, and the options do not allow that.
-    #[error("{address} can be reached from other machines; allow that with --allow-remote")]
+    #[error("{address} is reachable from other machines; allow that with --allow-remote")]
     RemoteNotAllowed {
         /// The requested address.
         address: SocketAddr,
     },
     /// The token is short enough to be guessed.
-    #[error("the token in {variable} has {length} characters, at least {least} are wanted")]
+    #[error("the token in {variable} has {length} characters, but needs at least {least}")]
     WeakToken {
         /// The environment variable that holds the token.
         variable: &'static str,
@@ -183,7 +183,7 @@ impl AccessPolicy {
         if given.is_some_and(|given| self.token.matches_header(given.as_bytes())) {
             return None;
         }
-        let mut refused = text_response(StatusCode::UNAUTHORIZED, "a bearer token is wanted");
+        let mut refused = text_response(StatusCode::UNAUTHORIZED, "a bearer token is required");
         let wanted = header::HeaderValue::from_static("Bearer");
         refused.headers_mut().insert(header::WWW_AUTHENTICATE, wanted);
         Some(refused)

@@ -46,7 +46,7 @@ impl Token {
     /// Returns the line for the user; it contains a generated token.
     pub(crate) fn token_line(&self) -> String {
         match (self.variable, &self.file) {
-            (Some(variable), _) => format!("token: that of {variable}"),
+            (Some(variable), _) => format!("token: the value of {variable}"),
             (None, None) => format!("token: {}", self.text),
             (None, Some(file)) => format!("token: {} (also in {})", self.text, file.display()),
         }

@@ -67,7 +67,7 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
         ResourceTemplate::new(format!("{URI_PREFIX}{{id}}{URI_SUFFIX}"), "output of a task");
     vec![
         template
-            .with_description("What a task wrote, as readable text.")
+            .with_description("The output of a task, as readable text.")
             .with_mime_type(TEXT_MIME_TYPE),
     ]
 }

@@ -49,7 +49,7 @@ pub enum McpError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// The process that should own the session does not exist.
-    #[error("process {pid}, which is to own the session, does not run")]
+    #[error("process {pid}, the intended owner of the session, is not running")]
     NoOwner {
         /// The process id.
         pid: i32,
@@ -58,7 +58,7 @@ pub enum McpError {
     #[error(transparent)]
     Door(#[from] ServerError),
     /// The client's first message is not an MCP handshake.
-    #[error("the client did not begin as MCP does: {why}")]
+    #[error("the client's first message is not an MCP handshake: {why}")]
     Handshake {
         /// The message of the SDK.
         why: String,

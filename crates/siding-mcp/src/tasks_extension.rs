@@ -101,7 +101,7 @@ fn task_result(
     let result = tool_result(answer.map_err(|refusal| internal_error(&refusal))?);
     let value = serde_json::to_value(result).map_err(|error| internal_error(&error))?;
     let serde_json::Value::Object(object) = value else {
-        return Err(internal_error(&"a result is no object"));
+        return Err(internal_error(&"the result is not a JSON object"));
     };
     Ok(object)
 }

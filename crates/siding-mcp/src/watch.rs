@@ -126,7 +126,7 @@ async fn run(watch: &WatchSpec, say: LineOutput) -> String {
                 Some(connection) => {
                     connection.wait_and_read(&watch.target, Duration::from_millis(after_ms)).await
                 }
-                None => WatchEvent::Disconnected("it is not there".to_owned()),
+                None => WatchEvent::Disconnected("it does not exist".to_owned()),
             },
             WatchAction::GiveUp { why } => {
                 if let Some(last) = connection.take() {

@@ -130,14 +130,14 @@ impl ToolError {
     fn advice(&self, dialect: Dialect) -> Option<String> {
         match self {
             Self::Store(StoreError::NoSuchTask { .. } | StoreError::Ambiguous(_)) => {
-                Some(format!("{} shows the ids", dialect.format_tool("list")))
+                Some(format!("{} lists the ids", dialect.format_tool("list")))
             }
             Self::Input(InputError::NoPipe { .. }) => Some(format!(
-                "only one that was started with {} and `stdin` true can be written to",
+                "start it with {} and `stdin` true to write to it",
                 dialect.format_tool("run")
             )),
             Self::Why(WhyError::Ended(_)) | Self::Input(InputError::Ended { .. }) => {
-                Some(format!("{} shows what it wrote", dialect.format_tool("output")))
+                Some(format!("{} shows its output", dialect.format_tool("output")))
             }
             Self::Arguments(_)
             | Self::Store(_)

@@ -67,7 +67,9 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
     let (text, ids) = format_notices(context.dialect, pending.notices);
     // This line is siding's own. A task's output may look like a notice, so only this line
     // announces one.
-    answer.lines.push("news of this session's background tasks is in the last block".to_owned());
+    answer
+        .lines
+        .push("notices about this session's background tasks are in the last block".to_owned());
     in_flight.extend(ids.iter().copied());
     answer.notices = Some(text);
     answer.delivery_acks.push(DeliveryAck::Notices(AnswerNotices {
@@ -100,11 +102,11 @@ fn format_notices(dialect: Dialect, notices: Vec<NoticeView>) -> (String, Vec<No
         blocks.push_str(&block);
         ids.push(id);
     }
-    let mut text = format!("Reported by siding, of this session's background tasks:\n{blocks}");
+    let mut text = format!("Reported by siding about this session's background tasks:\n{blocks}");
     if ids.len() < all {
         let remaining = all - ids.len();
         let _writing_to_string =
-            writeln!(text, "{remaining} more will be reported with the next answer.");
+            writeln!(text, "{remaining} more will follow with the next answer.");
     }
     (text, ids)
 }
@@ -123,7 +125,7 @@ pub fn format_notice(dialect: Dialect, mut notice: NoticeView) -> String {
 /// Keeps only the fields whose length a task cannot control.
 fn shorten_notice(dialect: Dialect, notice: &mut NoticeView) {
     notice.summary =
-        format!("too long to be told here; {} shows it", dialect.format_tool("output"));
+        format!("too long for this notice; {} shows it", dialect.format_tool("output"));
     notice.command = cut_head(&notice.command, COMMAND_BYTES).to_owned();
     notice.evidence = None;
 }

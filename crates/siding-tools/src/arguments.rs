@@ -28,7 +28,7 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(input: Value) -> Result<T, String
         let known: Vec<String> = fields
             .iter()
             .map(|(name, field)| {
-                let must = if required.contains(&name.as_str()) { "" } else { "; may be left out" };
+                let must = if required.contains(&name.as_str()) { "" } else { "; optional" };
                 format!("`{name}` ({}{must})", describe_allowed(field))
             })
             .collect();
@@ -107,7 +107,7 @@ fn into_object(input: Value) -> Result<Map<String, Value>, String> {
         | Value::Number(_)
         | Value::String(_)
         | Value::Array(_)) => Err(format!(
-            "the arguments are no JSON object but {}; perhaps the answer was cut: write less at once",
+            "the arguments are not a JSON object but {}; if the answer was cut off, write less in one call",
             format_value(&other)
         )),
     }
@@ -193,7 +193,7 @@ fn describe_allowed(schema: &Value) -> String {
         Some("string") => "a text".to_owned(),
         Some("boolean") => "true or false".to_owned(),
         Some("integer") => match schema["minimum"].as_i64() {
-            Some(least) => format!("a whole number from {least} on"),
+            Some(least) => format!("a whole number of at least {least}"),
             None => "a whole number".to_owned(),
         },
         Some("number") => "a number".to_owned(),

@@ -116,7 +116,7 @@ pub fn format_survivors(report: &StopReport) -> Option<String> {
 pub fn parse_seconds(name: &str, seconds: f64) -> Result<Duration, ToolError> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         ToolError::Arguments(format!(
-            "`{name}`: {seconds} is not possible; write seconds, such as 30"
+            "`{name}`: {seconds} is not a valid time; give seconds, such as 30"
         ))
     })
 }

@@ -190,9 +190,9 @@ async fn fetch_card(
             return Err(why);
         }
         return serde_json::from_slice(&body)
-            .map_err(|error| Event::Fatal(format!("{card_url} is no agent's card: {error}")));
+            .map_err(|error| Event::Fatal(format!("{card_url} is not an agent card: {error}")));
     }
-    Err(Event::Fatal(format!("there is no agent's card at {}", missing.join(" nor at "))))
+    Err(Event::Fatal(format!("there is no agent card at {}", missing.join(" nor at "))))
 }
 
 fn with_bearer(request: RequestBuilder, bearer: Option<&str>) -> RequestBuilder {
@@ -243,8 +243,8 @@ fn status_event(status: StatusCode, body: &[u8]) -> Event {
         if text.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {text}") }
     };
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-        let hint = "is --bearer-env the variable with its token?";
-        return Event::Fatal(format!("the server does not let us in ({hint}): {}", describe()));
+        let hint = "does --bearer-env name the variable with its token?";
+        return Event::Fatal(format!("the server denies access ({hint}): {}", describe()));
     }
     let is_transient = status.is_server_error()
         || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);

@@ -16,9 +16,9 @@ const MAX_FILES_BYTES: usize = 4 << 20;
 pub(super) enum MessageError {
     #[error("could not read `{}`: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("the files have more than {MAX_FILES_BYTES} bytes, which is what a message may carry")]
+    #[error("the files have more than {MAX_FILES_BYTES} bytes, the maximum of a message")]
     TooLarge,
-    #[error("could not make a name for the message: {0}")]
+    #[error("could not generate an id for the message: {0}")]
     Name(io::Error),
 }
 

@@ -28,7 +28,7 @@ pub(super) fn agent_card(host: &str) -> Value {
         "skills": [{
             "id": "work",
             "name": "Work in a directory",
-            "description": "Reads and changes files, runs commands, and says what came of it.",
+            "description": "Reads and changes files, runs commands, and reports the result.",
             "tags": ["code", "shell"],
             "examples": ["build it and fix what fails"],
         }],

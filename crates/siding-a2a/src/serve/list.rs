@@ -62,11 +62,11 @@ fn parse_page(params: &ListTasksParams) -> Result<(usize, usize), RpcError> {
         Some(count) => usize::try_from(count)
             .ok()
             .filter(|count| (1..=MAX_PAGE_SIZE).contains(count))
-            .ok_or_else(|| wrong("`pageSize` is a number from 1 to 100"))?,
+            .ok_or_else(|| wrong("`pageSize` must be a number from 1 to 100"))?,
     };
     let from = match params.page_token.as_str() {
         "" => 0,
-        token => token.parse().map_err(|_| wrong("`pageToken` is none of this server"))?,
+        token => token.parse().map_err(|_| wrong("`pageToken` is not a token of this server"))?,
     };
     Ok((from, count))
 }

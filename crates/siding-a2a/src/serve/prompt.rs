@@ -16,7 +16,7 @@ pub(super) fn prompt_text(message: &Message) -> Result<String, RpcError> {
             (Some(text), _) => texts.push(text.clone()),
             (None, Some(data)) => texts.push(data.to_string()),
             (None, None) => {
-                let why = "only text and data are taken, no files and no addresses";
+                let why = "only text and data parts are accepted, no files and no URLs";
                 return Err(RpcError::new(code::CONTENT_TYPE_NOT_SUPPORTED, why));
             }
         }
@@ -24,11 +24,11 @@ pub(super) fn prompt_text(message: &Message) -> Result<String, RpcError> {
     let text = texts.join("\n");
     let wrong = |why: String| Err(RpcError::new(code::INVALID_PARAMS, why));
     if text.trim().is_empty() {
-        return wrong("`message.parts` holds no text".to_owned());
+        return wrong("`message.parts` contains no text".to_owned());
     }
     if text.len() > MAX_PROMPT_BYTES || text.contains('\0') {
         return wrong(format!(
-            "a message has at most {MAX_PROMPT_BYTES} bytes of text, none of them 0"
+            "a message may have at most {MAX_PROMPT_BYTES} bytes of text, and no NUL byte"
         ));
     }
     Ok(text)
@@ -40,8 +40,9 @@ pub(super) fn check_context_id(context: String) -> Result<String, RpcError> {
     if context.len() <= MAX_CONTEXT_ID_BYTES && context.chars().all(is_plain) {
         return Ok(context);
     }
-    let why =
-        format!("a `contextId` has at most {MAX_CONTEXT_ID_BYTES} letters, digits and `_.:-`");
+    let why = format!(
+        "a `contextId` may have at most {MAX_CONTEXT_ID_BYTES} characters: letters, digits and `_.:-`"
+    );
     Err(RpcError::new(code::INVALID_PARAMS, why))
 }
 

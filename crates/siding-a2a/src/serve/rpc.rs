@@ -83,7 +83,7 @@ impl A2aServer {
                 Some(refused) => refused,
                 None => self.handle_post(request).await,
             },
-            (_, A2A_PATH) => text_response(StatusCode::METHOD_NOT_ALLOWED, "send it by POST"),
+            (_, A2A_PATH) => text_response(StatusCode::METHOD_NOT_ALLOWED, "use POST"),
             _ => text_response(
                 StatusCode::NOT_FOUND,
                 "A2A is at /a2a, its card at /.well-known/agent-card.json",
@@ -101,7 +101,10 @@ impl A2aServer {
         }
         let version = check_version(&request);
         let Ok(body) = Limited::new(request.into_body(), MAX_REQUEST_BYTES).collect().await else {
-            return text_response(StatusCode::PAYLOAD_TOO_LARGE, "a request has at most 4 MiB");
+            return text_response(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "a request may have at most 4 MiB",
+            );
         };
         let rpc = match parse_request(&body.to_bytes()) {
             Ok(rpc) => rpc,
@@ -140,7 +143,7 @@ impl A2aServer {
                 let id = run_blocking(|| tasks.find_task(&id))?;
                 let (_, state) = run_blocking(|| tasks.read_state(id))?;
                 if !state.is_live() {
-                    let why = format!("task {id} is over; ask with {}", method::GET);
+                    let why = format!("task {id} has ended; read it with {}", method::GET);
                     return Err(RpcError::new(code::UNSUPPORTED_OPERATION, why));
                 }
                 let progress = run_blocking(|| tasks.transcript_end(&state));
@@ -162,13 +165,12 @@ impl A2aServer {
                 let wanted: ListTasksParams = parse_params(&rpc.params)?;
                 Ok(Reply::Value(run_blocking(|| list_tasks(tasks, &wanted))?))
             }
-            method::EXTENDED_CARD => Err(RpcError::new(
-                code::UNSUPPORTED_OPERATION,
-                "there is no card but the public one",
-            )),
+            method::EXTENDED_CARD => {
+                Err(RpcError::new(code::UNSUPPORTED_OPERATION, "there is only the public card"))
+            }
             name if name.contains(method::PUSH_SUFFIX) => Err(RpcError::new(
                 code::PUSH_NOT_SUPPORTED,
-                "there are no webhooks; subscribe to the task",
+                "webhooks are not supported; subscribe to the task",
             )),
             _ => Err(RpcError::new(code::METHOD_NOT_FOUND, "there is no such method")),
         }
@@ -215,7 +217,9 @@ fn check_version<B>(request: &Request<B>) -> Result<(), RpcError> {
     if given == PROTOCOL_VERSION {
         return Ok(());
     }
-    let why = format!("only {PROTOCOL_VERSION} is spoken; say so in the header {VERSION_HEADER}");
+    let why = format!(
+        "only version {PROTOCOL_VERSION} is supported; send it in the header {VERSION_HEADER}"
+    );
     Err(RpcError::new(code::VERSION_NOT_SUPPORTED, why))
 }
 

@@ -73,14 +73,14 @@ impl TaskStore {
         let states = self.list_states()?;
         let running = states.iter().filter(|state| state.is_live()).count();
         if running >= self.max_running {
-            let why = format!("{running} tasks run already, which is as many as may (--max-tasks)");
+            let why = format!("{running} tasks are already running, the maximum (--max-tasks)");
             return Err(RpcError::new(code::INTERNAL_ERROR, why));
         }
         let of_context = |state: &&TaskState| state.spec.name.as_deref() == Some(&context);
         let before = states.iter().filter(of_context).max_by_key(|state| state.started_wall);
         if let Some(running) = before.filter(|state| state.is_live()) {
             let id = running.spec.task_id;
-            let why = format!("task {id} of this conversation is not over; cancel it, or wait");
+            let why = format!("task {id} of this conversation has not ended; cancel it, or wait");
             return Err(RpcError::new(code::UNSUPPORTED_OPERATION, why));
         }
         // An agent that failed to start has left no transcript.
@@ -163,7 +163,7 @@ impl TaskStore {
         }
         let why = match state.is_live() {
             true => format!("task {id} takes no messages while it works"),
-            false => format!("task {id} is over; send to context `{context_id}` without a task"),
+            false => format!("task {id} has ended; send to context `{context_id}` without a task"),
         };
         Ok(RpcError::new(code::UNSUPPORTED_OPERATION, why))
     }
@@ -234,7 +234,7 @@ impl TaskStore {
         let a2a_state = convert::to_a2a_state(&state);
         if a2a_state.is_terminal() {
             let word = A2aState::label(&a2a_state).unwrap_or_default();
-            let why = format!("task {id} is {word} already");
+            let why = format!("task {id} is already {word}");
             return Err(RpcError::new(code::NOT_CANCELABLE, why));
         }
         let options = StopOptions { requested_by: "a2a", grace: None, signal: None };

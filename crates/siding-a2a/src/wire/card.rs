@@ -54,7 +54,7 @@ pub struct ChosenInterface {
 
 /// The card names no interface that siding implements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it offers no way that siding speaks, which is JSON-RPC of A2A 1.x; it offers: {offered}")]
+#[error("it offers no interface that siding supports (JSON-RPC of A2A 1.x); it offers: {offered}")]
 pub struct CardError {
     /// The offered interfaces, safe to print.
     pub offered: String,

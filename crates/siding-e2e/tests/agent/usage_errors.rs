@@ -58,7 +58,7 @@ fn ambiguous_task_id_lists_the_candidates() {
         tool = "task_output"
         input = { id = "b" }
         [[answer]]
-        expect = '`b` is ambiguous, 2 ids begin with it: b-\S+  exited \d after \S+  exit \d; b-\S+  exited \d after \S+  exit \d; give more characters; `task_list` shows the ids'
+        expect = '`b` is ambiguous, 2 ids begin with it: b-\S+  exited \d after \S+  exit \d; b-\S+  exited \d after \S+  exit \d; give more characters; `task_list` lists the ids'
         text = "done"
     "#;
     let done = agent_with_script(&sandbox, script, &["-p", "go"]).run().expect_code(0);

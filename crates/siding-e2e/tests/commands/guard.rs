@@ -78,7 +78,7 @@ fn project_rules_add_to_the_built_in_rules_and_cannot_weaken_them() {
     let done = call("rm -rf /", 21);
     assert!(
         done.stderr_text()
-            .contains("`rm-root` is not used: a project can only make the guard stricter"),
+            .contains("`rm-root` is ignored: a project can only make the guard stricter"),
         "{done}"
     );
     let _denied = call("foo", 21);
@@ -91,7 +91,7 @@ fn project_rules_add_to_the_built_in_rules_and_cannot_weaken_them() {
     assert_eq!(of("no-foo").expect("there")["layer"], "project");
     write(&sandbox, ".siding/guard.toml", "broken [");
     let done = call("rm -rf /", 21);
-    assert!(done.stderr_text().contains("the file is not used"), "{done}");
+    assert!(done.stderr_text().contains("the file is ignored"), "{done}");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn errors_and_recovery_are_each_reported_once() {
     set_scripted_server_state(&sandbox, "failed");
     wait_for_output_line(&sandbox, &id, "= it did not work");
     set_scripted_server_state(&sandbox, "up");
-    wait_for_output_line(&sandbox, &id, "* it answers again");
+    wait_for_output_line(&sandbox, &id, "* the server answers again");
     eventually("two lines are told", || matched_line_count(&sandbox, &id) == 2);
     stop_task(&sandbox, &id);
 }
@@ -118,7 +118,7 @@ fn exited_server_is_restarted() {
     let server = write_scripted_server(&sandbox, "die once");
     let id = start_monitor(&sandbox, &["--tool", "look", "--every", "1s", "--", &server]);
     wait_for_output_line(&sandbox, &id, "! it ended: exit status: 3");
-    wait_for_output_line(&sandbox, &id, "* it answers again");
+    wait_for_output_line(&sandbox, &id, "* the server answers again");
     wait_for_output_line(&sandbox, &id, "= first: 1 line, 2 bytes: up");
     stop_task(&sandbox, &id);
 }
@@ -131,7 +131,7 @@ fn server_that_keeps_exiting_is_given_up() {
     let id = start_monitor(&sandbox, &args);
     let waited = sandbox.siding(&["wait", "--json", "--timeout", "30s", &id]).run().expect_code(0);
     assert_eq!(waited.json()["by"][0]["detail"]["code"], 1, "{waited}");
-    let last = "! given up after 2 tries: it ended: exit status: 3";
+    let last = "! gave up after 2 attempts: it ended: exit status: 3";
     assert_eq!(monitor_output(&sandbox, &id).lines().last(), Some(last));
     assert_eq!(matched_line_count(&sandbox, &id), 2);
 }

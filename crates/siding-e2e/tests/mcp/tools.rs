@@ -298,7 +298,7 @@ fn ambiguous_task_id_lists_the_candidates() {
             answer.message.split("; ").find(|part| part.contains(id)).expect("is a choice");
         assert!(choice.contains("running after") && choice.ends_with(command), "{choice}");
     }
-    assert!(answer.message.ends_with("give more characters; `list` shows the ids"), "{answer:?}");
+    assert!(answer.message.ends_with("give more characters; `list` lists the ids"), "{answer:?}");
     let _stopped = client.call("stop", json!({ "ids": ids }));
     client.shutdown();
 }

@@ -116,7 +116,7 @@ impl AstConverter<'_> {
         // Beyond its depth limit, the parser silently treats an expansion as literal characters.
         if has_expansion(raw) {
             let literal_span = self.span(span);
-            self.report_error(literal_span, "nested too deep to be read");
+            self.report_error(literal_span, "nested too deeply to be parsed");
         }
         let at = self.verbatim_offset(raw, span);
         if !raw.contains('\\') {

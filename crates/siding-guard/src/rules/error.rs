@@ -17,7 +17,7 @@ pub enum RuleError {
         message: String,
     },
     /// A rule has the name of another rule of this or a lower layer.
-    #[error("{source_}: there is a rule `{name}` already; `[verdicts]` changes its verdict")]
+    #[error("{source_}: a rule `{name}` already exists; change its verdict with `[verdicts]`")]
     DuplicateRule {
         /// The file.
         source_: RuleSource,
@@ -63,7 +63,7 @@ pub enum RuleError {
 #[non_exhaustive]
 pub enum RuleWarning {
     /// A project file makes the guard less strict.
-    #[error("{source_}: `{what}` is not used: a project can only make the guard stricter")]
+    #[error("{source_}: `{what}` is ignored: a project can only make the guard stricter")]
     LooseningIgnored {
         /// The file.
         source_: RuleSource,
@@ -79,6 +79,6 @@ pub enum RuleWarning {
         name: String,
     },
     /// A project file has an error and is ignored.
-    #[error("{0}; the file is not used, the other rules are")]
+    #[error("{0}; the file is ignored, the other rules stay in effect")]
     ProjectUnusable(RuleError),
 }

@@ -103,7 +103,7 @@ impl Connection {
         }
         .map_err(|begun| match begun {
             HandshakeError::Refused(why) => {
-                ConnectionError::Permanent(format!("it refuses the handshake: {why}"))
+                ConnectionError::Permanent(format!("the server refuses the handshake: {why}"))
             }
             HandshakeError::Failed(fault) => fault,
         })
@@ -150,7 +150,7 @@ impl Connection {
                 HandshakeError::Refused(format_error(&error))
             }
             Ok(Err(error)) if error.is_authorization_required() => {
-                let why = "it wants another token: name a variable that holds it with --bearer-env";
+                let why = "the server rejects the token: name the variable with the token with --bearer-env";
                 HandshakeError::Failed(ConnectionError::Permanent(why.to_owned()))
             }
             Ok(Err(error)) => {
@@ -162,7 +162,7 @@ impl Connection {
                 let why = format!("no handshake: {why}");
                 HandshakeError::Failed(if how.is_some_and(server_process::is_missing_program) {
                     ConnectionError::Permanent(format!(
-                        "{why}, which a shell says of what it cannot start"
+                        "{why}, with which a shell reports a program that it cannot start"
                     ))
                 } else {
                     ConnectionError::Retryable(why)

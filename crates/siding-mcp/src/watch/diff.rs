@@ -56,7 +56,7 @@ pub(super) fn diff_lines(old: &str, new: &str, pattern: Option<&Regex>) -> LineD
         all.map(|line| (*line).to_owned()).collect()
     };
     let text = match (removed, added) {
-        ([], []) => "only the ends of lines are others".to_owned(),
+        ([], []) => "only the line endings differ".to_owned(),
         ([], come) => {
             // When text was appended, its last lines are the most informative.
             let end = if after == 0 { ShownEnd::Last } else { ShownEnd::First };
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(diff_text("a\nb\nz\n", "a\nz\n"), "1 line less: b");
         assert_eq!(diff_text("state: up\n", "state: down\n"), "`state: up` became `state: down`");
         assert_eq!(diff_text("a\nb\nc\n", "x\ny\nc\n"), "2 lines became 2: x | y");
-        assert_eq!(diff_text("a\n", "a\r\n"), "only the ends of lines are others");
+        assert_eq!(diff_text("a\n", "a\r\n"), "only the line endings differ");
         let (old, new) = (format!("{}1 x", "-".repeat(90)), format!("{}2 x", "-".repeat(90)));
         let dashes = "-".repeat(20);
         assert_eq!(diff_text(&old, &new), format!("`…{dashes}1 x` became `…{dashes}2 x`"));

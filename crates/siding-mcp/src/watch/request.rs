@@ -54,11 +54,11 @@ pub(super) async fn read_target(
             let params = CallToolRequestParams::new(name.clone()).with_arguments(arguments.clone());
             match peer.call_tool_once(params).await? {
                 CallToolResponse::Complete(result) => tool_answer_text(&result),
-                CallToolResponse::InputRequired(_) => {
-                    Err(ReadError::Refused(format!("`{name}` asks a question, and nobody is here")))
-                }
+                CallToolResponse::InputRequired(_) => Err(ReadError::Refused(format!(
+                    "`{name}` asks for input, but no user is present"
+                ))),
                 CallToolResponse::Task(_) | _ => {
-                    Err(ReadError::Refused(format!("`{name}` answers with a task, not a result")))
+                    Err(ReadError::Refused(format!("`{name}` returned a task instead of a result")))
                 }
             }
         }

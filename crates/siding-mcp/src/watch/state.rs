@@ -111,7 +111,7 @@ impl WatchState {
                 self.disconnects =
                     if stood < STABLE_UPTIME_MS { self.disconnects.saturating_add(1) } else { 1 };
                 if self.disconnects > self.config.restarts {
-                    let why = format!("given up after {} tries: {why}", self.disconnects);
+                    let why = format!("gave up after {} attempts: {why}", self.disconnects);
                     return (Vec::new(), WatchAction::GiveUp { why });
                 }
                 (
@@ -135,7 +135,7 @@ impl WatchState {
         self.refusals = 0;
         let mut lines = Vec::new();
         if std::mem::take(&mut self.is_trouble_reported) {
-            lines.push("* it answers again".to_owned());
+            lines.push("* the server answers again".to_owned());
         }
         match &self.last_text {
             None => lines.push(format!("= {}", summary(&text))),
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(server.step(disconnected(), MonotonicMs(0)).0, ["= it ended"]);
         let _up = server.step(WatchEvent::Connected { is_subscribed: true }, MonotonicMs(0));
         let (lines, next) = server.step(read("x"), MonotonicMs(0));
-        assert_eq!(lines, ["* it answers again", "= first: 1 line, 1 byte: x"]);
+        assert_eq!(lines, ["* the server answers again", "= first: 1 line, 1 byte: x"]);
         assert_eq!(next, WatchAction::Poll { after_ms: RECHECK_MS });
     }
 

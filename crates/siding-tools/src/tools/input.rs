@@ -55,7 +55,7 @@ pub(super) async fn call<C: CallContext>(
         }
         let (output, wait) =
             (context.dialect.format_tool("output"), context.dialect.format_tool("wait"));
-        let said = format!("{line}; {output} shows what it says, {wait} waits for its end");
+        let said = format!("{line}; {output} shows its reaction, {wait} waits for its end");
         let details = InputDetails { task_id: id, written_bytes: written.len(), closed: args.eof };
         Ok(ToolAnswer { details: structured::to_fields(&details), ..ToolAnswer::from_line(said) })
     })

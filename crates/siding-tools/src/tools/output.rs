@@ -115,7 +115,7 @@ fn read_output(context: &ToolContext, args: &OutputArgs) -> Result<ToolAnswer, T
 fn select_lines(args: &OutputArgs) -> Result<LineFilter, ToolError> {
     match &args.grep {
         Some(_) if args.errors => Err(ToolError::Arguments(
-            "`grep` and `errors` are two ways to choose lines; give one of them".to_owned(),
+            "`grep` and `errors` both select lines; give only one of them".to_owned(),
         )),
         Some(pattern) => Regex::new(pattern)
             .map(LineFilter::Matching)
@@ -147,7 +147,7 @@ fn format_note(args: &OutputArgs, reading: &ReadSummary, is_empty: bool) -> Opti
     let ReadSummary { next, bytes, truncated, .. } = *reading;
     if is_empty {
         return Some(match bytes {
-            0 => "it has written nothing".to_owned(),
+            0 => "it has no output".to_owned(),
             _ if args.grep.is_some() || args.errors => "no such line".to_owned(),
             _ => "nothing new; `since` 0 shows everything again".to_owned(),
         });

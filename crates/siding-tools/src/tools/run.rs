@@ -180,15 +180,15 @@ fn plan_run<C: CallContext>(
     siding_core::wait::check_patterns(&conditions)?;
     if conditions.contains(&Condition::Exit) {
         return Err(ToolError::Arguments(
-            "`wait_for` is what makes it ready: `output:REGEX`, `port:N`, `http:URL` or \
-             `file:PATH`; its end is answered anyway"
+            "`wait_for` takes conditions for readiness: `output:REGEX`, `port:N`, `http:URL` or \
+             `file:PATH`; the end of the command needs none"
                 .to_owned(),
         ));
     }
     let wants_background = args.background || !conditions.is_empty();
     if wants_background && !settings.background_tasks {
         return Err(ToolError::Arguments(format!(
-            "background tasks are turned off here; run it without {} and `wait_for`",
+            "background tasks are disabled here; run it without {} and `wait_for`",
             context.dialect.format_option("background")
         )));
     }
@@ -222,7 +222,7 @@ fn plan_run<C: CallContext>(
     let is_capped = auto_background.is_none() && budget != wanted;
     let cap_note = budget.filter(|_| is_capped).map(|budget| {
         format!(
-            "waited {} at most, since this client may give up on a longer call",
+            "waited at most {}, because this client may abort a longer call",
             format_duration(budget)
         )
     });

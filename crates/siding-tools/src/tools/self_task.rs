@@ -50,7 +50,7 @@ pub async fn start_self_task<C: CallContext, P>(
         let settings = settings::load(&settings_sources(budget, timeout)?)?;
         if background && !settings.background_tasks {
             return Err(ToolError::Arguments(
-                "background tasks are turned off here; say `background` false".to_owned(),
+                "background tasks are disabled here; set `background` to false".to_owned(),
             ));
         }
         let (placement, budget) = match background {

@@ -49,7 +49,7 @@ pub(super) async fn call<C: CallContext>(
     let grace = args.grace.map(|grace| text::parse_seconds("grace", grace)).transpose()?;
     if args.ids.is_empty() {
         return Err(ToolError::Arguments(format!(
-            "`ids` is empty; {} shows the ids",
+            "`ids` is empty; {} lists the ids",
             context.dialect.format_tool("list")
         )));
     }
@@ -75,7 +75,7 @@ pub(super) async fn call<C: CallContext>(
             }
             None => {
                 answer.lines.push(format!(
-                    "{id} is being ended; {} waits for that",
+                    "{id} is being stopped; {} waits for that",
                     context.dialect.format_tool("wait")
                 ));
                 Ok(())

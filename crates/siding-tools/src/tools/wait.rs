@@ -64,7 +64,7 @@ pub(super) async fn call<C: CallContext>(
     })?;
     if ids.is_empty() {
         return Err(ToolError::Arguments(format!(
-            "`ids` is empty; {} shows the ids",
+            "`ids` is empty; {} lists the ids",
             context.dialect.format_tool("list")
         )));
     }
@@ -171,7 +171,7 @@ fn build_answer(
     match waited.verdict {
         WaitVerdict::Satisfied => {}
         WaitVerdict::Ended => {
-            answer.lines.push(format!("ended first; {wanted} can no longer come"));
+            answer.lines.push(format!("ended first; {wanted} can no longer happen"));
         }
         WaitVerdict::Timeout => answer.lines.push(format!(
             "not yet ({wanted}) after {}; it goes on: call {} again, or do something else \
@@ -216,7 +216,7 @@ fn add_ended_task(
         let (dir, spec) = (&snapshot.dir, &snapshot.state.spec);
         answer.output = siding_core::output::task_summary(dir, spec, MAX_SUMMARY_BYTES).ok();
         answer.lines.push(format!(
-            "{} shows all {} bytes it wrote",
+            "{} shows all {} bytes of output",
             context.dialect.format_tool("output"),
             view.output.bytes
         ));

@@ -54,7 +54,7 @@ fn build_answer(view: &WhyView) -> ToolAnswer {
     lines.push(view.advice.clone());
     let output = (!view.tail.is_empty()).then(|| view.tail.clone());
     if output.is_some() {
-        lines.push("its last line follows".to_owned());
+        lines.push("its last line of output follows".to_owned());
     }
     let details = structured::to_fields(&WhyDetails { why: view.clone() });
     ToolAnswer { lines, output, details, ..ToolAnswer::default() }

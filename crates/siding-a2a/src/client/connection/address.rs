@@ -12,18 +12,20 @@ const ADDRESS_COLUMNS: usize = 200;
 /// Why an address is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AddressError {
-    #[error("`{0}` is no address of an agent: write http://HOST:PORT or https://HOST")]
+    #[error("`{0}` is not the address of an agent: write http://HOST:PORT or https://HOST")]
     Invalid(String),
-    #[error("put no name or password into the address: --bearer-env names a variable with a token")]
+    #[error(
+        "remove the name and password from the address: name a variable with a token with --bearer-env"
+    )]
     Credentials,
     #[error(
-        "its card names another server, {named}; if that is right, send to an address of that server"
+        "its card names another server, {named}; if that is intended, send to an address of that server"
     )]
     OtherHost { named: String },
-    #[error("its card names {named}, which is not encrypted, though the card was")]
+    #[error("its card names {named}, which is unencrypted although the card was encrypted")]
     Unencrypted { named: String },
     #[error(
-        "its card names {named}, another server than the token is for; send to that address itself"
+        "its card names {named}, but the token is for another server; to use it there, send to that address"
     )]
     OtherPort { named: String },
 }
