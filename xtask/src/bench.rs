@@ -14,12 +14,12 @@ use crate::workspace::Workspace;
 /// The command.
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "bench",
-    about: "measures speed and size, each figure beside a known command's",
+    about: "measures speed and size, each figure next to that of a known command",
     usage: "\
 Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [ROW...]
 
   --quick  few repetitions, less than a minute on an idle machine
-  --stall  the row `stall`: precision and recall of what is said about quiet tasks
+  --stall  the row `stall`: precision and recall of the findings about quiet tasks
   --tokens the row `tokens`: what a model reads to follow a build, against polling
   --guard  the row `guard`: precision, recall and time of what is said about commands
   --json   prints the table as JSON, and nothing else, to stdout
@@ -51,7 +51,7 @@ fn run_bench(arguments: &[String]) -> Result<ExitCode> {
         .args(arguments)
         .status()
         .context("could not start `siding-bench`")?;
-    eprintln!("took {} in all", format_duration(started.elapsed()));
+    eprintln!("took {} in total", format_duration(started.elapsed()));
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

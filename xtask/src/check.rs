@@ -21,16 +21,16 @@ use crate::workspace::Workspace;
 /// The command.
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "check",
-    about: "runs what CI runs: format, lints, docs, rules of the workspace, licences, tests",
+    about: "runs the steps of CI: format, lints, docs, rules of the workspace, licenses, tests",
     usage: "\
 Usage: cargo xtask check [--quick] [--keep-going] [STEP...]
 
-  --quick       leaves out what takes long: deny and tests
-  --keep-going  goes on after a failure, and fails at the end
+  --quick       skips the slow steps: deny and tests
+  --keep-going  continues after a failure, and fails at the end
   STEP...       runs these steps only: format, crates, source, rooms, names, prose,
                 lock, links, promises, clippy, docs, deny, tests
 
-With CI=true a step that cannot be run here is a failure; otherwise it is left out, loudly.
+With CI=true a step that cannot run here is a failure; otherwise it is skipped, with a message.
 ",
     run: run_check,
 };
@@ -75,13 +75,13 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "lock",
-        about: "Cargo.lock stays under its ceiling",
+        about: "Cargo.lock stays within its limit",
         tier: StepTier::Quick,
         run: lock::check,
     },
     Step {
         name: "links",
-        about: "links in the documents lead somewhere",
+        about: "links in the documents have a target",
         tier: StepTier::Quick,
         run: links::check,
     },
@@ -105,7 +105,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "deny",
-        about: "licences, bans, sources and advisories of every dependency",
+        about: "licenses, bans, sources and advisories of every dependency",
         tier: StepTier::Slow,
         run: deny::check,
     },

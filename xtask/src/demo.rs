@@ -17,14 +17,13 @@ use crate::workspace::Workspace;
 /// The command.
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "demo",
-    about: "builds the program and shows it at work on real commands",
+    about: "builds the program and shows it on real commands",
     usage: "\
 Usage: cargo xtask demo
 
-Builds the program, hardly optimised, runs a slow command under a budget, waits for its end, reads
-its output, ends a tree of processes that tries to escape, and lets siding's own agent work with a
-model from a file. Works as root and as an ordinary user, and leaves nothing behind but the target
-directory.
+Builds the program with little optimization, runs a slow command under a budget, waits for its end,
+reads its output, stops a process tree that tries to escape, and runs siding's own agent with a model
+from a file. Works as root and as an ordinary user, and leaves only the target directory behind.
 ",
     run: run_demo,
 };
@@ -59,15 +58,18 @@ fn run_demo(arguments: &[String]) -> Result<ExitCode> {
     demo_agent(&stage)?;
     stage.remove()?;
     println!();
-    println!("That was all of it, in {}. Type next:", format_duration(started.elapsed()));
+    println!(
+        "The demo is complete, in {}. Commands to try next:",
+        format_duration(started.elapsed())
+    );
     println!();
     println!("  alias siding={}", typeable_path(&workspace, &program));
     println!("  siding run --budget 5s -- 'sleep 8; echo done'");
     println!("  siding --help");
     println!("  cargo xtask test      runs every test");
-    println!("  cargo xtask bench     measures siding beside what people use today");
+    println!("  cargo xtask bench     compares siding with the usual commands");
     println!("  cargo install --locked --path crates/siding-cli");
-    println!("                        installs it, optimised for use");
+    println!("                        installs it, fully optimized");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -83,7 +85,9 @@ fn typeable_path(workspace: &Workspace, path: &Path) -> String {
 
 /// Shows a slow command that moves to the background at its budget, and waits for its end.
 fn demo_slow_command(stage: &DemoSandbox) -> Result<()> {
-    print_heading("A slow command: siding waits 3 seconds for it, then lets it go on by itself.");
+    print_heading(
+        "A slow command: siding waits 3 seconds for it, then leaves it running in the background.",
+    );
     let target = stage.temp_dir.join("target");
     let target = target.to_string_lossy();
     let started = Instant::now();
@@ -109,7 +113,7 @@ fn demo_slow_command(stage: &DemoSandbox) -> Result<()> {
     println!("(exit code {}, after {})", format_exit_code(status), format_duration(took));
     ensure!(
         status.code() == Some(EXIT_STILL_RUNNING),
-        "it should have ended with {EXIT_STILL_RUNNING}: the command goes on"
+        "it should have ended with {EXIT_STILL_RUNNING}: the command continues"
     );
     ensure!(
         took >= RUN_BUDGET && took < RUN_BUDGET + BUDGET_SLACK,
@@ -117,30 +121,30 @@ fn demo_slow_command(stage: &DemoSandbox) -> Result<()> {
         format_duration(RUN_BUDGET)
     );
 
-    print_heading("It is the same process; nothing was started again. What runs:");
+    print_heading("It is the same process; nothing was restarted. The running tasks:");
     let listed = stage.run_captured(&["ps", "--running", "--json"])?;
     let listed: Value = serde_json::from_str(&listed).context("unreadable list of tasks")?;
     let id = listed[0]["task_id"].as_str().context("no task is listed")?.to_owned();
     let shown = stage.run_and_show(&["ps"])?;
     ensure!(shown.contains(&id), "the task is not listed");
 
-    print_heading("Waiting costs nothing, and returns the moment it ends:");
+    print_heading("Waiting needs no polling, and returns as soon as it ends:");
     let waiting = Instant::now();
     let shown = stage.run_and_show(&["wait", &id])?;
     println!("(after {})", format_duration(waiting.elapsed()));
     ensure!(shown.contains(&id), "the notice does not name the task");
 
-    print_heading("Everything it wrote was kept. The end of it:");
+    print_heading("All of its output was stored. The end of it:");
     let shown = stage.run_and_show(&["output", &id, "--tail", "4"])?;
-    ensure!(shown.contains("Finished"), "the output is not all there");
+    ensure!(shown.contains("Finished"), "the output is incomplete");
     Ok(())
 }
 
 /// Shows that a tree ends although its processes left their session, parent and environment.
 fn demo_escaping_tree(stage: &DemoSandbox) -> Result<()> {
     print_heading(
-        "A command whose processes try to get away: one into a session of its own, one\n\
-         that has no parent and no environment either.",
+        "A command whose processes try to escape: one into a session of its own, another\n\
+         one that also has no parent and no environment.",
     );
     // Durations that no other process uses, so that the processes can be identified.
     let own = std::process::id();
@@ -156,7 +160,7 @@ fn demo_escaping_tree(stage: &DemoSandbox) -> Result<()> {
         println!("  {pid:>7}  {text}");
     }
 
-    print_heading("One word ends all of it, and proves it:");
+    print_heading("One command stops all of them, and proves it:");
     let report = stage.run_and_show(&["stop", &id])?;
     for (pid, text) in &sleepers {
         ensure!(report.contains(&pid.to_string()), "the report does not name {pid} ({text})");

@@ -66,6 +66,6 @@ fn help_text() -> String {
     for command in COMMANDS {
         text.push_str(&format!("  {:<8}{}\n", command.name, command.about));
     }
-    text.push_str("\n`cargo xtask COMMAND --help` says more.\n");
+    text.push_str("\nSee `cargo xtask COMMAND --help` for details.\n");
     text
 }

@@ -112,7 +112,7 @@ fn format_step_line(name: &str, result: &Result<StepOutcome>, took: Duration) ->
     match result {
         Ok(StepOutcome::Passed) => format!("{name}: ok ({took})"),
         Ok(StepOutcome::PassedWithNote(note)) => format!("{name}: ok ({took}); note: {note}"),
-        Ok(StepOutcome::Skipped(why)) => format!("{name}: LEFT OUT: {why}"),
+        Ok(StepOutcome::Skipped(why)) => format!("{name}: SKIPPED: {why}"),
         Err(error) => format!("{name}: FAILED ({took}): {error:#}"),
     }
 }
@@ -124,7 +124,7 @@ fn format_table(entries: &[StepRecord], unrun: &[&str], total: Duration) -> Stri
         let (result, note) = match &entry.result {
             Ok(StepOutcome::Passed) => ("ok", ""),
             Ok(StepOutcome::PassedWithNote(note)) => ("ok", note.as_str()),
-            Ok(StepOutcome::Skipped(why)) => ("LEFT OUT", why.as_str()),
+            Ok(StepOutcome::Skipped(why)) => ("SKIPPED", why.as_str()),
             Err(_) => ("FAILED", "see above"),
         };
         let row =
@@ -161,7 +161,7 @@ mod tests {
 step       result           time
 format     ok              1.5 s
 deny       ok              1.5 s  no advisories
-clippy     LEFT OUT        1.5 s  no clippy
+clippy     SKIPPED         1.5 s  no clippy
 links      FAILED          1.5 s  see above
 tests      not run
 total                 1 min 01 s

@@ -13,7 +13,7 @@ use crate::workspace::Workspace;
 /// The command.
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "test",
-    about: "tests everything on a fresh machine, installing what that needs",
+    about: "tests everything on a fresh machine, and installs what the tests need",
     usage: "\
 Usage: cargo xtask test
 
@@ -26,10 +26,10 @@ touches nothing outside the target directory, the temporary directory and cargo'
 
 fn run_test(arguments: &[String]) -> Result<ExitCode> {
     if !arguments.is_empty() {
-        bail!("takes no arguments; `cargo xtask check` has some");
+        bail!("takes no arguments; `cargo xtask check` takes some");
     }
     let started = Instant::now();
-    println!("Testing siding: format, lints, documents, rules of the workspace, licences, tests.");
+    println!("Testing siding: format, lints, documents, rules of the workspace, licenses, tests.");
     println!("On 2 cores a first run takes about 10 minutes (4 of them build cargo-deny, once),");
     println!("a later one about 5. Everything that is built stays in the target directory.");
     let outcome = check::run_all_steps(&Workspace::open()?);
@@ -40,7 +40,7 @@ fn run_test(arguments: &[String]) -> Result<ExitCode> {
             ExitCode::SUCCESS
         }
         RunOutcome::PassedWithSkips => {
-            println!("siding passed its tests in {took}, but for the steps LEFT OUT above");
+            println!("siding passed its tests in {took}, except the steps SKIPPED above");
             ExitCode::SUCCESS
         }
         RunOutcome::Failed => {

@@ -23,9 +23,9 @@ use crate::tasks_extension;
 
 /// The server's instructions for a model.
 const INSTRUCTIONS: &str = "\
-siding runs shell commands that may take long. `run` answers within its budget; what takes longer \
-goes on in the background under a task id. Do something else meanwhile, then `wait` (never sleep or \
-poll), `output` to read, `why` when it is quiet, `stop` to end it with everything it started.";
+siding runs shell commands that may take long. `run` answers within its budget; a longer command \
+continues in the background under a task id. Do something else meanwhile, then `wait` (never sleep \
+or poll), `output` to read, `why` when it is quiet, `stop` to end it with all its processes.";
 
 /// The server for one client.
 #[derive(Debug)]

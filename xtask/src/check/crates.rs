@@ -152,7 +152,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
         let manifest = std::fs::read_to_string(&path)
             .with_context(|| format!("could not read `{}`", path.display()))?;
         if !inherits_lints(&manifest) {
-            violations.push(format!("{name} does not say `[lints] workspace = true`"));
+            violations.push(format!("{name} lacks `[lints] workspace = true`"));
         }
     }
     for violation in &violations {
@@ -176,7 +176,7 @@ fn find_violations(metadata: &Metadata) -> Vec<String> {
     for (name, member) in &metadata.members {
         match CRATE_RULES.iter().find(|place| place.name == name) {
             Some(place) => violations.extend(place.find_violations(metadata, member)),
-            None => violations.push(format!("{name} has no place in the table")),
+            None => violations.push(format!("{name} is not in the table")),
         }
     }
     violations
@@ -201,7 +201,8 @@ impl CrateRule {
         }
         for banned in self.banned_packages.iter().copied().flatten() {
             if let Some(chain) = metadata.dependency_chain(member, banned) {
-                violations.push(format!("{name} must be free of {banned}: {}", chain.join(" → ")));
+                violations
+                    .push(format!("{name} must not depend on {banned}: {}", chain.join(" → ")));
             }
         }
         violations
@@ -254,8 +255,8 @@ mod tests {
         assert_eq!(
             find_violations(&heavy),
             [
-                "siding-core must be free of tokio: siding-core → wrapper → tokio",
-                "siding-shim must be free of tokio: siding-shim → siding-core → wrapper → tokio",
+                "siding-core must not depend on tokio: siding-core → wrapper → tokio",
+                "siding-shim must not depend on tokio: siding-shim → siding-core → wrapper → tokio",
             ]
         );
     }
@@ -269,7 +270,7 @@ mod tests {
         ]);
         assert_eq!(
             find_violations(&impure),
-            ["siding-model must be free of libc: siding-model → clock → libc"]
+            ["siding-model must not depend on libc: siding-model → clock → libc"]
         );
     }
 
@@ -285,7 +286,7 @@ mod tests {
     #[test]
     fn an_unlisted_crate_is_a_violation() {
         let unknown = metadata(&[("siding-extra", &[])]);
-        assert_eq!(find_violations(&unknown), ["siding-extra has no place in the table"]);
+        assert_eq!(find_violations(&unknown), ["siding-extra is not in the table"]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     };
     workspace.command(&program, &["--locked", "check", "bans", "licenses", "sources"]).run()?;
     if let Err(error) = fetch_advisories(workspace, &program) {
-        return Ok(StepOutcome::PassedWithNote(format!("advisories not looked at: {error}")));
+        return Ok(StepOutcome::PassedWithNote(format!("advisories not checked: {error}")));
     }
     // Offline: the check uses the fetched database, so a later network failure cannot affect it.
     workspace.command(&program, &["--locked", "--offline", "check", "advisories"]).run()?;
@@ -49,7 +49,9 @@ fn find_or_install(workspace: &Workspace) -> Result<PathBuf> {
             return Ok(candidate);
         }
     }
-    println!("  cargo-deny {CARGO_DENY_VERSION} is not here; building it once takes a few minutes");
+    println!(
+        "  cargo-deny {CARGO_DENY_VERSION} is not installed; building it once takes a few minutes"
+    );
     let (root, build) = (tools.display().to_string(), tools.join("build"));
     let install = [
         "install",

@@ -30,7 +30,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
         }
     }
     if broken > 0 {
-        bail!("links that lead nowhere: {broken}");
+        bail!("broken links: {broken}");
     }
     Ok(StepOutcome::PassedWithNote(format!("links: {links}, documents: {}", texts.len())))
 }
@@ -129,7 +129,7 @@ fn check_link(
     match texts.get(&path) {
         Some(text) if heading_anchors(text).iter().any(|anchor| anchor == heading) => None,
         Some(_) => Some("no such heading"),
-        None => Some("points into a file that has no headings; line numbers do not last"),
+        None => Some("points into a file without headings; line numbers change"),
     }
 }
 

@@ -22,8 +22,8 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let packages = count_packages(&lock);
     if packages > MAX_LOCKED_PACKAGES {
         bail!(
-            "`Cargo.lock` holds {packages} packages, at most {MAX_LOCKED_PACKAGES} are allowed; drop some, or \
-             raise the ceiling in xtask/src/check/lock.rs and say why"
+            "`Cargo.lock` holds {packages} packages, at most {MAX_LOCKED_PACKAGES} are allowed; remove some, or \
+             raise the limit in xtask/src/check/lock.rs and say why"
         );
     }
     Ok(StepOutcome::PassedWithNote(format!("{packages} of at most {MAX_LOCKED_PACKAGES} packages")))

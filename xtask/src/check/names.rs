@@ -98,7 +98,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
                 let position = format!("{}:{}", workspace.relative(&path).display(), declared.line);
                 if let Some(refusal) = refusals.iter().find(|refusal| refusal.refuses(&declared)) {
                     let (name, advice) = (&refusal.name, &refusal.advice);
-                    violations.push(format!("{position}: `{name}` says too little: {advice}"));
+                    violations.push(format!("{position}: `{name}` is too vague: {advice}"));
                 }
                 let is_counted = declared.is_public && declared.kind != Kind::Method;
                 let name = declared.name.as_str();

@@ -57,8 +57,9 @@ pub(super) fn run_tests(workspace: &Workspace) -> Result<StepOutcome> {
 
 /// Skips a step because the toolchain lacks a component; under CI that is a failure.
 fn skip_missing_component(workspace: &Workspace, component: &str) -> Result<StepOutcome> {
-    let advice =
-        format!("this toolchain has no {component}; `rustup component add {component}` brings it");
+    let advice = format!(
+        "this toolchain has no {component}; install it with `rustup component add {component}`"
+    );
     if workspace.is_ci {
         bail!(advice);
     }

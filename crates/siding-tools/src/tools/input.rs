@@ -11,8 +11,8 @@ use crate::context::{SHIM_PROGRAM, ToolContext};
 use crate::structured::{self, InputDetails};
 
 pub(super) const DESCRIPTION: &str = "\
-Write a line to the standard input of a task that was started with `stdin`. Never write a password: \
-ask the person to do that.";
+Write a line to the standard input of a task that was started with `stdin`. Never write a \
+password: ask the user to do that.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -15,7 +15,7 @@ use crate::structured::{self, ListDetails, TaskSummary};
 use crate::text::{self, LINE_COLUMNS};
 
 pub(super) const DESCRIPTION: &str = "\
-List this session's tasks: all that run, and those that ended last.";
+List this session's tasks: the running ones and the most recently ended ones.";
 
 /// Ended tasks listed.
 const MAX_SHOWN_ENDED_TASKS: usize = 10;

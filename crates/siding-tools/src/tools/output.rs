@@ -23,9 +23,9 @@ use crate::structured::{self, OutputDetails, TaskSummary};
 use crate::text::{self, LINE_COLUMNS};
 
 pub(super) const DESCRIPTION: &str = "\
-Read what a task wrote: by default what is new since your last look. Progress bars are in their \
-last state, colours removed, repeated lines counted, and of much the beginning and the end are \
-kept. Use `errors` or `grep` before reading everything.";
+Read the output of a task, by default only the new part since your last call. Progress bars are in \
+their last state, colors removed, repeated lines counted, and long output is reduced to its \
+beginning and end. Use `errors` or `grep` before reading everything.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

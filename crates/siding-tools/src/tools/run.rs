@@ -32,10 +32,10 @@ use crate::structured::{self, RunDetails};
 use crate::text::{self, millis};
 
 pub(super) const DESCRIPTION: &str = "\
-Run a shell command. Answers with how it ended and its output. A command that takes longer than \
-`budget` is not lost: it goes on in the background, and the answer has its task id for `wait`, \
-`output` and `stop`. For servers and watchers set `background`, and `wait_for` to learn when they \
-are ready. Every task is ended with all it started at its `timeout`, and when this client ends.";
+Run a shell command. Returns its result and output. A command that takes longer than `budget` is \
+not lost: it continues in the background, and the answer has its task id for `wait`, `output` and \
+`stop`. For servers and watchers set `background`, and `wait_for` to learn when they are ready. \
+Every task is stopped with all its processes at its `timeout`, and when this client ends.";
 
 /// How long a background command is watched for an early failure, unless the setting is longer
 /// (promise P10).

@@ -25,8 +25,8 @@ use crate::structured::{self, StopDetails, StopResult, TaskSummary};
 use crate::text::{self, LINE_COLUMNS, millis};
 
 pub(super) const DESCRIPTION: &str = "\
-End tasks with everything they started: asks, then kills what is left after `grace`, and answers \
-when it is proven that nothing is left.";
+Stop tasks with all their processes: asks them to end, kills those that remain after `grace`, and \
+answers when it is proven that none is left.";
 
 /// The time a stop is expected to take at most without a `grace`: the default of `kill_grace`.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);

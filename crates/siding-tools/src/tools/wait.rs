@@ -29,9 +29,9 @@ use crate::structured::{self, RunDetails, TaskSummary, WaitDetails};
 use crate::text::{self, LINE_COLUMNS, millis};
 
 pub(super) const DESCRIPTION: &str = "\
-Wait for tasks to end, or for what they do. Answers the moment it is so, at once when a task has \
-ended so that it can no longer come, and at the latest after `timeout`: the tasks go on then, and \
-you can call it again. Do not poll; do not write sleep loops.";
+Wait for tasks to end, or for other conditions. Answers as soon as they hold, immediately when a \
+task has ended and they can no longer hold, and at the latest after `timeout`: the tasks then \
+continue, and you can call it again. Do not poll; do not write sleep loops.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

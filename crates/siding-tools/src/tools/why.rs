@@ -14,8 +14,8 @@ use crate::structured::{self, WhyDetails};
 use crate::text::LINE_COLUMNS;
 
 pub(super) const DESCRIPTION: &str = "\
-Say why a task is quiet, from the kernel: which of its processes waits, and on what (input, a \
-lock, the network, a child, a timer), or that it is busy. Changes nothing.";
+Explain why a task is quiet, with evidence from the kernel: which of its processes waits, and on \
+what (input, a lock, the network, a child, a timer), or that it is busy. Changes nothing.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
