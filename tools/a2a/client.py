@@ -98,8 +98,8 @@ async def main(url):
         assert type(error).__name__ == "TaskNotFoundError", repr(error)
         print("missing:", type(error).__name__)
     else:
-        raise AssertionError("a task that is not there was found")
-    print("all as it should be")
+        raise AssertionError("a task that does not exist was found")
+    print("all checks passed")
 
 
 asyncio.run(main(sys.argv[1]))

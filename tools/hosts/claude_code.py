@@ -56,17 +56,17 @@ def headless(machine, script, *options, wait=True):
 def guard(machine):
     install(machine)
     told = headless(machine, [bash("rm -rf /"), *END])
-    expect("siding guard, rule rm-root (deny)" in told, "no denial with the guard's words")
+    expect("siding guard, rule rm-root (deny)" in told, "no denial with the guard's message")
 
 
-@scenario("a process that a command leaves is named")
+@scenario("a leftover process of a command is named")
 def leftover(machine):
     install(machine)
     told = headless(machine, [bash("(true; sleep 300) & echo leftover"), *END])
     expect("still runs" in told and "sleep 300" in told, "the process was not named")
 
 
-@scenario("the end of a background run is told with a call")
+@scenario("the end of a background run is reported with a call")
 def notice(machine):
     install(machine)
     command = "siding run --background -- 'sleep 1; echo built; exit 3'"
@@ -90,7 +90,7 @@ def deadline(machine):
         expect("[siding] stopped at its deadline of 4s" in file.read(), "no line in the file")
 
 
-@scenario("a background command that asks a question is told")
+@scenario("a background command that asks a question is reported")
 def question(machine):
     install(machine)
     if not shutil.which("script"):
@@ -108,11 +108,11 @@ def question(machine):
         text = machine.api.transcript()
         return "<status>stalled</status>" in text and "waits for somebody at a terminal" in text
 
-    machine.eventually("the question is told", lambda: told(machine))
+    machine.eventually("the question is reported", lambda: told(machine))
     os.killpg(process.pid, signal.SIGKILL)
 
 
-@scenario("zsh: its shells are adopted, and the output is the command's alone")
+@scenario("zsh: its shells are adopted, and the output contains only the command's")
 def zsh(machine):
     install(machine)
     shell = shutil.which("zsh")
@@ -120,7 +120,7 @@ def zsh(machine):
         raise Skipped("zsh is not installed")
     machine.environment["SHELL"] = shell
     told = headless(machine, [bash("true; sleep 3; echo $ZSH_NAME"), *END])
-    expect('"content": "zsh"' in told, "the output is not the command's alone")
+    expect('"content": "zsh"' in told, "the output contains more than the command's")
     expect(any(task["adopted"] for task in machine.tasks()), "no shell was adopted")
 
 
@@ -133,7 +133,7 @@ def killed(machine):
     time.sleep(3)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    machine.eventually("all of it is gone", lambda: not alive("sleep 471"), 20)
+    machine.eventually("all processes have exited", lambda: not alive("sleep 471"), 20)
 
 
 def living(start):
@@ -181,7 +181,7 @@ def sandboxed(machine):
     machine.eventually("both commands are tasks of the session", are_tasks)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    machine.eventually("commands and relay are gone",
+    machine.eventually("commands and relay have exited",
                        lambda: not alive("sleep 472") and relays() <= others, 15)
 
 
@@ -191,16 +191,16 @@ def mcp(machine):
     search = {"name": "ToolSearch", "input": {"query": "select:mcp__siding__run"}}
     run = {"name": "mcp__siding__run", "input": {"command": "echo from mcp; exit 4"}}
     told = headless(machine, [{"tools": [search]}, {"tools": [run]}, *END])
-    expect("exited 4" in told and "from mcp" in told, "no answer of the tool")
+    expect("exited 4" in told and "from mcp" in told, "no answer from the tool")
 
 
-@scenario("budget: a slow command is moved, and the model reads by whom")
+@scenario("budget: a slow command is moved, and the model reads the reason")
 def budget(machine):
     install(machine, "--budget", "3s")
     told = headless(machine, [bash(SLOW), bash("echo short"), *END])
     for part in ("within its 3s timeout and was moved to the background", "is siding's budget",
                  "failed with exit code 3"):
-        expect(part in told, f"not told: {part}")
+        expect(part in told, f"not in the transcript: {part}")
 
 
 @scenario("budget: sleep first and a shorter timeout are left alone")
@@ -254,14 +254,14 @@ def sleep_refused(machine):
     expect("Blocked: sleep 30" in told, "not refused")
 
 
-@scenario("host: a monitor is cut, and the agent reads of siding's")
+@scenario("host: a monitor is limited, and the agent reads about siding's")
 def monitor(machine):
     install(machine)
     search = {"name": "ToolSearch", "input": {"query": "select:Monitor"}}
     watch = {"name": "Monitor", "input": {"command": "echo tick", "description": "ticks",
                                           "timeout_ms": 3600000}}
     told = headless(machine, [{"tools": [search]}, {"tools": [watch]}, *END])
-    expect("expires in 10m" in told, "the host's words have changed")
+    expect("expires in 10m" in told, "the host's message has changed")
     expect("siding monitor --persistent" in told, "siding's monitor was not named")
 
 
@@ -292,5 +292,5 @@ def uninstall(machine):
     listed = machine.run([machine.host, "mcp", "list"])
     machine.siding("uninstall", "claude-code", "--scope", "project")
     if settings.read_text() != before:
-        raise Failed("settings.json is another one")
+        raise Failed("settings.json has changed")
     expect("siding" in listed.stdout, "the host does not list the server")

@@ -60,17 +60,17 @@ def headless(machine, script):
 @scenario("guard denies rm -rf /")
 def guard(machine):
     told = headless(machine, [shell("rm -rf /"), *END])
-    expect("siding guard, rule rm-root" in told, "no denial with the guard's words")
+    expect("siding guard, rule rm-root" in told, "no denial with the guard's message")
 
 
-@scenario("its shells are adopted, and what a command leaves is named")
+@scenario("its shells are adopted, and a leftover process is named")
 def leftover(machine):
     told = headless(machine, [shell("setsid sleep 300 > /dev/null 2>&1 & echo leftover"), *END])
     expect("still runs" in told and "sleep 300" in told, "the process was not named")
     expect(any(task["adopted"] for task in machine.tasks()), "no shell was adopted")
 
 
-@scenario("the end of a background run is told with a call")
+@scenario("the end of a background run is reported with a call")
 def notice(machine):
     command = f"{program(machine)} run --background -- 'sleep 1; echo built; exit 3'"
     told = headless(machine, [shell(command), shell("sleep 3; echo other"), *END])

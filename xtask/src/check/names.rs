@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// The list of refused names, relative to the root.
 const LIST: &str = "xtask/names.txt";
 
-/// The most public declarations that one name may have in the workspace.
+/// Maximum number of public declarations of one name in the workspace.
 const MAX_DECLARATIONS: usize = 3;
 
 /// Public names that every Rust reader knows, which may be declared any number of times.

@@ -184,7 +184,7 @@ impl Walker {
         match work.code {
             WorkCode::Text { text, origin, source: carrier } => {
                 let parsed = parse(&text, origin);
-                // If this only may be a shell text, an error is no finding.
+                // It is a guess that this is a shell text, so a parse error is not reported.
                 if work.context.unknown_wrapper.is_none() {
                     self.errors.extend(parsed.errors);
                 }
@@ -239,7 +239,7 @@ impl Walker {
         self.variables = before;
     }
 
-    /// Walks alternatives of which each may run. All their variable values become possible.
+    /// Walks alternatives, each of which may run. All their variable values become possible.
     pub(super) fn walk_alternatives(&mut self, parts: &[&[Statement]], context: &ExecContext) {
         let before = Rc::clone(&self.variables);
         let mut after = Rc::clone(&before);
