@@ -14,4 +14,3 @@ mod runtime;
 pub mod terminal;
 pub mod tool;
 pub mod transcript;
-pub mod workflow;

@@ -43,7 +43,7 @@ pub fn main() -> ExitCode {
         return ExitCode::from(siding_core::proxy::main());
     }
     // The programs of tasks, and no commands of anybody's.
-    if first == siding_agent::workflow::task::WORKFLOW_SUBCOMMAND {
+    if first == siding_workflow::task::WORKFLOW_SUBCOMMAND {
         return cmd::workflow::exec::main();
     }
     if first == cmd::monitor_mcp::WATCH_ARGUMENT {

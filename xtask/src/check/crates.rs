@@ -88,6 +88,12 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
+        name: "siding-workflow",
+        allowed_crates: &["siding-core", "siding-model"],
+        banned_packages: &[ASYNC_PACKAGES, ARGUMENT_PARSERS, SQLITE_PACKAGES],
+        may_call_os: false,
+    },
+    CrateRule {
         name: "siding-agent",
         allowed_crates: &[
             "siding-core",
@@ -96,6 +102,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "siding-history",
             "siding-tools",
             "siding-http",
+            "siding-workflow",
         ],
         banned_packages: &[],
         may_call_os: false,
@@ -122,7 +129,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "siding-mcp",
             "siding-a2a",
             "siding-agent",
-            "siding-dash",
+            "siding-workflow",
             "siding-guard",
             "siding-history",
         ],

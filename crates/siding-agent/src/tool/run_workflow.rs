@@ -13,7 +13,7 @@ use super::definition::{Access, Tool};
 use super::{AgentToolContext, ToolOutcome};
 use crate::agent::{ApprovalDecision, CommandGuard};
 use crate::provider::CancelFlag;
-use crate::workflow::{Plan, StepAction, task};
+use siding_workflow::{Plan, StepAction, task};
 
 /// The tool that starts a workflow as a background task.
 pub struct RunWorkflow {

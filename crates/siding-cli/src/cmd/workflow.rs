@@ -11,13 +11,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
-use siding_agent::workflow::{WorkflowError, read_journal, task};
 use siding_core::launch::IdleShim;
 use siding_core::listing;
 use siding_core::store::StateDir;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::spec::TaskCommand as Words;
+use siding_workflow::{WorkflowError, read_journal, task};
 
 use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use siding_agent::workflow::{self, Plan, WorkflowView};
 use siding_model::text::one_line;
+use siding_workflow::{Plan, WorkflowView};
 
 use crate::exit;
 use crate::failure::Failure;
@@ -32,7 +32,8 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let plan = workflow::read_text(&self.file).and_then(|text| Plan::parse(&self.file, &text));
+        let plan =
+            siding_workflow::read_text(&self.file).and_then(|text| Plan::parse(&self.file, &text));
         let plan = match plan {
             Ok(plan) => plan,
             Err(error) => {

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use siding_agent::workflow::{
-    self, OnFailure, Plan, RunOptions, WorkflowError, WorkflowHeader, WorkflowSource,
-    WorkflowVerdict, run_workflow, task,
-};
 use siding_core::run::request;
 use siding_core::sys::birthmark;
 use siding_model::id::{TaskId, TaskKind};
+use siding_workflow::{
+    self, OnFailure, Plan, RunOptions, WorkflowError, WorkflowHeader, WorkflowSource,
+    WorkflowVerdict, run_workflow, task,
+};
 
 use crate::context;
 use crate::exit;
@@ -71,7 +71,7 @@ impl Args {
     }
 
     fn open_workflow(&self, file: &Path) -> Result<WorkflowHeader, Failure> {
-        let text = workflow::read_text(file).map_err(WorkflowError::from)?;
+        let text = siding_workflow::read_text(file).map_err(WorkflowError::from)?;
         if self.checked.is_some_and(|number| number != task::content_checksum(&text)) {
             return Err(Failure::new(format!(
                 "`{}` has changed since it was looked at, and nothing was run",

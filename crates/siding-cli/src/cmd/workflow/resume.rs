@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use siding_agent::workflow::{RunState, WorkflowError, task};
+use siding_workflow::{RunState, WorkflowError, task};
 
 use super::{WorkflowRunArgs, find_workflow, show};
 use crate::context;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use siding_agent::workflow::{self, Plan, WorkflowError, task};
+use siding_workflow::{Plan, WorkflowError, task};
 
 use super::{WorkflowRunArgs, running_workflows_of_file};
 use crate::context;
@@ -43,13 +43,13 @@ pub(super) struct Args {
 /// Reads how many steps may run at once.
 fn parse_parallel(text: &str) -> Result<usize, String> {
     let number: i64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-    workflow::parse_max_parallel(number)
+    siding_workflow::parse_max_parallel(number)
 }
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         // A mistake is told before anything runs.
-        let text = workflow::read_text(&self.file).map_err(WorkflowError::from)?;
+        let text = siding_workflow::read_text(&self.file).map_err(WorkflowError::from)?;
         let plan = Plan::parse(&self.file, &text).map_err(WorkflowError::from)?;
         let file = std::path::absolute(&self.file)
             .ok()

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use siding_agent::workflow::{
-    self, LoadedWorkflow, Plan, RunState, StepStatus, StepView, WorkflowError, WorkflowView,
-    read_journal, render_svg, task,
-};
 use siding_core::store::StateDir;
 use siding_core::sys::clock;
 use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
 use siding_model::text::one_line;
+use siding_workflow::{
+    self, LoadedWorkflow, Plan, RunState, StepStatus, StepView, WorkflowError, WorkflowView,
+    read_journal, render_svg, task,
+};
 
 use super::{argument_after, find_workflow};
 use crate::context::{self, Task};
@@ -66,7 +66,7 @@ fn load_view(what: &str) -> Result<WorkflowView, Failure> {
     let path = Path::new(what);
     // An id has no dot and no slash, and a file that is called like one can be written as `./NAME`.
     if what.contains(['.', '/']) || (path.is_file() && !what.starts_with("w-")) {
-        let text = workflow::read_text(path).map_err(WorkflowError::from)?;
+        let text = siding_workflow::read_text(path).map_err(WorkflowError::from)?;
         let plan = Plan::parse(path, &text).map_err(WorkflowError::from)?;
         return Ok(WorkflowView::from_plan(path, &plan));
     }
@@ -94,7 +94,7 @@ pub(super) fn load_workflow(
         let before = std::mem::replace(&mut story, read_journal(root, id)?);
         if story.tasks == before.tasks {
             // Its steps go on until their session's grace is over, and nobody records how they end.
-            workflow::apply_ended_steps(root, &mut story);
+            siding_workflow::apply_ended_steps(root, &mut story);
             break false;
         }
     };
@@ -106,7 +106,7 @@ pub(super) fn load_workflow(
 fn starting_view(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
     let task = Task::read(root, id).ok().filter(|task| task.state.is_live())?;
     let file = Path::new(argument_after(&task.state, task::FILE_FLAG)?);
-    let plan = Plan::parse(file, &workflow::read_text(file).ok()?).ok()?;
+    let plan = Plan::parse(file, &siding_workflow::read_text(file).ok()?).ok()?;
     let mut view = WorkflowView::from_plan(file, &plan);
     (view.workflow_id, view.tasks, view.state) = (Some(id), vec![id], RunState::Running);
     Some(view)

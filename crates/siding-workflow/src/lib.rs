@@ -5,6 +5,8 @@
 //! workflow can continue from its journal after any crash. [`run_workflow`] performs the actions;
 //! each step is a task of its own.
 
+#![forbid(unsafe_code)]
+
 mod condition;
 mod error;
 mod file;

@@ -1,7 +1,7 @@
 //! Tests of the file format.
 
 use super::{plan, plan_error};
-use crate::workflow::{Condition, OnFailure, StepAction};
+use crate::{Condition, OnFailure, StepAction};
 
 const EXAMPLE_FILE: &str = r#"
 name = "release"

@@ -3,7 +3,7 @@
 use siding_model::process::UnixMs;
 
 use super::{began_record, ended_record, task};
-use crate::workflow::{
+use crate::{
     LoadedWorkflow, RunOptions, StepEnd, WorkflowHeader, WorkflowJournalError, WorkflowRecord,
     WorkflowVerdict,
 };

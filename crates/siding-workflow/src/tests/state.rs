@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use siding_model::process::UnixMs;
 
 use super::{began_record, ended_record, failed_end, next_starts, plan, task, workflow_state};
-use crate::workflow::{
+use crate::{
     OnFailure, RunOptions, StepEnd, StepStatus, WorkflowRecord, WorkflowState, WorkflowVerdict,
 };
 
