@@ -1,23 +1,24 @@
-//! `siding a2a serve` with a scripted agent: another machine's agent, on this one.
+//! `siding a2a serve` with a scripted agent: stands for an agent on another machine.
 
 use std::net::SocketAddr;
 
 use crate::{Invocation, RunningProgram, Sandbox};
 
-/// A server whose agent a script answers for.
+/// A running A2A server whose agent answers from a script.
 #[derive(Debug)]
 pub struct AgentServer {
     running: RunningProgram,
-    /// Where it listens.
+    /// The address the server listens on.
     pub address: SocketAddr,
 }
 
 impl AgentServer {
-    /// Starts one at an address, whose port may be 0, which lets in whoever has the token.
+    /// Starts a server on `address`, whose port may be 0. The server admits clients that present
+    /// `token`.
     ///
     /// # Panics
     ///
-    /// When it does not begin to listen.
+    /// When the server does not start to listen.
     #[must_use]
     #[track_caller]
     pub fn start(sandbox: &Sandbox, script: &str, address: &str, token: &str) -> Self {
@@ -26,11 +27,11 @@ impl AgentServer {
         Self::from_invocation(sandbox.siding(&args).env("SIDING_A2A_TOKEN", token))
     }
 
-    /// Starts what this call says.
+    /// Starts a server with a prepared invocation.
     ///
     /// # Panics
     ///
-    /// When it does not begin to listen.
+    /// When the server does not start to listen.
     #[must_use]
     #[track_caller]
     pub fn from_invocation(call: Invocation) -> Self {
@@ -41,17 +42,17 @@ impl AgentServer {
         Self { running, address }
     }
 
-    /// Returns its address as a client wants it.
+    /// Returns the server's base URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Ends it, as its user does.
+    /// Ends the server with SIGTERM, as its user does.
     ///
     /// # Panics
     ///
-    /// When it does not end well.
+    /// When the server does not exit with its usual code.
     #[track_caller]
     pub fn stop(self) {
         self.running.signal(rustix::process::Signal::TERM);

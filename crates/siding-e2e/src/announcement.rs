@@ -1,11 +1,11 @@
-//! The line format in which `puppet` tells what it does.
+//! The line format in which `puppet` announces its steps.
 //!
 //! ```text
 //! puppet: VERB pid=NUMBER start=TICKS KEY=VALUE … text=FREE TEXT TO THE END
 //! ```
 //!
-//! Values hold no blanks, except `text`, which is always last; a line break or a backslash in
-//! it is escaped, so one step is one line.
+//! Values hold no blanks, except `text`, which is always last; line breaks and backslashes in it
+//! are escaped, so that one step is one line.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use crate::processes::Process;
 
 const LINE_PREFIX: &str = "puppet: ";
 
-/// One step that a puppet has announced.
+/// One announced step of a puppet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announcement {
     /// Name of the step, usually the verb.
     pub verb: String,
     /// The process that took the step.
     pub process: Process,
-    /// Everything else the line says.
+    /// The remaining keys of the line and their values.
     pub fields: BTreeMap<String, String>,
 }
 
 impl Announcement {
-    /// Reads one line; `None` when it is not an announcement.
+    /// Parses one line; `None` when it is not an announcement.
     pub fn parse(line: &str) -> Option<Self> {
         let (verb, mut rest) = line.strip_prefix(LINE_PREFIX)?.split_once(' ')?;
         let mut fields = BTreeMap::new();
@@ -45,12 +45,12 @@ impl Announcement {
         Some(Self { verb: verb.to_owned(), process: Process { pid, start }, fields })
     }
 
-    /// Reads all announcements of a text, in order, and passes over everything else.
+    /// Parses all announcements in a text, in order, and skips every other line.
     pub fn parse_all(text: &str) -> Vec<Self> {
         text.lines().filter_map(Self::parse).collect()
     }
 
-    /// Writes the line for one step, with its line break.
+    /// Formats the line for one step, with its line break.
     pub fn render(verb: &str, process: Process, fields: &[(&str, String)]) -> String {
         let mut line = format!("{LINE_PREFIX}{verb} pid={} start={}", process.pid, process.start);
         for (key, value) in fields {
@@ -61,7 +61,7 @@ impl Announcement {
         line
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Panics
     ///

@@ -1,5 +1,5 @@
-//! Moves the bytes of a child's three standard streams, without threads and without waiting
-//! for an end of file that a leaked descriptor could withhold for ever.
+//! Moves the bytes of a child's three standard streams, without threads and without waiting for an
+//! end of file that a leaked descriptor could delay forever.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Our ends of a child's standard streams, and what has come through.
+/// This process's ends of a child's standard streams, and the bytes received so far.
 #[derive(Debug, Default)]
 pub(crate) struct ChildStdio {
     stdin: Option<OwnedFd>,
@@ -18,9 +18,9 @@ pub(crate) struct ChildStdio {
     stderr: Option<OwnedFd>,
     unsent_stdin: Vec<u8>,
     close_when_written: bool,
-    /// Everything read from the child's stdout so far.
+    /// All bytes read from the child's stdout so far.
     pub(crate) stdout_bytes: Vec<u8>,
-    /// Everything read from the child's stderr so far.
+    /// All bytes read from the child's stderr so far.
     pub(crate) stderr_bytes: Vec<u8>,
 }
 
@@ -47,25 +47,25 @@ impl ChildStdio {
         self.unsent_stdin.extend_from_slice(bytes);
     }
 
-    /// Closes the child's stdin once everything queued is written.
+    /// Closes the child's stdin once all queued bytes are written.
     pub(crate) fn close_stdin(&mut self) {
         self.close_when_written = true;
         self.flush_stdin();
     }
 
-    /// Closes our ends of the child's stdin and stdout, whatever is still under way.
+    /// Closes this process's ends of the child's stdin and stdout, even with bytes in transit.
     pub(crate) fn hang_up(&mut self) {
         self.stdin = None;
         self.stdout = None;
     }
 
-    /// Whether somebody still holds the other end of stdout or stderr.
+    /// Whether any process still holds the other end of stdout or stderr.
     pub(crate) fn is_output_open(&self) -> bool {
         self.stdout.is_some() || self.stderr.is_some()
     }
 
-    /// Waits at most `patience` for bytes, room, or `exit` to become readable, moves what can be
-    /// moved, and returns whether `exit` is readable.
+    /// Waits at most `timeout` until bytes arrive, stdin takes more, or `exit` becomes readable;
+    /// transfers what is possible, and returns whether `exit` is readable.
     pub(crate) fn pump(&mut self, exit: Option<BorrowedFd<'_>>, timeout: Duration) -> bool {
         let mut polled = vec![];
         if let Some(exit) = exit {
@@ -89,8 +89,8 @@ impl ChildStdio {
         ended
     }
 
-    /// Reads what is there. After the child's exit that is all it ever wrote, whoever else still
-    /// holds the stream.
+    /// Reads the available bytes. After the child's exit these are all it ever wrote, even if
+    /// another process still holds the stream.
     pub(crate) fn read_output(&mut self) {
         read_available(&mut self.stdout, &mut self.stdout_bytes);
         read_available(&mut self.stderr, &mut self.stderr_bytes);
@@ -102,7 +102,7 @@ impl ChildStdio {
                 Ok(written) => drop(self.unsent_stdin.drain(..written)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The child does not read any more; what it was sent is its own affair.
+                // The child has closed its stdin; the remaining bytes are dropped.
                 Err(_) => self.stdin = None,
             }
         }

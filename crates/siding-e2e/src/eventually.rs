@@ -1,15 +1,15 @@
-//! Waiting for something another process does, without fixed sleeps.
+//! Waiting for an effect of another process, without fixed sleeps.
 
 use std::time::{Duration, Instant};
 
-/// How long [`eventually`] waits before it gives up. Far above anything a healthy machine
-/// needs: it bounds a failing test and never slows a passing one.
+/// How long [`eventually`] waits before it gives up. Far above the needs of a healthy machine: it
+/// bounds a failing test and never slows down a passing one.
 pub const POLL_DEADLINE: Duration = Duration::from_secs(20);
 
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits until `holds` is true; `what` is the sentence shown when it never becomes true.
+/// Waits until `holds` returns true; `what` is the sentence shown when it never does.
 ///
 /// # Panics
 ///
@@ -21,7 +21,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until `find` gives a value, and returns it; `what` is the sentence shown otherwise.
+/// Waits until `find` returns a value, and returns it; `what` is the sentence shown otherwise.
 ///
 /// # Panics
 ///
@@ -34,8 +34,8 @@ pub fn eventually_some<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Polls `find` until it gives a value or `patience` is over. The last look is taken after the
-/// deadline, so a starved poller cannot miss what had come in time.
+/// Polls `find` until it returns a value or `timeout` has passed. The last call comes after the
+/// deadline, so that a starved process cannot miss a value that was there in time.
 pub(crate) fn poll_within<T>(timeout: Duration, mut find: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + timeout;
     let mut pause = MIN_POLL_INTERVAL;

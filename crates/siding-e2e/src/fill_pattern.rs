@@ -1,30 +1,30 @@
 //! The bytes that puppet's `fill` writes, as a pure function of the offset.
 
-/// How `fill` shapes what it writes, and how much goes into one `write`.
+/// The format of the bytes that `fill` writes, and the size of each `write`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FillPattern {
-    /// Numbered text lines of this many bytes, line break included; one `write` a line.
+    /// Numbered text lines of this many bytes, line break included; one `write` per line.
     Lines(usize),
-    /// Binary blocks of this many bytes with every byte value in them; one `write` a block.
+    /// Binary blocks of this many bytes that contain every byte value; one `write` per block.
     Blocks(usize),
 }
 
 impl FillPattern {
-    /// Bytes of one full `write`.
+    /// Returns the number of bytes in one full `write`.
     pub fn write_len(self) -> usize {
         match self {
             Self::Lines(len) | Self::Blocks(len) => len,
         }
     }
 
-    /// The bytes from offset `from` on, `len` of them.
+    /// Returns `len` bytes from offset `from`.
     pub fn bytes(self, from: u64, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len);
         self.append(from, len, &mut bytes);
         bytes
     }
 
-    /// Appends the `len` bytes from offset `from` on to `into`.
+    /// Appends `len` bytes from offset `from` to `into`.
     pub fn append(self, from: u64, len: usize, into: &mut Vec<u8>) {
         let end = from + len as u64;
         match self {
@@ -43,8 +43,8 @@ impl FillPattern {
     }
 }
 
-/// Runs through all byte values, differently in each 256 bytes, so that a lost, doubled or
-/// moved stretch changes the contents.
+/// Cycles through all byte values, with a different pattern in each 256 bytes, so that a lost,
+/// duplicated or moved range changes the contents.
 fn binary_byte(offset: u64) -> u8 {
     (offset ^ (offset >> 8).wrapping_mul(37)) as u8
 }

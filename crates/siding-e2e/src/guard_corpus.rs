@@ -1,4 +1,4 @@
-//! Real commands, sorted by whether a person should see them before they run.
+//! Real commands, classified by whether a person should see them before they run.
 
 use siding_guard::{ExecMode, GuardVerdict, Rules, judge};
 
@@ -7,17 +7,17 @@ use crate::prompt_corpus::unescape;
 const DANGEROUS: &str = include_str!("../corpus/dangerous.txt");
 const HARMLESS: &str = include_str!("../corpus/harmless.txt");
 
-/// One command.
+/// One command of a corpus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardSample {
-    /// The text.
+    /// The shell text.
     pub text: String,
-    /// How it is about to run.
+    /// How the command is about to run.
     pub mode: ExecMode,
 }
 
 impl GuardSample {
-    /// Whether the guard asks about it or denies it.
+    /// Whether the guard asks about the command or denies it.
     #[must_use]
     pub fn is_stopped(&self, rules: &Rules) -> bool {
         judge(&self.text, rules, self.mode).verdict != GuardVerdict::Allow
@@ -30,7 +30,7 @@ pub fn dangerous_commands() -> Vec<GuardSample> {
     parse_samples(DANGEROUS)
 }
 
-/// Returns commands that nobody needs to look at.
+/// Returns commands that need no review.
 #[must_use]
 pub fn harmless_commands() -> Vec<GuardSample> {
     parse_samples(HARMLESS)
@@ -75,7 +75,8 @@ mod tests {
         }
     }
 
-    /// The parser and bash agree on what a text is, so that nothing is read as something else.
+    /// The parser and bash accept the same texts: a text that only one of them accepts could be
+    /// judged as a different command than the one that runs.
     #[test]
     fn the_parser_and_bash_accept_the_same_texts() {
         let probe = Command::new("bash").arg("--version").stdout(Stdio::null()).status();
@@ -124,7 +125,7 @@ mod tests {
         let mut bash = Command::new("bash");
         bash.args(["--norc", "-n", "-c", text]).stdin(Stdio::null()).stderr(Stdio::piped());
         let done = bash.output().expect("bash starts");
-        // An unclosed heredoc is only a warning, and so it is to us.
+        // bash only warns about an unclosed heredoc, and the parser accepts it too.
         done.status.success()
     }
 }

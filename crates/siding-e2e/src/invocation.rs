@@ -12,14 +12,14 @@ use crate::processes::Process;
 use crate::program_output::{ProgramOutput, transcript};
 use crate::terminal::Terminal;
 
-/// Longest time one call may take before the test fails.
+/// Longest duration of one call before the test fails.
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
-/// How long after a program's end its output may still be held open by somebody else.
+/// How long another process may hold the output open after the program's end.
 const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A call that is being prepared. Made by [`crate::Sandbox::siding`] and
-/// [`crate::Sandbox::puppet`]; it has the sandbox's environment and nothing else, its own
-/// process group, and `/dev/null` as stdin.
+/// A call in preparation. [`crate::Sandbox::siding`] and [`crate::Sandbox::puppet`] create it. It
+/// has the sandbox's environment and no other variables, its own process group, and `/dev/null` as
+/// stdin.
 #[derive(Debug)]
 pub struct Invocation {
     command: Command,
@@ -42,58 +42,58 @@ impl Invocation {
         }
     }
 
-    /// Adds an argument at the end.
+    /// Appends an argument.
     pub fn arg(mut self, value: impl AsRef<OsStr>) -> Self {
         self.command_text.push_str(&format!(" {}", value.as_ref().display()));
         self.command.arg(value);
         self
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Removes a variable, also one that the sandbox sets.
+    /// Removes an environment variable, including one that the sandbox sets.
     pub fn env_remove(mut self, name: &str) -> Self {
         self.command.env_remove(name);
         self
     }
 
-    /// Runs it in this directory instead of the sandbox's.
+    /// Sets the working directory, instead of the sandbox's.
     pub fn cwd(mut self, dir: impl AsRef<Path>) -> Self {
         self.command.current_dir(dir);
         self
     }
 
-    /// Sends these bytes to stdin, then the end of file.
+    /// Sends these bytes to stdin, then closes it.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = Some(bytes.into());
         self
     }
 
-    /// Gives it a pipe as stdin that stays open: see [`RunningProgram::write_stdin`].
+    /// Makes stdin a pipe that stays open: see [`RunningProgram::write_stdin`].
     pub fn stdin_pipe(mut self) -> Self {
         self.keeps_stdin_open = true;
         self.stdin("")
     }
 
-    /// Lets stdout go to `target` instead of being collected.
+    /// Sends stdout to `target` instead of collecting it.
     pub fn stdout_to(mut self, target: impl Into<Stdio>) -> Self {
         self.command.stdout(target);
         self
     }
 
-    /// Gives it this terminal as stdin, stdout and stderr. It does not control the process, so that
-    /// closing it sends no SIGHUP.
+    /// Makes this terminal stdin, stdout and stderr. It is not the controlling terminal of the
+    /// process, so closing it sends no SIGHUP.
     pub fn on_terminal(mut self, terminal: &Terminal) -> Self {
         let command = self.command.stdin(terminal.device_stdio()).stdout(terminal.device_stdio());
         command.stderr(terminal.device_stdio()).env("TERM", "xterm-256color");
         self
     }
 
-    /// Runs it as another user and group, without supplementary groups. Works as root only.
+    /// Runs the call as another user and group, without supplementary groups. Works only as root.
     ///
     /// The sandbox's directories stay closed to that user: without [`Invocation::cwd`] the call
     /// does not even start. See [`crate::Sandbox::new_for_uid`] for a sandbox of that user.
@@ -102,7 +102,7 @@ impl Invocation {
         self
     }
 
-    /// Runs it as on a kernel without these system calls (`libc::SYS_…`).
+    /// Runs the call as on a kernel that lacks these system calls (`libc::SYS_…`).
     pub fn without_syscalls(mut self, calls: &[libc::c_long]) -> Self {
         crate::seccomp::deny_syscalls(&mut self.command, calls);
         self
@@ -113,32 +113,32 @@ impl Invocation {
         self.env("SIDING_PAUSE_AT", point)
     }
 
-    /// Allows that a descendant still holds stdout or stderr when the program has ended.
+    /// Allows a descendant to hold stdout or stderr after the program has ended.
     ///
-    /// Without this [`RunningProgram::wait_until_ended`] fails then, since a host that reads to the end of file
-    /// would be kept waiting by it.
+    /// Without this, [`RunningProgram::wait`] fails in that case, because such a descendant would
+    /// block a host that reads until the end of file.
     pub fn allow_held_output(mut self) -> Self {
         self.allows_held_output = true;
         self
     }
 
-    /// Takes [`Invocation::may_be_held`] back, which calls of `puppet` have from the start.
+    /// Reverts [`Invocation::allow_held_output`], which is the default for calls of `puppet`.
     pub fn forbid_held_output(mut self) -> Self {
         self.allows_held_output = false;
         self
     }
 
-    /// Starts it and waits for its end; see [`RunningProgram::wait_until_ended`].
+    /// Starts the program and waits for its end; see [`RunningProgram::wait`].
     ///
     /// # Panics
     ///
-    /// As [`Invocation::spawn`] and [`RunningProgram::wait_until_ended`] do.
+    /// As [`Invocation::spawn`] and [`RunningProgram::wait`] do.
     #[track_caller]
     pub fn run(self) -> ProgramOutput {
         self.spawn().wait()
     }
 
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Panics
     ///
@@ -176,8 +176,8 @@ impl Invocation {
     }
 }
 
-/// A call that was started. It is killed when this value is dropped (the program alone, as a
-/// crash would; the sandbox ends what it leaves).
+/// A started program. Dropping this value kills the program alone, as a crash would; the sandbox
+/// ends its descendants.
 #[derive(Debug)]
 pub struct RunningProgram {
     child: Child,
@@ -195,38 +195,38 @@ impl RunningProgram {
         self.process
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the program.
     pub fn signal(&self, signal: rustix::process::Signal) {
         self.process.signal(signal);
     }
 
-    /// Queues bytes for its stdin; they go out while something waits for this call.
+    /// Queues bytes for stdin; they are written while a method of this value waits.
     pub fn write_stdin(&mut self, bytes: &[u8]) {
         self.streams.queue_stdin(bytes);
         self.streams.pump(None, Duration::ZERO);
     }
 
-    /// Ends its stdin after what was queued.
+    /// Closes stdin after the queued bytes.
     pub fn close_stdin(&mut self) {
         self.streams.close_stdin();
     }
 
-    /// Closes this end of its stdin and its stdout at once, as a host that dies does.
+    /// Closes this end of stdin and stdout immediately, as a host that dies does.
     pub fn hang_up(&mut self) {
         self.streams.hang_up();
     }
 
-    /// What it has written to stdout so far, unreadable bytes replaced.
+    /// Returns the stdout so far, with invalid UTF-8 replaced.
     pub fn stdout_text(&mut self) -> String {
         self.streams.read_output();
         String::from_utf8_lossy(&self.streams.stdout_bytes).into_owned()
     }
 
-    /// Waits until its stdout contains `part`, and returns all of it so far.
+    /// Waits until stdout contains `part`, and returns all of stdout so far.
     ///
     /// # Panics
     ///
-    /// When that has not come within [`crate::POLL_DEADLINE`].
+    /// When `part` has not appeared within [`crate::POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_stdout(&mut self, part: &str) -> String {
         let deadline = Instant::now() + crate::POLL_DEADLINE;
@@ -243,12 +243,12 @@ impl RunningProgram {
         }
     }
 
-    /// Waits for its end, collecting its output.
+    /// Waits for the program's end, collecting its output.
     ///
     /// # Panics
     ///
-    /// When it has not ended within 60 s, or when somebody still holds its stdout or stderr
-    /// 2 s after its end (unless [`Invocation::may_be_held`] allows that).
+    /// When the program has not ended within 60 s, or when another process still holds its stdout
+    /// or stderr 10 s after its end (unless [`Invocation::allow_held_output`] permits that).
     #[track_caller]
     pub fn wait(mut self) -> ProgramOutput {
         let deadline = self.started + CALL_DEADLINE;
@@ -303,7 +303,7 @@ impl RunningProgram {
 
 impl Drop for RunningProgram {
     fn drop(&mut self) {
-        // Both fail only when the child was waited for before.
+        // Both fail only if the child was already waited for.
         let _already_ended = self.child.kill();
         let _already_ended = self.child.wait();
     }

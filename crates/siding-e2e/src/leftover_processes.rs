@@ -1,4 +1,4 @@
-//! Finds and ends whatever a test left running.
+//! Finds and ends the processes that a test left running.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,28 +8,28 @@ use crate::announcement::Announcement;
 use crate::eventually::poll_within;
 use crate::processes::{self, Process};
 
-/// How long the killed may need to be gone.
+/// Longest time for killed processes to exit.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The file whose existence tells elusive puppets to end; it stands beside their log.
+/// The file that tells puppets which cannot be signaled reliably to end; it is next to their log.
 pub fn shutdown_marker(log: &Path) -> PathBuf {
     log.with_extension("ending")
 }
 
-/// By what the processes of one sandbox are known.
+/// The traces by which the processes of one sandbox are recognized.
 #[derive(Debug)]
 pub(crate) struct SandboxTraces {
     /// The entry `NAME=VALUE` in the environment.
     pub(crate) tag: String,
     /// The directory that only this sandbox uses.
     pub(crate) root: PathBuf,
-    /// The log in which puppets announced themselves.
+    /// The log of the puppets' announcements.
     pub(crate) log: PathBuf,
-    /// Birthmarks of the tasks that were ever seen in its state directory.
+    /// Birthmarks of all tasks ever seen in the sandbox's state directory.
     pub(crate) birthmarks: BTreeSet<u64>,
 }
 
-/// A process that is still there.
+/// A process that is still alive.
 #[derive(Debug, Clone)]
 pub(crate) struct Leftover {
     process: Process,
@@ -44,7 +44,7 @@ impl std::fmt::Display for Leftover {
 }
 
 impl SandboxTraces {
-    /// Living processes that belong to the sandbox.
+    /// Returns the living processes of the sandbox.
     pub(crate) fn leftovers(&self) -> Vec<Leftover> {
         let log = std::fs::read(&self.log).unwrap_or_default();
         let announced: BTreeSet<Process> = Announcement::parse_all(&String::from_utf8_lossy(&log))
@@ -56,8 +56,8 @@ impl SandboxTraces {
             .into_iter()
             .filter_map(|pid| {
                 let process = Process::from_pid(pid)?;
-                // A child of a neighbouring test is a copy of this very program until its exec,
-                // with descriptors and memory of all tests in it; it belongs to none of them.
+                // Until its exec, a child of a concurrent test is a copy of this test program, with
+                // the descriptors and memory of all tests in it; it belongs to none of them.
                 let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
                 if program.is_some() && program == own_program {
                     return None;
@@ -100,7 +100,7 @@ impl SandboxTraces {
         }
     }
 
-    /// Waits until nobody is left, at most `patience`; gives those who are left then.
+    /// Waits at most `patience` until no process is left; returns those that are.
     pub(crate) fn wait_for_exit(&self, patience: Duration) -> Vec<Leftover> {
         let mut remaining = vec![];
         let _best_effort = poll_within(patience, || {
@@ -110,7 +110,7 @@ impl SandboxTraces {
         remaining
     }
 
-    /// Kills until a look finds nobody; gives those who could not be ended.
+    /// Kills until a scan finds no process; returns those that could not be killed.
     pub(crate) fn kill_all(&self) -> Vec<Leftover> {
         let _best_effort = std::fs::write(shutdown_marker(&self.log), "");
         let mut remaining = vec![];

@@ -1,24 +1,26 @@
-//! Tools every process test of siding uses, and the two programs those tests run.
+//! The tools of siding's process tests, and the two programs that those tests run.
 //!
-//! - [`Sandbox`]: a temporary state root and home, an empty environment, and the promise that
+//! - [`Sandbox`]: a temporary state directory and home, an empty environment, and the guarantee that
 //!   no process outlives the test.
-//! - [`Invocation`], [`RunningProgram`], [`ProgramOutput`]: one call of `siding-under-test` or `puppet`.
-//! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and a short poll.
-//! - [`processes`]: what the kernel says about processes, read without any of siding's code, so
-//!   that a fault in siding cannot hide itself.
-//! - [`TestCgroup`]: a control group of the test, given away as systemd gives them.
-//! - [`mounts`]: file systems that one test alone sees.
-//! - [`Terminal`]: a terminal, and what it shows.
-//! - [`scripted_server()`]: an MCP server that fails as it is told.
-//! - [`Announcement`]: the lines by which `puppet` tells what it does.
-//! - [`prompt_corpus`]: ends of output that are prompts, and that only look so.
+//! - [`Invocation`], [`RunningProgram`], [`ProgramOutput`]: one call of `siding-under-test` or
+//!   `puppet`.
+//! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and short polls.
+//! - [`processes`]: the kernel's view of processes, read without any of siding's code, so that a bug
+//!   in siding cannot hide itself.
+//! - [`TestCgroup`]: a control group of the test, delegated as systemd does.
+//! - [`mounts`]: file systems that only one test sees.
+//! - [`Terminal`]: a pseudoterminal and the contents of its screen.
+//! - [`AgentServer`]: an A2A server with a scripted agent.
+//! - [`write_scripted_server()`]: an MCP server that fails on request.
+//! - [`Announcement`]: the lines in which `puppet` announces its steps.
+//! - [`prompt_corpus`]: ends of output that are prompts, and some that only resemble them.
 //! - [`guard_corpus`]: commands that a person should see first, and everyday ones.
-//! - [`stall_cases`]: real programs that wait, and what siding must say of each.
-//! - [`fill_pattern`] and [`tree_plan`]: the pure plans behind puppet's output and its random process trees,
-//!   so that a test can say beforehand what must come.
+//! - [`stall_cases`]: real programs that wait, and the verdict that siding must give for each.
+//! - [`fill_pattern`] and [`tree_plan`]: the pure plans of puppet's output and of its random process
+//!   trees, from which a test knows the expected result in advance.
 //!
-//! The verbs of `puppet` are described in the module documentation of the program itself
-//! (`src/puppet/mod.rs`). Nothing here is shipped, and nothing here may be needed by what is.
+//! The module documentation of the program (`src/puppet/mod.rs`) describes the verbs of `puppet`.
+//! This crate is never shipped, and no shipped crate may depend on it.
 //!
 //! ```no_run
 //! use siding_e2e::{Sandbox, processes, words};
@@ -27,10 +29,10 @@
 //! sandbox.expect_clean();
 //! let line = sandbox.puppet_line(&words("fork setsid mark child hang -- hang"));
 //! let started = sandbox.siding(&["run", "--background", "--json", "--", &line]).run();
-//! let child = sandbox.marked("child");
+//! let child = sandbox.wait_for_mark("child");
 //! let id = started.json()["task_id"].as_str().expect("a task id").to_owned();
 //! let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
-//! assert!(!processes::alive(child.pid, child.start));
+//! assert!(!processes::is_alive(child.pid, child.start));
 //! ```
 
 mod agent_server;

@@ -1,49 +1,49 @@
-//! Mounts that one test alone sees.
+//! Mounts that only one test sees.
 
 use std::ffi::{CStr, CString};
 use std::io;
 use std::path::Path;
 
-/// Gives the calling thread, and what it starts, mounts that nobody else sees and that go away
-/// with it, however the test ends.
+/// Gives the calling thread and its future children a private mount namespace. Its mounts go away
+/// with them, however the test ends (mount_namespaces(7)).
 ///
 /// # Errors
 ///
-/// The operating system's, `EPERM` for whoever is not root.
+/// The error of the system call; `EPERM` without root's rights.
 pub fn unshare_mounts() -> io::Result<()> {
-    // SAFETY: takes only a number; the thread's directory and umask become its own, too.
+    // SAFETY: takes only a number. The thread also stops sharing its working directory and umask.
     check_result(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     mount(c"none", Path::new("/"), libc::MS_REC | libc::MS_PRIVATE, None)
 }
 
-/// Mounts a small file system in memory, or mounts the one that is there anew with other flags.
+/// Mounts a small tmpfs, or remounts the existing one with other flags.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The error of the system call.
 pub fn mount_tmpfs(at: &Path, flags: libc::c_ulong, options: Option<&str>) -> io::Result<()> {
     mount_filesystem(c"tmpfs", at, flags, options)
 }
 
-/// Mounts `/proc` anew, with options.
+/// Mounts a second `/proc` over the first, with options.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The error of the system call.
 pub fn mount_proc(options: &str) -> io::Result<()> {
     mount_filesystem(c"proc", Path::new("/proc"), 0, Some(options))
 }
 
-/// Lets the file or directory `from` be seen at `at`, where there is one already.
+/// Binds the file or directory `from` over the existing `at`.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The error of the system call.
 pub fn bind_mount(from: &Path, at: &Path) -> io::Result<()> {
     mount(&c_path(from), at, libc::MS_BIND, None)
 }
 
-/// Takes a mount of this test away.
+/// Unmounts a mount of this test.
 pub fn unmount(at: &Path) {
     let path = c_path(at);
     // SAFETY: the pointer is to a string that lives until the call returns.
@@ -62,7 +62,8 @@ fn mount_filesystem(
     mount(kind, at, flags, options.as_deref())
 }
 
-/// A bind takes `what` for the path, any other mount for its kind.
+/// Calls mount(2). A bind mount takes `what` as the source path, every other mount as the file
+/// system type.
 fn mount(what: &CStr, at: &Path, flags: libc::c_ulong, options: Option<&CStr>) -> io::Result<()> {
     let at = c_path(at);
     let options = options.map_or(std::ptr::null(), CStr::as_ptr);

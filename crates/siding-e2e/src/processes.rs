@@ -1,35 +1,35 @@
-//! What the kernel says about processes, read from `/proc` alone.
+//! The kernel's view of processes, read from `/proc` alone.
 //!
-//! This is the oracle of the tests, so it shares no code with siding. Nothing here signals a
-//! process except [`Process::kill`], which acts on a pidfd after the start time was checked.
+//! This is the oracle of the tests, so it shares no code with siding. Only [`Process::kill`] and
+//! [`Process::signal`] signal a process; they use a pidfd and check the start time first.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::eventually::poll_within;
 
-/// Largest time a beating process may need to add a byte on a starved machine; it beats every
-/// 20 ms.
+/// Longest time for a beating process to append a byte on an overloaded machine; it beats every 20
+/// ms.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time without a new byte after which a beat counts as stopped: 25 missed beats.
+/// Time without a new byte after which a heartbeat counts as stopped: 25 missed beats.
 const HEARTBEAT_STOPPED_AFTER: Duration = Duration::from_millis(500);
 
-/// One process, told apart from a later one that reuses its number.
+/// One process, distinguished from a later one that reuses its pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
-    /// Process number.
+    /// The pid.
     pub pid: u32,
     /// Start time in clock ticks since boot (field 22 of proc_pid_stat(5)).
     pub start: u64,
 }
 
 impl Process {
-    /// The process that has this number now.
+    /// Returns the process that has this pid now.
     pub fn from_pid(pid: u32) -> Option<Self> {
         Some(Self { pid, start: start_ticks(pid)? })
     }
 
-    /// The calling process.
+    /// Returns the calling process.
     ///
     /// # Panics
     ///
@@ -38,24 +38,25 @@ impl Process {
         Self::from_pid(std::process::id()).expect("a running process is in /proc")
     }
 
-    /// Whether it still runs; see [`is_alive`].
+    /// Whether the process still runs; see [`is_alive`].
     pub fn is_alive(self) -> bool {
         is_alive(self.pid, self.start)
     }
 
-    /// Sends SIGKILL, unless the process is gone or its number belongs to another by now.
+    /// Sends SIGKILL, unless the process has exited, even if another process has its pid by now.
     pub fn kill(self) {
         self.signal(rustix::process::Signal::KILL);
     }
 
-    /// Sends `signal`, unless the process is gone or its number belongs to another by now.
+    /// Sends `signal`, unless the process has exited, even if another process has its pid by now.
     pub fn signal(self, signal: rustix::process::Signal) {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw)
         else {
             return;
         };
         let flags = rustix::process::PidfdFlags::empty();
-        // The descriptor pins the process first; only then does the start time prove anything.
+        // The pidfd pins the process first; only then does the start time prove its identity
+        // (pidfd_open(2)).
         let Ok(pidfd) = rustix::process::pidfd_open(pid, flags) else {
             return;
         };
@@ -65,16 +66,16 @@ impl Process {
     }
 }
 
-/// The fields of `/proc/PID/stat` that tests ask for.
+/// The fields of `/proc/PID/stat` that tests use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// State letter: `R`, `S`, `D`, `T`, `Z` …
     pub state: char,
-    /// Number of the parent.
+    /// Pid of the parent.
     pub parent: u32,
-    /// Number of the process group.
+    /// Id of the process group.
     pub group: u32,
-    /// Number of the session.
+    /// Id of the session.
     pub session: u32,
     /// Start time in clock ticks since boot.
     pub start: u64,
@@ -85,7 +86,7 @@ pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The name in the middle may hold blanks and brackets, so fields are counted from its end.
+/// The process name may contain blanks and parentheses, so the fields are counted from its end.
 fn parse_stat(line: &[u8]) -> Option<Stat> {
     let name_end = line.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(&line[name_end + 1..]).ok()?;
@@ -99,12 +100,13 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
     })
 }
 
-/// Start time of a process in clock ticks since boot; `None` when there is no such process.
+/// Returns the start time of a process in clock ticks since boot; `None` when there is no such
+/// process.
 pub fn start_ticks(pid: u32) -> Option<u64> {
     stat(pid).map(|stat| stat.start)
 }
 
-/// State letter of a process; `None` when there is no such process.
+/// Returns the state letter of a process; `None` when there is no such process.
 pub fn state(pid: u32) -> Option<char> {
     stat(pid).map(|stat| stat.state)
 }
@@ -112,7 +114,7 @@ pub fn state(pid: u32) -> Option<char> {
 /// Whether the process still runs.
 ///
 /// A zombie does not run, unless only its main thread has ended: then its state is `Z` too,
-/// while its other threads go on.
+/// although other threads still run.
 pub fn is_alive(pid: u32, start: u64) -> bool {
     match stat(pid) {
         Some(stat) if stat.start != start => false,
@@ -124,7 +126,7 @@ pub fn is_alive(pid: u32, start: u64) -> bool {
     }
 }
 
-/// Numbers of all threads of a process; empty when there is no such process.
+/// Returns the ids of all threads of a process; empty when there is no such process.
 pub fn threads(pid: u32) -> Vec<u32> {
     numeric_entries(Path::new(&format!("/proc/{pid}/task")))
 }
@@ -134,7 +136,7 @@ fn thread_state(pid: u32, thread: u32) -> Option<char> {
     parse_stat(&line).map(|stat| stat.state)
 }
 
-/// Numbers of all processes there are.
+/// Returns the pids of all processes.
 pub fn list_pids() -> Vec<u32> {
     numeric_entries(Path::new("/proc"))
 }
@@ -146,10 +148,10 @@ fn numeric_entries(dir: &Path) -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// All processes below `pid` by parent links, zombies included, nearest first.
+/// Returns all processes below `pid` by parent links, zombies included, nearest first.
 ///
-/// Whoever lost its parent is below the reaper that took it in, so it is found only when that
-/// is `pid` or below it.
+/// An orphaned process is a child of its reaper, so it is found only when the reaper is `pid` or
+/// below it.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> =
         list_pids().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
@@ -162,14 +164,15 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// How often a process has gone to sleep; 0 when there is no such process.
+/// Returns the number of voluntary context switches of a process; 0 when there is no such process.
 pub fn voluntary_switches(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     line.map_or(0, |count| count.trim().parse().expect("a number"))
 }
 
-/// Command line with blanks between the words; the name in brackets where there is none.
+/// Returns the command line with blanks between the words, or the name in brackets where there is
+/// none.
 pub fn command_line(pid: u32) -> String {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words: Vec<_> = words
@@ -180,14 +183,14 @@ pub fn command_line(pid: u32) -> String {
     if words.is_empty() { format!("[{}]", comm(pid)) } else { words.join(" ") }
 }
 
-/// Name of a process (`comm`), empty when there is no such process.
+/// Returns the name of a process (`comm`); empty when there is no such process.
 pub fn comm(pid: u32) -> String {
     let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
-/// The environment a process was started with, one entry a string; of all its threads' the
-/// first that can be read, since a main thread that has ended shows none.
+/// Returns the environment that a process was started with, one entry per string. Reads it from the
+/// first thread that shows one, because a main thread that has ended shows none.
 pub fn environment(pid: u32) -> Vec<String> {
     let read = |path: String| std::fs::read(path).ok().filter(|block| !block.is_empty());
     let block = read(format!("/proc/{pid}/environ")).or_else(|| {
@@ -204,7 +207,8 @@ pub fn environment(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// What each descriptor of a process leads to, by number; empty when that may not be seen.
+/// Returns the target of each descriptor of a process, by number; empty without permission to read
+/// them.
 pub fn descriptors(pid: u32) -> Vec<(u32, PathBuf)> {
     let dir = format!("/proc/{pid}/fd");
     let mut found: Vec<(u32, PathBuf)> = numeric_entries(Path::new(&dir))
@@ -215,8 +219,8 @@ pub fn descriptors(pid: u32) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// The birthmark a task id stands for: its twelve characters of Crockford's base 32 (lower
-/// case, after the letter of its kind) as one 60-bit number, first character highest.
+/// Returns the birthmark of a task id: its twelve characters of Crockford's base 32 (lower case,
+/// after the letter of the task's kind) as one 60-bit number, most significant character first.
 pub fn birthmark_from_id(id: &str) -> Option<u64> {
     const ALPHABET: &str = "0123456789abcdefghjkmnpqrstvwxyz";
     let (_, digits) =
@@ -224,7 +228,8 @@ pub fn birthmark_from_id(id: &str) -> Option<u64> {
     digits.chars().try_fold(0, |sum, digit| Some(sum << 5 | ALPHABET.find(digit)? as u64))
 }
 
-/// The birthmark a process carries: equal soft and hard RLIMIT_RTTIME, as microseconds.
+/// Returns the birthmark of a process: equal soft and hard limits of RLIMIT_RTTIME, in
+/// microseconds.
 pub fn read_birthmark(pid: u32) -> Option<u64> {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
@@ -234,13 +239,14 @@ pub fn read_birthmark(pid: u32) -> Option<u64> {
     (soft == hard).then_some(soft)
 }
 
-/// Says that what this test starts must not belong to a task of siding already, as it does when an agent
-/// runs the tests under siding: such a process is not adopted, and is nobody's residue.
+/// Asserts that this process carries no birthmark, as it does when an agent runs the tests under
+/// siding. Processes that inherit one already belong to a task: siding neither adopts them nor
+/// treats them as residue.
 ///
 /// # Panics
 ///
-/// When this process carries a birthmark. To take one off needs `CAP_SYS_RESOURCE` (setrlimit(2)), which
-/// root has not got in a container.
+/// When this process carries a birthmark. Removing one needs `CAP_SYS_RESOURCE` (setrlimit(2)),
+/// which root lacks in a container.
 #[track_caller]
 pub fn assert_no_birthmark() {
     assert_eq!(
@@ -251,7 +257,7 @@ pub fn assert_no_birthmark() {
     );
 }
 
-/// All living processes that carry the birthmark of this task id.
+/// Returns all living processes that carry the birthmark of this task id.
 pub fn with_birthmark(id: &str) -> Vec<Process> {
     let Some(wanted) = birthmark_from_id(id) else {
         return vec![];
@@ -264,14 +270,14 @@ pub fn with_birthmark(id: &str) -> Vec<Process> {
         .collect()
 }
 
-/// Whether `file` grows: some process still adds its beat. Returns at the first new byte.
+/// Whether `file` grows, because some process still beats. Returns at the first new byte.
 pub fn is_heartbeat_running(file: &Path) -> bool {
     grows_within(file, HEARTBEAT_TIMEOUT)
 }
 
 /// Whether `file` does not grow for 25 beats. Returns `false` at the first new byte.
 ///
-/// A starved process looks still too: combine this with [`is_alive`].
+/// A process without processor time looks stopped too: combine this with [`is_alive`].
 pub fn is_heartbeat_stopped(file: &Path) -> bool {
     !grows_within(file, HEARTBEAT_STOPPED_AFTER)
 }

@@ -1,22 +1,22 @@
-//! What came of a call.
+//! The result of a program call.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// What came of a call.
+/// The result of a program call.
 #[derive(Debug)]
 #[must_use]
 pub struct ProgramOutput {
-    /// Exit code; `None` when a signal ended it.
+    /// Exit code; `None` when a signal ended the program.
     pub code: Option<i32>,
-    /// Number of the signal that ended it.
+    /// Number of the signal that ended the program.
     pub signal: Option<i32>,
-    /// All it wrote to stdout.
+    /// All bytes written to stdout.
     pub stdout: Vec<u8>,
-    /// All it wrote to stderr.
+    /// All bytes written to stderr.
     pub stderr: Vec<u8>,
-    /// From just before its start to its end.
+    /// Time from just before the start to the end.
     pub elapsed: Duration,
     command_text: String,
 }
@@ -39,21 +39,21 @@ impl ProgramOutput {
         }
     }
 
-    /// Stdout as text, unreadable bytes replaced.
+    /// Returns stdout as text, with invalid UTF-8 replaced.
     pub fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Stderr as text, unreadable bytes replaced.
+    /// Returns stderr as text, with invalid UTF-8 replaced.
     pub fn stderr_text(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// Stdout as one JSON value.
+    /// Parses stdout as one JSON value.
     ///
     /// # Panics
     ///
-    /// When it is none.
+    /// When stdout is not a JSON value.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         match serde_json::from_slice(&self.stdout) {
@@ -62,22 +62,22 @@ impl ProgramOutput {
         }
     }
 
-    /// Checks the exit code.
+    /// Asserts the exit code.
     ///
     /// # Panics
     ///
-    /// When it is another, or a signal ended the program.
+    /// When the code differs or a signal ended the program.
     #[track_caller]
     pub fn expect_code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "exit code of {self}");
         self
     }
 
-    /// Checks the signal that ended the program.
+    /// Asserts the signal that ended the program.
     ///
     /// # Panics
     ///
-    /// When it was another or none.
+    /// When another signal or none ended it.
     #[track_caller]
     pub fn expect_signal(self, signal: i32) -> Self {
         assert_eq!(self.signal, Some(signal), "signal of {self}");
@@ -93,7 +93,7 @@ impl std::fmt::Display for ProgramOutput {
     }
 }
 
-/// Both streams for a message of failure, each cut to its first and last bytes.
+/// Formats both streams for a failure message, each reduced to its first and last bytes.
 pub(crate) fn transcript(out: &[u8], err: &[u8]) -> String {
     format!("\n--- stdout\n{}\n--- stderr\n{}\n---", excerpt(out), excerpt(err))
 }

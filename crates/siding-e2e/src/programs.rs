@@ -1,4 +1,4 @@
-//! Where the two programs of this package are, for whoever runs them.
+//! Finds the two programs of this package for the tests that run them.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Keeps the descriptors this test program was started with (a job server's, a terminal's) from
-/// everything it starts, so that what a task holds beyond the standard streams came from siding.
+/// Marks the descriptors that this test program inherited (a job server's, a terminal's)
+/// close-on-exec. All descriptors of a task besides the standard streams then come from siding.
 pub(crate) fn set_cloexec_on_inherited_fds() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: takes only numbers; nothing is closed here, and Rust opens every descriptor
-        // of its own with the same mark anyway.
+        // SAFETY: takes only numbers. The call closes nothing; it sets the flag that Rust sets on
+        // its own descriptors anyway.
         let marked = unsafe {
             libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
         };
@@ -25,12 +25,12 @@ pub(crate) fn set_cloexec_on_inherited_fds() {
 
 /// Finds a program of this package.
 ///
-/// Cargo names it to a running test by a variable (Cargo 1.94 and later); a test program that
-/// was started by hand finds it beside its own directory, `target/PROFILE/deps`.
+/// Cargo 1.94 and later pass its path to a running test in an environment variable; a test program
+/// started by hand finds it next to its own directory, `target/PROFILE/deps`.
 ///
 /// # Panics
 ///
-/// When it is in neither place, with the command that builds it.
+/// When it is in neither place; the message names the command that builds it.
 pub(crate) fn find_program(name: &str) -> PathBuf {
     let cargo_path = std::env::var_os(format!("CARGO_BIN_EXE_{name}")).map(PathBuf::from);
     let own = std::env::current_exe().expect("a running program knows its own path");
@@ -48,8 +48,8 @@ pub(crate) fn find_program(name: &str) -> PathBuf {
     );
 }
 
-/// Gives a path at which another user can execute `program`: the program itself where all
-/// directories above allow it, else a link or copy in `dir`.
+/// Returns a path at which another user can execute `program`: the program itself if all its parent
+/// directories allow it, otherwise a link or copy in `dir`.
 pub(crate) fn executable_by_others(program: &Path, dir: &Path) -> PathBuf {
     let open_to_all = |path: &Path| {
         std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o1 != 0)

@@ -1,4 +1,4 @@
-//! Ends of output of real programs: prompts, and what looks like prompts.
+//! Ends of real programs' output: prompts, and text that resembles prompts.
 
 const PROMPTS: &str = include_str!("../corpus/prompts.txt");
 const NON_PROMPTS: &str = include_str!("../corpus/look-alikes.txt");
@@ -6,19 +6,19 @@ const NON_PROMPTS: &str = include_str!("../corpus/look-alikes.txt");
 /// The end of a program's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptSample {
-    /// Where it comes from.
+    /// The program or document that the sample comes from.
     pub source: &'static str,
-    /// The bytes.
+    /// The end of the output, with escapes decoded.
     pub text: String,
 }
 
-/// Returns ends of output that ask.
+/// Returns the samples that ask for input.
 #[must_use]
 pub fn prompts() -> Vec<PromptSample> {
     parse_samples(PROMPTS)
 }
 
-/// Returns ends of output that do not.
+/// Returns the samples that do not ask for input.
 #[must_use]
 pub fn non_prompts() -> Vec<PromptSample> {
     parse_samples(NON_PROMPTS)
@@ -32,7 +32,7 @@ fn parse_samples(corpus: &'static str) -> Vec<PromptSample> {
         .collect()
 }
 
-/// Returns a line of a corpus with `\n`, `\t`, `\r`, `\e` and `\\` as what they stand for.
+/// Decodes `\n`, `\t`, `\r`, `\e` and `\\` in a line of a corpus.
 pub(crate) fn unescape(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars();

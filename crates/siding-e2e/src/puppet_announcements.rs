@@ -1,4 +1,4 @@
-//! What the puppets of a sandbox tell a test.
+//! Waiting for the announcements of a sandbox's puppets.
 
 use crate::announcement::Announcement;
 use crate::eventually::eventually_some;
@@ -6,7 +6,7 @@ use crate::processes::Process;
 use crate::sandbox::Sandbox;
 
 impl Sandbox {
-    /// Everything the puppets of this sandbox have announced so far, in order.
+    /// Returns all announcements of this sandbox's puppets so far, in order.
     pub fn announcements(&self) -> Vec<Announcement> {
         let log = std::fs::read(self.puppet_log()).unwrap_or_default();
         Announcement::parse_all(&String::from_utf8_lossy(&log))
@@ -16,17 +16,18 @@ impl Sandbox {
     ///
     /// # Panics
     ///
-    /// When it has not come within [`crate::POLL_DEADLINE`].
+    /// When there is none within [`crate::POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_announcement(&self, verb: &str) -> Announcement {
         self.wait_for_announcements(verb, 1).swap_remove(0)
     }
 
-    /// Waits until at least `count` steps of `verb` are announced, and returns all there are.
+    /// Waits until `verb` has been announced at least `count` times, and returns all its
+    /// announcements.
     ///
     /// # Panics
     ///
-    /// When they have not come within [`crate::POLL_DEADLINE`].
+    /// When there are fewer within [`crate::POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_announcements(&self, verb: &str, count: usize) -> Vec<Announcement> {
         eventually_some(&format!("puppets announced {count} × `{verb}`"), || {
@@ -36,11 +37,11 @@ impl Sandbox {
         })
     }
 
-    /// Waits for the process that says `mark NAME`.
+    /// Waits for the process that announces `mark NAME`.
     ///
     /// # Panics
     ///
-    /// When none has within [`crate::POLL_DEADLINE`].
+    /// When there is none within [`crate::POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_mark(&self, name: &str) -> Process {
         eventually_some(&format!("a puppet marked itself `{name}`"), || {

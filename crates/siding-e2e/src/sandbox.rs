@@ -1,4 +1,4 @@
-//! A place of its own for one test, and nothing left when the test is over.
+//! A private directory and environment for one test, with a check that no process outlives it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,23 +14,23 @@ use crate::sandbox_dir;
 use crate::shell_words::quote_line;
 use crate::test_cgroup;
 
-/// Built-in bound on the life of every puppet, in milliseconds.
+/// Lifetime limit of every puppet, in milliseconds.
 const PUPPET_TTL_MS: &str = "60000";
-/// How long what a test has ended may take to be gone; see [`Sandbox::expect_clean`].
+/// Longest time for the processes that a test has ended to exit; see [`Sandbox::expect_clean`].
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A temporary state root and home with an environment of its own.
+/// A temporary state directory and home, with a private environment.
 ///
 /// ```text
 /// /tmp/sXXXXXX/st          SIDING_STATE_DIR
 /// /tmp/sXXXXXX/h           HOME, and the XDG directories
-/// /tmp/sXXXXXX/w           working directory of every call, and a place for test files
+/// /tmp/sXXXXXX/w           working directory of every call, also for test files
 /// /tmp/sXXXXXX/puppet.log  where puppets announce their steps
 /// ```
 ///
-/// Dropping it kills every process that carries its tag `PUPPET_SANDBOX` or the birthmark of
-/// one of its tasks, that has announced itself in its log (the start time is checked), or that
-/// works in or holds files of its directory; then the directory is removed.
+/// Dropping it kills every process that carries the sandbox's tag `PUPPET_SANDBOX` or the birthmark
+/// of one of its tasks, that has announced itself in the log (the start time is checked), or whose
+/// working directory or open files are in the sandbox. Then the directory is removed.
 #[derive(Debug)]
 pub struct Sandbox {
     root: PathBuf,
@@ -47,22 +47,22 @@ impl Default for Sandbox {
 }
 
 impl Sandbox {
-    /// Makes a sandbox for the calling user.
+    /// Creates a sandbox for the calling user.
     ///
     /// # Panics
     ///
-    /// When `/tmp` cannot be written.
+    /// When `/tmp` is not writable.
     #[track_caller]
     pub fn new() -> Self {
         Self::create(None)
     }
 
-    /// Makes a sandbox that belongs to the user and group `uid`; calls run as them unless told
-    /// otherwise. Works as root only: see [`crate::is_root`].
+    /// Creates a sandbox that belongs to the user and group `uid`; its calls run as that user
+    /// unless set otherwise. Works only as root: see [`crate::is_root`].
     ///
     /// # Panics
     ///
-    /// When `/tmp` cannot be written or the caller is not root.
+    /// When `/tmp` is not writable or the caller is not root.
     #[track_caller]
     pub fn new_for_uid(uid: u32) -> Self {
         assert!(is_root(), "only root can make a sandbox for another user");
@@ -82,43 +82,43 @@ impl Sandbox {
         }
         std::fs::write(sandbox.puppet_log(), "").expect("the own directory can be written");
         sandbox_dir::set_mode_and_owner(&sandbox.puppet_log(), 0o666, uid);
-        // Another user of the same test must reach the log and the programs.
+        // A call as another user in the same test must reach the log and the programs.
         sandbox_dir::set_mode_and_owner(&sandbox.root, 0o711, uid);
         sandbox
     }
 
-    /// Promises that the test ends everything it starts: when the sandbox is dropped and
-    /// something is still alive 5 s later, the test fails and names it.
+    /// Requires the test to end all its processes: if one is still alive 5 s after the sandbox is
+    /// dropped, the test fails and names it.
     pub fn expect_clean(&mut self) {
         self.expect_clean = true;
     }
 
-    /// The sandbox's directory.
+    /// Returns the sandbox's directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// `SIDING_STATE_DIR` of every call.
+    /// Returns the `SIDING_STATE_DIR` of every call.
     pub fn state_dir(&self) -> PathBuf {
         self.root.join("st")
     }
 
-    /// `HOME` of every call.
+    /// Returns the `HOME` of every call.
     pub fn home(&self) -> PathBuf {
         self.root.join("h")
     }
 
-    /// A path for a file of the test, in the working directory of every call.
+    /// Returns a path for a file of the test, in the working directory of every call.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join("w").join(name)
     }
 
-    /// The file in which puppets announce their steps.
+    /// Returns the file in which puppets announce their steps.
     pub fn puppet_log(&self) -> PathBuf {
         self.root.join("puppet.log")
     }
 
-    /// The environment of every call, whole.
+    /// Returns the complete environment of every call.
     pub fn environment(&self) -> Vec<(String, String)> {
         let inside = |name: &str| self.root.join(name).display().to_string();
         let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned());
@@ -127,11 +127,11 @@ impl Sandbox {
             ("HOME", inside("h")),
             ("TERM", "dumb".to_owned()),
             ("SIDING_STATE_DIR", inside("st")),
-            // Never the machine's own sockets.
+            // Keeps siding away from the machine's own sockets.
             ("SIDING_REAP_SOCKETS", inside("w/claude-http-*.sock")),
-            // Nor the machine's own processes.
+            // Keeps siding away from the machine's own processes.
             ("SIDING_FOREIGN_REAP", "off".to_owned()),
-            // The process that calls hooks is mostly the test itself, which outlives its sandbox.
+            // The process that calls hooks is usually the test itself, which outlives its sandbox.
             ("SIDING_SUPERVISE_HOSTS", "false".to_owned()),
             ("XDG_STATE_HOME", inside("h/.local/state")),
             ("XDG_CONFIG_HOME", inside("h/.config")),
@@ -152,13 +152,13 @@ impl Sandbox {
         self.prepare_call("siding-under-test", args)
     }
 
-    /// Prepares a direct call of `puppet` with these verbs. What it leaves may hold its output.
+    /// Prepares a direct call of `puppet` with these verbs. Its descendants may hold its output.
     pub fn puppet<A: AsRef<str>>(&self, verbs: &[A]) -> Invocation {
         self.prepare_call("puppet", verbs).allow_held_output()
     }
 
-    /// Prepares a call of any other program in this sandbox, to play the host: a shell, say. What
-    /// it leaves may hold its output.
+    /// Prepares a call of any other program in this sandbox, such as a shell that plays the host.
+    /// Its descendants may hold its output.
     pub fn host<A: AsRef<str>>(&self, program: &str, args: &[A]) -> Invocation {
         self.remember_task_ids();
         self.prepare_program_call(Path::new(program), args).allow_held_output()
@@ -182,41 +182,42 @@ impl Sandbox {
 
     fn program_path(&self, name: &str) -> PathBuf {
         let found = find_program(name);
-        // Only root can make a call as another user.
+        // Only root can run a call as another user.
         if is_root() { executable_by_others(&found, &self.root) } else { found }
     }
 
-    /// The words of a command that runs `puppet` with these verbs. It announces itself in the
-    /// log also when its environment is empty.
+    /// Returns the words of a command that runs `puppet` with these verbs. It announces itself in
+    /// the log even with an empty environment.
     pub fn puppet_argv<A: AsRef<str>>(&self, verbs: &[A]) -> Vec<String> {
         let head = [self.program_path("puppet"), "--log".into(), self.puppet_log()];
         let head = head.iter().map(|word| word.display().to_string());
         head.chain(verbs.iter().map(|verb| verb.as_ref().to_owned())).collect()
     }
 
-    /// The same command as one line for a shell, each word quoted where it must be.
+    /// Returns the command of [`Self::puppet_argv`] as one line for a shell, with words quoted
+    /// where necessary.
     pub fn puppet_line<A: AsRef<str>>(&self, verbs: &[A]) -> String {
         quote_line(&self.puppet_argv(verbs))
     }
 
-    /// A call of the program under test as one line for a shell.
+    /// Returns a call of the program under test as one line for a shell.
     pub fn siding_line<A: AsRef<str>>(&self, args: &[A]) -> String {
         let program = self.program_path("siding-under-test").display().to_string();
         let args = args.iter().map(|arg| arg.as_ref().to_owned());
         quote_line(&std::iter::once(program).chain(args).collect::<Vec<_>>())
     }
 
-    /// The ids of all tasks ever seen in the state directory.
+    /// Returns the ids of all tasks ever seen in the state directory.
     ///
     /// # Panics
     ///
-    /// When another thread has panicked in here.
+    /// When another thread panicked while it held the lock.
     pub fn task_ids(&self) -> Vec<String> {
         self.remember_task_ids();
         self.task_ids.lock().expect("nobody panics in here").iter().cloned().collect()
     }
 
-    /// Keeps the ids, since a test may remove the records of processes that still live.
+    /// Stores the ids, because a test may remove the records of processes that are still alive.
     fn remember_task_ids(&self) {
         let Ok(tasks) = std::fs::read_dir(self.state_dir().join("tasks")) else {
             return;
@@ -243,7 +244,7 @@ impl Drop for Sandbox {
         let unkillable = traces.kill_all();
         test_cgroup::remove_task_groups(&self.task_ids());
         sandbox_dir::remove(&self.root);
-        // A second panic would hide the first, which says more.
+        // A second panic would abort and hide the first, more useful one.
         if std::thread::panicking() {
             return;
         }

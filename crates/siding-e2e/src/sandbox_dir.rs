@@ -1,25 +1,26 @@
-//! The directory of a sandbox: made, given away, and removed whatever the test did to it.
+//! The directory of a sandbox: created, assigned to its user, and removed whatever the test did to
+//! it.
 
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Makes the directory with the shortest path there can be, since a socket's path must fit 108
-/// bytes.
+/// Creates the directory with a short path, because a socket path must fit into 108 bytes
+/// (unix(7)).
 pub(crate) fn create() -> PathBuf {
     let mut builder = tempfile::Builder::new();
     let made = builder.prefix("s").rand_bytes(6).tempdir_in("/tmp");
     made.expect("/tmp can be written").keep()
 }
 
-/// Sets rights and owner of a path.
+/// Sets mode and owner of a path.
 pub(crate) fn set_mode_and_owner(path: &Path, mode: u32, owner: Option<u32>) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("own path");
     std::os::unix::fs::chown(path, owner, owner).expect("root may give it away");
 }
 
-/// Removes the directory, also where a test took the rights away.
+/// Removes the directory, even if a test removed the permissions.
 pub(crate) fn remove(root: &Path) {
     if std::fs::remove_dir_all(root).is_err() {
         make_writable(root);

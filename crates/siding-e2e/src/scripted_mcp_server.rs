@@ -1,10 +1,10 @@
-//! An MCP server that does what a file says: for what siding's own would never do.
+//! An MCP server with scripted answers, for behavior that siding's own server never shows.
 
 use crate::Sandbox;
 
-/// Speaks the older handshake. The file `state` is looked at for each call of its tool `look`: its
-/// text is the answer; with `error` it is one of the protocol, with `failed` one of the tool; with
-/// `die` the server ends with code 3, and with `die once` it does so and writes `up` for the next.
+/// Implements the older handshake. For each call of its tool the server reads the file `state`: its
+/// text is the answer; `error` gives a protocol error, `failed` a tool error; with `die` the server
+/// exits with code 3, and with `die once` it first writes `up` for the next server.
 const SERVER_SCRIPT: &str = r#"
 echo "I am $$" >&2
 answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
@@ -27,11 +27,11 @@ while IFS= read -r line; do
 done
 "#;
 
-/// Returns the command of such a server, and writes what it is to say first.
+/// Writes the server script and its first state, and returns the command that starts the server.
 ///
 /// # Panics
 ///
-/// When the sandbox cannot be written.
+/// When the sandbox is not writable.
 #[must_use]
 #[track_caller]
 pub fn write_scripted_server(sandbox: &Sandbox, state: &str) -> String {
@@ -41,11 +41,12 @@ pub fn write_scripted_server(sandbox: &Sandbox, state: &str) -> String {
     "exec bash server.sh".to_owned()
 }
 
-/// Changes what it says: whoever looks meanwhile finds the old or the new.
+/// Replaces the server's state. The rename is atomic, so a concurrent reader gets the old or the
+/// new state.
 ///
 /// # Panics
 ///
-/// When the sandbox cannot be written.
+/// When the sandbox is not writable.
 #[track_caller]
 pub fn set_scripted_server_state(sandbox: &Sandbox, state: &str) {
     let (new, place) = (sandbox.path("state.new"), sandbox.path("state"));

@@ -1,10 +1,10 @@
-//! Kernels that lack something.
+//! Simulates kernels that lack system calls.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// Lets the kernel answer these system calls with `ENOSYS` to whatever the command becomes and
-/// starts, as one that does not have them does.
+/// Makes these system calls fail with `ENOSYS` for the command and all its descendants, as on a
+/// kernel that lacks them.
 pub(crate) fn deny_syscalls(command: &mut Command, calls: &[libc::c_long]) {
     let filter = filter_program(calls);
     let install = move || {
@@ -20,11 +20,11 @@ pub(crate) fn deny_syscalls(command: &mut Command, calls: &[libc::c_long]) {
         };
         if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
-    // SAFETY: between fork and exec this only makes two system calls; the list was made before.
+    // SAFETY: between fork and exec this makes only two system calls; the filter was built before.
     unsafe { command.pre_exec(install) };
 }
 
-/// A filter: load the call's number, compare it with each, allow all others.
+/// Builds a filter: load the call's number, compare it with each entry, allow all others.
 fn filter_program(calls: &[libc::c_long]) -> Vec<libc::sock_filter> {
     let step = |code: u32, jf, k| libc::sock_filter {
         code: u16::try_from(code).expect("codes are short"),

@@ -1,12 +1,12 @@
 //! Words as a POSIX shell reads them.
 
-/// Splits a script without quotes into its words, to keep long ones readable:
-/// `words("fork setsid hang -- wait")`.
+/// Splits a script without quotes into its words, which keeps long scripts readable: `words("fork
+/// setsid hang -- wait")`.
 pub fn words(script: &str) -> Vec<&str> {
     script.split_ascii_whitespace().collect()
 }
 
-/// Writes a word so that a POSIX shell reads it as that one word.
+/// Quotes a word if necessary, so that a POSIX shell reads it as one word.
 fn quote_word(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,+@%".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -15,7 +15,7 @@ fn quote_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Writes a command's words as one line for a shell.
+/// Formats a command's words as one line for a shell.
 pub(crate) fn quote_line(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
     quoted.join(" ")

@@ -1,7 +1,8 @@
-//! Real programs that wait, for input and for other things, and what siding must say of each.
+//! Real programs that wait for input or for other events, and the verdict that siding must give for
+//! each.
 //!
-//! The table of Linux programs that block on input, and of those that only look so. Programs that
-//! are not on a machine are left out, and named.
+//! The table lists Linux programs that block on input, and programs that only appear to. Tests skip
+//! the programs that a machine lacks, and name them.
 
 use std::path::Path;
 
@@ -14,23 +15,23 @@ pub enum StdinSource {
     Null,
 }
 
-/// What must be said.
+/// The verdict that `siding why` must give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedVerdict {
-    /// `input_wait`, hard.
+    /// `input_wait` with hard certainty.
     InputWait,
-    /// `input_wait` or `input_likely`: an event loop, or an interpreter built upon one.
+    /// `input_wait` or `input_likely`: an event loop, or an interpreter based on one.
     AnyInput,
-    /// This verdict.
+    /// Exactly this verdict.
     Verdict(&'static str),
-    /// `waiting` on this.
+    /// `waiting`, with this value of `waiting_on`.
     Waiting(&'static str),
-    /// Anything but a wait for input.
+    /// Any verdict except a wait for input.
     NoInput,
 }
 
 impl ExpectedVerdict {
-    /// Whether somebody is waited for.
+    /// Whether the expected verdict says that the task waits for input.
     #[must_use]
     pub fn expects_input_wait(self) -> bool {
         matches!(
@@ -39,7 +40,7 @@ impl ExpectedVerdict {
         )
     }
 
-    /// Whether what `siding why --json` says fits.
+    /// Whether the JSON of `siding why --json` matches this expectation.
     #[must_use]
     pub fn accepts(self, why: &serde_json::Value) -> bool {
         let verdict = why["verdict"].as_str().unwrap_or_default();
@@ -53,30 +54,30 @@ impl ExpectedVerdict {
     }
 }
 
-/// Whether somebody is said to be waited for.
+/// Whether the JSON of `siding why --json` says that the task waits for input.
 #[must_use]
 pub fn reports_input_wait(why: &serde_json::Value) -> bool {
     let verdict = why["verdict"].as_str().unwrap_or_default();
     matches!(verdict, "input_wait" | "input_likely" | "password_likely" | "tty_stopped")
 }
 
-/// One program.
+/// One program and its expected verdict.
 #[derive(Debug, Clone, Copy)]
 pub struct StallCase {
-    /// Its name in reports.
+    /// The case's name in reports.
     pub name: &'static str,
-    /// Programs that must be there, by path or by name.
+    /// Required programs, by path or by name.
     pub required_programs: &'static [&'static str],
-    /// What it reads.
+    /// The standard input of the task.
     pub stdin: StdinSource,
-    /// The shell text.
+    /// The shell text that starts the program.
     pub text: &'static str,
-    /// What must be said.
+    /// The verdict that siding must give.
     pub expected: ExpectedVerdict,
 }
 
 impl StallCase {
-    /// Returns the first program that this machine does not have.
+    /// Returns the first required program that this machine lacks.
     #[must_use]
     pub fn missing_program(&self) -> Option<&'static str> {
         self.required_programs.iter().copied().find(|program| {
@@ -126,9 +127,9 @@ const fn other_wait_case(
     stall_case(name, needs, StdinSource::Pipe, text, expected)
 }
 
-/// All of them. Each goes on until it is stopped, in a directory of its own.
+/// All cases. Each program runs until it is stopped, in a directory of its own.
 pub const STALL_CASES: &[StallCase] = &[
-    // What waits for input.
+    // Programs that wait for input.
     input_case("cat", &[], "cat"),
     input_case("grep without a file", &[], "grep x"),
     input_case("bash read", &[], "read -p 'Continue? [y/N] ' x"),
@@ -211,7 +212,7 @@ pub const STALL_CASES: &[StallCase] = &[
         "script -qc 'timeout 60 cat; true' /dev/null",
         ExpectedVerdict::Verdict("tty_stopped"),
     ),
-    // What does not.
+    // Programs that do not wait for input.
     other_wait_case("sleep", &[], "sleep 300", ExpectedVerdict::Waiting("timer")),
     other_wait_case("wait", &[], "sleep 300 & wait", ExpectedVerdict::Waiting("timer")),
     other_wait_case("sleep loop", &[], "while :; do sleep .3; done", ExpectedVerdict::NoInput),

@@ -1,4 +1,4 @@
-//! A terminal, as a person has one: a pseudo terminal, and what it would show.
+//! A pseudoterminal with a model of its screen, as a person would see it.
 
 mod screen_model;
 
@@ -16,24 +16,24 @@ use screen_model::ScreenModel;
 /// A terminal for a program under test: [`crate::Invocation::on_terminal`].
 #[derive(Debug)]
 pub struct Terminal {
-    /// The side of the person.
+    /// The master side, which the person uses.
     master: OwnedFd,
-    /// The side of programs.
+    /// The slave side, which programs use.
     device: OwnedFd,
     screen: ScreenModel,
 }
 
 impl Terminal {
-    /// Opens one of this size.
+    /// Opens a terminal of this size.
     ///
     /// # Panics
     ///
-    /// When the system has none.
+    /// When the system has no free pseudoterminal.
     pub fn new(columns: u16, rows: u16) -> Self {
         let (mut person, mut device) = (-1, -1);
         let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: both numbers are places for one int; no name and no settings are asked for or given;
-        // the size lives until the call returns and is only read.
+        // SAFETY: both pointers lead to an int; name and settings are null; the size lives until
+        // the call returns and is only read.
         let opened = unsafe {
             libc::openpty(
                 &raw mut person,
@@ -44,7 +44,8 @@ impl Terminal {
             )
         };
         assert_eq!(opened, 0, "no terminal: {}", std::io::Error::last_os_error());
-        // SAFETY: the call has opened both for this process, and nobody else knows them.
+        // SAFETY: the call has opened both descriptors for this process, and no other value owns
+        // them.
         let (person, device) =
             unsafe { (OwnedFd::from_raw_fd(person), OwnedFd::from_raw_fd(device)) };
         for end in [&person, &device] {
@@ -53,30 +54,30 @@ impl Terminal {
         Self { master: person, device, screen: ScreenModel::new(columns.into(), rows.into()) }
     }
 
-    /// The side of programs, for one more of them.
+    /// Duplicates the slave side for another standard stream.
     pub(crate) fn device_stdio(&self) -> Stdio {
         self.device.try_clone().expect("a descriptor is free").into()
     }
 
-    /// The side of programs.
+    /// Returns the slave side.
     pub fn device_fd(&self) -> &OwnedFd {
         &self.device
     }
 
-    /// Its modes, to be compared: echo, signals, lines, …
+    /// Formats the terminal's modes (echo, signals, lines and so on) for comparison.
     ///
     /// # Panics
     ///
-    /// When it has gone.
+    /// When the terminal is closed.
     pub fn modes(&self) -> String {
         format!("{:?}", tcgetattr(&self.device).expect("it is a terminal"))
     }
 
-    /// Presses keys, as the bytes that they send.
+    /// Presses keys, given as the bytes that they send.
     ///
     /// # Panics
     ///
-    /// When nobody takes them.
+    /// When no program reads them and the terminal's buffer is full.
     pub fn send_keys(&self, bytes: &str) {
         let mut rest = bytes.as_bytes();
         while !rest.is_empty() {
@@ -85,26 +86,27 @@ impl Terminal {
         }
     }
 
-    /// Gives it another size. The program is told by SIGWINCH, which is the caller's to send: a
-    /// terminal that controls no process sends none.
+    /// Resizes the terminal. The caller must send SIGWINCH to the program: the kernel sends it only
+    /// to the foreground process group of a controlling terminal.
     ///
     /// # Panics
     ///
-    /// When it has gone.
+    /// When the terminal is closed.
     pub fn resize(&mut self, columns: u16, rows: u16) {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.master, size).expect("a terminal has a size");
         self.screen.resize(columns.into(), rows.into());
     }
 
-    /// Fills it until it takes nothing more: whoever writes to it waits until it is read. What fills it is
-    /// not to be seen.
+    /// Fills the output buffer, so that writers block until the terminal is read. The filling bytes
+    /// are not visible.
     ///
     /// # Panics
     ///
-    /// When it cannot be opened once more.
+    /// When the device cannot be opened again.
     pub fn fill_output_buffer(&self) {
-        // Opened anew: the programs share the flags of the other descriptor.
+        // Opened again, because the programs share the file status flags of the other descriptor
+        // (fcntl(2)).
         let path = format!("/proc/self/fd/{}", self.device.as_raw_fd());
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let device = rustix::fs::open(path, flags, Mode::empty()).expect("one's own terminal");
@@ -112,29 +114,30 @@ impl Terminal {
         while matches!(rustix::io::write(&device, b"\r"), Ok(1..)) {}
     }
 
-    /// Closes the side of the person, as a window that is closed does. What a program does with its
-    /// own side fails from then on.
+    /// Closes the master side, as closing a terminal window does. A program's operations on the
+    /// slave side fail from then on.
     pub fn close(self) {
         drop(self.master);
     }
 
-    /// What it shows now, row by row, without blanks at the end.
+    /// Returns the visible rows, without trailing blanks.
     pub fn screen(&mut self) -> Vec<String> {
         self.read_available(Duration::ZERO);
         self.screen.visible_rows()
     }
 
-    /// All that it has shown: what has scrolled away, and what it shows.
+    /// Returns all rows shown so far: those scrolled off the screen, and the visible ones.
     pub fn scrollback_text(&mut self) -> String {
         self.read_available(Duration::ZERO);
         self.screen.scrollback_text()
     }
 
-    /// Waits until a program has written these bytes and nothing else, none of which is shown: a bell.
+    /// Waits until programs have written exactly these bytes, none of which changes the screen: a
+    /// bell, for example.
     ///
     /// # Panics
     ///
-    /// When other bytes have come, or these not within [`POLL_DEADLINE`].
+    /// When other bytes arrive, or none within [`POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_bytes(&mut self, expected: &[u8]) {
         let mut bytes = [0; 64];
@@ -146,11 +149,11 @@ impl Terminal {
         assert_eq!(&bytes[..count], expected);
     }
 
-    /// Waits until `part` is to be seen in what it shows or has scrolled away.
+    /// Waits until `part` is visible or has scrolled off the screen.
     ///
     /// # Panics
     ///
-    /// When that has not come within [`POLL_DEADLINE`].
+    /// When it has not appeared within [`POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_text(&mut self, part: &str) {
         self.wait_until(&format!("it shows {part:?}"), |shown| {
@@ -162,7 +165,7 @@ impl Terminal {
     ///
     /// # Panics
     ///
-    /// When that has not come within [`POLL_DEADLINE`].
+    /// When none does within [`POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_row(&mut self, part: &str) {
         self.wait_until(&format!("a row has {part:?}"), |shown| {
@@ -187,7 +190,8 @@ impl Terminal {
         }
     }
 
-    /// Takes in what has come, and waits this long for the first of it.
+    /// Reads the available bytes into the screen model, waiting up to `timeout` for the first of
+    /// them.
     fn read_available(&mut self, timeout: Duration) {
         let mut wait = timeout;
         let mut bytes = [0; 4096];

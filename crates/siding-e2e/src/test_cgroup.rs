@@ -1,7 +1,7 @@
-//! A control group (cgroup2) of a test, in which siding is called as a host would call it that has
-//! been given one.
+//! A control group (cgroup2) of a test, in which siding runs as a host runs it that was given a
+//! group.
 //!
-//! Knows nothing of siding's own code for groups, so that a fault in that cannot hide itself.
+//! Uses none of siding's own cgroup code, so that a bug there cannot hide itself.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::chown;
@@ -14,27 +14,27 @@ use crate::processes::Process;
 use crate::programs::is_root;
 use crate::sandbox::Sandbox;
 
-/// Whose the group is to be.
+/// The owner of the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CgroupOwner {
-    /// An ordinary user's: the directory and the files that systemd hands over.
+    /// An ordinary user, who owns the directory and the files that systemd delegates.
     User(u32),
-    /// Root's, with the attribute by which systemd says so.
+    /// Root, with the extended attribute by which systemd marks a delegation.
     Root,
-    /// Nobody's: siding must leave it alone.
+    /// The group is not delegated: siding must not use it.
     Undelegated,
 }
 
-/// A group below the test's own. Dropping it removes it with all that was left in it.
+/// A group below the test's own. Dropping it kills its processes and removes it.
 #[derive(Debug)]
 pub struct TestCgroup(PathBuf);
 
 impl TestCgroup {
-    /// Makes one; `None`, with a word on stdout, where that takes rights that the test has not got.
+    /// Creates a group; `None`, with a message on stdout, where the test lacks the permission.
     ///
     /// # Panics
     ///
-    /// When a group can be made but not be given away.
+    /// When a group can be created but its owner cannot be set.
     #[track_caller]
     pub fn new(owner: CgroupOwner) -> Option<Self> {
         static NEXT_GROUP_NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -60,22 +60,22 @@ impl TestCgroup {
         Some(Self(dir))
     }
 
-    /// Its directory.
+    /// Returns the group's directory.
     pub fn dir(&self) -> &Path {
         &self.0
     }
 
-    /// The directory of a task's group in it, there or not.
+    /// Returns the directory of a task's subgroup, whether it exists or not.
     pub fn task_group_dir(&self, id: &str) -> PathBuf {
         self.0.join(format!("siding-{id}"))
     }
 
-    /// The names of the groups in it.
+    /// Returns the names of the subgroups.
     pub fn group_names(&self) -> BTreeSet<String> {
         child_group_names(&self.0).into_iter().filter_map(|name| name.into_string().ok()).collect()
     }
 
-    /// Starts a call of the program under test as one of its processes.
+    /// Starts a call of the program under test as a process of the group.
     #[track_caller]
     pub fn siding<A: AsRef<str>>(&self, sandbox: &Sandbox, args: &[A]) -> RunningProgram {
         let line = format!("read -r _; exec {}", sandbox.siding_line(args));
@@ -91,7 +91,7 @@ impl TestCgroup {
 impl Drop for TestCgroup {
     fn drop(&mut self) {
         let _best_effort = std::fs::write(self.0.join("cgroup.kill"), "1");
-        // A second panic would hide the first, which says more.
+        // A second panic would abort and hide the first, more useful one.
         if std::thread::panicking() {
             remove_group(&self.0);
         } else {
@@ -104,19 +104,19 @@ impl Drop for TestCgroup {
 ///
 /// # Panics
 ///
-/// When that is refused.
+/// When the kernel refuses.
 #[track_caller]
 pub fn move_process(group: &Path, process: Process) {
     std::fs::write(group.join("cgroup.procs"), process.pid.to_string()).expect("root may");
 }
 
-/// The numbers of a group's processes, empty when there is no such group.
+/// Returns the pids of a group's processes; empty when there is no such group.
 pub fn member_pids(group: &Path) -> BTreeSet<u32> {
     let list = std::fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     list.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// The directory of this process's group.
+/// Returns the directory of this process's group.
 fn own_group_dir() -> Option<PathBuf> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -125,8 +125,7 @@ fn own_group_dir() -> Option<PathBuf> {
     Some(Path::new(mount).join(path))
 }
 
-/// Removes what tasks have left below this process's group, with a test that ended them the hard
-/// way.
+/// Removes the groups that killed tasks have left below this process's group.
 pub(crate) fn remove_task_groups(ids: &[String]) {
     let Some(own) = own_group_dir() else { return };
     for id in ids {
@@ -137,7 +136,7 @@ pub(crate) fn remove_task_groups(ids: &[String]) {
     }
 }
 
-/// Removes a group and those in it; returns whether it is gone.
+/// Removes a group and its subgroups; returns whether it is removed.
 fn remove_group(group: &Path) -> bool {
     for name in child_group_names(group) {
         remove_group(&group.join(name));

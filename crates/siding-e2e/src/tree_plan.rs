@@ -1,12 +1,12 @@
-//! Random process trees, planned purely from a seed.
+//! Random process trees, planned as a pure function of a seed.
 //!
-//! Puppet's verb `tree` acts the plan out; a test makes the same plan to know how many members
-//! will announce themselves.
+//! Puppet's verb `tree` executes the plan; a test makes the same plan to know how many members will
+//! announce themselves.
 
-/// Most members a tree may have, whatever depth and width ask for.
+/// Highest number of members, whatever depth and width allow.
 pub const MAX_TREE_MEMBERS: usize = 150;
 
-/// How a member comes into being.
+/// How a member is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpawnMode {
     /// A plain fork.
@@ -15,53 +15,53 @@ pub enum SpawnMode {
     Group,
     /// A fork that leads its own session.
     Session,
-    /// Forked twice, own session, no environment, no descriptors, another name.
+    /// Forked twice, with its own session, an empty environment, no descriptors and another name.
     Daemon,
-    /// Forked twice; the parent between has ended.
+    /// Forked twice; the intermediate parent has exited.
     Orphan,
 }
 
-/// What a member does once its own children are started.
+/// The behavior of a member after it has started its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberBehavior {
-    /// Appends to the beat file for ever.
+    /// Appends to the beat file forever.
     Beat,
-    /// Waits for ever.
+    /// Waits forever.
     Hang,
-    /// Stops itself, and waits for ever when it was continued.
+    /// Stops itself; waits forever if it is continued.
     Stopped,
-    /// Lets its main thread end while a second thread lives on.
+    /// Ends the main thread while a second thread lives on.
     LeaderExits,
-    /// Ends at once and leaves its children without their parent.
+    /// Exits immediately and orphans its children.
     Exit,
 }
 
 /// One member of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeMember {
-    /// Place in the tree: `0` is the root, `0.2` its third child.
+    /// Position in the tree: `0` is the root, `0.2` its third child.
     pub path: String,
-    /// How it comes into being; the root is the process that was told to make a tree.
+    /// How the member is created; the root is the process that runs the verb `tree`.
     pub spawn_mode: SpawnMode,
-    /// Whether it ignores TERM and INT; all members ignore HUP.
+    /// Whether the member ignores TERM and INT; all members ignore HUP.
     pub ignores_term: bool,
-    /// Whether it wipes its environment.
+    /// Whether the member clears its environment.
     pub clears_env: bool,
-    /// Whether it takes in orphans of its own descendants.
+    /// Whether the member is a subreaper for its descendants.
     pub subreaper: bool,
-    /// What it does in the end.
+    /// The behavior after the children are started.
     pub behavior: MemberBehavior,
-    /// Those it starts, in this order.
+    /// The member's children, in starting order.
     pub children: Vec<Self>,
 }
 
 impl TreeMember {
-    /// Number of members that announce themselves, this one included.
+    /// Returns the number of members that announce themselves, including this one.
     pub fn count(&self) -> usize {
         1 + self.children.iter().map(Self::count).sum::<usize>()
     }
 
-    /// Number of members that stay.
+    /// Returns the number of members that stay alive.
     pub fn lasting_count(&self) -> usize {
         usize::from(self.behavior != MemberBehavior::Exit)
             + self.children.iter().map(Self::lasting_count).sum::<usize>()
@@ -75,7 +75,8 @@ impl TreeMember {
 
 /// Plans the tree of `seed`: at most `depth` levels below the root, 1 to `width` children each.
 ///
-/// The root is plain and beats, so a test can start it as a task without special cases.
+/// The root is a plain member that beats, so that a test can start it as a task without special
+/// cases.
 pub fn plan_tree(seed: u64, depth: usize, width: usize) -> TreeMember {
     let mut rng = SplitMix64(seed);
     let mut room = MAX_TREE_MEMBERS - 1;
@@ -134,12 +135,12 @@ fn plan_children(
         .collect()
 }
 
-/// The generator splitmix64 (Steele, Lea and Flood 2014): tiny, and the same everywhere.
+/// The generator splitmix64 (Steele, Lea and Flood 2014): tiny and portable.
 #[derive(Debug, Clone)]
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// Returns a number from 0 up to, but without, `bound`.
+    /// Returns a number from 0 to `bound`, exclusive.
     pub fn next_below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

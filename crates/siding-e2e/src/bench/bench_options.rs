@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `siding-bench`.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::BenchMode;
 use super::rows;
 
-/// What was asked for.
+/// The parsed command line.
 #[derive(Debug)]
 pub(super) struct BenchOptions {
-    /// Names of rows; empty means all.
+    /// Names of the selected rows; empty selects all.
     pub(super) rows: Vec<String>,
     pub(super) mode: BenchMode,
     pub(super) json: bool,
-    /// The program that is measured.
+    /// The siding program under measurement.
     pub(super) siding: PathBuf,
 }
 
@@ -63,7 +63,7 @@ impl BenchOptions {
         Ok(request)
     }
 
-    /// Makes sure that there is a program to measure.
+    /// Fails when the program under measurement does not exist.
     pub(super) fn ensure_program_exists(&self) -> Result<()> {
         ensure!(
             self.siding.is_file(),

@@ -1,4 +1,5 @@
-//! A memory cgroup of our own (version 1), to see what the kernel holds for some processes.
+//! A memory cgroup (version 1) of the bench, which shows what the kernel charges to a set of
+//! processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,23 +9,23 @@ use anyhow::{Context as _, Result, bail};
 
 const MEMORY_CGROUP_DIR: &str = "/sys/fs/cgroup/memory";
 
-/// A group. Removed when dropped; everything in it must have ended by then.
+/// A memory cgroup. Dropping it removes it; all its processes must have ended by then.
 #[derive(Debug)]
 pub(super) struct MemoryCgroup(PathBuf);
 
-/// What a group holds, in KiB.
+/// The memory charged to a group, in KiB.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GroupMemory {
-    /// Memory that belongs to no file.
+    /// Anonymous memory, which no file backs.
     pub(super) anonymous: f64,
-    /// The kernel's own: page tables, stacks, inodes, pipes.
+    /// Kernel memory: page tables, stacks, inodes, pipes.
     pub(super) kernel: f64,
-    /// The page cache that was first touched from the group. Given back when it is needed.
+    /// Page cache first touched from the group. The kernel reclaims it on demand.
     pub(super) cache: f64,
 }
 
 impl MemoryCgroup {
-    /// Makes a group, `None` where that is not possible.
+    /// Creates a group; `None` where the system does not allow it.
     pub(super) fn new(name: &str) -> Option<Self> {
         let dir = Path::new(MEMORY_CGROUP_DIR)
             .join(format!("siding-bench-{}-{name}", std::process::id()));
@@ -35,12 +36,12 @@ impl MemoryCgroup {
         Some(Self(dir))
     }
 
-    /// Returns the file that a process writes its number to in order to enter.
+    /// Returns the file to which a process writes its pid to enter the group.
     pub(super) fn procs_file(&self) -> PathBuf {
         self.0.join("cgroup.procs")
     }
 
-    /// Returns what the group holds now.
+    /// Reads the memory currently charged to the group.
     pub(super) fn memory_usage(&self) -> Result<GroupMemory> {
         let read = |name: &str| {
             let path = self.0.join(name);
@@ -65,7 +66,8 @@ impl MemoryCgroup {
 
 impl Drop for MemoryCgroup {
     fn drop(&mut self) {
-        // The last process leaves its group only after whoever waits for it was told.
+        // A process leaves its group only after its parent was notified of its end, so the
+        // directory may still be busy.
         for _ in 0..200 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;

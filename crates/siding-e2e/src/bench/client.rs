@@ -19,9 +19,10 @@ use siding_model::record::Record;
 use siding_model::settings::Settings;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
-/// Longest time to wait for any one thing, in milliseconds. Far above anything measured.
+/// Longest wait for a single event, in milliseconds. Far above every measured time.
 const RECV_TIMEOUT_MS: u64 = 120_000;
-/// Deadline of every task, in milliseconds: even a bench that is killed leaves nothing for long.
+/// Deadline of every task, in milliseconds, so that a killed bench leaves no tasks running for
+/// long.
 const DEADLINE_MS: u64 = 900_000;
 
 /// The library, ready to start tasks.
@@ -32,34 +33,34 @@ pub(super) struct BenchClient {
     environment: Vec<CString>,
     cwd: String,
     settings: Settings,
-    /// Bytes of output kept at the end, instead of the setting.
+    /// Bytes of output to keep at the end; `None` uses the setting.
     pub(super) keep_tail: Option<u64>,
-    /// The session of every task, instead of the one that never ends. Its tasks are stopped with
-    /// their owner, without a grace for another.
+    /// The session of every task; `None` uses the implicit session, which never ends. The tasks of
+    /// a session stop with its owner, without a grace period.
     pub(super) session: Option<SessionId>,
-    /// Whether nobody waits for its tasks: they are watched then.
+    /// Whether tasks start in the background, where the shim watches them for stalls.
     pub(super) is_background: bool,
 }
 
-/// A task that was started.
+/// A started task.
 #[derive(Debug)]
 pub(super) struct BenchTask {
     pub(super) id: TaskId,
     link: ShimConnection,
 }
 
-/// Returns a text for bash.
+/// Returns a command that bash interprets.
 pub(super) fn shell_command(text: impl Into<String>) -> TaskCommand {
     TaskCommand::Shell { text: text.into(), shell: "bash".to_owned() }
 }
 
-/// Returns a program with its arguments.
+/// Returns a command that runs a program directly.
 pub(super) fn argv_command<const N: usize>(words: [&str; N]) -> TaskCommand {
     TaskCommand::Argv { argv: words.map(str::to_owned).to_vec() }
 }
 
 impl BenchClient {
-    /// Opens a state directory. `siding` becomes the shims.
+    /// Opens a state directory. The shims run the program `siding`.
     pub(super) fn open(state: &Path, work: &Path, siding: &Path) -> Result<Self> {
         let environment = std::env::vars_os()
             .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
@@ -114,7 +115,7 @@ impl BenchClient {
         }
     }
 
-    /// Starts a task: everything that `siding run` does about it, without its settings.
+    /// Starts a task as `siding run` does, but without reading its settings.
     pub(super) fn start(&self, command: TaskCommand) -> Result<BenchTask> {
         let shim = IdleShim::start(&self.program).context("could not start a shim")?;
         let id = self.root.new_id(TaskKind::LocalBash)?;
@@ -126,9 +127,10 @@ impl BenchClient {
         Ok(BenchTask { id, link })
     }
 
-    /// Runs a task to its end; returns how long it took until the end was known.
+    /// Runs a task to its end and returns how long it took until the end was known.
     ///
-    /// Returns only when the shim has left: its last work must not fall into somebody else's turn.
+    /// Returns only when the shim has exited, because its final work must not run during the
+    /// measurement of another contender.
     pub(super) fn run(&self, command: TaskCommand) -> Result<TaskTimings> {
         let started = std::time::Instant::now();
         let task = self.start(command)?;
@@ -140,7 +142,7 @@ impl BenchClient {
         Ok(TaskTimings { id: task.id, until_end_known: known, until_shim_exit: left })
     }
 
-    /// Opens a session for the tasks to come.
+    /// Opens a session for the tasks started later.
     pub(super) fn open_session(&mut self, name: &str, owner: u32) -> Result<()> {
         let id: SessionId = name.parse()?;
         siding_core::session::open(&self.root, &id, i32::try_from(owner)?)?;
@@ -148,22 +150,23 @@ impl BenchClient {
         Ok(())
     }
 
-    /// Returns what the library wants to know of whoever watches tasks.
+    /// Returns the state directory and the shim program, which the library's observer functions
+    /// take.
     pub(super) fn root_and_program(&self) -> (&StateDir, &CStr) {
         (&self.root, &self.program)
     }
 
-    /// Reads what is on record.
+    /// Reads a task's recorded state.
     pub(super) fn state(&self, id: TaskId) -> Result<TaskState> {
         Ok(self.root.task_dir(id)?.read()?.state)
     }
 
-    /// Returns the shim that keeps a task.
+    /// Returns the shim of a task.
     pub(super) fn shim_process(&self, id: TaskId) -> Result<ProcRef> {
         Ok(self.state(id)?.shim)
     }
 
-    /// Makes sure that a task has ended well.
+    /// Fails unless a task has ended successfully.
     pub(super) fn ensure_success(&self, id: TaskId) -> Result<()> {
         let state = self.state(id)?;
         if let Phase::Ended { outcome: Outcome::Exited { code: 0 }, .. } = state.lifecycle.phase() {
@@ -177,19 +180,19 @@ impl BenchClient {
         self.root.path().join("tasks").join(id.to_string())
     }
 
-    /// Returns how many tasks have not ended.
+    /// Returns the number of tasks that have not ended.
     pub(super) fn live_count(&self) -> Result<usize> {
         Ok(self.root.live_tasks()?.len())
     }
 }
 
-/// How a task ran.
+/// The durations of one task.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TaskTimings {
     pub(super) id: TaskId,
-    /// From the start until its end was known.
+    /// Time from the start until the end was known.
     pub(super) until_end_known: Duration,
-    /// From the start until its shim had left.
+    /// Time from the start until the shim exited.
     pub(super) until_shim_exit: Duration,
 }
 
@@ -201,7 +204,7 @@ impl BenchTask {
         })
     }
 
-    /// Waits until the end is known, with everything that is known about it.
+    /// Waits for the final record, which closes the journal.
     pub(super) fn wait_until_closed(&self) -> Result<()> {
         self.wait_for_record(|record| matches!(record, Record::Closed(_)))
     }
@@ -222,7 +225,7 @@ impl BenchTask {
         }
     }
 
-    /// Waits until the shim has left.
+    /// Waits until the shim has exited.
     pub(super) fn wait_for_shim_exit(&self) -> Result<()> {
         loop {
             match self.link.recv(Some(RECV_TIMEOUT_MS))? {
@@ -233,7 +236,7 @@ impl BenchTask {
         }
     }
 
-    /// Takes what is there to be heard within `ms`; returns whether the task is closed by that.
+    /// Receives one message within `ms` milliseconds; returns whether it is the final record.
     pub(super) fn poll_closed(&self, ms: u64) -> Result<bool> {
         match self.link.recv(Some(ms))? {
             RecvResult::Message(ShimMessage::Record { record: Some(record), .. }) => {

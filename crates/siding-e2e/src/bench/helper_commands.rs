@@ -1,4 +1,4 @@
-//! What this program is when it is started by itself: the small commands that are measured.
+//! The roles that this program plays when it starts itself: the small commands under measurement.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -12,23 +12,23 @@ use super::idle_tasks;
 use super::rows;
 use super::syscalls::{self, SharedTimestamp};
 
-/// Notes the time in a file and ends: `__stamp FILE MILLISECONDS`.
+/// Stores the time in a file and exits: `__stamp FILE MILLISECONDS`.
 pub(super) const STAMP_COMMAND: &str = "__stamp";
-/// Notes the time in a file, writes a line, and ends a moment later: `__line FILE MILLISECONDS`.
+/// Stores the time in a file, writes a line, and exits after a pause: `__line FILE MILLISECONDS`.
 pub(super) const LINE_COMMAND: &str = "__line";
-/// Writes so much, in pieces of so much: `__write BYTES CHUNK`.
+/// Writes `BYTES` bytes in writes of `CHUNK` bytes: `__write BYTES CHUNK`.
 pub(super) const WRITE_COMMAND: &str = "__write";
-/// Ends when nobody holds the FIFO open for writing any more: `__until FIFO`.
+/// Exits when no process holds the FIFO open for writing: `__until FIFO`.
 pub(super) const WAIT_FIFO_COMMAND: &str = "__until";
-/// Fills a memory cgroup: `__populate DOOR COUNT PLACE SIDING`.
+/// Fills a memory cgroup, entered through its file `DOOR`: `__populate DOOR COUNT PLACE SIDING`.
 pub(super) const POPULATE_COMMAND: &str = "__populate";
-/// Is many tasks' host as whoever it runs as: `__crowd PLACE SIDING TASKS WAITS`.
+/// Starts many tasks and waits as the user it runs as: `__crowd PLACE SIDING TASKS WAITS`.
 pub(super) const CROWD_COMMAND: &str = "__crowd";
 
-/// Writes a build's lines, a part for each byte of the FIFO: `__build FIFO`.
+/// Writes the output of a build, one part for each byte read from the FIFO: `__build FIFO`.
 pub(super) const BUILD_COMMAND: &str = "__build";
 
-/// Plays a role, if the arguments name one.
+/// Runs the helper command that the arguments name, if they name one.
 pub(super) fn run_helper(words: &[String]) -> Option<ExitCode> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
@@ -52,7 +52,7 @@ pub(super) fn run_helper(words: &[String]) -> Option<ExitCode> {
 
 fn run_stamp(file: &Path, ms: &str) -> Result<()> {
     let stamp = SharedTimestamp::open(file)?;
-    // The machine is to be idle when the end comes.
+    // The machine must be idle when the process ends, as it is for a real slow command.
     std::thread::sleep(Duration::from_millis(ms.parse()?));
     stamp.set();
     syscalls::exit(0)
@@ -64,7 +64,7 @@ fn run_line(file: &Path, ms: &str) -> Result<()> {
     std::thread::sleep(pause);
     stamp.set();
     std::io::stdout().write_all(b"ready\n")?;
-    // Its end must not be what wakes whoever waits for the line.
+    // The process must still live here: its end must not be the event that wakes the waiter.
     std::thread::sleep(pause);
     Ok(())
 }
@@ -75,7 +75,7 @@ fn run_write(bytes: &str, chunk: &str) -> Result<()> {
     if let Some(last) = line.last_mut() {
         *last = b'\n';
     }
-    // Not Rust's own stdout, which gathers what it is given.
+    // Rust's own stdout buffers lines; each chunk must be one write.
     let mut stdout = std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     for _ in 0..bytes / chunk as u64 {
         stdout.write_all(&line)?;

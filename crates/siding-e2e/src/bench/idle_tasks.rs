@@ -8,22 +8,22 @@ use siding_model::process::ProcRef;
 
 use super::client::{BenchClient, argv_command};
 
-/// What each of them runs. Longer than any bench, shorter than for ever.
+/// The command of each task. Runs longer than any bench, but not forever.
 const SLEEP_COMMAND: [&str; 2] = ["sleep", "3600"];
 
-/// Starts one more task, and lets go of it once it runs.
+/// Starts one task and drops its connection once the command runs.
 pub(super) fn start_idle_task(client: &BenchClient) -> Result<TaskId> {
     let task = client.start(argv_command(SLEEP_COMMAND))?;
     task.wait_until_running()?;
     Ok(task.id)
 }
 
-/// Starts so many, and returns their shims.
+/// Starts `count` tasks and returns their shims.
 pub(super) fn start_idle_tasks(client: &BenchClient, count: usize) -> Result<Vec<ProcRef>> {
     (0..count).map(|_| start_idle_task(client).and_then(|id| client.shim_process(id))).collect()
 }
 
-/// Starts the same commands without siding, and tells their numbers.
+/// Starts the same commands without siding and passes each pid to `on_pid`.
 pub(super) fn start_plain_commands(count: usize, mut on_pid: impl FnMut(u32)) -> Result<()> {
     let [program, argument] = SLEEP_COMMAND;
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Letting several contenders take turns.
+//! Runs several contenders in turns.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use anyhow::Result;
 
 use super::samples::Samples;
 
-/// One contender: does it once and returns how long it took.
+/// One contender: runs once and returns how long that took.
 pub(super) type Contender<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
 
-/// How often everybody gets a turn.
+/// The number of rounds; each contender runs once per round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rounds {
-    /// Before the first one that counts, so that caches are warm for everybody.
+    /// Uncounted rounds at the start, which warm the caches for all contenders.
     pub(super) warm_up: usize,
     pub(super) counted: usize,
 }
 
-/// Lets everybody take turns. Each round begins with another contender, so that nobody always
-/// follows the same one.
+/// Runs all contenders in turns. Each round starts with a different contender, so that none always
+/// follows the same predecessor.
 pub(super) fn run_rounds(rounds: Rounds, contenders: &mut [Contender<'_>]) -> Result<Vec<Samples>> {
     let mut samples = vec![Samples::default(); contenders.len()];
     for round in 0..rounds.warm_up + rounds.counted {
@@ -33,7 +33,7 @@ pub(super) fn run_rounds(rounds: Rounds, contenders: &mut [Contender<'_>]) -> Re
     Ok(samples)
 }
 
-/// Runs a program to its successful end; returns how long it took until that was known.
+/// Runs a program to its successful end and returns how long it took until that was known.
 pub(super) fn time_command(command: &mut std::process::Command) -> Result<Duration> {
     let started = std::time::Instant::now();
     let status = command.status()?;

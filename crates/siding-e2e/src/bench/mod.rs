@@ -1,16 +1,17 @@
-//! Measures siding beside what people use today, and prints one table.
+//! Measures siding next to the tools people use today, and prints one table.
 //!
-//! Owns what is measured and how; builds nothing (`cargo xtask bench` does) and judges nothing but
-//! the targets in the table. A missed target is a result. What cannot be measured correctly is an
-//! error, and never a number.
+//! Owns the choice of measurements and their method. It builds nothing (`cargo xtask bench` does)
+//! and judges nothing except the targets in the table. A missed target is a result. A value that
+//! cannot be measured correctly is an error, never a number.
 //!
-//! Every ratio compares two things of the same run that took turns. Times end when the waiting
-//! process knows, not when something was written somewhere. What siding still does after that (its
-//! shim makes the record durable and leaves) is waited for before the next turn, so that nobody's
-//! turn pays for another's.
+//! Every ratio compares two contenders that took turns in the same run. A time ends when the
+//! waiting process knows the result, not when a record of it was written. The bench waits for the
+//! work that siding still does afterwards (its shim makes the record durable and exits) before the
+//! next contender runs, so that no contender pays for another.
 //!
-//! The program starts itself again: once as the process that measures, so that the first one can
-//! clear up after it whatever happens, and as the small commands that are measured ([`roles`]).
+//! The program starts itself again: once as the measuring process, so that the first process can
+//! clean up whatever happens to it, and as the small commands under measurement
+//! ([`helper_commands`]).
 
 mod bench_options;
 mod cgroup;
@@ -36,7 +37,7 @@ use bench_options::BenchOptions;
 use table::ResultTable;
 use workspace::Workspace;
 
-/// What every row gets.
+/// The context of every row.
 #[derive(Debug)]
 struct Bench {
     workspace: Workspace,
@@ -46,14 +47,14 @@ struct Bench {
 /// How thorough to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BenchMode {
-    /// All rows in less than a minute.
+    /// Runs all rows in less than a minute.
     Quick,
-    /// As many repetitions as the figures deserve.
+    /// Runs as many repetitions as meaningful percentiles need.
     Full,
 }
 
 impl BenchMode {
-    /// Returns the first number when quick, else the second.
+    /// Returns `quick` or `full`, depending on the mode.
     const fn pick(self, quick: usize, full: usize) -> usize {
         match self {
             Self::Quick => quick,
@@ -77,17 +78,17 @@ pub(super) fn main(words: Vec<String>) -> ExitCode {
     })
 }
 
-/// Prepares the stage, lets another process measure on it, and clears it.
+/// Creates the workspace, runs the measuring process in it, and cleans up.
 fn supervise(words: &[String]) -> Result<ExitCode> {
     if bench_options::is_help(words) {
         print!("{}", bench_options::usage());
         return Ok(ExitCode::SUCCESS);
     }
     let request = BenchOptions::parse(words)?;
-    // Only here: whoever measures works elsewhere, with a copy.
+    // Checked only here: the measuring process works with a copy of the program.
     request.ensure_program_exists()?;
     let stage = Workspace::create(&request.siding)?;
-    // An interrupt reaches the measuring process too, and ends it; this one stays to clear up.
+    // An interrupt also reaches the measuring process and ends it; this process stays to clean up.
     syscalls::survive_interrupts();
     let measured = stage.run_measuring_process(words).context("could not start measuring");
     let cleared = stage.clean_up();
@@ -96,7 +97,7 @@ fn supervise(words: &[String]) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Measures, and prints the table.
+/// Measures the rows and prints the table.
 fn run_measurements(words: &[String]) -> Result<ExitCode> {
     let (stage, words) = Workspace::from_args(words)?;
     let request = BenchOptions::parse(words)?;

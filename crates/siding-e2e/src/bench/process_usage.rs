@@ -1,17 +1,17 @@
-//! What `/proc` says about the cost of a process.
+//! The cost of a process according to `/proc`.
 
 use std::fs::read_to_string;
 
-/// Memory that only one process uses, in KiB.
+/// Memory that a single process uses, in KiB.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PrivateMemory {
-    /// Belongs to no file: stack, heap, and what was written of mapped files.
+    /// Memory that no file backs: stack, heap, and written pages of private file mappings.
     pub(super) anonymous: f64,
-    /// Unchanged pages of files that nobody else maps at this moment.
+    /// Unchanged pages of files that no other process maps at this moment.
     pub(super) file_backed: f64,
 }
 
-/// Returns the private memory of a process, `None` when it is gone.
+/// Returns the private memory of a process; `None` when the process has exited.
 pub(super) fn private_memory(pid: i32) -> Option<PrivateMemory> {
     let rollup = read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let private = kib(&rollup, "Private_Clean:")? + kib(&rollup, "Private_Dirty:")?;
@@ -19,24 +19,24 @@ pub(super) fn private_memory(pid: i32) -> Option<PrivateMemory> {
     Some(PrivateMemory { anonymous, file_backed: (private - anonymous).max(0.0) })
 }
 
-/// Returns the most memory a process ever had resident, in KiB, `None` when it is gone or only a
-/// zombie.
+/// Returns the highest resident memory of a process so far, in KiB; `None` when it has exited or is
+/// a zombie.
 pub(super) fn peak_resident(pid: i32) -> Option<f64> {
     let status = read_to_string(format!("/proc/{pid}/status")).ok()?;
     kib(&status, "VmHWM:")
 }
 
-/// What a process has used of the processor so far.
+/// The processor use of a process so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CpuUsage {
-    /// Nanoseconds.
+    /// Processor time in nanoseconds.
     pub(super) cpu_ns: u64,
-    /// Times it was switched to something else, of its own will or not.
+    /// Context switches, voluntary and involuntary.
     pub(super) switches: u64,
 }
 
-/// Returns what a process has used. `schedstat` counts nanoseconds, the times in `stat` only
-/// hundredths of a second, of which an idle process never fills one.
+/// Returns the processor use of a process. Reads `schedstat`, which counts nanoseconds: `stat`
+/// counts hundredths of a second, and an idle process uses less than one.
 pub(super) fn cpu_usage(pid: i32) -> Option<CpuUsage> {
     let schedstat = read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
     let status = read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -1,4 +1,4 @@
-//! Tasks of the past, written with the model's own writer.
+//! Finished and orphaned tasks, written with the model's own journal writer.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,21 +15,21 @@ use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
 use super::workspace::RowDir;
 
-/// What the past left.
+/// The state in which a recorded task was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordedState {
-    /// It ended by itself and everything is on record.
+    /// The task ended by itself, with a complete journal.
     Ended,
-    /// Its shim was killed and it ended unseen: the journal says that it runs.
+    /// The shim was killed and the command ended unseen: the journal says that it runs.
     Orphaned,
 }
 
-/// Writes so many tasks into a state directory.
+/// Writes `count` tasks into a state directory.
 pub(super) fn write_tasks(place: &RowDir, count: usize, past: RecordedState) -> Result<()> {
-    // Makes the directories.
+    // Opening the client creates the directories.
     let _client = place.client()?;
     let boot = procfs::boot_id()?;
-    // Scattered over the ids as real ones are, and never twice the same.
+    // Spreads the ids over their range, as real ids are, without duplicates.
     let step = (TaskId::MAX_BITS - TaskId::MIN_BITS) / (count as u64 + 1);
     for number in 0..count as u64 {
         let id = TaskId::from_random(TaskKind::LocalBash, (number + 1) * step, TaskId::MAX_BITS);
@@ -68,7 +68,7 @@ fn task_records(
     boot: &BootId,
     past: RecordedState,
 ) -> Vec<Record> {
-    // This process's number with times at which it was not started: nobody is that.
+    // Pairs this process's pid with start times that are not its own, so that no process matches.
     let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let nobody = |start_ticks| ProcRef { pid, start_ticks };
     let at = clock::monotonic_now();

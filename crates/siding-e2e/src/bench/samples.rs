@@ -1,8 +1,8 @@
-//! Many measurements of one thing.
+//! Repeated measurements of one quantity.
 
 use std::time::Duration;
 
-/// Numbers in the order in which they came.
+/// Measured values, in order of measurement.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Samples(Vec<f64>);
 
@@ -12,12 +12,12 @@ impl Samples {
         self.0.push(time.as_secs_f64() * 1e3);
     }
 
-    /// Returns the middle one; zero when there is none.
+    /// Returns the median; zero without samples.
     pub(super) fn median(&self) -> f64 {
         self.percentile(50.0)
     }
 
-    /// Returns the smallest one that `percent` of all do not exceed.
+    /// Returns the smallest sample that `percent` of all samples do not exceed.
     pub(super) fn percentile(&self, percent: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What needs the system itself.
+//! System calls of the bench.
 
 use std::fs::File;
 use std::io;
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns `CLOCK_MONOTONIC`, which is the same for all processes.
+/// Reads `CLOCK_MONOTONIC`, which is the same for all processes.
 pub(super) fn monotonic_now() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Ends the process at once, without any cleaning up.
+/// Ends the process immediately, without any cleanup.
 pub(super) fn exit(code: i32) -> ! {
     // SAFETY: _exit is always sound.
     unsafe { libc::_exit(code) }
@@ -24,8 +24,8 @@ pub(super) fn exit(code: i32) -> ! {
 
 extern "C" fn ignore_signal(_: libc::c_int) {}
 
-/// Lets interrupts pass this process by. What it starts from now on does not inherit that: a
-/// handler, unlike an ignored signal, ends at exec.
+/// Ignores interrupts in this process only. Installs a handler instead of `SIG_IGN`, because
+/// ignored signals stay ignored across execve(2) while handlers do not.
 pub(super) fn survive_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler does nothing, so it may run at any moment.
@@ -33,20 +33,21 @@ pub(super) fn survive_interrupts() {
     }
 }
 
-/// A moment that one process notes and another one reads, in memory that both map.
+/// A point in time that one process stores and another one reads, in memory that both map.
 #[derive(Debug)]
 pub(super) struct SharedTimestamp(NonNull<AtomicU64>);
 
 const TIMESTAMP_BYTES: usize = size_of::<AtomicU64>();
 
 impl SharedTimestamp {
-    /// Maps the stamp in a file, which is made when it is missing.
+    /// Maps the timestamp in a file, which is created if missing.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file =
             File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         file.set_len(TIMESTAMP_BYTES as u64)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping of a file that is long enough; no address is asked for.
+        // SAFETY: a new mapping of a file that is long enough, at an address of the kernel's
+        // choice.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -64,22 +65,22 @@ impl SharedTimestamp {
     }
 
     fn cell(&self) -> &AtomicU64 {
-        // SAFETY: the mapping is page-aligned, long enough, and lives until `self` is dropped;
-        // everybody who shares it uses it as this atomic number.
+        // SAFETY: the mapping is page-aligned, long enough, and lives until `self` is dropped; all
+        // processes that share it use it only as this atomic number.
         unsafe { self.0.as_ref() }
     }
 
-    /// Notes this moment.
+    /// Stores the current time.
     pub(super) fn set(&self) {
         self.cell().store(monotonic_now().as_nanos() as u64, Ordering::Release);
     }
 
-    /// Forgets the moment.
+    /// Clears the stored time.
     pub(super) fn clear(&self) {
         self.cell().store(0, Ordering::Release);
     }
 
-    /// Returns the moment, `None` when none was noted.
+    /// Returns the stored time; `None` when no time was stored.
     pub(super) fn get(&self) -> Option<Duration> {
         match self.cell().load(Ordering::Acquire) {
             0 => None,
@@ -90,7 +91,7 @@ impl SharedTimestamp {
 
 impl Drop for SharedTimestamp {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nothing borrows from it any more.
+        // SAFETY: this value owns the mapping, and nothing borrows from it any more.
         unsafe { libc::munmap(self.0.as_ptr().cast(), TIMESTAMP_BYTES) };
     }
 }

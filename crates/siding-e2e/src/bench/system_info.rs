@@ -1,11 +1,11 @@
-//! Which machine the figures are from.
+//! The machine that produced the figures.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-/// What is said about it.
+/// A description of the machine.
 #[derive(Debug)]
 pub(super) struct SystemInfo {
     cpu: String,
@@ -18,7 +18,7 @@ pub(super) struct SystemInfo {
 }
 
 impl SystemInfo {
-    /// Looks at the machine, and at the file system that holds `dir`.
+    /// Describes the machine and the file system that holds `dir`.
     pub(super) fn collect(dir: &Path) -> Result<Self> {
         Ok(Self {
             cpu: field(&read_file("/proc/cpuinfo")?, "model name").unwrap_or_else(architecture),
@@ -31,7 +31,7 @@ impl SystemInfo {
         })
     }
 
-    /// Returns what is said above the table, in lines of at most 80 columns.
+    /// Formats the description above the table, in lines of at most 80 columns.
     pub(super) fn text(&self) -> String {
         let Self { cpu, cores, memory_mib, kernel, load, file_system, user } = self;
         format!(
@@ -74,21 +74,21 @@ fn memory_mib(meminfo: &str) -> u64 {
         .map_or(0, |kib| kib / 1024)
 }
 
-/// Returns the type of the file system of `dir`, and what about it distorts figures.
+/// Returns the type of the file system of `dir`, with a note if it distorts figures.
 fn file_system(mountinfo: &str, dir: &Path) -> String {
     let Some((device, kind)) = find_mount(mountinfo, dir) else {
         return "an unknown file system".to_owned();
     };
     if kind == "ext4" && !has_journal(device) {
-        // It passes over every inode that was removed in the last minutes, one by one.
+        // Such a file system skips every inode that was removed in the last minutes, one by one.
         return "ext4 without a journal (slow to create files after others were removed)"
             .to_owned();
     }
     kind.to_owned()
 }
 
-/// Returns device and type of the file system of `dir`: of all mount points above it the longest,
-/// and of equal ones the last, which lies over the others.
+/// Returns the device and type of the file system of `dir`. Of all mount points above it the
+/// longest wins; of equal ones the last, which covers the others.
 fn find_mount<'m>(mountinfo: &'m str, dir: &Path) -> Option<(&'m str, &'m str)> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;
@@ -100,7 +100,8 @@ fn find_mount<'m>(mountinfo: &'m str, dir: &Path) -> Option<(&'m str, &'m str)> 
     mounts.max_by_key(|(length, ..)| *length).map(|(_, device, kind)| (device, kind))
 }
 
-/// Whether an ext4 file system keeps a journal: then the kernel shows it as `DEVICE-INODE`.
+/// Whether an ext4 file system has a journal. The kernel lists a journal as `DEVICE-INODE` in
+/// `/proc/fs/jbd2`.
 fn has_journal(device: &str) -> bool {
     let link = std::fs::read_link(format!("/sys/dev/block/{device}")).ok();
     let name = link.as_deref().and_then(Path::file_name);

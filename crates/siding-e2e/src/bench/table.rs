@@ -1,4 +1,4 @@
-//! The table, and what it says about targets.
+//! The result table and its targets.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::BenchMode;
 use super::system_info::SystemInfo;
 
-/// What a number counts.
+/// The unit of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Ms,
@@ -30,7 +30,7 @@ impl Unit {
         }
     }
 
-    /// Returns a number with about three digits that mean something.
+    /// Formats a number with about three significant digits.
     fn format_value(self, value: f64) -> String {
         let size = value.abs();
         let digits = if self == Self::Count || size >= 100.0 {
@@ -52,33 +52,33 @@ impl Unit {
     }
 }
 
-/// What must hold.
+/// The target of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Target {
-    /// Nothing; the line is there to be read.
+    /// No target; the line is informational.
     None,
-    /// The ratio may be this at most.
+    /// The ratio may be at most this.
     RatioAtMost(f64),
-    /// The ratio must be this at least.
+    /// The ratio must be at least this.
     RatioAtLeast(f64),
-    /// Our number may be this at most.
+    /// Siding's value may be at most this.
     AtMost(f64),
-    /// Our number must be this at least.
+    /// Siding's value must be at least this.
     AtLeast(f64),
 }
 
-/// What a contender is compared with.
+/// The contender that siding is compared with.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
-    /// What it is, as a person would type it.
+    /// The contender as a person would type it.
     pub(super) name: String,
     pub(super) value: f64,
 }
 
-/// One line.
+/// One line of the table.
 #[derive(Debug, Clone)]
 pub(super) struct TableLine {
-    /// Name of the row it belongs to.
+    /// Name of the row that the line belongs to.
     pub(super) row: &'static str,
     pub(super) label: String,
     pub(super) unit: Unit,
@@ -108,7 +108,7 @@ impl TableLine {
         (reference.value > 0.0).then(|| self.ours / reference.value)
     }
 
-    /// Returns whether the target is met, `None` without one.
+    /// Returns whether the target is met; `None` without one.
     fn target_met(&self) -> Option<bool> {
         match self.target {
             Target::None => None,
@@ -129,7 +129,7 @@ impl TableLine {
         }
     }
 
-    /// Returns a target without digits behind the point that say nothing.
+    /// Formats a target without insignificant decimals.
     fn format_short(&self, value: f64) -> String {
         let symbol = self.unit.symbol();
         format!("{value} {symbol}").trim_end().to_owned()
@@ -176,7 +176,7 @@ impl TableLine {
     }
 }
 
-/// Everything that was measured, and what could not be.
+/// All measurements, and the rows that could not be measured.
 #[derive(Debug, Default)]
 pub(super) struct ResultTable {
     lines: Vec<TableLine>,
@@ -189,23 +189,23 @@ impl ResultTable {
         self.lines.push(line);
     }
 
-    /// Adds what the reader should know about a row.
+    /// Adds a remark about a row for the reader.
     pub(super) fn add_note(&mut self, row: &'static str, text: impl Into<String>) {
         self.notes.push((row, text.into()));
     }
 
-    /// Notes that a row could not be measured.
+    /// Records that a row could not be measured.
     pub(super) fn add_failure(&mut self, row: &'static str, error: &anyhow::Error) {
         eprintln!("  NOT MEASURED: {error:#}");
         self.failures.push((row, format!("{error:#}")));
     }
 
-    /// Whether everything that was asked for was measured.
+    /// Whether all selected rows were measured.
     pub(super) fn is_complete(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// Returns the table for people.
+    /// Formats the table for people.
     pub(super) fn text(&self, machine: &SystemInfo, pace: BenchMode) -> String {
         let mut text = format!("\n{}\n", machine.text());
         let _writing_to_string = writeln!(

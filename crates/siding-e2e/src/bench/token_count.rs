@@ -1,16 +1,17 @@
-//! What a model reads of a build: the build's lines, what a poll shows of them, and their count.
+//! The text that a model reads of a build: the build's lines, the part shown by a poll, and token
+//! counts.
 
 use std::ops::{AddAssign, Range};
 
 use serde_json::json;
 
-/// Lines of the build.
+/// Number of lines that the build writes.
 pub(super) const BUILD_LINES: usize = 20_000;
-/// Polls: one every 30 s of ten minutes.
+/// Number of polls: one every 30 s for ten minutes.
 pub(super) const POLL_COUNT: usize = 20;
-/// Lines that are there when the budget of 15 s is over.
+/// Lines written when the budget of 15 s runs out.
 pub(super) const LINES_AT_BUDGET: usize = BUILD_LINES / POLL_COUNT / 2;
-/// Most characters of one answer, as Claude Code has it (`BASH_MAX_OUTPUT_LENGTH`).
+/// Longest answer in characters, as Claude Code limits it (`BASH_MAX_OUTPUT_LENGTH`).
 pub(super) const MAX_ANSWER_CHARS: usize = 30_000;
 
 /// Returns lines of a build that ends with three errors.
@@ -39,7 +40,7 @@ fn build_line(number: usize) -> String {
     }
 }
 
-/// Returns what one answer shows of new output: its beginning and end when it is too much.
+/// Returns the part of new output that one answer shows: its beginning and end if it is too long.
 pub(super) fn truncate_middle(text: &str) -> String {
     let chars = text.chars().count();
     if chars <= MAX_ANSWER_CHARS {
@@ -51,12 +52,12 @@ pub(super) fn truncate_middle(text: &str) -> String {
     format!("{head}\n\n... [{} characters truncated] ...\n\n{tail}", chars - MAX_ANSWER_CHARS)
 }
 
-/// Returns the words of a call.
+/// Formats a tool call as the model writes it.
 pub(super) fn format_tool_call(tool: &str, key: &str, value: &str) -> String {
     json!({ "name": tool, "input": { key: value } }).to_string()
 }
 
-/// Returns the answer to a poll.
+/// Formats the answer to a poll.
 pub(super) fn format_poll_answer(new: &str, status: &str) -> String {
     format!(
         "<status>{status}</status>\n\n<stdout>\n{}\n</stdout>\n",
@@ -64,11 +65,11 @@ pub(super) fn format_poll_answer(new: &str, status: &str) -> String {
     )
 }
 
-/// What was read.
+/// The size of a text that a model reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct TokenCount {
     pub(super) bytes: usize,
-    /// In OpenAI's public encoding `o200k_base`.
+    /// Tokens in OpenAI's public encoding `o200k_base`.
     pub(super) tokens: usize,
 }
 

@@ -1,8 +1,8 @@
-//! Where measuring happens, and how it is left as it was found.
+//! The directory in which the bench measures, and its cleanup.
 //!
-//! A stage is one temporary directory with copies of the programs (a build that goes on meanwhile
-//! changes nothing), a home, and one place per row. Whatever runs on it is known by the home in its
-//! environment.
+//! A workspace is one temporary directory with copies of the programs (so that a concurrent build
+//! changes nothing), a home directory, and one directory per row. All processes of the bench are
+//! identified by this home directory in their environment.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -16,29 +16,29 @@ use tempfile::TempDir;
 
 use super::client::BenchClient;
 
-/// First argument of the process that measures.
+/// First argument of the measuring process.
 pub(super) const MEASURE_COMMAND: &str = "__measure";
 
-/// Where a file system in memory is, on most machines.
+/// A tmpfs that most machines mount.
 const TMPFS_DIR: &str = "/dev/shm";
-/// Link on the stage that leads to a directory there.
+/// Link in the workspace to its directory in the tmpfs.
 const TMPFS_LINK: &str = "memory";
 
-/// How long what was told to end may take to be gone.
+/// Longest time for stopped processes to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The directory.
+/// The temporary directory of the bench.
 #[derive(Debug)]
 pub(super) struct Workspace {
     dir: PathBuf,
-    /// Held by the process that clears up.
+    /// Removed when dropped; held only by the process that cleans up.
     temp_dirs: Vec<TempDir>,
 }
 
-/// One state directory with a working directory beside it.
+/// A state directory with a working directory next to it.
 #[derive(Debug, Clone)]
 pub(super) struct RowDir {
-    /// Holds both; room for anything else.
+    /// Holds both directories and other files of the row.
     pub(super) dir: PathBuf,
     pub(super) state: PathBuf,
     pub(super) work: PathBuf,
@@ -46,7 +46,7 @@ pub(super) struct RowDir {
 }
 
 impl Workspace {
-    /// Builds a stage around a program.
+    /// Creates a workspace around a program.
     pub(super) fn create(siding: &Path) -> Result<Self> {
         let temporary = || tempfile::Builder::new().prefix("siding-bench-").to_owned();
         let kept = temporary().tempdir()?;
@@ -56,7 +56,8 @@ impl Workspace {
             std::os::unix::fs::symlink(memory.path(), stage.dir.join(TMPFS_LINK))?;
             stage.temp_dirs.push(memory);
         }
-        // Another user must reach the programs; every state directory is closed by itself.
+        // Another user must be able to run the programs; each state directory restricts access
+        // itself.
         fs::set_permissions(&stage.dir, fs::Permissions::from_mode(0o755))?;
         fs::create_dir(stage.dir.join("bin"))?;
         fs::create_dir(stage.dir.join("home"))?;
@@ -66,7 +67,7 @@ impl Workspace {
         Ok(stage)
     }
 
-    /// Returns the stage that this process was started on, and the rest of its arguments.
+    /// Returns the workspace that this process was started in, and the remaining arguments.
     pub(super) fn from_args(words: &[String]) -> Result<(Self, &[String])> {
         let (dir, rest) = words.split_first().context("no stage was named")?;
         let stage = Self { dir: PathBuf::from(dir), temp_dirs: vec![] };
@@ -77,17 +78,17 @@ impl Workspace {
         &self.dir
     }
 
-    /// Returns the program that is measured.
+    /// Returns the program under measurement.
     pub(super) fn siding_program(&self) -> PathBuf {
         self.dir.join("bin/siding")
     }
 
-    /// Returns this program.
+    /// Returns the path of this program's copy.
     pub(super) fn bench_program(&self) -> PathBuf {
         self.dir.join("bin/siding-bench")
     }
 
-    /// Makes a place whose state is in memory; `None` where there is no such file system.
+    /// Creates a row directory with its state in memory; `None` where no tmpfs is mounted.
     pub(super) fn row_dir_in_tmpfs(&self, row: &str) -> Result<Option<RowDir>> {
         let memory = self.dir.join(TMPFS_LINK);
         if !memory.is_dir() {
@@ -98,7 +99,7 @@ impl Workspace {
         RowDir::create(dir, self.siding_program()).map(Some)
     }
 
-    /// Runs the measuring process, its output going where ours goes.
+    /// Runs the measuring process with this process's standard streams.
     pub(super) fn run_measuring_process(&self, words: &[String]) -> Result<ExitCode> {
         let status = Command::new(self.bench_program())
             .arg(MEASURE_COMMAND)
@@ -114,14 +115,14 @@ impl Workspace {
         Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Makes the place of a row.
+    /// Creates the directory of a row.
     pub(super) fn row_dir(&self, row: &str) -> Result<RowDir> {
         let dir = self.dir.join(row);
         fs::create_dir(&dir)?;
         RowDir::create(dir, self.siding_program())
     }
 
-    /// Ends and removes whatever is still there.
+    /// Stops and removes everything that is left.
     ///
     /// # Errors
     ///
@@ -130,7 +131,8 @@ impl Workspace {
         let memory = fs::read_dir(self.dir.join(TMPFS_LINK)).into_iter().flatten();
         for entry in fs::read_dir(&self.dir)?.chain(memory).flatten() {
             let place = RowDir::from_path(entry.path(), self.siding_program());
-            // One of another user's refuses; if anybody is left there, the look below finds him.
+            // siding refuses the state directory of another user; the scan below finds processes
+            // left there.
             let is_own = |found: fs::Metadata| found.uid() == rustix::process::geteuid().as_raw();
             if fs::metadata(&place.state).is_ok_and(is_own) {
                 let _best_effort = place.stop_all();
@@ -152,7 +154,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Waits until nobody of the stage is left; returns who is.
+    /// Waits until no process of the workspace is left; returns those that are.
     fn wait_for_exit(&self) -> Vec<Process> {
         let until = Instant::now() + EXIT_TIMEOUT;
         loop {
@@ -180,14 +182,14 @@ impl RowDir {
         Self { state: dir.join("state"), work: dir.join("work"), dir, siding }
     }
 
-    /// Makes a place in a directory that is there.
+    /// Creates the subdirectories in an existing directory.
     pub(super) fn create(dir: PathBuf, siding: PathBuf) -> Result<Self> {
         let place = Self::from_path(dir, siding);
         fs::create_dir(&place.work)?;
         Ok(place)
     }
 
-    /// Returns the place that somebody else made.
+    /// Opens a directory that another process created.
     pub(super) fn open(dir: PathBuf, siding: PathBuf) -> Self {
         Self::from_path(dir, siding)
     }
@@ -197,7 +199,7 @@ impl RowDir {
         BenchClient::open(&self.state, &self.work, &self.siding)
     }
 
-    /// Returns a call of the program, its output thrown away.
+    /// Prepares a call of the program with its output discarded.
     pub(super) fn siding_command<const N: usize>(&self, words: [&str; N]) -> Command {
         let mut command = Command::new(&self.siding);
         command
@@ -209,7 +211,7 @@ impl RowDir {
         command
     }
 
-    /// Runs the program and returns what it printed as JSON.
+    /// Runs the program and returns its JSON output.
     pub(super) fn siding_json<const N: usize>(
         &self,
         words: [&str; N],
@@ -222,13 +224,13 @@ impl RowDir {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// Ends all tasks and makes sure that none is left.
+    /// Stops all tasks and fails if any is left.
     pub(super) fn stop_all(&self) -> Result<()> {
         super::interleaved_runs::time_command(&mut self.siding_command(["stop", "--all"]))?;
         self.wait_until_idle()
     }
 
-    /// Waits until the last shim has done its last work.
+    /// Waits until the last shim has finished its final work.
     pub(super) fn wait_until_idle(&self) -> Result<()> {
         let until = Instant::now() + EXIT_TIMEOUT;
         while fs::read_dir(self.state.join("live"))?.next().is_some() {

@@ -1,7 +1,7 @@
 //! `puppet`, a program that misbehaves on request; see [`puppet`] for its verbs.
 //!
-//! It has no runtime of Rust before it: that would give it open standard descriptors and an
-//! ignored SIGPIPE, and so hide with what its starter really left it.
+//! It starts without Rust's runtime, which would open missing standard descriptors and ignore
+//! SIGPIPE, and so hide the state in which the parent process started it.
 
 #![cfg_attr(not(test), no_main)]
 

@@ -1,4 +1,4 @@
-//! `siding`, the program.
+//! `siding` as the tests run it.
 fn main() -> std::process::ExitCode {
     siding_cli::main()
 }

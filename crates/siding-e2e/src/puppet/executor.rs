@@ -1,4 +1,4 @@
-//! Does the steps of a script, one after the other.
+//! Runs the steps of a script in order.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use super::steps::{ChildKind, Disposition, Step};
 use super::syscalls::{self, ForkSide};
 use super::{process_verbs, stream_verbs, swarm_verbs, tree_verbs};
 
-/// Shortest life of a relaunched child that counts as none of our business; a quicker one is
-/// followed by a pause of this length, so that a failing script is no fork storm.
+/// Pause after each relaunched child, so that a script whose children fail immediately is not a
+/// fork storm.
 const RELAUNCH_DELAY: Duration = Duration::from_millis(1);
 
-/// Does all steps. Returns when they are done and none of them ended or replaced the process.
+/// Runs all steps. Returns when they are done, unless one of them ended or replaced the process.
 pub(super) fn run_steps(actor: &mut PuppetProcess, steps: Vec<Step>) {
     let mut steps = steps.into_iter();
     while let Some(step) = steps.next() {
@@ -22,7 +22,7 @@ pub(super) fn run_steps(actor: &mut PuppetProcess, steps: Vec<Step>) {
     }
 }
 
-/// Does the steps in a child that was just forked, and ends it.
+/// Runs the steps in a child that was just forked, then exits.
 fn run_child(actor: &mut PuppetProcess, verb: &str, steps: Vec<Step>) -> ! {
     let parent = actor.identity().pid;
     actor.init_after_fork();
@@ -109,7 +109,7 @@ fn run_step(actor: &mut PuppetProcess, step: Step) {
     }
 }
 
-/// Waits for ever, that is until the kernel's timer.
+/// Waits forever; in practice until the kernel timer kills the process.
 pub(super) fn hang() -> ! {
     loop {
         std::thread::sleep(Duration::from_secs(3600));
@@ -157,7 +157,7 @@ fn relaunch(actor: &mut PuppetProcess, steps: &[Step]) -> ! {
                 let _already_ended =
                     rustix::process::waitpid(child, rustix::process::WaitOptions::empty());
             }
-            // No room for a process now: a relauncher tries again, that is its nature.
+            // No process can be created now. A relauncher keeps trying by design.
             Err(_) => {}
         }
         std::thread::sleep(RELAUNCH_DELAY);

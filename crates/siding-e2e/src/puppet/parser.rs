@@ -1,4 +1,5 @@
-//! The verbs: reads them from the command line, and only all of them or none.
+//! Parses the verbs of the command line. A script with an invalid verb is rejected before any step
+//! runs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,16 +9,16 @@ use siding_e2e::fill_pattern::FillPattern;
 use super::signal_names::{parse_signal, parse_signals};
 use super::steps::{ChildKind, Disposition, ReopenMode, Step};
 
-/// What stands before the verbs.
+/// The options before the verbs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PuppetOptions {
     pub(super) log: Option<PathBuf>,
     pub(super) quiet: bool,
-    /// End of all puppets of this call, in milliseconds of the monotonic clock.
+    /// Kill time of all puppets of this call, in milliseconds of the monotonic clock.
     pub(super) deadline_ms: Option<u64>,
 }
 
-/// Splits the options off; gives them and the verbs.
+/// Separates the options from the verbs.
 pub(super) fn parse_options(words: Vec<String>) -> Result<(PuppetOptions, Vec<String>), String> {
     let mut options = PuppetOptions::default();
     let mut words = WordReader { words: &words, position: 0 };
@@ -34,7 +35,7 @@ pub(super) fn parse_options(words: Vec<String>) -> Result<(PuppetOptions, Vec<St
     }
 }
 
-/// Reads a whole script.
+/// Parses a whole script.
 pub(super) fn parse_script(words: &[String]) -> Result<Vec<Step>, String> {
     let mut words = WordReader { words, position: 0 };
     let steps = words.parse_block()?;
@@ -50,7 +51,7 @@ struct WordReader<'w> {
 }
 
 impl WordReader<'_> {
-    /// Reads steps up to the `--` that ends this block, or to the end.
+    /// Parses steps up to the `--` that ends this block, or to the end.
     fn parse_block(&mut self) -> Result<Vec<Step>, String> {
         let mut steps = vec![];
         while let Some(verb) = self.words.get(self.position).filter(|word| *word != "--") {
@@ -106,7 +107,7 @@ impl WordReader<'_> {
         })
     }
 
-    /// The verbs that do something to files, streams, memory and other processes.
+    /// Parses the verbs that act on files, streams, memory and other processes.
     fn parse_io_verb(&mut self, verb: &str) -> Result<Step, String> {
         Ok(match verb {
             "beat" => Step::Beat(self.take_path(verb)?),
@@ -152,7 +153,8 @@ impl WordReader<'_> {
         })
     }
 
-    /// Checks the verbs now, and keeps the words for the command line.
+    /// Parses the verbs now, so that errors are found early, and keeps their words for the new
+    /// command line.
     fn parse_exec_self(&mut self) -> Result<Step, String> {
         let from = self.position;
         let _checked = self.parse_block()?;
@@ -200,7 +202,7 @@ impl WordReader<'_> {
         Ok(word.clone())
     }
 
-    /// A path, made absolute at once, since a later verb may change the directory.
+    /// Returns a path, made absolute immediately, because a later verb may change the directory.
     fn take_path(&mut self, verb: &str) -> Result<PathBuf, String> {
         let word = self.take_word(verb)?;
         std::path::absolute(&word).map_err(|error| format!("`{verb}` path `{word}`: {error}"))

@@ -1,4 +1,4 @@
-//! What a puppet does to its own process.
+//! Verbs that act on the puppet's own process.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,12 @@ use super::puppet_process::PuppetProcess;
 use super::steps::Step;
 use super::syscalls::{self, ForkSide};
 
-/// Name of a daemon that does not want to be found.
+/// Name of a daemon that hides.
 const ANONYMOUS_NAME: &str = "innocent";
 const LARGE_RTTIME_US: u64 = 1 << 60;
 
-/// Goes on in a child whose parent has ended when this returns, or soon after.
+/// Forks and exits in the parent. The child continues with the script; its parent may still be
+/// alive for a moment when this function returns.
 pub(super) fn fork_and_exit_parent(actor: &mut PuppetProcess, verb: &str) {
     match syscalls::fork() {
         Ok(ForkSide::Child) => actor.init_after_fork(),
@@ -36,7 +37,7 @@ pub(super) fn daemon(actor: &mut PuppetProcess) {
     actor.announce("daemon", &[]);
 }
 
-/// Drops everything by which a process is usually found.
+/// Removes the properties by which a process is usually found.
 pub(super) fn remove_identity(actor: &mut PuppetProcess) {
     let _best_effort = std::env::set_current_dir("/");
     syscalls::wipe_environment();
@@ -78,17 +79,17 @@ pub(super) fn exec_self(actor: &PuppetProcess, verbs: Vec<String>) -> ! {
     actor.fail_verb("exec-self", &error)
 }
 
-/// Kills itself. Goes on only when the signal's default action does not end a process.
+/// Kills this process. Returns only if the signal's default action does not end a process.
 pub(super) fn die(actor: &PuppetProcess, signal: i32) {
     actor.announce("die", &[("signal", signal.to_string())]);
     let _best_effort = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    // Refused for KILL and STOP, whose action cannot be changed anyway.
+    // The kernel refuses this for KILL and STOP, whose actions are fixed (signal(7)).
     let _best_effort = syscalls::set_disposition(signal, false);
     syscalls::signal_self(signal);
     actor.announce("survived", &[("signal", signal.to_string())]);
 }
 
-/// Lets a second thread do the rest, and ends the main thread.
+/// Runs the remaining steps in a second thread and ends the main thread.
 pub(super) fn leader_exits(actor: &mut PuppetProcess, rest: Vec<Step>) -> ! {
     std::thread::scope(|scope| {
         let worker = std::thread::Builder::new().spawn_scoped(scope, || {
@@ -123,7 +124,7 @@ pub(super) fn burn(actor: &PuppetProcess, time: Option<Duration>) {
     }
 }
 
-/// The smallest page there is.
+/// The smallest page size of the supported processors.
 const PAGE_BYTES: usize = 4096;
 
 pub(super) fn grow(actor: &PuppetProcess, bytes: u64) {
@@ -131,7 +132,7 @@ pub(super) fn grow(actor: &PuppetProcess, bytes: u64) {
     if let Err(error) = memory.try_reserve_exact(bytes as usize) {
         actor.fail_verb("grow", &error);
     }
-    // A byte in each page: to write them all one by one takes a program without optimisation seconds.
+    // Touches one byte per page: writing every byte would take an unoptimized build seconds.
     for page in memory.spare_capacity_mut().iter_mut().step_by(PAGE_BYTES) {
         page.write(1);
     }
@@ -143,7 +144,8 @@ pub(super) fn hold_fds(actor: &PuppetProcess, number: u64) {
     let limit = getrlimit(Resource::Nofile);
     let _best_effort =
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    // Who holds all there are could open no log any more, and would go on unannounced.
+    // Reserves a descriptor: with all of them in use, the log could not be opened and later steps
+    // would be unannounced.
     let reserved_for_log = std::fs::File::open("/dev/null");
     let mut opened = 0_u64;
     while opened < number {
@@ -157,7 +159,7 @@ pub(super) fn hold_fds(actor: &PuppetProcess, number: u64) {
     actor.announce("hold-fds", &[("held", opened.to_string())]);
 }
 
-/// Tells what this process was given by whoever started it.
+/// Announces the properties that this process inherited from its starter.
 pub(super) fn report(actor: &PuppetProcess) {
     let pid = actor.identity().pid;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -167,7 +169,7 @@ pub(super) fn report(actor: &PuppetProcess) {
     };
     let Some(stat) = processes::stat(pid) else { actor.fail_verb("report", &"no /proc") };
     let mark = processes::read_birthmark(pid).map_or("none".to_owned(), |mark| mark.to_string());
-    // The directory that is being listed shows its own descriptor, which is gone by now.
+    // The directory being listed shows its own descriptor, which is closed by now.
     let fds: Vec<String> = processes::descriptors(pid)
         .into_iter()
         .filter(|(_, leads_to)| !leads_to.starts_with(format!("/proc/{pid}/fd")))

@@ -1,4 +1,4 @@
-//! What a puppet process knows about itself: where it announces, and when it must be gone.
+//! The state of a puppet process: where it announces its steps, and when it must end.
 
 use std::path::PathBuf;
 
@@ -8,15 +8,16 @@ use super::parser::PuppetOptions;
 use super::syscalls;
 
 const DEFAULT_TTL_MS: u64 = 60_000;
-/// Exit code of a puppet that could not do its verb.
+/// Exit code of a puppet that could not execute a verb.
 const VERB_FAILED_CODE: i32 = 70;
 
-/// The acting process. A forked child goes on with its own copy; see [`Actor::born`].
+/// The acting process. A forked child continues with its own copy; see
+/// [`PuppetProcess::init_after_fork`].
 #[derive(Debug)]
 pub(super) struct PuppetProcess {
     program: String,
     log: Option<PathBuf>,
-    /// Whether descriptor 1 is (still) the stdout that was given.
+    /// Whether descriptor 1 still is the stdout that the process inherited.
     stdout_usable: bool,
     quiet: bool,
     deadline_ms: u64,
@@ -44,10 +45,10 @@ impl PuppetProcess {
         actor
     }
 
-    /// Must be the first thing a new process does: binds its life, and learns who it is.
+    /// Limits the lifetime of a new process and reads its identity. Must be its first action.
     pub(super) fn init_after_fork(&mut self) {
-        // Timers are not inherited by fork and do not survive exec, so each process sets its
-        // own; one that cannot must not live.
+        // A child does not inherit timers, and exec deletes them (timer_create(2)), so each process
+        // sets its own. A process that cannot must not live.
         if syscalls::set_kill_timer(self.deadline_ms).is_err() {
             syscalls::exit(VERB_FAILED_CODE);
         }
@@ -58,7 +59,7 @@ impl PuppetProcess {
         self.identity
     }
 
-    /// Words of the command line that makes an exec go on as this actor.
+    /// Returns the words of a command line with which exec continues as this puppet.
     pub(super) fn command_line(&self, verbs: Vec<String>) -> Vec<String> {
         let mut words = vec![self.program.clone()];
         if let Some(log) = &self.log {
@@ -72,18 +73,18 @@ impl PuppetProcess {
         words
     }
 
-    /// Whether the sandbox is being cleared away. Those that no signal can catch, since their
-    /// number changes faster than it is read, look here and end by themselves.
+    /// Whether the sandbox is being cleaned up. Processes whose pid changes faster than it can be
+    /// read cannot be signaled, so they check this and end by themselves.
     pub(super) fn shutdown_requested(&self) -> bool {
         self.log.as_ref().is_some_and(|log| siding_e2e::shutdown_marker(log).exists())
     }
 
-    /// Never announces on stdout again: after `closefds`, number 1 may be anything.
+    /// Stops announcing on stdout: after `closefds`, descriptor 1 may be any file.
     pub(super) fn mute_stdout(&mut self) {
         self.stdout_usable = false;
     }
 
-    /// Announces a step on stdout and in the log. Nobody needs to read stdout any more.
+    /// Announces a step on stdout and in the log. A closed stdout is not an error.
     pub(super) fn announce(&self, verb: &str, fields: &[(&str, String)]) {
         if self.stdout_usable && !self.quiet {
             syscalls::write_ignoring_sigpipe(
@@ -97,8 +98,8 @@ impl PuppetProcess {
     /// Announces a step in the log alone.
     pub(super) fn log_step(&self, verb: &str, fields: &[(&str, String)]) {
         let Some(log) = &self.log else { return };
-        // Opened each time, since the script may close any descriptor. One write with O_APPEND
-        // keeps the lines of many processes whole.
+        // Opened for each line, because the script may close any descriptor. A single write with
+        // O_APPEND keeps the lines of concurrent processes intact.
         let opened = std::fs::OpenOptions::new().append(true).create(true).open(log);
         if let Ok(mut file) = opened {
             let line = Announcement::render(verb, self.identity, fields);
@@ -106,7 +107,7 @@ impl PuppetProcess {
         }
     }
 
-    /// Gives up: a verb cannot do its work.
+    /// Announces that a verb failed, and exits.
     pub(super) fn fail_verb(&self, verb: &str, why: &dyn std::fmt::Display) -> ! {
         let fields = [("text", format!("{verb}: {why}"))];
         self.log_step("cannot", &fields);

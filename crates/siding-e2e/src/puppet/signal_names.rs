@@ -32,7 +32,7 @@ const SIGNAL_NAMES: [(&str, i32); 28] = [
 ];
 const HIGHEST_SIGNAL: i32 = 64;
 
-/// Reads one signal: a name with or without `SIG`, or a number.
+/// Parses one signal: a name with or without `SIG`, or a number.
 pub(super) fn parse_signal(word: &str) -> Result<i32, String> {
     let name = word.strip_prefix("SIG").unwrap_or(word);
     let named = SIGNAL_NAMES.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
@@ -42,7 +42,7 @@ pub(super) fn parse_signal(word: &str) -> Result<i32, String> {
         .ok_or_else(|| format!("there is no signal `{word}`"))
 }
 
-/// One signal, or for `ALL` every one whose disposition a program can set.
+/// Parses one signal, or for `ALL` every signal whose disposition a program can set.
 pub(super) fn parse_signals(word: &str) -> Result<Vec<i32>, String> {
     if word != "ALL" {
         return Ok(vec![parse_signal(word)?]);

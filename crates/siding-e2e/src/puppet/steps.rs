@@ -1,11 +1,11 @@
-//! The steps a puppet can take. [`super`] says what each does.
+//! The steps of a puppet. [`super`] describes each of them.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use siding_e2e::fill_pattern::FillPattern;
 
-/// How `reopen` and its kin open the path.
+/// How `reopen`, `reopen-append` and `reopen-rw` open the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReopenMode {
     Truncate,
@@ -13,14 +13,14 @@ pub(super) enum ReopenMode {
     ReadWrite,
 }
 
-/// What a signal shall do.
+/// The disposition of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Disposition {
     Ignore,
     Default,
 }
 
-/// How a child of a block verb comes into being.
+/// How the child of a block verb is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChildKind {
     Fork,
@@ -28,7 +28,7 @@ pub(super) enum ChildKind {
     Relaunch,
 }
 
-/// One step.
+/// One step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Say(String),

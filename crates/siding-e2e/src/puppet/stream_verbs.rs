@@ -1,4 +1,4 @@
-//! What a puppet does with streams, files and sockets.
+//! Verbs that act on streams, files and sockets.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -13,9 +13,9 @@ use super::puppet_process::PuppetProcess;
 use super::steps::ReopenMode;
 use super::syscalls;
 
-/// Time between two beats.
+/// Time between two heartbeats.
 pub(super) const BEAT_INTERVAL: Duration = Duration::from_millis(20);
-/// Text lines are written one by one, but made in stretches of about this size.
+/// Size of the buffer in which lines are generated. Each line is still a separate write.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 pub(super) fn write_text(actor: &PuppetProcess, verb: &str, fd: i32, text: &str) {
@@ -40,7 +40,7 @@ pub(super) fn beat(actor: &PuppetProcess, path: &Path) -> ! {
     }
 }
 
-/// A file that grows by a byte a beat.
+/// A file that grows by one byte per heartbeat.
 #[derive(Debug)]
 pub(super) struct BeatFile(File);
 
@@ -57,7 +57,7 @@ impl BeatFile {
 pub(super) fn listen(actor: &PuppetProcess, path: &Path, port: u16) {
     let opened = std::net::TcpListener::bind(("127.0.0.1", port)).and_then(|listener| {
         let port = listener.local_addr()?.port();
-        // Under its name only when it is whole, since a test waits for the name.
+        // Renamed to its final name only when complete, because a test waits for that name.
         let unfinished = path.with_extension("unfinished");
         std::fs::write(&unfinished, port.to_string())?;
         std::fs::rename(&unfinished, path)?;
@@ -112,7 +112,7 @@ pub(super) fn read_stdin(actor: &PuppetProcess) {
     actor.announce("eof", &[("bytes", total.to_string())]);
 }
 
-/// Announces a step that the system may refuse without the script ending.
+/// Announces a step whose failure does not end the script.
 fn announce_result(actor: &PuppetProcess, verb: &str, what: String, done: io::Result<()>) {
     let text = ("text", what);
     match done {
@@ -148,7 +148,7 @@ pub(super) fn ftruncate(actor: &PuppetProcess, fd: i32) {
 
 pub(super) fn rewind(actor: &PuppetProcess, fd: i32, text: &str) {
     let done = syscalls::rewind(fd);
-    // Programs that rewind do not look whether they could.
+    // Real programs that rewind ignore whether the seek succeeded.
     syscalls::write_all(fd, format!("{text}\n").as_bytes());
     announce_result(actor, "rewind", fd.to_string(), done);
 }

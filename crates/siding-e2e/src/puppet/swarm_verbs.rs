@@ -1,4 +1,4 @@
-//! Puppets that are hard to catch because they are many, or never the same.
+//! Verbs whose processes are hard to kill because they are many or keep changing their pid.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -11,14 +11,14 @@ use super::puppet_process::PuppetProcess;
 use super::stream_verbs::{BEAT_INTERVAL, BeatFile};
 use super::syscalls::{self, ForkSide};
 
-/// Most processes a storm may have.
+/// Highest number of concurrent processes in a fork storm.
 const MAX_BOMB_PROCESSES: u64 = 4096;
-/// A refilling storm makes at most this many times its size in all.
+/// A refilling storm creates at most this many times its size in total.
 const MAX_REFILL_FACTOR: i32 = 200;
-/// Pause of a member that found no room.
+/// Pause of a process after a failed fork.
 const FORK_RETRY_DELAY: Duration = Duration::from_millis(5);
 
-/// Runs from number to number: each process lives for one fork. The last one exits.
+/// Changes its pid again and again: each process lives until its next fork. The last one exits.
 pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>) -> ! {
     let heart = beat
         .map(|path| BeatFile::open(path).unwrap_or_else(|error| actor.fail_verb("hop", &error)));
@@ -34,7 +34,7 @@ pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>
                 let _best_effort = rustix::process::setsid();
                 hops += 1;
             }
-            // The table is full of our own zombies; whoever reaps makes room.
+            // The process table is full of this puppet's zombies; their reaper makes room.
             Err(_) => std::thread::sleep(FORK_RETRY_DELAY),
         }
         if let Some(heart) = heart.as_ref().filter(|_| last_beat.elapsed() >= BEAT_INTERVAL) {
@@ -46,19 +46,19 @@ pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>
     syscalls::exit(0)
 }
 
-/// The shared state of a storm.
+/// The state that all processes of a storm share.
 #[derive(Debug, Clone, Copy)]
 struct ForkStorm {
-    /// Numbers ever handed out; the first of them each open a new slot.
+    /// Number of processes started so far; each number below the size opens a new slot.
     started: &'static AtomicI32,
-    /// One slot a process: its number, or that of who is just filling it. A slot whose process
-    /// was reaped is free again, as a slot of RLIMIT_NPROC is.
+    /// One slot per process: its pid, or the pid of the process that is forking into it. A slot
+    /// becomes free when its process is reaped, as one of RLIMIT_NPROC does.
     slots: &'static [AtomicI32],
     setsid: bool,
     refill: bool,
 }
 
-/// Fork storm; the caller is its first member.
+/// Starts a fork storm with the caller as its first member.
 pub(super) fn fork_bomb(
     actor: &mut PuppetProcess,
     max_processes: u64,
@@ -87,8 +87,8 @@ pub(super) fn fork_bomb(
 }
 
 impl ForkStorm {
-    /// Takes a slot for a new process: a new one while there are, else, when it may refill, a
-    /// random one if that has fallen free.
+    /// Claims a slot for a new process: an unused one while there are any; otherwise, with refill,
+    /// a random one if it has become free.
     fn free_slot(&self, actor: &PuppetProcess) -> Option<&'static AtomicI32> {
         let me = actor.identity().pid as i32;
         let size = self.slots.len() as i32;

@@ -1,4 +1,4 @@
-//! Acts out a planned random tree.
+//! Executes a planned random process tree.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use super::steps::Step;
 use super::syscalls::{self, ForkSide};
 use super::{process_verbs, stream_verbs};
 
-/// Deepest and widest tree one may ask for.
+/// Highest depth and width of a tree.
 const MAX_TREE_SIDE: u64 = 20;
 
-/// Becomes the root of the tree of that seed.
+/// Becomes the root of the tree planned for `seed`.
 pub(super) fn run_tree(
     actor: &mut PuppetProcess,
     seed: u64,
@@ -33,15 +33,15 @@ pub(super) fn run_tree(
             ("staying", root.lasting_count().to_string()),
         ],
     );
-    // From here on only the log: so many lines would fill a stdout that nobody reads, and the
-    // tree would stand still before it had grown.
+    // From here on announces only in the log: so many lines would fill an unread stdout, and the
+    // tree would block before it is complete.
     actor.mute_stdout();
     run_member(actor, &root, beats)
 }
 
 fn run_member(actor: &mut PuppetProcess, member: &TreeMember, beats: Option<&Path>) -> ! {
-    // The kernel sends HUP to a group with a stopped member when its last tie to its session is
-    // cut, so members would end by no doing of the program under test.
+    // The kernel sends HUP to a newly orphaned process group with a stopped member (setpgid(2)),
+    // which would end members that the program under test should end.
     let _best_effort = syscalls::set_disposition(libc::SIGHUP, true);
     if member.ignores_term {
         for signal in [libc::SIGTERM, libc::SIGINT] {
@@ -88,7 +88,7 @@ fn spawn_member(actor: &mut PuppetProcess, member: &TreeMember, beats: Option<&P
         }
         Ok(ForkSide::Parent(child)) => {
             if matches!(member.spawn_mode, SpawnMode::Daemon | SpawnMode::Orphan) {
-                // What stays of it is a child of somebody else; this one ends at once.
+                // This child only forks the real member and exits; the member gets another parent.
                 let child = rustix::process::Pid::from_raw(child);
                 let _already_ended =
                     rustix::process::waitpid(child, rustix::process::WaitOptions::empty());

@@ -1,23 +1,23 @@
-//! What a terminal shows of the bytes that it is given.
+//! The screen contents that result from the bytes written to a terminal.
 //!
-//! It knows what siding may send, and panics at everything else: that is text of others which was not
-//! made safe, or a sequence that not every terminal has.
+//! The model knows the sequences that siding may send and panics at all others: those are unescaped
+//! text of other programs, or sequences that not every terminal supports.
 
 use siding_model::text::display_width;
 
-/// Stands behind a wide character.
+/// Follows a wide character in its second column.
 const WIDE_CHAR_TAIL: char = '\0';
 
-/// What a terminal shows, and has shown.
+/// The rows that a terminal shows and has shown.
 #[derive(Debug)]
 pub(super) struct ScreenModel {
     columns: usize,
     rows: usize,
-    /// All rows there ever were; the last ones are the screen.
+    /// All rows so far; the last ones are the screen.
     lines: Vec<Vec<char>>,
     row: usize,
     column: usize,
-    /// What is not a whole character or sequence yet.
+    /// An incomplete character or sequence at the end of the input.
     incomplete: Vec<u8>,
 }
 
@@ -26,7 +26,7 @@ impl ScreenModel {
         Self { columns, rows, lines: vec![Vec::new()], row: 0, column: 0, incomplete: Vec::new() }
     }
 
-    /// Takes another size. Rows are not broken anew, as in xterm.
+    /// Changes the size. Like xterm, it does not rewrap rows.
     pub(super) fn resize(&mut self, columns: usize, rows: usize) {
         (self.columns, self.rows) = (columns, rows);
         self.row = self.row.max(self.top_row());
@@ -127,7 +127,7 @@ impl ScreenModel {
     }
 }
 
-/// Returns the length of a sequence, one more than there is when its end is missing.
+/// Returns the length of a sequence, or one more than the available bytes when its end is missing.
 fn sequence_len(bytes: &[u8]) -> usize {
     match bytes.get(1) {
         None => 2,

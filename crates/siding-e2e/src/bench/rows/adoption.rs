@@ -1,4 +1,4 @@
-//! What it costs an agent's shell to have itself adopted, as its first act.
+//! The cost for an agent's shell of being adopted before its first command.
 
 use std::process::{Command, Stdio};
 
@@ -17,7 +17,8 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// What a shell may wait for siding here, in seconds: a wait that is cut off says nothing.
+/// How long a shell may wait for siding, in seconds. Long, because a wait that is cut off measures
+/// nothing.
 const ADOPT_WAIT_SECONDS: &str = "5";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -36,7 +37,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     ensure!(limit.trim_ascii().iter().all(u8::is_ascii_digit), "the shell was not adopted");
     let nested = || {
         let mut command = adopting("true");
-        // As the first of many below a shell that is kept.
+        // A shell below one for which adoption has failed: it does not try again.
         command.env_remove("SIDING_STATE_DIR").env("SIDING_ADOPT_FAILED", "1");
         command
     };

@@ -1,7 +1,7 @@
-//! What the agent's loop costs beside its model: the time of a turn, and memory.
+//! The cost of the agent's loop without its model: time per turn, and memory.
 //!
-//! The model is a script, which answers at once. A turn is from one request to the next, by the
-//! transcript that is measured: start and end of the program are in none.
+//! A script plays the model and answers immediately. A turn lasts from one request to the next,
+//! according to the measured transcript; no turn contains the start or the end of the program.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -27,27 +27,28 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Turns of a long conversation, and of a short one.
+/// Turns of a long conversation and of a short one.
 const LONG_CONVERSATION_TURNS: usize = 1_000;
 const SHORT_CONVERSATION_TURNS: usize = 100;
-/// Turns that begin a task each.
+/// Turns that each start a task.
 const COMMAND_TURNS: usize = 100;
-/// Tasks that run meanwhile.
+/// Tasks that run in the background during the conversation.
 const BACKGROUND_TASKS: usize = 100;
-/// What the loop may cost a turn.
+/// Highest cost of the loop per turn, in milliseconds.
 const MAX_TURN_MS: f64 = 5.0;
-/// A label adds nothing. Less than this nobody notices, and the machine's own speed varies more.
+/// Highest cost of an activity label per turn, in milliseconds. A smaller difference is not
+/// noticeable and lies within the noise of the machine.
 const MAX_LABEL_MS: f64 = 0.2;
-/// More than this is growth. A bit more or less is chance.
+/// A higher ratio counts as growth; a smaller one is noise.
 const MAX_GROWTH_RATIO: f64 = 1.25;
-/// `bash -c true` so many times is one measurement.
+/// Runs of `bash -c true` in one measurement.
 const SHELL_RUNS: u32 = 50;
 
 /// Reads the project's to-do list, which is empty.
 const LIST_TASKS_CALL: &str = "tool = \"list_tasks\"\ninput = {}\n";
 const BASH_CALL: &str = "tool = \"bash\"\ninput = { command = \"true\" }\n";
 
-/// How the agent ends when nothing, and when something, is left to run.
+/// Exit codes of the agent without and with tasks still running.
 const EXIT_NO_TASKS_LEFT: i32 = 0;
 const EXIT_TASKS_LEFT: i32 = 124;
 
@@ -78,7 +79,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
             Ok(run_conversation(&place, &look, &labelled, EXIT_NO_TASKS_LEFT)?
                 .time_per_turn(0..LONG_CONVERSATION_TURNS))
         }),
-        // Its first turn starts them.
+        // The first turn starts the background tasks, so it is left out.
         Box::new(|| {
             Ok(run_conversation(&place, &crowded, &[], EXIT_TASKS_LEFT)?
                 .time_per_turn(1..LONG_CONVERSATION_TURNS + 1))
@@ -151,12 +152,12 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     place.wait_until_idle()
 }
 
-/// Returns the answers of so many turns that make the same call.
+/// Returns a script of `turns` answers that all make the same call.
 fn repeat_call(call: &str, turns: usize) -> String {
     format!("[[answer]]\n[[answer.call]]\n{call}").repeat(turns)
 }
 
-/// Returns an answer that has many tasks started in the agent's session.
+/// Returns an answer that starts many tasks in the agent's session.
 fn start_tasks_answer(bench: &Bench) -> String {
     let siding = bench.workspace.siding_program();
     let start = format!(
@@ -167,17 +168,17 @@ fn start_tasks_answer(bench: &Bench) -> String {
     repeat_call(&call, 1)
 }
 
-/// What a conversation has shown.
+/// The measurements of one conversation.
 #[derive(Debug)]
 struct Conversation {
-    /// When each request was made, in milliseconds of the wall clock.
+    /// The time of each request, in milliseconds of the wall clock.
     request_times_ms: Vec<i64>,
-    /// KiB.
+    /// Peak resident memory in KiB.
     peak_kib: f64,
 }
 
 impl Conversation {
-    /// Returns what each of these turns took.
+    /// Returns the mean duration of these turns.
     fn time_per_turn(&self, turns: std::ops::Range<usize>) -> Duration {
         let took = self.request_times_ms[turns.end] - self.request_times_ms[turns.start];
         let count = u32::try_from(turns.len()).unwrap_or(u32::MAX);
@@ -185,7 +186,7 @@ impl Conversation {
     }
 }
 
-/// Has the agent play a script to its end.
+/// Runs the agent with a script to its end.
 fn run_conversation(
     place: &RowDir,
     answers: &str,
@@ -194,7 +195,7 @@ fn run_conversation(
 ) -> Result<Conversation> {
     let turns = answers.matches("[[answer]]").count();
     let script = place.dir.join("script.toml");
-    // There is time to look at the agent before it ends.
+    // The last answer is delayed, so that the agent's memory can be read before it exits.
     fs::write(&script, format!("{answers}[[answer]]\ndelay_ms = 200\ntext = \"over\"\n"))?;
     let model = format!("script:{}", script.display());
     let most = format!("--max-turns={}", turns + 1);
@@ -227,7 +228,7 @@ fn run_conversation(
     })
 }
 
-/// Returns when the model was asked, by the transcript of a session.
+/// Returns the times of the model requests in a session's transcript.
 fn read_request_times(place: &RowDir, session: &str) -> Result<Vec<i64>> {
     let path = place.state.join("sessions").join(session).join("transcript.jsonl");
     let mut asked = Vec::new();

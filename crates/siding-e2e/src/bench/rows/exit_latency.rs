@@ -1,4 +1,4 @@
-//! How soon whoever waits knows of an end.
+//! How soon a waiter learns of an exit.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -21,9 +21,9 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Time the process lives, in milliseconds: everybody sleeps when it ends.
+/// Lifetime of the process in milliseconds. Long enough for all waiters to sleep when it exits.
 const PROCESS_LIFETIME_MS: &str = "10";
-/// The same where a program that waits must be started meanwhile.
+/// Lifetime of the process in milliseconds where a waiting program must start meanwhile.
 const LONG_PROCESS_LIFETIME_MS: &str = "60";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Whether commands are judged rightly, and what that costs.
+//! Whether the guard judges commands correctly, and what that costs.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ const ROW_NAME: &str = "guard";
 pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "verdicts of the guard, and what they cost", measure };
 
-/// Bytes of the text that is timed.
+/// Smallest size of the timed text, in bytes.
 const MIN_TEXT_BYTES: usize = 2 << 10;
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -79,7 +79,7 @@ fn measure_verdicts(rules: &Rules, table: &mut ResultTable) {
     );
 }
 
-/// Returns a long text as agents write them: everyday commands, one after the other.
+/// Returns a long text as agents write them: a row of everyday commands.
 fn long_command_text() -> String {
     let mut text = String::new();
     let plain = guard_corpus::harmless_commands()

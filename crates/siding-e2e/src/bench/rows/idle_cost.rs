@@ -1,4 +1,4 @@
-//! What tasks cost while nothing happens in them.
+//! The cost of tasks in which nothing happens.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -20,10 +20,10 @@ pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "memory and processor that 1,000 idle tasks take", measure };
 
 const TASK_COUNT: usize = 1000;
-/// Shells to compare with.
+/// Number of shells to compare with.
 const SHELL_COUNT: usize = 20;
-/// What a shim does about its start is over long before: it lets go of everything it needs for a
-/// flow of output with its first look at a silence, after two seconds.
+/// Time after which a shim is idle. A shim frees its output buffers at its first check of a silent
+/// task, two seconds after the last output.
 const SETTLE_TIME: Duration = Duration::from_secs(3);
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -99,7 +99,7 @@ fn measure_cpu(shims: &[ProcRef], pace: BenchMode, table: &mut ResultTable) -> R
     Ok(())
 }
 
-/// Shells that wait for a command as a person would have them do it. Ended when dropped.
+/// Shells that wait for a command as a person would start it. Ended when dropped.
 #[derive(Debug)]
 struct ComparisonShells(Vec<Child>);
 

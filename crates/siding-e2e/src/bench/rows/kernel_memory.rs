@@ -1,4 +1,4 @@
-//! What an idle task costs with all that the kernel holds for it.
+//! The cost of an idle task, including all memory that the kernel holds for it.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -21,10 +21,11 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Enough that what a memory cgroup keeps in stock (a quarter of a MiB a core) is a KiB a task.
+/// Number of tasks. With this many, the stock that a memory cgroup precharges (a quarter of a MiB
+/// per core) amounts to about 1 KiB per task.
 const TASK_COUNT: usize = 300;
-/// Until the starter's own memory is given back, and the shims have let go of what only a start
-/// needs.
+/// Time until the starter has returned its own memory and the shims have freed their start-up
+/// memory.
 const SETTLE_TIME: Duration = Duration::from_secs(3);
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -64,8 +65,8 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     Ok(())
 }
 
-/// Fills a group with idle commands, as tasks of siding or without it; returns the processes that
-/// were told of.
+/// Fills a group with idle commands, as tasks of siding or as plain processes; returns the plain
+/// processes, whose pids the helper prints.
 fn populate_group(
     bench: &Bench,
     group: &MemoryCgroup,
@@ -88,7 +89,7 @@ fn populate_group(
         .collect()
 }
 
-/// Processes that sleep. Killed when dropped.
+/// Sleeping processes. Killed when dropped.
 #[derive(Debug)]
 struct SleepingProcesses(Vec<Process>);
 

@@ -1,4 +1,4 @@
-//! Listing ten thousand tasks that have ended.
+//! The time to list ten thousand finished tasks.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! A thousand tasks and two hundred waits at once, as an ordinary user.
+//! A thousand tasks and two hundred concurrent waits as an ordinary user.
 
 use std::fs;
 use std::fs::File;
@@ -29,12 +29,12 @@ pub(super) const ROW: Row = Row {
 
 const TASK_COUNT: usize = 1000;
 const WAIT_COUNT: usize = 200;
-/// Whom to be when we are root: a number that nobody else uses, so that the limits per user are
-/// met by nobody else's doing.
+/// User id to run as when the caller is root. No other process has it, so only the tasks of this
+/// row count against the per-user limits.
 const UNPRIVILEGED_UID: u32 = 65_533;
-/// What a new pipe holds while its user is within the limits (pipe(7)).
+/// Capacity of a new pipe while its user is within the limits (pipe(7)).
 const DEFAULT_PIPE_BYTES: usize = 64 << 10;
-/// How long all may take to end once they are let go.
+/// Longest time for all tasks to end after their release.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -71,14 +71,14 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     Ok(())
 }
 
-/// Is the host of the crowd. Every task ends when the one FIFO they all read from has no writer
-/// any more; each wait is for several of them, so that every task is waited for.
+/// Starts the tasks and waits of this row. Every task ends when the FIFO that all tasks read from
+/// has no writer left; each wait covers several tasks, and together they cover all.
 pub(in crate::bench) fn run_host(place: &RowDir, tasks: usize, waits: usize) -> Result<Value> {
     let client = place.client()?;
     let fifo = place.dir.join("fifo");
     let rights = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, rights, 0)?;
-    // For reading too, or else the open would wait for a reader.
+    // Opened for reading as well: otherwise the open would block until a reader comes (fifo(7)).
     let hold = File::options().read(true).write(true).open(&fifo)?;
     let own = std::env::current_exe()?;
     let (own, fifo) = (own.to_string_lossy(), fifo.to_string_lossy());
@@ -107,7 +107,7 @@ pub(in crate::bench) fn run_host(place: &RowDir, tasks: usize, waits: usize) -> 
     }))
 }
 
-/// Starts the waits and returns when all of them wait.
+/// Starts the waits and returns when all of them are blocked.
 fn start_waits(place: &RowDir, ids: &[TaskId], waits: usize) -> Result<Vec<Child>> {
     let each = ids.len().div_ceil(waits);
     let calls: Vec<Child> = ids
@@ -129,7 +129,8 @@ fn start_waits(place: &RowDir, ids: &[TaskId], waits: usize) -> Result<Vec<Child
     Ok(calls)
 }
 
-/// Whether a call has as many connections as it has tasks, or has ended, which is found later.
+/// Whether a wait has one connection per task. A wait that has already exited also counts; its exit
+/// code is checked later.
 fn is_connected(pid: u32, tasks: usize) -> bool {
     let is_socket = |path: &std::path::Path| path.to_string_lossy().starts_with("socket:");
     let descriptors = siding_e2e::processes::descriptors(pid);
@@ -145,7 +146,7 @@ fn new_pipe_bytes() -> Result<usize> {
     Ok(size)
 }
 
-/// Returns how many instances can be made at once, at most 16.
+/// Returns how many inotify instances the user can still create, at most 16.
 fn available_inotify_instances() -> usize {
     let made = std::iter::repeat_with(|| inotify::init(inotify::CreateFlags::CLOEXEC));
     made.take(16).take_while(Result::is_ok).collect::<Vec<_>>().len()

@@ -1,4 +1,4 @@
-//! The rows, one file each.
+//! The rows of the table, one file each.
 
 mod adoption;
 mod agent_loop;
@@ -24,17 +24,17 @@ use anyhow::Result;
 use super::Bench;
 use super::table::ResultTable;
 
-/// One row: what is measured together.
+/// One row: a group of related measurements.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// The word that selects it.
+    /// The word that selects the row on the command line.
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Adds its lines. An error means that it could not be measured.
+    /// Adds the lines of the row. An error means that the row could not be measured.
     pub(super) measure: fn(&Bench, &mut ResultTable) -> Result<()>,
 }
 
-/// All of them, in the order of the table.
+/// All rows, in the order of the table.
 pub(super) const ALL_ROWS: &[Row] = &[
     start_latency::ROW,
     adoption::ROW,
@@ -55,7 +55,7 @@ pub(super) const ALL_ROWS: &[Row] = &[
     agent_loop::ROW,
 ];
 
-/// Returns the rows with these names, all when there is none.
+/// Returns the rows with these names; all rows when no name is given.
 pub(super) fn selected_rows(names: &[String]) -> impl Iterator<Item = &'static Row> {
     ALL_ROWS.iter().filter(move |row| names.is_empty() || names.iter().any(|name| name == row.name))
 }

@@ -19,16 +19,16 @@ const ROW_NAME: &str = "output";
 pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "output of a command, against `> file`", measure };
 
-/// More than any command here writes.
+/// An output limit in bytes that no command here reaches.
 const UNLIMITED_BYTES: u64 = 1 << 40;
 
 /// One kind of output.
 #[derive(Debug, Clone, Copy)]
 struct OutputCase {
     label: &'static str,
-    /// Bytes in one write.
+    /// Bytes per write.
     chunk: u64,
-    /// Bytes kept at the end, `None` for the built-in setting.
+    /// Bytes to keep at the end; `None` uses the built-in setting.
     keep_tail: Option<u64>,
     min_ratio: f64,
 }
@@ -91,7 +91,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     place.wait_until_idle()
 }
 
-/// Runs the command as a task, makes sure that its output is whole, and removes it.
+/// Runs the command as a task, checks that its output is complete, and removes the task.
 fn run_as_task(
     client: &BenchClient,
     command: &str,

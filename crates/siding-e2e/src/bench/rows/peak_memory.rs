@@ -19,7 +19,7 @@ pub(super) const ROW: Row =
 
 const SMALL_OUTPUT_BYTES: u64 = 4 << 20;
 const LARGE_OUTPUT_BYTES: u64 = 1 << 30;
-/// More than this is growth. A few pages more or less are chance.
+/// A higher ratio counts as growth; a few pages more or less are noise.
 const MAX_GROWTH_RATIO: f64 = 1.25;
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -48,7 +48,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     place.wait_until_idle()
 }
 
-/// Returns the peak of the shim until the end is known.
+/// Returns the peak memory of the shim until the end is known, in KiB.
 fn peak_of_shim(client: &BenchClient, command: &str) -> Result<f64> {
     let task = client.start(shell_command(command))?;
     task.wait_until_running()?;
@@ -66,7 +66,7 @@ fn peak_of_shim(client: &BenchClient, command: &str) -> Result<f64> {
     peak.context("the shim was gone before it could be looked at")
 }
 
-/// Returns the peak of a `siding run` whose output nobody keeps.
+/// Returns the peak memory of a `siding run` whose output is discarded, in KiB.
 fn peak_of_caller(place: &RowDir, command: &str) -> Result<f64> {
     let mut call = place.siding_command(["run", "--budget", "none", command]);
     let mut child = call.stdout(Stdio::null()).spawn()?;

@@ -1,4 +1,4 @@
-//! Clearing up after a thousand shims that were killed.
+//! The time to clean up after a thousand killed shims.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "`siding reap` over 1,000 orphans", measure };
 
 const ORPHAN_COUNT: usize = 1000;
-/// Orphans whose commands still run, when quick.
+/// Number of orphaned tasks with running commands in quick mode.
 const QUICK_ORPHAN_COUNT: usize = 200;
 const MAX_REAP_MS: f64 = 2000.0;
 
@@ -59,7 +59,7 @@ fn reap_running(bench: &Bench, table: &mut ResultTable, count: usize) -> Result<
     Ok(())
 }
 
-/// Their conversation is over too: they are stopped and ended, and the reaper waits for that.
+/// Measures orphans whose session has ended too: the reaper stops them and waits for their end.
 fn reap_session(bench: &Bench, table: &mut ResultTable, count: usize) -> Result<()> {
     let place = bench.workspace.row_dir("recover-session")?;
     let mut client = place.client()?;
@@ -83,12 +83,12 @@ fn add_line(table: &mut ResultTable, count: usize, what: &str, took: Duration) {
     table.add(line.with_target(target));
 }
 
-/// Whether another shim keeps the task, and lives.
+/// Whether a new shim has taken over the task and is alive.
 fn is_taken_over(client: &BenchClient, id: TaskId) -> bool {
     client.state(id).is_ok_and(|state| state.takeovers == 1 && procfs::is_running(state.shim))
 }
 
-/// Whether the task was stopped because its session is over.
+/// Whether the task was stopped because its session ended.
 fn is_stopped(client: &BenchClient, id: TaskId) -> bool {
     client.state(id).is_ok_and(|state| {
         let stopped = Outcome::Stopped { by: "session".to_owned() };

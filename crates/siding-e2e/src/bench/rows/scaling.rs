@@ -1,4 +1,5 @@
-//! Whether a task costs the same beside one, ten, a hundred and a thousand others.
+//! Whether the cost of a task stays the same next to one, ten, a hundred and a thousand other
+//! tasks.
 
 use std::time::{Duration, Instant};
 
@@ -23,11 +24,12 @@ pub(super) const ROW: Row = Row {
 };
 
 const TASK_LEVELS: [usize; 4] = [1, 10, 100, 1000];
-/// A cost counts as flat when the dearest level is at most so many times the cheapest, as measured
-/// by `bash -c true` at the same moment: a thousand more processes slow the machine for everybody.
+/// Highest ratio between the dearest and the cheapest level that still counts as flat. Each level
+/// is measured relative to `bash -c true` at the same moment, because a thousand more processes
+/// slow the machine for every program.
 const MAX_FLAT_RATIO: f64 = 1.3;
 
-/// What was measured at one level, in milliseconds.
+/// The measurements of one level, in milliseconds.
 #[derive(Debug)]
 struct LevelResult {
     tasks: usize,
@@ -38,8 +40,8 @@ struct LevelResult {
 }
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
-    // In memory where that can be: a file system that slows down with the files made and removed
-    // so far would make the first level dear.
+    // Uses tmpfs where available: a file system that slows down with the number of files created
+    // and removed so far would distort the first level.
     let place = match bench.workspace.row_dir_in_tmpfs(ROW_NAME)? {
         Some(place) => {
             table.add_note(ROW_NAME, "state in tmpfs");
@@ -116,7 +118,7 @@ fn measure_level(
     })
 }
 
-/// Stops one task that was started for it.
+/// Starts a task and measures the time to stop it.
 fn time_stop(place: &RowDir, client: &BenchClient, tasks: usize) -> Result<Duration> {
     let id = idle_tasks::start_idle_task(client)?.to_string();
     let took = time_command(&mut place.siding_command(["stop", &id]))?;

@@ -1,4 +1,4 @@
-//! Whether quiet tasks are judged rightly, and what that costs.
+//! Whether quiet tasks are judged correctly, and what that costs.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -27,13 +27,14 @@ const ROW_NAME: &str = "stall";
 pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "verdicts on quiet tasks, and what looking costs", measure };
 
-/// How long programs may take to come to rest.
+/// Longest time for the programs to come to rest.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Silent tasks, and the time over which what they use is averaged: all of a silence until it is
-/// on record, in which a task is looked at more often than ever after.
+/// Number of silent tasks, and the time over which their cost is averaged. The time covers a
+/// silence until its stall is recorded; the shim samples a task more often then than at any later
+/// time.
 const TASK_COUNT: usize = 1000;
 const SILENCE_TIME: Duration = Duration::from_secs(46);
-/// Processes of one look, and looks.
+/// Number of processes in one probe.
 const SAMPLED_PROCESSES: usize = 100;
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -46,7 +47,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     place.stop_all()
 }
 
-/// How many were called positive, and how many of them rightly.
+/// Counts of true and false verdicts.
 #[derive(Debug, Default)]
 struct Tally {
     true_positives: usize,
@@ -77,7 +78,7 @@ impl Tally {
     }
 }
 
-/// Strict patterns alone, over the corpus.
+/// Judges the strict patterns alone, over the corpus.
 fn measure_prompts(table: &mut ResultTable) {
     let is_prompt =
         |sample: &PromptSample| OutputTail::from_bytes(sample.text.as_bytes()).prompt.is_some();
@@ -95,7 +96,7 @@ fn measure_prompts(table: &mut ResultTable) {
     tally.add_lines("prompts of the corpus", table);
 }
 
-/// Real programs, asked about until they have come to rest.
+/// Asks `why` about real programs until they have come to rest.
 fn measure_programs(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     let mut open = vec![];
     for (number, case) in STALL_CASES.iter().enumerate() {
@@ -144,7 +145,7 @@ fn start_case(place: &RowDir, number: usize, case: &StallCase) -> Result<String>
     Ok(task["task_id"].as_str().context("a task has an id")?.to_owned())
 }
 
-/// One look at many processes.
+/// Measures a probe of many processes.
 fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     let sleepers = SleepingChildren::start(SAMPLED_PROCESSES)?;
     let given = KnownFds::from_task_dir(file::open_directory(Path::new(&place.dir))?);
@@ -158,7 +159,7 @@ fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
         let sample = probe::sample_descendants(&given, own, |_, _| false);
         times.0.push(ms_each(began, &sample));
         let began = Instant::now();
-        // In the first rounds they are still on their way to sleep.
+        // Gives no value in the first rounds, while the processes are still falling asleep.
         times.1.extend(probe::reuse_if_unchanged(&sample).map(|again| ms_each(began, &again)));
     }
     ensure!(times.1.len() > 10, "sleepers run: {} quiet rounds of 50", times.1.len());
@@ -175,7 +176,7 @@ fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     Ok(())
 }
 
-/// What a task with limits costs each time it is looked at.
+/// Measures what one sample of a task with limits costs.
 fn measure_limit_probe(own: i32, table: &mut ResultTable) {
     let (mut uses, mut shared, mut connections) = (vec![], vec![], vec![]);
     for _ in 0..50 {
@@ -204,7 +205,7 @@ fn measure_limit_probe(own: i32, table: &mut ResultTable) {
     }
 }
 
-/// A thousand tasks from their last word until their stall is on record.
+/// Measures a thousand tasks from their last output until their stall is recorded.
 fn measure_silence(place: &RowDir, pace: BenchMode, table: &mut ResultTable) -> Result<()> {
     let mut client = place.client()?;
     client.is_background = true;
@@ -213,7 +214,7 @@ fn measure_silence(place: &RowDir, pace: BenchMode, table: &mut ResultTable) -> 
     let started = Instant::now();
     for _ in 0..tasks {
         let shim = client.shim_process(idle_tasks::start_idle_task(&client)?)?;
-        // When the next one runs, what this one's start took is over.
+        // The start of the previous task is complete once the next one runs; its cost is left out.
         if let Some((last, before)) = shims.last_mut() {
             *before = cpu_ns(*last)?;
         }
@@ -242,7 +243,7 @@ fn cpu_ns(shim: ProcRef) -> Result<u64> {
     Ok(process_usage::cpu_usage(shim.pid).context("a silent task's shim has gone")?.cpu_ns)
 }
 
-/// Processes that sleep. Ended when dropped.
+/// Sleeping child processes. Killed when dropped.
 struct SleepingChildren(Vec<Child>);
 
 impl SleepingChildren {

@@ -1,4 +1,4 @@
-//! What a command that does nothing costs, from its start until its end is known.
+//! The cost of a command that does nothing, from its start until its end is known.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Returns `bash -c true` as anybody would start it.
+/// Returns a plain `bash -c true`.
 pub(super) fn bash_true() -> Command {
     let mut command = Command::new("bash");
     command.args(["-c", "true"]);
@@ -124,17 +124,17 @@ fn measure_program(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     Ok(())
 }
 
-/// A server of task-spooler with a socket of its own. Ended when dropped.
+/// A task-spooler server with its own socket. Ended when dropped.
 #[derive(Debug)]
 struct TaskSpooler {
     socket: PathBuf,
 }
 
 impl TaskSpooler {
-    /// Starts a server, `None` when the program is not installed.
+    /// Starts a server; `None` when the program is not installed.
     fn start(dir: &Path) -> Option<Self> {
         let spooler = Self { socket: dir.join("tsp") };
-        // The first call starts the server, which stays.
+        // The first call starts the server, which keeps running.
         time_command(&mut spooler.command(["-fn", "true"])).ok()?;
         Some(spooler)
     }
@@ -148,7 +148,7 @@ impl TaskSpooler {
 
 impl Drop for TaskSpooler {
     fn drop(&mut self) {
-        // Whoever clears the stage finds one that does not obey.
+        // The cleanup of the workspace finds a server that ignores this.
         let _best_effort = self.command(["-K"]).status();
     }
 }

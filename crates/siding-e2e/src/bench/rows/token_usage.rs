@@ -1,4 +1,4 @@
-//! How much a model reads to follow a build: polls of its output, against siding's answers.
+//! How much a model reads to follow a build: polls of its output, compared with siding's answers.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -24,11 +24,11 @@ const ROW_NAME: &str = "tokens";
 pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "what a model reads to follow a build, against polling", measure };
 
-/// How long the output may take to arrive.
+/// Longest wait for the output.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Exit code of `siding run` for a command that goes on in the background.
+/// Exit code of `siding run` for a command that continues in the background.
 const EXIT_STILL_RUNNING: i32 = 75;
-/// What the model types, in place of the program that plays it.
+/// The command as the model writes it; the helper that plays the build runs instead.
 const TYPED_COMMAND: &str = "make -j8 all";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -93,7 +93,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     Ok(())
 }
 
-/// Lets the build go on part by part, and reads what is new after each.
+/// Releases the build part by part and reads the new output after each part.
 fn simulate_polls(place: &RowDir, id: &str, gate: &Path) -> Result<TokenCount> {
     let output = place.state.join("tasks").join(id).join("output");
     let mut polled = TokenCount::from_text(&format_tool_call("Bash", "command", TYPED_COMMAND));
@@ -112,7 +112,7 @@ fn simulate_polls(place: &RowDir, id: &str, gate: &Path) -> Result<TokenCount> {
     Ok(polled)
 }
 
-/// Waits until the output is so long, and returns it.
+/// Waits until the output has the expected length, and returns it.
 fn wait_for_output(output: &Path, expected: usize) -> Result<String> {
     let until = Instant::now() + OUTPUT_TIMEOUT;
     loop {
@@ -132,7 +132,8 @@ fn siding_stdout<const N: usize>(place: &RowDir, words: [&str; N]) -> Result<Str
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Is the build: writes what is there at the budget, then one part for each byte of the gate.
+/// Plays the build: writes the output of the budget first, then one part for each byte read from
+/// the gate.
 pub(in crate::bench) fn run_build(gate: &Path) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(build_lines(0..LINES_AT_BUDGET).as_bytes())?;
@@ -146,6 +147,6 @@ pub(in crate::bench) fn run_build(gate: &Path) -> Result<()> {
         stdout.flush()?;
         written = next;
     }
-    // As make does after an error.
+    // The exit code of `make` after an error.
     std::process::exit(2)
 }

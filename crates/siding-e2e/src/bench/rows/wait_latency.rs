@@ -1,4 +1,4 @@
-//! How soon whoever waits for something a task does knows of it.
+//! How soon a waiter learns of an event in a task.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Time until the process writes its line, in milliseconds: the waiter sleeps then.
+/// Time until the process writes its line, in milliseconds. Long enough for the waiter to sleep.
 const LINE_DELAY_MS: &str = "15";
 /// Longest wait, in milliseconds.
 const WAIT_TIMEOUT_MS: u64 = 10_000;
