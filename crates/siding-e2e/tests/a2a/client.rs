@@ -31,7 +31,7 @@ fn states_and_artifacts_become_task_output() {
     assert!(requests[0].head.to_lowercase().contains("a2a-version: 1.0"), "{}", requests[0].head);
 }
 
-/// The token reaches the server, and neither an argument nor the disk.
+/// The token reaches the server, but appears in no argument and not on disk.
 #[test]
 fn bearer_token_is_only_in_the_request() {
     let sandbox = sandbox();
@@ -48,7 +48,8 @@ fn bearer_token_is_only_in_the_request() {
     assert!(unset.run().expect_code(125).stderr_text().contains("NOBODY"));
 }
 
-/// Promise P131: a long answer over a bad line. What was told is not told again.
+/// Promise P131: a long answer over an unreliable connection. Text already shown is not shown
+/// again.
 #[test]
 fn broken_stream_is_resumed_without_repetition() {
     let sandbox = sandbox();
@@ -91,7 +92,7 @@ fn server_without_streaming_is_polled() {
     assert_eq!(server.requests()[0].params["configuration"]["returnImmediately"], true);
 }
 
-/// Somebody is waited for: that is told at once, with how to answer, and the task goes on.
+/// An input request is shown immediately, with the command that answers it, and the task continues.
 #[test]
 fn input_request_is_reported_immediately_with_the_reply_command() {
     let sandbox = sandbox();
@@ -119,7 +120,7 @@ fn input_request_is_reported_immediately_with_the_reply_command() {
     assert!(server.methods().contains(&"CancelTask".to_owned()));
 }
 
-/// The model of siding's own agent is told what its peer wants to know, and answers it with the same tool.
+/// The model of siding's own agent receives its peer's question and answers it with the same tool.
 #[test]
 fn model_answers_a_peers_input_request() {
     let sandbox = sandbox();
@@ -172,7 +173,7 @@ fn model_answers_a_peers_input_request() {
     }
 }
 
-/// What a server says cannot pass for what siding says of it.
+/// Text from a server cannot imitate siding's own lines about the task.
 #[test]
 fn server_cannot_forge_sidings_lines() {
     let sandbox = sandbox();
@@ -191,7 +192,7 @@ fn server_cannot_forge_sidings_lines() {
     assert_eq!(text.lines().filter(forged).count(), 0, "{text}");
     assert!(!text.contains('\u{1b}') && text.contains("unknown state TASK_STATE_PAUSED"), "{text}");
     let id = done["task_id"].as_str().expect("an id");
-    // The state that nobody knows, and nothing else.
+    // Only the line about the unknown state counts.
     assert_eq!(show_task(&sandbox, id)["monitor"]["lines"], 1);
 }
 

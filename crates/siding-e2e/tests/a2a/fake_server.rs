@@ -1,4 +1,4 @@
-//! A server that says what a test tells it to, right or wrong.
+//! A server whose replies a test determines, valid or not.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,13 +7,13 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// What is answered.
+/// One reply of the server.
 pub(crate) enum ScriptedReply {
     /// A result, or an object with `error`.
     Rpc(Value),
-    /// Results as events, then the end of the stream.
+    /// Results as events, then the regular end of the stream.
     EventStream(Vec<Value>),
-    /// Results as events, then a connection that breaks.
+    /// Results as events, then a broken connection.
     BrokenStream(Vec<Value>),
     /// These bytes as an event stream.
     RawStream(Vec<u8>),
@@ -21,7 +21,7 @@ pub(crate) enum ScriptedReply {
     Status(u16),
 }
 
-/// A request, as it arrived.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
@@ -29,14 +29,15 @@ pub(crate) struct ReceivedRequest {
     pub(crate) params: Value,
 }
 
-/// The server. Its threads end with the test's process.
+/// The server. Its threads end with the test process.
 pub(crate) struct FakeServer {
     port: u16,
     requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl FakeServer {
-    /// Begins. `reply` gets what is asked and how often that method was asked before.
+    /// Starts the server. `reply` receives a request and the number of earlier requests for the
+    /// same method.
     pub(crate) fn start(
         streams: bool,
         reply: impl Fn(&ReceivedRequest, usize) -> ScriptedReply + Send + Sync + 'static,
@@ -58,12 +59,12 @@ impl FakeServer {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// All that was asked so far, but for the card.
+    /// Returns all requests so far, except those for the agent card.
     pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         self.requests.lock().expect("nobody panics in here").clone()
     }
 
-    /// The methods that were asked.
+    /// Returns the methods of the requests so far.
     pub(crate) fn methods(&self) -> Vec<String> {
         self.requests().into_iter().map(|asked| asked.method).collect()
     }
@@ -113,7 +114,8 @@ fn handle_connection(
             let text: String = events.into_iter().map(event).collect();
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
                         Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
-            // No last chunk: whoever reads knows that more was to come.
+            // Without the final chunk, the reader knows that data is missing (RFC 9112, section
+            // 7.1).
             let _peer_gone =
                 stream.write_all(format!("{head}{:x}\r\n{text}\r\n", text.len()).as_bytes());
         }
@@ -149,19 +151,19 @@ fn write_response(stream: &mut TcpStream, status: u16, kind: &str, body: &[u8]) 
     let _peer_gone = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
 }
 
-/// A task as a result.
+/// Returns a task as a result.
 pub(crate) fn task_json(state: &str) -> Value {
     json!({ "id": "t-1", "contextId": "c-1", "status": { "state": format!("TASK_STATE_{state}") } })
 }
 
-/// A change of its status.
+/// Returns a status update of the task.
 pub(crate) fn status_update(state: &str, text: &str) -> Value {
     let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": text }] });
     json!({ "statusUpdate": { "taskId": "t-1", "contextId": "c-1",
         "status": { "state": format!("TASK_STATE_{state}"), "message": message } } })
 }
 
-/// A piece of what it makes.
+/// Returns an artifact update of the task.
 pub(crate) fn artifact_update(text: &str, append: bool) -> Value {
     let artifact = json!({ "artifactId": "a", "name": "log", "parts": [{ "text": text }] });
     json!({ "artifactUpdate": { "taskId": "t-1", "contextId": "c-1", "artifact": artifact,

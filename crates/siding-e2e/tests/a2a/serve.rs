@@ -1,4 +1,4 @@
-//! `siding a2a serve`, asked by `siding a2a send` and by raw requests.
+//! `siding a2a serve`, called by `siding a2a send` and by raw requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use siding_e2e::{AgentServer, Sandbox, eventually};
 
 use crate::{TOKEN, printed_task_id, sandbox, send_call, show_task, wait_outcome};
 
-/// A server whose agent a script answers for, and that knows [`TOKEN`].
+/// A server with a scripted agent that accepts [`TOKEN`].
 struct A2aServer(AgentServer);
 
 impl A2aServer {
@@ -28,7 +28,7 @@ impl A2aServer {
         self.0.stop();
     }
 
-    /// Sends a request, and returns the status and the body.
+    /// Sends a request and returns the status and the body.
     fn send_raw(&self, request: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
         let host = self.0.address.to_string();
         let token = format!("Bearer {TOKEN}");
@@ -93,7 +93,7 @@ const SLEEP_SCRIPT: &str = r#"
     input = { command = "sleep 300" }
 "#;
 
-/// Two machines that work together, on one: each side has a task of its own.
+/// Two agents that work together as if on two machines: each side has its own task.
 #[test]
 fn agent_sends_a_task_and_continues_the_conversation() {
     let sandbox = sandbox();
@@ -105,7 +105,7 @@ fn agent_sends_a_task_and_continues_the_conversation() {
     assert!(out.starts_with("task a-") && out.contains(", context talk\n"), "{out}");
     assert!(out.contains("I run it.\n  > bash\n"), "{out}");
     assert!(out.ends_with("artifact answer:\n  It said hello.\ncompleted\n"), "{out}");
-    // The same conversation, by another agent that goes on with it.
+    // Another agent continues the same conversation.
     let again =
         send_call(&sandbox, &server.url(), &["and now?", "--context", "talk"]).run().expect_code(0);
     assert!(again.stdout_text().ends_with("  I remember.\ncompleted\n"), "{again}");
@@ -153,7 +153,7 @@ fn stop_on_the_client_cancels_the_server_task() {
     server.shutdown();
 }
 
-/// The server is no place where anything is kept.
+/// The server process keeps no state of its own.
 #[test]
 fn restarted_server_knows_its_tasks() {
     let sandbox = sandbox();
@@ -222,7 +222,7 @@ fn unsupported_requests_return_protocol_error_codes() {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks" }).to_string();
     let (_, old) = server.send_raw("POST /a2a", &[("A2A-Version", "")], &body);
     assert!(old.contains("-32009"), "{old}");
-    // A task that is over takes nothing more; its conversation does.
+    // A finished task accepts no more messages; its conversation does.
     let done = server.rpc("SendMessage", json!({ "message": user_message("x") }));
     let task = &done["result"]["task"];
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{done}");

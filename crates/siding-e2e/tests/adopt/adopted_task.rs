@@ -1,4 +1,4 @@
-//! An adopted command is a task like any.
+//! An adopted command behaves like any other task.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::support::{
     start_recorded, wait_until_ended, wait_until_no_shims, with_adoption,
 };
 
-/// A session has thousands of commands that last milliseconds.
+/// A session runs thousands of commands that last milliseconds; they must leave no records.
 #[test]
 fn short_command_leaves_no_task() {
     let sandbox = sandbox();
@@ -25,7 +25,7 @@ fn short_command_leaves_no_task() {
     }
 }
 
-/// Failures F17 and F18: the code is the command's own, though it is nobody's child here.
+/// Failures F17 and F18: the exit code is that of the command, although it is not the shim's child.
 #[test]
 fn exit_code_of_an_adopted_command_is_known() {
     let sandbox = sandbox();
@@ -58,7 +58,8 @@ fn signal_from_the_host_is_recorded_as_the_outcome() {
     assert_eq!(view["outcome"], json!({"kind": "signaled", "signal": "SIGKILL", "by": null}));
 }
 
-/// Promise P36: where neither the kernel nor the zombie tells, the outcome is lost and says why.
+/// Promise P36: if neither the kernel nor the zombie shows the status, the outcome is `lost` with a
+/// reason.
 #[test]
 fn unobtainable_exit_status_is_recorded_as_lost() {
     let sandbox = sandbox();
@@ -70,7 +71,7 @@ fn unobtainable_exit_status_is_recorded_as_lost() {
     let id = adopted["task_id"].as_str().expect("an id").to_owned();
     eventually("it is on record", || journal(&sandbox, &id).contains("spawned"));
     let [shim] = shims(&sandbox)[..] else { panic!("not one shim") };
-    // Its parent takes the status before the shim can look.
+    // Stops the shim, so that the parent collects the status before the shim can read it.
     shim.signal(Signal::STOP);
     eventually("it stands still", || processes::state(shim.pid) == Some('T'));
     std::fs::write(sandbox.path("go"), "").expect("own directory");
@@ -81,7 +82,8 @@ fn unobtainable_exit_status_is_recorded_as_lost() {
     assert!(outcome["why"].as_str().is_some_and(|why| why.contains("adopted")), "{outcome}");
 }
 
-/// Failure F7: the whole tree goes, by the mark alone; the host sees its shell end by the signal.
+/// Failure F7: the stop ends the whole tree, found by the birthmark alone; the host sees its shell
+/// end by the signal.
 #[test]
 fn stop_ends_the_whole_adopted_tree() {
     let sandbox = sandbox();
@@ -99,7 +101,7 @@ fn stop_ends_the_whole_adopted_tree() {
     assert!(journal(&sandbox, &recorded.id).contains("no process carries its mark"));
 }
 
-/// Failure F37: what it waits for is found as with any task.
+/// Failure F37: `why` finds the cause of the wait as for any task.
 #[test]
 fn why_works_for_an_adopted_task() {
     let sandbox = sandbox();
@@ -119,7 +121,7 @@ fn why_works_for_an_adopted_task() {
     let _ended = recorded.shell.wait();
 }
 
-/// It is marked already: one task, not two.
+/// A command that siding runs already carries a birthmark: it is one task, not two.
 #[test]
 fn sidings_own_task_is_not_adopted() {
     let sandbox = sandbox();
@@ -135,8 +137,8 @@ fn sidings_own_task_is_not_adopted() {
     assert_eq!(list_tasks(&sandbox).len(), 1);
 }
 
-/// Failure F53: a plain run inside an agent's shell joins the agent's session, also where nobody
-/// opened one.
+/// Failure F53: a plain `siding run` inside an agent's shell joins the agent's session, even if no
+/// session was opened.
 #[test]
 fn nested_run_joins_the_session_of_the_host() {
     let sandbox = sandbox();
@@ -157,7 +159,7 @@ fn nested_run_joins_the_session_of_the_host() {
     let _ended = recorded.shell.wait();
 }
 
-/// Failure F24: that its command ended the host has seen itself; that siding ended it, it has not.
+/// Failure F24: the host has seen the exit of its command itself, but not that siding stopped it.
 #[test]
 fn only_ends_unknown_to_the_host_are_notices() {
     let sandbox = sandbox();
@@ -199,7 +201,8 @@ fn adopt_command_reports_task_and_session() {
     assert!(refused.stderr_text().contains("no process 2147483647 runs"), "{refused}");
 }
 
-/// By hand all that can be wrong is told first. A shell is answered first: it waits.
+/// Called by hand, `adopt` checks everything before it acts. Called by a shell, which blocks until
+/// the answer, it answers first.
 #[test]
 fn adopt_checks_first_and_adopt_at_once_answers_first() {
     let sandbox = sandbox();
@@ -217,12 +220,12 @@ fn adopt_checks_first_and_adopt_at_once_answers_first() {
     for done in [by_hand, by_a_shell] {
         assert!(done.stderr_text().contains("SIDING_MAX_ELAPSED"), "{done}");
     }
-    // Nobody keeps it: it is its host's, as it was.
+    // No shim supervises it; the process still belongs to its host, unchanged.
     assert_eq!(shims(&sandbox), []);
     other.process().kill();
 }
 
-/// Promise P95: what was adopted is watched as well, though its host waits for it.
+/// Promise P95: the watchdog covers adopted commands, although their host waits for them.
 #[test]
 fn watchdog_covers_adopted_commands() {
     let sandbox = sandbox();
@@ -236,7 +239,7 @@ fn watchdog_covers_adopted_commands() {
     let _ended = wait_until_ended(&sandbox, &recorded.id);
 }
 
-/// Its host reads what it writes from a pipe, where siding does not see it: that it writes is known.
+/// The host reads the output from a pipe that siding cannot read; siding still detects the writes.
 #[test]
 fn writing_to_a_pipe_prevents_a_busy_loop_report() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! A siding that is missing, broken or old never breaks or delays the host's command.
+//! A missing, broken or outdated siding never breaks or delays the host's command.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use siding_e2e::{Process, ProgramOutput, Sandbox};
 
 use crate::support::{sandbox, shell_init, shims};
 
-/// How long the line waits for siding.
+/// How long the shell line waits for siding.
 const SIDING_WAIT_LIMIT: Duration = Duration::from_millis(100);
 
-/// The line with another program in siding's place, which does this.
+/// Writes the shell line with another program in siding's place, which runs this text.
 #[track_caller]
 fn write_env_with_program(sandbox: &Sandbox, does: Option<&str>) -> PathBuf {
     let line = std::fs::read_to_string(shell_init(sandbox)).expect("just written");
@@ -58,10 +58,10 @@ fn broken_siding_never_breaks_the_command() {
     }
 }
 
-/// A program in siding's place that never answers.
+/// A program that never answers, in siding's place.
 const HANGING_PROGRAM: &str = "echo $$ >>hung; exec sleep 60";
 
-/// Ends what hangs, and returns how many there were.
+/// Ends the hanging programs and returns how many there were.
 #[track_caller]
 fn kill_hung_programs(sandbox: &Sandbox) -> usize {
     let hung = std::fs::read_to_string(sandbox.path("hung")).expect("it was called");
@@ -71,7 +71,7 @@ fn kill_hung_programs(sandbox: &Sandbox) -> usize {
     pids.len()
 }
 
-/// The quickest of a few calls: the rest is the machine's.
+/// Takes the fastest of a few calls, because the machine delays the others.
 #[test]
 fn hanging_siding_delays_a_command_by_a_tenth_of_a_second() {
     let sandbox = sandbox();
@@ -91,7 +91,7 @@ fn hanging_siding_delays_a_command_by_a_tenth_of_a_second() {
     assert!(added > SIDING_WAIT_LIMIT / 2 && added < SIDING_WAIT_LIMIT * 3, "added {added:?}");
 }
 
-/// The line waits once, not in each shell below.
+/// The shell line waits once, not in every nested shell.
 #[test]
 fn hanging_siding_delays_only_the_outermost_shell() {
     let sandbox = sandbox();
@@ -100,7 +100,7 @@ fn hanging_siding_delays_only_the_outermost_shell() {
     assert_eq!(kill_hung_programs(&sandbox), 1);
 }
 
-/// Everything would end with it.
+/// Stopping such a task would end every process.
 #[test]
 fn init_process_is_not_adopted() {
     let sandbox = sandbox();
@@ -111,7 +111,7 @@ fn init_process_is_not_adopted() {
     assert_eq!((shims(&sandbox), sandbox.task_ids().len()), (vec![], 0));
 }
 
-/// Where the state directory cannot be written nothing is adopted, and nothing is said.
+/// With an unwritable state directory, adoption fails without a message.
 #[test]
 fn unwritable_state_directory_disables_adoption_silently() {
     let sandbox = sandbox();

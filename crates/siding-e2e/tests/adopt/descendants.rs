@@ -1,4 +1,4 @@
-//! What an adopted command leaves, and the end of its host.
+//! The descendants of an adopted command, and the end of its host.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -10,7 +10,8 @@ use crate::support::{
     wait_until_ended, wait_until_no_shims,
 };
 
-/// Every way to leave a shell that agents' commands know: failures F7, F11 and F12.
+/// Returns a script with every way in which agents' commands detach children from a shell: failures
+/// F7, F11 and F12.
 fn detaching_children(sandbox: &Sandbox) -> (String, [&'static str; 5]) {
     let puppet = |verbs: &str| sandbox.puppet_line(&words(verbs));
     let text = [
@@ -30,7 +31,7 @@ fn marked_processes(sandbox: &Sandbox, names: [&str; 5]) -> Vec<Process> {
     names.map(|name| sandbox.wait_for_mark(name)).to_vec()
 }
 
-/// Failure F11: the host is killed; nothing of its command is left when the grace is over.
+/// Failure F11: the host is killed; after the grace period nothing of its command is left.
 #[test]
 fn host_end_stops_everything_its_commands_started() {
     let sandbox = sandbox();
@@ -52,7 +53,7 @@ fn host_end_stops_everything_its_commands_started() {
     wait_until_no_shims(&sandbox);
 }
 
-/// The same within the first two seconds: the end of the host alone puts it on record.
+/// As above, but within the first two seconds: the end of the host alone causes the record.
 #[test]
 fn host_end_is_detected_before_the_task_is_recorded() {
     let sandbox = sandbox();
@@ -74,7 +75,7 @@ fn host_end_is_detected_before_the_task_is_recorded() {
     assert_eq!(list_tasks(&sandbox).len(), 1);
 }
 
-/// The same when the host ends before anybody holds it.
+/// As above, but the host ends before a shim supervises the command.
 #[test]
 fn host_end_during_adoption_is_detected() {
     let sandbox = sandbox();
@@ -99,8 +100,8 @@ fn host_end_during_adoption_is_detected() {
     assert_eq!(task["outcome"], json!({"kind": "stopped", "by": "session"}), "{task:#}");
 }
 
-/// Failure F19: a command that ends at once and leaves something is put on record, with its own
-/// end.
+/// Failure F19: a command that exits quickly but leaves children is recorded, with its own exit
+/// code.
 #[test]
 fn short_command_with_surviving_children_is_recorded() {
     let sandbox = sandbox();
@@ -108,7 +109,7 @@ fn short_command_with_surviving_children_is_recorded() {
     let call = adopted_shell(&sandbox, &format!("{script}\nexit 4"));
     let _done = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").run().expect_code(4);
     let processes = marked_processes(&sandbox, names);
-    // Its directory is there before its first record.
+    // A task's directory exists before its first record.
     let id = eventually_some("it is on record", || {
         sandbox.task_ids().into_iter().find(|id| journal(&sandbox, id).contains("accepted"))
     });
@@ -130,7 +131,8 @@ fn short_command_with_surviving_children_is_recorded() {
     assert_eq!(stopped["outcome"], json!({"kind": "exited", "code": 4}));
 }
 
-/// A session that is over would end the command at once: the host above owns it then.
+/// An ended session would end the command immediately; instead the host's process becomes the
+/// owner.
 #[test]
 fn ended_session_variable_does_not_end_the_command() {
     let sandbox = sandbox();
@@ -148,7 +150,7 @@ fn ended_session_variable_does_not_end_the_command() {
     wait_until_no_shims(&sandbox);
 }
 
-/// Killing the shim of a command that is not on record yet leaves that command to its host.
+/// After its shim is killed, an unrecorded command stays with its host.
 #[test]
 fn unrecorded_command_survives_the_death_of_its_shim() {
     let sandbox = sandbox();
@@ -157,7 +159,7 @@ fn unrecorded_command_survives_the_death_of_its_shim() {
         adopted_shell(&sandbox, &format!("{line}; true")).env("SIDING_ADOPT_KEEP_AFTER", "1h");
     let shell = call.spawn();
     let near = sandbox.wait_for_mark("near");
-    // The shell has gone on as soon as it was marked.
+    // The shell continues as soon as it is marked, before the shim is ready.
     let shim = eventually_some("it is kept", || shims(&sandbox).first().copied());
     shim.kill();
     wait_until_no_shims(&sandbox);

@@ -1,7 +1,7 @@
-//! Commands that somebody else has started, and that siding takes on while they run.
+//! Commands that another program has started, and that siding adopts while they run.
 //!
-//! The host is the test itself, or a puppet where it is to be killed; the shells are real ones that
-//! read what `siding shell-init` prints.
+//! The host is the test itself, or a puppet where the test kills it; the shells are real ones that
+//! read the output of `siding shell-init`.
 
 mod adopted_task;
 mod broken_siding;

@@ -1,4 +1,4 @@
-//! Where an adopted command writes, and where siding does.
+//! The output of an adopted command, and siding's own messages.
 
 use std::fs::File;
 
@@ -16,7 +16,8 @@ fn host_output(sandbox: &Sandbox) -> String {
     std::fs::read_to_string(sandbox.path("host.output")).expect("it stays")
 }
 
-/// Promise P81, failure F33: the deadline's line lands in the host's own output file.
+/// Promise P81, failure F33: the message about the deadline is written to the host's own output
+/// file.
 #[test]
 fn deadline_is_reported_in_the_hosts_output_file() {
     let sandbox = sandbox();
@@ -34,7 +35,8 @@ fn deadline_is_reported_in_the_hosts_output_file() {
     assert!(read.stdout_text().contains("begun\n[siding] stopped at its deadline"), "{read}");
 }
 
-/// What siding does not store it does not cut off either, and an end without siding adds nothing.
+/// siding does not truncate output that it does not store, and adds nothing when the command ends
+/// by itself.
 #[test]
 fn normal_exit_adds_no_output() {
     let sandbox = sandbox();
@@ -51,7 +53,7 @@ fn normal_exit_adds_no_output() {
     assert_eq!(host_output(&sandbox), "one\ntwo\n");
 }
 
-/// Those who follow hear of what is written while it runs, though nobody tells the shim.
+/// `output --follow` shows new output, although no event reaches the shim.
 #[test]
 fn output_of_an_adopted_command_can_be_followed() {
     let sandbox = sandbox();
@@ -66,7 +68,8 @@ fn output_of_an_adopted_command_can_be_followed() {
     let _ended = recorded.shell.wait();
 }
 
-/// Codex gives a pipe: nothing can be read there, and siding's line goes to the task's own file.
+/// Codex uses a pipe as stdout: siding cannot read it and writes its message to the task's own
+/// file.
 #[test]
 fn output_pipe_of_the_host_is_not_read() {
     let sandbox = sandbox();
@@ -77,13 +80,15 @@ fn output_pipe_of_the_host_is_not_read() {
     assert_eq!(read.stdout_text(), "[siding] stopped by user; ended 2 processes\n");
 }
 
-/// Failure F38: a task that writes to a pipe is not silent, although siding sees none of it.
+/// Failure F38: a task that writes to a pipe is not silent, although siding sees none of the
+/// output.
 #[test]
 fn writing_to_a_pipe_prevents_a_stall_report() {
     let sandbox = sandbox();
     let call = recorded_shell(&sandbox, "while :; do [ -e quiet ] || echo line; sleep .1; done");
     let recorded = start_recorded(&sandbox, call.env("SIDING_STALL_AFTER", "2s"));
-    // As often looked at as another task that is silent, until that one's stall is on record.
+    // A silent task is sampled equally often; once its stall is recorded, the adopted one has had
+    // as many samples.
     let silent = sandbox
         .siding(&["run", "--background", "--json", "--", "sleep 60"])
         .env("SIDING_STALL_AFTER", "2s")

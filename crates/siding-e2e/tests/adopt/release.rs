@@ -1,4 +1,4 @@
-//! Giving an adopted process back.
+//! Releasing an adopted process.
 
 use serde_json::json;
 use siding_e2e::{Sandbox, eventually, processes, words};
@@ -7,14 +7,14 @@ use crate::support::{
     recorded_shell, sandbox, show_task, start_recorded, wait_until_ended, wait_until_no_shims,
 };
 
-/// Everything that carries a released task's mark ends with the test.
+/// Kills all processes that carry the mark of a released task.
 fn kill_marked(sandbox: &Sandbox, marks: &[&str]) {
     for mark in marks {
         sandbox.wait_for_mark(mark).kill();
     }
 }
 
-/// The process goes on past its deadline and the reaper, with what it starts, and the record says so.
+/// The process and its children survive their deadline and the reaper, and the record says so.
 #[test]
 fn released_process_continues_and_is_recorded() {
     let sandbox = sandbox();
@@ -52,7 +52,7 @@ fn released_process_continues_and_is_recorded() {
     let _ended = task.shell.wait();
 }
 
-/// The session's end stops what it owns, and a released task is not among it. Its agent is told.
+/// The end of the session stops its tasks but not a released one. The agent is notified.
 #[test]
 fn released_process_survives_its_session() {
     let sandbox = sandbox();
@@ -76,7 +76,7 @@ fn released_process_survives_its_session() {
     let (_owner, _shell) = (owner.wait(), task.shell.wait());
 }
 
-/// Only what siding adopted, and while nobody ends it.
+/// Only an adopted task can be released, and only while it is not being stopped.
 #[test]
 fn only_a_running_adopted_task_can_be_released() {
     let sandbox = sandbox();

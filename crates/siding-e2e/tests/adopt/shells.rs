@@ -1,4 +1,4 @@
-//! What the line leaves as it was in a shell, and shells inside shells.
+//! Shell state that adoption must not change, and nested shells.
 
 use siding_e2e::{Sandbox, processes};
 
@@ -7,7 +7,7 @@ use crate::support::{
     wait_until_no_shims, with_adoption,
 };
 
-/// What a shell can be started with, and what it says about itself.
+/// Ways to start a shell; each prints the state of the shell.
 const SHELL_INVOCATIONS: [&[&str]; 10] = [
     &["-c", "TEXT", "zero", "one", "two three"],
     &["-euo", "pipefail", "-c", "TEXT", "zero", "one"],
@@ -43,7 +43,7 @@ fn adoption_leaves_the_shell_state_unchanged() {
     for call in SHELL_INVOCATIONS {
         let (plain, plain_err) = run_shell(&sandbox, call, false);
         let (adopted, adopted_err) = run_shell(&sandbox, call, true);
-        // The standard input is another pipe in each call.
+        // The standard input is a different pipe in each call.
         let known = |text: &str| {
             text.lines().filter(|line| !line.starts_with("pipe:")).collect::<Vec<_>>().join("\n")
         };
@@ -53,12 +53,12 @@ fn adoption_leaves_the_shell_state_unchanged() {
     wait_until_no_shims(&sandbox);
 }
 
-/// Only `$SIDING_SESSION` is new, in the shell and in what it starts.
+/// Adoption adds only `$SIDING_SESSION`, in the shell and its children.
 #[test]
 fn adoption_adds_only_the_session_variable() {
     let sandbox = sandbox();
     let text = "compgen -v | sort; echo; env | cut -d= -f1 | sort";
-    // Some that bash fills in itself are there once a command has run.
+    // bash sets some variables itself once a command has run.
     std::fs::write(sandbox.path("nothing"), ":\n").expect("own directory");
     let names = |adopted: bool| -> Vec<String> {
         let call = with_adoption(&sandbox, sandbox.host("bash", &["-c", text]));
@@ -72,7 +72,7 @@ fn adoption_adds_only_the_session_variable() {
     wait_until_no_shims(&sandbox);
 }
 
-/// Traps, `set -e` and `wait` of the command see nothing of the line.
+/// The shell line does not affect the traps, `set -e` and `wait` of the command.
 #[test]
 fn adoption_does_not_affect_traps_and_jobs() {
     let sandbox = sandbox();
@@ -95,7 +95,7 @@ fn adoption_does_not_affect_traps_and_jobs() {
     wait_until_no_shims(&sandbox);
 }
 
-/// One task for a tree of shells, by the mark that each of them has, whatever a variable says.
+/// A tree of shells is one task, found by the birthmark of each shell, whatever a variable says.
 #[test]
 fn nested_shells_are_adopted_once_as_one_task() {
     let sandbox = sandbox();
@@ -113,7 +113,7 @@ fn nested_shells_are_adopted_once_as_one_task() {
     assert_eq!(list_tasks(&sandbox).len(), 1);
 }
 
-/// A person's own shell has no deadline.
+/// A person's own shell must not get a deadline.
 #[test]
 fn interactive_shell_is_not_adopted() {
     let sandbox = sandbox();
@@ -123,7 +123,7 @@ fn interactive_shell_is_not_adopted() {
     assert_eq!(done.stdout_text(), "unlimited\n", "{done}");
 }
 
-/// `eval "$(siding shell-init bash)"` in a file of one's own.
+/// `eval "$(siding shell-init bash)"` in the user's own start-up file.
 #[test]
 fn shell_init_output_can_be_evaluated() {
     let sandbox = sandbox();
@@ -138,7 +138,7 @@ fn shell_init_output_can_be_evaluated() {
     wait_until_no_shims(&sandbox);
 }
 
-/// zsh reads `.zshenv` of `ZDOTDIR`.
+/// zsh reads `.zshenv` in `ZDOTDIR`.
 #[test]
 fn zsh_shell_is_adopted() {
     let sandbox = sandbox();
@@ -154,7 +154,7 @@ fn zsh_shell_is_adopted() {
         let call = call.env("SIDING_ADOPT_WAIT", "20").env("ZDOTDIR", sandbox.path(directory));
         call.run().expect_code(0).stdout_text()
     };
-    // An agent sources what was meant for bash, and some people evaluate it.
+    // Agents also source in zsh the file meant for bash, and some users evaluate the output.
     let text = sandbox.siding_line(&["shell-init", "zsh"]);
     std::fs::create_dir(sandbox.path("eval")).expect("own directory");
     std::fs::write(sandbox.path("eval/.zshenv"), format!("eval \"$({text})\"")).expect("own");

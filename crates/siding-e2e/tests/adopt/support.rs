@@ -1,4 +1,4 @@
-//! What these tests say often.
+//! Helpers of these tests.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use siding_e2e::{
     Invocation, Process, RunningProgram, Sandbox, eventually, eventually_some, processes,
 };
 
-/// A sandbox that fails its test when anything is left in it.
+/// Returns a sandbox that fails its test if processes are left.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -15,7 +15,7 @@ pub(crate) fn sandbox() -> Sandbox {
     sandbox
 }
 
-/// Writes what `siding shell-init bash` prints, and returns where.
+/// Writes the output of `siding shell-init bash` to a file and returns its path.
 #[track_caller]
 pub(crate) fn shell_init(sandbox: &Sandbox) -> PathBuf {
     let text = sandbox.siding(&["shell-init", "bash"]).run().expect_code(0).stdout_text();
@@ -24,31 +24,31 @@ pub(crate) fn shell_init(sandbox: &Sandbox) -> PathBuf {
     path
 }
 
-/// Has the shells of a call have themselves adopted, however slow the machine is.
+/// Makes the shells of a call ask for adoption, with enough time for a slow machine.
 #[track_caller]
 pub(crate) fn with_adoption(sandbox: &Sandbox, call: Invocation) -> Invocation {
     call.env("BASH_ENV", shell_init(sandbox)).env("SIDING_ADOPT_WAIT", "20")
 }
 
-/// Prepares a shell of an agent, which has itself adopted.
+/// Prepares an agent's shell that is adopted.
 #[track_caller]
 pub(crate) fn adopted_shell(sandbox: &Sandbox, text: &str) -> Invocation {
     with_adoption(sandbox, sandbox.host("bash", &["-c", text]))
 }
 
-/// The same, put on record at once.
+/// Prepares an agent's shell that is adopted and recorded immediately.
 #[track_caller]
 pub(crate) fn recorded_shell(sandbox: &Sandbox, text: &str) -> Invocation {
     adopted_shell(sandbox, text).env("SIDING_ADOPT_KEEP_AFTER", "0s")
 }
 
-/// A shell that is on record, and its task.
+/// A recorded shell and its task.
 pub(crate) struct RecordedShell {
     pub(crate) shell: RunningProgram,
     pub(crate) id: String,
 }
 
-/// Starts a shell and waits until it is on record.
+/// Starts a shell and waits until its task is recorded.
 #[track_caller]
 pub(crate) fn start_recorded(sandbox: &Sandbox, invocation: Invocation) -> RecordedShell {
     let before = sandbox.task_ids();
@@ -60,19 +60,19 @@ pub(crate) fn start_recorded(sandbox: &Sandbox, invocation: Invocation) -> Recor
     RecordedShell { shell, id }
 }
 
-/// The journal of a task.
+/// Reads the journal of a task.
 pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> String {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// How a task is shown.
+/// Returns the JSON of `siding show`.
 #[track_caller]
 pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
-/// Waits for the end of a task and returns how it is shown.
+/// Waits for the end of a task and returns the JSON of `siding show`.
 #[track_caller]
 pub(crate) fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
     let args = ["wait", "--timeout", "30s", id];
@@ -82,14 +82,15 @@ pub(crate) fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
     view
 }
 
-/// All tasks there are.
+/// Returns all tasks.
 #[track_caller]
 pub(crate) fn list_tasks(sandbox: &Sandbox) -> Vec<Value> {
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     listed.as_array().expect("a list").clone()
 }
 
-/// The shims of this sandbox, those without a record too: they hold its state directory.
+/// Returns the shims of this sandbox, including those without a recorded task: they hold its state
+/// directory open.
 pub(crate) fn shims(sandbox: &Sandbox) -> Vec<Process> {
     let is_ours = |pid: &u32| {
         processes::comm(*pid) == "siding-shim"
@@ -100,7 +101,7 @@ pub(crate) fn shims(sandbox: &Sandbox) -> Vec<Process> {
     processes::list_pids().into_iter().filter(is_ours).filter_map(Process::from_pid).collect()
 }
 
-/// Waits until nobody keeps anything any more.
+/// Waits until no shim of this sandbox is left.
 #[track_caller]
 pub(crate) fn wait_until_no_shims(sandbox: &Sandbox) {
     eventually("every shim has left", || shims(sandbox).is_empty());

@@ -1,4 +1,4 @@
-//! The shim of an adopted task is killed.
+//! Takeover of an adopted task whose shim was killed.
 
 use std::fs::File;
 
@@ -19,7 +19,7 @@ fn kill_shim_and_recover(sandbox: &Sandbox, kept: &RecordedShell) {
     eventually("another keeps it", || journal(sandbox, &kept.id).contains(r#""record":"rescued""#));
 }
 
-/// Failure F21: the next command puts another shim in place, which sees the end all the same.
+/// Failure F21: the next siding command starts another shim, which still observes the exit code.
 #[test]
 fn exit_code_is_known_after_a_takeover() {
     let sandbox = sandbox();
@@ -49,7 +49,7 @@ fn deadline_is_reported_in_the_hosts_file_after_a_takeover() {
     assert_eq!(text, "begun\n[siding] stopped at its deadline of 2.5s; ended 2 processes\n");
 }
 
-/// Nobody saw the end: that is said, and no code is made up.
+/// An unobserved end is reported as such, without an invented exit code.
 #[test]
 fn unobserved_end_is_recorded_as_lost() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Labels of what was just done, by a small model.
+//! Labels of recent activity, written by a small model.
 
 use siding_e2e::{Invocation, Sandbox};
 
@@ -12,7 +12,7 @@ fn agent_with_label_model(sandbox: &Sandbox, script: &str, labels: &str) -> Invo
     agent_with_script(sandbox, script, &["-p", "go", "--small-model", &model])
 }
 
-/// A call, and an answer that leaves time for a label.
+/// A call, followed by an answer slow enough for a label.
 const CALL_THEN_SLOW_ANSWER: &str = r#"
     [[answer]]
     [[answer.call]]
@@ -33,7 +33,7 @@ fn label_is_shown_while_the_model_answers() {
     assert!(done.stderr_text().contains("\n= Read the to-do list\n"), "{}", done.stderr_text());
 }
 
-/// Whatever becomes of it, the turn does not hear of it.
+/// The label's result has no effect on the turn.
 #[test]
 fn slow_or_failed_label_does_not_affect_the_turn() {
     let mut sandbox = Sandbox::new();

@@ -1,10 +1,10 @@
-//! What the guard says of the commands of a model.
+//! The guard's verdicts on the commands of a model.
 
 use siding_e2e::Sandbox;
 
 use super::agent_with_script;
 
-/// Harmless, and each is something that a person is asked about, or that nobody may do.
+/// Harmless commands of the kinds for which the guard asks a person or denies.
 const DENIED_AND_DOUBTFUL_CALLS: &str = r#"
     [[answer]]
     [[answer.call]]

@@ -1,13 +1,13 @@
-//! An agent that is killed, and goes on where it was.
+//! An agent that is killed and then resumed.
 
 use siding_e2e::{Sandbox, eventually, eventually_some};
 
 use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
 
-/// Its commands are to be there when it goes on.
+/// A grace period that keeps the commands alive until the agent is resumed.
 const SESSION_GRACE: (&str, &str) = ("SIDING_SESSION_GRACE", "60s");
 
-/// The call has one result, the command ran once, and its end is told once.
+/// The call has one result, the command ran once, and its end is delivered once.
 #[test]
 fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     let mut sandbox = Sandbox::new();
@@ -48,20 +48,21 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     assert_eq!(entries_of_kind(&lines, "done").len(), 1, "{lines:#?}");
 }
 
-/// Lines of the transcript that [`killed_after`] makes, when nobody is killed.
+/// Number of transcript lines of the agent in [`kill_after_lines`] when it is not killed.
 const TRANSCRIPT_LINES: usize = 19;
 
-/// Wherever it is killed, and killed again a bit later: every command runs once at most, every call
-/// has one result, every notice is told once, and in the end it is done.
+/// The agent is killed after each line of its transcript, and again a little later. Every command
+/// runs at most once, every call has one result, every notice is delivered once, and in the end the
+/// agent finishes.
 #[test]
 fn agent_killed_at_any_line_repeats_and_loses_nothing() {
-    // The first says what the conversation is, the second what is wanted.
+    // Before the second line the prompt is not recorded yet, so there is nothing to resume.
     for lines in 2..=TRANSCRIPT_LINES {
         kill_after_lines(lines);
     }
 }
 
-/// Kills an agent once its transcript has so many lines, and the next one three lines later.
+/// Kills an agent once its transcript has `lines` lines, and the resumed one three lines later.
 fn kill_after_lines(lines: usize) {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -120,6 +121,7 @@ fn kill_after_lines(lines: usize) {
     assert_eq!((results.len(), calls.len()), (3, 3), "{}", context());
     let delivered = entries_of_kind(&transcript, "told");
     let notices = delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice").count();
-    // None where the command was killed before it was known whether it began.
+    // There is no notice if the agent was killed before it was known whether the command had
+    // started.
     assert!(notices <= 1, "{}", context());
 }

@@ -1,11 +1,11 @@
-//! `siding dream`, and what an agent is told of its notes.
+//! `siding dream`, and the notes that an agent receives.
 
 use siding_e2e::{Sandbox, eventually, eventually_some, processes};
 
 use super::agent_with_script;
 use super::terminal::{CTRL_D, TerminalSession};
 
-/// Has a conversation that is over, and returns its id.
+/// Runs a conversation to its end and returns its id.
 #[track_caller]
 fn finished_conversation(sandbox: &Sandbox) -> String {
     let script = "[[answer]]\ntext = \"It is built with ninja.\"\n";
@@ -62,7 +62,7 @@ fn dream_writes_notes_that_the_next_one_receives() {
     assert!(same.stdout_text().starts_with("nothing to change: Fine.\n"), "{same}");
 }
 
-/// Interrupted at any time it leaves the notes as they were, and no second file.
+/// An interruption at any time leaves the notes unchanged and creates no second file.
 #[test]
 fn stopped_dream_leaves_the_notes_unchanged() {
     let mut sandbox = Sandbox::new();
@@ -75,7 +75,7 @@ fn stopped_dream_leaves_the_notes_unchanged() {
     let started = started.expect_code(0).json();
     let id = started["task_id"].as_str().expect("an id").to_owned();
     assert!(id.starts_with("d-"), "{id}");
-    // It has no name, so the list shows the command: as typed, without siding's full path.
+    // The task has no name, so the list shows the command as typed, without siding's full path.
     let listed = sandbox.siding(&["ps"]).run().expect_code(0);
     assert!(listed.stdout_text().contains("  siding dream"), "{listed}");
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
@@ -86,7 +86,7 @@ fn stopped_dream_leaves_the_notes_unchanged() {
     assert_eq!(remaining, ["memory.md"]);
 }
 
-/// At its deadline it ends as every task does.
+/// A dream ends at its deadline like every task.
 #[test]
 fn dream_ends_at_its_deadline() {
     let mut sandbox = Sandbox::new();
@@ -98,7 +98,7 @@ fn dream_ends_at_its_deadline() {
     assert_eq!(read_notes(&sandbox), None);
 }
 
-/// An agent that is in the middle of a turn is not disturbed, and its notes stay.
+/// An agent in the middle of a turn is not disturbed, and its notes stay unchanged.
 #[test]
 fn dream_during_a_turn_is_refused() {
     let mut sandbox = Sandbox::new();
@@ -138,7 +138,8 @@ fn dream_usage_errors_name_the_fix() {
     assert!(sandbox.task_ids().is_empty());
 }
 
-/// Begins a talk with an agent that dreams after a second of idleness, and has it do enough for that.
+/// Starts a conversation with an agent that dreams after a second of idle time, with enough
+/// messages to trigger that.
 fn start_idle_session(sandbox: &Sandbox, dream: &str, next: &str) -> TerminalSession {
     std::fs::write(sandbox.path("dream.toml"), dream).expect("written");
     let call = "[[answer.call]]\ntool = \"bash\"\ninput = { command = \"true\" }\n".repeat(6);
@@ -176,7 +177,7 @@ fn idle_agent_dreams_once_and_the_end_does_not_wake_it() {
     eventually("there are notes", || read_notes(&sandbox).as_deref() == Some("- looked at\n"));
     let [id] = &dream_task_ids(&sandbox)[..] else { panic!("{:?}", dream_task_ids(&sandbox)) };
     eventually("it is over", || processes::with_birthmark(id).is_empty());
-    // Longer than it takes to be woken, and than the idleness that was asked for.
+    // Longer than the wake-up takes and than the configured idle time.
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     assert_eq!(dream_task_ids(&sandbox).len(), 1, "nothing new was said");
     talk.type_line("what now");
@@ -208,7 +209,7 @@ fn next_turn_stops_a_running_dream() {
     let _shown = talk.expect_exit(0);
 }
 
-/// Its host is killed: the dream ends with its session, and the notes are as they were.
+/// The host is killed: the dream ends with its session, and the notes stay unchanged.
 #[test]
 fn dream_ends_when_its_agent_is_killed() {
     let mut sandbox = Sandbox::new();
@@ -226,7 +227,7 @@ fn dream_ends_when_its_agent_is_killed() {
     assert_eq!(read_notes(&sandbox), None);
 }
 
-/// Whoever waits for it is killed: it goes on, and the notes are written.
+/// The waiting client is killed: the dream continues and writes the notes.
 #[test]
 fn dream_continues_when_its_waiting_client_is_killed() {
     let mut sandbox = Sandbox::new();
@@ -235,14 +236,15 @@ fn dream_continues_when_its_waiting_client_is_killed() {
     let slow = WRITE_NOTES_SCRIPT.replacen("[[answer]]", "[[answer]]\ndelay_ms = 1000", 1);
     let waiting = dream_call(&sandbox, &session, &slow, &[]).spawn();
     let id = eventually_some("it dreams", || dream_task_ids(&sandbox).pop());
-    // Its directory is there before anybody keeps it.
+    // The task's directory exists before a shim supervises the task.
     eventually("it asks", || !processes::with_birthmark(&id).is_empty());
     drop(waiting);
     let _over = sandbox.siding(&["wait", &id, "--timeout", "60s"]).run().expect_code(0);
     assert_eq!(read_notes(&sandbox).as_deref(), Some("- built with ninja\n"));
 }
 
-/// Without a word there are none, since they cost money; and a wrong word is told at once.
+/// By default an agent does not dream, because that costs money; an invalid setting is reported
+/// immediately.
 #[test]
 fn dream_needs_an_explicit_setting() {
     let mut sandbox = Sandbox::new();
@@ -255,7 +257,7 @@ fn dream_needs_an_explicit_setting() {
     let wrong = wrong.spawn().wait();
     assert_eq!(wrong.code, Some(125), "{wrong}");
     terminal.wait_for_text("SIDING_DREAM_AFTER: ");
-    // With a prompt nobody is idle.
+    // With a prompt, the agent is never idle.
     let done = agent_with_script(&sandbox, answer, &["-p", "x"]);
     let _done = done.env("SIDING_DREAM_AFTER", "soon").run().expect_code(0);
     assert!(sandbox.task_ids().is_empty());

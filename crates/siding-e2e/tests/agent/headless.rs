@@ -1,4 +1,4 @@
-//! `siding agent -p`: one prompt, and everything it has started.
+//! `siding agent -p`: one prompt and the tasks it starts.
 
 use siding_e2e::{Sandbox, write_scripted_server};
 
@@ -56,7 +56,7 @@ fn end_of_a_background_task_wakes_the_model() {
     assert_eq!(notices.len(), 1, "{lines:#?}");
 }
 
-/// Failure F52: never success with work lost.
+/// Failure F52: the agent must not report success when it stopped unfinished work.
 #[test]
 fn task_running_at_the_wait_bound_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
@@ -107,7 +107,7 @@ fn command_continues_in_the_background_at_its_budget() {
     "#;
     let done = agent_with_script(&sandbox, script, &["-p", "go"]).run().expect_code(0);
     assert_eq!(done.stdout_text(), "done\n");
-    // Its end was waited for: that is no news.
+    // The agent waited for the task's end, so there is no notice.
     assert!(!done.stderr_text().contains("news of"), "{}", done.stderr_text());
 }
 
@@ -127,7 +127,8 @@ fn turn_limit_and_provider_errors_end_the_run() {
     assert!(done.stderr_text().contains("no such key"), "{}", done.stderr_text());
 }
 
-/// A change of another MCP server is news as a task's end is, and the guard judges its command.
+/// A change on another MCP server gives a notice as a task's end does, and the guard judges the
+/// server's command.
 #[test]
 fn change_reported_by_an_mcp_monitor_wakes_the_model() {
     let mut sandbox = Sandbox::new();
@@ -162,7 +163,7 @@ fn change_reported_by_an_mcp_monitor_wakes_the_model() {
     assert!(done.stdout_text().ends_with("It is down.\n"), "{done}");
 }
 
-/// What was said is put in short in time for the model that there is.
+/// The conversation is summarized early enough for the model's context limit.
 #[test]
 fn small_context_limit_triggers_an_earlier_summary() {
     let sandbox = Sandbox::new();
@@ -191,8 +192,8 @@ fn small_context_limit_triggers_an_earlier_summary() {
     assert!(wrong.stderr_text().contains("SIDING_CONTEXT_TOKENS: `4`"), "{}", wrong.stderr_text());
 }
 
-/// Promise P16: the budget applies when assistant mode is on and background tasks are not disabled.
-/// An explicit one always applies.
+/// Promise P16: the budget setting applies only in assistant mode with background tasks enabled. An
+/// explicit budget always applies.
 #[test]
 fn budget_setting_needs_assistant_mode_and_background_tasks() {
     for (name, value) in [("SIDING_ASSISTANT_MODE", "off"), ("SIDING_BACKGROUND_TASKS", "false")] {

@@ -1,4 +1,4 @@
-//! `siding agent` with a scripted model, on real commands.
+//! `siding agent` with a scripted model and real commands.
 
 mod activity_labels;
 mod approval;
@@ -22,7 +22,7 @@ mod validator;
 
 use siding_e2e::{Invocation, Sandbox, eventually_some};
 
-/// Returns an agent that a script answers for.
+/// Returns an agent whose model plays a script.
 fn agent_with_script(sandbox: &Sandbox, script: &str, args: &[&str]) -> Invocation {
     let file = sandbox.path("script.toml");
     std::fs::write(&file, script).expect("written");
@@ -30,7 +30,7 @@ fn agent_with_script(sandbox: &Sandbox, script: &str, args: &[&str]) -> Invocati
     sandbox.siding(&[&["agent", "--model", &model], args].concat())
 }
 
-/// Returns the entries of a transcript, each a line.
+/// Returns the entries of a transcript, one per line.
 fn transcript(sandbox: &Sandbox, session: &str) -> Vec<serde_json::Value> {
     let path = sandbox.state_dir().join("sessions").join(session).join("transcript.jsonl");
     let text = std::fs::read_to_string(path).expect("there is a transcript");
@@ -44,7 +44,7 @@ fn entries_of_kind<'t>(
     transcript.iter().filter(|line| line["entry"] == kind).collect()
 }
 
-/// Waits until an agent has begun a conversation, and returns the name of that.
+/// Waits until an agent has started a conversation, and returns the session's name.
 fn wait_for_session(sandbox: &Sandbox) -> String {
     eventually_some("it has a conversation", || {
         let sessions = std::fs::read_dir(sandbox.state_dir().join("sessions")).ok()?;

@@ -1,4 +1,4 @@
-//! A Messages API on loopback that answers from a script, and fails as it is told to.
+//! A Messages API server on loopback that answers from a script and fails on request.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,24 +11,25 @@ use std::time::Duration;
 use regex::Regex;
 use serde_json::{Value, json};
 
-/// How a request is failed.
+/// The kind of failure of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InjectedFault {
-    /// 429, with a time to be left alone for.
+    /// 429, with the time after which to retry.
     RateLimit,
     /// 529.
     Overloaded,
-    /// 200, and the same as an event in the middle of the stream.
+    /// 200, then the overload error as an event in the middle of the stream.
     OverloadedMidStream,
-    /// The connection is closed when all blocks have come, and not the end of the message.
+    /// A connection that closes after all blocks, but before the end of the message.
     Disconnect,
-    /// The whole answer, in drips: [`DRIP`] bytes, and a pause of [`PAUSE`].
+    /// The whole answer in chunks of [`SLOW_CHUNK_BYTES`], with a pause of [`SLOW_CHUNK_PAUSE`]
+    /// each.
     SlowStream,
-    /// The whole answer, whose second half comes when it is released.
+    /// The whole answer, with the second half delayed until the test releases it.
     HeldHalf,
 }
 
-/// Bytes and pause of a slow stream. A first answer of 1,500 bytes so takes a second.
+/// Chunk size and pause of a slow stream. A first answer of 1,500 bytes then takes a second.
 const SLOW_CHUNK_BYTES: usize = 16;
 const SLOW_CHUNK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -37,26 +38,26 @@ const OVERLOADED_BODY: &str =
 const RATE_LIMIT_BODY: &str =
     r#"{"type":"error","error":{"type":"rate_limit_error","message":"Too many requests"}}"#;
 
-/// The server. Its threads end with the test's process.
+/// The server. Its threads end with the test process.
 pub(super) struct MessagesApi {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Value>>>,
     releases: Sender<()>,
 }
 
-/// What is known of the conversation.
+/// The state of the conversation.
 struct ScriptPlayer {
     answers: Vec<Value>,
-    /// What the named groups of `expect` have found.
+    /// Values of the named groups of `expect`.
     found: BTreeMap<String, String>,
     faults: Vec<(usize, InjectedFault)>,
     released: Receiver<()>,
 }
 
 impl MessagesApi {
-    /// Begins to answer with a script's answers (docs/agent-script.md: `expect`, `text` and calls). Each
-    /// fault has the number of the answer that it stands before, from 0, and is used up in turn; drips
-    /// are how that answer then comes.
+    /// Starts a server that answers from a script (docs/agent-script.md: `expect`, `text` and
+    /// calls). Each fault carries the number of the answer that it precedes, from 0, and occurs
+    /// once, in order; the streaming faults apply to that answer itself.
     pub(super) fn start(script: &str, faults: &[(usize, InjectedFault)]) -> Self {
         let script: toml::Table = script.parse().expect("a script");
         let script = serde_json::to_value(script).expect("it has no odd numbers");
@@ -82,12 +83,12 @@ impl MessagesApi {
         format!("http://{}", self.address)
     }
 
-    /// Has the second half of an answer come.
+    /// Releases the second half of an answer.
     pub(super) fn release_second_half(&self) {
         self.releases.send(()).expect("the server is there");
     }
 
-    /// The bodies of all requests so far.
+    /// Returns the bodies of all requests so far.
     pub(super) fn requests(&self) -> Vec<Value> {
         self.requests.lock().expect("nobody panics in here").clone()
     }
@@ -126,7 +127,8 @@ impl ScriptPlayer {
                 write_event_stream(stream, &text, text.len(), Duration::ZERO)?;
                 stream.write_all(b"0\r\n\r\n")
             }
-            // No last chunk: whoever reads knows that more was to come.
+            // Without the final chunk, the reader knows that data is missing (RFC 9112, section
+            // 7.1).
             Some(InjectedFault::Disconnect) => {
                 let sent = events[..events.len() - 2].concat();
                 write_event_stream(stream, &sent, sent.len(), Duration::ZERO)
@@ -134,7 +136,7 @@ impl ScriptPlayer {
             Some(InjectedFault::HeldHalf) => {
                 let (first_half, second_half) = (events[..half].concat(), events[half..].concat());
                 write_event_stream(stream, &first_half, first_half.len(), Duration::ZERO)?;
-                // Whoever would release it may have gone.
+                // The test may have ended without releasing the half.
                 let _peer_gone = self.released.recv();
                 write_chunks(stream, &second_half, second_half.len(), Duration::ZERO)?;
                 stream.write_all(b"0\r\n\r\n")
@@ -150,7 +152,7 @@ impl ScriptPlayer {
         }
     }
 
-    /// Returns the events of an answer, if the last message is what it expects.
+    /// Returns the events of an answer if the last message matches its `expect`.
     fn answer_events(&mut self, turn: usize, last: Option<&Value>) -> Option<Vec<String>> {
         let answer = self.answers.get(turn)?.clone();
         if let Some(expect) = answer["expect"].as_str() {
@@ -242,7 +244,7 @@ fn write_json_response(
     )
 }
 
-/// Writes the head and chunks of an event stream, all but the last one, which is empty.
+/// Writes the head and the chunks of an event stream, except the empty final chunk.
 fn write_event_stream(
     stream: &mut TcpStream,
     text: &str,
@@ -267,7 +269,7 @@ fn write_chunks(
         write!(stream, "{:x}\r\n", bytes.len())?;
         stream.write_all(bytes)?;
         stream.write_all(b"\r\n")?;
-        // The slowness is what is tested.
+        // The slowness itself is under test.
         thread::sleep(pause);
     }
     Ok(())

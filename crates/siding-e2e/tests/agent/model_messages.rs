@@ -1,17 +1,17 @@
-//! What the model is sent.
+//! The messages that the model receives.
 
 use siding_e2e::{Sandbox, eventually};
 
 use super::terminal::{CTRL_D, TerminalSession};
 use super::{agent_with_script, entries_of_kind, transcript};
 
-/// Promise P121: a notice that takes the place of a result, or comes in a message of its own
-/// between a call and its result, breaks the API's rules.
+/// Promise P121: the API forbids a notice in place of a result, or in a separate message between a
+/// call and its result.
 #[test]
 fn results_and_notices_share_one_message_results_first() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // It ends while the calls of the next answer run.
+    // The task ends while the calls of the next answer run.
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -37,20 +37,20 @@ fn results_and_notices_share_one_message_results_first() {
     let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
     let request_count = lines.iter().filter(|line| line["entry"] == "asked").count();
     assert_eq!(request_count, 3, "the news has cost no request of its own: {lines:#?}");
-    // The answer to the start in the background is there at once, and names the task.
+    // The result of a background start comes immediately and names the task.
     let placeholder = &entries_of_kind(&lines, "done")[0]["result"];
     let bound = &entries_of_kind(&lines, "bound")[0];
     assert_eq!(placeholder["call"], bound["call"]);
     let text = placeholder["text"].as_str().expect("a text");
     assert!(text.contains(bound["task"].as_str().expect("an id")), "{text}");
-    // No notice has the name of a call.
+    // No notice carries the name of a call.
     let delivered = entries_of_kind(&lines, "told");
     let notices = delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice");
     assert_eq!(notices.count(), 1, "{lines:#?}");
 }
 
-/// A task that a result has shown ends while another call of the same answer runs. That is no news beside
-/// the results, and is not forgotten: it wakes the agent.
+/// A task that a result has shown ends while another call of the same answer runs. Its notice does
+/// not join the results and is not lost: it wakes the agent afterwards.
 #[test]
 fn end_during_another_call_wakes_the_agent_after_the_results() {
     let mut sandbox = Sandbox::new();
@@ -83,7 +83,7 @@ fn end_during_another_call_wakes_the_agent_after_the_results() {
     let _shown = talk.expect_exit(0);
 }
 
-/// Promise P68: what was started and not looked at is mentioned, once.
+/// Promise P68: a task whose output was never read is mentioned, once.
 #[test]
 fn unread_background_task_is_mentioned_once() {
     let mut sandbox = Sandbox::new();
@@ -116,7 +116,7 @@ fn unread_background_task_is_mentioned_once() {
     assert_eq!(done.stdout_text(), "done\n");
 }
 
-/// Promise P68: all that runs is named every twentieth time.
+/// Promise P68: every twentieth batch lists all running tasks.
 #[test]
 fn running_tasks_are_listed_every_twentieth_batch() {
     let mut sandbox = Sandbox::new();
@@ -138,13 +138,14 @@ fn running_tasks_are_listed_every_twentieth_batch() {
         [[answer]]
         text = "done"
     "#;
-    // The task is the first batch; of the next two answers one tells that it was not looked at.
+    // The task start is the first batch; one of the next two answers mentions that the task is
+    // unread.
     let script = format!("{start_task}{}{}{end}", look.repeat(2), silent.repeat(17));
     let done = agent_with_script(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
     assert_eq!(done.stdout_text(), "done\n");
 }
 
-/// A full context is put in short, and what runs is told with it.
+/// A full context is summarized, and the summary lists the running tasks.
 #[test]
 fn running_tasks_are_listed_after_a_context_summary() {
     let mut sandbox = Sandbox::new();

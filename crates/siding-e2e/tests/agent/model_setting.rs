@@ -1,8 +1,8 @@
-//! Which model is asked where none is named.
+//! The model that is used if none is named.
 
 use siding_e2e::Sandbox;
 
-/// The variable holds for whoever asks a model.
+/// The variable applies to every command that uses a model.
 #[test]
 fn model_variable_applies_to_agent_dream_and_workflow() {
     let mut sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! The built program through a Messages API that fails in every way that passes.
+//! The built program against a Messages API with every kind of temporary failure.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ const INJECTED_FAULTS: [(usize, InjectedFault); 8] = [
     (3, InjectedFault::Disconnect),
 ];
 
-/// Promise P125: a slow list while files are looked for, over a bad line.
+/// Promise P125: a slow listing during a file search, over an unreliable connection.
 #[test]
 fn conversation_survives_provider_failures() {
     let mut sandbox = Sandbox::new();
@@ -30,7 +30,7 @@ fn conversation_survives_provider_failures() {
     let server = MessagesApi::start(&script, &INJECTED_FAULTS);
     let prompt = "List the installed packages, and find TOML files meanwhile";
     let line = sandbox.siding_line(&["agent", "--model", "anthropic:some-model", "-p", prompt]);
-    // In the order in which a person sees it.
+    // Merges both streams, in the order in which a person sees them.
     let call = sandbox.host("bash", &["-c", &format!("exec {line} 2>&1")]);
     let call = call.env("ANTHROPIC_BASE_URL", server.url()).env("ANTHROPIC_API_KEY", "a-key");
     let done = call.run().expect_code(0);
@@ -50,7 +50,7 @@ fn conversation_survives_provider_failures() {
     );
     assert!(shown.contains(" is one of the last.\nsiding: done\n"), "{shown}");
     assert_eq!(sandbox.task_ids().len(), 2, "each command has run once: {shown}");
-    // What came of an answer that broke off was not shown.
+    // The part of an answer received before it broke off is not shown.
     assert_eq!(shown.matches("The list is there.").count(), 1, "{shown}");
 
     let requests = server.requests();
@@ -58,12 +58,12 @@ fn conversation_survives_provider_failures() {
     for request in &requests {
         assert_valid_messages(&request["messages"]);
     }
-    // A request that is made again is the same.
+    // A repeated request is identical.
     let distinct: BTreeSet<String> = requests.iter().map(ToString::to_string).collect();
     assert_eq!(distinct.len(), 4, "{distinct:#?}");
 }
 
-/// What has come of a slow answer is shown before the rest is even sent.
+/// The received part of a slow answer is shown before the rest is sent.
 #[test]
 fn partial_answer_is_shown_while_the_rest_is_pending() {
     let mut sandbox = Sandbox::new();
@@ -83,8 +83,8 @@ fn partial_answer_is_shown_while_the_rest_is_pending() {
     let _shown = talk.expect_exit(0);
 }
 
-/// Checks what the API asks for: user and assistant take turns, and every call is answered once, by the
-/// next message.
+/// Asserts the rules of the API: user and assistant alternate, and the message after a call
+/// contains exactly one result for it.
 #[track_caller]
 fn assert_valid_messages(messages: &Value) {
     let messages = messages.as_array().expect("a list");
@@ -98,7 +98,7 @@ fn assert_valid_messages(messages: &Value) {
     }
 }
 
-/// Returns the ids of a message's blocks of a kind.
+/// Returns the ids of a message's blocks of one type.
 fn block_ids<'m>(message: &'m Value, kind: &str, id: &str) -> Vec<&'m str> {
     let all = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let matching = all.iter().filter(|block| block["type"] == kind);

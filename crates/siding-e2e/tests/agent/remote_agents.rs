@@ -9,7 +9,7 @@ use super::terminal::{CTRL_D, TerminalSession};
 
 const TOKEN: &str = "a-token-of-a-test-0123456789";
 
-/// Returns an answer that gives the agent at an address a task.
+/// Returns an answer that sends a task to the agent at an address.
 fn remote_agent_call(url: &str, more: &str) -> String {
     format!(
         r#"
@@ -25,7 +25,7 @@ fn start_peer(sandbox: &Sandbox, script: &str) -> AgentServer {
     AgentServer::start(sandbox, script, "127.0.0.1:0", TOKEN)
 }
 
-/// Returns the one task of a kind, as `ps` tells of it.
+/// Returns the only task of a kind, as `ps` lists it.
 fn task_of_kind(sandbox: &Sandbox, kind: &str) -> Option<serde_json::Value> {
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     listed.as_array()?.iter().find(|task| task["kind"] == kind).cloned()
@@ -79,12 +79,12 @@ fn foreground_remote_agent_call_returns_the_answer() {
     let done =
         agent_with_script(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
     assert_eq!(done.stdout_text(), "Three, it says.\n");
-    // Its end was waited for: that is no news.
+    // The agent waited for the task's end, so there is no notice.
     assert!(!done.stderr_text().contains("news of"), "{done}");
     server.stop();
 }
 
-/// A stop here has the other agent stop, with what it runs.
+/// A stop of the local task cancels the remote one, together with its tasks.
 #[test]
 fn stop_cancels_the_task_at_the_remote_agent() {
     let mut sandbox = Sandbox::new();
@@ -114,7 +114,7 @@ fn stop_cancels_the_task_at_the_remote_agent() {
         let own_task = task_of_kind(&sandbox, "remote_agent")?;
         let peer_task =
             task_of_kind(&sandbox, "local_agent").filter(|task| task["phase"] == "running")?;
-        // It has the name that a cancel needs.
+        // The client knows the remote task's id, which a cancel needs.
         let id = own_task["task_id"].as_str()?;
         let output = sandbox.siding(&["output", id]).run();
         output.stdout_text().contains("working").then_some(peer_task)
@@ -129,7 +129,7 @@ fn stop_cancels_the_task_at_the_remote_agent() {
     server.stop();
 }
 
-/// As a command that is waited for: an interrupt ends it, and nothing else.
+/// Like a foreground command: an interrupt ends only this call.
 #[test]
 fn interrupt_ends_a_foreground_remote_agent_call() {
     let mut sandbox = Sandbox::new();
@@ -167,7 +167,7 @@ fn interrupt_ends_a_foreground_remote_agent_call() {
     let _shown = talk.expect_exit(0);
 }
 
-/// What leaves this machine cannot be taken back: a person says yes first.
+/// Data sent to another machine cannot be recalled, so a person must approve it first.
 #[test]
 fn remote_agent_needs_approval_and_rejects_a_literal_token() {
     let mut sandbox = Sandbox::new();
@@ -187,7 +187,7 @@ fn remote_agent_needs_approval_and_rejects_a_literal_token() {
     assert!(sandbox.task_ids().is_empty());
 }
 
-/// A rule that denies `siding a2a send` denies this too, whoever says yes beforehand.
+/// A rule that denies `siding a2a send` denies this tool too, even with approval given in advance.
 #[test]
 fn guard_rule_applies_to_remote_agent_calls() {
     let mut sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! `--output-format stream-json`: what an agent does, as lines for a program.
+//! `--output-format stream-json`: an agent's actions as lines for a program.
 
 use serde_json::{Value, json};
 use siding_e2e::{Sandbox, eventually};
@@ -8,7 +8,7 @@ use crate::validator::Schema;
 
 const STREAM_SCHEMA: &str = include_str!("../../../../docs/schema/agent_stream.schema.json");
 
-/// Reads lines, each of which must be as the schema promises.
+/// Parses lines and checks each against the schema.
 #[track_caller]
 fn parse_valid_lines(text: &str) -> Vec<Value> {
     let schema = Schema::new(STREAM_SCHEMA);
@@ -110,7 +110,7 @@ fn killed_agent_leaves_only_complete_lines() {
     assert!(call["input"]["content"].as_str().is_some_and(|text| text.len() > 30_000));
 }
 
-/// A reader that does not keep up is given no part of a line: the agent waits until there is room.
+/// A slow reader never receives part of a line: the agent waits for room in the pipe.
 #[test]
 fn killed_agent_leaves_complete_lines_to_a_slow_reader() {
     let sandbox = Sandbox::new();

@@ -1,11 +1,11 @@
-//! `spawn_agent`: agents that work for an agent, and what they leave.
+//! `spawn_agent`: agents that work for an agent, and the tasks they leave.
 
 use serde_json::Value;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some};
 
 use super::{agent_with_script, entries_of_kind, transcript};
 
-/// Writes the script of a subagent, and returns how its model is named.
+/// Writes the script of a subagent and returns the name of its model.
 fn write_subagent_script(sandbox: &Sandbox, script: &str) -> String {
     let file = sandbox.path("subagent.toml");
     std::fs::write(&file, script).expect("written");
@@ -24,7 +24,7 @@ fn spawn_agent_call(model: &str, more: &str) -> String {
     )
 }
 
-/// An answer that does not come as long as the test runs.
+/// An answer that does not arrive during the test.
 const NEVER_ANSWERS: &str = "\n[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n";
 
 fn list_tasks(sandbox: &Sandbox, args: &[&str]) -> Vec<Value> {
@@ -32,13 +32,13 @@ fn list_tasks(sandbox: &Sandbox, args: &[&str]) -> Vec<Value> {
     listed.as_array().expect("a list").clone()
 }
 
-/// Returns a task whose command contains this.
+/// Returns a task whose command contains `part`.
 fn find_task(sandbox: &Sandbox, part: &str) -> Option<Value> {
     let has = |task: &Value| task["command"].as_str().is_some_and(|text| text.contains(part));
     list_tasks(sandbox, &[]).into_iter().find(has)
 }
 
-/// Returns the session of the one subagent that there is, and the process that owns it.
+/// Returns the session of the only subagent and the process that owns it.
 fn wait_for_subagent(sandbox: &Sandbox) -> (String, Process) {
     eventually_some("there is a subagent", || {
         let sessions = sandbox.siding(&["session", "list", "--json"]).run().json();
@@ -94,7 +94,7 @@ fn subagents_final_answer_arrives_as_a_notice() {
     let task = task.expect("it is a task");
     assert_eq!(task["name"], "agent: count");
     assert!(!task["command"].as_str().expect("text").contains("count them"), "{task}");
-    // Its conversation is one like any other.
+    // A subagent's conversation is like any other.
     let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
     assert_eq!(entries_of_kind(&lines, "answered").len(), 2, "{lines:#?}");
     let more = "restart = true\n[[answer]]\nexpect = '^and now$'\ntext = \"Still 3.\"\n";
@@ -121,7 +121,8 @@ fn foreground_subagent_returns_its_answer() {
     assert!(!done.stderr_text().contains("news of"), "{}", done.stderr_text());
 }
 
-/// Promise P126: its tasks belong to the session and are handed up when it ends.
+/// Promise P126: the tasks of a subagent belong to its session, and its parent inherits them when
+/// it ends.
 #[test]
 fn parent_inherits_the_tasks_of_a_finished_subagent() {
     let mut sandbox = Sandbox::new();
@@ -154,7 +155,7 @@ fn parent_inherits_the_tasks_of_a_finished_subagent() {
         expect = '(?s)^<task_notification>.*<status>completed</status>.*it is late'
         text = "All is over."
         "#;
-    // Its shim must not even for a moment be without an owner.
+    // Without a session grace, the shim would stop the task if it had no owner even for a moment.
     let parent = agent_with_script(&sandbox, &script, &["-p", "go", "--json"])
         .env("SIDING_SESSION_GRACE", "0s");
     let done = parent.run().expect_code(0).json();
@@ -163,8 +164,8 @@ fn parent_inherits_the_tasks_of_a_finished_subagent() {
     assert_eq!(find_task(&sandbox, "it is late").expect("a task")["outcome"]["kind"], "exited");
 }
 
-/// One that was killed has said nothing, and nothing of what it did is lost: neither what runs nor what
-/// it was not told.
+/// A killed subagent returns no text, but nothing else is lost: its parent inherits its running
+/// tasks and its undelivered notices.
 #[test]
 fn parent_inherits_tasks_and_notices_of_a_killed_subagent() {
     let mut sandbox = Sandbox::new();
@@ -335,7 +336,7 @@ fn stopping_a_subagent_stops_its_tasks() {
         "#;
     let mut parent = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
     eventually("its task runs", || find_task(&sandbox, "sleep 300").is_some());
-    // Else the news goes with the result of its call, and there is nothing more to tell.
+    // Otherwise the event would be part of the call's result and give no notice.
     let _said = parent.wait_for_stdout("I wait.");
     let (session, process) = wait_for_subagent(&sandbox);
     let _stopped = sandbox.siding(&["stop", &session]).run().expect_code(0);
@@ -346,7 +347,7 @@ fn stopping_a_subagent_stops_its_tasks() {
     assert!(done.stdout_text().contains("Somebody has stopped it."), "{}", done.stdout_text());
 }
 
-/// A subagent with its own tools. It is never given more than its starter has.
+/// A subagent with a tool list of its own. It never has a tool that its parent lacks.
 #[test]
 fn subagent_has_at_most_the_tools_of_its_parent() {
     let mut sandbox = Sandbox::new();
@@ -376,7 +377,7 @@ fn subagent_has_at_most_the_tools_of_its_parent() {
         "Well.\n"
     );
     assert!(!sandbox.path("ran").exists());
-    // Whoever has few tools hands on no more of them.
+    // A parent with few tools passes on no others.
     let script = spawn_agent_call(&model, waits)
         + "[[answer]]\nexpect = 'I may only read'\ntext = \"Well.\"\n";
     let few = ["-p", "go", "--tools", "spawn_agent,read_file"];
@@ -389,8 +390,8 @@ fn subagent_has_at_most_the_tools_of_its_parent() {
     assert!(wrong.expect_code(125).stderr_text().contains("--tools: there is no tool `shell`"));
 }
 
-/// Promise P16: the budget is the main agent's. A subagent waits, also by the program itself, and
-/// an explicit budget holds for it too.
+/// Promise P16: the default budget applies to the main agent only. Commands of a subagent wait,
+/// even `siding run` itself, but an explicit budget applies to them too.
 #[test]
 fn default_budget_does_not_apply_to_a_subagent() {
     let mut sandbox = Sandbox::new();

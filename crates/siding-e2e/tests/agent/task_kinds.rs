@@ -1,4 +1,4 @@
-//! What an agent starts, of whatever kind: tasks alike.
+//! Tasks of every kind that an agent starts behave alike.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -8,10 +8,10 @@ use siding_e2e::{RunningProgram, Sandbox, eventually, write_scripted_server};
 
 use super::agent_with_script;
 
-/// An answer that does not come as long as the test runs.
+/// An answer that does not arrive during the test.
 const NEVER_ANSWERS: &str = "\n[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n";
 
-/// The kinds that a model can start. The seventh is begun by an agent at a terminal.
+/// The kinds that a model can start. Only an agent at a terminal starts the seventh.
 const TASK_KINDS: [&str; 6] = [
     "in_process_teammate",
     "local_agent",
@@ -21,15 +21,15 @@ const TASK_KINDS: [&str; 6] = [
     "remote_agent",
 ];
 
-/// An agent that has a task of each kind.
+/// An agent with one task of each kind.
 struct AgentWithTasks {
     agent: RunningProgram,
     tasks: BTreeMap<String, Value>,
-    /// What one of them waits for an answer of.
+    /// The peer whose answer one of the tasks waits for.
     _peer_listener: TcpListener,
 }
 
-/// Starts one, and waits until all its tasks run.
+/// Starts an agent and waits until all its tasks run.
 fn start_with_task_of_each_kind(sandbox: &Sandbox) -> AgentWithTasks {
     let server = write_scripted_server(sandbox, "up");
     let peer_listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -70,7 +70,7 @@ fn start_with_task_of_each_kind(sandbox: &Sandbox) -> AgentWithTasks {
     AgentWithTasks { agent, tasks, _peer_listener: peer_listener }
 }
 
-/// Returns a task of each kind that runs: of the agent's own, not of its workflow.
+/// Returns one running task of each kind, from the agent itself and not from its workflow.
 fn running_agent_tasks(sandbox: &Sandbox) -> BTreeMap<String, Value> {
     let listed = sandbox.siding(&["ps", "--running", "--json"]).run().expect_code(0).json();
     let of_agent =
@@ -87,7 +87,8 @@ fn outcome(sandbox: &Sandbox, id: &str) -> Value {
     sandbox.siding(&["show", id, "--json"]).run().expect_code(0).json()["outcome"].clone()
 }
 
-/// Listed with a session, a deadline and an output, stopped by their ids, and told of.
+/// Every task is listed with a session, a deadline and output, can be stopped by id, and gives a
+/// notice.
 #[test]
 fn every_task_kind_can_be_listed_read_stopped_and_notified() {
     let mut sandbox = Sandbox::new();
@@ -96,7 +97,7 @@ fn every_task_kind_can_be_listed_read_stopped_and_notified() {
         start_with_task_of_each_kind(&sandbox);
     for (kind, task) in &tasks {
         assert!(task["deadline_at"].is_string() && task["started_at"].is_string(), "{task:#}");
-        // What runs siding itself is shown by the words that a person types, not by its path.
+        // The command of siding's own tasks is shown as a person types it, without the path.
         let command = task["command"].as_str().expect("a text");
         let is_public = command.starts_with("siding ") && !command.contains("__");
         assert!(is_public || kind == "local_bash", "{kind}: {command}");
@@ -117,7 +118,7 @@ fn every_task_kind_can_be_listed_read_stopped_and_notified() {
     drop(agent);
 }
 
-/// Its host is killed: whatever it has started ends with its session, and the record says so.
+/// The host is killed: all tasks it started end with its session, and the records say so.
 #[test]
 fn every_task_kind_ends_when_its_agent_is_killed() {
     let mut sandbox = Sandbox::new();
@@ -129,7 +130,8 @@ fn every_task_kind_ends_when_its_agent_is_killed() {
         let listed = sandbox.siding(&["ps", "--running", "--json"]).run().expect_code(0).json();
         listed.as_array().expect("a list").is_empty()
     });
-    // It is part of its host, and says that itself or is ended, whichever is sooner.
+    // A teammate is part of its host: it records its own end, or the session stops it, whichever is
+    // sooner.
     let teammate = tasks.remove("in_process_teammate").expect("there was one");
     assert!(!outcome(&sandbox, task_id(&teammate)).is_null());
     let stopped = json!({ "kind": "stopped", "by": "session" });
@@ -138,7 +140,7 @@ fn every_task_kind_ends_when_its_agent_is_killed() {
     }
 }
 
-/// The others' deadlines are tested where they are at home.
+/// The tests of the other kinds cover their deadlines.
 #[test]
 fn subagent_ends_at_its_deadline() {
     let mut sandbox = Sandbox::new();

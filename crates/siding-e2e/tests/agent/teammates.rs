@@ -1,4 +1,4 @@
-//! `spawn_teammate` and `send_message`: agents in the process of another.
+//! `spawn_teammate` and `send_message`: agents in the process of another agent.
 
 use serde_json::Value;
 use siding_e2e::{Sandbox, eventually, eventually_some};
@@ -6,14 +6,14 @@ use siding_e2e::{Sandbox, eventually, eventually_some};
 use super::terminal::{CTRL_D, TerminalSession};
 use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
 
-/// Writes the script of a teammate, and returns how its model is named.
+/// Writes the script of a teammate and returns the name of its model.
 fn write_teammate_script(sandbox: &Sandbox, name: &str, script: &str) -> String {
     let file = sandbox.path(&format!("{name}.toml"));
     std::fs::write(&file, script).expect("written");
     format!("script:{}", file.display())
 }
 
-/// Returns an answer that makes a teammate.
+/// Returns an answer that spawns a teammate.
 fn spawn_teammate_call(name: &str, model: &str, more: &str) -> String {
     format!(
         r#"
@@ -41,8 +41,9 @@ fn task_output(sandbox: &Sandbox, task: &Value) -> String {
     sandbox.siding(&["output", id]).run().expect_code(0).stdout_text().to_owned()
 }
 
-/// It is told what is to be done, says what came of it, is idle, remembers, and is told more; both write
-/// to one another. Its host ends when it is idle, and no work is lost with it.
+/// A teammate receives work, reports the result, becomes idle, and receives more work with its
+/// context intact; both agents send messages. The host exits when the teammate is idle, without
+/// losing work.
 #[test]
 fn idle_teammate_resumes_on_a_message_and_both_can_send() {
     let mut sandbox = Sandbox::new();
@@ -94,7 +95,7 @@ fn idle_teammate_resumes_on_a_message_and_both_can_send() {
         text = "All is tested."
         "#;
     let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
-    // Each message comes when the lead has nothing to do, so that it is told alone.
+    // Each message arrives while the lead is idle, so that it is delivered alone.
     for (said, file) in [("I wait.", "first"), ("I wait again.", "second")] {
         let _waits = host.wait_for_stdout(said);
         std::fs::write(sandbox.path(file), "").expect("written");
@@ -114,7 +115,7 @@ fn idle_teammate_resumes_on_a_message_and_both_can_send() {
     assert_eq!(entries_of_kind(&lines, "answered").len(), 4, "{lines:#?}");
 }
 
-/// A host that waits for the background task of an idle teammate hears what the teammate says to it.
+/// A host that waits for the background task of an idle teammate receives the teammate's messages.
 #[test]
 fn agent_waits_for_the_tasks_of_an_idle_teammate() {
     let mut sandbox = Sandbox::new();
@@ -152,7 +153,7 @@ fn agent_waits_for_the_tasks_of_an_idle_teammate() {
     assert!(done.stdout_text().ends_with("Then it has failed.\n"), "{}", done.stdout_text());
 }
 
-/// Failure F52: never success with work lost.
+/// Failure F52: the agent must not report success when it stopped unfinished work.
 #[test]
 fn teammate_working_at_the_wait_bound_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
@@ -176,12 +177,13 @@ fn teammate_working_at_the_wait_bound_is_stopped_and_reported() {
     assert_eq!(done["end"]["kind"], "wait_bound");
     let ended = done["ended"].as_array().expect("a list");
     assert_eq!(ended.len(), 2, "the teammate and its command: {done:#}");
-    // What it waited for when it was told to go is not ended by that, but with the rest, which is counted.
+    // The shutdown of the teammate does not end the command that it waits for. The agent stops that
+    // command with the remaining tasks and reports it.
     let stopped = serde_json::json!({ "kind": "stopped", "by": "agent" });
     assert!(ended.iter().all(|one| one["outcome"] == stopped), "{done:#}");
 }
 
-/// It ends with its host and says so, and who takes up the host's conversation is told.
+/// The teammate ends with its host and records that; a resumed host receives a notice.
 #[test]
 fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     let mut sandbox = Sandbox::new();
@@ -200,7 +202,7 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     );
     let script = spawn_teammate_call("tester", &model, "")
         + "[[answer]]\ntext = \"I wait.\"\n[[answer]]\ntext = \"On and on.\"\n";
-    // It must not be its session that ends it.
+    // Keeps the session from ending it first.
     let grace = ("SIDING_SESSION_GRACE", "60s");
     let host = agent_with_script(&sandbox, &script, &["-p", "go"]).env(grace.0, grace.1).spawn();
     let session = wait_for_session(&sandbox);
@@ -240,7 +242,7 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     assert_eq!(done["text"], "Then I do it alone.");
 }
 
-/// Teammates write to one another, and not as a person does.
+/// Messages between teammates are distinguished from those of a person.
 #[test]
 fn teammates_exchange_messages() {
     let mut sandbox = Sandbox::new();
@@ -277,7 +279,8 @@ fn teammates_exchange_messages() {
     }
 }
 
-/// A teammate that may ask its model no more still has its task waited for, and its lead is told so.
+/// The host waits for the task of a teammate that has no model requests left, and the lead is
+/// notified.
 #[test]
 fn agent_waits_for_the_task_of_a_teammate_without_requests() {
     let mut sandbox = Sandbox::new();
@@ -316,7 +319,7 @@ fn agent_waits_for_the_task_of_a_teammate_without_requests() {
     assert_eq!(task_output(&sandbox, &command), "over\n");
 }
 
-/// What a teammate had on the to-do list is there for others once it was stopped, not sooner.
+/// Stopping a teammate returns its claimed to-do items to the list, and nothing earlier does.
 #[test]
 fn stopped_teammate_releases_its_todo_items() {
     let mut sandbox = Sandbox::new();
@@ -367,7 +370,8 @@ fn stopped_teammate_releases_its_todo_items() {
     assert_eq!(list.matches("\"claimed\"").count(), 2, "the lead had it once: {list}");
 }
 
-/// A person, or the lead, stops it as any task: with all it has started, and nobody is said to be there.
+/// A person or the lead stops a teammate like any task: its tasks stop too, and it is no longer
+/// listed.
 #[test]
 fn stopping_a_teammate_stops_its_tasks() {
     let mut sandbox = Sandbox::new();
@@ -429,7 +433,7 @@ fn teammate_ends_at_its_deadline() {
     assert_eq!(teammate_task(&sandbox)["outcome"]["kind"], "deadline");
 }
 
-/// What the model does wrong it is told, and nothing is left of it.
+/// The model receives an error for each invalid call, and no teammate is left.
 #[test]
 fn teammate_tool_errors_name_the_fix() {
     let mut sandbox = Sandbox::new();
@@ -468,13 +472,13 @@ fn teammate_tool_errors_name_the_fix() {
     assert_eq!(list_tasks_of_kind(&sandbox, "in_process_teammate").len(), 1);
 }
 
-/// Nobody is said to be there when the lead was interrupted while it made somebody.
+/// An interrupt during `spawn_teammate` leaves no teammate.
 #[test]
 fn interrupted_spawn_leaves_no_teammate() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
-    // The call waits as long for an early failure of the task.
+    // The call waits this long for an early failure of the task.
     let agent = agent_with_script(&sandbox, &spawn_teammate_call("tester", &model, ""), &[])
         .env("SIDING_SETTLE", "60s");
     let mut talk = TerminalSession::spawn_on_terminal(agent);
@@ -489,7 +493,7 @@ fn interrupted_spawn_leaves_no_teammate() {
     assert!(!shown.contains("I am here."), "{shown}");
 }
 
-/// What a teammate says wakes the lead at a terminal, and is shown.
+/// A message from a teammate wakes the lead at a terminal and is shown.
 #[test]
 fn teammate_message_is_shown_in_the_terminal() {
     let mut sandbox = Sandbox::new();
@@ -508,7 +512,8 @@ fn teammate_message_is_shown_in_the_terminal() {
     assert_eq!(teammate_task(&sandbox)["outcome"]["kind"], "stopped");
 }
 
-/// The lead names what it uses itself; a teammate and a subagent get the rest of it.
+/// The lead's tool list is restricted; a teammate and a subagent inherit it without the tools for
+/// teammates.
 #[test]
 fn restricted_tools_are_inherited_without_teammate_tools() {
     let mut sandbox = Sandbox::new();

@@ -15,11 +15,11 @@ pub(super) const CTRL_D: &str = "\x04";
 const CTRL_Z: &str = "\x1a";
 const ESCAPE: &str = "\x1b";
 
-/// A talk that begins: the agent waits for a first prompt.
+/// A conversation at a terminal, waiting for its first prompt.
 pub(super) struct TerminalSession {
     pub(super) terminal: Terminal,
     agent: RunningProgram,
-    /// The terminal's modes before the agent had it.
+    /// The terminal's modes before the agent changed them.
     initial_modes: String,
 }
 
@@ -45,13 +45,14 @@ impl TerminalSession {
         self.terminal.send_keys(&format!("{text}\r"));
     }
 
-    /// Kills it. Its terminal lives longer, or it would leave by itself.
+    /// Kills the agent. Keeps the terminal open, because closing it would make the agent exit by
+    /// itself.
     pub(super) fn kill(self) {
         self.agent.process().kill();
         let _killed = self.agent.wait();
     }
 
-    /// Waits for its end, and checks that the terminal is as it was.
+    /// Waits for the agent's end and asserts that the terminal's modes are restored.
     #[track_caller]
     pub(super) fn expect_exit(mut self, code: i32) -> String {
         let done = self.agent.wait();
@@ -62,7 +63,7 @@ impl TerminalSession {
     }
 }
 
-/// Returns the one session that there is.
+/// Returns the name of the only session.
 fn only_session(sandbox: &Sandbox) -> String {
     let sessions = std::fs::read_dir(sandbox.state_dir().join("sessions")).expect("there are");
     let names = sessions.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -89,7 +90,7 @@ fn prompt_is_answered_and_the_terminal_restored() {
         text = "It said hello, and failed."
     "#;
     let mut talk = TerminalSession::start(&sandbox, script);
-    // Written with a mistake, and put right.
+    // Typed with a mistake, which is corrected.
     talk.type_line("say hell\x7f你o");
     talk.terminal.wait_for_text("It said hello, and failed.");
     talk.terminal.wait_for_row("ready");
@@ -101,7 +102,8 @@ fn prompt_is_answered_and_the_terminal_restored() {
     }
 }
 
-/// Failure F23: in place, at once, and its end wakes an agent that has nothing to do.
+/// Failure F23: the command moves to the background in place and immediately, and its end wakes the
+/// idle agent.
 #[test]
 fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
     let mut sandbox = Sandbox::new();
@@ -144,8 +146,8 @@ fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
     assert_eq!(entries_of_kind(&lines, "started").len(), 1, "nothing is begun twice: {lines:#?}");
 }
 
-/// Failures F9 and F10: an interrupt touches what is waited for and nothing else. Leaving ends the
-/// rest, and says so first.
+/// Failures F9 and F10: an interrupt ends only the foreground command. Exiting ends the other
+/// tasks, after a warning.
 #[test]
 fn interrupt_ends_the_foreground_and_exit_ends_the_rest() {
     let mut sandbox = Sandbox::new();
@@ -215,8 +217,8 @@ fn fatal_signal_restores_the_terminal_and_ends_all_tasks() {
     }
 }
 
-/// An agent at a terminal that is full and that nobody reads, as behind a stalled ssh. It leaves a mark
-/// when it has begun a task, and another one when the end of that has woken it.
+/// Starts an agent at a full terminal that is not read, as behind a stalled ssh. It creates one
+/// file after starting a task, and another one when the task's end has woken it.
 fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
     let script = r#"
         [[answer]]
@@ -250,7 +252,7 @@ fn stalled_terminal_delays_neither_tasks_nor_notices() {
     sandbox.expect_clean();
     let mut talk = start_at_stalled_terminal(&sandbox);
     eventually("it is woken although nobody reads", || sandbox.path("woken").exists());
-    // Whoever reads again sees all of it, and how things stand now.
+    // A reader that comes back sees all output and the current state.
     talk.terminal.wait_for_text("All is done.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
@@ -282,7 +284,7 @@ fn closing_the_terminal_ends_the_agent() {
     let _ended = agent.wait().expect_code(129);
 }
 
-/// Ctrl-Z, and `fg`: its shell has the terminal meanwhile.
+/// Ctrl-Z and `fg`: the shell controls the terminal in between.
 #[test]
 fn suspended_agent_restores_the_terminal_until_continued() {
     let mut sandbox = Sandbox::new();
@@ -303,7 +305,7 @@ fn suspended_agent_restores_the_terminal_until_continued() {
     let _shown = talk.expect_exit(0);
 }
 
-/// On a panic as well, which ends a released program before anything is dropped.
+/// Also after a panic, which ends a release build without running destructors.
 #[test]
 fn panic_restores_the_terminal() {
     let terminal = Terminal::new(80, 24);
@@ -317,7 +319,7 @@ fn panic_restores_the_terminal() {
     assert_eq!(terminal.modes(), before, "while it is still held");
 }
 
-/// What a person says meanwhile goes with the results, not after the turn.
+/// Input during a turn is sent with the tool results, not after the turn.
 #[test]
 fn input_during_a_turn_is_sent_with_the_tool_results() {
     let mut sandbox = Sandbox::new();
@@ -402,7 +404,7 @@ fn agent_works_in_a_small_terminal() {
     let _shown = talk.expect_exit(0);
 }
 
-/// What was said is shown again, and the same conversation goes on.
+/// The earlier conversation is shown again and continues.
 #[test]
 fn conversation_can_be_resumed_at_a_terminal() {
     let mut sandbox = Sandbox::new();
@@ -414,7 +416,7 @@ fn conversation_can_be_resumed_at_a_terminal() {
     let session = only_session(&sandbox);
     let mut talk = TerminalSession::start_with_args(&sandbox, script, &["--resume", &session]);
     talk.terminal.wait_for_text("> begin\n\nFirst.\n");
-    // What was said before is called back, and changed.
+    // Recalls an earlier prompt and edits it.
     talk.terminal.send_keys("\x1b[A\x15again\r");
     talk.terminal.wait_for_text("Second.");
     talk.terminal.wait_for_row("ready");

@@ -1,10 +1,10 @@
-//! The prompts of docs/agent.md, with the scripts that stand there.
+//! The prompts and scripts of docs/agent.md.
 
 use siding_e2e::Sandbox;
 
 use super::{entries_of_kind, transcript};
 
-/// Returns a script of the documentation, and the prompt that stands in its first line.
+/// Returns a script of the documentation and the prompt in its first line.
 fn documented_script(name: &str) -> (String, String) {
     let file = format!("{}/../../docs/agent/{name}.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&file).expect("it is there");
@@ -13,8 +13,8 @@ fn documented_script(name: &str) -> (String, String) {
     (format!("script:{file}"), prompt.trim_end_matches('\'').to_owned())
 }
 
-/// Runs a script of the documentation. Python takes a second to start, as on a slow disk: the script has
-/// what runs in the background end after the answer to its start.
+/// Runs a script of the documentation. Python takes a second to start, as on a slow disk, because
+/// the scripts expect background commands to end after the answer to their start.
 fn run_documented_script(sandbox: &Sandbox, name: &str) -> serde_json::Value {
     let (model, prompt) = documented_script(name);
     let slow = sandbox.home().join("slow");
@@ -25,7 +25,7 @@ fn run_documented_script(sandbox: &Sandbox, name: &str) -> serde_json::Value {
         .siding(&["agent", "--model", &model, "-p", &prompt, "--json"])
         .env("PYTHONPATH", &slow)
         .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
-        // A registry is not needed for what stands on the disk.
+        // Avoids the network: installed packages need no registry.
         .env("npm_config_offline", "true")
         .env("npm_config_audit", "false")
         .run()
@@ -33,7 +33,7 @@ fn run_documented_script(sandbox: &Sandbox, name: &str) -> serde_json::Value {
         .json()
 }
 
-/// Whether a program is installed; says so where it is not, and a test is left out.
+/// Whether a program is installed; prints which program a skipped test lacks.
 fn is_installed(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
@@ -43,7 +43,7 @@ fn is_installed(name: &str) -> bool {
     found
 }
 
-/// The prompts are the tutorial's, word for word.
+/// The prompts match the tutorial word for word.
 #[test]
 fn documented_prompts_are_those_of_the_tutorial() {
     let prompts = ["pip", "npm", "project"].map(|name| documented_script(name).1);
@@ -57,8 +57,8 @@ fn documented_prompts_are_those_of_the_tutorial() {
     );
 }
 
-/// On the real programs: a project is set up while pip lists what is installed, files are looked for
-/// while it does so, and what the project needs is installed while its file is read.
+/// With the real programs: sets up a project while pip lists the installed packages, searches files
+/// meanwhile, and installs the project's requirements while it reads a file.
 #[test]
 fn tutorial_prompts_run_with_pip_and_npm() {
     if !is_installed("pip") || !is_installed("npm") {
@@ -84,8 +84,8 @@ fn notice_count(sandbox: &Sandbox, report: &serde_json::Value) -> usize {
     delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice").count()
 }
 
-/// Much the same with nothing but a shell: an installation in the background while a file is read, and a
-/// project that is set up before something is listed in the background.
+/// The same with only a shell: an installation in the background during a file read, and a project
+/// setup before a background listing.
 #[test]
 fn setup_and_install_prompts_run() {
     let mut sandbox = Sandbox::new();
@@ -99,7 +99,7 @@ fn setup_and_install_prompts_run() {
     assert_eq!(notice_count(&sandbox, &report), 0, "its end was waited for");
 }
 
-/// And a slow list in the background while files are looked for.
+/// A slow listing in the background during a file search.
 #[test]
 fn packages_prompt_runs_a_background_list() {
     let mut sandbox = Sandbox::new();

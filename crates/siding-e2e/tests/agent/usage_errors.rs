@@ -1,4 +1,4 @@
-//! What people do wrong, and what cannot be helped.
+//! Errors of users, of the model and of its provider.
 
 use std::process::Stdio;
 
@@ -26,7 +26,7 @@ fn agent_usage_errors_name_the_fix() {
     assert!(sandbox.task_ids().is_empty());
 }
 
-/// A wrong call of the program is told as by every other command.
+/// A wrong call is reported as by every other command.
 #[test]
 fn missing_or_blank_prompt_is_an_error() {
     let sandbox = Sandbox::new();
@@ -40,7 +40,7 @@ fn missing_or_blank_prompt_is_an_error() {
     assert!(blank.stderr_text().contains("say what it is to do"), "{}", blank.stderr_text());
 }
 
-/// A model that cut an id short sees what it could have meant.
+/// For an ambiguous id prefix, the model sees the candidates.
 #[test]
 fn ambiguous_task_id_lists_the_candidates() {
     let mut sandbox = Sandbox::new();
@@ -85,7 +85,7 @@ fn agent_works_with_a_closed_stdout() {
     assert!(sandbox.path("written").exists());
 }
 
-/// What failed is tried again by whoever goes on, and nothing else need be said for that.
+/// Resuming repeats the failed request, without any other option.
 #[test]
 fn failed_conversation_resumes_with_the_same_model() {
     let mut sandbox = Sandbox::new();
@@ -97,7 +97,7 @@ fn failed_conversation_resumes_with_the_same_model() {
     assert!(done.stderr_text().contains(&format!("--resume {session}")), "{}", done.stderr_text());
     let answer = "[[answer]]\nexpect = '\\Ahello\\z'\ntext = \"Here I am.\"\n";
     std::fs::write(sandbox.path("script.toml"), answer).expect("written");
-    // From elsewhere, too.
+    // Resumes from another directory.
     let resumed = sandbox.siding(&["agent", "--resume", &session]).cwd("/");
     assert_eq!(resumed.run().expect_code(0).stdout_text(), "Here I am.\n");
 }

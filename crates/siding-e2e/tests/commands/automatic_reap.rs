@@ -1,7 +1,7 @@
-//! Foreign orphans when nobody asks for them: at session starts, and by the timer's `siding reap`.
+//! Automatic handling of unowned orphans: at session starts, and by the timer's `siding reap`.
 //!
-//! Built-in rules fit the residue of every sandbox on the machine, so each script here runs in a PID
-//! namespace of its own, where it sees only its own processes.
+//! The built-in rules match the residue of every sandbox on the machine, so each script here runs
+//! in its own PID namespace, where it sees only its own processes.
 
 use std::os::unix::fs::symlink;
 
@@ -10,8 +10,8 @@ use siding_e2e::{ProgramOutput, Sandbox, words};
 
 use crate::support::{sandbox, write};
 
-/// A dead host's relay that is old enough, as each script begins with. `$relay` is its number, and
-/// `orphan` waits until it is an orphan of a second at least.
+/// Start of each script: an orphaned relay of a dead host, old enough to be reaped. `$relay` is its
+/// pid, and `orphan` waits until it has been an orphan for at least a second.
 const SCRIPT_PRELUDE: &str = "\
 export SIDING_FOREIGN_REAP= SIDING_MAX_ELAPSED_HARD_CAP=1s
 bin/claude host & host=$!
@@ -23,7 +23,7 @@ orphan() { kill -9 $host; wait $host; until sees 'would end'; do sleep .02; done
 lives() { [ -e /proc/$relay ] && echo lives || echo gone; }
 ";
 
-/// Runs a script after [`PRELUDE`], `None` where this user may make no namespaces.
+/// Runs a script after [`SCRIPT_PRELUDE`]; `None` if this user may not create namespaces.
 fn run_in_pid_namespace(sandbox: &Sandbox, script: &str) -> Option<ProgramOutput> {
     let bin = sandbox.path("bin");
     std::fs::create_dir_all(&bin).expect("own directory");
@@ -32,7 +32,7 @@ fn run_in_pid_namespace(sandbox: &Sandbox, script: &str) -> Option<ProgramOutput
     symlink(&argv[0], bin.join("socat")).expect("own directory");
     symlink("/bin/bash", bin.join("claude")).expect("own directory");
     argv[0] = bin.join("socat").display().to_string();
-    // The shells have files, so that only the relay itself names the socket.
+    // Each shell runs a file, so that only the relay's own command line names the socket.
     write(sandbox, "host", format!("{} & echo $! > relay\nwait\n", argv.join(" ")));
     let siding = sandbox.siding_line::<&str>(&[]);
     let event = json!({"session_id": "3b0e", "source": "startup", "cwd": sandbox.path("")});
@@ -58,8 +58,8 @@ fn additional_context(sandbox: &Sandbox, name: &str) -> String {
     answer["hookSpecificOutput"]["additionalContext"].as_str().expect("facts").to_owned()
 }
 
-/// Promise P88: the first time on a machine they report only; later runs end, each kill with its
-/// rule.
+/// Promise P88: the first run on a machine only reports; later runs end processes and name the rule
+/// for each.
 #[test]
 fn the_first_session_start_reports_orphans_and_the_next_ends_them() {
     let sandbox = sandbox();
@@ -102,7 +102,7 @@ begin > third
     assert_eq!((&record["format"], &record["rules"]), (&json!(1), &json!(["claude-sandbox"])));
 }
 
-/// The timer runs `siding reap`; the record is shared by all of them.
+/// The timer runs `siding reap`; all callers share the record of reports.
 #[test]
 fn session_open_reports_orphans_and_the_timer_run_ends_them() {
     let sandbox = sandbox();
@@ -120,7 +120,7 @@ begin > begun; begin > again
     assert!(opened.contains("This first time they are only reported."), "{opened}");
     let reaped: Value = serde_json::from_str(&read_file(&sandbox, "reaped")).expect("JSON");
     assert_eq!(reaped["counts"]["foreign_ended"], 1, "{reaped}");
-    // No agent has read the report: the next one is told, once.
+    // No agent has read the report, so the next session start delivers it, once.
     let begun = additional_context(&sandbox, "begun");
     assert!(begun.contains("ends such processes since then"), "{begun}");
     assert_eq!(read_file(&sandbox, "again"), "");
@@ -157,7 +157,7 @@ SIDING_FOREIGN_REAP=end siding reap > end 2>/dev/null; lives > 2
     assert_eq!(["1", "2"].map(|name| read_file(&sandbox, name)), ["lives\n", "gone\n"]);
 }
 
-/// A project may have short deadlines; what other projects' sessions use is not judged by them.
+/// A project may set short deadlines, but they do not apply to the sessions of other projects.
 #[test]
 fn a_project_cap_does_not_lower_the_minimum_orphan_age() {
     let sandbox = sandbox();
@@ -177,7 +177,7 @@ siding reap > reaped; siding reap --foreign --json > foreign; begin > begun; liv
     assert_eq!(read_file(&sandbox, "1"), "lives\n");
 }
 
-/// A relay stays while a live session still names its socket.
+/// A relay survives while a live session still names its socket.
 #[test]
 fn the_relay_of_a_dead_host_stays_while_its_socket_is_in_use() {
     let sandbox = sandbox();

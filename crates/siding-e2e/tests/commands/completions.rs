@@ -17,7 +17,7 @@ fn the_completions_of_every_shell_list_every_command() {
     }
 }
 
-/// The script is what bash takes, and completes what a person has begun.
+/// bash accepts the script and completes partial words with it.
 #[test]
 fn bash_completes_commands_and_flags() {
     let sandbox = sandbox();

@@ -5,7 +5,7 @@ use siding_e2e::Sandbox;
 
 use crate::support::{read_docs_file, run_ok, run_refused, sandbox, write};
 
-/// Writes the user's file.
+/// Writes the user's settings file.
 fn write_user_config(sandbox: &Sandbox, text: &str) {
     let dir = sandbox.home().join(".config/siding");
     std::fs::create_dir_all(&dir).expect("own directory");
@@ -56,7 +56,7 @@ fn config_schema_matches_the_docs_and_has_every_key() {
     }
 }
 
-/// A mistake is named with its file, line, key and what would be allowed, all of them at once.
+/// All errors are reported in one run, each with file, line, key and allowed values.
 #[test]
 fn config_check_reports_each_error_with_its_line_and_allowed_values() {
     let sandbox = sandbox();
@@ -120,7 +120,7 @@ fn config_check_checks_a_file_as_the_given_layer() {
     assert!(err.contains("`missing.toml`") && err.contains("hint: "), "{err}");
 }
 
-/// What is needed to end things works whatever a settings file says.
+/// The commands that show and stop tasks work with any settings file.
 #[test]
 fn an_invalid_config_does_not_block_ps_show_output_and_stop() {
     let sandbox = sandbox();
@@ -136,8 +136,8 @@ fn an_invalid_config_does_not_block_ps_show_output_and_stop() {
     assert!(list.stderr_text().contains("line 1: `kill_grace`"), "{list}");
 }
 
-/// A key of the host that looks like siding's and sets nothing is named, with the
-/// known one that is nearest; the issue's own spelling of the cap is read.
+/// An unknown key in the host's file that resembles one of siding's is reported with the nearest
+/// known key; the spelling of the cap from the original issue is accepted.
 #[test]
 fn unknown_host_settings_keys_are_reported_by_check_and_doctor() {
     let sandbox = sandbox();
@@ -156,7 +156,7 @@ fn unknown_host_settings_keys_are_reported_by_check_and_doctor() {
     );
     assert_eq!(done.stderr_text(), said);
     assert!(done.stdout_text().contains(&format!("checked {file}\n")), "{}", done.stdout_text());
-    // Every run goes by the cap and repeats nothing of this.
+    // `siding run` applies the cap without repeating these warnings.
     assert_eq!(sandbox.siding(&["run", "--", "true"]).run().expect_code(0).stderr_text(), "");
 
     for args in [&["doctor", "--json"][..], &["doctor", "--json", "--host", "claude-code"]] {

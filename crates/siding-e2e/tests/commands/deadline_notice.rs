@@ -1,11 +1,11 @@
-//! A deadline that is near: told once, until it has moved.
+//! The notice of an approaching deadline: given once for each deadline.
 
 use serde_json::Value;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some};
 
 use crate::support::{HANG_COMMAND, run_ok, sandbox, show_task, stop_all, task_id};
 
-/// Starts a task in the background whose notice is due two seconds after its start.
+/// Starts a background task whose notice is due two seconds after the start.
 #[track_caller]
 fn start_with_timeout(sandbox: &Sandbox, timeout: &str) -> String {
     let args = ["run", "--background", "--allow-duplicate", "--json", "--timeout", timeout, "--"];
@@ -13,7 +13,7 @@ fn start_with_timeout(sandbox: &Sandbox, timeout: &str) -> String {
     task_id(&call.env("SIDING_DEADLINE_NOTICE", "9m58s").run().expect_code(0).json())
 }
 
-/// What is told of deadlines, to somebody who acknowledges nothing.
+/// Returns the deadline notices of a consumer that acknowledges nothing.
 #[track_caller]
 fn expiring_notices(sandbox: &Sandbox) -> Vec<Value> {
     let view = run_ok(sandbox, &["notices", "--json", "--consumer", "looker"]).json();
@@ -21,14 +21,15 @@ fn expiring_notices(sandbox: &Sandbox) -> Vec<Value> {
     all.filter(|notice| notice["kind"] == "expiring").cloned().collect()
 }
 
-/// The records of deadlines that are near.
+/// Counts the deadline records of a task.
 fn count_expiring_records(sandbox: &Sandbox, id: &str) -> usize {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
     let journal = std::fs::read_to_string(path).unwrap_or_default();
     journal.matches(r#""record":"expiring""#).count()
 }
 
-/// Promise P65: two minutes before a deadline, with what would move it. A short task has none.
+/// Promise P65: the notice comes two minutes before a deadline and names the command that moves it.
+/// A short task gets none.
 #[test]
 fn a_near_deadline_is_notified_until_it_is_extended() {
     let sandbox = sandbox();
@@ -52,7 +53,7 @@ fn a_near_deadline_is_notified_until_it_is_extended() {
 
     let _moved = run_ok(&sandbox, &["extend", &long, "10m"]);
     assert_eq!(expiring_notices(&sandbox), [Value::Null; 0], "that deadline does not come");
-    // Another deadline has a notice of its own.
+    // A new deadline gets its own notice.
     let _moved = run_ok(&sandbox, &["extend", &long, "--to", "601s"]);
     eventually("the new one is told", || count_expiring_records(&sandbox, &long) == 2);
     assert_eq!(expiring_notices(&sandbox).len(), 1);
@@ -60,7 +61,7 @@ fn a_near_deadline_is_notified_until_it_is_extended() {
     assert_eq!(expiring_notices(&sandbox), [Value::Null; 0], "it has ended");
 }
 
-/// The record survives its shim: the next one does not tell again.
+/// The record outlives its shim: the next shim does not repeat the notice.
 #[test]
 fn a_near_deadline_is_notified_once_across_takeover() {
     let sandbox = sandbox();
@@ -78,7 +79,7 @@ fn a_near_deadline_is_notified_once_across_takeover() {
     stop_all(&sandbox);
 }
 
-/// `0s` gives none, and a caller who waits needs none.
+/// `0s` disables the notice, and a task with a waiting caller needs none.
 #[test]
 fn there_is_no_deadline_notice_when_it_is_off_or_waited_for() {
     let sandbox = sandbox();

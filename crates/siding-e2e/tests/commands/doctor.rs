@@ -8,7 +8,7 @@ use siding_e2e::{ProgramOutput, is_root};
 
 use crate::support::{sandbox, write};
 
-/// The names in the answer for people, in order.
+/// Returns the check names of the text output, in order.
 fn check_names(done: &ProgramOutput) -> Vec<String> {
     let row = |line: &str| {
         let rest =
@@ -71,11 +71,12 @@ fn doctor_explains_what_a_missing_feature_weakens() {
     assert!(out.ends_with("siding works here; what is said above is weaker.\n"), "{out}");
 }
 
-/// Promise P95: each class of the failure table, its detector, and the setting that arms it.
+/// Promise P95: each class of the failure table is listed with its detector and the setting that
+/// enables it.
 #[test]
 fn doctor_watch_lists_each_class_with_its_settings() {
     let sandbox = sandbox();
-    // The path of a sandbox may be longer than a line.
+    // A sandbox's own path could exceed the width of a line.
     let call = sandbox.siding(&["doctor", "--watch"]).env("SIDING_REAP_SOCKETS", "/tmp/a-*.sock");
     let done = call.run().expect_code(0);
     let out = done.stdout_text();
@@ -122,7 +123,7 @@ fn doctor_reports_broken_without_a_usable_state_directory() {
     assert!(done.stdout_text().contains("siding cannot work here"), "{done}");
 }
 
-/// It tries things in the state directory, and tidies up.
+/// The checks create files in the state directory and remove them.
 #[test]
 fn doctor_leaves_no_files_in_the_state_directory() {
     let sandbox = sandbox();
@@ -137,7 +138,7 @@ fn doctor_leaves_no_files_in_the_state_directory() {
     assert_eq!(names(), before);
 }
 
-/// Looks at a host and returns its checks by name, with what repairs each.
+/// Runs the checks for a host and returns them by name, each with its repair.
 fn doctor_host_checks(sandbox: &siding_e2e::Sandbox, code: i32) -> serde_json::Value {
     let path = format!("{}:/usr/bin:/bin", sandbox.path("bin").display());
     let call = sandbox.siding(&["doctor", "--host", "claude-code", "--json"]).env("PATH", path);
@@ -173,7 +174,7 @@ fn doctor_checks_a_host_and_suggests_repairs() {
     assert!(found(&whole, "hooks").contains("all 10 entries"), "{whole:#}");
     assert!(found(&whole, "hook program").contains("is this siding"), "{whole:#}");
 
-    // One entry gone, the program of the others too, and all of it switched off.
+    // One entry is missing, the others name a missing program, and all hooks are disabled.
     let path = sandbox.home().join(".claude/settings.json");
     let text = std::fs::read_to_string(&path).expect("own file");
     let other = text.replace("siding-under-test", "gone/siding").replace("\"stop\"", "\"other\"");
@@ -183,10 +184,10 @@ fn doctor_checks_a_host_and_suggests_repairs() {
     assert!(found(&ill, "hooks").contains("missing: Stop stop"), "{ill:#}");
     assert!(found(&ill, "hook program").contains("is no program"), "{ill:#}");
     assert!(found(&ill, "hooks allowed").contains("disableAllHooks"), "{ill:#}");
-    // A file that the host does not read.
+    // A file that the host cannot parse.
     std::fs::write(&path, "{ // mine\n}").expect("own file");
     assert!(found(&doctor_host_checks(&sandbox, 1), "files").contains("line 1, column 3"));
-    // In two scopes, by different paths.
+    // Installed in two scopes, with different program paths.
     std::fs::write(&path, text).expect("own file");
     let local = sandbox.path(".claude/settings.json");
     let _in = sandbox.siding(&["install", "claude-code", "--scope", "project"]).run();

@@ -1,11 +1,11 @@
-//! Text keeps to 80 columns, and what comes from a task cannot write where it likes: whatever its
-//! command, name and processes are called.
+//! Text output fits 80 columns, and text from a task cannot control the terminal, whatever the
+//! names of its command and processes are.
 
 use siding_e2e::{Sandbox, words};
 
 use crate::support::{HANG_COMMAND, run_ok, sandbox, start_task, task_id};
 
-/// Names with everything in them that could widen a line, break it or forge another.
+/// Returns names with all characters that could widen a line, break it or forge another one.
 fn hostile_names() -> [String; 3] {
     [
         "long ".repeat(60),
@@ -17,7 +17,7 @@ fn hostile_names() -> [String; 3] {
     ]
 }
 
-/// Columns of a character on a terminal: East Asian wide ones have two.
+/// Returns the columns of a character on a terminal: wide East Asian characters have two.
 fn char_columns(character: char) -> usize {
     let wide = matches!(character, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{a4cf}'
         | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ff60}');
@@ -36,7 +36,7 @@ fn assert_fits_80_columns(text: &str) {
     }
 }
 
-/// Checks what every command says about tasks.
+/// Checks all commands that print text about tasks.
 #[track_caller]
 fn assert_listings_fit(sandbox: &Sandbox, ids: &[String]) {
     for args in [&["ps"][..], &["ps", "--all"], &["session", "list"], &["reap", "--dry-run"]] {
@@ -54,7 +54,7 @@ fn output_about_running_tasks_fits_80_columns() {
         .iter()
         .map(|name| {
             let puppet = sandbox.puppet_line(&words("--quiet mark m hang"));
-            // What a task writes is its own; that it begins a line is no forgery.
+            // A task's own output may begin a line; that is not a forgery.
             let line = format!("printf %s '{name}' | tr -d '\\r\\n'; exec -a '{name}' {puppet}");
             start_task(&sandbox, &["--name", name], &line)
         })
@@ -73,7 +73,7 @@ fn output_about_failed_starts_fits_80_columns() {
     for name in hostile_names() {
         let args = ["run", "--json", "--", &format!("./{name}"), "argument"];
         let done = sandbox.siding(&args).run();
-        // A name may be too long for the kernel, which a shell reports with the other code.
+        // A name may be too long for the kernel, for which a shell returns 126 instead of 127.
         assert!(matches!(done.code, Some(126 | 127)), "{done}");
         assert_eq!(done.json()["outcome"]["kind"], "failed_to_start", "{done}");
         let id = task_id(&done.json());

@@ -7,7 +7,7 @@ use crate::support::{
     task_id, until_file_exists, wait_for_outcome,
 };
 
-/// Promise P48: the task lives on beyond the deadline it was started with.
+/// Promise P48: the task lives beyond its original deadline.
 #[test]
 fn an_extended_task_outlives_its_first_deadline() {
     let sandbox = crate::support::sandbox();
@@ -30,17 +30,17 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
     let id = start_task(&sandbox, &["--timeout", "10m"], HANG_COMMAND);
     for (args, said) in [
         (&["20m"][..], "its deadline is now 30m after its start, in 29m"),
-        // Twice is twice as much.
+        // Repeated extensions add up.
         (&["+10m"], "its deadline is now 40m after its start, in 39m"),
         (&["+10m"], "its deadline is now 50m after its start, in 49m"),
         (&["--to", "1h"], "its deadline is now 1h after its start, in 59m"),
-        // Less is possible too.
+        // A deadline can also be moved forward.
         (&["--to", "5m"], "its deadline is now 5m after its start, in 4m"),
     ] {
         let out = run_ok(&sandbox, &[&["extend", &id], args].concat()).stdout_text();
         assert!(out.starts_with(&format!("{id}: {said}")), "{out}");
     }
-    // Of those who ask at once nobody is forgotten.
+    // Concurrent extensions all count.
     let calls: Vec<_> = (0..8).map(|_| sandbox.siding(&["extend", &id, "10m"]).spawn()).collect();
     calls.into_iter().for_each(|call| drop(call.wait().expect_code(0)));
     let out = run_ok(&sandbox, &["extend", &id, "0s"]).stdout_text();
@@ -53,7 +53,8 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
     stop_all(&sandbox);
 }
 
-/// Promise P47: the cap of the start holds, and whoever asked for more is told.
+/// Promise P47: the cap from the task's start applies, and a caller that asked for more is
+/// informed.
 #[test]
 fn an_extension_beyond_the_cap_is_clamped_and_reported() {
     let sandbox = crate::support::sandbox();
@@ -81,8 +82,8 @@ fn extend_rejects_an_ended_task() {
     assert_eq!(std::fs::read(&journal).expect("a journal"), before);
 }
 
-/// Promise P47: nobody gets more than a cap that the administrator has locked: not by a flag, a
-/// variable, a file of his own, nor later. The system's file is played in a mount namespace.
+/// Promise P47: no user can exceed a cap that the administrator has locked, neither by a flag, a
+/// variable or a settings file, nor later. A mount namespace provides the system's settings file.
 #[test]
 fn a_locked_system_cap_cannot_be_exceeded() {
     let sandbox = crate::support::sandbox();
@@ -110,7 +111,7 @@ struct LockedSystemConfig<'s> {
 }
 
 impl<'s> LockedSystemConfig<'s> {
-    /// `None` where that takes rights.
+    /// `None` without the rights for a mount namespace.
     fn new(sandbox: &'s Sandbox) -> Option<Self> {
         let text = "max_elapsed_hard_cap = \"20m\"\nlocked = [\"max_elapsed_hard_cap\"]\n";
         crate::support::write(sandbox, "etc/siding/config.toml", text);

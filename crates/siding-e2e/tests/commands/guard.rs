@@ -1,4 +1,4 @@
-//! `siding guard`: verdicts, exit codes, and whose rules hold.
+//! `siding guard`: verdicts, exit codes, and the precedence of rules.
 
 use siding_e2e::Sandbox;
 
@@ -10,7 +10,7 @@ fn write(sandbox: &Sandbox, name: &str, text: &str) {
     std::fs::write(path, text).expect("written");
 }
 
-/// Judges a text, and returns what is printed as JSON.
+/// Judges a text and returns the JSON output.
 #[track_caller]
 fn run_guard(sandbox: &Sandbox, text: &str, code: i32) -> serde_json::Value {
     sandbox.siding(&["guard", "--json", "--", text]).run().expect_code(code).json()
@@ -58,7 +58,7 @@ fn guard_json_matches_the_contract() {
     );
 }
 
-/// What a command says is hostile: it can neither move the cursor nor forge a line.
+/// The text of a command is untrusted: it can neither move the cursor nor forge a line.
 #[test]
 fn control_characters_in_a_guarded_command_are_escaped() {
     let sandbox = sandbox();

@@ -1,10 +1,10 @@
-//! `--help`, and what is said to those who mistype.
+//! `--help`, and the error messages for typing mistakes.
 
 use siding_e2e::Sandbox;
 
 use crate::support::{HANG_COMMAND, list_subcommands, run_ok, run_refused, sandbox, start_task};
 
-/// All commands there are, each as its words.
+/// Returns all commands, each as its words.
 fn all_commands(sandbox: &Sandbox) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for name in list_subcommands(sandbox, &[]) {
@@ -15,8 +15,8 @@ fn all_commands(sandbox: &Sandbox) -> Vec<Vec<String>> {
     all
 }
 
-/// Checks the examples of a help: they are there, and none is folded, which would make it a
-/// command that nobody can copy.
+/// Asserts that a help text has examples and that none is wrapped, because a wrapped command cannot
+/// be copied.
 #[track_caller]
 fn assert_examples(words: &[&str], help: &str) {
     let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{help}"));
@@ -49,7 +49,7 @@ fn every_command_has_examples_in_eighty_columns() {
     }
 }
 
-/// What an example says is a call that siding understands.
+/// Every example is a call that siding accepts.
 #[test]
 fn every_flag_in_an_example_is_in_the_help() {
     let sandbox = sandbox();
@@ -59,7 +59,8 @@ fn every_flag_in_an_example_is_in_the_help() {
         let help = run_ok(&sandbox, &[&words[..], &["--help"]].concat()).stdout_text();
         let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{help}"));
         for line in examples.lines().take_while(|line| line.starts_with("  siding ")) {
-            // The text behind two blanks says what it is for; `--` begins the command that is run.
+            // Two blanks separate an example from its explanation; `--` separates the command that
+            // siding runs.
             let call = line.trim_start().split("  ").next().unwrap_or_default();
             let call = call.split([';', '|', '>', '&']).next().unwrap_or_default();
             let call = call.split(" -- ").next().unwrap_or_default();
@@ -126,7 +127,7 @@ fn the_version_is_printed() {
     assert_eq!(out, format!("siding {}\n", env!("CARGO_PKG_VERSION")));
 }
 
-/// A reader who has seen enough is no failure of whoever still has something to say.
+/// A reader that closes the pipe early is not an error of the writer.
 #[test]
 fn a_closed_stdout_is_not_an_error() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! `siding history` and `siding stats`, and what they teach `ps`, `show` and `run`.
+//! `siding history` and `siding stats`, and the use of the history by `ps`, `show` and `run`.
 
 use std::os::unix::fs::{FileExt as _, PermissionsExt};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ fn history_path(sandbox: &Sandbox) -> PathBuf {
     sandbox.state_dir().join("history.db")
 }
 
-/// Runs a command that ends at once as long as the file `go` is there.
+/// Runs a command that ends immediately while the file `go` exists.
 fn run_times(sandbox: &Sandbox, command: &str, times: usize) {
     make_file(sandbox, "go");
     for _ in 0..times {
@@ -28,7 +28,8 @@ fn read_stats(sandbox: &Sandbox) -> Vec<Value> {
     run_ok(sandbox, &["stats", "--json"]).json().as_array().expect("a list").clone()
 }
 
-/// SQLite is for those who ask: it would cost every command more than a shim does.
+/// Only commands that need the history open SQLite, which would cost every command more than a shim
+/// does.
 #[test]
 fn tasks_within_their_budget_do_not_open_the_history() {
     let sandbox = sandbox();
@@ -44,7 +45,7 @@ fn tasks_within_their_budget_do_not_open_the_history() {
     assert!(history_path(&sandbox).exists());
 }
 
-/// What a command needs is remembered with it: the largest of its processes, though nobody looked
+/// The history stores the peak memory of a command's largest process, although no sample was taken
 /// while it ran.
 #[test]
 fn the_history_records_peak_memory() {
@@ -66,7 +67,8 @@ fn the_history_records_peak_memory() {
     }
 }
 
-/// Who took over is no parent of the processes, and so is not told what they had used.
+/// The new shim after a takeover is not the parent of the processes, so it receives no rusage
+/// (wait4(2)).
 #[test]
 fn unknown_peak_memory_is_not_recorded_as_zero() {
     let sandbox = sandbox();
@@ -75,7 +77,7 @@ fn unknown_peak_memory_is_not_recorded_as_zero() {
     siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
     eventually("another shim is there", || show_task(&sandbox, &id)["rescues"] == 1);
     stop_all(&sandbox);
-    // Its shim may not have left when the stop is answered.
+    // The shim may still be running when the stop is answered.
     let run = siding_e2e::eventually_some("it is remembered", || {
         let runs = run_ok(&sandbox, &["history", "--json"]).json();
         runs.as_array()?.iter().find(|run| run["task_id"] == id).cloned()
@@ -92,7 +94,7 @@ fn the_history_records_runs_by_command_and_directory() {
     run_to_end(&sandbox, "exit 3");
     let there = ["run", "--cwd", "other", "--", "true && echo x"];
     let _done = run_ok(&sandbox, &there);
-    // The last one's shim may not have left yet.
+    // The shim of the last task may still be running.
     let runs = siding_e2e::eventually_some("all are remembered", || {
         let runs = run_ok(&sandbox, &["history", "--json"]).json();
         runs.as_array().filter(|runs| runs.len() == 4).cloned()
@@ -124,7 +126,7 @@ fn the_usual_duration_is_shown_while_a_task_runs() {
     run_times(&sandbox, &wait, 2);
     let early = start_task(&sandbox, &[], &wait);
     assert_eq!(show_task(&sandbox, &early)["expected_ms"], Value::Null, "two runs are not enough");
-    // While it runs, the next would be a duplicate.
+    // While it runs, the next one would be a duplicate.
     make_file(&sandbox, "go");
     let _done = run_ok(&sandbox, &["wait", &early]);
     run_times(&sandbox, &wait, 1);
@@ -153,7 +155,7 @@ fn the_usual_duration_is_shown_while_a_task_runs() {
     assert_eq!(found[0]["failed"], 0, "a stop is no failure: {found:#?}");
 }
 
-/// Makes a program whose name says that it takes long.
+/// Creates a program whose name suggests a slow command.
 fn write_fake_make(sandbox: &Sandbox) {
     let path = sandbox.path("make");
     std::fs::write(&path, format!("#!/bin/sh\n{}\n", until_file_exists("go")))
@@ -176,7 +178,7 @@ fn a_command_known_to_be_slow_starts_in_the_background() {
         let args = [&["run", "--json", "--allow-duplicate"], flags, &["--", command]].concat();
         sandbox.siding(&args)
     };
-    // By its words, as long as nothing is known of it.
+    // Without history, the words of the command decide.
     let done = run(&["--auto-background", "--budget", "50s"], "cd . && ./make all").run();
     let done = assert_placement(done.expect_code(75), "background", "heuristic".into());
     assert!(
@@ -185,7 +187,7 @@ fn a_command_known_to_be_slow_starts_in_the_background() {
     );
     let done = run(&["--budget", "50s"], "./make all").env("SIDING_AUTO_BACKGROUND", "true").run();
     let _done = assert_placement(done.expect_code(75), "background", "heuristic".into());
-    // Only where it was asked for, and not against an explicit wish.
+    // Only with the setting, and not against an explicit placement.
     let done = run(&["--budget", "50ms"], "./make all").run();
     let _done = assert_placement(done.expect_code(75), "background", "budget".into());
     let flags = ["--auto-background", "--background"];
@@ -199,7 +201,8 @@ fn a_command_known_to_be_slow_starts_in_the_background() {
     eventually("nothing runs any more", || {
         run_ok(&sandbox, &["ps", "--running", "--json"]).json() == Value::Array(Vec::new())
     });
-    // By what is known of it: usually quick, whatever it is called; or longer than this budget.
+    // With history: a usually quick command stays in the foreground whatever its name; one usually
+    // slower than this budget does not.
     for _ in 0..3 {
         run_to_end(&sandbox, "./make quick");
     }
@@ -223,14 +226,14 @@ fn stats_survive_the_removal_of_tasks() {
     assert_eq!(run_ok(&sandbox, &["ps", "--all", "--json"]).json(), Value::Array(Vec::new()));
     assert_eq!(read_stats(&sandbox)[0]["runs"], 3);
     assert!(read_stats(&sandbox)[0]["median_ms"].is_u64());
-    // Deleting the file loses this and nothing else.
+    // Deleting the file loses only the history.
     std::fs::remove_file(history_path(&sandbox)).expect("own file");
     let kept = run_to_end(&sandbox, "exit 0");
     assert_eq!(read_stats(&sandbox)[0]["runs"], 1);
     assert_eq!(show_task(&sandbox, &kept)["outcome"]["code"], 0);
 }
 
-/// Every command that looks at the history in passing.
+/// Runs every command that reads the history as a side task.
 fn run_several_commands(sandbox: &Sandbox) -> Vec<ProgramOutput> {
     let running = start_task(sandbox, &[], HANG_COMMAND);
     let handed_over = sandbox.siding(&["run", "--budget", "1ms", "--", "sleep 301"]).run();
@@ -268,7 +271,7 @@ fn a_damaged_history_is_quarantined_and_commands_still_work() {
 
 #[test]
 fn a_newer_history_format_is_not_changed_and_commands_still_work() {
-    /// Place of `user_version`, and a number that only a later siding knows.
+    /// Offset of `user_version`, and a version that only a later siding supports.
     const USER_VERSION_FIELD: (u64, [u8; 4]) = (60, 99_u32.to_be_bytes());
     let sandbox = sandbox();
     run_to_end(&sandbox, "exit 0");

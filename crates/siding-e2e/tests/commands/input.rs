@@ -7,7 +7,7 @@ use crate::support::{
     write,
 };
 
-/// Starts a puppet that repeats what it reads.
+/// Starts a puppet that echoes its input.
 #[track_caller]
 fn start_echo(sandbox: &Sandbox) -> String {
     let line = sandbox.puppet_line(&words("--quiet read-stdin exit 4"));
@@ -35,7 +35,7 @@ fn input_adds_a_newline_and_eof_closes_stdin() {
     assert_eq!(output_bytes(&sandbox, &id), [&text[..], b"last\n"].concat());
 }
 
-/// A file arrives as it is, also when it is longer than a pipe holds.
+/// A file arrives unchanged, even if it exceeds the capacity of a pipe.
 #[test]
 fn input_sends_a_file_unchanged() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! `siding install` and `siding uninstall`, in a home of their own. No host is needed.
+//! `siding install` and `siding uninstall` in a temporary home. No host is needed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -10,7 +10,7 @@ use siding_e2e::Sandbox;
 
 use crate::support::{run_ok, run_refused, sandbox};
 
-/// Every file and link below a directory, with what is in it and its permissions.
+/// Returns every file and link below a directory with contents and permissions.
 fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).expect("a directory").flatten() {
@@ -31,7 +31,7 @@ fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     all
 }
 
-/// What a person has, in home and working directory.
+/// Returns the user's files in the home and working directories.
 fn snapshot_user_files(sandbox: &Sandbox) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut all = snapshot(&sandbox.home());
     all.extend(snapshot(&sandbox.path("")));
@@ -109,8 +109,8 @@ fn created_files_are_private_and_removed_by_uninstall() {
     }
 }
 
-/// As the real client has it: the files of a project are where one works, and what one person has
-/// in one project is under the repository's root.
+/// Uses the files of the real client: project settings are in the working directory, personal
+/// settings for a project are at the repository's root.
 #[test]
 fn each_scope_has_its_files() {
     let sandbox = sandbox();
@@ -135,8 +135,8 @@ fn each_scope_has_its_files() {
     assert!(known["projects"][&root]["mcpServers"]["siding"].is_object(), "{known}");
 }
 
-/// What a user has everywhere and what one has in one project is in one file. Whichever goes first,
-/// afterwards it is as it was.
+/// Claude Code stores user-wide and personal project settings in one file. Removed in either order,
+/// the file ends up as before.
 #[test]
 fn two_scopes_in_one_file_can_be_removed_in_either_order() {
     let sandbox = sandbox();
@@ -147,7 +147,7 @@ fn two_scopes_in_one_file_can_be_removed_in_either_order() {
         let call = sandbox.siding(&[what, "claude-code", "--scope", scope]).cwd(&repository);
         let _done = call.run().expect_code(0);
     };
-    // What was between two calls is kept beside the file.
+    // The state between two calls is stored next to the file.
     let known = || {
         let mut all = snapshot_user_files(&sandbox);
         all.retain(|path, _| !path.display().to_string().contains(".siding-backup-"));
@@ -171,8 +171,8 @@ fn two_scopes_in_one_file_can_be_removed_in_either_order() {
     }
 }
 
-/// Claude Code ignores a file with a comment as a whole (seen with 2.1.197), so that hooks in it
-/// would be no hooks.
+/// Claude Code ignores a whole file that contains a comment (seen with 2.1.197), so hooks in it
+/// would have no effect.
 #[test]
 fn a_settings_file_that_the_host_cannot_parse_is_rejected() {
     let sandbox = sandbox();
@@ -211,7 +211,7 @@ fn install_changes_the_target_of_a_symlink_and_keeps_the_link() {
     assert!(err.contains("a link that leads nowhere"), "{err}");
 }
 
-/// What a person writes in between stays, and there is a copy of what was.
+/// A person's later edits survive, and a copy of the original file is kept.
 #[test]
 fn uninstall_keeps_edits_made_after_install() {
     let sandbox = sandbox();
@@ -237,7 +237,8 @@ fn a_failed_install_leaves_the_settings_unchanged() {
     let _in = run_ok(&sandbox, &["install", "claude-code"]);
 }
 
-/// The files of the other hosts: each is there in its own words, twice is once, and all of it goes.
+/// The files of the other hosts: each uses the host's own format, a second install changes nothing,
+/// and uninstall removes everything.
 #[test]
 fn codex_gemini_and_opencode_are_configured_and_restored() {
     let sandbox = sandbox();
@@ -296,7 +297,7 @@ fn codex_gemini_and_opencode_are_configured_and_restored() {
     assert!(err.contains("only claude-code has scopes"), "{err}");
 }
 
-/// A stand-in for systemctl that writes down its calls and says yes to all but one.
+/// Writes a stand-in for systemctl that logs its calls and fails for one of them.
 fn write_fake_systemctl(sandbox: &Sandbox, refuses: &str) -> String {
     let bin = sandbox.path("bin");
     fs::create_dir_all(&bin).expect("own directory");
@@ -334,8 +335,8 @@ fn install_timer_writes_and_starts_the_units() {
     assert_eq!(snapshot_user_files(&sandbox), before);
 }
 
-/// The manager knows nothing of the variables of a shell: the units say where the state and the
-/// settings are.
+/// The systemd manager does not see a shell's variables, so the units carry the state and settings
+/// directories.
 #[test]
 fn the_timer_unit_carries_the_directories_of_its_installer() {
     let sandbox = sandbox();
@@ -393,7 +394,7 @@ fn a_failed_timer_install_leaves_no_files() {
     assert!(done.stderr_text().contains(&line), "{done}");
 }
 
-/// A budget is written, kept by an install that does not name one, and taken out.
+/// A budget is written, kept by an install without one, and removed on uninstall.
 #[test]
 fn install_sets_keeps_and_removes_a_budget() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! What `siding install` adds on request: `--notify` and `--statusline`.
+//! Options of `siding install`: `--notify` and `--statusline`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use siding_e2e::Sandbox;
 
 use crate::support::{run_ok, run_refused, sandbox};
 
-/// A settings file that nobody else lays out like this.
+/// A settings file with an unusual layout.
 const USER_SETTINGS: &str = "{ \"statusLine\" : {\"padding\": 0,\"type\":\"command\",\n\t\"command\":\"~\\/line.sh it\\u0027s\"},\r\n \"hooks\":{ } }";
 
 fn write_settings(sandbox: &Sandbox, text: &str) -> PathBuf {
@@ -24,7 +24,7 @@ fn read_json(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The calls of `siding hook notify-person` in a file, each as one text.
+/// Returns the calls of `siding hook notify-person` in a file, each as one text.
 fn notify_hook_calls(path: &Path) -> Vec<String> {
     let hooks = read_json(path)["hooks"]["SessionStart"].clone();
     let groups = hooks.as_array().cloned().unwrap_or_default();
@@ -45,7 +45,7 @@ fn notify_hooks_are_installed_changed_and_removed() {
     let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "desktop,bell"]);
     let installed = fs::read_to_string(&path).expect("there");
     assert_eq!(notify_hook_calls(&path), ["hook --via desktop,bell notify-person"]);
-    // An install of a newer siding keeps the choice.
+    // An install by a newer siding keeps the choice.
     let again = run_ok(&sandbox, &["install", "claude-code"]).stdout_text();
     assert!(again.contains("nothing to change"), "{again}");
     assert_eq!(fs::read_to_string(&path).expect("there"), installed);
@@ -73,7 +73,7 @@ fn notify_hooks_are_installed_changed_and_removed() {
     assert!(why.contains("leave out"), "{why}");
 }
 
-/// The address of a webhook is a secret: it is in no file of a host, and nothing prints it.
+/// The address of a webhook is a secret: it is in no file of a host and is never printed.
 #[test]
 fn the_webhook_address_is_stored_in_a_private_file() {
     let sandbox = sandbox();

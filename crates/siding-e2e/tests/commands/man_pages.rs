@@ -17,13 +17,13 @@ fn every_command_has_a_man_page() {
     let page = run_ok(&sandbox, &["man", "session", "open"]).stdout_text();
     assert!(page.contains("owner\\-pid"), "{page}");
     let page = run_ok(&sandbox, &["man"]).stdout_text();
-    // A dash is written so that it stays one.
+    // Hyphens are escaped, otherwise roff prints them as typographic hyphens.
     let listed =
         |name: &String| page.contains(&format!("siding\\-{}(1)", name.replace('-', "\\-")));
     assert!(names.iter().all(listed), "{page}");
 }
 
-/// roff joins the lines of ordinary text. Two examples in one line cannot be read, let alone copied.
+/// roff joins the lines of ordinary text; two examples on one line could not be copied.
 #[test]
 fn examples_are_printed_literally() {
     let sandbox = sandbox();
@@ -62,7 +62,7 @@ fn man_dir_writes_all_pages() {
         let page = std::fs::read_to_string(dir.join(&name)).expect("text");
         assert!(page.contains(".SH NAME"), "{name}: {page}");
     }
-    // Again over those that are there: an update.
+    // Overwrites existing pages, as an update does.
     let _written = run_ok(&sandbox, &["man", "--dir", "share/man1"]);
 }
 

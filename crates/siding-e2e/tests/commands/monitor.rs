@@ -1,5 +1,5 @@
-//! `siding monitor`: lines of a command become records, from which notices are made:
-//! Promise P67, failure F48.
+//! `siding monitor`: lines of a command become records, and these become notices: Promise P67,
+//! failure F48.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::{
     wait_for_outcome,
 };
 
-/// What a monitor told: text, lines, lines without text.
+/// A reported batch: its text, the number of lines, and the number of lines without text.
 type MatchedBatch = (String, u64, u64);
 
 #[track_caller]
@@ -19,7 +19,7 @@ fn start_monitor(sandbox: &Sandbox, flags: &[&str], command: &str) -> String {
     task_id(&run_ok(sandbox, &[&["monitor", "--json"], flags, &["--", command]].concat()).json())
 }
 
-/// The records of a task's journal.
+/// Returns the records of a task's journal.
 #[track_caller]
 fn read_records(sandbox: &Sandbox, id: &str) -> Vec<Record> {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
@@ -59,7 +59,7 @@ fn each_line_of_both_streams_is_reported_separately() {
     make_file(&sandbox, "go");
     assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 0);
     let alone = |text: &str| (text.to_owned(), 1, 0);
-    // A blank line says nothing; the last one lacks its newline.
+    // Blank lines are not reported; the last line lacks its newline.
     assert_eq!(matched_batches(&sandbox, &id), ["one", "two", "last"].map(alone));
 }
 
@@ -67,7 +67,7 @@ fn each_line_of_both_streams_is_reported_separately() {
 fn only_matching_lines_are_reported_and_all_output_is_kept() {
     let sandbox = sandbox();
     let text = r"printf 'ok 1\n\033[31mFAIL\033[0m a\nok 2\npanicked\n'";
-    // What its caller has seen already is told to nobody.
+    // Waits for the file `go`: output that the starting call already shows gives no notice.
     let text = format!("{}; {text}", until_file_exists("go"));
     let id = start_monitor(&sandbox, &["--match", "FAIL|panicked"], &text);
     make_file(&sandbox, "go");
@@ -86,7 +86,8 @@ fn only_matching_lines_are_reported_and_all_output_is_kept() {
     assert_eq!(all, "ok 1\nFAIL a\nok 2\npanicked\n");
 }
 
-/// Failure F48: a flood is a few records with counts, and its end is told behind all of them.
+/// Failure F48: a flood becomes a few records with counts, and the end is reported after all of
+/// them.
 #[test]
 fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     const LINE_COUNT: u64 = 200_000;
@@ -122,11 +123,11 @@ fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     };
 }
 
-/// Five at once, then one a second with what came meanwhile.
+/// The first five lines are reported immediately, later ones in one batch per second.
 #[test]
 fn after_a_burst_one_batch_per_second_is_reported() {
     let sandbox = sandbox();
-    // A line every 20 ms or a little more, from one process.
+    // One line every 20 ms or a little more, without extra processes.
     let text = "for n in $(seq 1000); do echo $n; read -rt .02 <> <(:); done; sleep 300";
     let id = start_monitor(&sandbox, &[], text);
     eventually("seven records are there", || matched_batches(&sandbox, &id).len() >= 7);
@@ -147,7 +148,7 @@ fn after_a_burst_one_batch_per_second_is_reported() {
             | Record::Closed(_) => None,
         })
         .collect();
-    // Five at once, one a second after the first, one two seconds after it.
+    // Five immediate batches, one a second after the first, and one two seconds after it.
     assert!(moments[6] - moments[0] >= 2000, "{moments:?}");
     let told = matched_batches(&sandbox, &id);
     assert_eq!(told[0], ("1".to_owned(), 1, 0));
@@ -180,7 +181,7 @@ fn a_monitor_runs_five_minutes_by_default_and_up_to_the_cap() {
     let again = sandbox.siding(&["monitor", "--", HANG_COMMAND]).run().expect_code(75);
     assert!(again.stderr_text().contains("runs already"), "{again}");
     stop_all(&sandbox);
-    // At its timeout it is stopped like any task.
+    // A monitor stops at its timeout like any task.
     let id = start_monitor(&sandbox, &["--timeout", "300ms"], HANG_COMMAND);
     assert_eq!(wait_for_outcome(&sandbox, &id)["kind"], "deadline");
 }
@@ -200,7 +201,7 @@ fn invalid_monitor_arguments_are_rejected_before_anything_starts() {
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
 }
 
-/// Silence of a monitor is told as that of any task, or not at all.
+/// A stalled monitor is reported like any task, unless that is disabled.
 #[test]
 fn the_stall_after_flag_applies_to_monitors() {
     let sandbox = sandbox();
@@ -214,7 +215,7 @@ fn the_stall_after_flag_applies_to_monitors() {
     stop_all(&sandbox);
 }
 
-/// Lines are data: cut, and without what moves a cursor. Whoever shows them escapes them.
+/// Lines are data: truncated and without control characters. Each display escapes them.
 #[test]
 fn hostile_lines_are_escaped_and_truncated() {
     let sandbox = sandbox();
@@ -228,7 +229,7 @@ fn hostile_lines_are_escaped_and_truncated() {
     assert_eq!(told.last().map(|(text, ..)| text.as_str()), Some("b\tc"));
 }
 
-/// Nobody waits for the records: `monitor` returns at once, with the id.
+/// `monitor` prints the id and returns immediately, without waiting for records.
 #[test]
 fn monitor_returns_immediately() {
     let sandbox = sandbox();

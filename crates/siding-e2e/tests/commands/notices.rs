@@ -1,4 +1,4 @@
-//! `siding notices`: what a session is told, once, and what cancels it.
+//! `siding notices`: the notices of a session, delivered once, and the actions that cancel them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::support::{
     stop_all, task_id, until_file_exists,
 };
 
-/// What the agent of the implicit session has not been told.
+/// Returns the unread notices of the implicit session's agent.
 #[track_caller]
 fn list_notices(sandbox: &Sandbox, flags: &[&str]) -> Vec<Value> {
     let view = run_ok(sandbox, &[&["notices", "--json"], flags].concat()).json();
@@ -23,9 +23,8 @@ fn notified_tasks(sandbox: &Sandbox, flags: &[&str]) -> Vec<String> {
     list_notices(sandbox, flags).iter().map(task_id).collect()
 }
 
-/// Runs a command in the background, which begins when its starter was told that it runs, and
-/// returns once its end is on record. Who asks belongs to another session, so that nothing is
-/// acknowledged by it.
+/// Runs a command in the background that waits until its starter has returned, and returns once its
+/// end is recorded. The wait uses another session, so that it acknowledges nothing.
 #[track_caller]
 pub(crate) fn run_in_background_to_end(sandbox: &Sandbox, flags: &[&str], command: &str) -> String {
     let id = start_with_open_gate(sandbox, flags, command);
@@ -50,7 +49,8 @@ fn wait_for_end(sandbox: &Sandbox, id: &str) {
     eventually("its shim has left", || processes::with_birthmark(id).is_empty());
 }
 
-/// Failures F24 and F28: exit code, elapsed, tail, path and size, and never twice.
+/// Failures F24 and F28: the notice has the exit code, duration, tail, path and size, and comes
+/// only once.
 #[test]
 fn the_end_of_a_background_task_is_notified_once_per_consumer() {
     let sandbox = sandbox();
@@ -75,7 +75,7 @@ fn the_end_of_a_background_task_is_notified_once_per_consumer() {
     assert!(notice["at"].as_str().is_some_and(|at| at.starts_with("20")), "{notice}");
     assert!(notice["notice_id"].as_str().is_some_and(|name| name.starts_with(&id)), "{notice}");
     assert!(list_notices(&sandbox, &["--ack"]).is_empty(), "told twice");
-    // Another consumer is told by itself.
+    // Each consumer has its own read state.
     assert_eq!(notified_tasks(&sandbox, &["--consumer", "other", "--ack"]), [&*id]);
     assert!(list_notices(&sandbox, &["--consumer", "other"]).is_empty());
 }
@@ -86,7 +86,7 @@ fn an_unacknowledged_notice_is_delivered_again() {
     let id = run_in_background_to_end(&sandbox, &[], "true");
     let first = list_notices(&sandbox, &[]);
     assert_eq!(first, list_notices(&sandbox, &[]), "the same name and text");
-    // Neither who was told nor the cache may be lost by a crash in between.
+    // A crash in between must lose neither the acknowledgements nor the cache.
     let state = sandbox.state_dir();
     std::fs::write(state.join("notices.cache"), "siding-notices-1 00000000\nnonsense").unwrap();
     assert_eq!(first, list_notices(&sandbox, &[]));
@@ -121,7 +121,7 @@ fn an_end_reported_to_the_caller_gives_no_notice() {
     );
 }
 
-/// Failure F24: consuming the result cancels its notice.
+/// Failure F24: reading the result cancels its notice.
 #[test]
 fn reading_a_result_cancels_its_notice() {
     let sandbox = sandbox();
@@ -147,11 +147,11 @@ fn reading_a_result_cancels_its_notice() {
     }
 }
 
-/// Failure F22: who hears how it ended has not heard what happened before.
+/// Failure F22: a reader of the end has not read the earlier events.
 #[test]
 fn reading_the_end_keeps_the_notices_of_unread_matches() {
     let sandbox = sandbox();
-    // What had ended at once would have been in the answer.
+    // The command waits for a file, because an early end would be part of the answer.
     let text = format!("{}; echo FAIL one; echo ok", until_file_exists("go"));
     let monitor = ["monitor", "--json", "--match", "FAIL", "--", &text];
     let id = task_id(&run_ok(&sandbox, &monitor).json());
@@ -182,7 +182,7 @@ fn a_partial_read_does_not_cancel_the_end_notice() {
         let _done = run_ok(&sandbox, &args);
         assert_eq!(notified_tasks(&sandbox, &[]), [&*id], "{look:?}");
     }
-    // Nor one at a task that runs.
+    // Reading a running task cancels nothing either.
     let running = start_task(&sandbox, &[], &format!("echo text; {}", until_file_exists("end")));
     let _done = run_ok(&sandbox, &["output", &running]);
     let _done = run_ok(&sandbox, &["show", &running]);
@@ -191,7 +191,7 @@ fn a_partial_read_does_not_cancel_the_end_notice() {
     assert_eq!(notified_tasks(&sandbox, &[]), [&*id, &*running]);
 }
 
-/// Failure F22: none of those that end at once is lost.
+/// Failure F22: no notice is lost when tasks end together.
 #[test]
 fn twenty_tasks_that_end_together_give_twenty_notices() {
     let sandbox = sandbox();
@@ -231,7 +231,7 @@ fn notices_that_need_attention_come_first() {
     assert_eq!((&all[0]["limit"], &all[0]["priority"]), (&json!("2s"), &json!("next")));
 }
 
-/// Failure F19: what lingers is said to linger, and to have ended when it has.
+/// Failure F19: there is a notice when a task lingers, and another when it has ended.
 #[test]
 fn lingering_and_the_later_end_are_both_notified() {
     let sandbox = sandbox();
@@ -240,7 +240,7 @@ fn lingering_and_the_later_end_are_both_notified() {
     let lingering = eventually_some("it lingers", || list_notices(&sandbox, &["--ack"]).pop());
     assert_eq!((&lingering["status"], &lingering["exit_code"]), (&json!("lingering"), &json!(0)));
     assert_eq!(lingering["kind"], "lingering");
-    // The caller of the second was told in the answer.
+    // The caller of the second task received this in the answer.
     let run = ["run", "--budget", "none", "--json", "--allow-duplicate", "--", &text];
     let second = run_ok(&sandbox, &run).json();
     assert_eq!(second["phase"], "lingering");
@@ -292,7 +292,7 @@ fn each_session_has_its_own_notices() {
     let inside = sandbox.siding(&["notices", "--json", "--ack"]).env("SIDING_SESSION", "mine");
     assert_eq!(task_id(&inside.run().expect_code(0).json()[0]), mine);
     assert!(list_notices(&sandbox, &["--session", "mine"]).is_empty());
-    // The implicit session still shows its tasks: its directory now holds acknowledgements.
+    // Acknowledgements create the implicit session's directory; its tasks must still be listed.
     let _ack = run_ok(&sandbox, &["notices", "--ack"]);
     let running = start_task(&sandbox, &[], HANG_COMMAND);
     let list = run_ok(&sandbox, &["session", "list", "--json"]).json();
@@ -301,7 +301,7 @@ fn each_session_has_its_own_notices() {
     stop_all(&sandbox);
 }
 
-/// A reader that dies before it has all leaves everything where it was.
+/// A reader that dies before it has read everything acknowledges nothing.
 #[test]
 fn notices_written_to_a_closed_pipe_are_delivered_again() {
     let sandbox = sandbox();
@@ -315,7 +315,8 @@ fn notices_written_to_a_closed_pipe_are_delivered_again() {
     }
 }
 
-/// Failure F26: whatever a task writes and is called, what is told consists of our own elements.
+/// Failure F26: whatever a task writes and whatever its name, a notice contains only siding's own
+/// elements.
 #[test]
 fn task_text_cannot_forge_a_notice() {
     let sandbox = sandbox();
@@ -360,7 +361,7 @@ fn task_text_cannot_forge_a_notice() {
     );
 }
 
-/// A summary takes 2 KiB whatever was written, with the errors on top.
+/// A summary has at most 2 KiB, however large the output is, with the errors first.
 #[test]
 fn a_summary_is_bounded_and_begins_with_the_errors() {
     let sandbox = sandbox();
@@ -391,23 +392,23 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
         task_id(&serde_json::from_slice::<Value>(&line).expect("JSON"))
     };
     assert_eq!(next(), before);
-    // One that runs is heard of from the moment it begins.
+    // The stream reports tasks that start after it, too.
     for _ in 0..3 {
         let started = Instant::now();
         let id = start_with_open_gate(&sandbox, &[], "true");
         assert_eq!(next(), id);
         assert!(started.elapsed() < Duration::from_secs(8), "it took {:?}", started.elapsed());
     }
-    // A caller takes its result: nobody else is told.
+    // The caller of a foreground task receives its result, so there is no notice.
     let _foreground = run_to_end(&sandbox, "exit 1");
-    // A shim that is killed with all its task is noticed, and the end is told.
+    // The stream also reports a task that was killed together with its shim.
     let id = start_task(&sandbox, &[], HANG_COMMAND);
     let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
     let members = processes::with_birthmark(&id);
     Process::from_pid(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
     members.iter().for_each(|member| member.kill());
     assert_eq!(next(), id);
-    // What it was is known where the kernel still tells.
+    // The outcome is known only if the kernel still reports it.
     let outcome = show_task(&sandbox, &id)["outcome"]["kind"].clone();
     assert!(outcome == "lost" || outcome == "signaled", "{outcome}");
     drop(reader);
@@ -415,12 +416,12 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
     assert!(list_notices(&sandbox, &[]).is_empty());
 }
 
-/// A caller that is killed before it could tell anybody: the session is told instead.
+/// The caller is killed before it has printed the result: the session receives a notice instead.
 #[test]
 fn an_end_that_a_killed_caller_did_not_read_is_notified() {
     let sandbox = sandbox();
     let (reader, writer) = std::io::pipe().expect("a pipe");
-    // It ends while its caller cannot get rid of the output.
+    // The task ends while its caller is blocked on its full output pipe.
     let text = "head -c 200000 /dev/zero | tr '\\0' x; touch end";
     let caller = sandbox.siding(&["run", "--budget", "none", "--", text]).stdout_to(writer).spawn();
     eventually("the command is done", || sandbox.path("end").exists());
@@ -434,7 +435,7 @@ fn an_end_that_a_killed_caller_did_not_read_is_notified() {
     eventually("the session is told", || notified_tasks(&sandbox, &[]) == [&*id]);
 }
 
-/// Promise P70: what was not acknowledged stays, and is bounded all the same.
+/// Promise P70: unacknowledged notices are kept, but their number is bounded.
 #[test]
 fn retention_removes_tasks_with_delivered_notices_first() {
     let sandbox = sandbox();
@@ -457,8 +458,8 @@ fn retention_removes_tasks_with_delivered_notices_first() {
     assert!(!is_kept(&more[0]) && is_kept(&more[1]), "twice the limit at most");
 }
 
-/// Promise P69: a person is told on the desktop, if the settings say so, and takes nothing from the
-/// agent.
+/// Promise P69: a desktop notification for the person, if enabled, does not acknowledge the agent's
+/// notice.
 #[test]
 fn the_desktop_notification_is_sent_with_escaped_text() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -482,7 +483,7 @@ fn the_desktop_notification_is_sent_with_escaped_text() {
         .env("SIDING_NOTIFY_BELL", "true")
         .spawn();
     let _printed = follower.wait_for_stdout(&id);
-    // The file is there before what is said is in it.
+    // The file exists before its contents are complete.
     let all_said = |text: &String| text.matches('|').count() == 6;
     let text = eventually_some("the desktop is told", || {
         std::fs::read_to_string(&told).ok().filter(all_said)
@@ -492,7 +493,8 @@ fn the_desktop_notification_is_sent_with_escaped_text() {
     assert_eq!(notified_tasks(&sandbox, &[]), [&*id], "the agent is told by itself");
 }
 
-/// A name that cannot be one is not taken for the implicit session, whose notices are another's.
+/// An invalid session name must not select the implicit session, whose notices belong to another
+/// agent.
 #[test]
 fn an_invalid_or_unopened_session_is_rejected() {
     let sandbox = sandbox();

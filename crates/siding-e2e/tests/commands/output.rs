@@ -7,7 +7,7 @@ use crate::support::{
     until_file_exists, wait_for_outcome,
 };
 
-/// Output of which a choice can be made.
+/// Prints lines for the filters to select from.
 const LINES_COMMAND: &str = "for i in $(seq 1 20); do echo line $i; done; echo 'error: no such file'; \
                      for i in $(seq 21 40); do echo line $i; done";
 
@@ -16,13 +16,13 @@ fn read_output(sandbox: &Sandbox, id: &str, flags: &[&str]) -> ProgramOutput {
     run_ok(sandbox, &[&["output", id], flags].concat())
 }
 
-/// Waits until the task has written so many bytes.
+/// Waits until the task has written this many bytes.
 #[track_caller]
 fn wait_for_output_bytes(sandbox: &Sandbox, id: &str, bytes: u64) {
     eventually("its output is there", || show_task(sandbox, id)["output"]["bytes"] == bytes);
 }
 
-/// Promise P27: a look shows what is new since the last one, and says so when nothing is.
+/// Promise P27: a call shows the output since the previous one, and says when there is none.
 #[test]
 fn output_shows_only_what_is_new_since_the_last_read() {
     let sandbox = sandbox();
@@ -47,7 +47,7 @@ fn output_shows_only_what_is_new_since_the_last_read() {
     assert!(nothing.stderr_text().contains("exited 0; --all shows everything again"), "{nothing}");
 }
 
-/// Two readers do not take each other's news, and a choice of lines is no look.
+/// Two sessions have separate read cursors, and a filtered read moves none.
 #[test]
 fn each_session_has_its_own_read_cursor_and_filters_do_not_move_it() {
     let sandbox = sandbox();
@@ -86,7 +86,7 @@ fn tail_grep_and_errors_select_lines() {
     assert!(none.stderr_text().contains(&format!("no such line from {id}, exited 0")), "{none}");
 }
 
-/// Page by page, each saying where the next begins, comes everything and nothing twice.
+/// Pages, each of which names the start of the next, join to the whole output.
 #[test]
 fn pages_read_with_since_join_to_the_whole_output() {
     let sandbox = sandbox();
@@ -122,7 +122,7 @@ fn max_bytes_keeps_the_beginning_and_the_end() {
     let text = view["text"].as_str().expect("text");
     assert_eq!(view["truncated"], true);
     assert!(text.starts_with("1\n2\n") && text.ends_with("4999\n5000\n"), "{text}");
-    // The line that says what is left out comes on top.
+    // The line about omitted output comes in addition.
     assert!(text.len() <= 1024 + 200, "{}", text.len());
     assert_eq!((&view["phase"], &view["outcome"]["code"]), (&"ended".into(), &0.into()));
     assert_eq!((&view["from"], &view["next"]), (&0.into(), &view["bytes"]));
@@ -153,7 +153,7 @@ fn raw_output_is_byte_exact() {
     );
 }
 
-/// What is followed comes as it is written, and its end ends the call.
+/// A followed output appears as it is written, and the call ends with the task.
 #[test]
 fn follow_ends_with_the_task() {
     let sandbox = sandbox();
@@ -179,7 +179,7 @@ fn follow_ends_with_the_task() {
     );
 }
 
-/// A reader who has seen enough is no failure.
+/// A reader that closes the pipe early is not an error.
 #[test]
 fn a_closed_pipe_is_not_an_error() {
     let sandbox = sandbox();
@@ -211,7 +211,7 @@ fn conflicting_or_invalid_output_flags_are_rejected() {
     stop_all(&sandbox);
 }
 
-/// A short text has no room for a line about what it lacks.
+/// A small size leaves no room on stdout for a line about the omitted part.
 #[test]
 fn truncated_output_says_so_at_every_size() {
     let sandbox = sandbox();

@@ -34,7 +34,7 @@ fn ps_lists_running_tasks_first_and_then_the_latest_ended() {
     stop_all(&sandbox);
 }
 
-/// The list is that of `show`, without the text of the output.
+/// Each entry equals that of `show`, without the output text.
 #[test]
 fn ps_json_has_no_output_text() {
     let sandbox = sandbox();

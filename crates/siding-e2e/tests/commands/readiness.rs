@@ -1,5 +1,5 @@
-//! `siding run --wait-for`: the agent is told once that a task is ready, whoever has gone meanwhile.
-//! Failures F4, F30, F31 and F32.
+//! `siding run --wait-for`: the agent receives one notice when a task becomes ready, even if the
+//! caller has exited. Failures F4, F30, F31 and F32.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -13,21 +13,21 @@ use crate::support::{
 };
 use crate::wait_for::free_port;
 
-/// What the agent of the implicit session has not been told, and acknowledges.
+/// Returns and acknowledges the unread notices of the implicit session's agent.
 #[track_caller]
 fn ack_notices(sandbox: &Sandbox) -> Vec<Value> {
     let view = run_ok(sandbox, &["notices", "--json", "--ack"]).json();
     view.as_array().expect("a list").clone()
 }
 
-/// Waits until a task is ready on record.
+/// Waits until readiness is recorded.
 #[track_caller]
 fn wait_until_ready(sandbox: &Sandbox, id: &str) -> Value {
     eventually("it is ready", || !show_task(sandbox, id)["ready"]["after_ms"].is_null());
     show_task(sandbox, id)["ready"].clone()
 }
 
-/// A shell text that says `first`, waits for the file `go`, then does `then`.
+/// Returns a shell text that runs `first`, waits for the file `go`, then runs `then`.
 fn gated_command(first: &str, then: &str) -> String {
     format!("{first}; {}; {then}", until_file_exists("go"))
 }
@@ -61,8 +61,8 @@ fn a_late_readiness_line_is_notified_once() {
     stop_all(&sandbox);
 }
 
-/// Promise P53: a port counts when the task itself listens, in whatever process. The first notice
-/// comes though nobody ever waited.
+/// Promise P53: a port counts when any process of the task listens on it. The first notice comes
+/// without any waiting caller.
 #[test]
 fn a_late_port_and_file_give_one_readiness_notice() {
     let sandbox = sandbox();
@@ -106,7 +106,7 @@ fn an_http_address_is_ready_after_a_success_status() {
     stop_all(&sandbox);
 }
 
-/// Whoever waits in the foreground has the answer from the call, and nobody is told again.
+/// A foreground caller receives the readiness as its answer, without an additional notice.
 #[test]
 fn a_foreground_run_returns_when_the_task_is_ready() {
     let sandbox = sandbox();
@@ -124,7 +124,7 @@ fn a_foreground_run_returns_when_the_task_is_ready() {
     stop_all(&sandbox);
 }
 
-/// At the budget the call returns, and the notice comes later, although the caller has gone.
+/// The call returns at the budget; the notice comes later, although the caller has exited.
 #[test]
 fn a_task_that_is_ready_after_the_budget_gives_a_notice() {
     let sandbox = sandbox();
@@ -144,7 +144,7 @@ fn a_task_that_is_ready_after_the_budget_gives_a_notice() {
     stop_all(&sandbox);
 }
 
-/// A task that ends first says so with its end, and is never ready afterwards.
+/// A task that ends first reports this with its end, and never becomes ready.
 #[test]
 fn an_end_before_readiness_is_reported() {
     let sandbox = sandbox();
@@ -156,13 +156,13 @@ fn an_end_before_readiness_is_reported() {
     let [notice] = &ack_notices(&sandbox)[..] else { panic!("one") };
     assert_eq!((&notice["kind"], &notice["exit_code"]), (&json!("ended"), &json!(0)));
     assert_eq!(notice["summary"], "it never became ready (port:1)\nno");
-    // Whoever waits in the foreground must not take a 0 for ready.
+    // A foreground caller must not take exit code 0 for readiness.
     for (end, code) in [("true", 1), ("exit 7", 7)] {
         let done = sandbox.siding(&["run", "--wait-for", "output:never", "--", end]).run();
         let done = done.expect_code(code);
         assert!(done.stderr_text().contains("never seen to be ready (output:never)"), "{done}");
     }
-    // Its last line counts, also without its newline.
+    // The last line counts even without a newline.
     let done = run_ok(&sandbox, &["run", "--json", "--wait-for", "output:^up$", "--", "printf up"]);
     assert_eq!(done.json()["ready"]["by"][0]["detail"]["line"], "up");
     eventually("its shim has left", || {
@@ -171,7 +171,7 @@ fn an_end_before_readiness_is_reported() {
     assert!(ack_notices(&sandbox).is_empty());
 }
 
-/// A server that goes to the background by itself lingers, and becomes ready then.
+/// A server that daemonizes lingers, and can become ready then.
 #[test]
 fn a_lingering_task_can_become_ready() {
     let sandbox = sandbox();

@@ -14,14 +14,14 @@ use crate::support::{HANG_COMMAND, run_ok, run_to_end, sandbox, show_task, start
 /// A task that was never recorded.
 const NEVER_STARTED_ID: &str = "b-4k7q0n2m8x5t";
 
-/// Calls it with room for two ended tasks.
+/// Runs `siding reap` with a retention of two ended tasks.
 #[track_caller]
 fn run_reap(sandbox: &Sandbox, flags: &[&str]) -> ProgramOutput {
     let call = sandbox.siding(&[&["reap"], flags].concat());
     call.env("SIDING_RETENTION_TASKS", "2").run().expect_code(0)
 }
 
-/// What was done, or would be: the kind of each step and its task.
+/// Returns the kind and the task of each executed or planned step.
 fn sorted_steps(view: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let steps = view["steps"].as_array().expect("a list");
@@ -42,7 +42,7 @@ fn task_directories(sandbox: &Sandbox) -> Vec<String> {
     names
 }
 
-/// Every name below a directory with all that a change would change.
+/// Returns every name below a directory with the metadata that a change would affect.
 fn list_metadata(dir: &Path) -> BTreeMap<String, (u32, u64, u64, i64, i64)> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(dir).expect("a directory").flatten() {
@@ -58,7 +58,7 @@ fn list_metadata(dir: &Path) -> BTreeMap<String, (u32, u64, u64, i64, i64)> {
     all
 }
 
-/// Makes the directory of a task that was never recorded, as old as an hour.
+/// Creates the directory of a task that was never recorded, an hour old.
 fn make_never_started_task(sandbox: &Sandbox) {
     let dir = sandbox.state_dir().join("tasks").join(NEVER_STARTED_ID);
     std::fs::DirBuilder::new().mode(0o700).create(&dir).expect("own directory");
@@ -66,7 +66,7 @@ fn make_never_started_task(sandbox: &Sandbox) {
     File::open(&dir).and_then(|dir| dir.set_modified(old)).expect("own directory");
 }
 
-/// A cloned repository does not have the records of others removed.
+/// The settings of a cloned repository cannot delete the records of other projects.
 #[test]
 fn retention_settings_of_a_project_are_ignored() {
     let sandbox = sandbox();
@@ -83,7 +83,7 @@ fn retention_settings_of_a_project_are_ignored() {
     let mut kept = ids.to_vec();
     kept.sort();
     assert_eq!(task_directories(&sandbox), kept);
-    // What a person says counts.
+    // A user's own setting applies.
     let mine = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0");
     let _done = mine.run().expect_code(0);
     assert_eq!(task_directories(&sandbox), Vec::<String>::new());
@@ -135,7 +135,7 @@ fn retention_removes_the_oldest_ended_task_and_ignores_running_ones() {
     stop_all(&sandbox);
 }
 
-/// A directory that is only just being made is somebody's task.
+/// A directory that was just created may belong to a task that is starting.
 #[test]
 fn a_task_without_a_record_is_removed_once_it_is_old() {
     let sandbox = sandbox();
@@ -155,7 +155,7 @@ fn a_task_without_a_record_is_removed_once_it_is_old() {
     assert!(!dir.exists());
 }
 
-/// Promise P86: only what carries the mark of an ended task is ended.
+/// Promise P86: only processes with the birthmark of an ended task are ended.
 #[test]
 fn reap_ends_only_the_marked_process_of_an_ended_task() {
     let sandbox = sandbox();

@@ -1,6 +1,7 @@
-//! `siding reap --foreign`, and the socket files that nobody holds.
+//! `siding reap --foreign`, and unused socket files.
 //!
-//! Every rule here is about the sandbox's own directory: nothing else on the machine fits it.
+//! Every rule here matches only paths in the sandbox's directory, so no other process on the
+//! machine is affected.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
@@ -11,10 +12,10 @@ use siding_e2e::{Process, RunningProgram, Sandbox, eventually, is_root, processe
 
 use crate::support::{run_ok, sandbox, start_task, stop_all, write};
 
-/// A user who owns nothing.
+/// A user without processes.
 const OTHER_UID: u32 = 61_234;
 
-/// Lets one rule be in force: the relays of this sandbox, from an age on.
+/// Configures a single rule: the relays of this sandbox, with a minimum age.
 #[track_caller]
 fn write_rule(sandbox: &Sandbox, min_age: &str) {
     processes::assert_no_birthmark();
@@ -28,7 +29,7 @@ fn write_rule(sandbox: &Sandbox, min_age: &str) {
     std::fs::write(dir.join("config.toml"), text).expect("own directory");
 }
 
-/// Gives a program another name.
+/// Links a program under another name and returns the path.
 fn link_program(sandbox: &Sandbox, name: &str, target: &str) -> String {
     let path = sandbox.path(&format!("bin/{name}"));
     std::fs::create_dir_all(path.parent().expect("it has one")).expect("own directory");
@@ -38,7 +39,7 @@ fn link_program(sandbox: &Sandbox, name: &str, target: &str) -> String {
     path.display().to_string()
 }
 
-/// A shell line that runs a stand-in for `socat` at a socket of the host's sandbox.
+/// Returns a shell line that runs a stand-in for `socat` with a socket of the host's sandbox.
 fn relay_command(sandbox: &Sandbox, mark: &str, socket: &str, first: &str) -> String {
     let verbs = format!("--quiet {first} mark {mark} mark UNIX-CONNECT:/tmp/{socket} hang");
     let mut argv = sandbox.puppet_argv(&words(verbs.trim()));
@@ -46,8 +47,8 @@ fn relay_command(sandbox: &Sandbox, mark: &str, socket: &str, first: &str) -> St
     argv.join(" ")
 }
 
-/// The residue of anthropics/claude-code#51932, below a host that lives: a shell, two relays, the
-/// shell it was invoked again in, and in that a shell whose helper is blocked on its input.
+/// The residue of anthropics/claude-code#51932 below a live host: a shell, two relays, a nested
+/// shell, and in that another shell whose helper is blocked on its input.
 struct FakeHost {
     running: RunningProgram,
     tree: Vec<Process>,
@@ -65,7 +66,8 @@ impl FakeHost {
                 first,
             )
         });
-        // The names of files tell the tests apart: each shell's text is in a file of its own.
+        // File names with the tree's name distinguish the processes of the tests: each shell runs
+        // its own file.
         write(sandbox, &format!("{name}.nested"), "cat\n:\n");
         let again = format!("bash {name}.nested <> {}\n:\n", input.display());
         write(sandbox, &format!("{name}.again"), again);
@@ -85,7 +87,7 @@ impl FakeHost {
         Self { running, tree }
     }
 
-    /// Kills the host as the kernel does for want of memory: it cannot clear up.
+    /// Kills the host as the kernel's OOM killer does, without a chance to clean up.
     fn kill(self) -> Vec<Process> {
         self.running.process().kill();
         let _killed = self.running.wait();
@@ -97,7 +99,7 @@ impl FakeHost {
     }
 }
 
-/// Runs it and returns the steps about foreign processes.
+/// Runs the reaper and returns the steps about unowned processes.
 #[track_caller]
 fn reap_unowned(sandbox: &Sandbox, flags: &[&str]) -> Vec<Value> {
     let view = run_ok(sandbox, &[&["reap", "--foreign", "--json"], flags].concat()).json();
@@ -142,7 +144,7 @@ fn reap_ends_the_tree_of_a_dead_host_and_not_of_a_live_one() {
     assert_eq!(step_pids(&foretold, "foreign_ended"), sorted_pids(&tree), "{foretold:?}");
     assert!(tree.iter().all(|one| one.is_alive()), "a dry run touches nothing");
     assert!(!reap_log_path(&sandbox).exists());
-    // Without the flag nobody asks.
+    // Without `--foreign`, unowned processes stay.
     let out = run_ok(&sandbox, &["reap"]).stdout_text();
     assert_eq!(out, "nothing to clear\n");
     assert!(tree.iter().all(|one| one.is_alive()));
@@ -187,7 +189,7 @@ fn an_orphan_that_ignores_sigterm_is_killed() {
     assert_eq!(text.lines().count(), 2, "one line for each signal: {text}");
 }
 
-/// What dies may start something else first, and nobody is above that any more.
+/// A process may start others while it ends, and these have no parent left in the tree.
 #[test]
 fn processes_started_while_a_tree_is_ended_are_ended_too() {
     let sandbox = sandbox();
@@ -223,7 +225,7 @@ fn an_orphan_is_ended_only_after_its_minimum_age() {
     let why = steps[0]["why"].as_str().unwrap_or_default();
     assert!(why.ends_with(" old, less than 1h"), "{steps:?}");
     assert!(young.is_alive());
-    // By the built-in rule's age, the hard cap, as well.
+    // With a lower age in the user's rule, it is ended; the built-in rules require the hard cap.
     write_rule(&sandbox, "2s");
     eventually("it is old enough", || {
         !step_pids(&reap_unowned(&sandbox, &[]), "foreign_ended").is_empty()
@@ -231,7 +233,7 @@ fn an_orphan_is_ended_only_after_its_minimum_age() {
     assert!(!young.is_alive());
 }
 
-/// A task is siding's business whatever its command looks like.
+/// A process of a running task is never an orphan, whatever its command line.
 #[test]
 fn a_process_of_a_running_task_is_not_reaped_as_an_orphan() {
     let sandbox = sandbox();

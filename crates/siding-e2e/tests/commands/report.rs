@@ -27,7 +27,8 @@ fn an_empty_report_says_that_nothing_ran() {
     assert!(bad.contains("24h"), "{bad}");
 }
 
-/// What ran, how it ended, by which rule it was stopped, what lingers, and the extremes.
+/// The report shows the tasks, their outcomes, the rules that stopped them, lingering tasks, and
+/// the extremes.
 #[test]
 fn the_report_shows_all_events_on_one_screen() {
     let sandbox = sandbox();
