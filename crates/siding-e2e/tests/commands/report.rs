@@ -83,7 +83,7 @@ fn the_report_shows_all_events_on_one_screen() {
     stop_all(&sandbox);
 }
 
-/// What the retention has removed ran all the same.
+/// Tasks whose records retention has removed still count.
 #[test]
 fn the_report_counts_removed_tasks_from_the_history() {
     let sandbox = sandbox();

@@ -20,7 +20,7 @@ fn open_session(sandbox: &Sandbox, name: &str) -> RunningProgram {
     owner
 }
 
-/// What the list says about a session; null when it is not there.
+/// Returns the list's entry for a session; null if there is none.
 #[track_caller]
 fn find_listed_session(sandbox: &Sandbox, name: &str) -> Value {
     let list = run_ok(sandbox, &["session", "list", "--json"]).json();
@@ -54,7 +54,7 @@ fn sessions_are_listed_with_their_owner_and_tasks() {
     assert!(!closed(&[]).contains("chat") && closed(&["--all"]).contains("chat     closed"));
 }
 
-/// Promise P41: a closed session takes its tasks with it, and nobody else's.
+/// Promise P41: closing a session stops its own tasks and no others.
 #[test]
 fn closing_a_session_stops_its_tasks_except_kept_ones() {
     let sandbox = sandbox();
@@ -84,11 +84,12 @@ fn closing_a_session_stops_its_tasks_except_kept_ones() {
     stop_all(&sandbox);
 }
 
-/// Whose a task is whose record cannot be read is not known: nobody is told that nothing of his is left.
+/// The owner of a task with an unreadable record is unknown, so the close must not claim that no
+/// task is left.
 #[test]
 fn a_task_with_an_unreadable_journal_is_reported_as_failed() {
     if !is_root() {
-        // No other user can take the right to read away from the one that the tests run as.
+        // Only root can take the read permission away from the user that runs the calls.
         return;
     }
     let mut sandbox = Sandbox::new_for_uid(61_235);
@@ -128,7 +129,7 @@ fn session_close_prints_what_happened_to_each_task() {
     stop_all(&sandbox);
 }
 
-/// An error names the command that mends it, and nothing was started.
+/// The error names the command that opens the session, and nothing is started.
 #[test]
 fn an_unopened_session_is_rejected_with_the_command_that_opens_it() {
     let sandbox = sandbox();
@@ -145,7 +146,7 @@ fn an_unopened_session_is_rejected_with_the_command_that_opens_it() {
     let _closed = run_ok(&sandbox, &["session", "close", "nope"]);
     let err = run_refused(&sandbox, &["run", "--session", "nope", "--", "true"]);
     assert!(err.contains("has ended (it was closed)") && err.contains(named), "{err}");
-    // Whoever opens it again has it again.
+    // A closed session can be opened again.
     let _owner = open_session(&sandbox, "nope");
     let _ran = run_ok(&sandbox, &["run", "--session", "nope", "--", "true"]);
 }
@@ -164,7 +165,7 @@ fn invalid_session_names_and_owners_are_rejected() {
         let err = run_refused(&sandbox, &[&["session", "open"], &args[..]].concat());
         assert!(err.contains("use 1 to 64 of `A-Z a-z 0-9 . _ -`"), "{err}");
     }
-    // The kernel gives no number above 4194304 (PID_MAX_LIMIT).
+    // The kernel assigns no pid above 4194304 (PID_MAX_LIMIT).
     let err = run_refused(&sandbox, &["session", "open", "chat", "--owner-pid", "4194305"]);
     assert!(err.contains("no process 4194305 runs"), "{err}");
     assert!(find_listed_session(&sandbox, "chat").is_null());

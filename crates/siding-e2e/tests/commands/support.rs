@@ -1,32 +1,32 @@
-//! What these tests say often.
+//! Helpers of these tests.
 
 use std::time::Duration;
 
 use serde_json::Value;
 use siding_e2e::{ProgramOutput, Sandbox, eventually, processes};
 
-/// A task that goes on until it is stopped. It dies of the polite signal.
+/// A command that runs until it is stopped. SIGTERM ends it.
 pub(crate) const HANG_COMMAND: &str = "sleep 300";
 
-/// Within this a call that has nothing to wait for has returned, also on a machine with forty
-/// busy processes a core.
+/// Upper bound for the duration of a call that does not wait, even on a machine with forty busy
+/// processes per core.
 pub(crate) const MAX_PROMPT_TIME: Duration = Duration::from_secs(8);
 
-/// A sandbox that fails its test when anything is left in it.
+/// Returns a sandbox that fails its test if processes are left.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     sandbox
 }
 
-/// Makes a call that must succeed.
+/// Runs a call that must succeed.
 #[track_caller]
 pub(crate) fn run_ok(sandbox: &Sandbox, args: &[&str]) -> ProgramOutput {
     sandbox.siding(args).run().expect_code(0)
 }
 
-/// Makes a call that must fail as siding's own failure, and returns what it says. Nothing goes to
-/// stdout, where a program would take it for an answer.
+/// Runs a call that must fail with siding's own exit code, and returns stderr. stdout must be
+/// empty, because a program would take it for the answer.
 #[track_caller]
 pub(crate) fn run_refused(sandbox: &Sandbox, args: &[&str]) -> String {
     let done = sandbox.siding(args).run().expect_code(125);
@@ -42,8 +42,8 @@ pub(crate) fn start_task(sandbox: &Sandbox, flags: &[&str], command: &str) -> St
     task_id(&run_ok(sandbox, &[&head, flags, &["--", command]].concat()).json())
 }
 
-/// Runs a shell text to its end, whatever that is, and returns the task's id. Its shim has tidied
-/// up and left.
+/// Runs a shell text to its end, whatever its exit code, and returns the task's id. Its shim has
+/// cleaned up and exited.
 #[track_caller]
 pub(crate) fn run_to_end(sandbox: &Sandbox, command: &str) -> String {
     let args = ["run", "--budget", "none", "--json", "--", command];
@@ -54,19 +54,19 @@ pub(crate) fn run_to_end(sandbox: &Sandbox, command: &str) -> String {
     id
 }
 
-/// The id in a task's JSON.
+/// Returns the id in a task's JSON.
 #[track_caller]
 pub(crate) fn task_id(view: &Value) -> String {
     view["task_id"].as_str().expect("a task id").to_owned()
 }
 
-/// The ids in a list of tasks.
+/// Returns the ids in a list of tasks.
 #[track_caller]
 pub(crate) fn task_ids(list: &Value) -> Vec<String> {
     list.as_array().expect("a list").iter().map(task_id).collect()
 }
 
-/// How a task is shown to a program.
+/// Returns the JSON of `siding show`.
 #[track_caller]
 pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> Value {
     run_ok(sandbox, &["show", "--json", id]).json()
@@ -79,18 +79,19 @@ pub(crate) fn wait_for_outcome(sandbox: &Sandbox, id: &str) -> Value {
     done.json()["by"][0]["detail"].clone()
 }
 
-/// Ends everything.
+/// Stops all tasks.
 #[track_caller]
 pub(crate) fn stop_all(sandbox: &Sandbox) {
     let _stopped = run_ok(sandbox, &["stop", "--all"]);
 }
 
-/// A shell text that waits until the test makes the file `name`, bounded by the sandbox's end.
+/// Returns a shell text that waits until the test creates the file `name`; the sandbox bounds the
+/// wait.
 pub(crate) fn until_file_exists(name: &str) -> String {
     format!("until [ -e {name} ]; do sleep .02; done")
 }
 
-/// Makes the file that [`until_file`] waits for.
+/// Creates the file that [`until_file_exists`] waits for.
 pub(crate) fn make_file(sandbox: &Sandbox, name: &str) {
     write(sandbox, name, "");
 }
@@ -103,14 +104,14 @@ pub(crate) fn write(sandbox: &Sandbox, name: &str, text: impl AsRef<[u8]>) {
     std::fs::write(path, text).expect("the own directory can be written");
 }
 
-/// The names of siding's commands, as its help lists them, without `help` itself.
+/// Returns the names of siding's commands as listed in its help, without `help` itself.
 #[track_caller]
 pub(crate) fn list_subcommands(sandbox: &Sandbox, below: &[&str]) -> Vec<String> {
     let help = run_ok(sandbox, &[below, &["--help"]].concat()).stdout_text();
     let list = help.split("Commands:\n").nth(1).unwrap_or_default();
     let list = list.split("\n\n").next().unwrap_or_default();
     list.lines()
-        // A continuation of the line above is indented further.
+        // Continuation lines are indented further.
         .filter_map(|line| line.strip_prefix("  ").filter(|name| !name.starts_with(' ')))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
@@ -118,7 +119,7 @@ pub(crate) fn list_subcommands(sandbox: &Sandbox, below: &[&str]) -> Vec<String>
         .collect()
 }
 
-/// A file of the documentation.
+/// Reads a file of the documentation.
 #[track_caller]
 pub(crate) fn read_docs_file(name: &str) -> String {
     let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));

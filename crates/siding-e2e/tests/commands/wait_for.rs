@@ -1,4 +1,4 @@
-//! `siding wait --for`: what tasks do while they run. Failures F4, F30, F31 and F32.
+//! `siding wait --for`: waiting for events in running tasks. Failures F4, F30, F31 and F32.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -12,14 +12,14 @@ use crate::support::{
     stop_all, until_file_exists, write,
 };
 
-/// Begins to wait.
+/// Starts a wait.
 #[track_caller]
 fn start_wait(sandbox: &Sandbox, id: &str, flags: &[&str]) -> RunningProgram {
     let head = ["wait", "--json", "--timeout", "30s", id];
     sandbox.siding(&[&head, flags].concat()).spawn()
 }
 
-/// Waits for something that comes true, and returns what was seen.
+/// Waits for a wait to be satisfied, and returns the matches.
 #[track_caller]
 fn assert_satisfied(done: ProgramOutput) -> Value {
     let view = done.expect_code(0).json();
@@ -32,7 +32,7 @@ fn wait_for(sandbox: &Sandbox, id: &str, what: &str) -> Value {
     assert_satisfied(start_wait(sandbox, id, &["--for", what]).wait())[0]["detail"].clone()
 }
 
-/// The wait is over because the task is, and says how that ended.
+/// Asserts that the wait ended because the task ended first, and that it reports the outcome.
 #[track_caller]
 fn assert_ended_first(done: ProgramOutput, outcome: &Value) -> Value {
     let done = done.expect_code(1);
@@ -49,7 +49,7 @@ fn exited_outcome(code: u8) -> Value {
     json!({"kind": "exited", "code": code})
 }
 
-/// A shell text that says `first`, waits for the file `go`, then does `then`.
+/// Returns a shell text that runs `first`, waits for the file `go`, then runs `then`.
 fn gated_command(first: &str, then: &str) -> String {
     format!("{first}; {}; {then}", until_file_exists("go"))
 }
@@ -60,21 +60,21 @@ fn a_line_that_is_already_in_the_output_satisfies_the_wait() {
     let say = r"printf 'starting\n\033[32mlistening\033[0m on :3000\r\nmore\n'";
     let id = start_task(&sandbox, &[], &format!("{say}; {HANG_COMMAND}"));
     let detail = wait_for(&sandbox, &id, "output:^listening on :[0-9]+$");
-    // As it is read: no colours.
+    // The line is matched without its color sequences.
     assert_eq!(detail, json!({"offset": 9, "line": "listening on :3000"}));
     let done = run_ok(&sandbox, &["wait", &id, "--for", "output:listening"]);
     assert_eq!(done.stdout_text(), format!("{id}  output:listening  listening on :3000\n"));
     stop_all(&sandbox);
-    // The kept output of an ended task is looked at too.
+    // The stored output of an ended task is searched too.
     assert_eq!(wait_for(&sandbox, &id, "output:^more")["line"], "more");
     let done = start_wait(&sandbox, &id, &["--for", "output:^never"]).wait();
     assert_ended_first(done, &json!({"kind": "stopped", "by": "user"}));
-    // What siding wrote below is not what the task said.
+    // The final line that siding appends is not the task's output.
     let done = start_wait(&sandbox, &id, &["--for", "output:stopped by user"]).wait();
     assert_ended_first(done, &json!({"kind": "stopped", "by": "user"}));
 }
 
-/// Failure F4: a server that never ends is waited for until it says that it is ready.
+/// Failure F4: the wait ends when a server that never exits reports that it is ready.
 #[test]
 fn a_later_line_satisfies_the_wait() {
     let sandbox = sandbox();
@@ -93,7 +93,7 @@ fn a_later_line_satisfies_the_wait() {
     stop_all(&sandbox);
 }
 
-/// A prompt waits for an answer, not for a newline.
+/// A prompt has no newline, because it waits for an answer.
 #[test]
 fn an_unterminated_line_matches_once_nothing_follows() {
     let sandbox = sandbox();
@@ -105,7 +105,7 @@ fn an_unterminated_line_matches_once_nothing_follows() {
     assert_eq!(wait_for(&sandbox, &id, "output:^last$")["line"], "last");
 }
 
-/// The line is found however it is cut, in flat memory, behind what is more than can be held.
+/// A line is found across read boundaries, with bounded memory, after more output than is stored.
 #[test]
 fn a_line_after_a_flood_is_found() {
     let sandbox = sandbox();
@@ -135,7 +135,7 @@ fn the_wait_fails_immediately_when_the_task_ends_first() {
     }
 }
 
-/// A port that nobody on this machine listens on, outside of those that are given out by chance.
+/// Returns a port on which no process of this machine listens, outside the ephemeral range.
 pub(crate) fn free_port() -> u16 {
     let from = 20_000 + u16::try_from(std::process::id() % 10_000).expect("small");
     (from..32_000)
@@ -143,7 +143,8 @@ pub(crate) fn free_port() -> u16 {
         .expect("some port is free")
 }
 
-/// Promise P53: the assigned port, not any port. Another's server does not count.
+/// Promise P53: the wait needs the named port, opened by the task itself. The server of another
+/// task does not count.
 #[test]
 fn a_port_matches_only_when_the_task_itself_listens() {
     let sandbox = sandbox();
@@ -151,7 +152,7 @@ fn a_port_matches_only_when_the_task_itself_listens() {
     let foreign = stranger.local_addr().expect("an address").port();
     let port = free_port();
     let server = ["listen", "port", "--port", &port.to_string(), "hang"];
-    // In a session of its own and below another process: it is the task's all the same.
+    // A server in its own session and below another process still belongs to the task.
     let server = format!("setsid {}", sandbox.puppet_line(&server));
     let id = start_task(&sandbox, &[], &gated_command("true", &format!("{server} & wait")));
     let what = format!("port:{port}");
@@ -191,7 +192,7 @@ fn a_relative_file_is_resolved_from_the_directory_of_the_task() {
     let path = format!("{cwd}/out/deep/report");
     assert_eq!(assert_satisfied(waiting.wait())[0]["detail"], json!({"path": path}));
     stop_all(&sandbox);
-    // It is there, whoever ended since.
+    // The file exists, even after the task has ended.
     assert_eq!(wait_for(&sandbox, &id, &format!("file:{path}"))["path"], path);
 }
 
@@ -218,7 +219,8 @@ fn an_http_address_is_polled_until_it_returns_success() {
     stop_all(&sandbox);
 }
 
-/// A server that accepts and never answers does not hold up what else is waited for, nor the end.
+/// A server that accepts but never answers delays neither the other conditions nor the end of the
+/// wait.
 #[test]
 fn a_silent_http_server_does_not_block_other_conditions() {
     let sandbox = sandbox();
@@ -256,8 +258,8 @@ fn several_conditions_combine_with_all_or_any() {
     assert_eq!(assert_satisfied(rather.wait())[0]["detail"], exited_outcome(4));
 }
 
-/// Failure F30: what has come true is not looked at again and again while something else is waited
-/// for.
+/// Failure F30: a condition that is already true is not checked again and again while another is
+/// pending.
 #[test]
 fn a_partly_satisfied_wait_does_not_spin() {
     let sandbox = sandbox();
@@ -277,7 +279,7 @@ fn a_partly_satisfied_wait_does_not_spin() {
     stop_all(&sandbox);
 }
 
-/// Tasks of another session are waited for as well, and the shim may die meanwhile.
+/// A wait also covers tasks of another session, and survives the death of a shim.
 #[test]
 fn a_wait_survives_the_death_of_the_shim() {
     let sandbox = sandbox();
@@ -303,7 +305,7 @@ fn a_wait_survives_the_death_of_the_shim() {
     stop_all(&sandbox);
 }
 
-/// The same when the shim had said something before it died that nobody has read yet.
+/// As above, but the shim dies with a message unread in its socket.
 #[test]
 fn a_wait_survives_a_shim_killed_with_unread_messages() {
     let sandbox = sandbox();
@@ -327,13 +329,13 @@ fn a_wait_survives_a_shim_killed_with_unread_messages() {
     stop_all(&sandbox);
 }
 
-/// Promise P57: many at once, with one descriptor each: the soft limit is raised.
+/// Promise P57: many concurrent waits with one descriptor each; siding raises the soft limit.
 #[test]
 fn many_tasks_are_waited_for_concurrently() {
     let many: usize =
         std::env::var("SIDING_TEST_WAITS").map_or(60, |text| text.parse().expect("a number"));
     let sandbox = sandbox();
-    // They sleep until somebody opens the gate, however many they are.
+    // All of them block on the gate until it is opened, whatever their number.
     let (gate, mode) = (sandbox.path("gate"), Mode::RUSR | Mode::WUSR);
     rustix::fs::mknodat(rustix::fs::CWD, &gate, FileType::Fifo, mode, 0).expect("own directory");
     let ids: Vec<String> = (0..many)
@@ -347,7 +349,7 @@ fn many_tasks_are_waited_for_concurrently() {
     let all = sandbox.siding(&words).spawn();
     let up: Vec<String> =
         words.iter().cloned().chain(["--for", "output:^up [0-9]+$"].map(str::to_owned)).collect();
-    // Fewer descriptors than tasks.
+    // A soft limit below the number of tasks.
     let few = format!("ulimit -Sn {}; exec {}", many / 2, sandbox.siding_line(&up));
     let by = assert_satisfied(sandbox.host("bash", &["-c", &few]).run());
     assert_eq!(by.as_array().map(Vec::len), Some(many));
@@ -369,7 +371,7 @@ fn many_tasks_are_waited_for_concurrently() {
     );
 }
 
-/// A line of a task is data: it can neither move the cursor nor forge a line of siding's.
+/// A line of a task is data: it can neither move the cursor nor forge a line of siding.
 #[test]
 fn hostile_lines_are_escaped() {
     let sandbox = sandbox();

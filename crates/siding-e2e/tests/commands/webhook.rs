@@ -1,4 +1,4 @@
-//! `notify_webhook`: notices as POSTs to a server, which nobody waits for.
+//! `notify_webhook`: notices as POST requests, which delay no caller.
 
 mod server;
 mod tls;
@@ -22,7 +22,7 @@ fn next_request(requests: &Receiver<ReceivedRequest>) -> ReceivedRequest {
     requests.recv_timeout(siding_e2e::POLL_DEADLINE).expect("a request comes")
 }
 
-/// Somebody who follows, and the end of the pipe that reads what is printed.
+/// A process that follows notices, and the read end of its stdout pipe.
 struct Follower {
     call: RunningProgram,
     stdout_lines: BufReader<PipeReader>,
@@ -50,8 +50,8 @@ impl Follower {
         serde_json::from_str(&line).expect("JSON")
     }
 
-    /// Stops to read, after which all that is under way comes to its end, and returns what was
-    /// said on stderr.
+    /// Closes the read end, waits until the follower has sent its pending requests and exited, and
+    /// returns its stderr.
     #[track_caller]
     fn close(self) -> String {
         drop(self.stdout_lines);
@@ -103,7 +103,7 @@ fn a_client_error_is_reported_without_the_path_and_not_retried() {
     let asked: BTreeSet<String> = (0..5).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(asked, tasks, "one request for each");
     let said = follower.close();
-    // The first of a row is named, the others are counted.
+    // The first of a series of failures is named, the others are counted.
     assert_eq!(said.matches("it answered 404 Not Found; notice").count(), 2, "{said}");
     assert_eq!(said.matches("for the same reason 2 more were not sent").count(), 1, "{said}");
     assert!(said.contains("redirections are not followed"), "{said}");
@@ -120,7 +120,8 @@ fn retry_after_is_honored() {
             let at = SystemTime::now() + Duration::from_secs(4);
             let seconds = at.duration_since(SystemTime::UNIX_EPOCH).expect("later").as_secs();
             let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-            // In this order: whoever is held up in between may take it for earlier, never for later.
+            // Reads the clocks in this order: a delay in between makes the expected time too early,
+            // never too late.
             let now = Instant::now();
             let left = at.duration_since(SystemTime::now()).expect("later");
             (http_date(seconds), Some(now + left))
@@ -133,7 +134,7 @@ fn retry_after_is_honored() {
         let first = next_request(&requests);
         let second = next_request(&requests);
         assert_eq!((task_id(&first.body), &first.body), (task, &second.body));
-        // By itself it would come after half a second to one.
+        // Without `retry-after`, the retry would come after half a second to a second.
         let until = until.unwrap_or(first.received_at + Duration::from_secs(2));
         let early = until.saturating_duration_since(second.received_at);
         assert!(early < Duration::from_millis(20), "{asked}: {early:?} too early");
@@ -141,7 +142,7 @@ fn retry_after_is_honored() {
     }
 }
 
-/// What is too long to wait for is given up at once, and said.
+/// A retry time beyond the limit is given up immediately, with a message.
 #[test]
 fn a_too_long_retry_after_is_not_honored() {
     let sandbox = sandbox();
@@ -158,22 +159,22 @@ fn a_too_long_retry_after_is_not_honored() {
     assert!(!said.contains("trying again"), "{said}");
 }
 
-/// The queue is bounded. Whatever is sent or not sent, each notice is one of the two, and what is
-/// not sent is said in few lines however many they are.
+/// The queue is bounded. Every notice is either sent or reported as not sent, and the report has
+/// few lines, however many they are.
 #[test]
 fn notices_beyond_the_queue_are_reported_and_counted() {
     const NOTICE_COUNT: usize = 80;
     let sandbox = sandbox();
-    // Room for 64, and one is in the hands of the server, which holds it.
+    // The queue holds 64, and the server holds one more.
     let (address, gate, requests) = server::start_gated_server(NOTICE_COUNT);
     let fifo = sandbox.path("fifo").display().to_string();
     let made = Command::new("mkfifo").arg(&fifo).status().expect("`mkfifo` is installed");
     assert!(made.success());
-    // All of them end once everybody has been told that they run.
+    // Each task ends only after its starter has returned.
     let command = format!(": < {fifo}");
     let tasks: Vec<String> =
         (0..NOTICE_COUNT).map(|_| start_task(&sandbox, &[], &command)).collect();
-    // Held open: some may not have come to open it yet.
+    // Kept open, because some tasks may not have opened the FIFO yet.
     let opened = std::fs::OpenOptions::new().write(true).open(&fifo).expect("they read");
     let all: Vec<&str> = tasks.iter().map(|task| &**task).collect();
     let wait = [&["wait", "--all", "--timeout", "50s"], &*all].concat();
@@ -199,10 +200,10 @@ fn notices_beyond_the_queue_are_reported_and_counted() {
     let sent: BTreeSet<String> =
         (0..rest).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(sent.len(), rest, "each once: {said}");
-    // As many as wait, one in the hands of the server, and one when that was taken late.
+    // The queue's capacity, one request at the server, and one more if that one was taken late.
     assert!((64..=66).contains(&rest), "{rest}: {said}");
     assert!(named.iter().all(|id| printed.contains(*id) && !sent.contains(*id)), "{said}");
-    // Two lines for each row of losses.
+    // Two lines for each series of losses.
     assert!(said.matches("webhook").count() <= 4 && !named.is_empty(), "{said}");
 }
 
@@ -237,11 +238,11 @@ fn an_unreachable_server_is_reported_once() {
     let said = follower.close();
     let expected = format!("siding: webhook {address}: cannot reach it: Connection refused");
     assert!(said.contains(&expected) && said.contains("was not sent"), "{said}");
-    // One failure is one line: nobody is told of a try that there is no time for.
+    // One line per failure: a retry for which no time is left is not announced.
     assert_eq!(said.matches("webhook").count(), 1, "{said}");
 }
 
-/// Returns the form of RFC 9110 section 5.6.7 for a time in seconds since 1970.
+/// Returns the HTTP date (RFC 9110, section 5.6.7) of a time in seconds since 1970.
 fn http_date(seconds: u64) -> String {
     let mut date = Command::new("date");
     date.env("LC_ALL", "C").args(["-u", "-d", &format!("@{seconds}")]);
@@ -249,7 +250,7 @@ fn http_date(seconds: u64) -> String {
     String::from_utf8(done.stdout).expect("text").trim().to_owned()
 }
 
-/// A repository must not send a user's output anywhere.
+/// A repository must not be able to send a user's output anywhere.
 #[test]
 fn a_project_cannot_set_the_webhook() {
     let sandbox = sandbox();
@@ -265,8 +266,8 @@ fn a_project_cannot_set_the_webhook() {
     assert!(shown.contains("https://h/…") && !shown.contains("secret"), "{shown}");
 }
 
-/// `install --notify webhook=URL`: what a person is told while the host runs goes to the address that
-/// install has stored, which no argument of a process shows.
+/// `install --notify webhook=URL`: the hook sends the person's notices to the stored address, which
+/// appears in no process's arguments.
 #[test]
 fn the_notify_person_hook_posts_to_the_stored_address() {
     const HOST_SESSION: &str = "claude-w";
@@ -274,7 +275,7 @@ fn the_notify_person_hook_posts_to_the_stored_address() {
     let (address, requests) = start_server(["204 No Content"]);
     let asked = format!("webhook={address}/secret");
     let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", &asked]);
-    // No shell by its name: a host.
+    // The copy has another name, because siding takes a shell for no host.
     let agent = sandbox.path("agent");
     let _bytes = std::fs::copy("/bin/bash", &agent).expect("own directory");
     std::fs::write(sandbox.path("event"), r#"{"session_id":"w"}"#).expect("own directory");
@@ -287,7 +288,8 @@ fn the_notify_person_hook_posts_to_the_stored_address() {
     let host = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).spawn();
     let session = sandbox.state_dir().join("sessions").join(HOST_SESSION);
     eventually("the session is open", || session.join("journal").exists());
-    // It ends after its starter has its answer: else that takes the news.
+    // The command ends only after its starter has returned; otherwise the answer would contain the
+    // end.
     let failing = || {
         let text = "until [ -e go ]; do sleep .02; done; exit 7";
         let run = ["run", "--background", "--session", HOST_SESSION, "--json", "--", text];

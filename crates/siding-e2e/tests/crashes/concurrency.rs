@@ -1,4 +1,4 @@
-//! Many at once: starts, ends, stops and looks.
+//! Concurrent starts, ends, stops and reads.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::STOP_GRACE;
 
-/// Checks that all tasks have ended, each once, and that nothing is left of any.
+/// Asserts that all tasks have ended exactly once and that nothing is left of any.
 fn assert_all_ended(sandbox: &Sandbox, expected: usize) -> Vec<Outcome> {
     let ids = state::task_ids(sandbox);
     assert_eq!(ids.len(), expected, "lost or doubled records");
@@ -105,7 +105,7 @@ fn twenty_simultaneous_exits_are_all_reported() {
     );
 }
 
-/// Races between two stops and the natural end; `CRASHES_RACES` asks for more of them.
+/// Races a stop, sent twice, against the natural end; `CRASHES_RACES` sets the number of races.
 #[test]
 fn stop_racing_with_exit_records_exactly_one_outcome() {
     let races = crate::env_number("CRASHES_RACES", 50);
@@ -133,7 +133,7 @@ fn stop_racing_with_exit_records_exactly_one_outcome() {
         assert!(ended || stopped, "race {race}: {outcome}");
         ends += u64::from(ended);
     }
-    // Printed when something fails: whether both sides ever won.
+    // The test harness prints this on failure: whether both sides ever won.
     eprintln!("{ends} of {races} ended by themselves");
     assert_all_ended(&sandbox, races.try_into().expect("a small number"));
 }

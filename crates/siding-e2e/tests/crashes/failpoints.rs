@@ -1,4 +1,4 @@
-//! Every pause point of the shim, and everybody who can be killed there.
+//! Every pause point of the shim, with every process that can be killed there.
 
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
 use siding_model::outcome::Outcome;
@@ -6,32 +6,32 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::{self, EXIT_CODE, STOP_GRACE, TASK_OUTPUT, Task, TaskKind};
 
-/// The list of the points, as the shim has it.
+/// The shim's source with its list of pause points.
 const FAILPOINT_SOURCE: &str = include_str!("../../../siding-shim/src/failpoints.rs");
 
-/// What leads a shim to a point.
+/// The action that leads a shim to a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
-    /// Any task comes by while it is started.
+    /// Starting any task.
     Start,
-    /// A task comes by that ends by itself.
+    /// The natural end of a task.
     End,
-    /// A task comes by that is stopped.
+    /// Stopping a task.
     Stop,
 }
 
-/// What must be true after a crash at a point.
+/// The required state after a crash at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpectedRecord {
     /// Nothing was recorded, so nothing runs and nothing is left.
     NothingRecorded,
-    /// Recorded, but nothing ever ran.
+    /// Recorded, but the command never ran.
     NeverRan,
-    /// It ran; whether its end was seen is a matter of luck.
+    /// The command ran; whether its end was observed depends on timing.
     Ran,
-    /// It ended and that was recorded.
+    /// The command's end was recorded.
     Ended,
-    /// Somebody's wish to end it was recorded.
+    /// A stop request was recorded.
     Stopped,
 }
 
@@ -50,7 +50,7 @@ pub(crate) const FAILPOINT_TABLE: [(&str, Trigger, ExpectedRecord); 12] = [
     ("told", Trigger::End, ExpectedRecord::Ended),
 ];
 
-/// Who is killed at the point, in this order.
+/// The processes killed at the point, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victims {
     Shim,
@@ -63,7 +63,7 @@ enum Victims {
 fn table_lists_every_failpoint() {
     let list = FAILPOINT_SOURCE.split_once("POINTS").and_then(|(_, rest)| rest.split_once("];"));
     let (list, _) = list.expect("the shim has a list of its points");
-    // Every second piece between quotation marks is a name.
+    // Every second part between quotation marks is a name.
     let points: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
     assert_eq!(points, FAILPOINT_TABLE.map(|(point, ..)| point));
 }
@@ -100,7 +100,7 @@ fn foreground_client_returns_the_recorded_outcome() {
     }
 }
 
-/// A task that was never put on record is no first launch of the same command.
+/// A start that was never recorded does not count as a duplicate of the same command.
 #[test]
 fn unrecorded_command_can_be_run_again() {
     let mut sandbox = Sandbox::new();
@@ -113,7 +113,7 @@ fn unrecorded_command_can_be_run_again() {
 }
 
 fn kill_client_and_shim(client: RunningProgram, shim: Process) {
-    // Dropped first: a client that sees its shim die takes the task back.
+    // Dropped first: a client that sees its shim die would retract the task.
     drop(client);
     state::kill_and_wait(shim);
 }
@@ -182,7 +182,7 @@ impl CrashCase {
             return;
         }
         if self.expected == ExpectedRecord::Ended {
-            // The client had all it wanted before the shim was killed.
+            // The client had received everything before the shim was killed.
             self.run_next_commands(sandbox, &id);
         }
         self.assert_expected(sandbox, &id);
@@ -194,14 +194,14 @@ impl CrashCase {
         } else {
             125
         };
-        // The polite signal was ignored, so it took the other.
+        // The task ignores SIGTERM, so SIGKILL may have ended it.
         let killed = (code == 128 + 15).then_some(128 + 9);
         assert!(done.code == Some(code) || done.code == killed, "{self:?}: {outcome}, {done}");
         let reported = serde_json::from_value(done.json()["outcome"].clone());
         assert_eq!(reported.ok(), Some(outcome), "{self:?}: {done}");
     }
 
-    /// Opens a session with an owner of its own.
+    /// Opens a session with its own owner process.
     fn open_session_with_owner(&self, sandbox: &Sandbox) -> RunningProgram {
         let owner = sandbox.puppet(&words("--quiet hang")).spawn();
         let pid = owner.process().pid.to_string();
@@ -210,7 +210,7 @@ impl CrashCase {
         owner
     }
 
-    /// Leads a shim to the point. Returns whoever waits for it there.
+    /// Leads a shim to the point. Returns the client that waits for it there.
     fn drive_to_failpoint(
         &self,
         sandbox: &Sandbox,
@@ -248,7 +248,7 @@ impl CrashCase {
             Victims::Shim => {}
         }
         state::kill_and_wait(shim);
-        // It waited for the task when its shim was killed, and must not wait for ever.
+        // The client waited for the task when the shim was killed, and must not wait forever.
         let done = client.wait();
         let is_reported = match self.expected {
             ExpectedRecord::NothingRecorded => done.code == Some(125),
@@ -263,7 +263,7 @@ impl CrashCase {
         assert!(is_reported, "{self:?}: {done}");
     }
 
-    /// The next command, whichever it is, and then the one that sees the task to its end.
+    /// Runs the next command of a user, then one that sees the task to its end.
     fn run_next_commands(&self, sandbox: &Sandbox, id: &str) {
         let first: &[&str] = match self.victims {
             Victims::ClientThenShim => &["ps", "--json"],
@@ -271,8 +271,9 @@ impl CrashCase {
             Victims::Shim | Victims::OwnerThenShim => &[],
         };
         if !first.is_empty() {
-            // A client that outlived the shim may have been about to put another in its place. What
-            // it had started then has the lock for a moment more, and who comes then leaves it be.
+            // A client that outlived the shim may have been about to start another one. Its
+            // half-started shim holds the lock for a moment longer, and other commands leave the
+            // task alone while it does.
             eventually("the next command has found the task", || {
                 let _done = sandbox.siding(first).run().expect_code(0);
                 state::is_supervised_or_empty(sandbox, id)
@@ -310,7 +311,7 @@ impl CrashCase {
         let output = state::command_output(sandbox, id);
         let output_matches = match (self.expected, self.task.kind) {
             (ExpectedRecord::NothingRecorded | ExpectedRecord::NeverRan, _) => output.is_empty(),
-            // When nobody but the shim was left, what it had not read went with it.
+            // If the shim was the only reader of the pipe, unread output is lost with it.
             (ExpectedRecord::Ran, TaskKind::Brief) => TASK_OUTPUT.starts_with(&output),
             (ExpectedRecord::Ran | ExpectedRecord::Ended | ExpectedRecord::Stopped, _) => {
                 output == TASK_OUTPUT

@@ -1,5 +1,5 @@
-//! Journals that no crash can be made to write on demand: of another boot, and with process
-//! numbers that belong to somebody else by now.
+//! Journals that no crash produces on demand: of another boot, and with pids that other processes
+//! have by now.
 
 use serde_json::Value;
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
@@ -11,7 +11,7 @@ use siding_model::record::{self, Record};
 use crate::state;
 use crate::test_tasks::{Task, TaskKind};
 
-/// A process that has nothing to do with any task, and leads a group and a session as the leader
+/// Starts a process that belongs to no task, but leads a process group and a session as the leader
 /// of a task does.
 fn start_unrelated_process(sandbox: &Sandbox) -> RunningProgram {
     let unrelated = sandbox.puppet(&words("--quiet setsid mark innocent hang")).spawn();
@@ -24,8 +24,7 @@ fn proc_ref(process: Process) -> ProcRef {
     ProcRef { pid, start_ticks: process.start }
 }
 
-/// Makes the journal of a task that ended long ago one of a task that runs, and lets `change` put
-/// into its first records what it likes.
+/// Turns the journal of an ended task into that of a running one; `change` edits its first records.
 fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String {
     let id = Task::new(TaskKind::Brief).start(sandbox, &[]);
     let _ended = sandbox.siding(&["wait", &id]).run().expect_code(0);
@@ -33,7 +32,7 @@ fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String
     let path = state::task_dir(sandbox, &id).join("journal");
     let bytes = std::fs::read(&path).expect("it has ended on record");
     let mut forged = vec![];
-    // Only the acceptance and the start, so that the task seems to run.
+    // Keeps only the acceptance and the start, so that the task seems to run.
     for line in bytes.split(|&byte| byte == b'\n').take(2) {
         let (seq, mut record) = record::parse_line(line).expect("siding's own record");
         change(&mut record);
@@ -45,8 +44,8 @@ fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String
     id
 }
 
-/// Says in the records that this process is the shim and the leader, and perhaps that all this was
-/// right after the start of another boot.
+/// Makes the records name this process as shim and leader, and optionally date them shortly after
+/// another boot.
 fn set_recorded_process(record: &mut Record, shim: ProcRef, other_boot: Option<BootId>) {
     match record {
         Record::Accepted(accepted) => {
@@ -81,7 +80,7 @@ fn task_of_another_boot_is_lost_and_no_process_is_signaled() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let unrelated = start_unrelated_process(&sandbox);
-    // Even the start time is the same, as it may well be after a restart.
+    // Even the start time matches, as it can after a reboot.
     let reused_pid = proc_ref(unrelated.process());
     let boot = BootId("00000000-0000-0000-0000-000000000000".to_owned());
     for command in [&["wait"][..], &["stop"], &["stop", "--grace", "0s"]] {
@@ -99,8 +98,8 @@ fn task_of_another_boot_is_lost_and_no_process_is_signaled() {
     }
 }
 
-/// A shim that has no descriptor left when its command starts cannot read when that was. The shim after
-/// it has only the leader's number, and must not take the leader for gone.
+/// A shim without a free descriptor at the command's start cannot read the leader's start time. The
+/// next shim knows only the leader's pid, and must not conclude that the leader has exited.
 #[test]
 fn takeover_finds_a_leader_recorded_only_by_pid() {
     let mut sandbox = Sandbox::new();

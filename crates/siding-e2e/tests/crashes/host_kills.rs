@@ -1,4 +1,4 @@
-//! The ways in which hosts end what they started: none of them ends a task.
+//! The ways in which hosts kill the processes of a tool: none of them ends a task.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -9,19 +9,19 @@ use siding_model::outcome::{BackgroundReason, Outcome, Placement};
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// How a host ends the shell in which it runs a tool.
+/// How a host kills the shell in which it runs a tool.
 #[derive(Debug, Clone, Copy)]
 enum KillScope {
     /// The shell's process group.
     ProcessGroup,
-    /// Everything in the shell's session.
+    /// All processes in the shell's session.
     Session,
-    /// The shell and all below it.
+    /// The shell and its descendants.
     Tree,
 }
 
-/// The shell and those that a host ends with it. The machine is looked at once and not for each of
-/// its processes: on a busy one that took longer than the minute that a puppet lives.
+/// Returns the shell and the processes that a host kills with it. Scans the processes once: a scan
+/// per process took longer than a puppet's lifetime of one minute on a busy machine.
 fn processes_in_scope(shell: Process, scope: KillScope) -> Vec<Process> {
     let own = processes::stat(shell.pid).expect("the shell waits for its command");
     let with = |is_one: fn(&processes::Stat, &processes::Stat) -> bool| {
@@ -36,18 +36,18 @@ fn processes_in_scope(shell: Process, scope: KillScope) -> Vec<Process> {
     pids.into_iter().filter_map(Process::from_pid).collect()
 }
 
-/// A shell in a session of its own that runs a task in the foreground.
+/// Starts a shell in its own session that runs a task in the foreground.
 fn start_shell_with_task(sandbox: &Sandbox, task: &Task, before: &str) -> RunningProgram {
     let mut run = ["run", "--budget", "none", "--json", "--grace", STOP_GRACE, "--"]
         .map(str::to_owned)
         .to_vec();
     run.extend(task.command(sandbox));
-    // The shell must not become the command.
+    // The trailing `true` keeps the shell from replacing itself with the command.
     let line = format!("{before}{}; true", sandbox.siding_line(&run));
     sandbox.host("setsid", &["--wait", "bash", "-c", &line]).spawn()
 }
 
-/// The client that has started the only task there is, with the shell around it.
+/// Returns the client of the only task, and the shell that started it.
 fn wait_for_shell_and_client(host: &RunningProgram) -> (Process, Process) {
     eventually_some("the client runs", || {
         let below = processes::descendants(host.process().pid);
@@ -65,7 +65,7 @@ fn only_task(sandbox: &Sandbox) -> String {
     tasks.into_iter().next().expect("counted")
 }
 
-/// Checks that the task goes on by itself, and ends it.
+/// Asserts that the task continues, then stops it.
 fn assert_continues_then_stop(sandbox: &Sandbox, task: [Process; 2], shim: Process) {
     let id = only_task(sandbox);
     let background = Placement::Background { why: BackgroundReason::User };
@@ -108,7 +108,8 @@ fn terminal_hangup_ends_the_client_but_not_the_task() {
     sandbox.expect_clean();
     let (terminal, name) = open_pty();
     let task = Task::new(TaskKind::Stubborn);
-    // Whoever leads a session and opens a terminal gets it as its own.
+    // A session leader without a controlling terminal acquires the terminal that it opens
+    // (tty_ioctl(4)).
     let host = start_shell_with_task(&sandbox, &task, &format!("exec <{name} >{name} 2>&1; "));
     let processes = task.wait_until_running(&sandbox);
     let shim = state::wait_for_live_shim(&sandbox, &only_task(&sandbox));
@@ -119,12 +120,13 @@ fn terminal_hangup_ends_the_client_but_not_the_task() {
     drop(host);
 }
 
-/// Opens a new terminal and returns its other end, and its name.
+/// Opens a new pseudoterminal and returns its master side and the name of its slave side.
 fn open_pty() -> (OwnedFd, String) {
     let master = File::options().read(true).write(true).open("/dev/ptmx").expect("devpts");
     let mut number: libc::c_uint = 0;
     let mut locked: libc::c_int = 0;
-    // SAFETY: both requests work on the one int that is passed, on a descriptor we own.
+    // SAFETY: both requests access only the integer that is passed, on a descriptor that this
+    // function owns.
     let done = unsafe {
         let fd = master.as_raw_fd();
         libc::ioctl(fd, libc::TIOCSPTLCK, &raw mut locked)

@@ -1,4 +1,4 @@
-//! Whoever is killed, at whatever moment: the record tells the truth, and nothing is left behind.
+//! Whichever process is killed, at any moment: the records are true, and no process is left behind.
 
 mod concurrency;
 mod failpoints;
@@ -16,7 +16,7 @@ mod takeover;
 mod test_tasks;
 mod unseen;
 
-/// A number that the environment may choose.
+/// Reads a number from the environment.
 fn env_number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }

@@ -1,4 +1,4 @@
-//! Rescuers that are told by the reaper which processes they are to keep.
+//! Shims that take over many tasks and receive the processes to watch from the reaper.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ fn task_id(started: &ProgramOutput) -> String {
     started.json()["task_id"].as_str().expect("every task has an id").to_owned()
 }
 
-/// Kills shims all at once, and waits until they are gone.
+/// Kills all shims, then waits until they have exited.
 fn kill_shims(shims: &[Process]) {
     shims.iter().for_each(|shim| shim.kill());
     eventually("the shims are dead", || !shims.iter().any(|shim| shim.is_alive()));
@@ -57,8 +57,8 @@ fn reap_takes_over_two_hundred_tasks_with_dead_shims() {
     }
 }
 
-/// What the reaper has found is gone when the new shim looks, and so on: each process lives for a
-/// moment and starts the next.
+/// The processes that the reaper found have exited before the new shim scans: each process lives
+/// for a moment and starts the next.
 #[test]
 fn takeover_keeps_a_task_that_forks_and_exits_repeatedly() {
     const KILL_COUNT: usize = 5;
@@ -80,6 +80,6 @@ fn takeover_keeps_a_task_that_forks_and_exits_repeatedly() {
     let before = count();
     eventually("it still moves on", || count() > before + 5);
     let _stopped = sandbox.siding(&["stop", "--grace", STOP_GRACE, &id]).run().expect_code(0);
-    // Its shell had ended long before, and that is how the task ended.
+    // The task's shell had exited long before, which determines the outcome.
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: 0 });
 }

@@ -1,11 +1,11 @@
-//! A monitor whose shim is killed: every line is told once all the same.
+//! A monitor whose shim is killed still reports every line once.
 
 use siding_e2e::{Sandbox, eventually, set_scripted_server_state, write_scripted_server};
 use siding_model::outcome::Outcome;
 
 use crate::state;
 
-/// How many lines the monitor has told.
+/// Returns how many lines the monitor has reported.
 fn matched_lines(sandbox: &Sandbox, id: &str) -> u64 {
     state::journal(sandbox, id).map_or(0, |folded| folded.state.matched.lines)
 }
@@ -16,7 +16,7 @@ fn start_monitor(sandbox: &Sandbox, command: &str) -> String {
     started["task_id"].as_str().expect("an id").to_owned()
 }
 
-/// Says `count` lines, half of which match, when the test makes a file.
+/// Returns a shell text that writes lines, half of which match, once the test creates a file.
 fn write_lines_on_file(file: &str, from: u32, to: u32) -> String {
     format!(
         "until [ -e {file} ]; do sleep .02; done; \
@@ -43,7 +43,8 @@ fn takeover_continues_matching_where_the_dead_shim_stopped() {
     );
     create_file(&sandbox, "a");
     eventually("the output is stored", || state::output(&sandbox, &id).contains("line 40\n"));
-    // Some are on record, which comes after the output, and some are held for the next second.
+    // Some lines are recorded, which happens after the output is stored; others wait for the next
+    // second.
     eventually("the first are told", || matched_lines(&sandbox, &id) > 0);
     let before = matched_lines(&sandbox, &id);
     assert!(before <= 40, "{before}");
@@ -58,7 +59,7 @@ fn takeover_continues_matching_where_the_dead_shim_stopped() {
     assert_eq!((state.matched.lines, state.takeovers), (50, 1));
 }
 
-/// The task ended while nobody kept it: its last lines are told by whoever finds that.
+/// The task ended without a shim: the next shim reports its last lines.
 #[test]
 fn lines_written_without_a_shim_are_matched_later() {
     let mut sandbox = Sandbox::new();
@@ -75,8 +76,8 @@ fn lines_written_without_a_shim_are_matched_later() {
     assert_eq!(matched_lines(&sandbox, &id), 40);
 }
 
-/// A watch over another MCP server is a program of its task: it goes on whoever keeps that, and it and
-/// its server end with the session whose owner was killed.
+/// The watcher of another MCP server is a process of its task: it survives its shim, but ends with
+/// the session whose owner was killed, together with its server.
 #[test]
 fn mcp_monitor_survives_its_shim_but_not_its_owner() {
     let mut sandbox = Sandbox::new();

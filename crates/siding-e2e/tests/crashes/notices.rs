@@ -1,5 +1,5 @@
-//! Whoever is killed, every end is told: at least once to the session, and never twice to a
-//! consumer that acknowledges.
+//! Whichever process is killed, every end is reported: at least once to the session, and never
+//! twice to a consumer that acknowledges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::failpoints::{ExpectedRecord, FAILPOINT_TABLE, Trigger};
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// The names of notices and their tasks, as a consumer that came to its end was told.
+/// Returns the notices and tasks in the output of a completed consumer.
 #[track_caller]
 fn end_notices(done: &ProgramOutput) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -25,7 +25,7 @@ fn notice_consumer(sandbox: &Sandbox) -> siding_e2e::Invocation {
     sandbox.siding(&["notices", "--json", "--ack"])
 }
 
-/// A command of somebody else: what he reads is not told to the agent by it.
+/// Prepares a command of another session, whose reads acknowledge nothing for the agent.
 fn other_session_call(sandbox: &Sandbox, args: &[&str]) -> siding_e2e::Invocation {
     sandbox.siding(args).env("SIDING_SESSION", "other")
 }
@@ -46,7 +46,7 @@ fn end_is_reported_once_at_whichever_failpoint_the_shim_dies() {
             stopper = Some(other_session_call(&sandbox, &stop).spawn());
         }
         let (id, shim) = state::wait_for_paused_shim(&sandbox, &before, point);
-        // One that is to end comes back to its caller, perhaps with the end.
+        // A task that ends returns to its caller, possibly with its end.
         let is_reported = match trigger {
             Trigger::End => client.wait().json()["phase"] == "ended",
             Trigger::Start | Trigger::Stop => {
@@ -79,7 +79,7 @@ fn end_is_reported_once_at_whichever_failpoint_the_shim_dies() {
     }
 }
 
-/// `CRASHES_TASKS` and `CRASHES_SEED` choose another number of tasks and another history.
+/// `CRASHES_TASKS` and `CRASHES_SEED` set the number of tasks and the sequence of events.
 #[test]
 fn every_end_is_reported_once_under_random_kills() {
     let tasks = crate::env_number("CRASHES_TASKS", 30);
@@ -111,7 +111,7 @@ struct RandomRun {
     callers: Vec<RunningProgram>,
     other_calls: Vec<RunningProgram>,
     consumers: Vec<RunningProgram>,
-    /// How often each end was told by a consumer that came to its own end.
+    /// How often completed consumers have printed each end.
     end_counts: BTreeMap<String, u32>,
 }
 
@@ -133,7 +133,7 @@ impl RandomRun {
 
     fn step(&mut self) {
         match self.dice.next_below(8) {
-            // Somebody of a task, its shim more often than others.
+            // Kills a process of a task, more often its shim than another.
             0 | 1 => {
                 let ids: Vec<String> = state::task_ids(&self.sandbox).into_iter().collect();
                 let Some(id) = self.pick(&ids) else { return };
@@ -152,7 +152,7 @@ impl RandomRun {
             3 | 4 => self.consumers.push(notice_consumer(&self.sandbox).spawn()),
             5 if !self.consumers.is_empty() => {
                 let index = self.dice.next_below(self.consumers.len() as u64) as usize;
-                // What it told was acknowledged, or is told again.
+                // Its notices were acknowledged, or are delivered again.
                 drop(self.consumers.swap_remove(index));
             }
             6 => {
@@ -161,7 +161,7 @@ impl RandomRun {
                 }
             }
             _ => {
-                // Those who came to their end, or not.
+                // Kills the other calls, whether they have completed or not.
                 self.other_calls.clear();
                 let commands: [&[&str]; 3] =
                     [&["ps", "--json"], &["reap", "--json"], &["stop", "--all", "--grace", "0s"]];
@@ -180,7 +180,7 @@ impl RandomRun {
     }
 
     fn stop_and_check(mut self) {
-        // Callers of stubborn tasks would wait for ever.
+        // Callers of stubborn tasks would wait forever.
         self.callers.clear();
         let stop = ["stop", "--all", "--grace", STOP_GRACE];
         let _first = other_session_call(&self.sandbox, &stop).run();
@@ -197,7 +197,7 @@ impl RandomRun {
             let consumer = notice_consumer(&self.sandbox).spawn();
             self.record_notices(consumer);
             let acks = self.ack_counts();
-            // Another notice of the task says nothing about its end, which waits for its caller.
+            // Other notices of the task do not count: its end may still wait for its caller.
             let is_acked = |id: &String| {
                 state::end_notice_id(&self.sandbox, id).is_some_and(|end| acks.contains_key(&end))
             };
@@ -207,8 +207,8 @@ impl RandomRun {
         assert_eq!(remaining.json(), Value::Array(vec![]), "{remaining}");
         let acks = self.ack_counts();
         for (name, (agents, callers)) in &acks {
-            // Who tells holds the turn until it is acknowledged, so a second acknowledgement is a
-            // second telling.
+            // A consumer holds the delivery lock until it has acknowledged, so a second
+            // acknowledgement means a second delivery.
             assert!(*agents <= 1 && *callers <= 1, "{name} was told again: {agents}, {callers}");
         }
         for (name, times) in &self.end_counts {
@@ -220,7 +220,7 @@ impl RandomRun {
         ended.iter().for_each(|id| drop(state::assert_ended_cleanly(&self.sandbox, id)));
     }
 
-    /// How often each notice was acknowledged by the agent, and by its task's own caller.
+    /// Returns how often each notice was acknowledged by the agent and by the task's own caller.
     fn ack_counts(&self) -> BTreeMap<String, (u32, u32)> {
         let path = self.sandbox.state_dir().join("sessions/cli/acks");
         let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Random kills at random moments, and then the one promise: nothing lives, nothing lies.
+//! Random kills at random moments; afterwards no process is left and all records are true.
 
 use siding_e2e::tree_plan::SplitMix64;
 use siding_e2e::{Process, RunningProgram, Sandbox, processes};
@@ -6,7 +6,7 @@ use siding_e2e::{Process, RunningProgram, Sandbox, processes};
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// Commands of a person who looks around while everything dies; `ID` stands for a task.
+/// Commands of a user who inspects tasks meanwhile; `ID` stands for a task.
 const RANDOM_COMMANDS: [&[&str]; 6] = [
     &["ps", "--json"],
     &["reap", "--json"],
@@ -16,7 +16,7 @@ const RANDOM_COMMANDS: [&[&str]; 6] = [
     &["show", "ID"],
 ];
 
-/// `CRASHES_TASKS` and `CRASHES_SEED` choose another number of tasks and another history.
+/// `CRASHES_TASKS` and `CRASHES_SEED` set the number of tasks and the sequence of events.
 #[test]
 fn stop_all_ends_everything_after_random_kills() {
     let tasks = crate::env_number("CRASHES_TASKS", 30);
@@ -57,7 +57,7 @@ impl RandomRun {
     fn step(&mut self) {
         let ids: Vec<String> = state::task_ids(&self.sandbox).into_iter().collect();
         match self.dice.next_below(4) {
-            // Somebody of a task, its shim more often than others.
+            // Kills a process of a task, more often its shim than another.
             0 | 1 => {
                 let Some(id) = self.pick(&ids) else { return };
                 let shims = state::shims(&id);
@@ -82,13 +82,13 @@ impl RandomRun {
         }
     }
 
-    /// Ends everything and checks that it is true.
+    /// Stops all tasks and asserts that nothing is left.
     fn stop_and_check(mut self) {
         self.calls.clear();
         let stop = ["stop", "--all", "--grace", STOP_GRACE];
         let done = self.sandbox.siding(&stop).run();
-        // The only thing that may go wrong: a task whose client and shim were killed before
-        // anything was on record cannot be stopped.
+        // One failure is allowed: a task whose client and shim were killed before anything was
+        // recorded cannot be stopped.
         let failures =
             done.stderr_text().lines().filter(|line| line.starts_with("siding: task")).count();
         let not_started = done.stderr_text().matches("could not start").count();

@@ -1,11 +1,11 @@
-//! Nobody is told twice, falsely or not at all that a task is ready, whoever is killed.
+//! Whichever process is killed, the readiness of a task is reported once, and only if it is true.
 
 use siding_e2e::{Sandbox, eventually};
 
 use crate::state;
 
-/// Starts a task that waits for a file, says that it is up and lives until there is another. It is ready
-/// when there is all of `wait_for`.
+/// Starts a task that waits for a file, writes that it is up, and lives until another file exists.
+/// It is ready when all conditions of `wait_for` hold.
 fn start_waiting_for(sandbox: &Sandbox, wait_for: &str) -> String {
     let gate = |name: &str| format!("until [ -e {name} ]; do sleep .02; done");
     let text = format!("{}; echo up; touch up; {}", gate("a"), gate("c"));
@@ -25,7 +25,7 @@ fn is_ready(sandbox: &Sandbox, id: &str) -> bool {
     state::journal(sandbox, id).expect("recorded").state.ready.is_some()
 }
 
-/// What the agent has not been told, as `kind: first line`.
+/// Returns and acknowledges the agent's unread notices, as `kind: first line`.
 #[track_caller]
 fn unread_notices(sandbox: &Sandbox) -> Vec<String> {
     let view = sandbox.siding(&["notices", "--json", "--ack"]).run().expect_code(0).json();
@@ -61,7 +61,7 @@ fn takeover_continues_the_readiness_probe() {
     }
 }
 
-/// It became ready while nobody kept it: the next shim finds that in what it has written.
+/// The task became ready without a shim: the next shim finds that in its output.
 #[test]
 fn readiness_reached_without_a_shim_is_found() {
     let mut sandbox = Sandbox::new();
@@ -75,7 +75,7 @@ fn readiness_reached_without_a_shim_is_found() {
     end_task(&sandbox, &id);
 }
 
-/// A part of what it waits for had come when the shim was killed, and nothing more is written.
+/// One condition was already met when the shim was killed, and the task writes nothing more.
 #[test]
 fn readiness_in_output_stored_by_the_dead_shim_is_found() {
     let mut sandbox = Sandbox::new();
@@ -92,7 +92,7 @@ fn readiness_in_output_stored_by_the_dead_shim_is_found() {
     end_task(&sandbox, &id);
 }
 
-/// A shim that is killed after it told does not make the next one tell again.
+/// A shim killed after the report does not make the next one report again.
 #[test]
 fn readiness_is_reported_once_across_a_takeover() {
     let mut sandbox = Sandbox::new();
@@ -103,14 +103,15 @@ fn readiness_is_reported_once_across_a_takeover() {
     assert_eq!(unread_notices(&sandbox).len(), 1);
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
-    // A second record would make the journal one that cannot be read.
+    // A second record would make the journal unreadable.
     assert!(is_ready(&sandbox, &id));
     assert!(unread_notices(&sandbox).is_empty(), "told twice");
     end_task(&sandbox, &id);
     assert_eq!(unread_notices(&sandbox).len(), 1, "its end");
 }
 
-/// It ended while nobody kept it: what it wrote tells, and what nobody saw is not made up.
+/// The task ended without a shim: its output shows readiness, but an unobserved condition is not
+/// assumed.
 #[test]
 fn unobserved_end_reports_readiness_only_if_known() {
     for (wait_for, is_observed) in [("file:up", true), ("port:1", false)] {
@@ -125,7 +126,7 @@ fn unobserved_end_reports_readiness_only_if_known() {
         state::assert_ended_cleanly(&sandbox, &id);
         assert_eq!(is_ready(&sandbox, &id), is_observed, "{wait_for}");
         let notices = unread_notices(&sandbox);
-        // How it ended the kernel may still tell, and whether it was ready nobody can.
+        // The kernel may still report the exit code, but nothing shows whether the port was open.
         let words = ["whether it became ready (port:1) was not seen", "never seen to be ready"];
         let unseen = words.iter().any(|words| notices[0].contains(words));
         assert!(notices.len() == 1 && unseen != is_observed, "{notices:?}");

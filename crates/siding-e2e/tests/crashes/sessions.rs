@@ -1,4 +1,4 @@
-//! Sessions whose owner is killed, and those whose owner only seems to be.
+//! Sessions whose owner is killed, and sessions whose owner only seems to be dead.
 
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,7 @@ fn kept_task_lives_to_its_deadline_without_owner() {
 fn owner_is_alive_while_any_of_its_threads_is() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // Its main thread leaves, as the thread of a host that had started siding may.
+    // The main thread exits, as the thread of a host that called siding may.
     let verbs = words("--quiet read-stdin leader-exits mark second hang");
     let mut owner = sandbox.puppet(&verbs).stdin_pipe().spawn();
     open_session(&sandbox, "threads", &owner);
@@ -148,7 +148,7 @@ fn new_owner_within_the_grace_keeps_the_tasks() {
     state::assert_ended_cleanly(&sandbox, &id);
 }
 
-/// A conversation that is open in two processes is over when both have ended, in whichever order.
+/// A conversation that is open in two processes ends when both have exited, in either order.
 #[test]
 fn session_with_two_owners_ends_with_the_last() {
     for newest_first in [true, false] {

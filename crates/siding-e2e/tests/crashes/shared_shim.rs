@@ -1,4 +1,4 @@
-//! Tasks whose session is over and whose shims are dead: they share a new one.
+//! Tasks whose session has ended and whose shims are dead share a new shim.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
 const SESSION_ID: &str = "s";
 
-/// A session with tasks of which nobody takes care any more.
+/// A session whose tasks have neither an owner nor a shim.
 struct OrphanedSession {
     sandbox: Sandbox,
     ids: Vec<String>,
 }
 
 impl OrphanedSession {
-    /// Starts stubborn tasks and kills their shims and their owner.
+    /// Starts stubborn tasks, then kills their shims and their owner.
     fn new(count: usize, session_grace: &str, flags: &[&str]) -> Self {
         let mut sandbox = Sandbox::new();
         sandbox.expect_clean();
@@ -40,7 +40,7 @@ impl OrphanedSession {
         Self { sandbox, ids }
     }
 
-    /// The shims that the journals name.
+    /// Returns the shims named in the journals.
     fn shims(&self) -> HashSet<ProcRef> {
         let shim = |id| state::journal(&self.sandbox, id).expect("is recorded").state.shim;
         self.ids.iter().map(|id| shim(id)).collect()
@@ -50,13 +50,13 @@ impl OrphanedSession {
         self.sandbox.siding(&["reap"]).spawn()
     }
 
-    /// Checks that all were stopped because of their session, and that nothing is left.
+    /// Asserts that all tasks were stopped because of their session, and that nothing is left.
     fn assert_stopped(&self) {
         let by_session = Outcome::Stopped { by: "session".to_owned() };
         for id in &self.ids {
             assert_eq!(state::wait_for_outcome(&self.sandbox, id), by_session, "{id}");
         }
-        // The stage of each is cleared while the shim still keeps others.
+        // Each task is unmarked as live while the shim still supervises others.
         eventually("the stage is cleared", || state::live_task_ids(&self.sandbox).is_empty());
         for id in &self.ids {
             state::assert_ended_cleanly(&self.sandbox, id);
@@ -113,7 +113,7 @@ fn session_resumed_in_time_keeps_its_tasks() {
     for id in &scene.ids {
         assert_eq!(state::outcome(&scene.sandbox, id), None, "somebody took over in time");
     }
-    // One of them is asked for by itself, beside the others.
+    // Stops one of the tasks alone; the others continue.
     let (first, rest) = scene.ids.split_first().expect("there are three");
     let _ended = scene.sandbox.siding(&["stop", "--grace", STOP_GRACE, first]).run().expect_code(0);
     let by_user = Outcome::Stopped { by: "user".to_owned() };
@@ -130,8 +130,9 @@ fn session_resumed_in_time_keeps_its_tasks() {
     let _done = reaper.wait().expect_code(0);
 }
 
-/// Whoever is killed at whatever moment, the next command finishes what was begun: at the latest
-/// the one after a shim-to-be of the killed reaper, which has copies of its locks, has left.
+/// Whichever processes are killed at any moment, the next command completes their work; at the
+/// latest the one after the exit of the killed reaper's half-started shim, which holds copies of
+/// its locks.
 #[test]
 fn next_reap_finishes_after_reaper_and_shim_are_killed() {
     for after_ms in [0, 4, 8, 16, 32, 64] {

@@ -1,6 +1,7 @@
-//! What a state directory says, and whether the machine agrees.
+//! The contents of a state directory, compared with the processes of the machine.
 //!
-//! Only the model's own fold is shared with siding: it is the definition of what a journal means.
+//! The tests share only the model's replay of journals with siding: it defines the meaning of a
+//! journal.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,12 +12,12 @@ use siding_model::lifecycle::Phase;
 use siding_model::notice::{NoticeEvent, TaskNotices};
 use siding_model::outcome::Outcome;
 
-/// Name that every shim gives itself.
+/// The process name of every shim.
 const SHIM_PROCESS_NAME: &str = "siding-shim";
-/// What exists only while a shim keeps a task.
+/// Files that exist only while a shim supervises a task.
 const TRANSIENT_FILES: [&str; 3] = ["ctl", "out.fifo", "in.fifo"];
 
-/// Directory of a task.
+/// Returns the directory of a task.
 pub(crate) fn task_dir(sandbox: &Sandbox, id: &str) -> PathBuf {
     sandbox.state_dir().join("tasks").join(id)
 }
@@ -25,7 +26,7 @@ pub(crate) fn task_dir(sandbox: &Sandbox, id: &str) -> PathBuf {
 ///
 /// # Panics
 ///
-/// When it is damaged: no crash may do that.
+/// When the journal is damaged: no crash may cause that.
 #[track_caller]
 pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> Option<Replayed> {
     let bytes = std::fs::read(task_dir(sandbox, id).join("journal")).ok()?;
@@ -36,7 +37,7 @@ pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> Option<Replayed> {
     }
 }
 
-/// Name of the notice of a task's end; `None` while there is none.
+/// Returns the id of the notice about a task's end; `None` while there is none.
 #[track_caller]
 pub(crate) fn end_notice_id(sandbox: &Sandbox, id: &str) -> Option<String> {
     let bytes = std::fs::read(task_dir(sandbox, id).join("journal")).ok()?;
@@ -46,7 +47,7 @@ pub(crate) fn end_notice_id(sandbox: &Sandbox, id: &str) -> Option<String> {
     ends.next().map(|one| one.id.to_string())
 }
 
-/// How a task ended; `None` while it has not.
+/// Returns the outcome of a task; `None` while it has not ended.
 #[track_caller]
 pub(crate) fn outcome(sandbox: &Sandbox, id: &str) -> Option<Outcome> {
     match journal(sandbox, id)?.state.lifecycle.phase() {
@@ -59,19 +60,19 @@ pub(crate) fn outcome(sandbox: &Sandbox, id: &str) -> Option<Outcome> {
     }
 }
 
-/// Waits until a task has ended on record.
+/// Waits until the end of a task is recorded.
 #[track_caller]
 pub(crate) fn wait_for_outcome(sandbox: &Sandbox, id: &str) -> Outcome {
     eventually_some(&format!("{id} has ended on record"), || outcome(sandbox, id))
 }
 
-/// All that a task has written, as far as it is stored.
+/// Returns the stored output of a task.
 pub(crate) fn output(sandbox: &Sandbox, id: &str) -> String {
     let bytes = std::fs::read(task_dir(sandbox, id).join("output")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What a task itself has written: siding's own last line is left out.
+/// Returns the output of the command itself, without siding's own last line.
 pub(crate) fn command_output(sandbox: &Sandbox, id: &str) -> String {
     let all = output(sandbox, id);
     all.split_inclusive('\n').filter(|line| !line.starts_with("[siding] ")).collect()
@@ -84,17 +85,17 @@ fn file_names(sandbox: &Sandbox, directory: &str) -> BTreeSet<String> {
     entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Ids of the tasks that are there.
+/// Returns the ids of all tasks.
 pub(crate) fn task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
     file_names(sandbox, "tasks")
 }
 
-/// Ids of the tasks that are marked live.
+/// Returns the ids of the tasks that are marked live.
 pub(crate) fn live_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
     file_names(sandbox, "live")
 }
 
-/// Ids of the tasks that claim a command.
+/// Returns the ids of the tasks that hold a command's duplicate claim.
 pub(crate) fn claimed_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
     let dedup_dir = sandbox.state_dir().join("same");
     file_names(sandbox, "same")
@@ -104,21 +105,22 @@ pub(crate) fn claimed_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
         .collect()
 }
 
-/// The living shims of a task. A rescuer that has not marked itself yet is none.
+/// Returns the living shims of a task. A new shim that does not carry the birthmark yet does not
+/// count.
 pub(crate) fn shims(id: &str) -> Vec<Process> {
     let mut found = processes::with_birthmark(id);
     found.retain(|process| processes::comm(process.pid) == SHIM_PROCESS_NAME);
     found
 }
 
-/// The living processes of a task, its shims left out.
+/// Returns the living processes of a task, except its shims.
 pub(crate) fn members(id: &str) -> Vec<Process> {
     let mut found = processes::with_birthmark(id);
     found.retain(|process| processes::comm(process.pid) != SHIM_PROCESS_NAME);
     found
 }
 
-/// The shim that the journal names, and which lives.
+/// Waits until the shim named in the journal is alive, and returns it.
 #[track_caller]
 pub(crate) fn wait_for_live_shim(sandbox: &Sandbox, id: &str) -> Process {
     eventually_some(&format!("a living shim keeps {id}"), || {
@@ -128,7 +130,7 @@ pub(crate) fn wait_for_live_shim(sandbox: &Sandbox, id: &str) -> Process {
     })
 }
 
-/// Waits for a task beside those in `before` whose shim has stopped itself at a pause point.
+/// Waits for a task that is not in `before` and whose shim has stopped at a pause point.
 #[track_caller]
 pub(crate) fn wait_for_paused_shim(
     sandbox: &Sandbox,
@@ -149,19 +151,19 @@ pub(crate) fn is_stopped(process: Process) -> bool {
     processes::state(process.pid) == Some('T')
 }
 
-/// Kills a process and waits until it is gone.
+/// Kills a process and waits until it has exited.
 #[track_caller]
 pub(crate) fn kill_and_wait(process: Process) {
     process.kill();
     eventually(&format!("{} is dead", process.pid), || !process.is_alive());
 }
 
-/// Checks that a task has ended and left nothing: one end, on a journal that folds, nobody alive,
-/// no mark, no claim, no socket.
+/// Asserts that a task has ended and left nothing: one end in a journal that replays, no live
+/// process, no live mark, no claim, no socket.
 #[track_caller]
 pub(crate) fn assert_ended_cleanly(sandbox: &Sandbox, id: &str) -> Outcome {
     let outcome = wait_for_outcome(sandbox, id);
-    // The end is told first and the stage is cleared then.
+    // The end is recorded before the transient files are removed.
     eventually(&format!("nothing of {id} lives"), || processes::with_birthmark(id).is_empty());
     let folded = journal(sandbox, id).expect("it was there a moment ago");
     assert!(folded.state.closed.is_some(), "{id} was not closed: {:?}", folded.state);
@@ -177,7 +179,7 @@ pub(crate) fn assert_ended_cleanly(sandbox: &Sandbox, id: &str) -> Outcome {
     outcome
 }
 
-/// Checks that nothing of a task is there: it was never recorded, so nothing was ever started.
+/// Asserts that nothing of a task exists: it was never recorded, so nothing was ever started.
 #[track_caller]
 pub(crate) fn assert_never_recorded(sandbox: &Sandbox, id: &str) {
     assert!(!task_ids(sandbox).contains(id), "{id} was never recorded and is there");
@@ -185,12 +187,12 @@ pub(crate) fn assert_never_recorded(sandbox: &Sandbox, id: &str) {
     assert_eq!(processes::with_birthmark(id), [], "{id} was never recorded and runs");
 }
 
-/// Checks that every process of a task that lives is on record: the journal says that the task
-/// has not ended, and a living shim keeps it.
+/// Asserts that every living process of a task is recorded: according to the journal the task has
+/// not ended, and a living shim supervises it.
 #[track_caller]
 pub(crate) fn assert_all_processes_recorded(sandbox: &Sandbox) {
     for id in sandbox.task_ids() {
-        // A task may end at any moment; its processes are all gone before its end is recorded.
+        // A task may end at any moment; all its processes are gone before its end is recorded.
         if members(&id).is_empty() {
             continue;
         }
@@ -222,12 +224,12 @@ fn shim_or_end(sandbox: &Sandbox, id: &str) -> Option<Option<Process>> {
     shim.is_alive().then_some(Some(shim))
 }
 
-/// Whether a task has nothing that lives, or somebody who keeps it, at this moment.
+/// Whether a task currently has no living process, or a shim that supervises it.
 pub(crate) fn is_supervised_or_empty(sandbox: &Sandbox, id: &str) -> bool {
     members(id).is_empty() || shim_or_end(sandbox, id).is_some()
 }
 
-/// Whether an outcome is the end of a command that exits with `code`, or says that nobody saw it.
+/// Whether an outcome is an exit with `code`, or says that the end was not observed.
 pub(crate) fn is_exit_or_lost(outcome: &Outcome, code: u8) -> bool {
     matches!(outcome, Outcome::Lost { .. }) || *outcome == Outcome::Exited { code }
 }

@@ -1,4 +1,4 @@
-//! A shim that was killed, stopped or outlived, and the one that takes its place.
+//! A shim that was killed or stopped or that exited, and the shim that takes over.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,7 +19,8 @@ fn output_is_complete_after_two_shim_kills() {
     for line in &lines {
         verbs.extend(["say", line, "sleep", "15"].map(str::to_owned));
         if line == "line-30" {
-            // What is in the pipe of a task that ends while nobody keeps it is gone.
+            // Output in the pipe of a task that ends without a shim is lost, so the task pauses
+            // here.
             verbs.push("stop-self".to_owned());
         }
     }
@@ -34,7 +35,7 @@ fn output_is_complete_after_two_shim_kills() {
 
     eventually("some lines are stored", || has_line("line-5"));
     state::kill_and_wait(first);
-    // It writes on while nobody reads.
+    // The task continues to write into the pipe while no shim reads it.
     sandbox.wait_for_announcements("say", 15);
     let waiter = sandbox.siding(&["wait", "--json", "--timeout", "20s", &id]).spawn();
     eventually("the rescuer stores lines", || has_line("line-20"));
@@ -60,8 +61,8 @@ fn output_is_complete_after_two_shim_kills() {
     assert_eq!(bytes, output.len() as u64);
 }
 
-/// Nothing is on the way between the task's pipe and its file, unless the pipe is full: whoever kills
-/// a shim while its task writes kills no output.
+/// Unless the pipe is full, no output is in transit between the task's pipe and its file: killing a
+/// shim while its task writes loses no output.
 #[test]
 fn stream_is_complete_after_twenty_shim_kills() {
     const KILL_COUNT: u64 = 20;
@@ -69,7 +70,7 @@ fn stream_is_complete_after_twenty_shim_kills() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let gate = sandbox.path("gate");
-    // In bursts of less than the page that the pipe holds.
+    // In bursts smaller than one page, which the pipe holds.
     let command = format!(
         "i=0; until [ -e {} ]; do seq -f line-$i-%g 50; i=$((i+1)); sleep .002; done",
         gate.display()
@@ -104,8 +105,8 @@ fn stream_is_complete_after_twenty_shim_kills() {
     );
 }
 
-/// Promise P25: the same where the pipe is always full, so that whatever is under way when the shim
-/// is killed is in the pipe and in the file.
+/// Promise P25: the same with a pipe that is always full, so that all output in transit when the
+/// shim is killed is in the pipe or in the file.
 #[test]
 fn full_pipe_output_is_complete_after_ten_shim_kills() {
     const KILL_COUNT: u32 = 10;
@@ -260,7 +261,7 @@ fn client_follows_output_across_a_takeover() {
     eventually("the client is stopped", || state::is_stopped(client.process()));
     let id = state::task_ids(&sandbox).into_iter().next().expect("it runs");
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
-    // Nobody keeps the task while it writes the rest.
+    // No shim supervises the task while it writes the rest.
     sandbox.wait_for_announcements("say", 2);
     client.signal(Signal::CONT);
     client.wait_for_stdout("two\n");
@@ -269,7 +270,7 @@ fn client_follows_output_across_a_takeover() {
     state::assert_ended_cleanly(&sandbox, &id);
 }
 
-/// A look at the machine must not need a descriptor for each process it finds.
+/// A process scan must not need a descriptor per process.
 #[test]
 fn descriptor_limit_does_not_make_live_tasks_lost() {
     const TASK_COUNT: usize = 12;
@@ -294,13 +295,13 @@ fn descriptor_limit_does_not_make_live_tasks_lost() {
     }
 }
 
-/// Nor must whoever ends them: they are more than it may have files open.
+/// A stop must not need one either: there are more processes than descriptors available.
 #[test]
 fn stop_under_a_descriptor_limit_ends_many_processes() {
     const STRAY_COUNT: usize = 120;
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // Nobody is left to be watched in place of all.
+    // The shell exits, so that no parent is left whose end would stand for that of its children.
     let text = format!("for n in $(seq {STRAY_COUNT}); do sleep 300 & done");
     let run = ["run", "--background", "--json", "--", &text];
     let started = sandbox.siding(&run).run().expect_code(0).json();
@@ -319,8 +320,8 @@ fn stop_under_a_descriptor_limit_ends_many_processes() {
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: 0 });
 }
 
-/// One that has none left sees no process at all. That is no proof that none is left: it looks again
-/// until it can.
+/// A shim without a free descriptor sees no processes. That does not prove that none is left, so it
+/// scans again until it succeeds.
 #[test]
 fn takeover_shim_without_descriptors_does_not_assume_the_end() {
     let mut sandbox = Sandbox::new();
@@ -368,7 +369,8 @@ fn takeover_shim_without_descriptors_does_not_assume_the_end() {
     assert!(state::is_exit_or_lost(&outcome, 7), "{outcome}");
 }
 
-/// An end that cannot be written is kept until it can: whoever came later would make up another.
+/// A shim retries to write an end until it succeeds: a later shim would have to record another
+/// outcome.
 #[test]
 fn end_record_is_retried_until_it_can_be_written() {
     let mut sandbox = Sandbox::new();
@@ -385,7 +387,7 @@ fn end_record_is_retried_until_it_can_be_written() {
         let pid = Pid::from_raw(shim.pid.cast_signed());
         prlimit(pid, Resource::Fsize, limit).expect("one's own shim");
     };
-    // As on a disk that is full and where nothing can be set aside.
+    // As on a full disk without reserved space.
     limit_to(Some(1));
     std::fs::write(gate, "").expect("own directory");
     eventually("its processes have ended", || state::members(&id).is_empty());

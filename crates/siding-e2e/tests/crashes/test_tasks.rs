@@ -7,30 +7,31 @@ use siding_e2e::{Invocation, Process, Sandbox, words};
 
 use crate::state;
 
-/// What every task here writes first.
+/// The first output of every task here.
 pub(crate) const TASK_OUTPUT: &str = "one\ntwo\n";
-/// What a brief task exits with.
+/// The exit code of a brief task.
 pub(crate) const EXIT_CODE: u8 = 7;
-/// Grace of the stops here: long enough to see a signal, short enough to wait for the kill.
+/// Grace period of the stops here: long enough to receive a signal, short enough to wait for the
+/// kill.
 pub(crate) const STOP_GRACE: &str = "50ms";
 
-/// Tells tasks apart, whose commands would be duplicates else.
+/// Returns a number that keeps commands distinct; equal commands would be duplicates.
 fn next_number() -> u32 {
     static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
     NEXT_NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What a task does.
+/// The behavior of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskKind {
-    /// Writes its lines and exits with [`CODE`].
+    /// Writes its lines and exits with [`EXIT_CODE`].
     Brief,
-    /// Writes its lines, ignores SIGTERM, and lives for ever, with a child that has left its
-    /// session, its parent, its directory, its name, its environment and its descriptors.
+    /// Writes its lines, ignores SIGTERM and lives forever, with a child that has left its session,
+    /// parent, directory, name, environment and descriptors.
     Stubborn,
 }
 
-/// One task to be.
+/// A task to be started.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) kind: TaskKind,
@@ -42,7 +43,7 @@ impl Task {
         Self { kind, number: next_number() }
     }
 
-    /// The words after `siding run … --`.
+    /// Returns the words after `siding run … --`.
     pub(crate) fn command(&self, sandbox: &Sandbox) -> Vec<String> {
         match self.kind {
             TaskKind::Brief => {
@@ -56,7 +57,7 @@ impl Task {
         }
     }
 
-    /// A call that starts it.
+    /// Prepares the call that starts the task.
     pub(crate) fn run(&self, sandbox: &Sandbox, flags: &[&str]) -> Invocation {
         let mut args: Vec<String> =
             ["run", "--json", "--grace", STOP_GRACE].map(str::to_owned).into();
@@ -66,7 +67,7 @@ impl Task {
         sandbox.siding(&args)
     }
 
-    /// Starts it in the background and returns its id.
+    /// Starts the task in the background and returns its id.
     #[track_caller]
     pub(crate) fn start(&self, sandbox: &Sandbox, flags: &[&str]) -> String {
         let flags = [&["--background"], flags].concat();
@@ -75,7 +76,7 @@ impl Task {
         done.json()["task_id"].as_str().expect("every task has an id").to_owned()
     }
 
-    /// Waits until both processes of a stubborn one stand as they are meant to.
+    /// Waits until both processes of a stubborn task run as intended.
     #[track_caller]
     pub(crate) fn wait_until_running(&self, sandbox: &Sandbox) -> [Process; 2] {
         let leader = sandbox.wait_for_mark(&format!("leader-{}", self.number));
@@ -83,7 +84,7 @@ impl Task {
         [leader, stray]
     }
 
-    /// Whether anything of it ever ran.
+    /// Whether any process of the task ever ran.
     pub(crate) fn has_run(&self, sandbox: &Sandbox, id: &str) -> bool {
         let has_own_number = |name: &String| name.ends_with(&format!("-{}", self.number));
         !state::output(sandbox, id).is_empty()
@@ -93,7 +94,7 @@ impl Task {
     }
 }
 
-/// Starts a call and waits until its shim stands at a pause point.
+/// Starts a call and waits until its shim stops at a pause point.
 #[track_caller]
 pub(crate) fn spawn_until_paused(
     sandbox: &Sandbox,

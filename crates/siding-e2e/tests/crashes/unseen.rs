@@ -1,4 +1,4 @@
-//! What a task did while nobody kept it: the next shim tells what it knows, and no more.
+//! Events of a task without a shim: the next shim reports the known facts and no others.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use siding_model::outcome::{LeaderEnd, Outcome};
 use crate::state;
 use crate::test_tasks::{self, EXIT_CODE, STOP_GRACE, Task, TaskKind};
 
-/// Tells the copy of this program that plays the reaper what to run.
+/// The command that the copy of this program in the reaper's role runs.
 const REAPER_COMMAND_VARIABLE: &str = "CRASHES_REAPER_RUNS";
 
 #[test]
@@ -48,7 +48,8 @@ fn is_child_of(child: Process, parent: Process) -> bool {
 fn unrecorded_leader_is_not_confused_with_its_child() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // The child looks like its parent, leads a session as its parent does, and ends otherwise.
+    // The child resembles the leader, leads a session or a process group like the leader, and ends
+    // differently.
     for child in ["setsid", "setpgid"] {
         let verbs = format!("fork {child} mark child-{child} read-stdin hang -- exit 3");
         let mut run = ["run", "--background", "--json", "--"].map(str::to_owned).to_vec();
@@ -86,13 +87,13 @@ fn stop_ends_the_child_of_an_unrecorded_leader() {
     assert!(state::is_exit_or_lost(&outcome, 3), "{outcome}");
 }
 
-/// A host that takes in orphans and never reaps them, so that their statuses stay where they are.
+/// A subreaper that never reaps, so that exit statuses stay available.
 struct NonReapingSubreaper {
     process: RunningProgram,
 }
 
 impl NonReapingSubreaper {
-    /// Starts one that runs a task.
+    /// Starts a subreaper that runs a task.
     fn start_with_task(sandbox: &Sandbox, task: &Task, point: &str) -> Self {
         let own_program = std::env::current_exe().expect("a test has a program");
         let test_args = ["--exact", "unseen::a_status_that_nobody_took_is_found", "--nocapture"];
@@ -104,7 +105,7 @@ impl NonReapingSubreaper {
         Self { process: call.pause_at(point).spawn() }
     }
 
-    /// Is the reaper, in a copy of this program: runs the line and waits to be killed.
+    /// Plays the subreaper in a copy of this program: runs the line and waits to be killed.
     fn run_as_reaper(line: &OsStr) {
         let own = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(own)).expect("anybody may");
@@ -114,7 +115,7 @@ impl NonReapingSubreaper {
         let _until_killed = std::io::stdin().lines().count();
     }
 
-    /// Waits until it has a dead process.
+    /// Waits until the dead process has become its zombie.
     fn wait_until_reparented(&self, dead: Process) {
         eventually("the dead is the reaper's", || {
             let stat = processes::stat(dead.pid);

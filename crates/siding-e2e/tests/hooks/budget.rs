@@ -31,7 +31,7 @@ fn budget_sets_only_the_timeout_of_a_call() {
     let mut expected = input.clone();
     expected["timeout"] = json!(15_000);
     assert_eq!(output, json!({"hookEventName": "PreToolUse", "updatedInput": expected}));
-    // A longer timeout is no wish to wait: it bounds the command.
+    // A longer timeout does not ask for a longer wait: it bounds the command.
     let mut longer = input;
     longer["timeout"] = json!(600_000);
     assert_eq!(pre_tool_use_output(&sandbox, "15s", bash_call(longer))["updatedInput"], expected);
@@ -138,7 +138,7 @@ fn backgrounded_call_names_the_budget_as_the_reason() {
     );
 }
 
-/// Promise P16: siding's server cannot tell a subagent's call from another, the hook can.
+/// Promise P16: siding's server cannot recognize a subagent's call, but the hook can.
 #[test]
 fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     let sandbox = sandbox();
@@ -149,7 +149,7 @@ fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     };
     let subagent = || json!("agent-abc");
     let input = updated(subagent(), json!({"command": "make", "cwd": "/p"}));
-    // 30 min, 10 s of grace, and a margin.
+    // 30 minutes, 10 s of grace, and a margin, in seconds.
     assert_eq!(input, json!({"command": "make", "cwd": "/p", "budget": 1870}));
     assert_eq!(updated(subagent(), json!({"command": "make", "timeout": 60}))["budget"], 130);
     assert_eq!(updated(Value::Null, json!({"command": "make"})), Value::Null);
@@ -157,7 +157,7 @@ fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     assert_eq!(updated(subagent(), json!({"command": "make", "background": true})), Value::Null);
 }
 
-/// The host ends its own monitors early, and the agent reads what lasts longer.
+/// The host ends its own monitors early; the hook tells the agent about one that lasts longer.
 #[test]
 fn long_host_monitor_call_suggests_siding_monitor() {
     let sandbox = sandbox();

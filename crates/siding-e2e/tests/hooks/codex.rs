@@ -8,7 +8,7 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually, processes};
 
 use crate::support::{CONVERSATION_ID, hook_call, sandbox};
 
-/// Makes a `codex` that writes its arguments into a file, a line each, and returns the search path
+/// Creates a `codex` that writes its arguments to a file, one per line, and returns a search path
 /// with it.
 fn install_fake_codex(sandbox: &Sandbox) -> String {
     let program = sandbox.path("bin/codex");
@@ -25,7 +25,7 @@ fn send_event(sandbox: &Sandbox, path: &str, name: &str, more: serde_json::Value
     hook_call(sandbox, &["--host", "codex", name], more).env("PATH", path).run().expect_code(0)
 }
 
-/// Returns how many processes wait for news of this sandbox.
+/// Returns how many processes wait for notices of this sandbox.
 fn waiter_count(sandbox: &Sandbox) -> usize {
     let waits = |pid: &u32| {
         processes::descriptors(*pid).iter().any(|(_, target)| {
@@ -35,13 +35,13 @@ fn waiter_count(sandbox: &Sandbox) -> usize {
     processes::list_pids().into_iter().filter(waits).count()
 }
 
-/// Starts a command of the conversation that ends once it may.
+/// Starts a command of the conversation that ends when the test allows it.
 fn start_gated_task(sandbox: &Sandbox) {
     let session = format!("codex-{CONVERSATION_ID}");
     let text = "until [ -e go ]; do sleep .02; done; echo built; exit 7";
     let args = ["run", "--background", "--session", &session, "--", text];
     let started = sandbox.siding(&args).run().expect_code(0);
-    // Its host has hooks that tell it.
+    // Its host has hooks that deliver the notice.
     let message = started.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(message.contains("you will be told when it ends"), "{message}");
 }
@@ -65,7 +65,7 @@ fn task_end_queues_one_prompt_that_delivers_the_notice() {
     let args: Vec<&str> = args.lines().collect();
     assert_eq!(args[..4], ["queue", "--thread", CONVERSATION_ID, "--message"]);
     assert!(args[4].contains("not input from the user"), "{args:?}");
-    // The prompt's own hook tells the notice, once.
+    // The prompt's own hook delivers the notice, once.
     let hook_output =
         send_event(&sandbox, &path, "user-prompt-submit", json!({"prompt": args[4]})).stdout_text();
     assert!(
@@ -76,7 +76,8 @@ fn task_end_queues_one_prompt_that_delivers_the_notice() {
     let _end = sandbox.siding(&["session", "close", &format!("codex-{CONVERSATION_ID}")]).run();
 }
 
-/// A person who writes first is told by that prompt's hooks, and nothing is queued.
+/// A person who writes first receives the notice through that prompt's hooks, and no prompt is
+/// queued.
 #[test]
 fn task_end_during_a_turn_queues_no_prompt() {
     let sandbox = sandbox();

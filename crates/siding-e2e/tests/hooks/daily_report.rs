@@ -7,7 +7,7 @@ use crate::support::{
     close_session, hook_call, hook_context, open_session, run_ended_task, sandbox,
 };
 
-/// Calls a hook of a person who wants daily reports, and returns its answer.
+/// Calls a hook with daily reports enabled, and returns its answer.
 #[track_caller]
 fn call_hook_with_report(sandbox: &Sandbox, event: &str, more: Value) -> Value {
     let call = hook_call(sandbox, &[event], more).env("SIDING_REPORT_DAILY", "true");
@@ -19,7 +19,8 @@ fn additional_context(answer: &Value) -> &str {
     answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default()
 }
 
-/// Told once a day, to the agent in whole and to the person in a line, at whatever event comes first.
+/// The report is delivered once a day at the first event: in full to the agent, as one line to the
+/// person.
 #[test]
 fn report_is_delivered_once_a_day() {
     for event in ["session-start", "user-prompt-submit"] {
@@ -51,7 +52,7 @@ fn report_is_delivered_once_a_day() {
     }
 }
 
-/// A day on which nothing ran needs no words.
+/// A day without tasks gives no report.
 #[test]
 fn no_report_for_a_day_without_tasks() {
     let sandbox = sandbox();

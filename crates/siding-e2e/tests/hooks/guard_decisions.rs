@@ -1,4 +1,4 @@
-//! The guard's answers, and what happens to an event that cannot be read.
+//! The guard's answers, and the handling of unreadable events.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn denial_uses_exit_code_json_and_stderr() {
     let why = output["permissionDecisionReason"].as_str().expect("a reason").to_owned();
     assert!(why.contains("`rm -rf /`"), "{why}");
     assert!(denied.stderr_text().contains(&why));
-    // Codex refuses fields that it does not know, and takes stderr.
+    // Codex rejects unknown fields and reads stderr.
     for host in ["codex", "gemini"] {
         let args = ["pre-tool-use", "--host", host];
         let denied = hook_call(&sandbox, &args, call.clone()).run().expect_code(2);
@@ -44,14 +44,14 @@ fn allowed_command_leaves_the_decision_to_the_host() {
     assert_eq!(decision_for("sudo ls", json!({})), "ask");
     assert_eq!(decision_for("tail -f server.log", json!({})), "none");
     assert_eq!(decision_for("tail -f server.log", json!({"run_in_background": true})), "ask");
-    // Tools that run nothing.
+    // A tool that runs no command.
     let call = json!({"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}});
     assert_eq!(call_hook(&sandbox, "pre-tool-use", call).expect_code(0).stdout_text(), "");
     let written = std::fs::read_dir(sandbox.state_dir()).expect("the sandbox makes it");
     assert_eq!(written.count(), 0, "nothing is written to judge a command");
 }
 
-/// Promise P107: a question that reaches nobody is no answer.
+/// Promise P107: without a person to answer, a question is no decision.
 #[test]
 fn endless_background_command_is_denied_when_unattended() {
     let sandbox = sandbox();
@@ -73,12 +73,12 @@ fn endless_background_command_is_denied_when_unattended() {
     for mode in ["dontAsk", "bypassPermissions", "auto"] {
         assert_eq!(decision(call(mode, follow), 2).as_deref(), Some("deny"), "{mode}");
     }
-    // Asked about wherever it runs: whom to ask stays the host's to decide.
+    // Other questions stay questions in every mode: the host decides how to answer them.
     assert_eq!(decision(call("auto", "sudo ls"), 0).as_deref(), Some("ask"));
     let bounded =
         call_hook(&sandbox, "pre-tool-use", call("auto", "timeout 60 tail -f server.log"));
     assert_eq!(bounded.expect_code(0).stdout_text(), "");
-    // A run without a person, whatever its mode.
+    // A run without a person, in any mode.
     let headless = hook_call(&sandbox, &["pre-tool-use"], call("default", follow));
     let denied = headless.env("CLAUDE_CODE_ENTRYPOINT", "sdk-cli").run().expect_code(2);
     assert!(
@@ -86,7 +86,7 @@ fn endless_background_command_is_denied_when_unattended() {
         "what to write instead: {}",
         denied.stderr_text()
     );
-    // Hosts that have no word for a question.
+    // These hosts have no way to ask.
     for host in ["codex", "gemini"] {
         let args = ["pre-tool-use", "--host", host];
         let denied = hook_call(&sandbox, &args, call("default", follow)).run().expect_code(2);
@@ -97,7 +97,7 @@ fn endless_background_command_is_denied_when_unattended() {
     assert!(guard_output.expect_code(21).stdout_text().contains("deny"));
 }
 
-/// Somebody relies on rules that cannot be read: a person decides.
+/// A user may rely on the unreadable rules, so a person decides.
 #[test]
 fn unreadable_rules_file_makes_the_hook_ask() {
     let sandbox = sandbox();
@@ -120,7 +120,7 @@ fn unreadable_event_makes_no_decision() {
             let first = done.stderr_text().lines().next().unwrap_or_default().to_owned();
             assert!(first.contains("no decision"), "{event} {bad:?}: {first}");
         }
-        // Nothing that concerns siding in it.
+        // An event without anything for siding.
         let done = sandbox.siding(&["hook", event]).stdin("{}").run().expect_code(0);
         assert_eq!(done.stdout_text() + &done.stderr_text(), "", "{event}");
     }

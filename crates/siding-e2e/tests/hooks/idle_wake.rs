@@ -10,7 +10,7 @@ use crate::support::{
     run_ended_task, sandbox, start_background_task,
 };
 
-/// Waits until somebody waits for this sandbox's news, and returns who.
+/// Waits until a process waits for this sandbox's notices, and returns its pid.
 #[track_caller]
 fn wait_for_waiter(sandbox: &Sandbox) -> u32 {
     let waits = |pid: &u32| {
@@ -21,14 +21,14 @@ fn wait_for_waiter(sandbox: &Sandbox) -> u32 {
     eventually_some("somebody waits", || processes::list_pids().into_iter().find(waits))
 }
 
-/// Promise P112: a deadline wakes, at once; an end that nobody is told of wakes too.
+/// Promise P112: an end wakes the host immediately, even one that no other event delivers.
 #[test]
 fn task_end_wakes_an_idle_host_and_is_reported_once() {
     let sandbox = sandbox();
     open_session(&sandbox);
     let waiting = hook_call(&sandbox, &["await-notice"], json!({})).spawn();
     let _pid = wait_for_waiter(&sandbox);
-    // One is enough, however often the host starts it.
+    // One waiter is enough, however often the host starts one.
     let second = call_hook(&sandbox, "await-notice", json!({})).expect_code(0);
     assert_eq!(second.stdout_text() + &second.stderr_text(), "");
     let id = run_ended_task(&sandbox, "echo over; exit 7");
@@ -39,7 +39,7 @@ fn task_end_wakes_an_idle_host_and_is_reported_once() {
     close_session(&sandbox);
 }
 
-/// Promises P65 and P112: a deadline that is near wakes too, while it can be moved.
+/// Promises P65 and P112: an approaching deadline also wakes the host, while it can still be moved.
 #[test]
 fn approaching_deadline_wakes_an_idle_host() {
     let sandbox = sandbox();
@@ -55,7 +55,7 @@ fn approaching_deadline_wakes_an_idle_host() {
     close_session(&sandbox);
 }
 
-/// While the agent is at work its own events tell, and nobody is woken.
+/// While the agent works, its own events deliver the notices, and the waiter stays silent.
 #[test]
 fn notice_delivered_by_another_event_does_not_wake() {
     let sandbox = sandbox();
@@ -64,7 +64,7 @@ fn notice_delivered_by_another_event_does_not_wake() {
     let _pid = wait_for_waiter(&sandbox);
     let id = run_ended_task(&sandbox, "exit 7");
     assert!(hook_context(&sandbox, "post-tool-use", json!({})).contains(&id));
-    // It waits on, for the next.
+    // The waiter continues to wait for the next notice.
     let next = run_ended_task(&sandbox, "exit 8");
     let text = {
         waiting.close_stdin();
@@ -74,7 +74,7 @@ fn notice_delivered_by_another_event_does_not_wake() {
     close_session(&sandbox);
 }
 
-/// `claude -p` would wait for it before it ends.
+/// `claude -p` would wait for the waiter before it exits.
 #[test]
 fn headless_host_starts_no_waiter() {
     let sandbox = sandbox();
@@ -90,7 +90,7 @@ fn headless_host_starts_no_waiter() {
 #[test]
 fn waiter_ends_with_its_host() {
     let sandbox = sandbox();
-    // No shell by its name: a host.
+    // The copy has another name, because siding takes a shell for no host.
     let agent = sandbox.path("agent");
     let _bytes = std::fs::copy("/bin/bash", &agent).expect("own directory");
     let executable = std::fs::Permissions::from_mode(0o755);

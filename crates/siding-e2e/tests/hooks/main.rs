@@ -1,5 +1,5 @@
-//! What `siding hook` does at the events of a conversation. The host is the test itself, or a copy
-//! of bash under another name where it is to be killed.
+//! The effects of `siding hook` at the events of a conversation. The host is the test itself, or a
+//! renamed copy of bash where the test kills it.
 
 mod budget;
 mod codex;

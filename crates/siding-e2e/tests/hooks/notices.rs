@@ -1,4 +1,4 @@
-//! What is new is told once, at whatever event comes first.
+//! A notice is delivered once, at the first event that can carry it.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use crate::support::{
     start_background_task,
 };
 
-/// Failures F22 and F25: every event that can tell, tells; no notice is told twice; each says that
-/// it is no word of the user's.
+/// Failures F22 and F25: every event with an answer delivers notices; no notice is delivered twice;
+/// each says that it does not come from the user.
 #[test]
 fn task_end_is_reported_once_at_the_next_event() {
     let sandbox = sandbox();
@@ -31,8 +31,8 @@ fn task_end_is_reported_once_at_the_next_event() {
     close_session(&sandbox);
 }
 
-/// Failure F23: a subagent's messages are thrown away with it, so it takes nothing from the one who
-/// stays.
+/// Failure F23: a subagent's context is discarded with it, so it must not consume notices of the
+/// main agent.
 #[test]
 fn subagent_events_deliver_no_notices() {
     let sandbox = sandbox();
@@ -45,8 +45,8 @@ fn subagent_events_deliver_no_notices() {
     close_session(&sandbox);
 }
 
-/// Failure F25: text that grows fivefold in XML, in the command, the output and the names of what
-/// is left running, keeps nothing back.
+/// Failure F25: text that grows fivefold in XML, in the command, the output and the names of
+/// remaining processes, holds no other notice back.
 #[test]
 fn oversized_notice_does_not_block_others() {
     let sandbox = sandbox();
@@ -69,13 +69,14 @@ fn oversized_notice_does_not_block_others() {
     close_session(&sandbox);
 }
 
-/// Failure F12: what a command has left running is named with the call that left it.
+/// Failure F12: processes that a command has left are reported with that command.
 #[test]
 fn processes_left_by_a_command_are_reported() {
     let sandbox = sandbox();
     open_session(&sandbox);
     let mark = sandbox.puppet_line(&words("--quiet mark left hang"));
-    // Its starter has the answer before it lingers: else the answer tells.
+    // The command lingers only after its starter has returned; otherwise the answer would report
+    // it.
     let _task =
         start_background_task(&sandbox, &format!("{mark} & until [ -e go ]; do sleep .02; done"));
     std::fs::write(sandbox.path("go"), "").expect("own directory");
@@ -88,7 +89,8 @@ fn processes_left_by_a_command_are_reported() {
     close_session(&sandbox);
 }
 
-/// The same conversation may be open in a second window. Its end takes nothing from the first.
+/// The same conversation may be open in a second window. The end of the second takes no notices
+/// from the first.
 #[test]
 fn exit_of_a_second_owner_keeps_the_notices() {
     let sandbox = sandbox();
@@ -103,7 +105,7 @@ fn exit_of_a_second_owner_keeps_the_notices() {
     close_session(&sandbox);
 }
 
-/// Hosts cut what is longer than 10,000 characters. What finds no room comes with the next event.
+/// Hosts truncate texts beyond 10,000 characters. Notices without room come with the next event.
 #[test]
 fn many_notices_are_split_over_several_events() {
     let sandbox = sandbox();
@@ -127,8 +129,8 @@ fn many_notices_are_split_over_several_events() {
     close_session(&sandbox);
 }
 
-/// A session of the same host's process that is not this conversation's: an earlier conversation
-/// before it was cleared, or its MCP server.
+/// Another session of the same host process: an earlier conversation that was cleared, or the
+/// host's MCP server.
 #[test]
 fn notices_of_the_hosts_other_sessions_are_delivered() {
     let sandbox = sandbox();
@@ -143,15 +145,15 @@ fn notices_of_the_hosts_other_sessions_are_delivered() {
     let context = hook_context(&sandbox, "user-prompt-submit", json!({}));
     assert!(context.contains(id) && context.contains("<status>stopped</status>"), "{context}");
     assert_eq!(hook_context(&sandbox, "user-prompt-submit", json!({})), "");
-    // A stranger's is not.
+    // Notices of an unrelated session are not delivered.
     let stranger = end_task_without_session(&sandbox);
     assert_eq!(hook_context(&sandbox, "user-prompt-submit", json!({})), "", "{stranger}");
     let _closed = sandbox.siding(&["session", "close", "claude-4242-1"]).run().expect_code(0);
     close_session(&sandbox);
 }
 
-/// Failure F24: the host's program has two doors, its shells and its MCP server. What came out of
-/// one is not told at the other.
+/// Failure F24: the host's program uses siding through its shells and through its MCP server. A
+/// result read through one is not delivered through the other.
 #[test]
 fn result_read_in_another_session_of_the_host_is_not_repeated() {
     let sandbox = sandbox();
@@ -169,8 +171,8 @@ fn result_read_in_another_session_of_the_host_is_not_repeated() {
     close_session(&sandbox);
 }
 
-/// Failure F23: a conversation that another process has resumed is told there, and not in whatever
-/// conversation its first process has now.
+/// Failure F23: notices of a conversation that another process has resumed go to that process, and
+/// not to the current conversation of the first one.
 #[test]
 fn notices_of_a_session_taken_over_stay_in_that_session() {
     let sandbox = sandbox();
@@ -195,7 +197,7 @@ fn open_session_listing(sandbox: &siding_e2e::Sandbox, id: &str) {
     assert!(context.contains(id), "what the earlier conversation left runs on: {context}");
 }
 
-/// A task of nobody's conversation, ended.
+/// Ends a task that belongs to no conversation, and returns its id.
 fn end_task_without_session(sandbox: &siding_e2e::Sandbox) -> String {
     let run = ["run", "--background", "--json", "--", "exit 3"];
     let task = sandbox.siding(&run).run().json();

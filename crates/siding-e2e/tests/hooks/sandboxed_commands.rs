@@ -1,7 +1,7 @@
-//! What a host runs in a sandbox is a task like any, and nothing that it started outlives it.
+//! A host's command in a sandbox is a task like any other, and no process outlives its host.
 //!
-//! The sandbox is bubblewrap's, as Claude Code builds it: the file system read only, namespaces of its
-//! own for processes and users. The host is a copy of a shell under another name.
+//! The sandbox is bubblewrap's, as Claude Code builds it: a read-only file system, and separate
+//! namespaces for processes and users. The host is a renamed copy of a shell.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use siding_e2e::{
 
 use crate::support::{CONVERSATION_ID, SESSION_ID, event_json, sandbox};
 
-/// A user that owns nothing.
+/// A user who owns nothing.
 const NOBODY_UID: u32 = 65_534;
 
-/// Whether bubblewrap makes sandboxes here. Where this is to prove something it must.
+/// Whether bubblewrap can create sandboxes here. In CI it must.
 fn has_bwrap() -> bool {
     let probe =
         ["--ro-bind", "/", "/", "--unshare-pid", "--unshare-user", "--proc", "/proc", "true"];
@@ -29,19 +29,20 @@ fn has_bwrap() -> bool {
     works
 }
 
-/// A host that runs, with the hooks of its conversation.
+/// A running host with the hooks of its conversation.
 struct RunningHost {
     running: RunningProgram,
 }
 
-/// Sets what a host's hooks and shells have in their environment.
+/// Sets the environment variables of a host's hooks and shells.
 fn with_host_supervision(call: Invocation) -> Invocation {
     call.env("SIDING_SUPERVISE_HOSTS", "true")
         .env("SIDING_ADOPT_WAIT", "20")
         .env("CLAUDE_ENV_FILE", "env")
 }
 
-/// Starts a host that begins a conversation, does this, and then what it is told on standard input.
+/// Starts a host that opens a conversation, runs this script, and then executes commands from
+/// standard input.
 #[track_caller]
 fn start_host(sandbox: &Sandbox, script: &str) -> RunningHost {
     start_host_in(sandbox, CONVERSATION_ID, script)
@@ -82,7 +83,8 @@ fn start_host_with_env(
     RunningHost { running }
 }
 
-/// A command as the host puts it into a sandbox, in the background, with its output in a file.
+/// Returns a command as the host runs it in a sandbox: in the background, with its output in a
+/// file.
 fn bwrap_command(command: &str, output: &str) -> String {
     bwrap_command_with_proc(command, output, "--proc /proc")
 }
@@ -92,7 +94,7 @@ fn bwrap_command_with_proc(command: &str, output: &str, proc: &str) -> String {
         "source ./env 2>/dev/null || true && eval {} < /dev/null && pwd -P >| /dev/null",
         shell_quoted(command)
     );
-    // Beside the command stands the sandbox's relay, where there is one to be had.
+    // The sandbox's relay runs next to the command, if socat is installed.
     let outer = format!(
         "{{ socat TCP4-LISTEN:3128,fork UNIX-CONNECT:/nowhere; }} >/dev/null 2>&1 &\n\
          /bin/bash -c {}; exit $?",
@@ -114,14 +116,14 @@ fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r#"'"'"'"#))
 }
 
-/// The tasks there are, as `ps --json` lists them.
+/// Returns all tasks as `ps --json` lists them.
 #[track_caller]
 fn list_tasks(sandbox: &Sandbox) -> Vec<Value> {
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     listed.as_array().expect("a list").clone()
 }
 
-/// Waits for the one task there is.
+/// Waits for the first task.
 #[track_caller]
 fn wait_for_task(sandbox: &Sandbox) -> Value {
     eventually_some("the command is a task", || list_tasks(sandbox).into_iter().next())
@@ -131,7 +133,8 @@ fn task_id(task: &Value) -> String {
     task["task_id"].as_str().expect("an id").to_owned()
 }
 
-/// Every process that has this text in its command line, but for hosts: theirs is a whole script.
+/// Returns every process with this text in its command line, except hosts, whose command line is a
+/// whole script.
 fn processes_with_text(text: &str) -> Vec<Process> {
     let has = |pid: &u32| {
         processes::comm(*pid) != "agenthost"
@@ -141,14 +144,14 @@ fn processes_with_text(text: &str) -> Vec<Process> {
     processes::list_pids().into_iter().filter(has).filter_map(Process::from_pid).collect()
 }
 
-/// The supervisors of this sandbox's hosts.
+/// Returns the supervisors of this sandbox's hosts.
 fn supervisors(sandbox: &Sandbox) -> Vec<Process> {
     let state = sandbox.state_dir().display().to_string();
     let is_one = |process: &Process| processes::comm(process.pid) == "siding-host";
     processes_with_text(&state).into_iter().filter(is_one).collect()
 }
 
-/// Waits until nothing of a host is left, and says how long that took.
+/// Waits until no process of a host is left, and returns how long that took.
 #[track_caller]
 fn wait_until_host_is_cleaned_up(sandbox: &Sandbox, texts: &[&str]) -> Duration {
     let started = Instant::now();
@@ -161,14 +164,14 @@ fn wait_until_host_is_cleaned_up(sandbox: &Sandbox, texts: &[&str]) -> Duration 
     started.elapsed()
 }
 
-/// What stands in a file of the test.
+/// Reads a file of the test.
 fn read_test_file(sandbox: &Sandbox, name: &str) -> String {
     std::fs::read_to_string(sandbox.path(name)).unwrap_or_default()
 }
 
-/// A command that runs until it is ended, and that no other test has.
+/// Returns a command that runs until it is ended and that no other test uses.
 fn endless_command(sandbox: &Sandbox, number: u32) -> String {
-    // The sandbox's name is its own.
+    // Encodes the sandbox's unique name as digits.
     let name = sandbox.root().display().to_string();
     let digits: String = name.bytes().map(|byte| format!("{byte:03}")).collect();
     format!("sleep {number}.{digits}")
@@ -213,7 +216,8 @@ fn sandboxed_command_is_a_task_and_can_be_stopped() {
     }
 }
 
-/// With `enableWeakerNestedSandbox` numbers of processes mean others inside than `/proc` shows there.
+/// With `enableWeakerNestedSandbox`, `/proc` inside the sandbox shows other pids than those of its
+/// own namespace.
 #[test]
 fn sandboxed_command_is_supervised_with_the_hosts_proc() {
     if has_bwrap() {
@@ -248,7 +252,7 @@ fn sandboxed_command_ends_at_its_deadline() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[]);
 }
 
-/// anthropics/claude-code#51932: the sandbox's relay lived on with parent 1, for ever.
+/// anthropics/claude-code#51932: the sandbox's relay became a child of pid 1 and ran forever.
 #[test]
 fn killed_host_leaves_no_processes() {
     if !has_bwrap() {
@@ -261,7 +265,7 @@ fn killed_host_leaves_no_processes() {
         "socat UNIX-LISTEN:{},fork,reuseaddr TCP:localhost:9 & (setsid {helper} &) ; ",
         socket.display()
     );
-    // One that does not hear the polite signal, and one that has lost its parents.
+    // One helper ignores SIGTERM, and another one has lost its parents.
     let stubborn = format!("setsid bash -c 'trap \"\" TERM; {helper}; :' & ");
     let script = format!("{relay}{stubborn}{}", bwrap_command(&boxed_text, "out"));
     let host = start_host(&sandbox, &script);
@@ -294,7 +298,7 @@ fn only_the_killed_hosts_processes_are_ended() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&other]);
 }
 
-/// Calls a hook as the host does.
+/// Returns a line that calls a hook as the host does.
 fn hook_line(sandbox: &Sandbox, name: &str, more: Value) -> String {
     let file = format!("event-{name}");
     std::fs::write(sandbox.path(&file), event_json(sandbox, more)).expect("own directory");
@@ -329,7 +333,7 @@ fn reap_ends_processes_of_a_killed_host_and_supervisor() {
     host.running.process().kill();
     eventually("both are gone", || !supervisor.is_alive() && !host.running.process().is_alive());
     let dry_run = sandbox.siding(&["reap", "--dry-run"]).run().expect_code(0).stdout_text();
-    // It is folded.
+    // The output is wrapped.
     let dry_run = dry_run.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(dry_run.contains("would end") && dry_run.contains(&helper), "{dry_run}");
     assert_eq!(processes_with_text(&helper).len(), 1);
@@ -338,7 +342,7 @@ fn reap_ends_processes_of_a_killed_host_and_supervisor() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&helper]);
 }
 
-/// A supervisor is stopped between two of its steps, and killed there.
+/// Each supervisor is stopped at a failpoint and killed there.
 #[test]
 fn host_supervisor_killed_at_any_failpoint_leaves_nothing() {
     if !has_bwrap() {
@@ -369,14 +373,14 @@ fn host_supervisor_killed_at_any_failpoint_leaves_nothing() {
     }
 }
 
-/// User and system time of a process, in clock ticks.
+/// Returns the user and system time of a process, in clock ticks.
 fn cpu_ticks(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
     fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
-/// The bell is within reach of whatever runs in the sandbox.
+/// Every process in the sandbox can write to the supervisor's FIFO.
 #[test]
 fn ten_thousand_supervisor_wakeups_use_little_cpu() {
     if !has_bwrap() {
@@ -404,7 +408,7 @@ fn ten_thousand_supervisor_wakeups_use_little_cpu() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&endless]);
 }
 
-/// An editor or browser that was opened through the agent is a person's.
+/// An editor or browser opened through the agent belongs to the person.
 #[test]
 fn users_browser_is_excluded_from_host_cleanup() {
     let sandbox = sandbox();
@@ -414,10 +418,10 @@ fn users_browser_is_excluded_from_host_cleanup() {
     let _length = std::fs::copy(sleep.expect("a sleep"), &browser).expect("own directory");
     let helper = endless_command(&sandbox, 3_012);
     let user_program = format!("{} 3013", browser.display());
-    // One by the host itself, one by a command that it has adopted.
+    // One browser is started by the host itself, one by a command that siding has adopted.
     let init = sandbox.siding_line(&["shell-init", "bash"]);
     let adopted = format!("eval \"$({init})\"; setsid {user_program} & {helper}");
-    // And a conversation of the host's in the background.
+    // The host also starts a second conversation in the background.
     let other = "while :; do sleep 1; done # another host";
     let script = format!(
         "setsid {user_program} &\nsetsid ./agenthost -c {} &\nbash -c {} &",
@@ -448,7 +452,7 @@ fn users_browser_is_excluded_from_host_cleanup() {
     eventually("they are gone", || browsers().is_empty() && others().is_empty());
 }
 
-/// Where a host cannot be marked its agent is told, once.
+/// If a host cannot be marked, its agent is informed once.
 #[test]
 fn unsupervisable_host_is_reported_once() {
     let sandbox = sandbox();

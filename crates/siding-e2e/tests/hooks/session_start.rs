@@ -1,4 +1,4 @@
-//! A conversation begins.
+//! The start of a conversation.
 
 use serde_json::json;
 use siding_e2e::{eventually, words};
@@ -8,7 +8,7 @@ use crate::support::{
     start_background_task,
 };
 
-/// The session is the host's, and each of its shells has itself adopted into it.
+/// The session belongs to the host, and each of the host's shells is adopted into it.
 #[test]
 fn session_is_opened_and_its_shells_are_adopted() {
     let sandbox = sandbox();
@@ -36,7 +36,8 @@ fn session_is_opened_and_its_shells_are_adopted() {
     close_session(&sandbox);
 }
 
-/// Promise P68: after a resume or a compaction the agent hears at once what runs.
+/// Promise P68: after a resume or a compaction, the agent immediately receives the list of running
+/// tasks.
 #[test]
 fn running_tasks_are_listed_after_a_compaction() {
     let sandbox = sandbox();
@@ -47,7 +48,7 @@ fn running_tasks_are_listed_after_a_compaction() {
     close_session(&sandbox);
 }
 
-/// Failure F11: the host was killed. Its tasks end, and the next conversation hears of it, once.
+/// Failure F11: the host was killed. Its tasks end, and the next conversation is informed, once.
 #[test]
 fn next_session_reports_tasks_of_a_killed_one() {
     let sandbox = sandbox();
@@ -68,7 +69,7 @@ fn next_session_reports_tasks_of_a_killed_one() {
     assert!(context.contains("sleep 61"), "{context}");
     let again = hook_context(&sandbox, "session-start", json!({"source": "compact"}));
     assert!(!again.contains("claude-gone"), "{again}");
-    // It can be resumed all the same.
+    // The old session can still be resumed.
     let own = std::process::id().to_string();
     let open = ["session", "open", "claude-gone", "--owner-pid", &own];
     let _open = sandbox.siding(&open).run().expect_code(0);
@@ -76,7 +77,8 @@ fn next_session_reports_tasks_of_a_killed_one() {
     close_session(&sandbox);
 }
 
-/// A conversation in a container that shares the state directory sees none of the processes out here.
+/// A conversation in a container that shares the state directory is in another PID namespace: its
+/// processes cannot be seen from here, nor those of this machine from there.
 #[test]
 fn session_of_another_pid_namespace_is_not_closed() {
     let sandbox = sandbox();
@@ -101,7 +103,7 @@ fn session_of_another_pid_namespace_is_not_closed() {
     close_session(&sandbox);
 }
 
-/// SessionEnd has a second and a half: it leaves the tasks to their shims.
+/// The host gives SessionEnd a second and a half, so the hook leaves the tasks to their shims.
 #[test]
 fn session_end_hook_stops_no_tasks() {
     let sandbox = sandbox();

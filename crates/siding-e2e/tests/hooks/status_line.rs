@@ -47,7 +47,7 @@ fn task_waiting_for_input_is_shown_first() {
     close_session(&sandbox);
 }
 
-/// The line that a person had stays theirs.
+/// The user's own status line is kept.
 #[test]
 fn users_status_line_command_is_run_and_printed_first() {
     let sandbox = sandbox();
@@ -57,7 +57,7 @@ fn users_status_line_command_is_run_and_printed_first() {
     assert_eq!(text, "mine \u{1b}[1mbold\u{1b}[m\nsiding: nothing runs\n");
     let received = std::fs::read_to_string(sandbox.path("heard")).expect("it was called");
     assert!(received.contains("\"session_id\""), "{received}");
-    // Whatever siding cannot read, theirs is shown.
+    // The user's line is shown even if siding cannot read the event.
     let call = sandbox.siding(&["statusline", "--before", "echo mine"]).stdin("no JSON");
     let done = call.run().expect_code(0);
     assert_eq!(done.stdout_text(), "mine\n");

@@ -1,20 +1,20 @@
-//! What these tests say often.
+//! Helpers of these tests.
 
 use serde_json::{Value, json};
 use siding_e2e::{Invocation, ProgramOutput, Sandbox, eventually};
 
-/// The conversation of most tests, and the session that is its.
+/// The conversation of most tests, and its session.
 pub(crate) const CONVERSATION_ID: &str = "3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
 pub(crate) const SESSION_ID: &str = "claude-3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
 
-/// A sandbox that fails its test when anything is left in it.
+/// Returns a sandbox that fails its test if processes are left.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     sandbox
 }
 
-/// An event as Claude Code sends it, with more than siding reads.
+/// Returns an event as Claude Code sends it, with fields that siding ignores.
 pub(crate) fn event_json(sandbox: &Sandbox, more: Value) -> String {
     let mut event = json!({
         "session_id": CONVERSATION_ID,
@@ -29,7 +29,7 @@ pub(crate) fn event_json(sandbox: &Sandbox, more: Value) -> String {
     event.to_string()
 }
 
-/// Prepares a hook.
+/// Prepares a hook call.
 pub(crate) fn hook_call(sandbox: &Sandbox, args: &[&str], more: Value) -> Invocation {
     let args: Vec<&str> = ["hook"].iter().chain(args).copied().collect();
     sandbox.siding(&args).stdin(event_json(sandbox, more))
@@ -41,7 +41,7 @@ pub(crate) fn call_hook(sandbox: &Sandbox, name: &str, more: Value) -> ProgramOu
     hook_call(sandbox, &[name], more).run()
 }
 
-/// Calls a hook that answers with facts, or with nothing.
+/// Calls a hook and returns its additional context; empty if there is none.
 #[track_caller]
 pub(crate) fn hook_context(sandbox: &Sandbox, name: &str, more: Value) -> String {
     let done = call_hook(sandbox, name, more).expect_code(0);
@@ -58,7 +58,7 @@ pub(crate) fn open_session(sandbox: &Sandbox) {
     assert_eq!(hook_context(sandbox, "session-start", json!({"source": "startup"})), "");
 }
 
-/// Starts a background task of the conversation, and returns its id.
+/// Starts a background task of the conversation and returns its id.
 #[track_caller]
 pub(crate) fn start_background_task(sandbox: &Sandbox, command: &str) -> String {
     let args = ["run", "--background", "--session", SESSION_ID, "--json", "--", command];
@@ -66,7 +66,8 @@ pub(crate) fn start_background_task(sandbox: &Sandbox, command: &str) -> String 
     started["task_id"].as_str().expect("an id").to_owned()
 }
 
-/// Starts one that ends when that is asked for, has it end, and returns its id: nobody was told.
+/// Starts a task, ends it after its starter has returned, and returns its id; its end is not yet
+/// delivered.
 #[track_caller]
 pub(crate) fn run_ended_task(sandbox: &Sandbox, then: &str) -> String {
     let id =
@@ -80,7 +81,7 @@ pub(crate) fn run_ended_task(sandbox: &Sandbox, then: &str) -> String {
     id
 }
 
-/// Stops what is left of the conversation.
+/// Closes the conversation's session and stops its tasks.
 #[track_caller]
 pub(crate) fn close_session(sandbox: &Sandbox) {
     let _closed = sandbox.siding(&["session", "close", SESSION_ID]).run().expect_code(0);

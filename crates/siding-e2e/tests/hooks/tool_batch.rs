@@ -1,4 +1,4 @@
-//! The end of a batch of tool calls: what runs and may be forgotten (promise P68).
+//! The end of a batch of tool calls: a reminder of running tasks (promise P68).
 
 use serde_json::{Value, json};
 use siding_e2e::{RunningProgram, Sandbox, eventually_some};
@@ -10,7 +10,7 @@ use crate::support::{
 
 const BATCH_EVENT: &str = "post-tool-batch";
 
-/// A batch of calls that have run these commands, as Claude Code 2.1.330 tells of it.
+/// Returns a batch of calls that ran these commands, in the format of Claude Code 2.1.330.
 fn batch_event(commands: &[&str]) -> Value {
     let call = |command: &&str| {
         json!({
@@ -23,7 +23,7 @@ fn batch_event(commands: &[&str]) -> Value {
     json!({ "tool_calls": commands.iter().map(call).collect::<Vec<_>>() })
 }
 
-/// Starts a shell as the host's tool does, has it adopted, and waits until it is on record.
+/// Starts an adopted shell as the host's tool does, and waits until it is recorded.
 #[track_caller]
 fn start_adopted_shell(sandbox: &Sandbox, command: &str) -> (RunningProgram, String) {
     let before = sandbox.task_ids();
@@ -46,8 +46,8 @@ fn start_adopted_shell(sandbox: &Sandbox, command: &str) -> (RunningProgram, Str
     (shell, id)
 }
 
-/// The host's own background commands are tasks of the session like any: named once, when the call
-/// that started them has returned.
+/// The host's own background commands are ordinary tasks of the session: each is named once, after
+/// the call that started it has returned.
 #[test]
 fn adopted_command_that_outlives_its_call_is_listed_once() {
     let sandbox = sandbox();
@@ -71,7 +71,8 @@ fn adopted_command_that_outlives_its_call_is_listed_once() {
     close_session(&sandbox);
 }
 
-/// Subagents work beside the agent: a command for which one of them waits is in the foreground.
+/// Subagents work in parallel with the agent: a command for which one of them waits is in the
+/// foreground.
 #[test]
 fn subagents_command_is_listed_after_its_call_returns() {
     let sandbox = sandbox();
@@ -94,7 +95,7 @@ fn subagents_command_is_listed_after_its_call_returns() {
     close_session(&sandbox);
 }
 
-/// An unattended conversation of 269 turns has one prompt, and thirteen lists.
+/// An unattended conversation of 269 turns has one prompt and thirteen lists.
 #[test]
 fn every_twentieth_batch_lists_running_tasks() {
     let sandbox = sandbox();
@@ -105,7 +106,7 @@ fn every_twentieth_batch_lists_running_tasks() {
     let mut listed = Vec::new();
     for number in 1..=269 {
         if number <= 20 {
-            // What each of its calls tells, and then the batch.
+            // The event of each call, then the event of the batch.
             assert_eq!(
                 hook_context(&sandbox, "post-tool-use", json!({})),
                 "",
@@ -129,7 +130,7 @@ fn every_twentieth_batch_lists_running_tasks() {
     close_session(&sandbox);
 }
 
-/// What a notice tells in the same answer is not listed again.
+/// A task named by a notice in the same answer is not listed again.
 #[test]
 fn list_omits_tasks_named_in_a_notice() {
     let sandbox = sandbox();
@@ -139,7 +140,7 @@ fn list_omits_tasks_named_in_a_notice() {
     let runs = start_background_task(&sandbox, "sleep 61");
     for _ in 1..20 {
         assert_eq!(hook_context(&sandbox, BATCH_EVENT, json!({})), "");
-        // A subagent's batches are none of the agent's.
+        // A subagent's batches do not count for the agent.
         assert_eq!(hook_context(&sandbox, BATCH_EVENT, json!({"agent_id": "agent-abc"})), "");
     }
     std::fs::write(sandbox.path("go"), "").expect("own directory");
@@ -154,7 +155,7 @@ fn list_omits_tasks_named_in_a_notice() {
     close_session(&sandbox);
 }
 
-/// Codex and Gemini CLI have no event for a batch: each call is one.
+/// Codex and Gemini CLI have no batch event: each call counts as a batch.
 #[test]
 fn hosts_without_batch_events_count_calls() {
     let sandbox = sandbox();
@@ -175,7 +176,8 @@ fn hosts_without_batch_events_count_calls() {
     }
 }
 
-/// An event of an earlier siding's conversation, or of none, is no reason to fail.
+/// An event of a conversation without an open session, such as one from an earlier siding, must not
+/// fail.
 #[test]
 fn batch_without_an_open_session_is_ignored() {
     let sandbox = sandbox();

@@ -13,7 +13,7 @@ fn call_stop_hook(sandbox: &Sandbox, active: bool) -> Value {
     if done.stdout_text().is_empty() { Value::Null } else { done.json() }
 }
 
-/// Failure F59: the turn is held while there is news, and not for what merely runs.
+/// Failure F59: unread notices hold the turn, running tasks do not.
 #[test]
 fn stop_hook_blocks_only_for_undelivered_notices() {
     let sandbox = sandbox();
@@ -32,7 +32,7 @@ fn stop_hook_blocks_only_for_undelivered_notices() {
     close_session(&sandbox);
 }
 
-/// Claude Code lets hooks hold eight turns in a row. What is new after that is not lost.
+/// Claude Code lets hooks hold eight turns in a row. Later notices are not lost.
 #[test]
 fn stop_hook_blocks_at_most_eight_times_in_a_row() {
     let sandbox = sandbox();
@@ -43,13 +43,13 @@ fn stop_hook_blocks_at_most_eight_times_in_a_row() {
     }
     let id = run_ended_task(&sandbox, "exit 3");
     assert_eq!(call_stop_hook(&sandbox, true), Value::Null);
-    // The next turn of a person's is another.
+    // The person's next prompt starts a new count.
     let held = call_stop_hook(&sandbox, false);
     assert!(held["reason"].as_str().is_some_and(|reason| reason.contains(&id)), "{held}");
     close_session(&sandbox);
 }
 
-/// Failure F25: a command is no tag, wherever it is named.
+/// Failure F25: tags in a command are escaped wherever it is named.
 #[test]
 fn tags_in_commands_are_escaped() {
     let sandbox = sandbox();
@@ -68,7 +68,7 @@ fn tags_in_commands_are_escaped() {
     close_session(&sandbox);
 }
 
-/// Hosts cut what is longer than 10,000 characters, what runs included.
+/// Hosts truncate texts beyond 10,000 characters, including the list of running tasks.
 #[test]
 fn running_tasks_are_listed_despite_many_notices() {
     let sandbox = sandbox();

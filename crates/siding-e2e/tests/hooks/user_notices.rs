@@ -1,4 +1,4 @@
-//! Telling a person what needs them: `siding hook notify-person`, until the host ends.
+//! Notices for the person: `siding hook notify-person`, which runs until the host ends.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -10,17 +10,18 @@ use siding_e2e::{RunningProgram, Sandbox, Terminal, eventually, processes};
 
 use crate::support::{SESSION_ID, event_json, run_ended_task, sandbox};
 
-/// Makes a program of a name.
+/// Writes an executable program.
 fn write_program(path: &Path, text: &[u8]) {
     fs::write(path, text).expect("own directory");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("own file");
 }
 
-/// Starts a host that opens a session, and has its person told once there is a file `notify`.
+/// Starts a host that opens a session, and that starts `notify-person` once the file `notify`
+/// exists.
 #[track_caller]
 fn start_host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
     let agent = sandbox.path("agent");
-    // No shell by its name: a host.
+    // The copy has another name, because siding takes a shell for no host.
     write_program(&agent, &fs::read("/bin/bash").expect("a shell"));
     let bin = sandbox.path("bin");
     fs::create_dir(&bin).expect("own directory");
@@ -36,13 +37,13 @@ fn start_host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
     );
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let running = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).env("PATH", path).spawn();
-    // The hook lists what runs until it has answered.
+    // The hook lists the running tasks until it has answered.
     eventually("the session is open", || sandbox.path("opened").exists());
     running
 }
 
-/// Has the person told from now on: what ended before is not, and its acknowledgement says when the
-/// first look is over.
+/// Starts the notifications. Earlier ends are not shown; the acknowledgement of one shows when the
+/// first scan is complete.
 #[track_caller]
 fn start_notifying(sandbox: &Sandbox) {
     let before = run_ended_task(sandbox, "echo before; exit 5");
@@ -62,7 +63,8 @@ fn follower_count(sandbox: &Sandbox) -> usize {
     processes::list_pids().iter().filter(|pid| follows(pid)).count()
 }
 
-/// Promise P69: failures are told, other ends are not, and nothing is left when the host is killed.
+/// Promise P69: failures are shown, other ends are not, and no process is left when the host is
+/// killed.
 #[test]
 fn failure_is_shown_on_the_desktop_until_the_host_ends() {
     let sandbox = sandbox();
@@ -83,7 +85,7 @@ fn failure_is_shown_on_the_desktop_until_the_host_ends() {
     eventually("it has ended with the host", || follower_count(&sandbox) == 0);
 }
 
-/// A hook has no terminal: the bell rings in the host's.
+/// A hook has no terminal, so the bell rings in the host's.
 #[test]
 fn bell_rings_in_the_hosts_terminal() {
     let sandbox = sandbox();

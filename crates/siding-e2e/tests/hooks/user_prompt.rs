@@ -1,4 +1,4 @@
-//! A person's prompt: what runs and may be forgotten (promise P68).
+//! A person's prompt: a reminder of running tasks (promise P68).
 
 use serde_json::json;
 
@@ -8,8 +8,8 @@ use crate::support::{
 
 const PROMPT_EVENT: &str = "user-prompt-submit";
 
-/// Failures F30 and F53: what was started is named once, at the next prompt, unless somebody looked
-/// at it.
+/// Failures F30 and F53: a started task is named once, at the next prompt, unless its output was
+/// read.
 #[test]
 fn unread_background_task_is_named_once_at_the_next_prompt() {
     let sandbox = sandbox();
@@ -28,7 +28,7 @@ fn unread_background_task_is_named_once_at_the_next_prompt() {
     close_session(&sandbox);
 }
 
-/// Reminders count batches of tool calls: a person who talks needs no list.
+/// Reminders count batches of tool calls: a person who only talks needs no list.
 #[test]
 fn prompts_do_not_count_as_batches() {
     let sandbox = sandbox();

@@ -1,18 +1,18 @@
-//! Tasks that turn against what keeps them are ended all the same, and nobody hangs or crashes.
+//! Tasks that attack their shim or its files still end, and no command hangs or crashes.
 
 use siding_e2e::processes::{is_heartbeat_running, is_heartbeat_stopped};
 use siding_e2e::{Sandbox, eventually, is_root, words};
 
 use crate::{OTHER_UID, Task, assert_no_crash_or_hang, assert_task_exits, gate, live_shim, shell};
 
-/// Whether a stop must reach a task that did this, or only its deadline can.
+/// Whether a stop must reach the task afterwards, or only its deadline can end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedEnd {
     ByStop,
     ByDeadline,
 }
 
-/// What a task does to its own directory `$D`, and to what it inherited.
+/// Actions of a task on its own directory `$D` and on its inherited descriptors.
 const DESTRUCTIVE_ACTIONS: &[(&str, ExpectedEnd)] = &[
     ("rm -f $D/*", ExpectedEnd::ByDeadline),
     ("rm -rf $D", ExpectedEnd::ByDeadline),
@@ -35,7 +35,7 @@ const DESTRUCTIVE_ACTIONS: &[(&str, ExpectedEnd)] = &[
     ("ulimit -n 9", ExpectedEnd::ByStop),
 ];
 
-/// The same for one whom permissions can stop.
+/// Further actions, for users whom permissions restrict.
 const CHMOD_ACTIONS: &[(&str, ExpectedEnd)] = &[
     ("chmod 000 $D", ExpectedEnd::ByDeadline),
     ("chmod 000 $D/*", ExpectedEnd::ByDeadline),
@@ -44,7 +44,7 @@ const CHMOD_ACTIONS: &[(&str, ExpectedEnd)] = &[
     ("chmod 000 $D/../..", ExpectedEnd::ByDeadline),
 ];
 
-/// Lets a task vandalise, looks at it with every command, and sees it end.
+/// Runs a destructive task, reads it with every command, and waits for its end.
 fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     sandbox.expect_clean();
     let gate = gate(&sandbox);
@@ -57,11 +57,11 @@ fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     let args = ["run", "--background", "--json", "--timeout", life, "--grace", "0s", "--", &text];
     let task = Task::of(&sandbox.siding(&args).run().expect_code(0));
     let (id, shim) = (task.id(), live_shim(&task));
-    // Only now, so that the call above has seen a whole task.
+    // The action starts only now, so that the call above still sees an intact task.
     std::fs::write(gate, "\n").expect("the task reads");
     let _done = sandbox.wait_for_mark("done");
-    // Beside so many threads that start programs, a copy of this very one may hold what it inherited
-    // for a moment on a busy machine.
+    // With so many threads starting programs, a forked copy of this test program may hold the
+    // inherited descriptors for a moment on a busy machine.
     let call = |args: &[&str]| sandbox.siding(args).allow_held_output().run();
     for args in [
         &["show", id][..],
@@ -80,12 +80,12 @@ fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     if act == "chmod 000 $D/../.." {
         return;
     }
-    // The ruins stand in nobody's way.
+    // The damage does not affect later tasks.
     let next = shell(&sandbox, "echo fine").run();
     assert!(next.code == Some(0) && Task::of(&next).file() == b"fine\n", "{act}: {next}");
 }
 
-/// Does all of it at once: most of the time is spent waiting for deadlines.
+/// Runs all actions concurrently, because most of the time is spent waiting for deadlines.
 fn run_all_destructive_tasks(all: &[(&str, ExpectedEnd)], sandbox: impl Fn(u32) -> Sandbox + Sync) {
     std::thread::scope(|scope| {
         for (number, (act, ends)) in (0..).zip(all) {
@@ -136,8 +136,8 @@ fn task_cannot_escape_a_stop_by_changing_itself() {
     }
 }
 
-/// What a shell reports goes through a file that its command can write, too. It changes neither
-/// the outcome nor anything else that siding knows by itself.
+/// A shell's report goes through a file that its command can also write. A forged report changes
+/// neither the outcome nor any other fact that siding knows itself.
 #[test]
 fn forged_shell_report_does_not_change_the_outcome() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! State directories without space, without inodes, and without permission to write.
+//! State directories without space, without inodes, and without write permission.
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use crate::{
     entries_when_idle, perform, shell,
 };
 
-/// A file system of its own under the state directory, seen by this test alone.
+/// A file system mounted on the state directory, visible only to this test.
 #[derive(Debug)]
 struct MountedDisk(PathBuf);
 
 impl MountedDisk {
-    /// Mounts it, or says why the test is left out.
+    /// Mounts the file system, or prints why the test is skipped.
     fn mount(sandbox: &Sandbox, options: &str) -> Option<Self> {
         if !is_root() {
             eprintln!("skipped: only root can mount");
@@ -38,13 +38,13 @@ impl MountedDisk {
         }
     }
 
-    /// Denies or allows writing.
+    /// Makes the file system read-only or writable.
     fn set_read_only(&self, read_only: bool) {
         let flags = libc::MS_REMOUNT | if read_only { libc::MS_RDONLY } else { 0 };
         mounts::mount_tmpfs(&self.0, flags, None).expect("nobody writes now");
     }
 
-    /// Takes all space, or all but `pages` pages of it.
+    /// Fills all space except `pages` pages.
     fn fill_except_pages(&self, pages: usize) {
         let filler = self.0.join("filler");
         let mut file = std::fs::File::create(&filler).expect("a file fits");
@@ -54,7 +54,7 @@ impl MountedDisk {
         file.set_len(len - (pages << 12) as u64).expect("own file");
     }
 
-    /// Takes all inodes but `left`.
+    /// Uses all inodes except `left`.
     fn fill_inodes_except(&self, left: usize) {
         let taken = self.0.join("taken");
         std::fs::create_dir_all(&taken).expect("a directory fits");
@@ -73,7 +73,7 @@ impl Drop for MountedDisk {
     }
 }
 
-/// How a task stands by its journal, asked anew.
+/// Returns the current state of a task according to its journal.
 #[track_caller]
 fn show_task(sandbox: &Sandbox, id: &str) -> Task {
     Task::of(&sandbox.siding(&["show", "--json", id]).run().expect_code(0))
@@ -99,7 +99,7 @@ fn exit_is_recorded_on_a_full_disk() {
     }
     let live = sandbox.state_dir().join("live");
     assert!(!entries_when_idle(&sandbox).iter().any(|path| path.parent() == Some(&live)));
-    // There is room for no other task now, and that is said.
+    // There is no space for another task, and the error says so.
     let done = shell(&sandbox, "echo hello").run();
     assert_refused(&done, "No space left on device");
 }
@@ -124,8 +124,8 @@ fn stop_is_recorded_on_a_full_disk() {
     assert_task_exits(&id);
 }
 
-/// The command's own text must not take the space that is set aside for its end, and the longest
-/// end there is must fit.
+/// The command's own record must not use the space reserved for its end, and the longest possible
+/// end must fit.
 #[test]
 fn largest_end_record_fits_on_a_full_disk() {
     const CHILD_COUNT: usize = 70;
@@ -146,8 +146,8 @@ fn largest_end_record_fits_on_a_full_disk() {
     assert_task_exits(task.id());
 }
 
-/// What a monitor tells must not take the space that is set aside for its end either, however
-/// often it may tell.
+/// The records of a monitor must not use the space reserved for its end either, however many there
+/// are.
 #[test]
 fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
     let mut sandbox = Sandbox::new();
@@ -185,7 +185,7 @@ fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
     assert_task_exits(&id);
 }
 
-/// Runs a command with less and less of something left. Every call works or leaves nothing.
+/// Runs a command with less and less of a resource available. Every call works or leaves nothing.
 fn run_with_shrinking_resource(
     sandbox: &Sandbox,
     max_left: usize,
@@ -200,7 +200,8 @@ fn run_with_shrinking_resource(
         if done.code == Some(0) {
             worked += 1;
             let task = Task::of(&done);
-            // There may be space for a task and none for its output. Then that is said.
+            // The space may suffice for a task but not for its output. Then the lost bytes are
+            // reported.
             let lost = task.number("/output/lost_bytes") as usize;
             assert_same(&task.file(), &b"hello\n"[..6 - lost], "the output");
             assert_task_exits(task.id());
@@ -273,7 +274,7 @@ fn read_only_state_directory_can_be_read() {
     assert_eq!(entries_when_idle(&sandbox), before);
 }
 
-/// Without a place for it the history is made from the journals each time it is asked for.
+/// Without space for its database, the history is computed from the journals for each request.
 #[test]
 fn history_works_without_disk_space() {
     let mut sandbox = Sandbox::new();
@@ -297,8 +298,8 @@ fn history_works_without_disk_space() {
     let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
 }
 
-/// A command that cannot be put on record is held in memory until there is room: nobody else would
-/// keep it. Before that it leaves nothing half made.
+/// A command that cannot be recorded is kept in the shim's memory until there is space. Until then
+/// no partial files exist.
 #[test]
 fn adoption_on_a_full_disk_is_recorded_when_space_is_freed() {
     let mut sandbox = Sandbox::new();
@@ -327,7 +328,7 @@ fn adoption_on_a_full_disk_is_recorded_when_space_is_freed() {
     assert_task_exits(&id);
 }
 
-/// Nor does it outlive its deadline, or the end of its session, because there is no record of it.
+/// An unrecorded command still ends at its deadline and with its session.
 #[test]
 fn unrecorded_adoption_ends_at_deadline_and_with_its_session() {
     let mut sandbox = Sandbox::new();

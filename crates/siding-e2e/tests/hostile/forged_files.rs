@@ -1,7 +1,7 @@
-//! Entries of the state directory that are not what siding put there: links, directories, pipes.
+//! Entries of the state directory replaced by others: links, directories, pipes.
 //!
-//! The same user can do that. Nothing hangs or crashes, no link is followed out, and what the
-//! links point at stays as it is.
+//! Any process of the same user can do that. No command hangs or crashes, no link is followed to
+//! the outside, and the targets of the links stay unchanged.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use siding_e2e::Sandbox;
 
 use crate::{Task, assert_no_crash_or_hang, assert_task_exits, shell};
 
-/// What a forger puts in the place of a file.
+/// The replacement for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Forgery {
     LinkToFile,
@@ -35,7 +35,7 @@ const ALL_FORGERIES: [Forgery; 8] = [
     Forgery::Text,
 ];
 
-/// A task that has ended, and something outside that nobody may look into.
+/// An ended task, and private data outside the state directory.
 #[derive(Debug)]
 struct ForgeryScenario {
     sandbox: Sandbox,
@@ -52,7 +52,7 @@ impl ForgeryScenario {
         assert_task_exits(task.id());
         let id = task.id().to_owned();
         let scene = Self { sandbox, id };
-        // A whole task of another state directory, so that a link to it would be of use.
+        // A complete task of another state directory, so that a followed link would work.
         let outside = scene.outside_dir();
         let command = format!("{INSIDE_COMMAND} # {SECRET_OUTSIDE}");
         let call = ["run", "--json", "--", &command];
@@ -73,7 +73,7 @@ impl ForgeryScenario {
         self.sandbox.state_dir().join(name.replace("ID", &self.id))
     }
 
-    /// Puts a forgery at `path`; a link to a file leads to `file` of the task outside.
+    /// Places a forgery at `path`; a link leads to the entry `file` of the outside task.
     fn forge(&self, forgery: Forgery, path: &Path, file: &str) {
         let removed = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
         assert!(removed.is_ok() || !path.exists(), "{removed:?}");
@@ -95,7 +95,7 @@ impl ForgeryScenario {
         done.unwrap_or_else(|error| panic!("{forgery:?} at {}: {error}", path.display()));
     }
 
-    /// Calls everything that reads the state directory, and that all is as it was outside.
+    /// Runs all commands that read the state directory, and asserts that the outside is unchanged.
     fn run_all_readers(&self, what: &str) {
         let before = self.snapshot_outside();
         let id = self.id.as_str();
@@ -129,7 +129,7 @@ impl ForgeryScenario {
         assert_eq!(self.snapshot_outside(), before, "{what}: changed something outside");
     }
 
-    /// Everything outside, with its contents.
+    /// Returns all files outside, with their contents.
     fn snapshot_outside(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut paths = vec![];
         crate::collect_entries(&self.outside_dir(), &mut paths);
@@ -141,7 +141,7 @@ impl ForgeryScenario {
     }
 }
 
-/// Puts every forgery in one place, each in a scene of its own.
+/// Places every forgery at one path, each in its own scenario.
 fn forge_everywhere(name: &str, file: &str) {
     std::thread::scope(|scope| {
         for half in ALL_FORGERIES.chunks(ALL_FORGERIES.len() / 2) {
@@ -192,7 +192,7 @@ fn forged_read_cursor_does_not_escape_the_state_directory() {
     forge_everywhere("tasks/ID/seen.cli", "output");
 }
 
-/// The claim of a command stands where the hash of it says, so it is seen while it runs.
+/// The path of a command's claim follows from its hash, so it can be seen while the command runs.
 #[test]
 fn forged_duplicate_claim_does_not_block_a_command() {
     let scene = ForgeryScenario::new();

@@ -1,4 +1,4 @@
-//! No file of the state is rewritten in place or replaced by an empty one.
+//! No file of the state directory is rewritten in place or replaced by an empty one.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually, words};
 
 use crate::{Task, assert_no_crash_or_hang, assert_refused, assert_task_exits, shell};
 
-/// Calls that read what there is.
+/// Returns calls that read a task.
 fn read_commands(id: &str) -> [Vec<&str>; 6] {
     [
         vec!["show", id],
@@ -19,7 +19,7 @@ fn read_commands(id: &str) -> [Vec<&str>; 6] {
     ]
 }
 
-/// A task that has ended, and another beside it that must not suffer.
+/// An ended task, and another one that must not be affected.
 #[derive(Debug)]
 struct JournalScenario {
     sandbox: Sandbox,
@@ -42,7 +42,7 @@ impl JournalScenario {
         self.sandbox.state_dir().join("tasks").join(&self.id).join("journal")
     }
 
-    /// Makes it look like a task whose shim was killed.
+    /// Makes the task look like one whose shim was killed.
     fn mark_live(&self) {
         std::fs::write(self.sandbox.state_dir().join("live").join(&self.id), "").expect("own file");
     }
@@ -56,7 +56,7 @@ impl JournalScenario {
         assert!(listed.stdout_text().contains(&self.other), "{listed}");
     }
 
-    /// What was set aside.
+    /// Returns the journals that were set aside.
     fn quarantined_journals(&self) -> Vec<PathBuf> {
         let mut found = vec![];
         crate::collect_entries(&self.sandbox.state_dir().join("aside"), &mut found);
@@ -65,7 +65,7 @@ impl JournalScenario {
     }
 }
 
-/// Damages that no crash leaves.
+/// Returns damaged journals of kinds that no crash produces.
 fn damaged_journals(journal: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let mut flipped = journal.to_vec();
     flipped[journal.len() / 2] ^= 0x20;
@@ -88,7 +88,8 @@ fn damaged_journal_is_quarantined_and_reported_once() {
     let undamaged = std::fs::read(JournalScenario::new().journal()).expect("own file");
     let count = damaged_journals(&undamaged).len();
     for number in 0..count {
-        // Each command is the first to see it once, of an ended task and of one marked live.
+        // Each command is the first to read the damage once, for an ended task and for one marked
+        // live.
         for (at, live) in [(number, false), (number + 1, true)] {
             let scene = JournalScenario::new();
             let undamaged = std::fs::read(scene.journal()).expect("own file");
@@ -108,7 +109,7 @@ fn damaged_journal_is_quarantined_and_reported_once() {
             assert_eq!(std::fs::read(aside).expect("own file"), bytes, "{damage}: every byte");
             assert!(!scene.journal().exists());
             scene.assert_other_task_intact();
-            // It is told once, and then it is a task that is not there.
+            // The damage is reported once; afterwards the task does not exist.
             let second = scene.sandbox.siding(&["show", &scene.id]).run();
             assert_refused(&second, "no task");
         }
@@ -144,7 +145,7 @@ fn newer_journal_format_is_reported_and_left_unchanged() {
     }
 }
 
-/// Every file below a directory with its bytes.
+/// Returns every file below a directory with its contents.
 fn snapshot_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut paths = vec![];
     crate::collect_entries(dir, &mut paths);
@@ -152,7 +153,7 @@ fn snapshot_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("own file"))).collect()
 }
 
-/// What was in a file is there for ever, in the same file.
+/// Asserts that the contents of a file are never changed and that the file is never replaced.
 #[derive(Debug)]
 struct AppendOnlyFile {
     path: PathBuf,
@@ -217,7 +218,7 @@ fn state_files_are_append_only() {
     }
 }
 
-/// The journals of every released format, as the tests of the model keep them.
+/// Returns the journals of every released format, from the fixtures of the model.
 fn released_journals() -> Vec<PathBuf> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../siding-model/tests/fixtures");
     let mut found = vec![];
@@ -238,7 +239,7 @@ fn journals_of_every_released_format_can_be_read() {
         let (_, body) = siding_model::record::parse_frame(first).expect("a whole line");
         let accepted: serde_json::Value = serde_json::from_slice(body).expect("JSON");
         let recorded_id = accepted["spec"]["task_id"].as_str().expect("an id");
-        // Several fixtures may tell of the same task: each gets a directory of its own.
+        // Several fixtures may describe the same task, so each gets its own directory.
         let id = format!("{}{:02}", &recorded_id[..recorded_id.len() - 2], 10 + ids.len());
         let dir = sandbox.state_dir().join("tasks").join(&id);
         std::fs::create_dir(&dir).expect("own directory");

@@ -1,4 +1,4 @@
-//! A machine that refuses, users who pry, tasks that vandalise, and files that lie.
+//! A machine that refuses requests, users without permission, destructive tasks, and forged files.
 
 mod destructive_tasks;
 mod disk;
@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, processes};
 use task::{Task, assert_same, gate, perform, shell};
 
-/// An ordinary user that has no processes.
+/// An ordinary user without processes.
 const OTHER_UID: u32 = 61_234;
 
-/// Every path below the state directory, sorted, once the shims of all tasks have left.
+/// Returns every path below the state directory, sorted, after the shims of all tasks have exited.
 #[track_caller]
 fn entries_when_idle(sandbox: &Sandbox) -> Vec<PathBuf> {
     eventually("no task runs", || {
@@ -41,7 +41,7 @@ fn collect_entries(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Checks that a call was refused by siding itself, with a message for a person.
+/// Asserts that siding itself refused a call, with a message for a person.
 #[track_caller]
 fn assert_refused(done: &ProgramOutput, words: &str) {
     assert_no_crash_or_hang(done);
@@ -50,7 +50,7 @@ fn assert_refused(done: &ProgramOutput, words: &str) {
     assert!(done.stderr_text().contains(words), "no {words:?} in {done}");
 }
 
-/// Checks that a call neither crashed nor hung.
+/// Asserts that a call neither crashed nor hung.
 #[track_caller]
 fn assert_no_crash_or_hang(done: &ProgramOutput) {
     assert!(!done.stderr_text().contains("panicked"), "{done}");
@@ -58,13 +58,13 @@ fn assert_no_crash_or_hang(done: &ProgramOutput) {
     assert!(done.elapsed.as_secs() < 15, "{done}");
 }
 
-/// Waits until nothing that belongs to a task lives, its shim included.
+/// Waits until all processes of a task have exited, including its shim.
 #[track_caller]
 fn assert_task_exits(id: &str) {
     eventually("nothing of the task is left", || processes::with_birthmark(id).is_empty());
 }
 
-/// The shim of a task that runs.
+/// Returns the shim of a running task.
 #[track_caller]
 fn live_shim(task: &Task) -> Process {
     let pid = u32::try_from(task.number("/shim_pid")).expect("a process number");

@@ -1,4 +1,4 @@
-//! Promise P12: machines that lack, or hide, what siding is built on.
+//! Promise P12: machines that lack or hide the features siding needs.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::{
     live_shim,
 };
 
-/// What `doctor` says of a check.
+/// Returns the state of a check of `doctor`.
 #[track_caller]
 fn check_state(doctor: &ProgramOutput, name: &str) -> String {
     let checks = doctor.json()["checks"].as_array().expect("a list").clone();
@@ -54,7 +54,8 @@ fn without_close_range_nothing_starts_and_doctor_reports_it() {
     assert_eq!(check_state(&doctor, "close_range"), "missing", "{doctor}");
 }
 
-/// An ordinary user sees nobody else there; his own tasks he sees, ends and rescues as ever.
+/// With hidepid, an ordinary user sees no processes of other users, but can see, stop and take over
+/// his own tasks as usual.
 #[test]
 fn stop_ends_the_tree_under_hidepid() {
     if !is_root() {

@@ -1,4 +1,4 @@
-//! A state directory on a file system that is served by a program, as those of a network are.
+//! A state directory on a file system served by a program, as network file systems are.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,19 +9,19 @@ use siding_e2e::{Sandbox, eventually, is_root, mounts, words};
 
 use crate::{Task, assert_task_exits, live_shim};
 
-/// What statfs(2) says of a file system in user space (linux/magic.h).
+/// The type of a FUSE file system in statfs(2) (linux/magic.h).
 const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
-/// How a served file system is made.
+/// The implementation of a served file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServedFsKind {
-    /// Without FIFOs and sockets, through the protocol of a network but no network.
+    /// Has no FIFOs and sockets; uses a network protocol without a network.
     Sshfs,
-    /// Another directory, seen through a program.
+    /// Mirrors another directory through a program.
     Bindfs,
 }
 
-/// A served file system on the state directory, seen by this test alone.
+/// A served file system mounted on the state directory, visible only to this test.
 #[derive(Debug)]
 struct ServedFs {
     state: PathBuf,
@@ -29,7 +29,7 @@ struct ServedFs {
 }
 
 impl ServedFs {
-    /// Mounts it, or says why the test is left out.
+    /// Mounts the file system, or prints why the test is skipped.
     fn mount(sandbox: &Sandbox, kind: ServedFsKind) -> Option<Self> {
         if !is_root() {
             eprintln!("skipped: only root can mount");
@@ -82,7 +82,7 @@ impl Drop for ServedFs {
     }
 }
 
-/// A call of sshfs with a server in place of a connection.
+/// Returns a call of sshfs with a local server process instead of a connection.
 fn sshfs_command(sandbox: &Sandbox, backing_dir: &Path) -> Option<Command> {
     let candidates = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server"];
     let Some(program) = candidates.into_iter().find(|path| Path::new(path).exists()) else {
@@ -102,7 +102,7 @@ fn is_fuse(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|found| found.f_type.cast_unsigned() == FUSE_SUPER_MAGIC)
 }
 
-/// Directory in which the places of tasks are.
+/// Returns the directory with the runtime directories of the tasks.
 fn runtime_dir(sandbox: &Sandbox) -> PathBuf {
     sandbox.home().join("run/siding")
 }
@@ -148,7 +148,7 @@ fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
         assert_eq!(file_names(&runtime_dir(sandbox).join(id)), ["ctl", "in.fifo", "out.fifo"]);
         let dir = sandbox.state_dir().join("tasks").join(id);
         assert_eq!(file_names(&dir), ["journal", "output", "place"]);
-        // Whoever comes later may have another environment.
+        // A later call may have another environment.
         let other = sandbox.path("elsewhere");
         let call = |args: &[&str]| sandbox.siding(args).env("XDG_RUNTIME_DIR", &other).run();
         let _written = call(&["input", id, "text"]).expect_code(0);
@@ -161,9 +161,9 @@ fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
         let done = sandbox.siding(&["run", "--session", "s", "--", "true"]).run();
         let _done = done.expect_code(0);
         let _closed = sandbox.siding(&["session", "close", "s"]).run().expect_code(0);
-        // What a shim has open cannot be removed there.
+        // Such a file system cannot remove the files that a shim has open.
         sandbox.task_ids().iter().for_each(|id| assert_task_exits(id));
-        // Removing what has ended needs the lock, too.
+        // Removing ended tasks needs their locks, too.
         let reap = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0");
         let _reaped = reap.run().expect_code(0);
         assert_eq!(file_names(&sandbox.state_dir().join("tasks")), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Another user sees nothing, reaches nothing and changes nothing.
+//! Other users can read, reach and change nothing.
 
 use std::fs::{File, Permissions};
 use std::io::{Error, ErrorKind, Result};
@@ -10,8 +10,8 @@ use siding_e2e::{Sandbox, eventually, is_root};
 
 use crate::{OTHER_UID, Task, assert_refused, assert_task_exits, collect_entries, live_shim};
 
-/// Does something as an ordinary user who owns nothing, in a thread of its own: to the kernel
-/// credentials belong to a thread, only the C library spreads them (credentials(7)).
+/// Runs a function as an ordinary user without files, in its own thread: for the kernel,
+/// credentials belong to a thread; only the C library applies them to all threads (credentials(7)).
 fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let stranger = scope.spawn(|| {
@@ -22,7 +22,8 @@ fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
                 (libc::SYS_setresuid, [user; 3]),
             ] {
                 let [one, two, three] = arguments;
-                // SAFETY: takes only numbers (no groups, so no list), and changes this thread.
+                // SAFETY: takes only numbers (an empty group list needs no pointer) and changes
+                // only this thread.
                 let done = unsafe { libc::syscall(call, one, two, three) };
                 assert_eq!(done, 0, "{}", Error::last_os_error());
             }
@@ -32,7 +33,7 @@ fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Sends a request to stop the task, and gives what came back.
+/// Sends a request to stop the task, and returns the result of the send.
 fn request_stop(socket: &Path) -> Result<usize> {
     let flags = SocketFlags::CLOEXEC;
     let caller = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -44,7 +45,8 @@ fn request_stop(socket: &Path) -> Result<usize> {
 }
 
 fn signal(pid: u64, number: i32) -> Result<()> {
-    // SAFETY: takes only numbers; the process is our own task's, and 0 only asks.
+    // SAFETY: takes only numbers; the process belongs to the test's own task, and 0 only checks for
+    // existence.
     let done = unsafe { libc::kill(i32::try_from(pid).expect("a process number"), number) };
     if done == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
@@ -61,7 +63,7 @@ fn assert_denied<T>(what: &str, done: Result<T>) {
     }
 }
 
-/// Starts a task of the sandbox's user that reads and stays.
+/// Starts a task of the sandbox's user that waits for input.
 fn start_task(sandbox: &Sandbox) -> Task {
     let args = ["run", "--background", "--json", "--stdin", "pipe", "--", "echo secret; read -r x"];
     let task = Task::of(&sandbox.siding(&args).run().expect_code(0));
@@ -105,7 +107,7 @@ fn other_user_has_no_access_to_tasks() {
                 assert!(!String::from_utf8_lossy(&argv).contains("secret"), "{argv:?}");
             }
         });
-        // Nor does the program do for him what he may not.
+        // The program does not bypass the permissions for that user either.
         let calls = [&["ps"][..], &["show", task.id()], &["stop", task.id()], &["reap"]];
         for args in calls {
             let call = sandbox.siding(args).as_user(OTHER_UID, OTHER_UID).cwd("/");
@@ -116,7 +118,7 @@ fn other_user_has_no_access_to_tasks() {
     }
 }
 
-/// Directories opened by hand open neither the files nor the socket.
+/// Even if the directories are opened by hand, the files and the socket stay closed.
 #[test]
 fn shim_refuses_connections_of_another_user() {
     if !is_root() {

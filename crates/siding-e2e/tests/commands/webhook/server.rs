@@ -1,4 +1,4 @@
-//! A server that takes notices: over TCP, or over TLS.
+//! A server that receives notices, over TCP or TLS.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -9,14 +9,14 @@ use std::time::Instant;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-/// One request as the server got it.
+/// A received request.
 pub(super) struct ReceivedRequest {
     pub(super) received_at: Instant,
     pub(super) head: String,
     pub(super) body: Value,
 }
 
-/// Starts a server that gives these answers, one for each request, and ends with the last.
+/// Starts a server that answers one request with each of these answers, then ends.
 pub(super) fn start_server<const N: usize>(
     answers: [&str; N],
 ) -> (String, Receiver<ReceivedRequest>) {
@@ -32,8 +32,8 @@ pub(super) fn start_server<const N: usize>(
     (address, requests)
 }
 
-/// Starts a server that answers nobody until the second of what is returned is dropped, and then
-/// takes what comes, at most so many.
+/// Starts a server that answers only after the returned sender is dropped, and then accepts at most
+/// `request_count` requests.
 pub(super) fn start_gated_server(
     request_count: usize,
 ) -> (String, Sender<()>, Receiver<ReceivedRequest>) {
@@ -51,8 +51,7 @@ pub(super) fn start_gated_server(
     (address, gate, requests)
 }
 
-/// Starts a server that speaks TLS and takes what comes, one connection after the other. One that
-/// comes to nothing is left.
+/// Starts a TLS server that accepts one connection after the other and ignores those that fail.
 pub(super) fn start_tls_server(config: ServerConfig) -> (String, Receiver<ReceivedRequest>) {
     let (listener, address) = listen("https");
     let (sender, requests) = channel();

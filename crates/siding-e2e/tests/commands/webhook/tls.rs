@@ -1,8 +1,9 @@
-//! The same over TLS, with an authority that only these tests know.
+//! Webhooks over TLS, with a certificate authority that only these tests trust.
 //!
 //! `tls/ca.pem` has signed `server.pem` and `expired.pem`, which are for the address 127.0.0.1 and
-//! have the key `server.key`; `other.pem` has signed neither. All but `expired.pem` (2021) hold until
-//! the year 2120. Their keys are P-256 and protect nothing; the authorities' own were thrown away.
+//! have the key `server.key`; `other.pem` has signed neither. All but `expired.pem` (2021) are
+//! valid until 2120. The keys are P-256 and protect nothing; those of the authorities were thrown
+//! away.
 
 use std::fs;
 
@@ -29,7 +30,7 @@ fn tls_config(certificate: &str) -> ServerConfig {
         .expect("they fit")
 }
 
-/// Follows with these authorities in place of the machine's.
+/// Starts a follower that trusts these authorities instead of the machine's.
 fn start_follower(sandbox: &Sandbox, address: &str, authorities: &str) -> Follower {
     let file = sandbox.path("authorities.pem");
     fs::write(&file, authorities).expect("the own directory can be written");
@@ -50,7 +51,8 @@ fn a_notice_is_posted_over_tls() {
     assert!(!said.contains("webhook"), "{said}");
 }
 
-/// Nothing is sent to whoever cannot prove who it is; it is not tried again, and said in one line.
+/// Nothing is sent to a server without a valid certificate; there is no retry, and the message has
+/// one line.
 #[test]
 fn an_invalid_certificate_is_rejected_and_reported() {
     for (certificate, authorities, host, why) in [
@@ -78,7 +80,7 @@ fn an_invalid_certificate_is_rejected_and_reported() {
     }
 }
 
-/// A server that speaks no TLS is said in one line too.
+/// A server without TLS is reported in one line, too.
 #[test]
 fn a_server_without_tls_receives_nothing() {
     let sandbox = sandbox();
