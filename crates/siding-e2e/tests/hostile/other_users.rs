@@ -139,7 +139,8 @@ fn shim_refuses_connections_of_another_user() {
                 assert_denied(name, open_to_write(&dir.join(name)));
             }
             for _ in 0..300 {
-                // He gets in, is looked at, and is shown the door without a word.
+                // The shim accepts the connection, reads the peer's credentials, and closes it
+                // without an answer.
                 let answer = request_stop(&dir.join("ctl"));
                 let error_code = answer.as_ref().err().and_then(Error::raw_os_error);
                 let disconnected =
@@ -159,7 +160,8 @@ fn shim_refuses_connections_of_another_user() {
     }
 }
 
-/// Makes the state directory itself, in a home that is open to all, and looks at every right.
+/// Has siding create the state directory in a home open to all users, and checks the mode of every
+/// entry.
 fn assert_private_under_umask(umask: &str) {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -179,7 +181,7 @@ fn assert_private_under_umask(umask: &str) {
         let kind = found.mode() & libc::S_IFMT;
         let wanted = if found.is_dir() { 0o700 } else { 0o600 };
         kinds.insert(kind);
-        // A link has no rights of its own.
+        // The mode of a symbolic link is ignored (symlink(7)).
         if !found.is_symlink() && found.mode() & 0o7777 != wanted {
             too_permissive.push(format!("{:o} {}", found.mode(), path.display()));
         }
@@ -218,7 +220,7 @@ fn state_directory_writable_by_others_is_refused() {
         }
         assert!(entries_below(&sandbox.state_dir()).is_empty());
     }
-    // To read what is in the root tells nobody anything.
+    // Read permission for the top directory alone reveals nothing.
     set_mode(&sandbox.state_dir(), 0o755);
     let _done = sandbox.siding(&["run", "--", "true"]).run().expect_code(0);
 }

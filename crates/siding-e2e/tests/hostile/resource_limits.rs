@@ -1,4 +1,4 @@
-//! Too few descriptors, too few processes, and files that may not grow.
+//! Too few descriptors, too few processes, and files that must not grow.
 
 use std::time::Instant;
 
@@ -9,15 +9,15 @@ use crate::{
     live_shim,
 };
 
-/// Runs a command that says hello under a limit, set by the shell's `ulimit`.
+/// Runs a command that prints a greeting under a limit of the shell's `ulimit`.
 fn run_limited(sandbox: &Sandbox, limit: &str) -> ProgramOutput {
     let args = ["run", "--json", "--budget", "none", "--", "echo hello"];
     let script = format!("ulimit {limit} && exec {}", sandbox.siding_line(&args));
     sandbox.host("bash", &["-c", &script]).forbid_held_output().run()
 }
 
-/// Runs a command under a limit from `least` up to where it works. Every call before says what it
-/// lacks and leaves nothing.
+/// Runs a command with a limit that grows from `least` until the call works. Every call before that
+/// names the missing resource and leaves nothing.
 fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &str) {
     let made = sandbox.siding(&["run", "--json", "--", "echo first"]).run().expect_code(0);
     let _made = Task::of(&made);
@@ -37,7 +37,7 @@ fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &s
             assert!(done.stderr_text().contains(words), "{option} {limit}: {done}");
             assert_eq!(entries_when_idle(sandbox), before, "{option} {limit}: {done}");
         } else {
-            // It was started and failed then, as it would in any shell, and is on record.
+            // The command was started and then failed, as it would in any shell, and is recorded.
             let task = Task::of(&done);
             eprintln!("{option} {limit}: {} {}", task.0["outcome"], task.0["output"]["text"]);
             assert_eq!(task.text("/phase"), "ended", "{option} {limit}: {done}");
@@ -50,7 +50,7 @@ fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &s
 fn descriptor_limit_is_reported_and_leaves_no_files() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // The loader of a dynamic program needs one beside the standard streams.
+    // The loader of a dynamically linked program needs one descriptor besides the standard streams.
     run_with_growing_limit(&sandbox, "-n", 5, "Too many open files");
 }
 
@@ -65,8 +65,8 @@ fn process_limit_is_reported_and_leaves_no_files() {
     run_with_growing_limit(&sandbox, "-u", 1, "Resource temporarily unavailable");
 }
 
-/// The limit on the size of files holds for the shim too, as a full disk would; what the task does
-/// against it is the task's own.
+/// The file size limit also applies to the shim, as a full disk would; output that the task itself
+/// loses is its own matter.
 #[test]
 fn file_size_limit_loses_output_but_not_the_shim() {
     const FILE_LIMIT_BYTES: u64 = 100 << 10;
@@ -82,7 +82,7 @@ fn file_size_limit_loses_output_but_not_the_shim() {
     assert_eq!(task.0["outcome"], serde_json::json!({"kind": "exited", "code": 153}));
     assert_eq!(task.number("/rescues"), 0);
     assert_eq!(task.number("/output/kept_bytes"), FILE_LIMIT_BYTES);
-    // The shell tells of the signal too.
+    // The shell's message about the signal is counted too.
     let bytes = task.number("/output/bytes");
     assert!(bytes >= WRITTEN_BYTES, "{bytes}");
     assert_eq!(task.number("/output/lost_bytes"), bytes - FILE_LIMIT_BYTES);
@@ -92,8 +92,8 @@ fn file_size_limit_loses_output_but_not_the_shim() {
     );
 }
 
-/// A shim without a free descriptor cannot let a caller in, and whoever waits keeps its socket
-/// readable. It asks again a few times a second, and does nothing else.
+/// A shim without a free descriptor cannot accept a connection, and the waiting client keeps its
+/// socket readable. The shim retries a few times a second and does no other work.
 #[test]
 fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {
     let mut sandbox = Sandbox::new();
@@ -104,7 +104,7 @@ fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {
     let set_max_files = |limit: u64| {
         let limit = libc::rlimit { rlim_cur: limit, rlim_max: 4096 };
         let pid = libc::pid_t::try_from(shim.pid).expect("a process number");
-        // SAFETY: the new limit lives until the call returns, and the old one is not asked for.
+        // SAFETY: the new limit lives until the call returns, and the old one is not requested.
         let set = unsafe {
             libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut())
         };
@@ -113,7 +113,7 @@ fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {
     set_max_files(3);
     let stop = sandbox.siding(&["stop", "--grace", "0s", task.id()]).spawn();
     let (before, began) = (cpu_ticks(shim.pid), Instant::now());
-    // Each of these takes a while, and asks nothing of the shim.
+    // Each of these calls takes a while and sends the shim no request.
     for _ in 0..60 {
         let _listed = sandbox.siding(&["session", "list"]).run().expect_code(0);
     }
@@ -126,7 +126,7 @@ fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {
     assert_task_exits(task.id());
 }
 
-/// User and system time of a process, in clock ticks (proc_pid_stat(5)).
+/// Returns the user and system time of a process, in clock ticks (proc_pid_stat(5)).
 fn cpu_ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
     let (_, fields) = stat.rsplit_once(") ").expect("after its name");

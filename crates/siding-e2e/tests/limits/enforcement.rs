@@ -1,4 +1,4 @@
-//! What happens at a limit, and what does not.
+//! The actions at a limit.
 
 use siding_e2e::eventually;
 
@@ -7,8 +7,8 @@ use crate::support::{
     wait_for_breach, wait_for_limit_checks,
 };
 
-/// Promises P40 and P94: the whole tree is stopped, the outcome and the task's own output name the
-/// limit. TERM is ignored, so that the kill is seen too.
+/// Promises P40 and P94: the whole tree is stopped, and the outcome and the task's own output name
+/// the limit. The task ignores TERM, so that the kill is tested too.
 #[test]
 fn a_task_stopped_at_a_limit_reports_which_limit() {
     let sandbox = sandbox();
@@ -25,13 +25,13 @@ fn a_task_stopped_at_a_limit_reports_which_limit() {
     assert_eq!(view["outcome"], outcome, "{view:#}");
     assert_eq!(view["stop_report"]["ended_total"], 3);
     assert_eq!(view["usage"]["processes"], 3);
-    // Record first, act second.
+    // The record precedes the action.
     let events = journal_records(&sandbox, &id, "event");
     let passed = events.iter().find(|event| event["event"] == "limit_passed").expect("on record");
     assert!(limit_breaches(&sandbox, &id)[0]["at"].as_u64() <= passed["at"].as_u64());
 }
 
-/// A command that ends well when it is asked to was stopped all the same: no code 0.
+/// A command that exits with 0 on SIGTERM was still stopped, so the exit code is not 0.
 #[test]
 fn a_task_stopped_at_a_limit_exits_with_a_nonzero_code() {
     let sandbox = sandbox();
@@ -40,8 +40,8 @@ fn a_task_stopped_at_a_limit_exits_with_a_nonzero_code() {
     let _done = sandbox.siding(&flags).run().expect_code(143);
 }
 
-/// Settings give what no flag does, and a flag of zero takes it away.
-/// Promise P94: a limit that is passed is told once, and the task goes on.
+/// A setting applies where there is no flag, and a flag of zero disables it. Promise P94: a
+/// breached limit is reported once, and the task continues.
 #[test]
 fn a_limit_breach_is_notified_once() {
     let sandbox = sandbox();
@@ -98,7 +98,7 @@ fn invalid_limit_values_are_rejected_with_the_allowed_form() {
     assert!(sandbox.task_ids().is_empty());
 }
 
-/// A shim that takes over goes on with the limits, and does not tell twice.
+/// A shim that takes over keeps the limits and does not report a breach again.
 #[test]
 fn a_task_keeps_its_limits_after_takeover() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Limits with names: each is provoked once, and each has a healthy task that must not trip it.
+//! Limits of tasks: for each limit, a task that exceeds it and a healthy one that must not.
 
 mod enforcement;
 mod network;

@@ -1,4 +1,4 @@
-//! Connections: their age, and what goes through them. Real TCP on the loopback.
+//! Limits on connections: their age and the bytes sent, with real TCP on loopback.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,16 +10,16 @@ use crate::support::{
     wait_for_limit_checks,
 };
 
-/// What the other end of a connection does.
+/// The behavior of the other end of a connection.
 #[derive(Clone, Copy)]
 enum ServerMode {
-    /// Takes all it gets.
+    /// Reads all it receives.
     Receives,
-    /// Sends this many bytes to whoever connects, and takes what it gets.
+    /// Sends this many bytes to each client, and reads all it receives.
     Sends(usize),
 }
 
-/// Serves for the rest of the test, which ends with its process. Returns the port.
+/// Serves until the test process ends. Returns the port.
 fn serve(server: ServerMode) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it has one").port();
@@ -39,7 +39,7 @@ fn handle_connection(mut stream: TcpStream, server: ServerMode) {
     while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
 }
 
-/// Promise P97, a long transfer in the background: bytes sent to one remote. What is received does
+/// Promise P97: bytes sent to one remote, as by a long upload in the background. Received bytes do
 /// not count.
 #[test]
 fn max_sent_is_breached_by_an_upload_but_not_by_a_download() {
@@ -80,7 +80,7 @@ fn max_sent_is_breached_by_an_upload_but_not_by_a_download() {
     stop_all(&sandbox);
 }
 
-/// Promise P97, connection age: one that stays is told, a row of short ones is not.
+/// Promise P97: a connection that stays open is reported, a series of short ones is not.
 #[test]
 fn max_connection_age_is_breached_only_by_a_long_connection() {
     let sandbox = sandbox();

@@ -1,25 +1,26 @@
-//! A kill for want of memory, named only with evidence.
+//! Kills by the kernel's OOM killer, reported only with evidence.
 
 use std::path::{Path, PathBuf};
 
 use crate::support::sandbox;
 
-/// Where control groups of version 1 and 2 are.
+/// Mount points and limit files of control groups, versions 1 and 2.
 const CGROUP_MOUNTS: [(&str, &str); 2] =
     [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
 
-/// A control group with little memory. Removed when dropped; everything in it has ended by then.
+/// A control group with little memory. Dropping it removes it; all its processes have ended by
+/// then.
 struct SmallMemoryCgroup(PathBuf);
 
 impl SmallMemoryCgroup {
-    /// Makes one, `None` where that is not possible.
+    /// Creates a group; `None` where the system does not allow it.
     fn new() -> Option<Self> {
         CGROUP_MOUNTS.into_iter().find_map(|(mount, limit)| {
             let dir = Path::new(mount).join(format!("siding-test-{}", std::process::id()));
             std::fs::create_dir(&dir).ok()?;
             let small = Self(dir);
             std::fs::write(small.0.join(limit), "60000000").ok()?;
-            // Where there is swap it must not take what is too much.
+            // With swap enabled, the kernel would swap the excess out instead of killing.
             let _best_effort = std::fs::write(small.0.join("memory.swap.max"), "0");
             let _best_effort = std::fs::write(small.0.join("memory.swappiness"), "0");
             Some(small)
@@ -33,7 +34,7 @@ impl Drop for SmallMemoryCgroup {
     }
 }
 
-/// Failure F55: a reason is given where there is one, and none is made up.
+/// Failure F55: the reason is given if there is evidence, and never invented.
 #[test]
 fn an_oom_kill_is_reported_as_oom_and_another_kill_is_not() {
     let Some(small) = SmallMemoryCgroup::new() else {

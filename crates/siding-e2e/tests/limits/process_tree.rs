@@ -1,4 +1,4 @@
-//! What a tree uses: memory, processes, descriptors, processor time.
+//! Limits on a process tree: memory, processes, descriptors, processor time.
 
 use siding_e2e::eventually;
 
@@ -14,7 +14,7 @@ fn max_fds_is_breached_once_by_a_leak_and_not_below_the_limit() {
     let server = start_puppet(&sandbox, &["--max-fds", "400"], &["hold-fds", "200", "hang"]);
     let leak = start_puppet(&sandbox, &["--max-fds", "400"], &["hold-fds", "600", "hang"]);
     let breach = wait_for_breach(&sandbox, &leak, "fds");
-    // It may still have been at it.
+    // The process may still have been opening descriptors, so the value is not exact.
     assert!(breach["value"].as_u64().is_some_and(|value| value > 400), "{breach:#}");
     assert_eq!(breach["limit"], 400);
     let detail = breach["detail"].as_str().expect("a sentence");
@@ -30,7 +30,7 @@ fn max_fds_is_breached_once_by_a_leak_and_not_below_the_limit() {
     stop_all(&sandbox);
 }
 
-/// Promise P96, failure F57: what forks share counts once.
+/// Promise P96, failure F57: pages shared by forks count once.
 #[test]
 fn max_memory_counts_pages_shared_by_forks_once() {
     let sandbox = sandbox();
@@ -46,7 +46,7 @@ fn max_memory_counts_pages_shared_by_forks_once() {
     });
     let large = start_puppet(&sandbox, &limit, &["grow", "300M", "hang"]);
     let breach = wait_for_breach(&sandbox, &large, "memory");
-    // It may still have been growing.
+    // The process may still have been growing, so the value is not exact.
     assert!(breach["value"].as_u64().is_some_and(|value| value > 200 << 20), "{breach:#}");
     wait_for_limit_checks(&sandbox, 2);
     let view = show_task(&sandbox, &forks);
@@ -62,8 +62,8 @@ fn available_kib() -> u64 {
     left.expect("kB")
 }
 
-/// Failures F55 and F57: twenty forks that share 100 MB could not make up for a GiB, also where
-/// their own limit is far away and has nobody look at what they share.
+/// Failures F55 and F57: twenty forks that share 100 MB cannot free a GiB when stopped. Their own
+/// limit is so far away that it alone would not make the shim read their shared memory.
 #[test]
 fn min_available_does_not_stop_forks_that_share_their_memory() {
     let sandbox = sandbox();
@@ -86,11 +86,11 @@ fn min_available_does_not_stop_forks_that_share_their_memory() {
     stop_all(&sandbox);
 }
 
-/// Promise P96, failure F55, memory of the machine: whoever uses little is never blamed.
+/// Promise P96, failure F55: when the machine's memory runs low, a small task is never blamed.
 #[test]
 fn min_available_stops_the_large_task_and_not_the_small_one() {
     let sandbox = sandbox();
-    // What grows by a GiB takes half of that from what was to be left.
+    // The large task grows by a GiB, half of which is below the required rest.
     let wanted = available_kib().saturating_sub(512 << 10);
     let limit = ["--min-available", &format!("{wanted}KiB"), "--on-limit", "stop"];
     let small = start_puppet(&sandbox, &limit, &["grow", "1M", "hang"]);
@@ -124,7 +124,7 @@ fn max_processes_is_breached_only_above_the_limit() {
     stop_all(&sandbox);
 }
 
-/// Promise P97, busy loop without output; a compiler computes as much, and writes.
+/// Promise P97: a busy loop without output is reported; a compiler computes as much, but writes.
 #[test]
 fn max_cpu_spin_is_breached_only_by_a_silent_busy_loop() {
     let sandbox = sandbox();

@@ -1,9 +1,9 @@
-//! What these tests say often.
+//! Helpers of these tests.
 
 use serde_json::Value;
 use siding_e2e::{Sandbox, eventually, eventually_some};
 
-/// A sandbox that fails its test when anything is left in it.
+/// Returns a sandbox that fails its test if processes are left.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -25,13 +25,13 @@ pub(crate) fn start_puppet(sandbox: &Sandbox, flags: &[&str], verbs: &[&str]) ->
     start_task(sandbox, flags, &format!("exec {}", sandbox.puppet_line(verbs)))
 }
 
-/// How a task is shown.
+/// Returns the JSON of `siding show`.
 #[track_caller]
 pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
-/// The records of one kind, oldest first.
+/// Returns the journal records of one kind, oldest first.
 pub(crate) fn journal_records(sandbox: &Sandbox, id: &str, kind: &str) -> Vec<Value> {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
     let journal = std::fs::read_to_string(path).unwrap_or_default();
@@ -41,12 +41,12 @@ pub(crate) fn journal_records(sandbox: &Sandbox, id: &str, kind: &str) -> Vec<Va
     all.filter(|record: &Value| record["record"] == kind).collect()
 }
 
-/// The limits that a task has passed.
+/// Returns the limits that a task has breached.
 pub(crate) fn limit_breaches(sandbox: &Sandbox, id: &str) -> Vec<Value> {
     journal_records(sandbox, id, "limit")
 }
 
-/// Waits until a task has passed this limit, and returns what is on record. It must be the first.
+/// Waits until a task has breached this limit, and returns the record. It must be the first breach.
 #[track_caller]
 pub(crate) fn wait_for_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value {
     let breach = eventually_some(&format!("{id} has passed a limit"), || {
@@ -56,8 +56,8 @@ pub(crate) fn wait_for_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value
     breach
 }
 
-/// Waits until a healthy task has been looked at while it did what it does: when another, started
-/// after it with limits that it passes at once, has passed them as often as that.
+/// Waits until the shims of healthy tasks have taken this many samples: another task, started later
+/// and in breach from the start, has been reported as often.
 #[track_caller]
 pub(crate) fn wait_for_limit_checks(sandbox: &Sandbox, checks: usize) {
     for _ in 0..checks {
@@ -71,7 +71,7 @@ pub(crate) fn wait_for_limit_checks(sandbox: &Sandbox, checks: usize) {
     }
 }
 
-/// Ends everything.
+/// Stops all tasks.
 #[track_caller]
 pub(crate) fn stop_all(sandbox: &Sandbox) {
     let _stopped = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);

@@ -1,4 +1,4 @@
-//! Watchdogs: what is told of tasks for which nobody has set a limit, and their healthy look-alikes.
+//! Watchdogs: reports about tasks without limits, and healthy tasks that look alike.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use siding_e2e::{Sandbox, eventually};
 
 use crate::support::{limit_breaches, sandbox, show_task, stop_all, wait_for_breach};
 
-/// Starts a shell text in the background under these settings.
+/// Starts a shell text in the background with these settings.
 #[track_caller]
 fn start_with_settings(
     sandbox: &Sandbox,
@@ -21,7 +21,7 @@ fn start_with_settings(
     call.run().expect_code(0).json()["task_id"].as_str().expect("a task id").to_owned()
 }
 
-/// Verbs of a puppet that holds this many descriptors in each of some processes.
+/// Returns the verbs of a puppet with this many processes that each hold this many descriptors.
 fn fd_holders_command(sandbox: &Sandbox, processes: usize, fds: &str) -> String {
     let mut verbs = vec![];
     for _ in 1..processes {
@@ -31,8 +31,8 @@ fn fd_holders_command(sandbox: &Sandbox, processes: usize, fds: &str) -> String 
     format!("exec {}", sandbox.puppet_line(&verbs))
 }
 
-/// Promise P95 with the built-in settings: 4,096 descriptors in the tree. A browser test has as
-/// many, in dozens of processes with some each.
+/// Promise P95 with the built-in setting: 4,096 descriptors in the tree. A browser test has as
+/// many, but in dozens of processes with a few each.
 #[test]
 fn fd_watchdog_reports_a_leak_but_not_many_processes_with_few_fds() {
     let sandbox = sandbox();
@@ -50,12 +50,13 @@ fn fd_watchdog_reports_a_leak_but_not_many_processes_with_few_fds() {
     let told = told.unwrap_or_else(|| panic!("{notices:#}"));
     assert_eq!((&told["kind"], &told["priority"]), (&"limit".into(), &"next".into()));
     assert!(told["summary"].as_str().is_some_and(|text| text.contains("it goes on: ")), "{told:#}");
-    // It was looked at before the leak began, at its second second.
+    // It was first sampled in its second second, before the leak started.
     assert!(limit_breaches(&sandbox, &browser).is_empty());
     stop_all(&sandbox);
 }
 
-/// A busy loop; a compiler computes as much and writes now and then, and most tasks sleep.
+/// A busy loop is reported; a compiler computes as much but writes now and then, and most tasks
+/// sleep.
 #[test]
 fn cpu_watchdog_reports_only_a_silent_busy_loop() {
     let sandbox = sandbox();
@@ -78,7 +79,7 @@ fn cpu_watchdog_reports_only_a_silent_busy_loop() {
     stop_all(&sandbox);
 }
 
-/// Serves for the rest of the test and takes all it gets. Returns the port.
+/// Reads all bytes from its clients until the test process ends. Returns the port.
 fn serve_sink() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it has one").port();
@@ -93,7 +94,7 @@ fn serve_sink() -> u16 {
     port
 }
 
-/// Sends this many bytes to the first that connects. Returns the port.
+/// Sends this many bytes to the first client. Returns the port.
 fn serve_download(bytes: usize) -> (std::thread::JoinHandle<()>, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it has one").port();
@@ -104,7 +105,8 @@ fn serve_download(bytes: usize) -> (std::thread::JoinHandle<()>, u16) {
     (server, port)
 }
 
-/// A connection that is old and still sends; a database keeps one open with signs of life.
+/// An old connection that still sends much is reported; a database's connection that sends only
+/// keep-alive data is not.
 #[test]
 fn connection_age_watchdog_reports_only_a_long_upload() {
     let sandbox = sandbox();
@@ -124,11 +126,11 @@ fn connection_age_watchdog_reports_only_a_long_upload() {
     stop_all(&sandbox);
 }
 
-/// Much sent to one remote; a download of as much is not told.
+/// Many bytes sent to one remote are reported; a download of the same size is not.
 #[test]
 fn sent_watchdog_reports_an_upload_but_not_a_download() {
     let sandbox = sandbox();
-    // The second has it looked at each second.
+    // The second setting makes the shim sample the task every second.
     let settings = [("SIDING_WATCH_SENT", "1MiB"), ("SIDING_WATCH_CONNECTION_AGE", "5s")];
     let send = |port: u16| {
         format!(
@@ -147,7 +149,8 @@ fn sent_watchdog_reports_an_upload_but_not_a_download() {
     stop_all(&sandbox);
 }
 
-/// `on_limit = stop` is for limits that somebody has set. A limit takes its watchdog's place.
+/// `on_limit = stop` applies only to explicit limits. A limit replaces the watchdog for the same
+/// resource.
 #[test]
 fn a_watchdog_only_notifies_and_an_explicit_limit_replaces_it() {
     let sandbox = sandbox();
@@ -165,7 +168,7 @@ fn a_watchdog_only_notifies_and_an_explicit_limit_replaces_it() {
     stop_all(&sandbox);
 }
 
-/// A caller who waits is not told behind its back; what it leaves to the background is watched.
+/// The watchdogs do not run while a caller waits; they start when the task moves to the background.
 #[test]
 fn watchdogs_start_when_a_task_moves_to_the_background() {
     let sandbox = sandbox();

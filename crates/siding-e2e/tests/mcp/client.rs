@@ -1,26 +1,26 @@
-//! A client that says what it is told to and keeps all it hears.
+//! A scripted MCP client that stores all messages.
 
 use serde_json::{Value, json};
 use siding_e2e::{RunningProgram, Sandbox, eventually_some};
 
-/// The revision of the old handshake, and that without one.
+/// The protocol revision with a handshake, and the one without.
 pub(crate) const INITIALIZE_REVISION: &str = "2025-11-25";
 pub(crate) const STATELESS_REVISION: &str = "2026-07-28";
 /// The extension of SEP-2663.
 pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// A sandbox that fails its test when anything is left in it.
+/// Returns a sandbox that fails its test if processes are left.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     sandbox
 }
 
-/// Returns what is still to be told of a task to its session's agent.
+/// Returns the unread notices of a task's session.
 pub(crate) fn unread_notices(sandbox: &Sandbox, id: &str) -> Value {
     let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
     let session = shown["session_id"].as_str().expect("a session");
-    // Whoever looks at an ended task from within its session has seen it; this is from without.
+    // `show` from within the session would acknowledge the end; this call is outside of it.
     sandbox.siding(&["notices", "--json", "--session", session]).run().expect_code(0).json()
 }
 
@@ -28,16 +28,16 @@ pub(crate) fn unread_notices(sandbox: &Sandbox, id: &str) -> Value {
 pub(crate) struct Client {
     server: RunningProgram,
     requests: u64,
-    /// What stands in the `_meta` of each request.
+    /// The `_meta` field of each request.
     meta: Value,
 }
 
-/// What a tool answered.
+/// The answer of a tool.
 #[derive(Debug)]
 pub(crate) struct ToolAnswer {
     pub(crate) message: String,
     pub(crate) output: String,
-    /// What has become of other tasks.
+    /// Notices about other tasks.
     pub(crate) notices: String,
     pub(crate) is_error: bool,
 }
@@ -55,7 +55,7 @@ impl ToolAnswer {
         Self { message: next(), output: next(), notices, is_error }
     }
 
-    /// The first id of a task in what was said.
+    /// Returns the first task id in the message.
     #[track_caller]
     pub(crate) fn task_id(&self) -> String {
         let is_id = |word: &&str| word.len() == 14 && word.starts_with("b-");
@@ -65,7 +65,7 @@ impl ToolAnswer {
 }
 
 impl Client {
-    /// Starts a server and says nothing yet.
+    /// Starts a server without sending a message.
     pub(crate) fn spawn(sandbox: &Sandbox) -> Self {
         Self::from_server(sandbox.siding(&["mcp"]).stdin_pipe().spawn())
     }
@@ -74,7 +74,7 @@ impl Client {
         Self { server, requests: 0, meta: json!({}) }
     }
 
-    /// A client of the old handshake.
+    /// Connects with the handshake.
     pub(crate) fn connect_initialized(sandbox: &Sandbox) -> Self {
         Self::spawn(sandbox).initialize()
     }
@@ -83,7 +83,7 @@ impl Client {
         self.initialize_as("test")
     }
 
-    /// Shakes hands under the name of a program.
+    /// Performs the handshake under a program's name.
     pub(crate) fn initialize_as(mut self, name: &str) -> Self {
         let info = json!({ "name": name, "version": "1" });
         let params = json!({ "protocolVersion": INITIALIZE_REVISION, "capabilities": {}, "clientInfo": info });
@@ -93,7 +93,7 @@ impl Client {
         self
     }
 
-    /// A client of the new revision, which says with every request what it can.
+    /// Connects with the stateless revision, which declares its capabilities in each request.
     pub(crate) fn connect_stateless(sandbox: &Sandbox, capabilities: Value) -> Self {
         let mut client = Self::spawn(sandbox);
         client.meta = json!({
@@ -133,12 +133,12 @@ impl Client {
         id
     }
 
-    /// Begins to call a tool.
+    /// Sends a tool call and returns the request's id.
     pub(crate) fn start_call(&mut self, tool: &str, arguments: Value) -> u64 {
         self.start_request("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
-    /// All messages so far.
+    /// Returns all messages so far.
     pub(crate) fn messages(&mut self) -> Vec<Value> {
         let text = self.server.stdout_text();
         let complete = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -151,13 +151,13 @@ impl Client {
         eventually_some(what, || self.messages().into_iter().find(&is_it))
     }
 
-    /// Waits for the answer to a request: the whole message.
+    /// Waits for the answer to a request and returns the whole message.
     #[track_caller]
     pub(crate) fn wait_for_answer(&mut self, id: u64) -> Value {
         self.wait_for_message("it is answered", |message| message["id"] == id)
     }
 
-    /// Makes a request that must succeed.
+    /// Sends a request that must succeed, and returns the result.
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.start_request(method, params);
@@ -166,7 +166,7 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// Makes a request that must fail, and returns the code.
+    /// Sends a request that must fail, and returns the error code.
     #[track_caller]
     pub(crate) fn request_error_code(&mut self, method: &str, params: Value) -> i64 {
         let id = self.start_request(method, params);
@@ -191,8 +191,8 @@ impl Client {
         answer.task_id()
     }
 
-    /// Calls a tool and waits until progress of it is told, so that it is known to be under way.
-    /// Returns the request and the progress.
+    /// Calls a tool and waits for its first progress message, which shows that the call is running.
+    /// Returns the request's id and the progress.
     #[track_caller]
     pub(crate) fn start_call_with_progress(
         &mut self,
@@ -207,7 +207,7 @@ impl Client {
         (request, self.wait_for_message("it is under way", is_it)["params"].clone())
     }
 
-    /// Says that the answer to a request is not wanted any more, and returns when that was read.
+    /// Cancels a request, and returns when the server has read that.
     #[track_caller]
     pub(crate) fn cancel(&mut self, request: u64) {
         let params = json!({ "requestId": request, "reason": "enough" });
@@ -217,13 +217,14 @@ impl Client {
         let _read_after_it = self.request("tools/list", json!({}));
     }
 
-    /// Dies: both pipes are closed at once. Returns what the server does next.
+    /// Closes both pipes immediately, as a client that dies does. Returns the server, which still
+    /// runs.
     pub(crate) fn hang_up(mut self) -> RunningProgram {
         self.server.hang_up();
         self.server
     }
 
-    /// Closes its end, and waits until the server has left.
+    /// Closes stdin and waits until the server has exited.
     #[track_caller]
     pub(crate) fn shutdown(mut self) {
         self.server.close_stdin();

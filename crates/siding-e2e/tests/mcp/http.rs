@@ -1,4 +1,4 @@
-//! MCP over HTTP, and who is let in.
+//! MCP over HTTP, and the clients that it admits.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -11,18 +11,18 @@ use crate::client::{INITIALIZE_REVISION, STATELESS_REVISION, ToolAnswer, sandbox
 
 const TOKEN: &str = "a-token-of-a-test-0123456789";
 
-/// A server at a free port of loopback.
+/// A server on a free port of loopback.
 struct HttpServer {
     running: RunningProgram,
     port: u16,
 }
 
-/// What came back.
+/// A reply of the server.
 #[derive(Debug)]
 struct HttpReply {
     status: u16,
     head: String,
-    /// Every message in it, of JSON or of an event stream.
+    /// All messages of the body, from JSON or an event stream.
     messages: Vec<Value>,
 }
 
@@ -62,7 +62,7 @@ impl HttpServer {
         send_http(self.port, &request).expect("an answer")
     }
 
-    /// A request of the new revision, which needs nothing before it.
+    /// Sends a request of the stateless revision, which needs no handshake.
     fn stateless_request(&self, method: &str, name: Option<&str>, mut params: Value) -> HttpReply {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": STATELESS_REVISION,
@@ -98,7 +98,7 @@ fn send_http(port: u16, request: &str) -> Option<HttpReply> {
     Some(HttpReply { status, head: head.to_owned(), messages })
 }
 
-/// Returns an address of this machine that is not one of loopback, if it has one. Nothing is sent.
+/// Returns an address of this machine outside loopback, if it has one. Sends no packet.
 fn non_loopback_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -146,7 +146,7 @@ fn request_without_the_token_is_refused() {
         assert_eq!(reply.status, 401, "{wrong:?}: {reply:?}");
         assert!(reply.head.to_lowercase().contains("www-authenticate: bearer"), "{reply:?}");
     }
-    // What opens the server is not for what it starts.
+    // The server's token must not reach the commands it starts.
     let answer = server.call("run", json!({ "command": "env | grep -c MCP_TOKEN" }));
     assert_eq!(answer.output, "0\n", "{answer:?}");
     let elsewhere = format!("GET / HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n", server.port);
@@ -155,7 +155,7 @@ fn request_without_the_token_is_refused() {
     assert_eq!(reply.status, 404, "{reply:?}");
 }
 
-/// DNS rebinding: a page of a foreign site reaches loopback under its own name.
+/// DNS rebinding: a page of another site reaches loopback under its own host name.
 #[test]
 fn unexpected_host_or_origin_header_is_refused() {
     let sandbox = sandbox();
@@ -215,7 +215,7 @@ fn connections_of_another_local_user_are_refused() {
         eprintln!("left out: only root has another user");
         return;
     }
-    // The server is an ordinary user's, and the caller one of a third.
+    // The server runs as an ordinary user, and the caller as a different one.
     let sandbox = Sandbox::new_for_uid(1234);
     let server = HttpServer::start(&sandbox);
     let open = sandbox.siding(&["mcp", "--http", "0.0.0.0:0", "--allow-remote"]);
@@ -230,7 +230,8 @@ fn connections_of_another_local_user_are_refused() {
         sandbox.host("python3", &args).cwd("/").as_user(uid, uid).run().expect_code(0).stdout_text()
     };
     let mut routes = vec![("127.0.0.1".to_owned(), &server), ("127.0.0.1".to_owned(), &open)];
-    // That it lets in other machines opens it to nobody on this one, at whatever address.
+    // `--allow-remote` admits other machines, but no other local user, whatever address that user
+    // connects to.
     match non_loopback_address() {
         Some(address) => routes.push((address.to_string(), &open)),
         None => eprintln!("left out: this machine has no address but loopback"),

@@ -1,4 +1,4 @@
-//! Handshakes, and what becomes of tasks when their client goes.
+//! Handshakes, and the tasks of clients that disconnect.
 
 use serde_json::json;
 use siding_e2e::{eventually, processes};
@@ -23,8 +23,8 @@ fn both_protocol_revisions_offer_the_same_tools() {
     new.shutdown();
 }
 
-/// Each word of it is read at the beginning of every conversation, but for what the answers are as data:
-/// Claude Code and Codex give that to no model.
+/// A model reads the descriptions at the start of every conversation. The output schemas do not
+/// count: Claude Code and Codex pass them to no model.
 #[test]
 fn tool_descriptions_stay_within_their_size_limit() {
     let sandbox = sandbox();
@@ -40,11 +40,11 @@ fn tool_descriptions_stay_within_their_size_limit() {
     client.shutdown();
 }
 
-// Failure F11: a client that is killed leaves nothing.
+// Failure F11: a killed client leaves no tasks.
 #[test]
 fn tasks_of_a_killed_client_end() {
     let sandbox = sandbox();
-    // A shell that stays is the client; the server is its child.
+    // The shell stays as the client; the server is its child.
     let line = format!("{}; true", sandbox.siding_line(&["mcp"]));
     let host = sandbox.host("bash", &["-c", &line]).env("SIDING_SESSION_GRACE", "100ms");
     let mut client = Client::from_server(host.stdin_pipe().spawn()).initialize();
@@ -69,7 +69,7 @@ fn restarted_server_finds_its_tasks() {
     second.shutdown();
 }
 
-/// A server that waits for many must not change what tasks get.
+/// The server raises its own limits to serve many waits, and tasks must not inherit that.
 #[test]
 fn task_has_the_resource_limits_of_the_client() {
     let sandbox = sandbox();
@@ -82,7 +82,7 @@ fn task_has_the_resource_limits_of_the_client() {
     client.shutdown();
 }
 
-/// A host that hangs up is no interrupt: its commands go on, and its session decides.
+/// A disconnect is no interrupt: the host's commands continue until its session ends.
 #[test]
 fn client_disconnect_during_a_run_ends_no_task() {
     let sandbox = sandbox();
@@ -98,7 +98,7 @@ fn client_disconnect_during_a_run_ends_no_task() {
     second.shutdown();
 }
 
-/// An answer that could not be written has told nobody.
+/// An answer that could not be written acknowledges nothing.
 #[test]
 fn task_end_is_reported_after_its_client_died_in_a_wait() {
     let sandbox = sandbox();
@@ -133,7 +133,7 @@ fn named_session_is_joined_only_if_it_is_open() {
     assert!(refused.stderr_text().contains("not open"), "{refused}");
 }
 
-/// What is started in a session that is over would be ended by it at once.
+/// A task started in an ended session would be stopped immediately.
 #[test]
 fn closed_session_starts_no_task() {
     let sandbox = sandbox();
@@ -158,7 +158,7 @@ fn closed_session_starts_no_task() {
     client.shutdown();
     close("chat");
 
-    // Its own session is its own to open again.
+    // A server may reopen the session that it created itself.
     let mut client = Client::connect_initialized(&sandbox);
     let list = sandbox.siding(&["session", "list", "--json"]).run().expect_code(0).json();
     let name = |one: &serde_json::Value| one["session_id"].as_str().map(str::to_owned);
@@ -173,7 +173,7 @@ fn closed_session_starts_no_task() {
     client.shutdown();
 }
 
-/// An agent inherits the variable of the agent that it runs in, or one that has been left over.
+/// An agent may inherit this variable from an outer agent, or a stale one.
 #[test]
 fn session_variable_of_another_owner_is_ignored() {
     let sandbox = sandbox();

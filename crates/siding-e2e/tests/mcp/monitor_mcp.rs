@@ -1,4 +1,4 @@
-//! `siding monitor-mcp`: another server is watched, and its changes are told.
+//! `siding monitor-mcp`: watches another MCP server and reports its changes.
 
 use siding_e2e::{
     RunningProgram, Sandbox, eventually, processes, set_scripted_server_state,
@@ -7,10 +7,10 @@ use siding_e2e::{
 
 use crate::client::sandbox;
 
-/// Longer than any test: only what the server tells itself is seen.
+/// Longer than any test, so that only the server's own messages report changes.
 const POLL_INTERVAL_BEYOND_TEST: &str = "1h";
 
-/// Begins to watch, and returns the task's id.
+/// Starts a monitor and returns the task's id.
 #[track_caller]
 fn start_monitor(sandbox: &Sandbox, args: &[&str]) -> String {
     let args = [&["monitor-mcp", "--json"], args].concat();
@@ -21,7 +21,7 @@ fn start_monitor(sandbox: &Sandbox, args: &[&str]) -> String {
     id
 }
 
-/// What it has written so far.
+/// Returns the monitor's output so far.
 #[track_caller]
 fn monitor_output(sandbox: &Sandbox, id: &str) -> String {
     sandbox.siding(&["output", "--all", id]).run().expect_code(0).stdout_text()
@@ -32,7 +32,7 @@ fn wait_for_output_line(sandbox: &Sandbox, id: &str, line: &str) {
     eventually(line, || monitor_output(sandbox, id).lines().any(|one| one == line));
 }
 
-/// How many lines were told.
+/// Returns how many lines the monitor has reported.
 #[track_caller]
 fn matched_line_count(sandbox: &Sandbox, id: &str) -> u64 {
     let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
@@ -44,7 +44,7 @@ fn stop_task(sandbox: &Sandbox, id: &str) {
     let _stopped = sandbox.siding(&["stop", id]).run().expect_code(0);
 }
 
-/// Starts a task that repeats what it is told, for whoever watches its output.
+/// Starts a task that echoes its input, as a resource to watch.
 #[track_caller]
 fn start_echo_task(sandbox: &Sandbox) -> String {
     let text = "while read -r x; do echo \"$x\"; done";
@@ -58,7 +58,7 @@ fn send_input(sandbox: &Sandbox, id: &str, text: &str) {
     let _told = sandbox.siding(&["input", id, text]).run().expect_code(0);
 }
 
-/// The agent is told by a notice; the server is siding's own, which tells of growth by itself.
+/// The agent receives a notice; siding's own server reports growth without being polled.
 #[test]
 fn subscribed_resource_change_is_reported_without_polling() {
     let sandbox = sandbox();
@@ -76,7 +76,7 @@ fn subscribed_resource_change_is_reported_without_polling() {
     let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
     let all = notices.to_string();
     assert!(all.contains("1 line more: hello") && all.contains("\"matched\""), "{all}");
-    // With its server, which is a program of the same task.
+    // The stop also ends the server, which is a process of the same task.
     stop_task(&sandbox, &id);
     stop_task(&sandbox, &other);
 }
@@ -143,7 +143,7 @@ fn server_that_cannot_start_is_given_up_immediately() {
         (&["/no/such/server", "x"][..], "could not start `/no/such/server`: No such file"),
         (&["nosuchserver"], "no handshake: it ended: exit status: 127, which a shell says"),
     ] {
-        // It may have ended before the call returns, which then says so.
+        // The task may have ended before the call returns, which then reports that.
         let args = [&["monitor-mcp", "--json", "--tool", "look", "--"], server].concat();
         let started = sandbox.siding(&args).run().json();
         assert_eq!(started["name"], format!("look of {}", server.join(" ")));
@@ -158,7 +158,7 @@ fn server_that_cannot_start_is_given_up_immediately() {
     }
 }
 
-/// Whatever ends the task ends the server, which is a program of its own: here the deadline.
+/// The server ends with the task, here at the deadline, although it is a separate process.
 #[test]
 fn server_ends_at_the_monitors_deadline() {
     let sandbox = sandbox();

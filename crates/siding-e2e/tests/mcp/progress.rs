@@ -1,4 +1,4 @@
-//! What a client hears while it waits, and what follows when it does not want to wait any more.
+//! Progress messages during a wait, and the effect of canceling.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ fn is_progress(message: &Value) -> bool {
     message["method"] == "notifications/progress"
 }
 
-/// Returns a command that ends once a file is there.
+/// Returns a command that ends once a file exists.
 fn wait_for_file_command(file: &Path) -> String {
     format!("until [ -e {} ]; do sleep 0.05; done", file.display())
 }
 
-// Failure F32: clients give up after a while of silence.
+// Failure F32: clients give up after a period of silence.
 #[test]
 fn wait_reports_progress() {
     let sandbox = sandbox();
@@ -75,7 +75,7 @@ fn no_progress_without_a_progress_token() {
     client.shutdown();
 }
 
-/// Interrupting a call touches what ran for this call alone (promise P19).
+/// Canceling a call stops only the task that this call started (promise P19).
 #[test]
 fn canceled_run_stops_its_task_and_canceled_wait_does_not() {
     let sandbox = sandbox();
@@ -95,7 +95,7 @@ fn canceled_run_stops_its_task_and_canceled_wait_does_not() {
     client.shutdown();
 }
 
-// Failure F32: a token for progress does not say that the client waits longer for it.
+// Failure F32: a progress token does not mean that the client extends its timeout.
 #[test]
 fn wait_limit_depends_on_the_client_name() {
     let sandbox = sandbox();
@@ -115,7 +115,7 @@ fn wait_limit_depends_on_the_client_name() {
     }
 }
 
-/// Nobody was told of an end whose answer nobody wanted.
+/// The result of a canceled wait was not delivered, so it must not be acknowledged.
 #[test]
 fn task_end_seen_by_a_canceled_wait_is_still_reported() {
     let sandbox = sandbox();
@@ -136,7 +136,7 @@ fn task_end_seen_by_a_canceled_wait_is_still_reported() {
     );
 }
 
-/// A task that writes without end must not keep its waiter from hearing that it is to stop.
+/// A task that writes continuously must not keep its waiter from reading the cancellation.
 #[test]
 fn wait_on_a_busy_task_can_be_canceled() {
     let sandbox = sandbox();
@@ -147,7 +147,7 @@ fn wait_on_a_busy_task_can_be_canceled() {
     client.cancel(wait);
     let shutdown_started = Instant::now();
     client.shutdown();
-    // Calls that go on are waited for 5 s by the SDK.
+    // The SDK waits 5 s for calls that are still running.
     assert!(
         shutdown_started.elapsed() < Duration::from_secs(4),
         "left after {:?}",
@@ -156,7 +156,7 @@ fn wait_on_a_busy_task_can_be_canceled() {
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
-/// A stop may take as long as the grace is.
+/// A stop can take as long as its grace period.
 #[test]
 fn stop_reports_progress_and_can_be_canceled() {
     let sandbox = sandbox();
@@ -170,7 +170,7 @@ fn stop_reports_progress_and_can_be_canceled() {
     client.cancel(stop);
     let shutdown_started = Instant::now();
     client.shutdown();
-    // Calls that go on are waited for 5 s by the SDK.
+    // The SDK waits 5 s for calls that are still running.
     assert!(
         shutdown_started.elapsed() < Duration::from_secs(4),
         "left after {:?}",

@@ -1,4 +1,4 @@
-//! Outputs as resources, and hearing that they grow, in both generations.
+//! Outputs as resources, and subscriptions to their growth, in both protocol revisions.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,8 @@ fn subscriber_is_notified_of_output_growth_and_end() {
     let _wrote = client.call("input", json!({ "id": id, "text": "one" }));
     let update = client.wait_for_message("growth is told", is_update);
     assert_eq!(update["params"]["uri"], output_uri(&id), "{update}");
-    // At once: what comes while the rate holds it back is told later. Then the end is.
+    // Both follow immediately: an update during the rate limit is delivered afterwards, and then
+    // the end.
     for (text, what) in [("two", "more growth is told"), ("three", "the end is told")] {
         let before = client.messages().iter().filter(|one| is_update(one)).count();
         let _wrote = client.call("input", json!({ "id": id, "text": text }));

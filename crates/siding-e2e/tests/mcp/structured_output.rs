@@ -1,4 +1,4 @@
-//! What tools answer as data agrees with the schema that each promises, and with its text.
+//! The structured output of each tool matches its schema and its text.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, ToolAnswer, sandbox};
 use crate::validator::Schema;
 
-/// A client that checks every answer against the schema of its tool.
+/// A client that checks every answer against the tool's schema.
 struct SchemaCheckedClient {
     client: Client,
     schemas: BTreeMap<String, Schema>,
@@ -20,7 +20,7 @@ impl SchemaCheckedClient {
         for tool in list["tools"].as_array().expect("tools") {
             let schema = &tool["outputSchema"];
             assert_eq!(schema["type"], "object", "{tool}");
-            // Claude Code warns of each format that it does not know.
+            // Claude Code warns about unknown formats.
             assert!(!schema.to_string().contains("\"uint"), "{schema}");
             let name = tool["name"].as_str().expect("a name").to_owned();
             checked.schemas.insert(name, Schema::new(&schema.to_string()));
@@ -29,7 +29,7 @@ impl SchemaCheckedClient {
         checked
     }
 
-    /// Calls a tool and returns what it answers as data.
+    /// Calls a tool and returns its structured output.
     #[track_caller]
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let arguments = json!({ "name": tool, "arguments": arguments });

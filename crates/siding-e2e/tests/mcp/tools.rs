@@ -1,4 +1,4 @@
-//! What each tool does and says.
+//! The effect and the answer of each tool.
 
 use serde_json::json;
 use siding_e2e::{processes, words};
@@ -47,7 +47,7 @@ fn run_accepts_cwd_and_environment() {
     client.shutdown();
 }
 
-/// A model cannot choose the network; whoever starts the server, or its settings, can.
+/// A model cannot choose the network policy; the caller of the server and the settings can.
 #[test]
 fn run_uses_the_configured_network_policy() {
     let sandbox = sandbox();
@@ -63,7 +63,7 @@ fn run_uses_the_configured_network_policy() {
     }
 }
 
-// Failures F32 and F34: a call that takes longer than a layer allows comes back with a handle.
+// Failures F32 and F34: a call that exceeds its time limit returns a task id.
 #[test]
 fn run_over_budget_returns_a_task_and_the_next_tools() {
     let sandbox = sandbox();
@@ -110,7 +110,7 @@ fn run_with_wait_for_returns_when_the_condition_holds() {
     client.shutdown();
 }
 
-/// What comes after the budget is told by a notice, and what the answer has said is not.
+/// Events after the budget give a notice; events in the answer do not.
 #[test]
 fn readiness_after_the_answer_is_reported_by_a_notice() {
     let sandbox = sandbox();
@@ -235,7 +235,7 @@ fn list_shows_the_tasks_of_this_session() {
     client.shutdown();
 }
 
-/// What others have run, and when a task was started, takes no task out of the list.
+/// Neither tasks of other sessions nor the order of starts drops a recent task from the list.
 #[test]
 fn list_keeps_recent_tasks_despite_other_sessions() {
     let sandbox = sandbox();
@@ -283,7 +283,7 @@ fn stop_reports_every_task_despite_an_unknown_id() {
     client.shutdown();
 }
 
-/// A model that cut an id short sees what it could have meant, in one answer.
+/// The answer to an ambiguous prefix lists the candidates.
 #[test]
 fn ambiguous_task_id_lists_the_candidates() {
     let sandbox = sandbox();
@@ -324,8 +324,8 @@ fn invalid_arguments_are_reported_with_the_fix() {
     client.shutdown();
 }
 
-/// Promise P16: the budget applies when assistant mode is on and background tasks are not disabled.
-/// An explicit one always applies.
+/// Promise P16: the budget setting applies only in assistant mode with background tasks enabled. An
+/// explicit budget always applies.
 #[test]
 fn budget_setting_needs_assistant_mode_and_background_tasks() {
     let sandbox = sandbox();
@@ -345,7 +345,7 @@ fn budget_setting_needs_assistant_mode_and_background_tasks() {
     }
 }
 
-/// Promise P120: the end is told with a later answer, and a hand-over says so.
+/// Promise P120: a later answer reports the end, and the answer at hand-over promises that.
 #[test]
 fn hand_over_promises_a_later_notice_of_the_end() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! `allow`: a proxy outside of a namespace that holds nothing else.
+//! `allow`: a network namespace whose only way out is a proxy.
 
 use siding_e2e::eventually;
 
@@ -42,7 +42,7 @@ fn an_allowed_host_is_reached_and_a_denied_one_is_notified_once() {
     }
 }
 
-/// The proxy is outside, so what a task serves itself is to be asked for without it.
+/// The proxy runs outside the namespace, so the task's own servers must be reached without it.
 #[test]
 fn the_proxy_environment_variables_are_set() {
     for sandbox in root_and_user_sandboxes() {
@@ -63,8 +63,7 @@ fn the_proxy_environment_variables_are_set() {
     }
 }
 
-/// The proxy lives no longer than the task, and no longer than the shim. Without it the way out is
-/// shut.
+/// The proxy exits with the task, and with the shim. Without it no connection is possible.
 #[test]
 fn the_proxy_exits_with_its_task_and_with_a_killed_shim() {
     for sandbox in root_and_user_sandboxes() {

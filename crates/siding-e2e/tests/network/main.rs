@@ -1,4 +1,4 @@
-//! What of the network a task reaches (`--net`): real connections to real listeners of this machine.
+//! The network access of a task (`--net`): real connections to real listeners on this machine.
 
 mod allow_list;
 mod namespaces;

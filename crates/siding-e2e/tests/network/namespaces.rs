@@ -50,8 +50,8 @@ fn net_none_keeps_uid_gid_and_file_ownership() {
     }
 }
 
-/// Failure F3: what has left its session and its parent is bound all the same, also when the shim
-/// was killed and another keeps the task.
+/// Failure F3: a process that has left its session and parent stays confined, even after a
+/// takeover.
 #[test]
 fn a_daemon_stays_confined_after_takeover() {
     for sandbox in root_and_user_sandboxes() {

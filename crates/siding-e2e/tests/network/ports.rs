@@ -1,4 +1,4 @@
-//! `ports`: Landlock, and a filter of system calls for what it does not know.
+//! `ports`: Landlock, and a system call filter for the protocols that Landlock does not cover.
 
 use siding_e2e::eventually;
 
@@ -28,8 +28,8 @@ fn net_ports_allows_only_the_listed_port() {
     }
 }
 
-/// The rules of Landlock are about TCP alone (ABI 7), and know nothing of a TCP that connects as it
-/// sends. None of it may be a way around them.
+/// Landlock's network rules cover only TCP (ABI 7), and not TCP Fast Open, which connects while
+/// sending. No other socket may bypass the policy.
 #[test]
 fn net_ports_blocks_sockets_that_are_not_tcp() {
     let server = CountingServer::start();
@@ -68,7 +68,7 @@ fn net_ports_blocks_sockets_that_are_not_tcp() {
     }
 }
 
-/// Where 53 is among the ports the C library is told to ask for names over TCP.
+/// If port 53 is allowed, the C library is configured to use TCP for name lookups.
 #[test]
 fn dns_uses_tcp_when_port_53_is_allowed() {
     for sandbox in root_and_user_sandboxes() {

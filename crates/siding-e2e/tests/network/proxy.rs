@@ -1,4 +1,4 @@
-//! Whose a proxy is, and what comes of the end of one.
+//! The owner of a proxy, and the consequences of its exit.
 
 use rustix::process::Signal;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes};
@@ -8,24 +8,24 @@ use crate::support::{
     start_with_policy, wait_for_end,
 };
 
-/// A file with a text that waits for the file `go` and then asks for a tunnel to `target`.
+/// Writes a script that waits for the file `go` and then requests a tunnel to `target`.
 fn write_connect_script(sandbox: &Sandbox, target: &str) {
     let text = format!("until [ -e go ]; do sleep .02; done; {}", proxy_connect_command(target));
     std::fs::write(sandbox.path("tries.sh"), text).expect("its own directory");
 }
 
-/// The task that `outer` has started.
+/// Returns the task that `outer` has started.
 fn wait_for_inner_task(sandbox: &Sandbox, outer: &str) -> String {
     eventually_some("the inner task", || {
         let output = sandbox.state_dir().join("tasks").join(outer).join("output");
         let output = std::fs::read_to_string(output).ok()?;
-        // Advice follows, for who reads it.
+        // The second line is advice for the reader.
         let (id, _advice) = output.split_once('\n')?;
         id.starts_with("b-").then(|| id.to_owned())
     })
 }
 
-/// Promise P39: the outer task neither waits for the proxy of an inner one nor takes it along.
+/// Promise P39: the outer task neither waits for the proxy of an inner task nor stops it.
 #[test]
 fn the_proxy_of_an_inner_task_does_not_belong_to_the_outer_task() {
     for sandbox in root_and_user_sandboxes() {
@@ -54,7 +54,7 @@ fn the_proxy_of_an_inner_task_does_not_belong_to_the_outer_task() {
     }
 }
 
-/// Nobody has asked for a host yet, and the task is not left to find out.
+/// The notice comes before the task requests any host.
 #[test]
 fn the_unexpected_exit_of_a_proxy_is_notified() {
     for sandbox in root_and_user_sandboxes() {
@@ -75,7 +75,8 @@ fn the_unexpected_exit_of_a_proxy_is_notified() {
     }
 }
 
-/// The shim dies before it has noted who the leader is: the proxy is older and has the mark too.
+/// The shim dies before it has recorded the leader; the proxy is older and carries the birthmark
+/// too.
 #[test]
 fn takeover_does_not_mistake_the_proxy_for_the_leader() {
     let mut sandbox = Sandbox::new();
@@ -90,7 +91,7 @@ fn takeover_does_not_mistake_the_proxy_for_the_leader() {
     });
     let [proxy] = proxy_processes(&id)[..] else { panic!("not one proxy") };
     assert_eq!(processes::read_birthmark(proxy.pid), processes::birthmark_from_id(&id));
-    // Else it would leave with the shim.
+    // Otherwise the proxy would exit with the shim.
     proxy.signal(Signal::STOP);
     eventually("it stands still", || processes::state(proxy.pid) == Some('T'));
     shim.kill();

@@ -1,4 +1,4 @@
-//! `net` as a setting: who may make it looser, and whom it reaches.
+//! `net` as a setting: which sources may loosen it, and which tasks it applies to.
 
 use siding_e2e::Sandbox;
 
@@ -33,7 +33,7 @@ fn project_settings_can_tighten_but_not_loosen_the_network() {
     );
 }
 
-/// A monitor is a task like any other, and so is what a task starts inside of it.
+/// The policy applies to monitors and to tasks started inside a task.
 #[test]
 fn nested_tasks_and_monitors_obey_the_network_policy() {
     for sandbox in root_and_user_sandboxes() {
@@ -44,7 +44,7 @@ fn nested_tasks_and_monitors_obey_the_network_policy() {
         let nested = sandbox.siding(&outer).env("SIDING_NET", "none").run();
         let _bound_by_the_outer = nested.expect_code(1);
         let monitor = ["monitor", "--json", "--net", "none", "--", &text];
-        // It may be over before the call returns, and then has its exit code.
+        // The task may have ended before the call returns, which then has the task's exit code.
         let id = sandbox.siding(&monitor).run().json()["task_id"].clone();
         let id = id.as_str().expect("an id");
         let _waited = sandbox.siding(&["wait", id]).run();

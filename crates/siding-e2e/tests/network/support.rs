@@ -1,4 +1,4 @@
-//! What these tests say often.
+//! Helpers of these tests.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes
 /// An ordinary user.
 const UNPRIVILEGED_UID: u32 = 1001;
 
-/// A sandbox for each kind of user that this test can be: the own one, and as root an ordinary one.
+/// Returns a sandbox for the current user, and as root another one for an ordinary user.
 pub(crate) fn root_and_user_sandboxes() -> Vec<Sandbox> {
     let mut all = vec![Sandbox::new()];
     if is_root() {
@@ -22,15 +22,15 @@ pub(crate) fn root_and_user_sandboxes() -> Vec<Sandbox> {
     all
 }
 
-/// A listener on the machine's own loopback, outside of any task.
+/// A listener on the machine's loopback, outside of any task.
 pub(crate) struct CountingServer {
-    /// Its port.
+    /// The listener's port.
     pub(crate) port: u16,
     accepted: Arc<AtomicUsize>,
 }
 
 impl CountingServer {
-    /// Serves for the rest of the test, which ends with its process.
+    /// Serves until the test process ends.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it has one").port();
@@ -45,23 +45,23 @@ impl CountingServer {
         Self { port, accepted: taken }
     }
 
-    /// How many connections it has taken.
+    /// Returns the number of accepted connections.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
 }
 
-/// A shell text that connects once, and fails when it cannot.
+/// Returns a shell text that connects once and fails if it cannot.
 pub(crate) fn connect_command(port: u16) -> String {
     format!("(: <>/dev/tcp/127.0.0.1/{port})")
 }
 
-/// Runs a text with a policy.
+/// Runs a shell text with a network policy.
 pub(crate) fn run_with_policy(sandbox: &Sandbox, policy: &str, text: &str) -> ProgramOutput {
     sandbox.siding(&["run", "--allow-duplicate", "--net", policy, "--", text]).run()
 }
 
-/// Starts a text in the background with a policy and returns the task's id.
+/// Starts a shell text in the background with a policy and returns the task's id.
 #[track_caller]
 pub(crate) fn start_with_policy(sandbox: &Sandbox, policy: &str, text: &str) -> String {
     let args = ["run", "--background", "--json", "--net", policy, "--", text];
@@ -69,13 +69,13 @@ pub(crate) fn start_with_policy(sandbox: &Sandbox, policy: &str, text: &str) -> 
     done.json()["task_id"].as_str().expect("a task id").to_owned()
 }
 
-/// How a task is shown.
+/// Returns the JSON of `siding show`.
 #[track_caller]
 pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
-/// Kills a task's shim, and waits until another keeps the task.
+/// Kills a task's shim and waits until another one has taken over.
 #[track_caller]
 pub(crate) fn kill_shim_and_wait_for_takeover(sandbox: &Sandbox, id: &str) {
     let shim = show_task(sandbox, id)["shim_pid"].as_i64().map(i32::try_from);
@@ -88,20 +88,21 @@ pub(crate) fn kill_shim_and_wait_for_takeover(sandbox: &Sandbox, id: &str) {
     });
 }
 
-/// A shell text that asks the proxy for a tunnel and prints the first line of its answer.
+/// Returns a shell text that requests a tunnel from the proxy and prints the first line of the
+/// answer.
 pub(crate) fn proxy_connect_command(target: &str) -> String {
     let request = format!("CONNECT {target} HTTP/1.1\\r\\n\\r\\n");
     format!("(exec 3<>/dev/tcp/127.0.0.1/3128; printf '{request}' >&3; head -n 1 <&3)")
 }
 
-/// The proxies of a task.
+/// Returns the proxies of a task.
 pub(crate) fn proxy_processes(id: &str) -> Vec<Process> {
     let line = format!("siding __proxy {id}");
     let is_one = |pid: &u32| processes::command_line(*pid).trim() == line;
     processes::list_pids().into_iter().filter(is_one).filter_map(Process::from_pid).collect()
 }
 
-/// Waits for a task's end, without being told of it, and returns what it wrote.
+/// Waits for a task's end without acknowledging it, and returns its output.
 #[track_caller]
 pub(crate) fn wait_for_end(sandbox: &Sandbox, id: &str) -> String {
     let dir = sandbox.state_dir().join("tasks").join(id);

@@ -1,10 +1,10 @@
-//! Kernels that cannot hold a policy: nothing runs, and it is said what would.
+//! Kernels that cannot enforce a policy: no command runs, and the error names the missing feature.
 
 use siding_e2e::{ProgramOutput, Sandbox, is_root};
 
 use crate::support::root_and_user_sandboxes;
 
-/// Calls the program as on a kernel without this, and asks for a task with this policy.
+/// Runs a task with this policy as on a kernel without this system call.
 fn run_without_syscall(sandbox: &Sandbox, policy: &str, missing: libc::c_long) -> ProgramOutput {
     let args = ["run", "--net", policy, "--", "touch started"];
     sandbox.siding(&args).without_syscalls(&[missing]).run()
@@ -43,7 +43,7 @@ fn an_unenforceable_policy_is_rejected_before_anything_starts() {
     }
 }
 
-/// A user namespace in which no other may be made, as on a machine with `max_user_namespaces` 0.
+/// A user namespace that allows no nested one, as on a machine with `max_user_namespaces` 0.
 #[test]
 fn net_none_is_rejected_without_user_namespaces() {
     if !is_root() {

@@ -1,4 +1,4 @@
-//! Every byte is kept, in order, whoever writes it and whenever.
+//! Every byte of output is stored, in order, for any writers at any time.
 
 use siding_e2e::fill_pattern::FillPattern;
 use siding_e2e::{Sandbox, eventually, words};
@@ -10,7 +10,7 @@ fn output_bytes_are_stored_unchanged() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     for (args, shape, bytes) in [
-        // Every byte value, NUL and invalid UTF-8 among them, in writes of all sizes.
+        // Every byte value, including NUL and invalid UTF-8, in writes of all sizes.
         ("fill 3M --block 4k", FillPattern::Blocks(4096), 3 << 20),
         ("fill 5000001 --block 70k", FillPattern::Blocks(71_680), 5_000_001),
         ("fill 4M --block 1M", FillPattern::Blocks(1 << 20), 4 << 20),
@@ -29,7 +29,7 @@ fn output_bytes_are_stored_unchanged() {
     }
 }
 
-/// What a task writes into a pipe that it made larger itself is no less its output.
+/// Output in a pipe that the task itself has enlarged is stored too.
 #[test]
 fn an_enlarged_pipe_is_drained_to_the_end() {
     let sandbox = Sandbox::new();
@@ -49,7 +49,7 @@ fn an_enlarged_pipe_is_drained_to_the_end() {
     }
 }
 
-/// Lines of at most PIPE_BUF bytes are whole, whoever else writes (pipe(7)).
+/// Lines of at most PIPE_BUF bytes stay intact with several writers (pipe(7)).
 #[test]
 fn lines_of_two_writers_are_neither_torn_nor_lost() {
     const LINE_COUNT: usize = 100_000;

@@ -1,4 +1,4 @@
-//! What a task writes is kept, bounded, told and shown.
+//! The output of a task: stored, bounded, described and shown.
 
 mod byte_exact;
 mod schema;

@@ -1,4 +1,4 @@
-//! What `--json` prints is what the committed schemas promise, in every phase of a task.
+//! The output of `--json` matches the committed schemas, in every phase of a task.
 
 mod validator;
 
@@ -21,14 +21,14 @@ const SESSION_SCHEMA: &str = include_str!("../../../../docs/schema/session.schem
 const SESSION_CLOSE_SCHEMA: &str =
     include_str!("../../../../docs/schema/session_close.schema.json");
 
-/// Checks one task, and gives it back.
+/// Validates one task and returns it.
 #[track_caller]
 fn assert_task_schema(value: Value) -> Task {
     Schema::new(TASK_SCHEMA).assert_valid(&value);
     Task(value)
 }
 
-/// Asks about a task in every way there is, and gives how it stands.
+/// Reads a task with every command, validates the answers, and returns the current state.
 #[track_caller]
 fn check_all_views(sandbox: &Sandbox, id: &str) -> Task {
     let shown =
@@ -130,7 +130,7 @@ fn starting_and_lost_tasks_match_the_schema() {
     siding_e2e::eventually("its shim has left", || {
         siding_e2e::processes::with_birthmark(task.id()).is_empty()
     });
-    // Only the acceptance, by a shim that lives: the moment before anything is started.
+    // Keeps only the acceptance, by a live shim: the state before anything is started.
     let me = Process::current();
     let pid = i32::try_from(me.pid).expect("a process number");
     let dir = sandbox.state_dir().join("tasks").join(task.id());
@@ -148,7 +148,7 @@ fn starting_and_lost_tasks_match_the_schema() {
     std::fs::write(sandbox.state_dir().join("live").join(task.id()), "").expect("own file");
     let shown = assert_task_schema(sandbox.siding(&["show", "--json", task.id()]).run().json());
     assert_eq!(shown.text("/phase"), "starting");
-    // And the same when that shim is dead.
+    // The same with a dead shim.
     let Record::Accepted(inner) = &mut accepted else { panic!("{accepted:?}") };
     inner.shim.start_ticks += 1;
     write(&accepted);
@@ -180,7 +180,7 @@ fn lists_duplicates_and_nested_tasks_match_the_schema() {
     }
 }
 
-/// What is asked about the machine, its settings and its sessions, and what the reaper did.
+/// The answers about the machine, the settings, the sessions, and the reaper's steps.
 #[test]
 fn all_other_json_answers_match_their_schemas() {
     let sandbox = Sandbox::new();
@@ -227,7 +227,7 @@ fn all_other_json_answers_match_their_schemas() {
     assert!(!reap.faults(&broken).is_empty(), "a step without its task went unnoticed");
 }
 
-/// The promise is one that can be broken.
+/// Proves that the validation can fail.
 #[test]
 fn a_schema_violation_is_detected() {
     let sandbox = Sandbox::new();

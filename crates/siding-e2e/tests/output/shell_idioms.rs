@@ -1,12 +1,12 @@
-//! No way of opening the standard streams again wipes what was written before.
+//! Reopening the standard streams in any way keeps earlier output.
 
 use siding_e2e::Sandbox;
 use siding_e2e::fill_pattern::FillPattern;
 
 use crate::{Task, assert_same, perform, shell};
 
-/// A shell text that opens its standard streams again, and the program it needs for that.
-/// `FILE` is a file that holds [`MARK`].
+/// Shell texts that reopen their standard streams, each with the program it needs. `FILE` is a file
+/// that contains [`MARKER_LINE`].
 const SHELL_IDIOMS: &[(&str, &str)] = &[
     ("", "cat FILE > /dev/stderr"),
     ("", "cat FILE > /dev/stdout"),
@@ -31,16 +31,16 @@ const SHELL_IDIOMS: &[(&str, &str)] = &[
     ("node", r#"node -e "fs.writeFileSync('/dev/stdout', fs.readFileSync('FILE'))""#),
 ];
 
-/// What an idiom writes.
+/// The line that an idiom writes.
 const MARKER_LINE: &str = "the idiom's own line\n";
-/// What stands before and after it.
+/// Number of lines written before and after the idiom.
 const LINE_COUNT: u64 = 200;
 
 fn numbered_lines(name: &str) -> String {
     (1..=LINE_COUNT).map(|line| format!("{name} {line}\n")).collect()
 }
 
-/// Gives the idiom with its file, between the lines that must survive.
+/// Returns a script that runs the idiom between the lines that must survive.
 fn idiom_script(sandbox: &Sandbox, idiom: &str) -> String {
     let file = sandbox.path("mark");
     std::fs::write(&file, MARKER_LINE).expect("own file");
@@ -79,7 +79,7 @@ fn no_shell_idiom_truncates_the_task_output() {
     assert!(tried >= 10, "{tried} idioms tried, not installed: {skipped:?}");
 }
 
-/// The same idioms do wipe a plain file, so the test above can fail.
+/// The same idioms do truncate a plain file, so the test above can fail.
 #[test]
 fn most_shell_idioms_truncate_a_plain_log_file() {
     let sandbox = Sandbox::new();

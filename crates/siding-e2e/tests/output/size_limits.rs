@@ -1,4 +1,4 @@
-//! However much a task writes, it takes no more disk and memory than it may.
+//! The disk and memory use of a task's output is bounded.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -10,23 +10,23 @@ use crate::{Task, assert_same, gate};
 
 const KEEP_HEAD_BYTES: u64 = 1 << 20;
 const KEEP_TAIL_BYTES: u64 = 2 << 20;
-/// Blocks of the file system's own that belong to a file with many holes.
+/// Blocks that the file system itself needs for a file with many holes.
 const OVERHEAD_BYTES: u64 = 64 << 10;
 
-/// Bytes of disk a file takes.
+/// Returns the disk space of a file, in bytes.
 fn stored_bytes(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |found| found.blocks() * 512)
 }
 
-/// Memory that a process has for itself, in bytes: what is shared with others is not counted.
+/// Returns the anonymous memory of a process, in bytes; shared memory is not counted.
 fn anonymous_memory_bytes(pid: u64) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     line.trim().trim_end_matches(" kB").parse().ok().map(|kilobytes: u64| kilobytes << 10)
 }
 
-/// Starts a flood in the background and looks at it until it has ended; gives the task at its
-/// end, the most disk it took and the most memory its shim had.
+/// Starts a flood in the background and samples it until it has ended. Returns the ended task, the
+/// highest disk use and the highest memory use of its shim.
 fn run_flood(sandbox: &Sandbox, call: siding_e2e::Invocation) -> (Task, u64, u64) {
     let task = Task::of(&call.run().expect_code(0));
     let path = task.text("/output/path").to_owned();
@@ -110,7 +110,7 @@ fn output_limits_may_be_smaller_than_a_disk_block() {
     }
 }
 
-/// Who reads what comes, and reads it late, is told what is gone, and is given no zeros for it.
+/// A late reader is informed about the discarded bytes, and receives no zeros in their place.
 #[test]
 fn a_late_reader_is_told_how_many_bytes_are_gone() {
     const FIRST_PART_BYTES: u64 = 1 << 20;
@@ -130,7 +130,7 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
         Some(sandbox.state_dir().join("tasks").join(id).join("output"))
     });
     let len = || std::fs::metadata(&file).map_or(0, |found| found.len());
-    // Nothing is gone yet when the call begins to write more than a pipe takes.
+    // Nothing is discarded yet when the task starts to write more than a pipe holds.
     eventually("the first part is stored", || len() == FIRST_PART_BYTES);
     drop(std::fs::OpenOptions::new().write(true).open(gate).expect("the own gate"));
     eventually("the flood is stored", || len() == TOTAL_BYTES);
@@ -146,7 +146,7 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
     assert_eq!(done.stdout.len() as u64 + gone, TOTAL_BYTES, "{said}");
 }
 
-/// `SIDING_TEST_FLOOD=1`: the flood of the documentation, with the built-in settings.
+/// With `SIDING_TEST_FLOOD=1`: the flood of the documentation with the built-in settings.
 #[test]
 fn three_gigabytes_of_output_keep_at_most_64_mib() {
     if std::env::var_os("SIDING_TEST_FLOOD").is_none() {

@@ -1,4 +1,4 @@
-//! Tasks as a test starts them and as `--json` tells of them.
+//! Tasks as a test starts them and as `--json` describes them.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,19 +8,19 @@ use rustix::fs::{FileType, Mode};
 use serde_json::Value;
 use siding_e2e::{Invocation, ProgramOutput, Sandbox};
 
-/// Prepares a `run --json` of `puppet` with these verbs that waits for its end.
+/// Prepares a `run --json` of `puppet` with these verbs that waits for the end.
 pub(crate) fn perform(sandbox: &Sandbox, verbs: &[&str]) -> Invocation {
     let argv = sandbox.puppet_argv(&[&["--quiet"], verbs].concat());
     let head = ["run", "--json", "--budget", "none", "--"].map(str::to_owned);
     sandbox.siding(&[&head[..], &argv].concat())
 }
 
-/// Prepares a `run --json` of a shell text that waits for its end.
+/// Prepares a `run --json` of a shell text that waits for the end.
 pub(crate) fn shell(sandbox: &Sandbox, text: &str) -> Invocation {
     sandbox.siding(&["run", "--json", "--budget", "none", "--", text])
 }
 
-/// Makes a FIFO on which a task waits until the test writes to it.
+/// Creates a FIFO on which a task blocks until the test writes to it.
 pub(crate) fn gate(sandbox: &Sandbox) -> PathBuf {
     let gate = sandbox.path("gate");
     let mode = Mode::RUSR | Mode::WUSR | Mode::ROTH | Mode::WOTH;
@@ -29,12 +29,12 @@ pub(crate) fn gate(sandbox: &Sandbox) -> PathBuf {
     gate
 }
 
-/// A task as `--json` tells of it.
+/// A task as `--json` describes it.
 #[derive(Debug)]
 pub(crate) struct Task(pub(crate) Value);
 
 impl Task {
-    /// What a call has printed.
+    /// Parses the output of a call.
     #[track_caller]
     pub(crate) fn of(done: &ProgramOutput) -> Self {
         Self(done.json())
@@ -57,7 +57,7 @@ impl Task {
         self.text("/task_id")
     }
 
-    /// The output file as it is on the disk.
+    /// Reads the output file from the disk.
     #[track_caller]
     pub(crate) fn file(&self) -> Vec<u8> {
         std::fs::read(self.text("/output/path")).expect("the output file can be read")

@@ -1,4 +1,4 @@
-//! What is shown of a task is text: readable, bounded, and nothing that a terminal would obey.
+//! The shown output of a task is text: readable, bounded, and without control sequences.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually};
 
 use crate::{Task, assert_same, perform, shell};
 
-/// Prints what a task wrote, by every command that shows it.
+/// Returns a task's output as each command shows it.
 #[track_caller]
 fn displayed_texts(sandbox: &Sandbox, task: &Task) -> [String; 3] {
     let show = sandbox.siding(&["show", "--json", task.id()]).run().expect_code(0);
@@ -50,7 +50,7 @@ fn progress_colors_and_invalid_bytes_become_plain_text() {
 #[test]
 fn text_is_cut_only_between_characters() {
     let sandbox = Sandbox::new();
-    // Characters of one to four bytes, in one long line and in many.
+    // Characters of one to four bytes, in one long line and in many lines.
     for (name, end) in [("line", ""), ("lines", "\n")] {
         let text: String = (0..3000).map(|n| format!("{n}é€🚂{end}")).collect();
         std::fs::write(sandbox.path(name), &text).expect("own file");
@@ -78,7 +78,7 @@ fn run_cat(sandbox: &Sandbox, name: &str) -> ProgramOutput {
     sandbox.siding(&["run", "--json", "--", "cat", &path]).run().expect_code(0)
 }
 
-/// Reads page by page, as the program says where the next begins.
+/// Reads page by page, each from the offset that the previous one names.
 fn read_all_pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
     let mut all = String::new();
     let (mut since, mut turns) = (0, 0);
@@ -92,19 +92,19 @@ fn read_all_pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
         all.push_str(page.text("/text"));
         turns += 1;
     }
-    // The rest in one piece: a small page shows the rule as well as a thousand of them.
+    // Reads the remaining output at once: a few small pages are enough to test paging.
     let rest =
         ["output", "--json", "--max-bytes", "none", "--since", &since.to_string(), task.id()];
     all.push_str(Task::of(&sandbox.siding(&rest).run().expect_code(0)).text("/text"));
     all
 }
 
-/// Prints a task under a limit on private memory, which is harder than one on what is resident at
-/// the end: a call that takes more at any moment fails.
+/// Shows a task under a limit on private memory. Such a limit is stricter than a check of the
+/// resident memory at the end, because a call that exceeds it at any moment fails.
 #[track_caller]
 fn assert_runs_in_12_mib(sandbox: &Sandbox, args: &[&str]) {
     const LIMIT_KIB: &str = "12288";
-    // Printed to nobody, so that this program does not hold it either.
+    // Discards the output, so that the test itself does not hold it in memory.
     let line = sandbox.siding_line(args);
     let script = format!("ulimit -d {LIMIT_KIB} && exec {line} > /dev/null");
     let done = sandbox.host("bash", &["-c", &script]).run();
@@ -138,7 +138,8 @@ fn a_line_of_100_mb_is_read_in_constant_memory() {
     }
 }
 
-/// What reads every byte is slow without optimization, so this line is only longer than the limit.
+/// Searching reads every byte, which is slow in unoptimized builds, so this line is only a little
+/// longer than the limit.
 #[test]
 fn a_long_line_is_searched_in_constant_memory() {
     let sandbox = Sandbox::new();
@@ -149,11 +150,11 @@ fn a_long_line_is_searched_in_constant_memory() {
     assert_runs_in_12_mib(&sandbox, &["output", "--all", "--max-bytes", "none", id]);
 }
 
-/// What a terminal would obey, and what a reader would not see.
+/// Characters that control a terminal or are invisible to a reader.
 const HOSTILE_TEXT: &str = "\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{85}\
                     \u{202e}rtl\u{2066}\u{200b}\u{200d}\u{feff}\u{2028}\u{ad}\u{e0041}";
 
-/// Whether a character may stand in the text of siding's own.
+/// Whether a character may appear in siding's own text.
 fn is_safe_char(letter: char) -> bool {
     let hidden = "\u{ad}\u{61c}\u{180e}\u{feff}\u{fff9}\u{fffa}\u{fffb}";
     let unseen = ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{206f}'];

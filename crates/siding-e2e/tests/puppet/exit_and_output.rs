@@ -1,4 +1,4 @@
-//! What puppet says, and how it ends.
+//! Puppet's output and its exits.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ fn puppet_is_killed_at_its_time_to_live() {
         let done = sandbox.puppet(verbs).env("PUPPET_TTL_MS", "300").run().expect_signal(9);
         assert!(done.elapsed >= Duration::from_millis(250), "{done}");
     }
-    // In the caller's own group the stopped child would be hung up on at the caller's end.
+    // In the caller's process group, the stopped child would receive SIGHUP when the caller exits.
     let spread = words("fork setsid mark child stop-self -- fork daemon mark daemon stop-self --");
     let _done = sandbox.puppet(&spread).env("PUPPET_TTL_MS", "3000").run().expect_code(0);
     let stopped: Vec<_> = ["child", "daemon"].map(|name| sandbox.wait_for_mark(name)).into();

@@ -1,4 +1,4 @@
-//! `puppet` does what its arguments say, and a sandbox leaves nothing behind.
+//! `puppet` follows its arguments, and a sandbox leaves no process behind.
 
 mod exit_and_output;
 mod process_steps;
@@ -17,8 +17,8 @@ fn run_puppet(verbs: &[&str]) -> ProgramOutput {
     sandbox.puppet(verbs).run()
 }
 
-/// A birthmark that nobody else has, and the task id it stands for: made of the start and number
-/// of this process, and of the `test` that asks. Stays below the limit of an outer task.
+/// Returns a unique birthmark and its task id, derived from this process's start time and pid and
+/// from the number `test`. It is below the limit of an outer task.
 fn unique_birthmark(test: u64) -> (u64, String) {
     let me = Process::current();
     let unique = (me.start << 26 | u64::from(me.pid) << 4 | test) & ((1 << 59) - 1);
@@ -29,7 +29,7 @@ fn unique_birthmark(test: u64) -> (u64, String) {
     (mark, format!("b-{}", (0..12).rev().map(digit).collect::<String>()))
 }
 
-/// Does what siding does before it starts a task's program.
+/// Sets the birthmark as siding does before it starts a task's program.
 fn set_birthmark(process: Process, mark: u64) {
     let pid = Pid::from_raw(i32::try_from(process.pid).expect("a process number"));
     let limit = Rlimit { current: Some(mark), maximum: Some(mark) };

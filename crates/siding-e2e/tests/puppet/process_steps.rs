@@ -1,4 +1,4 @@
-//! What puppet does to its own process.
+//! Verbs that act on puppet's own process.
 
 use rustix::process::Signal;
 use siding_e2e::processes::{self, is_heartbeat_running, is_heartbeat_stopped};

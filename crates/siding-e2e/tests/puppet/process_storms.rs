@@ -1,4 +1,4 @@
-//! Puppets that are many.
+//! Puppets with many processes.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ fn hop_changes_its_pid_and_ends_by_itself() {
 
 #[test]
 fn sandbox_ends_hopping_and_refilling_processes() {
-    // The beat goes on elsewhere if a hopper does: a look at the process table may miss it.
+    // The heartbeat is in another sandbox: it shows a surviving hopper that a process scan would
+    // miss.
     let elsewhere = Sandbox::new();
     let beat = elsewhere.path("beat");
     let beat_text = beat.display().to_string();
@@ -50,7 +51,8 @@ fn refilling_bomb_replaces_every_dead_member() {
     let _keeps_alive = sandbox.puppet(&script).spawn();
     let members = sandbox.wait_for_announcements("bomb", 20);
     assert!(members.iter().filter(|step| step.process.is_alive()).count() <= 20);
-    // The reaper above frees the slots of the dead; one member alone fills all of them again.
+    // The puppet's reaper frees the slots of killed members; a single member then fills all of them
+    // again.
     members[..19].iter().for_each(|step| step.process.kill());
     let members = sandbox.wait_for_announcements("bomb", 39);
     eventually("there are twenty again", || {

@@ -1,4 +1,4 @@
-//! A sandbox finds what belongs to it, and fails a test that is unclean.
+//! A sandbox finds its processes, and fails a test that leaves some.
 
 use siding_e2e::processes::{self, is_heartbeat_running};
 use siding_e2e::{Announcement, Sandbox, eventually_some, is_root, words};

@@ -1,4 +1,4 @@
-//! What puppet does with streams, files and what it holds.
+//! Verbs that act on streams, files and resources.
 
 use std::time::Duration;
 
@@ -113,7 +113,8 @@ fn puppet_holds_descriptors_memory_and_a_port() {
     let _connection = std::net::TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
 }
 
-/// The kernel's own hard limit is 4096, and who has not raised it gets no more.
+/// The kernel's default hard limit is 4096, and an unprivileged process cannot raise its own hard
+/// limit.
 #[test]
 fn hold_fds_continues_at_the_descriptor_limit() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! A quiet task: why it is, who is told, and who is not.
+//! Quiet tasks: the reasons that siding finds, and the notices that follow.
 
 mod prompt_corpus;
 mod stall_records;

@@ -1,4 +1,4 @@
-//! Prompts are told from what looks like them.
+//! Prompts are distinguished from text that resembles them.
 
 use siding_e2e::prompt_corpus::{self, PromptSample};
 use siding_model::evidence::prompt::OutputTail;
@@ -12,12 +12,12 @@ fn is_prompt(sample: &PromptSample) -> bool {
 fn prompts_of_the_corpus_are_detected() {
     let mut missed = prompt_corpus::prompts();
     missed.retain(|sample| !is_prompt(sample));
-    // A lone `>` is the prompt of some installers, and of too much else.
+    // A lone `>` is the prompt of some installers, but of too many other programs.
     missed.retain(|sample| sample.source != "rustup");
     assert!(missed.is_empty(), "missed {missed:#?}");
 }
 
-/// Failure F38: `[INFO] Starting: `, bars, the shell's own `$ ` are none.
+/// Failure F38: `[INFO] Starting: `, progress bars and the shell's own `$ ` are not prompts.
 #[test]
 fn non_prompts_of_the_corpus_are_not_detected() {
     let mut wrong = prompt_corpus::non_prompts();

@@ -1,4 +1,4 @@
-//! A stall is put on record once, with its evidence, and nobody is harmed by it.
+//! A stall is recorded once, with its evidence, and does not affect the task.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
-/// Failure F37: a task that waits for input is told of long before the time of silence is over.
+/// Failure F37: a task that waits for input is reported long before the silence limit.
 #[test]
 fn a_stall_with_hard_evidence_is_recorded_within_seconds() {
     let sandbox = sandbox();
@@ -34,8 +34,8 @@ fn a_stall_with_hard_evidence_is_recorded_within_seconds() {
     assert!(show_task(&sandbox, &id)["attention"].is_null(), "an ended task needs none");
 }
 
-/// Failure F40: a silent build is a fact on record, once; output ends the stall, and a new silence
-/// is a new one.
+/// Failure F40: a silent build is recorded once; output ends the stall, and a new silence is a new
+/// stall.
 #[test]
 fn each_silence_is_recorded_once() {
     let sandbox = sandbox();
@@ -50,7 +50,7 @@ fn each_silence_is_recorded_once() {
         eventually_some("the second stall", || read_stalls(&sandbox, &id).into_iter().nth(1));
     assert_eq!((&second["tail"], &second["verdict"]), (&"two".into(), &"waiting".into()));
     assert_eq!(second["waiting_on"], "timer");
-    // As long again as it took to find two.
+    // Waits again as long as it took to find two stalls.
     let asked = Instant::now();
     eventually("some time has passed", || asked.elapsed().as_millis() > 1_500);
     assert_eq!(read_stalls(&sandbox, &id).len(), 2, "once for each silence");
@@ -63,8 +63,8 @@ fn ack_notices(sandbox: &Sandbox) -> Vec<serde_json::Value> {
     list.as_array().expect("a list").clone()
 }
 
-/// Promise P66: each stall gives one notice, while it lasts; one that was over before anybody asked
-/// is counted in the next.
+/// Promise P66: each stall gives one notice, while it lasts; a stall that ended unread is counted
+/// in the next notice.
 #[test]
 fn each_stall_is_notified_once_while_it_lasts() {
     let sandbox = sandbox();
@@ -83,7 +83,7 @@ fn each_stall_is_notified_once_while_it_lasts() {
     assert!(!says(first).contains("times"), "{first:#}");
     assert!(ack_notices(&sandbox).is_empty(), "once");
     proceed("one");
-    // Nobody asks while the second lasts.
+    // No notices are read while the second stall lasts.
     recorded(2);
     proceed("two");
     recorded(3);
@@ -94,8 +94,8 @@ fn each_stall_is_notified_once_while_it_lasts() {
     stop_all(&sandbox);
 }
 
-/// A prompt that was answered is asked no more, though the task writes nothing: whoever answered
-/// again would answer the next question.
+/// An answered prompt is no longer reported, even if the task writes nothing: a second answer would
+/// go to the next question.
 #[test]
 fn input_ends_a_recorded_stall() {
     let sandbox = sandbox();
@@ -120,10 +120,11 @@ fn input_ends_a_recorded_stall() {
     let summary = second["summary"].as_str().expect("text");
     assert!(summary.contains("Delete all?") && summary.contains("2 times"), "{second:#}");
     input(&["n"]);
-    // `cat` reads on, and writes nothing: a stall of its own, which the end of the input ends.
+    // `cat` continues to read and writes nothing: that is another stall, which the end of the input
+    // ends.
     recorded(3);
     input(&["--eof"]);
-    // A next shim knows of it too.
+    // The state survives a takeover.
     let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
     siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
     eventually("another shim is there", || show_task(&sandbox, &id)["rescues"] == 1);
@@ -131,7 +132,7 @@ fn input_ends_a_recorded_stall() {
     stop_all(&sandbox);
 }
 
-/// What needs attention is marked in the list for people, from what programs read there.
+/// `ps` marks the tasks that need attention, and `ps --json` has a field for that.
 #[test]
 fn ps_marks_tasks_that_need_attention() {
     let sandbox = sandbox();
@@ -150,7 +151,7 @@ fn ps_marks_tasks_that_need_attention() {
     stop_all(&sandbox);
 }
 
-/// Zero turns it off, and a task that writes is never looked at.
+/// Zero disables the detection, and a task that writes is never sampled.
 #[test]
 fn active_and_unwatched_tasks_record_no_stall() {
     let sandbox = sandbox();
@@ -164,7 +165,7 @@ fn active_and_unwatched_tasks_record_no_stall() {
     stop_all(&sandbox);
 }
 
-/// What the call says comes before the setting.
+/// The flag overrides the setting.
 #[test]
 fn the_stall_after_flag_overrides_the_setting() {
     let sandbox = sandbox();
@@ -180,7 +181,7 @@ fn the_stall_after_flag_overrides_the_setting() {
     stop_all(&sandbox);
 }
 
-/// A shim that takes over knows what was told before.
+/// A shim that takes over knows the earlier stall from the journal.
 #[test]
 fn a_stall_is_not_recorded_again_after_takeover() {
     let sandbox = sandbox();

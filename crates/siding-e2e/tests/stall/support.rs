@@ -1,9 +1,9 @@
-//! What these tests say often.
+//! Helpers of these tests.
 
 use serde_json::Value;
 use siding_e2e::{Sandbox, eventually_some};
 
-/// A sandbox that fails its test when anything is left in it.
+/// Returns a sandbox that fails its test if processes are left.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -19,13 +19,13 @@ pub(crate) fn start_task(sandbox: &Sandbox, flags: &[&str], after: &str, text: &
     done.json()["task_id"].as_str().expect("a task id").to_owned()
 }
 
-/// Asks why a task is quiet.
+/// Returns the JSON of `siding why`.
 #[track_caller]
 pub(crate) fn why(sandbox: &Sandbox, id: &str) -> Value {
     sandbox.siding(&["why", "--json", id]).run().expect_code(0).json()
 }
 
-/// Asks until the answer is this verdict, and returns it.
+/// Repeats `siding why` until it gives this verdict, and returns the answer.
 #[track_caller]
 pub(crate) fn wait_for_verdict(sandbox: &Sandbox, id: &str, verdict: &str) -> Value {
     eventually_some(&format!("{id} is {verdict}"), || {
@@ -33,7 +33,7 @@ pub(crate) fn wait_for_verdict(sandbox: &Sandbox, id: &str, verdict: &str) -> Va
     })
 }
 
-/// The stalls on record, oldest first.
+/// Returns the recorded stalls, oldest first.
 pub(crate) fn read_stalls(sandbox: &Sandbox, id: &str) -> Vec<Value> {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
     let journal = std::fs::read_to_string(path).unwrap_or_default();
@@ -43,7 +43,7 @@ pub(crate) fn read_stalls(sandbox: &Sandbox, id: &str) -> Vec<Value> {
     records.filter(|record: &Value| record["record"] == "stalled").collect()
 }
 
-/// Ends everything.
+/// Stops all tasks.
 #[track_caller]
 pub(crate) fn stop_all(sandbox: &Sandbox) {
     let _stopped = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);

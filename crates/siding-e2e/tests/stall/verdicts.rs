@@ -11,13 +11,13 @@ use siding_e2e::{Sandbox, is_root};
 
 use crate::support::{sandbox, start_task, stop_all, why};
 
-/// An ordinary user with a name: `ssh-keygen` wants one.
+/// An ordinary user with a name, which `ssh-keygen` requires.
 const UNPRIVILEGED_UID: u32 = 65_534;
-/// One without.
+/// A user without a name.
 const UID_WITHOUT_NAME: u32 = 64_213;
-/// Far above what the slowest of these programs takes to come to rest.
+/// Far above the time that the slowest of these programs needs to come to rest.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
-/// Answers that a program that waits for nobody must give without a wrong one.
+/// Number of further verdicts that must be right for a program that does not wait for input.
 const RECHECKS: usize = 2;
 
 /// A started program.
@@ -95,7 +95,8 @@ fn programs_of_an_unprivileged_user_get_the_expected_verdict() {
     check_all_verdicts(&sandbox, Some(UNPRIVILEGED_UID), "as an ordinary user");
 }
 
-/// Kernel fact K18: a process that hides, as setuid programs do, is judged by its last line.
+/// Kernel fact K18: a process that cannot be inspected, such as a setuid program, is judged by its
+/// last line.
 #[test]
 fn a_hidden_process_with_a_password_prompt_is_password_likely() {
     if !is_root() {
@@ -117,7 +118,7 @@ fn a_hidden_process_with_a_password_prompt_is_password_likely() {
     stop_all(&sandbox);
 }
 
-/// With `/dev/null` there is nobody to wait for: those that would ask find the end and go on.
+/// With `/dev/null`, programs that would ask read the end of the file and continue.
 #[test]
 fn programs_that_read_input_end_when_stdin_is_null() {
     let sandbox = sandbox();
@@ -127,7 +128,7 @@ fn programs_that_read_input_end_when_stdin_is_null() {
             && case.required_programs.is_empty()
     });
     for case in askers {
-        // `rm -i` needs no answer but an end; the interactive shell ends with its input.
+        // `rm -i` takes the end of the input as an answer, and the interactive shell ends with it.
         let args = ["run", "--budget", "20s", "--json", "--", case.text];
         let done = sandbox.siding(&args).run();
         assert_eq!(done.json()["phase"], "ended", "{}: {done}", case.name);

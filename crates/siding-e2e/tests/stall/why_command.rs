@@ -29,12 +29,13 @@ fn why_shows_the_process_chain_the_last_line_and_advice() {
         assert!(screen.contains(part), "{part} in {screen}");
     }
     assert!(screen.lines().count() < 24 && screen.lines().all(|line| line.chars().count() <= 80));
-    // Answered, it goes on.
+    // The task continues after the answer.
     let _input = sandbox.siding(&["input", &id, "y", "--eof"]).run().expect_code(0);
     let _over = sandbox.siding(&["wait", &id]).run().expect_code(0);
 }
 
-/// A lock names its holder and file, a full pipe its reader, a socket its remote.
+/// A lock is shown with its holder and file, a full pipe with its reader, a socket with its remote
+/// address.
 #[test]
 fn why_names_the_process_or_peer_that_is_waited_for() {
     let sandbox = sandbox();
@@ -64,7 +65,7 @@ fn why_names_the_process_or_peer_that_is_waited_for() {
     stop_all(&sandbox);
 }
 
-/// `cat | sleep`: what works decides, and who reads beside it is named.
+/// `cat | sleep`: the working process determines the verdict, and the reader is named with it.
 #[test]
 fn why_names_a_pipeline_reader_next_to_the_working_process() {
     let sandbox = sandbox();
@@ -79,7 +80,7 @@ fn why_names_a_pipeline_reader_next_to_the_working_process() {
     stop_all(&sandbox);
 }
 
-/// Text from a task is hostile: neither its output nor its arguments can forge a line.
+/// Text from a task is untrusted: neither its output nor its arguments can forge a line.
 #[test]
 fn control_characters_cannot_forge_lines_of_why() {
     let sandbox = sandbox();
@@ -104,7 +105,7 @@ fn why_rejects_an_ended_task() {
     let _unknown = sandbox.siding(&["why", "b-0000"]).run().expect_code(125);
 }
 
-/// Forty who ask at once all get an answer, and the shim goes on with its other duties.
+/// Forty concurrent requests are all answered, and the shim continues its other work.
 #[test]
 fn concurrent_why_requests_are_all_answered() {
     let sandbox = sandbox();
@@ -116,7 +117,7 @@ fn concurrent_why_requests_are_all_answered() {
     stop_all(&sandbox);
 }
 
-/// What is printed is what the published schema promises.
+/// The output matches the published schema.
 #[test]
 fn why_json_has_every_field_that_the_schema_requires() {
     let schema: serde_json::Value =

@@ -1,4 +1,4 @@
-//! Control groups whose task has lost its shim, has ended, or was given somebody else's process.
+//! Control groups whose task has lost its shim, has ended, or contains a process of another task.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::cgroups::{
 };
 use crate::support::{Task, ended_processes, listed_pids};
 
-/// Kills a task's shim, and waits until it is dead.
+/// Kills a task's shim and waits until it is dead.
 #[track_caller]
 fn kill_shim(task: &Task<'_>) {
     let shim = shim_of(task);
@@ -19,13 +19,13 @@ fn kill_shim(task: &Task<'_>) {
     eventually("the shim is dead", || !shim.is_alive());
 }
 
-/// Whoever lowers its mark, clears its environment, closes its descriptors and loses its shim is
-/// still the task's.
+/// A process that lowers its birthmark, clears its environment, closes its descriptors and loses
+/// its shim still belongs to the task.
 #[test]
 fn takeover_finds_an_unmarked_escapee_by_its_cgroup() {
     const ESCAPE_VERBS: &str =
         "lower-rttime daemon clearenv rename init ignore TERM mark gone hang";
-    // With the leader alive, and with nobody left who carries the mark.
+    // With a live leader, and with no process left that carries the birthmark.
     for rest in ["ignore TERM hang", "exit 5"] {
         as_each_cgroup_owner(|sandbox, ground| {
             let task =
@@ -52,7 +52,8 @@ fn takeover_finds_an_unmarked_escapee_by_its_cgroup() {
     }
 }
 
-/// A shim that is killed between the end and its leaving leaves an empty group to the next command.
+/// A shim that is killed after the task's end, but before its own exit, leaves an empty group for
+/// the next command to remove.
 #[test]
 fn next_command_removes_an_empty_leftover_cgroup() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -73,8 +74,8 @@ fn next_command_removes_an_empty_leftover_cgroup() {
     });
 }
 
-/// The reaper removes the group of a task that has ended on record, ends who is in it, and touches
-/// no other.
+/// The reaper removes the group of an ended task, ends the processes in it, and touches no other
+/// group.
 #[test]
 fn reap_clears_cgroups_of_ended_tasks_and_no_others() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -90,7 +91,8 @@ fn reap_clears_cgroups_of_ended_tasks_and_no_others() {
         for name in strange {
             std::fs::create_dir(ground.dir().join(name)).expect("root may");
         }
-        // As a kernel that was slow to let go, or a survivor of back then, would leave them.
+        // Groups that the kernel released too late, or that a survivor kept in use, look like
+        // these.
         for task in &tasks {
             std::fs::create_dir(ground.task_group_dir(&task.id)).expect("root may");
         }
@@ -116,7 +118,7 @@ fn reap_clears_cgroups_of_ended_tasks_and_no_others() {
     });
 }
 
-/// A task may divide its own group further. All of it ends with the task.
+/// A task may create subgroups in its own group. All of them end with the task.
 #[test]
 fn stop_removes_subcgroups_created_by_the_task() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -140,7 +142,8 @@ fn stop_removes_subcgroups_created_by_the_task() {
     });
 }
 
-/// Nothing but the group knows this task: no record says who leads it, and nobody carries its mark.
+/// Only the group identifies this task: no leader is recorded, and no process carries the
+/// birthmark.
 #[test]
 fn takeover_finds_an_unrecorded_leader_by_its_cgroup() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -168,7 +171,8 @@ fn takeover_finds_an_unrecorded_leader_by_its_cgroup() {
     });
 }
 
-/// Somebody may have put another task's process into a group. The kernel's kill would take it along.
+/// A process of another task may have been moved into the group, where `cgroup.kill` would kill it
+/// too.
 #[test]
 fn stop_spares_another_tasks_process_in_the_cgroup() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -186,11 +190,11 @@ fn stop_spares_another_tasks_process_in_the_cgroup() {
         let view = one.stop(&["--grace", "0s"]);
         assert!(!a.is_alive() && b.is_alive() && shim.is_alive(), "{view}");
         assert_eq!(view["stop_report"]["survivors"], json!([]));
-        // Its last act is to try whether the group can be removed.
+        // The shim's last action is an attempt to remove the group.
         eventually("its shim has left", || processes::with_birthmark(&one.id).is_empty());
         let _view = other.stop(&["--grace", "0s"]);
         other.expect_stopped();
-        // It could not be removed while they were in it.
+        // The group could not be removed while it contained the other processes.
         assert!(ground.task_group_dir(&one.id).exists());
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
         assert_eq!(ground.group_names(), BTreeSet::new());

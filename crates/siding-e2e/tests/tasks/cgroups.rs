@@ -1,6 +1,7 @@
 //! A control group for each task, where one is delegated.
 //!
-//! All of these need root, to give groups away; what they say about ordinary users is tested as one.
+//! All of these tests need root to change the owner of groups; tests about ordinary users run as
+//! one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +11,7 @@ use siding_e2e::{CgroupOwner, Process, Sandbox, TestCgroup, eventually, test_cgr
 
 use crate::support::{Task, ended_processes, ordinary_user_sandbox, sandbox};
 
-/// Runs a test as root and as an ordinary user, each in a group of their own.
+/// Runs a test as root and as an ordinary user, each in its own group.
 pub(crate) fn as_each_cgroup_owner(test: impl Fn(&Sandbox, &TestCgroup)) {
     if let Some(ground) = TestCgroup::new(CgroupOwner::Root) {
         test(&sandbox(), &ground);
@@ -24,7 +25,7 @@ pub(crate) fn as_each_cgroup_owner(test: impl Fn(&Sandbox, &TestCgroup)) {
     }
 }
 
-/// Starts puppets as a task in the background, from inside the group.
+/// Starts puppets as a background task from inside the group.
 #[track_caller]
 pub(crate) fn start_in_cgroup<'s>(
     sandbox: &'s Sandbox,
@@ -56,10 +57,11 @@ fn each_task_has_its_own_cgroup_until_it_ends() {
         let group = ground.task_group_dir(&task.id);
         let tree: BTreeSet<u32> =
             ["a", "b", "c"].map(|name| sandbox.wait_for_mark(name).pid).into();
-        // A daemon's parent may be still leaving.
+        // The parent of a daemon may still be exiting.
         eventually("the group is the tree", || test_cgroup::member_pids(&group) == tree);
         assert!(task.journal().contains(&format!(r#""cgroup":"{}""#, group.display())));
-        // A record comes first: no rescuer may meet a group that it cannot find.
+        // The shim stays outside the group: its first record names the group, so a takeover always
+        // finds it.
         let shim = shim_of(&task);
         assert!(
             !tree.contains(&shim.pid) && test_cgroup::member_pids(ground.dir()).contains(&shim.pid)
@@ -86,8 +88,8 @@ fn each_task_has_its_own_cgroup_until_it_ends() {
     });
 }
 
-/// Kernel fact K6: a group that was killed kills whoever is born into it later, so each task has a
-/// new one.
+/// Kernel fact K6: a group that was killed once also kills processes created in it later, so each
+/// task gets a new one.
 #[test]
 fn task_of_the_same_name_runs_again_after_a_cgroup_kill() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -109,8 +111,8 @@ fn task_of_the_same_name_runs_again_after_a_cgroup_kill() {
     });
 }
 
-/// The same trap from the other side: the kernel compares with the group of whoever starts the
-/// process. A host's group that was killed once must not kill every task.
+/// The same kernel behavior concerns the group of the starting process: a host's group that was
+/// killed once must not kill every task.
 #[test]
 fn host_in_a_once_killed_cgroup_can_start_tasks() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -128,7 +130,7 @@ fn host_in_a_once_killed_cgroup_can_start_tasks() {
     });
 }
 
-/// Kernel fact K5: the kernel's own kill of a group misses a process whose first thread has left.
+/// Kernel fact K5: `cgroup.kill` misses a process whose main thread has exited.
 #[test]
 fn stop_ends_a_process_whose_main_thread_exited() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -144,8 +146,8 @@ fn stop_ends_a_process_whose_main_thread_exited() {
     });
 }
 
-/// A stand-in for the child of a `sudo`: root's process in an ordinary user's group, which no signal
-/// of that user reaches. The kernel's own kill does.
+/// A stand-in for the child of a `sudo`: a process of root in an ordinary user's group. That user
+/// cannot signal it, but `cgroup.kill` ends it.
 #[test]
 fn cgroup_kill_ends_a_member_of_another_user() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -159,13 +161,14 @@ fn cgroup_kill_ends_a_member_of_another_user() {
         eventually("the guest is dead, well before its own end", || !process.is_alive());
         let _killed = guest.wait().expect_signal(9);
         task.expect_stopped();
-        // Nobody waited for the guest, so the group may have been in use still when the shim left.
+        // The guest was not reaped yet, so the group may still have been in use when the shim
+        // exited.
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
         expect_cgroup_removed(&ground.task_group_dir(&task.id));
     });
 }
 
-/// Promise P39: the kernel kills a group with all groups below it, so an inner task's is beside.
+/// Promise P39: `cgroup.kill` includes all subgroups, so the group of an inner task is a sibling.
 #[test]
 fn nested_task_has_a_sibling_cgroup() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -206,7 +209,7 @@ pub(crate) fn string_field(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// Without a delegation everything is as it was, and `doctor` says which it is.
+/// Without delegation there are no groups, and `doctor` reports which case applies.
 #[test]
 fn no_cgroup_is_created_without_delegation() {
     let Some(ground) = TestCgroup::new(CgroupOwner::Undelegated) else { return };

@@ -1,4 +1,4 @@
-//! The deadline ends a task, whoever is left to see it.
+//! The deadline ends a task, whichever processes are left to observe it.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, words};
 
 use crate::support::{Task, as_each_user, ended_processes, sandbox};
 
-/// What a busy machine may add to a deadline.
+/// Delay that a busy machine may add to a deadline.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// Checks that a call ended at a deadline: not before, and not by luck long after.
+/// Asserts that a call ended at a deadline, neither earlier nor much later.
 #[track_caller]
 fn assert_ended_at_deadline(done: &ProgramOutput, deadline: Duration) {
     println!("deadline {deadline:?}: {:?}", done.elapsed);
@@ -22,8 +22,8 @@ fn deadline_outcome(limit_ms: u64) -> Value {
     json!({"kind": "deadline", "limit_ms": limit_ms})
 }
 
-/// Promise P43, failures F17 and F33: once, with a code and an outcome of its own, and with one
-/// line where the output is read.
+/// Promise P43, failures F17 and F33: the end comes once, with its own exit code and outcome, and
+/// with one line in the output.
 #[test]
 fn deadline_ends_the_tree_once_and_is_reported() {
     as_each_user(|sandbox| {
@@ -34,7 +34,7 @@ fn deadline_ends_the_tree_once_and_is_reported() {
         assert_ended_at_deadline(&done, Duration::from_secs(2));
         let task = Task::only(&sandbox);
         assert_eq!(task.wait_outcome(), deadline_outcome(2000));
-        // No shell stands beside the two: the text is the words of one program.
+        // Without a shell process: the text is the words of one program, which runs directly.
         let last = "[siding] stopped at its deadline of 2s; ended 2 processes\n";
         assert_eq!(task.output(), format!("working\n{last}"));
         let report = ended_processes(&task.stop(&[]));
@@ -45,7 +45,8 @@ fn deadline_ends_the_tree_once_and_is_reported() {
     });
 }
 
-/// Failure F2: a holder of the output in another session keeps nobody waiting, and dies too.
+/// Failure F2: a process in another session that holds the output open delays no caller, and ends
+/// too.
 #[test]
 fn deadline_ends_an_output_holder_in_another_session() {
     let sandbox = sandbox();
@@ -55,7 +56,7 @@ fn deadline_ends_an_output_holder_in_another_session() {
     Task::only(&sandbox).expect_stopped();
 }
 
-/// Promise P44: the deadline holds with nobody left alive but the shim.
+/// Promise P44: the deadline applies even if only the shim is left alive.
 #[test]
 fn deadline_applies_after_the_caller_is_killed() {
     as_each_user(|sandbox| {
@@ -73,7 +74,7 @@ fn deadline_applies_after_the_caller_is_killed() {
     });
 }
 
-/// The same when its session is gone as well and the task was to be kept.
+/// As above, but the session has ended as well, and the task was started with `--keep`.
 #[test]
 fn deadline_ends_a_kept_task_after_its_session_ended() {
     let sandbox = sandbox();
@@ -95,7 +96,7 @@ fn deadline_ends_a_kept_task_after_its_session_ended() {
     task.expect_stopped();
 }
 
-/// Failure F33: a start in the background has a clock too.
+/// Failure F33: a background task has a deadline too.
 #[test]
 fn a_background_task_has_a_deadline() {
     let sandbox = sandbox();
@@ -106,7 +107,7 @@ fn a_background_task_has_a_deadline() {
     task.expect_stopped();
 }
 
-/// Promise P46: a busy machine does not move it.
+/// Promise P46: load on the machine does not delay it.
 #[test]
 fn deadline_is_on_time_under_cpu_load() {
     let sandbox = sandbox();
@@ -119,7 +120,8 @@ fn deadline_is_on_time_under_cpu_load() {
     Task::only(&sandbox).expect_stopped();
 }
 
-/// Promise P46, kernel fact K16: time goes on for a stopped task, and it ends by the polite signal.
+/// Promise P46, kernel fact K16: the deadline of a stopped task continues to run, and SIGTERM ends
+/// the task.
 #[test]
 fn deadline_ends_a_sigstopped_task() {
     let sandbox = sandbox();
@@ -148,7 +150,7 @@ fn process_state(process: Process) -> Option<char> {
     siding_e2e::processes::state(process.pid)
 }
 
-/// Promise P43: what lingers keeps the deadline, and the outcome stays the shell's own.
+/// Promise P43: the deadline applies to a lingering task, and the outcome stays that of the shell.
 #[test]
 fn deadline_ends_a_lingering_task() {
     let sandbox = sandbox();
@@ -161,7 +163,7 @@ fn deadline_ends_a_lingering_task() {
     task.expect_stopped();
 }
 
-/// Promise P47: nobody gets more than the cap, and everybody is told.
+/// Promise P47: no deadline exceeds the cap, and every caller is informed.
 #[test]
 fn hard_cap_limits_every_deadline() {
     let sandbox = sandbox();
@@ -177,7 +179,7 @@ fn hard_cap_limits_every_deadline() {
     }
 }
 
-/// Promise P48: a deadline can be moved while the task runs, up to the cap and no further.
+/// Promise P48: the deadline of a running task can be moved up to the cap and no further.
 #[test]
 fn deadline_can_be_extended_up_to_the_hard_cap() {
     let sandbox = sandbox();

@@ -1,17 +1,17 @@
-//! Every code and every signal, told apart, and as bash tells them.
+//! Every exit code and every signal is distinguished and reported as bash does.
 
 use serde_json::{Value, json};
 use siding_e2e::{Sandbox, words};
 
 use crate::support::sandbox;
 
-/// Calls at once in one shell.
+/// Number of concurrent calls in one shell.
 const CONCURRENT_CALLS: usize = 8;
-/// Texts for one shell. It has the time of one call for all of them, which is enough for these where
-/// each takes a second and more.
+/// Number of texts for one shell. All of them together have the time limit of one call, which is
+/// enough although each may take more than a second.
 const COMMANDS_PER_SHELL: usize = 32;
 
-/// Runs each text under siding and under bash alone; returns both codes and siding's JSON.
+/// Runs each text under siding and under bash alone; returns both exit codes and siding's JSON.
 fn run_under_siding_and_bash(sandbox: &Sandbox, texts: &[String]) -> Vec<(i32, i32, Value)> {
     texts
         .chunks(COMMANDS_PER_SHELL)
@@ -51,7 +51,7 @@ fn read_result(sandbox: &Sandbox, number: usize) -> (i32, i32, Value) {
     (siding_code, bash_code, serde_json::from_str(&read("json")).expect("JSON"))
 }
 
-/// Promise P36, failures F17 and F18: all codes; 137 by `exit` is no SIGKILL.
+/// Promise P36, failures F17 and F18: all exit codes; `exit 137` is not a SIGKILL.
 #[test]
 fn every_exit_code_matches_bash() {
     let sandbox = sandbox();
@@ -64,11 +64,11 @@ fn every_exit_code_matches_bash() {
     }
 }
 
-/// Promise P36: all signals, by a shell that kills itself.
+/// Promise P36: all signals, sent by a shell to itself.
 #[test]
 fn every_fatal_signal_matches_bash() {
     let sandbox = sandbox();
-    // Those that stop a process end nothing, and 32 and 33 belong to the C library.
+    // Stop signals end no process, and 32 and 33 are reserved by the C library (signal(7)).
     let numbers: Vec<i32> =
         (1..=64).filter(|number| ![19, 20, 21, 22, 32, 33].contains(number)).collect();
     let texts: Vec<String> = numbers.iter().map(|number| format!("kill -{number} $$")).collect();
@@ -88,12 +88,13 @@ fn every_fatal_signal_matches_bash() {
     for name in ["SIGHUP", "SIGKILL", "SIGSEGV", "SIGTERM"] {
         assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
     }
-    // Without those that are ignored by default: CHLD, CONT, URG, WINCH, and QUIT, by bash.
+    // Without the signals ignored by default (CHLD, CONT, URG, WINCH), and without QUIT, which bash
+    // ignores.
     assert_eq!(names.len(), 22 + 31, "{names:?}");
 }
 
-/// A task's session has no terminal and its group no parent in it, so the kernel does not stop it
-/// at a terminal's behest: nobody would be there to continue it.
+/// A task's session has no terminal, and its process group is orphaned, so terminal stop signals
+/// have no effect on it (setpgid(2)): no shell could continue it.
 #[test]
 fn terminal_stop_signals_do_not_stop_a_task() {
     let sandbox = sandbox();
@@ -103,7 +104,7 @@ fn terminal_stop_signals_do_not_stop_a_task() {
     }
 }
 
-/// The same for a program that no shell stands above.
+/// The same for a program that runs without a shell.
 #[test]
 fn death_by_signal_is_distinct_from_exit_with_the_same_code() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Trees that grow while they are cut down.
+//! Trees that grow while they are being stopped.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,16 +8,16 @@ use siding_e2e::{Sandbox, words};
 
 use crate::support::{Task, ordinary_user_sandbox, sandbox};
 
-/// Bound of the user's processes in a storm that meets it.
+/// Limit on the user's processes for the storms that reach it.
 const USER_PROCESS_LIMIT: usize = 150;
 
-/// One storm at a time: each takes all there is of the machine.
+/// Serializes the storms, because each takes all resources of the machine.
 fn lock_storms() -> MutexGuard<'static, ()> {
     static STORM: Mutex<()> = Mutex::new(());
     STORM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a test as whoever runs the tests, and then as an ordinary user.
+/// Runs a test as the current user, and then as an ordinary user.
 fn as_each_user_in_turn(test: impl Fn(&Sandbox)) {
     let users = std::iter::once(sandbox()).chain(ordinary_user_sandbox());
     for mut sandbox in users {
@@ -27,7 +27,7 @@ fn as_each_user_in_turn(test: impl Fn(&Sandbox)) {
     }
 }
 
-/// Stops a storm and checks that nothing of it is left, and nothing of it comes back.
+/// Stops a storm and asserts that no process of it is left or comes back.
 #[track_caller]
 fn assert_storm_stopped(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
     let view = task.stop(&["--grace", "200ms"]);
@@ -42,8 +42,8 @@ fn assert_storm_stopped(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
     assert_eq!(sandbox.announcements().len(), announced);
 }
 
-/// Promise P31, failure F56, kernel fact K3: a storm of 300 that fills every slot that falls free,
-/// each in a session of its own.
+/// Promise P31, failure F56, kernel fact K3: a storm of 300 processes that refills every free slot,
+/// each in its own session.
 #[test]
 fn stop_ends_a_fork_storm() {
     as_each_user_in_turn(|sandbox| {
@@ -53,7 +53,7 @@ fn stop_ends_a_fork_storm() {
     });
 }
 
-/// Every process of a storm is counted once, whatever it was sent.
+/// Every process of a storm is counted once, whatever signals it received.
 #[test]
 fn stop_counts_every_process_once() {
     let sandbox = sandbox();
@@ -65,7 +65,7 @@ fn stop_counts_every_process_once() {
     assert_eq!(view["stop_report"]["ended_total"], 200, "{view}");
 }
 
-/// The same when the polite signal is ignored, so that the kill alone ends it.
+/// As above, but SIGTERM is ignored, so that only the kill ends the storm.
 #[test]
 fn stop_ends_a_fork_storm_that_ignores_signals() {
     as_each_user_in_turn(|sandbox| {
@@ -76,8 +76,8 @@ fn stop_ends_a_fork_storm_that_ignores_signals() {
     });
 }
 
-/// Kernel fact K3: an ordinary user's storm at the limit of processes, where every process that
-/// is reaped makes room for the next.
+/// Kernel fact K3: the storm of an ordinary user at the process limit, where every reaped process
+/// makes room for the next.
 #[test]
 fn stop_ends_a_storm_at_the_process_limit() {
     let Some(mut sandbox) = ordinary_user_sandbox() else {
@@ -92,7 +92,7 @@ fn stop_ends_a_storm_at_the_process_limit() {
     assert_storm_stopped(&sandbox, &task, USER_PROCESS_LIMIT as u64 - 5);
 }
 
-/// The same when the limit binds the shim too, which then can start nothing itself.
+/// As above, but the limit applies to the shim too, which then cannot start any process itself.
 #[test]
 fn shim_at_the_process_limit_ends_its_storm() {
     let Some(mut sandbox) = ordinary_user_sandbox() else {
@@ -109,7 +109,7 @@ fn shim_at_the_process_limit_ends_its_storm() {
     assert_storm_stopped(&sandbox, &task, USER_PROCESS_LIMIT as u64 - 5);
 }
 
-/// Promise P31: somebody who is never where he was seen, in a session of his own each time.
+/// Promise P31: a process that changes its pid all the time, in a new session each time.
 #[test]
 fn stop_ends_a_process_that_forks_and_exits_repeatedly() {
     as_each_user_in_turn(|sandbox| {
@@ -127,7 +127,7 @@ fn stop_ends_a_process_that_forks_and_exits_repeatedly() {
     });
 }
 
-/// The same with the polite signal first, which a hopper outruns or not.
+/// As above, with SIGTERM first, which may or may not hit a hopping process.
 #[test]
 fn stop_with_grace_ends_a_process_that_forks_and_exits() {
     let sandbox = sandbox();
@@ -138,7 +138,7 @@ fn stop_with_grace_ends_a_process_that_forks_and_exits() {
     let args = ["stop", "--json", "--grace", "300ms", &task.id];
     let done = sandbox.siding(&args).run().expect_code(0);
     println!("hopper: {:?}", done.elapsed);
-    // Less than it takes to give up, beside other storms too.
+    // Less than the time after which siding gives up, even next to other storms.
     assert!(done.elapsed < Duration::from_secs(10), "{done}");
     task.expect_stopped();
     assert!(is_heartbeat_stopped(&beat));

@@ -1,4 +1,4 @@
-//! From the foreground to the background, in place.
+//! Moving a command from the foreground to the background, in place.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::{
     Task, as_each_user, create_file, expect_prompt, listed_pids, sandbox, wait_for_file_command,
 };
 
-/// A terminal shows siding's words on lines of their own, also where a command asks within one.
+/// siding's messages start on their own terminal line, even after a partial line of the command.
 #[test]
 fn hand_over_message_starts_on_its_own_terminal_line() {
     let sandbox = sandbox();
@@ -26,8 +26,8 @@ fn hand_over_message_starts_on_its_own_terminal_line() {
     Task::only(&sandbox).stop(&["--grace", "0s"]);
 }
 
-/// Promise P13, failures F5 and F18: the call returns at its budget, the same process goes on, and
-/// its true end is known.
+/// Promise P13, failures F5 and F18: the call returns at its budget, the same process continues,
+/// and its real exit code is known.
 #[test]
 fn command_continues_in_the_background_at_its_budget() {
     as_each_user(|sandbox| {
@@ -49,7 +49,7 @@ fn command_continues_in_the_background_at_its_budget() {
     });
 }
 
-/// Promise P14: what a hand-over has shown is seen: `siding output` goes on behind it.
+/// Promise P14: output shown at a hand-over counts as read: `siding output` continues after it.
 #[test]
 fn output_shown_before_hand_over_is_not_repeated() {
     let sandbox = sandbox();
@@ -72,7 +72,7 @@ fn output_shown_before_hand_over_is_not_repeated() {
     assert_eq!(task.wait_outcome()["code"], 0);
 }
 
-/// The JSON of a hand-over tells who sent it there, and what was written so far.
+/// The JSON of a hand-over has the reason for it and the output so far.
 #[test]
 fn hand_over_json_has_its_reason_and_output() {
     let sandbox = sandbox();
@@ -89,8 +89,8 @@ fn hand_over_json_has_its_reason_and_output() {
     assert_eq!(Task::from_view(&sandbox, &view).wait_outcome()["code"], 0);
 }
 
-/// Promise P14: a hand-over shows how it began, what went wrong and how it stands, in little text;
-/// a command that is over shows more.
+/// Promise P14: a hand-over shows the beginning, the errors and the latest lines, in little text; a
+/// finished command shows more.
 #[test]
 fn hand_over_shows_a_short_excerpt_of_long_output() {
     let sandbox = sandbox();
@@ -119,7 +119,8 @@ fn hand_over_shows_a_short_excerpt_of_long_output() {
     assert_eq!(Task::from_view(&sandbox, &view).wait_outcome()["code"], 0);
 }
 
-/// Failure F35: who ends in time stays in the foreground; who asks for no budget has none.
+/// Failure F35: a command that ends in time stays in the foreground; a call without a budget waits
+/// for the end.
 #[test]
 fn command_within_its_budget_stays_in_the_foreground() {
     let sandbox = sandbox();
@@ -138,7 +139,7 @@ fn command_within_its_budget_stays_in_the_foreground() {
     assert_eq!(view["placement"]["kind"], "foreground");
 }
 
-/// Failure F34: at the timeout a command goes on or is stopped, as its caller says.
+/// Failure F34: at the timeout a command continues or is stopped, as its caller requested.
 #[test]
 fn timeout_stops_or_backgrounds_as_requested() {
     let sandbox = sandbox();
@@ -156,8 +157,8 @@ fn timeout_stops_or_backgrounds_as_requested() {
     }
 }
 
-/// Promise P35, failure F17: a stop, the deadline and the hand-over in the same instant come to one
-/// end, and everybody tells the same.
+/// Promise P35, failure F17: a stop, the deadline and the hand-over at the same moment lead to one
+/// end, which all callers report.
 #[test]
 fn concurrent_stop_deadline_and_hand_over_give_one_outcome() {
     let sandbox = sandbox();
@@ -198,7 +199,7 @@ fn assert_call_matches_outcome(
     assert!(newest.is_none_or(|id| id == task.id));
     let outcome = task.wait_outcome();
     let codes = match outcome["kind"].as_str() {
-        // The signal may have come before the shell had set its trap.
+        // The signal may have arrived before the shell had set its trap.
         Some("stopped") => [75, 3, 143],
         Some("deadline") => [75, 124, 124],
         _ => panic!("{outcome} of {done}"),
@@ -208,8 +209,8 @@ fn assert_call_matches_outcome(
     assert_eq!(task.wait_outcome(), outcome, "told again");
 }
 
-/// Output that comes before the caller has asked to be told of it is shown all the same, not only
-/// with the next.
+/// Output from before the caller's subscription is shown immediately, not only together with later
+/// output.
 #[test]
 fn output_before_subscription_is_shown_immediately() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Whoever waits for a command is interrupted, dies, or closes the terminal.
+//! A caller that waits for a command is interrupted, dies, or loses its terminal.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, eventually_some, words};
@@ -12,7 +12,7 @@ fn start_foreground(sandbox: &Sandbox, verbs: &str) -> (RunningProgram, Process)
     (call, sandbox.wait_for_mark("it"))
 }
 
-/// Failures F9 and F10: an interrupt stops the command that is waited for and nothing else.
+/// Failures F9 and F10: an interrupt stops only the foreground command.
 #[test]
 fn interrupt_stops_only_the_foreground_command() {
     as_each_user(|sandbox| {
@@ -34,7 +34,7 @@ fn interrupt_stops_only_the_foreground_command() {
     });
 }
 
-/// A second interrupt does not wait for the grace.
+/// A second interrupt does not wait for the grace period.
 #[test]
 fn second_interrupt_skips_the_grace_period() {
     let sandbox = sandbox();
@@ -49,8 +49,8 @@ fn second_interrupt_skips_the_grace_period() {
     task.expect_stopped();
 }
 
-/// Failures F11 and F52: a host that is told to leave, hangs up or is killed leaves its command
-/// running in the background.
+/// Failures F11 and F52: the command of a caller that is terminated, hung up or killed continues in
+/// the background.
 #[test]
 fn command_continues_when_its_caller_is_signaled() {
     as_each_user(|sandbox| {
@@ -81,7 +81,7 @@ fn command_continues_when_its_caller_is_signaled() {
     });
 }
 
-/// Promise P20, failure F14: a signal to the caller's whole group reaches neither the shim nor
+/// Promise P20, failure F14: a signal to the caller's process group reaches neither the shim nor
 /// the task.
 #[test]
 fn signal_to_the_callers_process_group_spares_the_task() {
@@ -97,7 +97,8 @@ fn signal_to_the_callers_process_group_spares_the_task() {
     task.expect_stopped();
 }
 
-/// Promise P2, failure F41: a task has no terminal, and closing its caller's ends nothing.
+/// Promise P2, failure F41: a task has no terminal, and closing its caller's terminal does not end
+/// it.
 #[test]
 fn task_has_no_terminal_and_survives_its_closing() {
     let sandbox = sandbox();
@@ -119,7 +120,7 @@ fn task_has_no_terminal_and_survives_its_closing() {
     task.expect_stopped();
 }
 
-/// Failure F2: who reads the output may leave; the command goes on and its output is kept.
+/// Failure F2: when the reader of the output exits, the command continues and its output is stored.
 #[test]
 fn command_continues_when_its_output_reader_exits() {
     let sandbox = sandbox();

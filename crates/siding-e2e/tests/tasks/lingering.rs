@@ -1,4 +1,4 @@
-//! The shell is gone, and something it started is not.
+//! The shell has exited, but processes that it started still run.
 
 use siding_e2e::{Process, eventually, processes, words};
 
@@ -7,7 +7,7 @@ use crate::support::{
     wait_for_file_command,
 };
 
-/// Texts whose shell ends while something lives, by what lives.
+/// Texts whose shell exits before its children, each with the remaining command.
 const LINGERING_COMMANDS: &[(&str, &str)] = &[
     ("sleep 300 &", "sleep 300"),
     ("sleep 300 </dev/null >/dev/null &", "sleep 300"),
@@ -23,8 +23,8 @@ const LINGERING_COMMANDS: &[(&str, &str)] = &[
     ("exec -a innocent sleep 300 & sleep .1", "innocent 300"),
 ];
 
-/// Promise P15, failures F1, F12 and F19: the call returns when the shell has ended, says so, and
-/// names who lives.
+/// Promise P15, failures F1, F12 and F19: the call returns when the shell has exited, and lists the
+/// remaining processes.
 #[test]
 fn call_returns_when_the_shell_exits_and_lists_processes() {
     as_each_user(|sandbox| {
@@ -56,7 +56,7 @@ fn call_returns_when_the_shell_exits_and_lists_processes() {
     });
 }
 
-/// Failure F1: what is written after the shell's end is kept, and its status is known before
+/// Failure F1: output written after the shell's exit is stored, and its exit code is known before
 /// (promise P26).
 #[test]
 fn output_after_the_shell_exits_is_kept() {
@@ -72,7 +72,7 @@ fn output_after_the_shell_exits_is_kept() {
     assert!(task.stop(&[])["stop_report"].is_null(), "it ended by itself");
 }
 
-/// A flood from what lingers does not keep the call.
+/// A flood of output from a lingering process does not delay the call.
 #[test]
 fn call_returns_despite_a_flood_from_a_lingering_process() {
     let sandbox = sandbox();
@@ -84,7 +84,8 @@ fn call_returns_despite_a_flood_from_a_lingering_process() {
     task.expect_stopped();
 }
 
-/// Promise P38: with `--on-leader-exit reap` nothing lingers, and the outcome is the shell's own.
+/// Promise P38: with `--on-leader-exit reap` no process lingers, and the outcome is the shell's
+/// own.
 #[test]
 fn on_leader_exit_reap_ends_lingering_processes() {
     as_each_user(|sandbox| {
@@ -106,7 +107,7 @@ fn on_leader_exit_reap_ends_lingering_processes() {
     });
 }
 
-/// Failures F19 and F20: a task that lingers has not ended, and ends when its last process does.
+/// Failures F19 and F20: a lingering task has not ended; it ends with its last process.
 #[test]
 fn lingering_task_ends_with_its_last_process() {
     let sandbox = sandbox();

@@ -1,8 +1,8 @@
-//! What a person or a host can do with a task: run it, hand it over, stop it, let it meet its
-//! deadline. Every test runs the real program in a sandbox of its own.
+//! Operations on a task by a person or a host: running it, handing it over, stopping it, and its
+//! deadline. Every test runs the real program in its own sandbox.
 //!
-//! The bounds on time are for a machine that does other things too: a lower bound is what was
-//! promised, an upper one only tells a hang from a slow machine. What was measured is printed.
+//! The time bounds allow for a busy machine: a lower bound is a promise, an upper bound only
+//! distinguishes a hang from a slow machine. The measured times are printed.
 
 mod cgroup_cleanup;
 mod cgroups;

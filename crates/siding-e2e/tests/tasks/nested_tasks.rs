@@ -9,25 +9,25 @@ use crate::support::{
     Task, as_each_user, create_file, ended_processes, listed_pids, sandbox, wait_for_file_command,
 };
 
-/// A shell line that starts a task in the background inside another, without its output.
+/// Returns a shell line that starts a background task inside another task, without output.
 fn inner_task_line(sandbox: &Sandbox, flags: &[&str], text: &str) -> String {
     let args = [&["run", "--background"], flags, &["--", text]].concat();
     sandbox.siding_line(&args)
 }
 
-/// Waits until `outer` has printed the id of the task it has started.
+/// Waits until `outer` has printed the id of the task that it started.
 fn wait_for_started_task<'s>(sandbox: &'s Sandbox, outer: &Task<'_>) -> Task<'s> {
     let id = eventually_some("the inner task's id", || {
         let output = outer.output();
-        // Advice follows, for who reads it.
+        // The second line is advice for the reader.
         let (id, _advice) = output.split_once('\n')?;
         id.starts_with("b-").then(|| id.to_owned())
     });
     Task::from_view(sandbox, &json!({ "task_id": id }))
 }
 
-/// Promise P39: an inner task is a task of its own, with its own deadline, and outlives the stop
-/// of the outer one; its own stop ends it, daemons included.
+/// Promise P39: an inner task has its own deadline and survives the stop of the outer one; its own
+/// stop ends it, including its daemons.
 #[test]
 fn inner_task_survives_the_stop_of_the_outer() {
     as_each_user(|sandbox| {
@@ -65,7 +65,7 @@ fn inner_task_survives_the_stop_of_the_outer() {
     });
 }
 
-/// Promise P39: the outer task does not linger on account of the inner one.
+/// Promise P39: the outer task does not linger because of the inner one.
 #[test]
 fn outer_task_ends_while_the_inner_runs() {
     as_each_user(|sandbox| {
@@ -83,8 +83,8 @@ fn outer_task_ends_while_the_inner_runs() {
     });
 }
 
-/// A task that lost its shim, and gets another from inside a task whose mark is the smaller, which an
-/// ordinary user's process cannot put off.
+/// A task whose shim was killed gets another shim from inside a task with a smaller birthmark. A
+/// process of an ordinary user cannot raise its birthmark.
 #[test]
 fn task_recovered_from_inside_another_outlives_it() {
     as_each_user(|sandbox| {
@@ -95,7 +95,7 @@ fn task_recovered_from_inside_another_outlives_it() {
                 let text = format!("{wait}; {rescue} $(cat {file})");
                 (Task::start_with(&sandbox, flags, &text), file)
             });
-            // Ids are in the order of their marks.
+            // Ids sort in the order of their birthmarks.
             tasks.sort_by(|(one, _), (two, _)| one.id.cmp(&two.id));
             let [(outer, file), (lost, _)] = &tasks;
             let shim = || {
@@ -118,7 +118,7 @@ fn task_recovered_from_inside_another_outlives_it() {
     });
 }
 
-/// What the outer task leaves of its own is told apart from the inner task's.
+/// Remaining processes of the outer task are distinguished from those of the inner one.
 #[test]
 fn outer_task_lingers_only_for_its_own_processes() {
     let sandbox = sandbox();
@@ -140,14 +140,14 @@ fn outer_task_lingers_only_for_its_own_processes() {
     inner.expect_stopped();
 }
 
-/// An inner task that is waited for gives its code to the outer one.
+/// An inner task in the foreground gives its exit code to the outer one.
 #[test]
 fn outer_task_receives_the_exit_code_of_a_foreground_inner_task() {
     let sandbox = sandbox();
     let run = sandbox.siding_line(&["run", "--", "echo inside; exit 6"]);
     let done = sandbox.siding(&["run", "--", &run]).run().expect_code(6);
     assert_eq!(done.stdout_text(), "inside\n");
-    // Stopping the outer task takes the caller of the inner one away, no more.
+    // Stopping the outer task ends only the caller of the inner one.
     let child = sandbox.puppet_line(&words("mark inner hang"));
     let run = sandbox.siding_line(&["run", "--budget", "none", "--", &child]);
     let outer = Task::start(&sandbox, &run);
@@ -163,7 +163,7 @@ fn outer_task_receives_the_exit_code_of_a_foreground_inner_task() {
     assert!(!process.is_alive());
 }
 
-/// Promise P39, three levels deep: each ends by its own deadline or stop, in any order.
+/// Promise P39, three levels deep: each task ends by its own deadline or stop, in any order.
 #[test]
 fn three_nested_levels_stop_independently_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
@@ -194,7 +194,7 @@ fn three_nested_levels_stop_independently_in_any_order() {
     }
 }
 
-/// An inner task has its own clock: the outer one's deadline is not its deadline.
+/// An inner task has its own deadline, separate from the outer one's.
 #[test]
 fn inner_and_outer_deadlines_are_independent() {
     let sandbox = sandbox();
@@ -220,8 +220,9 @@ fn inner_and_outer_deadlines_are_independent() {
     assert_eq!(patient.wait_outcome()["code"], 0);
 }
 
-/// The outer task's shim has no descriptor when its command ends, and cannot see that only the inner
-/// one's shim is left below it. No signal comes for that: it looks again by itself.
+/// The outer task's shim has no free descriptor when its command ends, so it cannot see that only
+/// the inner one's shim is left below it. No signal announces a free descriptor, so the shim scans
+/// again by itself.
 #[test]
 fn outer_task_ends_once_its_shim_has_descriptors_again() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Whoever reads the output of a command that is waited for: slowly, not at all, or no more.
+//! Readers of a foreground command's output that read slowly, stop reading, or exit.
 
 use std::fs::File;
 use std::io::{PipeReader, Read as _};
@@ -9,11 +9,11 @@ use siding_e2e::{RunningProgram, Sandbox, eventually, eventually_some, processes
 
 use crate::support::{Task, create_file, sandbox, wait_for_file_command};
 
-/// More than any pipe takes.
+/// More bytes than any pipe holds.
 const MORE_THAN_PIPE_BYTES: u64 = 4 << 20;
 
-/// Starts a call that waits for a command which writes without end, and returns once the pipe that
-/// nobody reads is full.
+/// Starts a call that waits for a command with endless output, and returns once the unread pipe is
+/// full.
 fn start_with_full_pipe<'s>(
     sandbox: &'s Sandbox,
     budget: &str,
@@ -31,14 +31,14 @@ fn start_with_full_pipe<'s>(
     (call, Task::only(sandbox), reader)
 }
 
-/// Failure F9: an interrupt is heard while nobody takes the output.
+/// Failure F9: an interrupt works while the output is not read.
 #[test]
 fn interrupt_works_while_the_output_pipe_is_full() {
     let sandbox = sandbox();
     let (call, task, reader) = start_with_full_pipe(&sandbox, "none");
     call.signal(Signal::INT);
     eventually("the task was stopped", || task.journal().contains(r#""record":"closed""#));
-    // The second leaves: there is only output left, which nobody takes.
+    // The second interrupt ends the call, which only waits to write unread output.
     call.signal(Signal::INT);
     let _left = call.wait().expect_code(130);
     assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "stopped", "by": "user"}));
@@ -46,7 +46,7 @@ fn interrupt_works_while_the_output_pipe_is_full() {
     task.expect_stopped();
 }
 
-/// The reader of a pipe in a terminal dies of the same interrupt, and perhaps first.
+/// In a terminal, the same interrupt kills the reader of the pipe, possibly first.
 #[test]
 fn interrupt_works_when_the_reader_exits_first() {
     let sandbox = sandbox();
@@ -61,7 +61,7 @@ fn interrupt_works_when_the_reader_exits_first() {
     task.expect_stopped();
 }
 
-/// Failure F11: a host that leaves is not kept by a reader who takes nothing.
+/// Failure F11: a reader that stops reading does not delay a host's exit.
 #[test]
 fn sigterm_ends_a_call_whose_output_pipe_is_full() {
     let sandbox = sandbox();
@@ -75,7 +75,7 @@ fn sigterm_ends_a_call_whose_output_pipe_is_full() {
     task.expect_stopped();
 }
 
-/// The budget is the caller's, whoever reads.
+/// The budget of a caller does not depend on its reader.
 #[test]
 fn budget_holds_while_the_output_pipe_is_full() {
     let sandbox = sandbox();
@@ -91,7 +91,7 @@ fn budget_holds_while_the_output_pipe_is_full() {
     task.expect_stopped();
 }
 
-/// Output that cannot be shown ends neither the wait nor the command, and is said once.
+/// A failure to write the output ends neither the wait nor the command, and is reported once.
 #[test]
 fn stdout_write_error_does_not_fail_the_command() {
     let sandbox = sandbox();
@@ -110,7 +110,7 @@ fn stdout_write_error_does_not_fail_the_command() {
     assert_eq!(task.output(), "one\ntwo\n");
 }
 
-/// A pipe that does not block its writer, as some hosts make theirs, loses nothing.
+/// A pipe in non-blocking mode, which some hosts use, loses no output.
 #[test]
 fn nonblocking_pipe_loses_no_output() {
     let sandbox = sandbox();
@@ -130,7 +130,7 @@ fn nonblocking_pipe_loses_no_output() {
     assert_eq!(shown.lines().count(), 100_000);
 }
 
-/// `2>&1 | head`: a message that nobody reads is no reason to fall over.
+/// `2>&1 | head`: a message to a closed pipe must not cause a failure.
 #[test]
 fn message_to_a_closed_pipe_does_not_panic() {
     let sandbox = sandbox();
@@ -143,7 +143,7 @@ fn message_to_a_closed_pipe_does_not_panic() {
     assert_eq!(Task::only(&sandbox).wait_outcome()["code"], 0);
 }
 
-/// Failure F19: what ended while its reader took nothing has not told its caller all.
+/// Failure F19: a caller whose output was not read has not delivered the end.
 #[test]
 fn end_is_a_notice_when_its_output_was_not_read() {
     let sandbox = sandbox();
@@ -167,7 +167,7 @@ fn end_is_a_notice_when_its_output_was_not_read() {
     task.expect_stopped();
 }
 
-/// A reader who is slow gets all, also what comes after the budget while he reads.
+/// A slow reader receives all output, including output written after the budget while it reads.
 #[test]
 fn slow_reader_receives_all_output_after_the_budget() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Random trees, stopped: nobody survives.
+//! Stopping random process trees leaves no survivors.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,13 +6,13 @@ use siding_e2e::{Sandbox, eventually, is_root, tree_plan};
 
 use crate::support::{Task, ordinary_user_sandbox, sandbox};
 
-/// Trees of a run that was not told a number by `SIDING_E2E_TREES`.
+/// Number of trees if `SIDING_E2E_TREES` is not set.
 const DEFAULT_TREE_COUNT: u64 = 40;
-/// Trees at once: most of the time of one is spent waiting.
+/// Number of concurrent trees; each spends most of its time waiting.
 const CONCURRENT_TREES: usize = 4;
 
-/// Promise P31, failures F7 and F8: no survivor of any tree, whatever its members do to themselves,
-/// as root and as an ordinary user, when it is grown or while it grows.
+/// Promise P31, failures F7 and F8: no process of any tree survives, whatever its members do to
+/// themselves, as root and as an ordinary user, whether the tree is complete or still growing.
 #[test]
 fn stop_leaves_no_survivor_of_a_random_tree() {
     let trees = std::env::var("SIDING_E2E_TREES")
@@ -37,7 +37,7 @@ fn stop_leaves_no_survivor_of_a_random_tree() {
     println!("{trees} trees, root: {}", is_root());
 }
 
-/// Grows a tree and stops it; the seed says how, too.
+/// Grows a tree and stops it in a way that depends on the seed.
 fn stop_random_tree(sandbox: &Sandbox, seed: u64) {
     let mut dice = tree_plan::SplitMix64(seed);
     let (depth, width) = (1 + dice.next_below(4), 1 + dice.next_below(4));
@@ -47,7 +47,7 @@ fn stop_random_tree(sandbox: &Sandbox, seed: u64) {
     let verbs = ["tree", &words[0], &words[1], &words[2], "--beats", &beat];
     let before = member_count(sandbox);
     let task = Task::start_puppet(sandbox, &[], &verbs);
-    // Two of three are left to grow; the others are caught at it.
+    // Two thirds of the trees are complete; the others are stopped while they grow.
     let grown = dice.next_below(3) > 0;
     let awaited = if grown { plan.count() } else { dice.next_below(plan.count() as u64) as usize };
     eventually(&format!("tree {seed} has grown"), || member_count(sandbox) - before >= awaited);

@@ -1,4 +1,4 @@
-//! What a command finds when it runs: its words, its environment, its directory, its session.
+//! The environment of a running command: arguments, variables, directory, session.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use crate::support::{
     Task, as_each_user, create_file, expect_prompt, sandbox, wait_for_file_command,
 };
 
-/// What every task sets beside its caller's environment.
+/// The variables that every task sets in addition to its caller's.
 const UNATTENDED_VARIABLES: [&str; 4] =
     ["DEBIAN_FRONTEND=noninteractive", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "PAGER=cat"];
 
-/// Failure F6: what is over is not shown as running.
+/// Failure F6: a finished command is not shown as running.
 #[test]
 fn finished_command_is_shown_as_ended() {
     as_each_user(|sandbox| {
@@ -27,7 +27,8 @@ fn finished_command_is_shown_as_ended() {
     });
 }
 
-/// Failure F18: the code is the command's own, both streams come in the order of the writes.
+/// Failure F18: the exit code is the command's own, and both streams are in the order of the
+/// writes.
 #[test]
 fn output_order_and_exit_code_are_preserved() {
     let sandbox = sandbox();
@@ -38,7 +39,7 @@ fn output_order_and_exit_code_are_preserved() {
     assert_eq!(Task::only(&sandbox).output(), "one\ntwo\nthree\n");
 }
 
-/// Failure F36: several arguments are a program and its words, which nobody splits or expands.
+/// Failure F36: several arguments are a program and its words, without splitting or expansion.
 #[test]
 fn arguments_are_passed_unchanged() {
     let sandbox = sandbox();
@@ -70,8 +71,8 @@ fn arguments_are_passed_unchanged() {
     assert_eq!(done.stdout_text(), expected);
 }
 
-/// Failure F13: whoever looks for the command's words among all arguments of the machine finds
-/// neither the task nor its shim, so that a `pkill -f` inside it cannot hit itself.
+/// Failure F13: a search for the command's text in the arguments of all processes finds neither the
+/// task nor its shim, so that `pkill -f` inside the task cannot hit itself.
 #[test]
 fn command_text_is_not_in_any_process_arguments() {
     let sandbox = sandbox();
@@ -98,7 +99,8 @@ fn command_text_is_not_in_any_process_arguments() {
     }
 }
 
-/// Failures F18 and F36: where the shell ended, and how every stage of its last pipeline did.
+/// Failures F18 and F36: reports the shell's final directory and the status of each stage of its
+/// last pipeline.
 #[test]
 fn final_directory_and_pipeline_statuses_are_reported() {
     let sandbox = sandbox();
@@ -123,7 +125,7 @@ fn final_directory_and_pipeline_statuses_are_reported() {
     }
 }
 
-/// Failure F36: the directory is the process's, not a prefix to the text.
+/// Failure F36: the directory is set for the process, not by a prefix to the text.
 #[test]
 fn cwd_flag_applies_to_the_whole_script() {
     let sandbox = sandbox();
@@ -136,7 +138,7 @@ fn cwd_flag_applies_to_the_whole_script() {
     }
 }
 
-/// A directory that is not there is said before anything is recorded.
+/// A missing directory is reported before anything is recorded.
 #[test]
 fn missing_cwd_is_an_error_that_names_it() {
     let sandbox = sandbox();
@@ -160,7 +162,8 @@ fn task_environment(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) 
     variables
 }
 
-/// Failure F37: a command is told that nobody sits there, and its caller can say otherwise.
+/// Failure F37: the variables tell a command that no person is present, and the caller can override
+/// them.
 #[test]
 fn environment_is_the_callers_plus_unattended_variables() {
     let sandbox = sandbox();
@@ -179,7 +182,7 @@ fn environment_is_the_callers_plus_unattended_variables() {
     assert!(call.run().expect_code(125).stderr_text().contains("NOTHING"));
 }
 
-/// `--env-clear` leaves what was asked for, and the task's id.
+/// `--env-clear` keeps only the requested variables and the task's id.
 #[test]
 fn env_clear_leaves_only_requested_variables_and_task_id() {
     let sandbox = sandbox();
@@ -189,7 +192,7 @@ fn env_clear_leaves_only_requested_variables_and_task_id() {
     assert!(task.starts_with("SIDING_TASK=b-"), "{remaining:?}");
 }
 
-/// Promise P7: what a caller's environment holds is not written to disk.
+/// Promise P7: the values of the caller's environment are not written to disk.
 #[test]
 fn environment_values_are_not_written_to_disk() {
     let sandbox = sandbox();
@@ -224,8 +227,8 @@ fn files_containing(dir: &Path, needle: &str) -> Vec<String> {
         .collect()
 }
 
-/// Failures F14 and F41: a session and group of its own, default signals, and no descriptor of
-/// siding's but its output.
+/// Failures F14 and F41: a task has its own session and process group, default signals, and no
+/// descriptor of siding except its output.
 #[test]
 fn task_has_its_own_session_and_default_signals_and_descriptors() {
     as_each_user(|sandbox| {
@@ -249,7 +252,7 @@ fn task_has_its_own_session_and_default_signals_and_descriptors() {
         let output = format!("{}/tasks/{id}/out.fifo", sandbox.state_dir().display());
         for fd in fds {
             let (_number, leads_to) = fd.split_once('=').expect("a descriptor");
-            // Its log is puppet's own.
+            // The log belongs to puppet itself.
             let known =
                 [&*output, &*sandbox.puppet_log().display().to_string()].contains(&leads_to);
             assert!(known, "{fd} of {text}");
@@ -257,7 +260,7 @@ fn task_has_its_own_session_and_default_signals_and_descriptors() {
     });
 }
 
-/// Failure F54: the same command in the same directory is not started twice unless asked.
+/// Failure F54: the same command in the same directory is not started twice unless requested.
 #[test]
 fn duplicate_launch_is_refused_and_names_the_running_task() {
     let sandbox = sandbox();
@@ -280,11 +283,11 @@ fn duplicate_launch_is_refused_and_names_the_running_task() {
         assert_eq!(task.wait_outcome()["code"], 0);
     }
     assert_eq!(second.stop(&[])["duplicate_of"], first.id);
-    // What has ended stands in nobody's way.
+    // A finished task does not count as a duplicate.
     let _done = sandbox.siding(&["run", "--", &text]).run().expect_code(0);
 }
 
-/// A server on another port, with another input or in another shell is another command.
+/// A different port, input or shell makes a different command.
 #[test]
 fn different_environment_input_or_shell_is_not_a_duplicate() {
     let sandbox = sandbox();

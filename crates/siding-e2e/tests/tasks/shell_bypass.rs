@@ -1,10 +1,10 @@
-//! A text that is nothing but the words of one program runs without a shell, and nobody notices.
+//! A text that is only the words of one program runs without a shell, with the same result.
 
 use siding_e2e::{Sandbox, eventually, processes};
 
 use crate::support::{Task, sandbox};
 
-/// Texts with plain words, and some that only look so.
+/// Texts of plain words, and some that only appear so.
 const COMMAND_TEXTS: &[&str] = &[
     "true",
     "false",
@@ -24,9 +24,9 @@ const COMMAND_TEXTS: &[&str] = &[
     "pwd -P",
 ];
 
-/// Runs a text with bash alone, and under siding, and compares all that can be seen.
+/// Runs a text with bash alone and under siding, and compares everything visible.
 fn assert_same_as_bash(sandbox: &Sandbox, text: &str, variables: &[(&str, &str)]) {
-    // Each gives the other's own variables away.
+    // These variables differ by design.
     let own = |line: &&str| {
         !["SIDING_TASK=", "GIT_", "DEBIAN_FRONTEND=", "PAGER="]
             .iter()
@@ -53,7 +53,7 @@ fn assert_same_as_bash(sandbox: &Sandbox, text: &str, variables: &[(&str, &str)]
     );
 }
 
-/// Failure F34: code, output, complaints and environment are those of `bash -c`.
+/// Failure F34: exit code, output, error messages and environment are those of `bash -c`.
 #[test]
 fn direct_exec_behaves_like_bash() {
     let sandbox = sandbox();
@@ -62,7 +62,7 @@ fn direct_exec_behaves_like_bash() {
     }
 }
 
-/// What changes bash itself is bash's to act on.
+/// Variables that affect bash itself must reach bash.
 #[test]
 fn environment_that_affects_bash_still_applies() {
     let sandbox = sandbox();
@@ -80,7 +80,7 @@ fn environment_that_affects_bash_still_applies() {
     assert_same_as_bash(&sandbox, "printenv PWD OLDPWD SHLVL", &[("PWD", "/usr"), ("SHLVL", "x")]);
 }
 
-/// The leader is the program itself: no shell waits beside it, and its end is its own.
+/// The leader is the program itself: no shell waits for it, and the outcome is its own.
 #[test]
 fn single_program_runs_without_a_shell() {
     let sandbox = sandbox();
@@ -100,8 +100,8 @@ fn single_program_runs_without_a_shell() {
     assert_eq!(done["pipeline_statuses"], serde_json::Value::Null);
 }
 
-/// Failure F13: a shim that was forked from `siding run` does not show that call's arguments,
-/// however long or short they were.
+/// Failure F13: a shim forked from `siding run` does not show the arguments of that call, whatever
+/// their length.
 #[test]
 fn shim_command_line_shows_only_the_task_id() {
     let sandbox = sandbox();
@@ -121,13 +121,13 @@ fn shim_command_line_shows_only_the_task_id() {
     }
 }
 
-/// Bytes of the first stack of a process that are in memory, and that lie above its frames: the pointers
-/// to its arguments and to its environment, and the strings.
+/// Returns the resident bytes of a process's initial stack, and those above its frames: the
+/// pointers to arguments and environment, and the strings.
 fn initial_stack_bytes(pid: u32) -> (u64, u64) {
     let read =
         |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).expect("it runs");
     let (stat, maps) = (read("stat"), read("smaps"));
-    // Field 28 of proc_pid_stat(5); what follows the name begins with field 3.
+    // Field 28 of proc_pid_stat(5); the part after the name starts with field 3.
     let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
     let start: u64 =
         fields.split(' ').nth(28 - 3).and_then(|it| it.parse().ok()).expect("its start");
@@ -139,7 +139,7 @@ fn initial_stack_bytes(pid: u32) -> (u64, u64) {
     (resident << 10, end.expect("a range") - (start & !4095))
 }
 
-/// A shim that was forked never runs on the stack that it was copied with.
+/// A forked shim does not run on the copied stack.
 #[test]
 fn forked_shim_frees_the_initial_stack_of_its_caller() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! A text means to a shell under siding what it means to the shell alone.
+//! A shell interprets a text under siding exactly as without it.
 
 use siding_e2e::Sandbox;
 
@@ -70,8 +70,8 @@ const SHELL_SCRIPTS: &[&str] = &[
     "printf '%s\\n' {1..3} | tac",
 ];
 
-/// Promise P5, failures F18 and F34: status, output and `$?`-like details are those of a plain
-/// `bash -c`.
+/// Promise P5, failures F18 and F34: exit code, output and details such as `$?` are those of a
+/// plain `bash -c`.
 #[test]
 fn bash_scripts_behave_as_without_siding() {
     let sandbox = sandbox();
@@ -83,8 +83,8 @@ fn bash_scripts_behave_as_without_siding() {
     }
 }
 
-/// A trace shows the command's own steps and none of siding's. The text is evaluated, which bash
-/// shows by one more `+`: the price of a text that stands in no arguments.
+/// A trace shows only the command's own steps. bash marks an evaluated text by an additional `+`;
+/// that is the price for keeping the text out of the arguments.
 #[test]
 fn shell_trace_shows_only_the_commands_own_steps() {
     let sandbox = sandbox();
@@ -101,7 +101,7 @@ fn shell_trace_shows_only_the_commands_own_steps() {
     }
 }
 
-/// What the shell says of mistakes may name the text otherwise; the status is the same.
+/// A syntax error message may name the text differently; the exit code is the same.
 #[test]
 fn syntax_errors_have_the_same_exit_code_as_in_bash() {
     let sandbox = sandbox();
@@ -112,7 +112,7 @@ fn syntax_errors_have_the_same_exit_code_as_in_bash() {
     }
 }
 
-/// `--shell` chooses another one, by name or path.
+/// `--shell` selects another shell, by name or path.
 #[test]
 fn shell_flag_selects_another_shell() {
     let sandbox = sandbox();
@@ -131,7 +131,7 @@ fn shell_flag_selects_another_shell() {
             let args = ["run", "--allow-duplicate", "--shell", shell, "--", text];
             let done = sandbox.siding(&args).run();
             assert_eq!(done.code, Some(code), "{shell} `{text}`: {done}");
-            // The shell names itself and the line in its complaints, each in its own way.
+            // Each shell names itself and the line differently in its error messages.
             if !text.contains("nosuchprogram") {
                 assert_eq!(done.stdout_text(), out, "{shell} `{text}`");
             }
@@ -139,7 +139,7 @@ fn shell_flag_selects_another_shell() {
     }
 }
 
-/// A text is as long as a caller can pass it, and its bytes are not interpreted.
+/// A text may be as long as a caller can pass, and its bytes are not interpreted.
 #[test]
 fn long_script_runs_completely() {
     let sandbox = sandbox();
@@ -149,7 +149,7 @@ fn long_script_runs_completely() {
     assert_eq!(done.stdout_text(), "ü|…\n");
 }
 
-/// What the shell alone does with a text: its code as a shell tells it, and both streams.
+/// Runs a text with the shell alone; returns the exit code as a shell reports it, and both streams.
 fn run_without_siding(sandbox: &Sandbox, shell: &str, text: &str) -> (i32, String) {
     let host = r#"exec 2>&1; exec "$0" -c "$1""#;
     let done = sandbox.host("bash", &["-c", host, shell, text]).run();

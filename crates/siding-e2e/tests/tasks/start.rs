@@ -1,10 +1,10 @@
-//! Commands that do not start, and background starts.
+//! Commands that fail to start, and background starts.
 
 use siding_e2e::{Sandbox, is_root};
 
 use crate::support::{Task, create_file, expect_prompt, sandbox, wait_for_file_command};
 
-/// Expects that nothing was started, with this code and this word in the reason.
+/// Asserts that nothing was started, with this exit code and this word in the reason.
 #[track_caller]
 fn expect_start_failure(
     sandbox: &Sandbox,
@@ -23,8 +23,8 @@ fn expect_start_failure(
     assert!(error.contains(command[0]) || error.contains("shell"), "a name in {done}");
 }
 
-/// Promise P9: a failed exec is an outcome of its own with the system's reason, and the code
-/// is a shell's.
+/// Promise P9: a failed exec is a distinct outcome with the system's reason, and the exit code is
+/// that of a shell.
 #[test]
 fn failed_exec_reports_its_reason() {
     let sandbox = sandbox();
@@ -39,12 +39,12 @@ fn failed_exec_reports_its_reason() {
     let shell = ["--shell", "/no/such/shell"];
     expect_start_failure(&sandbox, &shell, &["exit 0"], 127, "No such file");
     expect_start_failure(&sandbox, &["--background"], &["nosuchprogram", "x"], 127, "No such file");
-    // The same from a shell is the shell's own end.
+    // In a shell, the same failure is the exit of the shell.
     let call = sandbox.siding(&["run", "--json", "--", "nosuchprogram"]);
     assert_eq!(call.run().expect_code(127).json()["outcome"]["kind"], "exited");
 }
 
-/// Promise P9: a script without an interpreter line runs as from every shell.
+/// Promise P9: a script without an interpreter line runs as in every shell.
 #[test]
 fn a_script_without_an_interpreter_line_runs() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -56,14 +56,14 @@ fn a_script_without_an_interpreter_line_runs() {
     assert_eq!(done.stdout_text(), "word\n");
 }
 
-/// Promise P9: no processes left for the user.
+/// Promise P9: the user's process limit is reached.
 #[test]
 fn start_at_the_process_limit_reports_unavailable() {
     if !is_root() {
         return;
     }
     let sandbox = crate::support::ordinary_user_sandbox().expect("root makes sandboxes for others");
-    // The shim is the user's second process beside the client; the task would be the third.
+    // The shim is the user's second process after the client; the task would be the third.
     let line = sandbox.siding_line(&["run", "--json", "--", "/bin/true", "x"]);
     for max_processes in 0..4 {
         let text = format!("ulimit -u {max_processes} && exec {line}");
@@ -82,7 +82,7 @@ fn start_at_the_process_limit_reports_unavailable() {
     }
 }
 
-/// What many threads do is done by one where no other is to be had.
+/// If no thread can be created, one thread does the work of all.
 #[test]
 fn stop_all_works_at_the_process_limit() {
     let Some(sandbox) = crate::support::ordinary_user_sandbox() else { return };
@@ -93,7 +93,7 @@ fn stop_all_works_at_the_process_limit() {
     tasks.iter().for_each(Task::expect_stopped);
 }
 
-/// siding's own failures have a code of their own, 125.
+/// siding's own failures have the exit code 125.
 #[test]
 fn siding_errors_exit_with_code_125() {
     let sandbox = sandbox();
@@ -117,7 +117,7 @@ fn siding_errors_exit_with_code_125() {
     assert_eq!(sandbox.task_ids(), Vec::<String>::new(), "nothing was recorded");
 }
 
-/// Failure F33: a background start returns once the command runs, with nothing but its id.
+/// Failure F33: a background start returns once the command runs, and prints only its id.
 #[test]
 fn background_start_prints_only_the_task_id() {
     let sandbox = sandbox();
@@ -133,7 +133,7 @@ fn background_start_prints_only_the_task_id() {
     assert_eq!((&view["placement"]["why"], &view["name"]), (&"asked".into(), &"web".into()));
 }
 
-/// What a task starts elsewhere uses the same state directory.
+/// siding inside the task, in another directory, uses the same state directory.
 #[test]
 fn relative_state_directory_is_made_absolute_for_the_task() {
     let sandbox = sandbox();
@@ -142,7 +142,8 @@ fn relative_state_directory_is_made_absolute_for_the_task() {
     assert_eq!(done.stdout_text(), format!("{}\n", sandbox.path("relative").display()));
 }
 
-/// A background start that fails at once says so: at the exec always, later within `--settle`.
+/// A background start that fails immediately reports that: a failed exec always, a later failure
+/// within `--settle`.
 #[test]
 fn background_start_reports_a_failure_within_settle() {
     let sandbox = sandbox();

@@ -1,10 +1,11 @@
-//! What a command reads.
+//! The standard input of a command.
 
 use siding_e2e::{eventually, words};
 
 use crate::support::{Task, expect_prompt, sandbox};
 
-/// Promise P8, failure F37: without input every prompt ends at once, in a task's own words.
+/// Promise P8, failure F37: without input every prompt ends immediately, with the program's own
+/// message.
 #[test]
 fn prompts_end_immediately_without_input() {
     let sandbox = sandbox();
@@ -19,14 +20,14 @@ fn prompts_end_immediately_without_input() {
         ("rm -i file; ls file", 0, "file\n"),
     ] {
         std::fs::write(sandbox.path("file"), "").expect("own directory");
-        // A terminal's program would look there: `TERM` is `dumb`.
+        // A terminal program would check `TERM`, which is `dumb`.
         let call = sandbox.siding(&["run", "--budget", "none", "--", text]);
         let done = expect_prompt(format!("`{text}`"), call.run()).expect_code(code);
         assert!(done.stdout_text().ends_with(out), "`{text}`: {done}");
     }
 }
 
-/// The input of whoever calls siding is left alone: a loop that reads a list goes on with it.
+/// siding does not read its caller's input, so a loop that reads a list from it continues.
 #[test]
 fn callers_stdin_is_not_consumed() {
     let sandbox = sandbox();
@@ -36,7 +37,7 @@ fn callers_stdin_is_not_consumed() {
     assert_eq!(call.run().expect_code(0).stdout_text(), "<one>\n<two>\n<three>\n");
 }
 
-/// `--stdin pipe` keeps the input open until somebody closes it, and what is written arrives.
+/// `--stdin pipe` keeps the input open until it is closed explicitly, and written bytes arrive.
 #[test]
 fn piped_stdin_receives_input_until_eof() {
     let sandbox = sandbox();
@@ -56,7 +57,7 @@ fn piped_stdin_receives_input_until_eof() {
     task.expect_stopped();
 }
 
-/// A task whose input was never a pipe says so.
+/// Input to a task without a pipe is an error that says so.
 #[test]
 fn input_to_a_task_without_a_pipe_is_an_error() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! A stop ends everything, proves it, and tells what it did.
+//! A stop ends all processes, proves it, and reports its actions.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use crate::support::{
     Task, as_each_user, ended_processes, expect_prompt, sandbox, wait_for_file_command,
 };
 
-/// Trees that a polite signal ends: promise P31, failure F7. Each member that counts marks itself
-/// `m`; the number of them comes first.
+/// Trees that SIGTERM ends: promise P31, failure F7. Each counted member marks itself `m`; the
+/// number comes first.
 const TERMINATING_TREES: &[(usize, &str)] = &[
     (1, "mark m hang"),
     (3, "fork mark m hang -- fork mark m hang -- mark m wait"),
@@ -55,8 +55,8 @@ fn marked_processes(sandbox: &Sandbox) -> Vec<Process> {
     steps.iter().map(|step| step.process).collect()
 }
 
-/// Promise P31, failures F7, F8 and F20: what can be asked to end is asked, all of it, and it is
-/// gone when the stop returns.
+/// Promise P31, failures F7, F8 and F20: all processes receive SIGTERM, and all have exited when
+/// the stop returns.
 #[test]
 fn stop_ends_the_whole_tree_with_sigterm() {
     as_each_user(|sandbox| {
@@ -76,7 +76,7 @@ fn stop_ends_the_whole_tree_with_sigterm() {
     });
 }
 
-/// The same trees with no grace at all: killed, and gone.
+/// The same trees without a grace period: all are killed and have exited.
 #[test]
 fn stop_without_grace_kills_the_whole_tree() {
     as_each_user(|sandbox| {
@@ -92,8 +92,8 @@ fn stop_without_grace_kills_the_whole_tree() {
     });
 }
 
-/// Promise P31: the end of a process that holds much memory takes its time, and is reported
-/// when it is over.
+/// Promise P31: a process with much memory takes time to exit, and the stop returns only
+/// afterwards.
 #[test]
 fn stop_returns_after_a_large_process_is_gone() {
     let sandbox = sandbox();
@@ -105,8 +105,8 @@ fn stop_returns_after_a_large_process_is_gone() {
     }
 }
 
-/// Promise P32, failure F7: who ignores the polite signal is killed after the grace, and the
-/// report says which it was.
+/// Promise P32, failure F7: a process that ignores SIGTERM is killed after the grace period, and
+/// the report names the signal.
 #[test]
 fn processes_ignoring_sigterm_are_killed_after_the_grace() {
     as_each_user(|sandbox| {
@@ -141,7 +141,7 @@ fn shell_trap_does_not_save_its_children() {
     let child = sandbox.puppet_line(&words("mark m hang"));
     let text = format!("trap '' TERM; {child} & wait");
     let task = Task::start_with(&sandbox, &["--grace", "300ms"], &text);
-    // It inherits that the signal is ignored.
+    // The child inherits the ignored signal.
     let child = sandbox.wait_for_mark("m");
     assert_eq!(ended_processes(&task.stop(&[]))[&child.pid], "SIGKILL");
     task.expect_stopped();
@@ -155,7 +155,7 @@ fn shell_trap_does_not_save_its_children() {
     task.expect_stopped();
 }
 
-/// Failure F7: every stage of a pipeline ends, whatever holds its other end.
+/// Failure F7: every stage of a pipeline ends, whichever process holds its other end.
 #[test]
 fn stop_ends_every_stage_of_a_pipeline() {
     as_each_user(|sandbox| {
@@ -168,7 +168,7 @@ fn stop_ends_every_stage_of_a_pipeline() {
     });
 }
 
-/// Failure F8: a loop does not start its next command when the current one is ended.
+/// Failure F8: a loop does not start its next command when the current one is stopped.
 #[test]
 fn stopped_shell_loop_starts_no_further_command() {
     as_each_user(|sandbox| {
@@ -189,7 +189,7 @@ fn stopped_shell_loop_starts_no_further_command() {
     });
 }
 
-/// Failure F8: somebody who starts the next child when one has died is no match for a kill either.
+/// Failure F8: a process that restarts its child whenever it has died is killed too.
 #[test]
 fn stop_ends_a_relauncher_that_ignores_sigterm() {
     as_each_user(|sandbox| {
@@ -202,7 +202,7 @@ fn stop_ends_a_relauncher_that_ignores_sigterm() {
     });
 }
 
-/// Kernel fact K16: who is stopped ends by the polite signal all the same.
+/// Kernel fact K16: SIGTERM also ends a stopped process.
 #[test]
 fn stop_ends_sigstopped_processes() {
     as_each_user(|sandbox| {
@@ -226,7 +226,7 @@ fn stop_ends_sigstopped_processes() {
     });
 }
 
-/// Failure F16: the report names the ports that were freed, and they can be bound at once.
+/// Failure F16: the report names the freed ports, which can be bound immediately.
 #[test]
 fn stop_reports_and_frees_listening_ports() {
     as_each_user(|sandbox| {
@@ -265,7 +265,7 @@ fn stop_reports_and_frees_listening_ports() {
     });
 }
 
-/// Failures F17 and F20: a stop is no success of the command, and a second stop changes nothing.
+/// Failures F17 and F20: a stop is not a success of the command, and a second stop changes nothing.
 #[test]
 fn second_stop_changes_nothing() {
     let sandbox = sandbox();
@@ -293,7 +293,7 @@ fn stop_signal_can_be_chosen() {
     }
 }
 
-/// What a person reads names every process, its signal and the ports.
+/// The text report names every process, its signal and the ports.
 #[test]
 fn stop_report_names_processes_and_signals() {
     let sandbox = sandbox();
@@ -307,7 +307,7 @@ fn stop_report_names_processes_and_signals() {
     assert!(done.stdout_text().lines().all(|line| line.chars().count() <= 80), "{done}");
 }
 
-/// `stop --all` ends all there are, each with what it started.
+/// `stop --all` ends all tasks with their processes.
 #[test]
 fn stop_all_ends_every_task() {
     let sandbox = sandbox();
@@ -321,7 +321,7 @@ fn stop_all_ends_every_task() {
     assert_eq!(again.json(), serde_json::json!([]));
 }
 
-/// `stop --all --session` ends the tasks of one session and no other's.
+/// `stop --all --session` ends only the tasks of one session.
 #[test]
 fn stop_all_of_a_session_spares_other_sessions() {
     let sandbox = sandbox();

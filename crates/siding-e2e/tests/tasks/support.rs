@@ -1,4 +1,4 @@
-//! What these tests say often.
+//! Helpers of these tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use serde_json::Value;
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes};
 
-/// Within this a call that has nothing to wait for has returned, also on a machine with forty
-/// busy processes a core. A call that waits for what it should not takes twenty seconds or more.
+/// Upper bound for the duration of a call that does not wait, even on a machine with forty busy
+/// processes per core. A call that waits by mistake takes twenty seconds or more.
 pub(crate) const PROMPT_RETURN: Duration = Duration::from_secs(8);
 
 /// One task.
 pub(crate) struct Task<'s> {
     sandbox: &'s Sandbox,
-    /// Its id.
+    /// The task's id.
     pub(crate) id: String,
 }
 
@@ -26,7 +26,7 @@ impl<'s> Task<'s> {
         Self::start_with(sandbox, &[], command)
     }
 
-    /// Starts a shell text in the background, with more flags.
+    /// Starts a shell text in the background, with additional flags.
     #[track_caller]
     pub(crate) fn start_with(sandbox: &'s Sandbox, flags: &[&str], command: &str) -> Self {
         let args = [&["run", "--background", "--json"], flags, &["--", command]].concat();
@@ -39,14 +39,14 @@ impl<'s> Task<'s> {
         Self::start_with(sandbox, flags, &format!("exec {}", sandbox.puppet_line(verbs)))
     }
 
-    /// The task that a call has described.
+    /// Returns the task in the JSON of a call.
     #[track_caller]
     pub(crate) fn from_view(sandbox: &'s Sandbox, view: &Value) -> Self {
         let id = view["task_id"].as_str().expect("a task id").to_owned();
         Self { sandbox, id }
     }
 
-    /// The only task there is.
+    /// Returns the only task.
     #[track_caller]
     pub(crate) fn only(sandbox: &'s Sandbox) -> Self {
         let ids = sandbox.task_ids();
@@ -54,7 +54,7 @@ impl<'s> Task<'s> {
         Self { sandbox, id: id.clone() }
     }
 
-    /// Stops it and returns how it is shown then.
+    /// Stops the task and returns the JSON of the stop.
     #[track_caller]
     pub(crate) fn stop(&self, flags: &[&str]) -> Value {
         let args = [&["stop", "--json"], flags, &[&self.id]].concat();
@@ -63,31 +63,31 @@ impl<'s> Task<'s> {
         done.json()
     }
 
-    /// How it is shown now.
+    /// Returns the JSON of `siding show`.
     #[track_caller]
     pub(crate) fn show(&self) -> Value {
         let call = self.sandbox.siding(&["show", "--json", &self.id]);
         call.run().expect_code(0).json()
     }
 
-    /// Waits for its end and returns its outcome.
+    /// Waits for the task's end and returns the outcome.
     #[track_caller]
     pub(crate) fn wait_outcome(&self) -> Value {
         let args = ["wait", "--json", "--timeout", "30s", &self.id];
         self.sandbox.siding(&args).run().expect_code(0).json()["by"][0]["detail"].clone()
     }
 
-    /// What its output file holds.
+    /// Returns the contents of the output file.
     pub(crate) fn output(&self) -> String {
         String::from_utf8_lossy(&self.read_task_file("output")).into_owned()
     }
 
-    /// Its journal, one record a line.
+    /// Returns the journal, one record per line.
     pub(crate) fn journal(&self) -> String {
         String::from_utf8_lossy(&self.read_task_file("journal")).into_owned()
     }
 
-    /// How far those who name no session have looked at its output.
+    /// Returns the read cursor of callers without a session.
     pub(crate) fn read_cursor(&self) -> String {
         String::from_utf8_lossy(&self.read_task_file("seen.cli")).into_owned()
     }
@@ -97,15 +97,15 @@ impl<'s> Task<'s> {
         std::fs::read(dir.join(name)).unwrap_or_default()
     }
 
-    /// Living processes with its birthmark, without its shim.
+    /// Returns the living processes with the task's birthmark, except its shim.
     pub(crate) fn marked_processes(&self) -> Vec<Process> {
         let mut marked = processes::with_birthmark(&self.id);
         marked.retain(|process| processes::comm(process.pid) != "siding-shim");
         marked
     }
 
-    /// Checks what a stop has promised: of the task nothing lives now, its journal knows one
-    /// end, and its shim leaves too.
+    /// Asserts the promises of a stop: no process of the task is alive, the journal has one end,
+    /// and the shim exits.
     #[track_caller]
     pub(crate) fn expect_stopped(&self) {
         let living = |process: &Process| process.is_alive();
@@ -123,7 +123,7 @@ impl<'s> Task<'s> {
         eventually("its shim has left", || processes::with_birthmark(&self.id).is_empty());
     }
 
-    /// Checks that one end is on record, and only one.
+    /// Asserts that exactly one end is recorded.
     #[track_caller]
     pub(crate) fn expect_one_end(&self) {
         let journal = self.journal();
@@ -132,7 +132,7 @@ impl<'s> Task<'s> {
     }
 }
 
-/// Which processes a stop has ended, by their last signal.
+/// Returns the processes that a stop has ended, with their last signals.
 pub(crate) fn ended_processes(view: &Value) -> BTreeMap<u32, String> {
     let list = view["stop_report"]["ended"].as_array();
     list.into_iter()
@@ -144,13 +144,13 @@ pub(crate) fn ended_processes(view: &Value) -> BTreeMap<u32, String> {
         .collect()
 }
 
-/// The numbers of the processes that a view names.
+/// Returns the pids that a view lists.
 pub(crate) fn listed_pids(view: &Value) -> Vec<u32> {
     let list = view["processes"].as_array().expect("a list");
     list.iter().map(|one| one["pid"].as_u64().expect("a number") as u32).collect()
 }
 
-/// Checks that a call came back promptly, and says how fast it was.
+/// Asserts that a call returned promptly, and prints its duration.
 #[track_caller]
 pub(crate) fn expect_prompt(what: impl Display, done: ProgramOutput) -> ProgramOutput {
     println!("{what}: returned after {:?}", done.elapsed);
@@ -158,8 +158,8 @@ pub(crate) fn expect_prompt(what: impl Display, done: ProgramOutput) -> ProgramO
     done
 }
 
-/// Runs a test as whoever runs the tests and, when that is root, as an ordinary user too, who
-/// has a number of his own: the kernel counts processes by it.
+/// Runs a test as the current user and, if that is root, also as an ordinary user with a unique
+/// uid: the kernel counts processes per uid.
 pub(crate) fn as_each_user(test: impl Fn(Sandbox) + Sync) {
     let test = &test;
     std::thread::scope(|scope| {
@@ -182,7 +182,7 @@ pub(crate) fn as_each_user(test: impl Fn(Sandbox) + Sync) {
     });
 }
 
-/// A sandbox of an ordinary user whom no other test uses; `None` where that takes rights.
+/// Returns a sandbox of an ordinary user that no other test uses; `None` without root's rights.
 pub(crate) fn ordinary_user_sandbox() -> Option<Sandbox> {
     static USER_SANDBOX_COUNT: AtomicU32 = AtomicU32::new(0);
     let number =
@@ -190,7 +190,7 @@ pub(crate) fn ordinary_user_sandbox() -> Option<Sandbox> {
     is_root().then(|| Sandbox::new_for_uid(20_000 + number % 40_000))
 }
 
-/// A sandbox that fails its test when anything is left in it.
+/// Returns a sandbox that fails its test if processes are left.
 pub(crate) fn sandbox() -> Sandbox {
     with_clean_check(Sandbox::new())
 }
@@ -200,12 +200,13 @@ fn with_clean_check(mut sandbox: Sandbox) -> Sandbox {
     sandbox
 }
 
-/// A shell text that waits until the test makes the file `name`, bounded by the sandbox's end.
+/// Returns a shell text that waits until the test creates the file `name`; the sandbox bounds the
+/// wait.
 pub(crate) fn wait_for_file_command(name: &str) -> String {
     format!("until [ -e {name} ]; do sleep .02; done")
 }
 
-/// Makes the file that [`until_file`] waits for.
+/// Creates the file that [`wait_for_file_command`] waits for.
 pub(crate) fn create_file(sandbox: &Sandbox, name: &str) {
     std::fs::write(sandbox.path(name), "").expect("the own directory can be written");
 }

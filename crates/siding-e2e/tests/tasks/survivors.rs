@@ -1,8 +1,7 @@
-//! What the user may not signal: what runs below `sudo`.
+//! Processes that the user may not signal, such as those below `sudo`.
 //!
-//! Where there is a `sudo`, that is used, with files of the machine that this test alone sees. Else
-//! a helper that belongs to root and may change its user does what sudo does after it has asked
-//! for the password.
+//! If `sudo` is installed, the tests use it with configuration files that only the test sees.
+//! Otherwise a setuid helper of root does what sudo does after it has asked for the password.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -11,11 +10,11 @@ use siding_e2e::{Process, Sandbox, eventually, mounts, words};
 
 use crate::support::{Task, ordinary_user_sandbox, sandbox};
 
-/// Where `sudo` is.
+/// The path of `sudo`.
 const SUDO_PATH: &str = "/usr/bin/sudo";
 
-/// The beginning of a shell command that runs the rest as root, through the real `sudo`. `None`,
-/// with the reason, where there is none or nothing can be mounted.
+/// Returns the beginning of a shell command that runs the rest as root, through the real `sudo`.
+/// `None`, with the reason on stdout, if sudo is missing or nothing can be mounted.
 fn sudo_prefix(sandbox: &Sandbox) -> Option<String> {
     if !Path::new(SUDO_PATH).exists() {
         println!("no sudo here");
@@ -47,7 +46,7 @@ fn sudo_prefix(sandbox: &Sandbox) -> Option<String> {
     }
 }
 
-/// The same through a copy of setpriv that belongs to root and is started as root by anybody.
+/// Returns the same through a setuid copy of setpriv that belongs to root.
 fn setuid_setpriv_prefix(sandbox: &Sandbox) -> Option<String> {
     let candidates = ["/usr/bin/setpriv", "/bin/setpriv"];
     let Some(program) = candidates.into_iter().find(|path| Path::new(path).exists()) else {
@@ -60,7 +59,7 @@ fn setuid_setpriv_prefix(sandbox: &Sandbox) -> Option<String> {
     Some(format!("{} --reuid 0 --regid 0 --clear-groups", helper.display()))
 }
 
-/// Kernel fact K22: sudo hands TERM on to what it runs, so an ordinary stop ends it.
+/// Kernel fact K22: sudo forwards TERM to its command, so an ordinary stop ends it.
 #[test]
 fn stop_ends_a_process_below_sudo() {
     let Some(mut sandbox) = ordinary_user_sandbox() else {
@@ -81,11 +80,11 @@ fn stop_ends_a_process_below_sudo() {
     task.expect_stopped();
 }
 
-/// Promise P33, kernel fact K22: a process of root's below an ordinary user's task is named as a
-/// survivor, and the call fails; the rest is gone.
+/// Promise P33, kernel fact K22: a process of root below an ordinary user's task is reported as a
+/// survivor, and the call fails; the other processes have ended.
 #[test]
 fn stop_reports_an_unkillable_process_of_another_user() {
-    // The sandbox ends the survivor: it may, being root's.
+    // The sandbox, which runs as root, ends the survivor.
     let Some(sandbox) = ordinary_user_sandbox() else {
         return;
     };
@@ -111,8 +110,8 @@ fn stop_reports_an_unkillable_process_of_another_user() {
     assert!(task.journal().contains(r#""proof":"none"#), "{}", task.journal());
 }
 
-/// A shim without a free descriptor sees no process and can hold none. It must not take that for
-/// the end of the tree: nothing is proven then, and who comes next finds what is left.
+/// A shim without a free descriptor can neither see nor hold a process. It must not take that for
+/// the end of the tree: it reports no proof, and the next command finds the remaining processes.
 #[test]
 fn shim_without_descriptors_reports_the_end_as_unproven() {
     let sandbox = sandbox();
@@ -122,7 +121,7 @@ fn shim_without_descriptors_reports_the_end_as_unproven() {
     let shim = task.show()["shim_pid"].as_i64().expect("a number");
     let none = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
     let shim = libc::pid_t::try_from(shim).expect("a process number");
-    // SAFETY: the new limit lives until the call returns, and the old one is not asked for.
+    // SAFETY: the new limit lives until the call returns, and the old one is not requested.
     let set =
         unsafe { libc::prlimit(shim, libc::RLIMIT_NOFILE, &raw const none, std::ptr::null_mut()) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());

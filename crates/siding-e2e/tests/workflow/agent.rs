@@ -1,4 +1,4 @@
-//! A workflow that siding's own agent begins.
+//! A workflow that siding's own agent starts.
 
 use siding_e2e::{ProgramOutput, Sandbox};
 
@@ -9,7 +9,7 @@ fn run_agent(sandbox: &Sandbox, script: &str) -> ProgramOutput {
     sandbox.siding(&["agent", "--model", "script:script.toml", "-p", "go"]).run()
 }
 
-/// The call is answered at once, and the end wakes the model.
+/// The call returns immediately, and the end wakes the model.
 #[test]
 fn agent_is_notified_of_the_end_of_its_workflow() {
     let sandbox = sandbox();
@@ -35,7 +35,7 @@ fn agent_is_notified_of_the_end_of_its_workflow() {
     assert_eq!(read_lines(&sandbox, "log"), ["a", "b"]);
 }
 
-/// What the guard denies is not run because it stands in a file.
+/// The guard also applies to commands in a workflow file.
 #[test]
 fn guard_checks_every_step() {
     let sandbox = sandbox();

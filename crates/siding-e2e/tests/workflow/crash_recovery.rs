@@ -1,4 +1,4 @@
-//! Whoever is killed: a finished step is never repeated, and nothing lives on for ever.
+//! Whichever process is killed: a finished step is never repeated, and no process runs forever.
 
 use siding_e2e::{eventually, words};
 
@@ -21,7 +21,7 @@ needs = ["b"]
 run = "echo c >> log"
 "#;
 
-/// Resumed before its steps end for want of an owner: what runs is taken up, and runs once.
+/// Resumed before its steps end with their owner: the running steps are adopted, and run once.
 #[test]
 fn resumed_workflow_adopts_running_steps() {
     let sandbox = sandbox();
@@ -51,7 +51,8 @@ fn resumed_workflow_adopts_running_steps() {
     assert_eq!(read_lines(&sandbox, "log"), ["a", "b", "b is over", "c"]);
 }
 
-/// Not resumed: its steps end with the session, and a later resume begins those again and no other.
+/// Not resumed in time: the steps end with the session, and a later resume starts those again and
+/// no others.
 #[test]
 fn unresumed_steps_end_and_a_later_resume_restarts_them() {
     let sandbox = sandbox();
@@ -88,8 +89,8 @@ fn unresumed_steps_end_and_a_later_resume_restarts_them() {
     assert_eq!(find_step(&show_workflow(&sandbox, &id), "b")["attempt"], 2);
 }
 
-/// The shim of the workflow, or of a step, is killed: the next command puts another in its place, and
-/// the workflow goes on as if nothing had been.
+/// After the shim of the workflow or of a step is killed, the next command starts another one, and
+/// the workflow continues.
 #[test]
 fn workflow_survives_the_death_of_its_shims() {
     let sandbox = sandbox();
@@ -110,8 +111,8 @@ fn workflow_survives_the_death_of_its_shims() {
     assert_eq!((&view["state"], step_states(&view)), (&"ok".into(), vec!["ok", "ok"]), "{view:#}");
 }
 
-/// Killed again and again at random moments: every step has one end that counts, and its work was done
-/// as often as it has attempts.
+/// Killed repeatedly at random moments: every step has one final outcome, and its work was done at
+/// most once per attempt.
 #[test]
 fn repeatedly_killed_workflow_completes() {
     const KILL_COUNT: u64 = 6;
@@ -133,7 +134,7 @@ fn repeatedly_killed_workflow_completes() {
         let _over = sandbox.siding(&["wait", &newest]).run().expect_code(0);
         let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", &id]).run();
         if resumed.code != Some(0) {
-            // It had just got done.
+            // The workflow had completed in the meantime.
             break;
         }
         newest = resumed.json()["task_id"].as_str().expect("an id").to_owned();

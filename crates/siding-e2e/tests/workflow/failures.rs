@@ -1,4 +1,4 @@
-//! What a failure means for the others.
+//! The effect of a failed step on the others.
 
 use super::{
     find_step, read_lines, run_call, sandbox, show_workflow, start_in_background, step_states,
@@ -60,7 +60,7 @@ fn keep_going_skips_only_dependents_of_a_failed_step() {
     let view = wait_until_ended(&sandbox, &id);
     assert_eq!(step_states(&view), ["ok", "failed", "skipped", "ok", "ok", "ok"]);
     assert_eq!(view["state"], "failed");
-    // It is over: nothing is left to go on with.
+    // The workflow has ended: there is nothing to resume.
     let again = sandbox.siding(&["workflow", "resume", &id]).run().expect_code(125);
     assert!(again.stderr_text().contains("has ended: failed"), "{}", again.stderr_text());
 }
@@ -89,7 +89,7 @@ run = "echo x >> never; exit 1"
     assert_eq!((read_lines(&sandbox, "third").len(), read_lines(&sandbox, "never").len()), (3, 2));
 }
 
-/// A step has a deadline of its own, and is ended there with everything it has started.
+/// A step has its own deadline, at which it is ended with all its processes.
 #[test]
 fn step_that_exceeds_its_timeout_fails() {
     let sandbox = sandbox();
@@ -103,7 +103,7 @@ fn step_that_exceeds_its_timeout_fails() {
     assert!(!child.is_alive());
 }
 
-/// A directory that is not there is the failure of its step, and of nothing else.
+/// A missing directory fails only the step that names it.
 #[test]
 fn step_that_cannot_start_fails() {
     let sandbox = sandbox();

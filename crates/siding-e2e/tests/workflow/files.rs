@@ -1,4 +1,4 @@
-//! Files that are none, pictures, and what is said of two runs.
+//! Invalid files, drawings, and runs of the same file.
 
 use super::{run_call, sandbox, show_workflow, start_in_background, write_workflow};
 
@@ -44,7 +44,7 @@ fn invalid_workflow_is_rejected_before_any_step_runs() {
     }
 }
 
-/// What a name holds is text, in a picture too.
+/// Names are escaped as text, in a drawing too.
 #[test]
 fn svg_shows_every_step_with_its_state() {
     let sandbox = sandbox();
@@ -94,7 +94,7 @@ fn second_run_of_a_file_is_allowed_with_a_warning() {
     }
 }
 
-/// One registry: it is listed, told and waited for like every task.
+/// A workflow is a task like any other: it is listed, reported and waited for.
 #[test]
 fn workflow_is_listed_and_reported_like_any_task() {
     let sandbox = sandbox();

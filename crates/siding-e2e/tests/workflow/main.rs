@@ -1,4 +1,4 @@
-//! `siding workflow`: steps as real tasks, and what becomes of them when somebody is killed.
+//! `siding workflow`: steps as real tasks, and the recovery after kills.
 
 mod agent;
 mod crash_recovery;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use siding_e2e::{Invocation, Process, ProgramOutput, Sandbox, eventually_some, processes};
 
-/// Returns a sandbox in which nothing may be left.
+/// Returns a sandbox that fails its test if processes are left.
 fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -26,7 +26,7 @@ fn write_workflow(sandbox: &Sandbox, text: &str) -> PathBuf {
     path
 }
 
-/// Returns a call of `siding workflow run` of this file.
+/// Returns a call of `siding workflow run` with this file.
 fn run_call(sandbox: &Sandbox, text: &str, args: &[&str]) -> Invocation {
     let path = write_workflow(sandbox, text).display().to_string();
     sandbox.siding(
@@ -34,21 +34,21 @@ fn run_call(sandbox: &Sandbox, text: &str, args: &[&str]) -> Invocation {
     )
 }
 
-/// Begins a workflow in the background and returns its id.
+/// Starts a workflow in the background and returns its id.
 fn start_in_background(sandbox: &Sandbox, text: &str, args: &[&str]) -> String {
     let done = run_call(sandbox, text, &[&["--background", "--json"], args].concat()).run();
-    // It may have ended before the call returns, which then says how.
+    // The workflow may have ended before the call returns, which then has its exit code.
     assert!(matches!(done.code, Some(0 | 1)), "{done}");
     done.json()["task_id"].as_str().expect("an id").to_owned()
 }
 
-/// Returns how a workflow stands.
+/// Returns the state of a workflow.
 fn show_workflow(sandbox: &Sandbox, id: &str) -> Value {
     let done: ProgramOutput = sandbox.siding(&["workflow", "show", "--json", id]).run();
     done.expect_code(0).json()
 }
 
-/// Returns one step of what [`show`] says.
+/// Returns one step from the JSON of [`show_workflow`].
 #[track_caller]
 fn find_step<'v>(view: &'v Value, id: &str) -> &'v Value {
     let steps = view["steps"].as_array().expect("steps");
@@ -61,7 +61,7 @@ fn step_states(view: &Value) -> Vec<&str> {
     steps.iter().map(|step| step["state"].as_str().expect("a word")).collect()
 }
 
-/// Waits until a step is as it should be and returns all of the workflow.
+/// Waits until a step has a state, and returns the whole workflow.
 fn wait_for_step_state(sandbox: &Sandbox, id: &str, name: &str, state: &str) -> Value {
     eventually_some(&format!("`{name}` is {state}"), || {
         let view = show_workflow(sandbox, id);
@@ -69,13 +69,13 @@ fn wait_for_step_state(sandbox: &Sandbox, id: &str, name: &str, state: &str) -> 
     })
 }
 
-/// Waits until the task of a workflow is over.
+/// Waits until the task of a workflow has ended, and returns the workflow.
 fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
     let _over = sandbox.siding(&["wait", id]).run().expect_code(0);
     show_workflow(sandbox, id)
 }
 
-/// Returns the process that carries a workflow out.
+/// Returns the process that runs a workflow.
 fn wait_for_runner(id: &str) -> Process {
     eventually_some("somebody carries it out", || {
         let mut marked = processes::with_birthmark(id).into_iter();

@@ -1,11 +1,11 @@
-//! What runs when, and with what.
+//! The order, the concurrency and the inputs of steps.
 
 use super::{
     find_step, read_lines, run_call, sandbox, start_in_background, step_states, wait_until_ended,
 };
 
-/// Order and parallelism by evidence: `b` and `c` each wait for the other, so they run at once, and
-/// every line is in its place.
+/// Order and parallelism are proven: `b` and `c` wait for each other, so they must run
+/// concurrently, and every line is in its place.
 #[test]
 fn steps_run_in_dependency_order_and_concurrently() {
     let sandbox = sandbox();
@@ -38,7 +38,7 @@ run = "echo a >> log; echo in $SIDING_STEP of $SIDING_WORKFLOW > who"
     let view = super::show_workflow(&sandbox, &id);
     assert_eq!((view["state"].as_str(), view["name"].as_str()), (Some("ok"), Some("diamond")));
     assert_eq!(step_states(&view), ["ok"; 4]);
-    // Its steps are tasks like any other, inside that of the workflow.
+    // The steps are ordinary tasks inside the task of the workflow.
     let task = find_step(&view, "b")["task_id"].as_str().expect("a task").to_owned();
     let task = sandbox.siding(&["show", "--json", &task]).run().expect_code(0).json();
     assert_eq!(
@@ -48,8 +48,8 @@ run = "echo a >> log; echo in $SIDING_STEP of $SIDING_WORKFLOW > who"
     assert_eq!(task["session_id"], id.as_str());
 }
 
-/// Each combination is a step of its own, which knows its values as variables: none of them can become
-/// a part of the command.
+/// Each combination is a separate step that receives its values as variables, so no value can
+/// become part of the command.
 #[test]
 fn matrix_creates_one_step_per_combination() {
     let sandbox = sandbox();
@@ -75,7 +75,7 @@ run = "sort log > sorted"
     assert_eq!(find_step(&view, "over")["needs"], serde_json::json!([ids[0], ids[1]]));
 }
 
-/// No more at once than was asked for: a step that finds another one running says so.
+/// No more steps run than allowed: a step that finds another one running reports it.
 #[test]
 fn max_parallel_limits_concurrent_steps() {
     let sandbox = sandbox();
@@ -92,7 +92,7 @@ run = "mkdir lock && sleep 0.1 && rmdir lock"
     assert!(out.contains("4 ok"), "{out}");
 }
 
-/// An agent's step is a task of its own kind, and what its prompt says is in the file.
+/// A step that runs an agent is a task of its own kind, and its prompt comes from the file.
 #[test]
 fn prompt_step_runs_an_agent() {
     let sandbox = sandbox();

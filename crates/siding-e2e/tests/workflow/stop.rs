@@ -1,4 +1,4 @@
-//! The end of a workflow is the end of its steps.
+//! The steps of a workflow end with it.
 
 use siding_e2e::{eventually, words};
 
@@ -7,7 +7,7 @@ use super::{
     wait_for_step_state, wait_until_ended,
 };
 
-/// A stop that is answered has ended every step, whatever they have done to get away.
+/// When a stop returns, every step has ended, whatever its processes did to escape.
 #[test]
 fn stop_ends_every_step() {
     let sandbox = sandbox();
@@ -27,7 +27,7 @@ fn stop_ends_every_step() {
     assert!(!sandbox.path("never").exists());
 }
 
-/// One that is given no time to stop its steps leaves them to whoever ends it.
+/// A workflow without time to stop its own steps leaves them to the shim that ends it.
 #[test]
 fn stop_without_grace_ends_every_step() {
     let sandbox = sandbox();
@@ -42,7 +42,7 @@ fn stop_without_grace_ends_every_step() {
     }
 }
 
-/// A step belongs to whoever carries the workflow out, also where another has begun it.
+/// A step belongs to the process that runs the workflow now, even if an earlier one started it.
 #[test]
 fn stop_ends_steps_adopted_by_a_resume() {
     let sandbox = sandbox();
@@ -63,7 +63,7 @@ fn stop_ends_steps_adopted_by_a_resume() {
     assert!(!slow.is_alive(), "{stopped}");
 }
 
-/// The deadline of all of it does the same.
+/// The deadline of the workflow ends its steps too.
 #[test]
 fn workflow_deadline_ends_its_steps() {
     let sandbox = sandbox();
@@ -75,7 +75,7 @@ fn workflow_deadline_ends_its_steps() {
     assert_eq!((step_states(&view), &view["state"]), (vec!["stopped"], &"stopped".into()));
 }
 
-/// What was stopped can go on: what is done is not done again.
+/// A stopped workflow can be resumed without repeating finished steps.
 #[test]
 fn stopped_workflow_can_be_resumed() {
     let sandbox = sandbox();
@@ -94,7 +94,7 @@ run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
     let view = show_workflow(&sandbox, &id);
     assert_eq!(view["state"], "stopped", "{view:#}");
     std::fs::write(sandbox.path("gate"), "").expect("written");
-    // The file has changed meanwhile, and the workflow is what it was.
+    // The file has changed meanwhile, but the workflow keeps its original definition.
     super::write_workflow(&sandbox, "[[step]]\nid = \"other\"\nrun = \"false\"\n");
     let resumed = sandbox.siding(&["workflow", "resume", "--budget", "none", &id]).run();
     let out = resumed.expect_code(0).stdout_text();
@@ -103,12 +103,12 @@ run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
     let view = wait_until_ended(&sandbox, &id);
     assert_eq!(view["state"], "ok");
     assert_eq!(view["tasks"].as_array().map(Vec::len), Some(2), "{view:#}");
-    // Either id names it.
+    // Both ids name the workflow.
     let second = view["tasks"][1].as_str().expect("an id");
     assert_eq!(show_workflow(&sandbox, second), view);
 }
 
-/// Somebody who stops one step does not want it again.
+/// A user who stops a step does not want it to be retried.
 #[test]
 fn step_stopped_by_the_user_is_not_retried() {
     let sandbox = sandbox();

@@ -1,14 +1,14 @@
 //! The part of JSON Schema (draft 2020-12) that the committed schemas use.
 //!
-//! A keyword that is not known here fails the test, so nothing is passed over unchecked. In one
-//! point it is stricter than the draft: a schema with `required` and no `type` is taken to mean an
-//! object. To the letter it holds for everything that is no object, so that a null `outcome` would
-//! agree with all alternatives of its `oneOf` at once and so with the whole of it never.
+//! An unknown keyword fails the test, so no constraint is skipped. In one point the validator is
+//! stricter than the draft: a schema with `required` and without `type` implies an object. By the
+//! letter of the draft, such a schema accepts every value that is not an object; a null `outcome`
+//! would match all alternatives of its `oneOf`, and so violate it.
 
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// A schema that was read.
+/// A parsed schema.
 #[derive(Debug)]
 pub(super) struct Schema(Value);
 
@@ -25,7 +25,7 @@ impl Schema {
         assert!(faults.is_empty(), "{}\nin {value:#}", faults.join("\n"));
     }
 
-    /// What is wrong with a value, each with its place.
+    /// Returns the errors of a value, each with its location.
     pub(super) fn faults(&self, value: &Value) -> Vec<String> {
         let mut faults = vec![];
         check(&self.0, value, "", &mut faults);
@@ -81,7 +81,7 @@ fn check(schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Puts what references stand for into their place.
+/// Replaces references by their definitions.
 fn inlined(schema: &Value, definitions: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
@@ -107,7 +107,7 @@ fn properties(schema: &Map<String, Value>, value: &Value, at: &str, faults: &mut
     let Some(object) = value.as_object() else { return };
     let known = schema["properties"].as_object().expect("an object of schemas");
     for (name, value) in object {
-        // Fields may be added.
+        // Additional fields are allowed.
         if let Some(schema) = known.get(name) {
             check(schema, value, &format!("{at}/{name}"), faults);
         }
@@ -143,7 +143,7 @@ fn has_format(text: &str, format: &Value) -> bool {
     matches(text, &Value::from(moment))
 }
 
-/// Whether it holds for the value, or for one in the list.
+/// Whether the predicate holds for the value, or for any element if it is a list.
 fn any(wanted: &Value, holds: impl Fn(&Value) -> bool) -> bool {
     wanted.as_array().map_or_else(|| holds(wanted), |all| all.iter().any(&holds))
 }
@@ -169,7 +169,7 @@ fn the_validator_knows_right_from_wrong() {
     for (right, count) in [
         (r#"{"a": "x"}"#, 0),
         (r#"{"a": 2, "b": ["b", "bb"]}"#, 0),
-        // Two of the three at once.
+        // Matches two of the three alternatives.
         (r#"{"a": 1}"#, 1),
         (r#"{"a": 0}"#, 1),
         ("{}", 1),
