@@ -22,7 +22,7 @@ impl AgentServer {
     #[must_use]
     #[track_caller]
     pub fn start(sandbox: &Sandbox, script: &str, address: &str, token: &str) -> Self {
-        std::fs::write(sandbox.path("served.toml"), script).expect("the own directory is there");
+        std::fs::write(sandbox.path("served.toml"), script).expect("test directory");
         let args = ["a2a", "serve", "--addr", address, "--model", "script:served.toml"];
         Self::from_invocation(sandbox.siding(&args).env("SIDING_A2A_TOKEN", token))
     }

@@ -108,7 +108,7 @@ mod tests {
         let fields = [("child", "13".to_owned()), ("text", "a=b \\ c\nd".to_owned())];
         let line = Announcement::render("fork", process, &fields);
         assert_eq!(line.matches('\n').count(), 1, "one step is one line: {line:?}");
-        let read = Announcement::parse(line.trim_end()).expect("our own line is readable");
+        let read = Announcement::parse(line.trim_end()).expect("a rendered line parses");
         assert_eq!(read.process, process);
         assert_eq!(read.field::<u32>("child"), 13);
         assert_eq!(read.fields["text"], "a=b \\ c\nd");

@@ -17,7 +17,7 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_millis(20);
 #[track_caller]
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     if poll_within(POLL_DEADLINE, || holds().then_some(())).is_none() {
-        panic!("waited {POLL_DEADLINE:?} in vain until {what}");
+        panic!("timed out after {POLL_DEADLINE:?}; expected: {what}");
     }
 }
 
@@ -30,7 +30,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 pub fn eventually_some<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
     match poll_within(POLL_DEADLINE, find) {
         Some(found) => found,
-        None => panic!("waited {POLL_DEADLINE:?} in vain until {what}"),
+        None => panic!("timed out after {POLL_DEADLINE:?}; expected: {what}"),
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn eventually_some_returns_a_value_that_arrives_late() {
         let mut looks = 0;
-        let found = eventually_some("the third look", || {
+        let found = eventually_some("the third call returns a value", || {
             looks += 1;
             (looks == 3).then_some("here")
         });

@@ -118,13 +118,13 @@ mod tests {
                 mismatches.push((sample.text, is_clean));
             }
         }
-        assert!(mismatches.is_empty(), "guard says clean: {mismatches:#?}");
+        assert!(mismatches.is_empty(), "the guard and bash disagree: {mismatches:#?}");
     }
 
     fn bash_accepts(text: &str) -> bool {
         let mut bash = Command::new("bash");
         bash.args(["--norc", "-n", "-c", text]).stdin(Stdio::null()).stderr(Stdio::piped());
-        let done = bash.output().expect("bash starts");
+        let done = bash.output().expect("bash can be started");
         // bash only warns about an unclosed heredoc, and the parser accepts it too.
         done.status.success()
     }

@@ -155,8 +155,8 @@ impl Invocation {
         };
         let pid = rustix::process::Pid::from_child(&child);
         let exit = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
-            .expect("an own child that nobody has waited for has a pidfd");
-        let process = Process::from_pid(child.id()).expect("such a child is in /proc");
+            .expect("an unreaped child has a pidfd");
+        let process = Process::from_pid(child.id()).expect("an unreaped child is in /proc");
         let mut streams = ChildStdio::from_child(&mut child);
         if let Some(input) = self.input {
             streams.queue_stdin(&input);
@@ -265,7 +265,7 @@ impl RunningProgram {
                 );
             }
         };
-        let status = self.child.wait().expect("an own child can be waited for");
+        let status = self.child.wait().expect("waiting for the child succeeded");
         self.streams.read_output();
         if !self.allows_held_output {
             self.assert_output_closed();

@@ -58,7 +58,7 @@ fn mount_filesystem(
     flags: libc::c_ulong,
     options: Option<&str>,
 ) -> io::Result<()> {
-    let options = options.map(|options| CString::new(options).expect("no zero byte"));
+    let options = options.map(|options| CString::new(options).expect("a string without NUL"));
     mount(kind, at, flags, options.as_deref())
 }
 
@@ -78,5 +78,5 @@ fn check_result(done: libc::c_int) -> io::Result<()> {
 }
 
 fn c_path(path: &Path) -> CString {
-    CString::new(path.as_os_str().as_encoded_bytes()).expect("no zero byte")
+    CString::new(path.as_os_str().as_encoded_bytes()).expect("a string without NUL")
 }

@@ -33,7 +33,7 @@ pub(crate) fn set_cloexec_on_inherited_fds() {
 /// When it is in neither place; the message names the command that builds it.
 pub(crate) fn find_program(name: &str) -> PathBuf {
     let cargo_path = std::env::var_os(format!("CARGO_BIN_EXE_{name}")).map(PathBuf::from);
-    let own = std::env::current_exe().expect("a running program knows its own path");
+    let own = std::env::current_exe().expect("the running program has a path");
     let sibling_paths = own.ancestors().skip(1).take(2).map(|dir| dir.join(name));
     let mut tried = vec![];
     for candidate in cargo_path.into_iter().chain(sibling_paths) {

@@ -77,10 +77,10 @@ impl Sandbox {
         let sandbox = Self { root, tag, uid, expect_clean: false, task_ids: Mutex::default() };
         for dir in ["", "st", "h", "h/run", "w"] {
             let dir = sandbox.root.join(dir);
-            std::fs::create_dir_all(&dir).expect("the own directory can be written");
+            std::fs::create_dir_all(&dir).expect("test directory");
             sandbox_dir::set_mode_and_owner(&dir, 0o700, uid);
         }
-        std::fs::write(sandbox.puppet_log(), "").expect("the own directory can be written");
+        std::fs::write(sandbox.puppet_log(), "").expect("test directory");
         sandbox_dir::set_mode_and_owner(&sandbox.puppet_log(), 0o666, uid);
         // A call as another user in the same test must reach the log and the programs.
         sandbox_dir::set_mode_and_owner(&sandbox.root, 0o711, uid);
@@ -214,7 +214,7 @@ impl Sandbox {
     /// When another thread panicked while it held the lock.
     pub fn task_ids(&self) -> Vec<String> {
         self.remember_task_ids();
-        self.task_ids.lock().expect("nobody panics in here").iter().cloned().collect()
+        self.task_ids.lock().expect("the lock is not poisoned").iter().cloned().collect()
     }
 
     /// Stores the ids, because a test may remove the records of processes that are still alive.
@@ -223,7 +223,7 @@ impl Sandbox {
             return;
         };
         let names = tasks.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        self.task_ids.lock().expect("nobody panics in here").extend(names);
+        self.task_ids.lock().expect("the lock is not poisoned").extend(names);
     }
 
     fn traces(&self) -> SandboxTraces {
@@ -250,7 +250,7 @@ impl Drop for Sandbox {
         }
         let list =
             |left: &[_]| left.iter().map(|one: &Leftover| format!("\n  {one}")).collect::<String>();
-        assert!(unkillable.is_empty(), "could not be ended:{}", list(&unkillable));
+        assert!(unkillable.is_empty(), "processes could not be killed:{}", list(&unkillable));
         assert!(leftovers.is_empty(), "the test left processes behind:{}", list(&leftovers));
     }
 }
@@ -267,9 +267,9 @@ mod tests {
         let sandbox = Sandbox::new();
         let root = sandbox.root().to_owned();
         assert!(root.as_os_str().len() <= 12, "short enough for a socket: {}", root.display());
-        std::fs::create_dir(sandbox.path("locked")).expect("own directory");
+        std::fs::create_dir(sandbox.path("locked")).expect("test directory");
         std::fs::set_permissions(sandbox.path("locked"), Permissions::from_mode(0o0))
-            .expect("own directory");
+            .expect("test directory");
         drop(sandbox);
         assert!(!root.exists());
     }

@@ -16,8 +16,8 @@ pub(crate) fn create() -> PathBuf {
 
 /// Sets mode and owner of a path.
 pub(crate) fn set_mode_and_owner(path: &Path, mode: u32, owner: Option<u32>) {
-    std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("own path");
-    std::os::unix::fs::chown(path, owner, owner).expect("root may give it away");
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("test path");
+    std::os::unix::fs::chown(path, owner, owner).expect("changing the owner succeeded");
 }
 
 /// Removes the directory, even if a test removed the permissions.

@@ -35,8 +35,7 @@ done
 #[must_use]
 #[track_caller]
 pub fn write_scripted_server(sandbox: &Sandbox, state: &str) -> String {
-    std::fs::write(sandbox.path("server.sh"), SERVER_SCRIPT)
-        .expect("the own directory can be written");
+    std::fs::write(sandbox.path("server.sh"), SERVER_SCRIPT).expect("test directory");
     set_scripted_server_state(sandbox, state);
     "exec bash server.sh".to_owned()
 }
@@ -50,6 +49,6 @@ pub fn write_scripted_server(sandbox: &Sandbox, state: &str) -> String {
 #[track_caller]
 pub fn set_scripted_server_state(sandbox: &Sandbox, state: &str) {
     let (new, place) = (sandbox.path("state.new"), sandbox.path("state"));
-    std::fs::write(&new, state).expect("the own directory can be written");
-    std::fs::rename(new, place).expect("the own directory can be written");
+    std::fs::write(&new, state).expect("test directory");
+    std::fs::rename(new, place).expect("test directory");
 }

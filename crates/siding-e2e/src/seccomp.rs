@@ -27,7 +27,7 @@ pub(crate) fn deny_syscalls(command: &mut Command, calls: &[libc::c_long]) {
 /// Builds a filter: load the call's number, compare it with each entry, allow all others.
 fn filter_program(calls: &[libc::c_long]) -> Vec<libc::sock_filter> {
     let step = |code: u32, jf, k| libc::sock_filter {
-        code: u16::try_from(code).expect("codes are short"),
+        code: u16::try_from(code).expect("a filter code fits a u16"),
         jt: 0,
         jf,
         k,
@@ -35,7 +35,7 @@ fn filter_program(calls: &[libc::c_long]) -> Vec<libc::sock_filter> {
     let answer = |value| step(libc::BPF_RET | libc::BPF_K, 0, value);
     let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
     for call in calls {
-        let number = u32::try_from(*call).expect("calls are small numbers");
+        let number = u32::try_from(*call).expect("a system call number fits a u32");
         program.push(step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, number));
         program.push(answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned()));
     }

@@ -49,14 +49,15 @@ impl Terminal {
         let (person, device) =
             unsafe { (OwnedFd::from_raw_fd(person), OwnedFd::from_raw_fd(device)) };
         for end in [&person, &device] {
-            rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC).expect("it is open");
+            rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)
+                .expect("the descriptor is open");
         }
         Self { master: person, device, screen: ScreenModel::new(columns.into(), rows.into()) }
     }
 
     /// Duplicates the slave side for another standard stream.
     pub(crate) fn device_stdio(&self) -> Stdio {
-        self.device.try_clone().expect("a descriptor is free").into()
+        self.device.try_clone().expect("the limit leaves a free descriptor").into()
     }
 
     /// Returns the slave side.
@@ -70,7 +71,7 @@ impl Terminal {
     ///
     /// When the terminal is closed.
     pub fn modes(&self) -> String {
-        format!("{:?}", tcgetattr(&self.device).expect("it is a terminal"))
+        format!("{:?}", tcgetattr(&self.device).expect("the descriptor is a terminal"))
     }
 
     /// Presses keys, given as the bytes that they send.
@@ -109,7 +110,8 @@ impl Terminal {
         // (fcntl(2)).
         let path = format!("/proc/self/fd/{}", self.device.as_raw_fd());
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let device = rustix::fs::open(path, flags, Mode::empty()).expect("one's own terminal");
+        let device =
+            rustix::fs::open(path, flags, Mode::empty()).expect("the terminal can be opened again");
         while matches!(rustix::io::write(&device, &[b'\r'; 4096]), Ok(1..)) {}
         while matches!(rustix::io::write(&device, b"\r"), Ok(1..)) {}
     }
@@ -144,8 +146,9 @@ impl Terminal {
         let patience = Timespec { tv_sec: POLL_DEADLINE.as_secs().cast_signed(), tv_nsec: 0 };
         let mut polled = [PollFd::from_borrowed_fd(self.master.as_fd(), PollFlags::IN)];
         let ready = rustix::event::poll(&mut polled, Some(&patience));
-        assert!(matches!(ready, Ok(1)), "waited in vain for {expected:?}");
-        let count = rustix::io::read(&self.master, &mut bytes).expect("it can be read");
+        assert!(matches!(ready, Ok(1)), "{expected:?} did not arrive");
+        let count =
+            rustix::io::read(&self.master, &mut bytes).expect("reading the terminal succeeded");
         assert_eq!(&bytes[..count], expected);
     }
 
@@ -181,11 +184,7 @@ impl Terminal {
                 return;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(
-                !left.is_zero(),
-                "waited in vain until {what}:\n{}",
-                self.screen.scrollback_text()
-            );
+            assert!(!left.is_zero(), "timed out before {what}:\n{}", self.screen.scrollback_text());
             self.read_available(left.min(Duration::from_millis(100)));
         }
     }

@@ -48,12 +48,12 @@ impl TestCgroup {
         match owner {
             CgroupOwner::User(uid) => {
                 for name in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
-                    chown(dir.join(name), Some(uid), Some(uid)).expect("root may");
+                    chown(dir.join(name), Some(uid), Some(uid)).expect("root has the permission");
                 }
             }
             CgroupOwner::Root => {
                 let flags = rustix::fs::XattrFlags::empty();
-                rustix::fs::setxattr(&dir, "user.delegate", b"1", flags).expect("one's own group");
+                rustix::fs::setxattr(&dir, "user.delegate", b"1", flags).expect("a group file");
             }
             CgroupOwner::Undelegated => {}
         }
@@ -107,7 +107,8 @@ impl Drop for TestCgroup {
 /// When the kernel refuses.
 #[track_caller]
 pub fn move_process(group: &Path, process: Process) {
-    std::fs::write(group.join("cgroup.procs"), process.pid.to_string()).expect("root may");
+    std::fs::write(group.join("cgroup.procs"), process.pid.to_string())
+        .expect("root has the permission");
 }
 
 /// Returns the pids of a group's processes; empty when there is no such group.

@@ -36,7 +36,7 @@ pub(super) fn usage() -> String {
 
 impl BenchOptions {
     pub(super) fn parse(words: &[String]) -> Result<Self> {
-        let own = std::env::current_exe().context("a running program has a path")?;
+        let own = std::env::current_exe().context("the running program has no path")?;
         let mut request = Self {
             rows: vec![],
             mode: BenchMode::Full,
@@ -52,7 +52,7 @@ impl BenchOptions {
                 "--quick" => request.mode = BenchMode::Quick,
                 "--json" => request.json = true,
                 "--siding" => {
-                    request.siding = words.next().context("--siding wants a path")?.into();
+                    request.siding = words.next().context("--siding needs a path")?.into();
                 }
                 name if rows::ALL_ROWS.iter().any(|row| row.name == name) => {
                     request.rows.push(name.to_owned());
@@ -67,7 +67,7 @@ impl BenchOptions {
     pub(super) fn ensure_program_exists(&self) -> Result<()> {
         ensure!(
             self.siding.is_file(),
-            "`{}` is not there; `cargo build --release -p siding-cli` builds it",
+            "`{}` does not exist; `cargo build --release -p siding-cli` builds it",
             self.siding.display()
         );
         Ok(())

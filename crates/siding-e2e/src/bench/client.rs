@@ -68,7 +68,7 @@ impl BenchClient {
             root: StateDir::open(state)?,
             program: CString::new(siding.as_os_str().as_bytes())?,
             environment: environment.collect::<Result<_, _>>()?,
-            cwd: work.to_str().context("the stage has a plain path")?.to_owned(),
+            cwd: work.to_str().context("the workspace path is not UTF-8")?.to_owned(),
             settings: Settings::default(),
             keep_tail: None,
             session: None,
@@ -172,7 +172,7 @@ impl BenchClient {
         if let Phase::Ended { outcome: Outcome::Exited { code: 0 }, .. } = state.lifecycle.phase() {
             return Ok(());
         }
-        bail!("task {id} did not end well: {:?}", state.lifecycle.phase())
+        bail!("task {id} failed: {:?}", state.lifecycle.phase())
     }
 
     /// Returns the directory of a task.
@@ -220,7 +220,7 @@ impl BenchTask {
                 RecvResult::Message(ShimMessage::CannotStart { doing, .. }) => bail!(doing),
                 RecvResult::Message(_) => {}
                 RecvResult::TimedOut => bail!("task {} was silent for two minutes", self.id),
-                RecvResult::Disconnected => bail!("the shim of task {} left too early", self.id),
+                RecvResult::Disconnected => bail!("the shim of task {} exited too early", self.id),
             }
         }
     }
@@ -231,7 +231,7 @@ impl BenchTask {
             match self.link.recv(Some(RECV_TIMEOUT_MS))? {
                 RecvResult::Disconnected => return Ok(()),
                 RecvResult::Message(_) => {}
-                RecvResult::TimedOut => bail!("the shim of task {} does not leave", self.id),
+                RecvResult::TimedOut => bail!("the shim of task {} does not exit", self.id),
             }
         }
     }
@@ -243,7 +243,7 @@ impl BenchTask {
                 Ok(matches!(*record, Record::Closed(_)))
             }
             RecvResult::Message(_) | RecvResult::TimedOut => Ok(false),
-            RecvResult::Disconnected => bail!("the shim of task {} left too early", self.id),
+            RecvResult::Disconnected => bail!("the shim of task {} exited too early", self.id),
         }
     }
 }

@@ -103,7 +103,7 @@ fn run_populate(door: &str, count: &str, place: &[&str]) -> Result<()> {
             }
             Ok(())
         }
-        _ => anyhow::bail!("wants a place and a program, or neither"),
+        _ => anyhow::bail!("expected a directory and a program, or neither"),
     }
 }
 

@@ -60,9 +60,9 @@ mod tests {
 
     #[test]
     fn the_usage_of_the_current_process_is_read() {
-        let own = i32::try_from(std::process::id()).expect("a pid is small");
-        assert!(private_memory(own).expect("smaps_rollup").anonymous > 0.0);
-        assert!(peak_resident(own).expect("status") > 0.0);
+        let own = i32::try_from(std::process::id()).expect("a pid fits an i32");
+        assert!(private_memory(own).expect("/proc/PID/smaps_rollup").anonymous > 0.0);
+        assert!(peak_resident(own).expect("/proc/PID/status") > 0.0);
         assert!(cpu_usage(own).is_some());
     }
 

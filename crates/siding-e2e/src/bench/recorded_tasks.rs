@@ -33,7 +33,7 @@ pub(super) fn write_tasks(place: &RowDir, count: usize, past: RecordedState) -> 
     let step = (TaskId::MAX_BITS - TaskId::MIN_BITS) / (count as u64 + 1);
     for number in 0..count as u64 {
         let id = TaskId::from_random(TaskKind::LocalBash, (number + 1) * step, TaskId::MAX_BITS);
-        write_task(place, id.context("there are ids enough")?, number, &boot, past)?;
+        write_task(place, id.context("there are too few task ids")?, number, &boot, past)?;
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ impl Workspace {
 
     /// Returns the workspace that this process was started in, and the remaining arguments.
     pub(super) fn from_args(words: &[String]) -> Result<(Self, &[String])> {
-        let (dir, rest) = words.split_first().context("no stage was named")?;
+        let (dir, rest) = words.split_first().context("the workspace directory is missing")?;
         let stage = Self { dir: PathBuf::from(dir), temp_dirs: vec![] };
         Ok((stage, rest))
     }
@@ -146,7 +146,7 @@ impl Workspace {
         left.iter().for_each(|process| process.kill());
         let _best_effort = self.wait_for_exit();
         for kept in self.temp_dirs.drain(..) {
-            kept.close().context("could not remove the stage")?;
+            kept.close().context("could not remove the workspace")?;
         }
         if !described.is_empty() {
             bail!("had to kill processes that were left: {}", described.join(", "));

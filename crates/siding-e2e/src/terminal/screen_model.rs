@@ -57,7 +57,7 @@ impl ScreenModel {
                 break;
             }
             let (part, after) = rest.split_at(len);
-            let part = std::str::from_utf8(part).expect("siding writes UTF-8");
+            let part = std::str::from_utf8(part).expect("the output is UTF-8");
             match part {
                 "\r" => self.column = 0,
                 "\n" => self.line_feed(),

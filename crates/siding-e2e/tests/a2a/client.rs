@@ -108,7 +108,7 @@ fn input_request_is_reported_immediately_with_the_reply_command() {
     let task_id =
         printed_task_id(&send_call(&sandbox, &url, &["x", "--background"]).run().expect_code(0));
     let notices = || sandbox.siding(&["notices", "--json"]).run().expect_code(0).stdout_text();
-    eventually("it is told", || notices().contains("which branch?"));
+    eventually("the notice exists", || notices().contains("which branch?"));
     let notice_text = notices();
     assert!(
         notice_text.contains(&format!("siding a2a send {url} --task t-1 TEXT")),
@@ -159,13 +159,13 @@ fn model_answers_a_peers_input_request() {
         text = "I have said which."
         "#;
     std::fs::write(sandbox.path("asks.toml"), script.replace("URL", &server.url()))
-        .expect("written");
+        .expect("test file");
     let call = ["agent", "--model", "script:asks.toml", "-p", "go"];
     let done = sandbox.siding(&call).run().expect_code(0);
     assert!(done.stdout_text().contains("I have said which.\n"), "{done}");
     let requests = server.requests();
     let answer = requests.iter().find(|one| one.params["message"]["taskId"] == "t-1");
-    let answer = answer.expect("it was answered");
+    let answer = answer.expect("the question was answered");
     assert_eq!(answer.params["message"]["parts"], json!([{ "text": "the main one" }]));
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     for task in listed.as_array().expect("a list") {
@@ -238,8 +238,8 @@ fn authentication_and_rpc_errors_are_reported() {
 #[test]
 fn files_are_sent_with_the_message() {
     let sandbox = sandbox();
-    std::fs::write(sandbox.path("a.txt"), "hello").expect("written");
-    std::fs::write(sandbox.path("b.bin"), [0xff, 0xfe]).expect("written");
+    std::fs::write(sandbox.path("a.txt"), "hello").expect("test file");
+    std::fs::write(sandbox.path("b.bin"), [0xff, 0xfe]).expect("test file");
     let server = FakeServer::start(true, |_, _| {
         ScriptedReply::EventStream(vec![json!({ "task": task_json("REJECTED") })])
     });

@@ -43,7 +43,7 @@ impl FakeServer {
         reply: impl Fn(&ReceivedRequest, usize) -> ScriptedReply + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("bound").port();
+        let port = listener.local_addr().expect("a local address").port();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let (recorded, reply) = (Arc::clone(&requests), Arc::new(reply));
         thread::spawn(move || {
@@ -61,7 +61,7 @@ impl FakeServer {
 
     /// Returns all requests so far, except those for the agent card.
     pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
-        self.requests.lock().expect("nobody panics in here").clone()
+        self.requests.lock().expect("the lock is not poisoned").clone()
     }
 
     /// Returns the methods of the requests so far.
@@ -89,7 +89,7 @@ fn handle_connection(
     let method = rpc["method"].as_str().expect("a method").to_owned();
     let request = ReceivedRequest { head, method, params: rpc["params"].clone() };
     let before = {
-        let mut requests = recorded.lock().expect("nobody panics in here");
+        let mut requests = recorded.lock().expect("the lock is not poisoned");
         let before = requests.iter().filter(|one| one.method == request.method).count();
         requests.push(request.clone());
         before

@@ -46,8 +46,8 @@ impl A2aServer {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         text.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
-        let mut stream = TcpStream::connect(self.0.address).expect("it listens");
-        stream.write_all(text.as_bytes()).expect("taken");
+        let mut stream = TcpStream::connect(self.0.address).expect("the server listens");
+        stream.write_all(text.as_bytes()).expect("writing to the server succeeded");
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).expect("an answer");
         let text = String::from_utf8(bytes).expect("text");
@@ -123,7 +123,7 @@ fn model_can_come_from_the_environment() {
     let serve = ["a2a", "serve", "--addr", "127.0.0.1:0"];
     let none = sandbox.siding(&serve).run().expect_code(125);
     assert!(none.stderr_text().contains("SIDING_MODEL"), "{none}");
-    std::fs::write(sandbox.path("own.toml"), "[[answer]]\ntext = \"Mine.\"\n").expect("written");
+    std::fs::write(sandbox.path("own.toml"), "[[answer]]\ntext = \"Mine.\"\n").expect("test file");
     let call = sandbox.siding(&serve).env("SIDING_MODEL", "script:own.toml");
     let server = AgentServer::from_invocation(call.env("SIDING_A2A_TOKEN", TOKEN));
     let done = send_call(&sandbox, &server.url(), &["whose?"]).run().expect_code(0);
@@ -142,7 +142,7 @@ fn stop_on_the_client_cancels_the_server_task() {
     eventually("it works", || running()["result"]["totalSize"] == 1);
     let server_task_id = running()["result"]["tasks"][0]["id"].as_str().expect("an id").to_owned();
     let steps = || sandbox.siding(&["output", &client_task_id, "--all"]).run().stdout_text();
-    eventually("its step is told", || steps().contains("> bash"));
+    eventually("its step is reported", || steps().contains("> bash"));
     let _stopped = sandbox.siding(&["stop", &client_task_id]).run().expect_code(0);
     assert_eq!(wait_outcome(&sandbox, &client_task_id)["kind"], "stopped");
     assert_eq!(wait_outcome(&sandbox, &server_task_id)["kind"], "stopped");

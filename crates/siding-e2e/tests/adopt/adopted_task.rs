@@ -20,7 +20,8 @@ fn short_command_leaves_no_task() {
     assert_eq!(list_tasks(&sandbox), Vec::<serde_json::Value>::new());
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
     for directory in ["tasks", "live", "same"] {
-        let leftover = std::fs::read_dir(sandbox.state_dir().join(directory)).expect("is there");
+        let leftover =
+            std::fs::read_dir(sandbox.state_dir().join(directory)).expect("the entry exists");
         assert_eq!(leftover.count(), 0, "{directory}");
     }
 }
@@ -42,7 +43,7 @@ fn exit_code_of_an_adopted_command_is_known() {
         assert_eq!(view["phase"], "running");
         assert_eq!(view["cwd"], sandbox.path("").to_string_lossy().trim_end_matches('/'));
         assert!(view["command"].as_str().is_some_and(|text| text.starts_with("until [")), "{view}");
-        std::fs::write(sandbox.path(&format!("go{code}")), "").expect("own directory");
+        std::fs::write(sandbox.path(&format!("go{code}")), "").expect("test directory");
         let _done = recorded.shell.wait().expect_code(code);
         let view = wait_until_ended(&sandbox, &recorded.id);
         assert_eq!(view["outcome"], json!({"kind": "exited", "code": code}));
@@ -69,12 +70,12 @@ fn unobtainable_exit_status_is_recorded_as_lost() {
     let call = sandbox.siding(&["adopt", "--json", &pid]).env("SIDING_ADOPT_KEEP_AFTER", "0s");
     let adopted = call.without_syscalls(&[libc::SYS_ioctl]).run().expect_code(0).json();
     let id = adopted["task_id"].as_str().expect("an id").to_owned();
-    eventually("it is on record", || journal(&sandbox, &id).contains("spawned"));
-    let [shim] = shims(&sandbox)[..] else { panic!("not one shim") };
+    eventually("the record exists", || journal(&sandbox, &id).contains("spawned"));
+    let [shim] = shims(&sandbox)[..] else { panic!("expected exactly one shim") };
     // Stops the shim, so that the parent collects the status before the shim can read it.
     shim.signal(Signal::STOP);
-    eventually("it stands still", || processes::state(shim.pid) == Some('T'));
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    eventually("the process is stopped", || processes::state(shim.pid) == Some('T'));
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let _done = other.wait().expect_code(5);
     shim.signal(Signal::CONT);
     let outcome = wait_until_ended(&sandbox, &id)["outcome"].clone();
@@ -106,7 +107,7 @@ fn stop_ends_the_whole_adopted_tree() {
 fn why_works_for_an_adopted_task() {
     let sandbox = sandbox();
     let recorded = start_recorded(&sandbox, recorded_shell(&sandbox, "sleep 60; true"));
-    eventually("the sleep has begun", || {
+    eventually("the sleep has started", || {
         show_task(&sandbox, &recorded.id)["processes"]
             .as_array()
             .is_some_and(|list| list.len() == 2)
@@ -147,7 +148,7 @@ fn nested_run_joins_the_session_of_the_host() {
     let recorded = start_recorded(&sandbox, recorded_shell(&sandbox, &text));
     let session = show_task(&sandbox, &recorded.id)["session_id"].clone();
     assert_ne!(session, "cli");
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     eventually("both run", || list_tasks(&sandbox).len() == 2);
     for task in list_tasks(&sandbox) {
         assert_eq!(task["session_id"], session, "{task}");
@@ -166,7 +167,7 @@ fn only_ends_unknown_to_the_host_are_notices() {
     let first =
         start_recorded(&sandbox, recorded_shell(&sandbox, "until [ -e go ]; do sleep .02; done"));
     let session = show_task(&sandbox, &first.id)["session_id"].as_str().expect("a name").to_owned();
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let _done = first.shell.wait().expect_code(0);
     let _view = wait_until_ended(&sandbox, &first.id);
     let second = start_recorded(
@@ -209,7 +210,8 @@ fn adopt_checks_first_and_adopt_at_once_answers_first() {
     let other = sandbox.host("sleep", &["60"]).spawn();
     let pid = other.process().pid.to_string();
     let is_marked = || {
-        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
+        let limits =
+            std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("the process is alive");
         !limits.lines().any(|line| line.starts_with("Max realtime timeout") && line.contains("unl"))
     };
     let adopt = |args: &[&str]| sandbox.siding(args).env("SIDING_MAX_ELAPSED", "soon").run();
@@ -232,7 +234,7 @@ fn watchdog_covers_adopted_commands() {
     let leak = sandbox.puppet_line(&["hold-fds", "600", "hang"]);
     let call = recorded_shell(&sandbox, &format!("exec {leak}")).env("SIDING_WATCH_FDS", "400");
     let recorded = start_recorded(&sandbox, call);
-    eventually("the leak is told", || {
+    eventually("the leak is reported", || {
         journal(&sandbox, &recorded.id).contains("\"detail\":\"watch_fds: ")
     });
     recorded.shell.process().kill();
@@ -250,7 +252,7 @@ fn writing_to_a_pipe_prevents_a_busy_loop_report() {
     let spins = start_recorded(&sandbox, watched(&format!("while :; do {computes}; done")));
     let is_reported =
         |kept: &RecordedShell| journal(&sandbox, &kept.id).contains("\"which\":\"cpu_spin\"");
-    eventually("the loop is told", || is_reported(&spins));
+    eventually("the loop is reported", || is_reported(&spins));
     assert!(!is_reported(&compiler));
     for kept in [compiler, spins] {
         kept.shell.process().kill();

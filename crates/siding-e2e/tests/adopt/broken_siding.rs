@@ -14,17 +14,17 @@ const SIDING_WAIT_LIMIT: Duration = Duration::from_millis(100);
 /// Writes the shell line with another program in siding's place, which runs this text.
 #[track_caller]
 fn write_env_with_program(sandbox: &Sandbox, does: Option<&str>) -> PathBuf {
-    let line = std::fs::read_to_string(shell_init(sandbox)).expect("just written");
-    let (_, rest) = line.split_once("{ '").expect("it calls a program");
-    let (real, _) = rest.split_once('\'').expect("it is quoted");
+    let line = std::fs::read_to_string(shell_init(sandbox)).expect("the written file exists");
+    let (_, rest) = line.split_once("{ '").expect("the line calls a program");
+    let (real, _) = rest.split_once('\'').expect("the program is quoted");
     let program = sandbox.path("siding");
     let text = line.replace(real, &program.display().to_string());
     let path = sandbox.path("broken-env");
-    std::fs::write(&path, text).expect("own directory");
+    std::fs::write(&path, text).expect("test directory");
     if let Some(does) = does {
-        std::fs::write(&program, format!("#!/bin/sh\n{does}\n")).expect("own directory");
+        std::fs::write(&program, format!("#!/bin/sh\n{does}\n")).expect("test directory");
         let executable = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&program, executable).expect("own directory");
+        std::fs::set_permissions(&program, executable).expect("test directory");
     }
     path
 }
@@ -64,10 +64,10 @@ const HANGING_PROGRAM: &str = "echo $$ >>hung; exec sleep 60";
 /// Ends the hanging programs and returns how many there were.
 #[track_caller]
 fn kill_hung_programs(sandbox: &Sandbox) -> usize {
-    let hung = std::fs::read_to_string(sandbox.path("hung")).expect("it was called");
+    let hung = std::fs::read_to_string(sandbox.path("hung")).expect("the program was called");
     let pids: Vec<u32> = hung.lines().map(|line| line.parse().expect("a number")).collect();
     pids.iter().filter_map(|pid| Process::from_pid(*pid)).for_each(Process::kill);
-    std::fs::remove_file(sandbox.path("hung")).expect("own directory");
+    std::fs::remove_file(sandbox.path("hung")).expect("test directory");
     pids.len()
 }
 
@@ -83,7 +83,7 @@ fn hanging_siding_delays_a_command_by_a_tenth_of_a_second() {
             }
             done.elapsed
         });
-        runs.min().expect("there were some")
+        runs.min().expect("at least one sample")
     };
     let (without, with) = (quickest(None), quickest(Some(HANGING_PROGRAM)));
     let added = with.saturating_sub(without);

@@ -46,7 +46,7 @@ fn host_end_stops_everything_its_commands_started() {
     let processes = marked_processes(&sandbox, names);
     assert_eq!(show_task(&sandbox, &recorded.id)["session_id"], "chat");
     host.process().kill();
-    eventually("all are gone", || processes.iter().all(|process| !process.is_alive()));
+    eventually("all have exited", || processes.iter().all(|process| !process.is_alive()));
     let _signalled = recorded.shell.wait();
     let view = wait_until_ended(&sandbox, &recorded.id);
     assert_eq!(view["outcome"], json!({"kind": "stopped", "by": "session"}));
@@ -69,7 +69,7 @@ fn host_end_is_detected_before_the_task_is_recorded() {
     let processes = marked_processes(&sandbox, names);
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
     host.process().kill();
-    eventually("all are gone", || processes.iter().all(|process| !process.is_alive()));
+    eventually("all have exited", || processes.iter().all(|process| !process.is_alive()));
     let _signalled = shell.wait();
     wait_until_no_shims(&sandbox);
     assert_eq!(list_tasks(&sandbox).len(), 1);
@@ -88,12 +88,12 @@ fn host_end_during_adoption_is_detected() {
     let call = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").env("SIDING_SESSION", "chat");
     let shell = call.env("SIDING_SESSION_GRACE", "100ms").spawn();
     let processes = marked_processes(&sandbox, names);
-    let shim = eventually_some("its shim pauses", || {
+    let shim = eventually_some("its shim is paused", || {
         shims(&sandbox).into_iter().find(|shim| state(shim.pid) == Some('T'))
     });
     drop(host);
     shim.signal(Signal::CONT);
-    eventually("all are gone", || processes.iter().all(|process| !process.is_alive()));
+    eventually("all have exited", || processes.iter().all(|process| !process.is_alive()));
     let _signalled = shell.wait();
     wait_until_no_shims(&sandbox);
     let [task] = &list_tasks(&sandbox)[..] else { panic!("{:#?}", list_tasks(&sandbox)) };
@@ -110,10 +110,10 @@ fn short_command_with_surviving_children_is_recorded() {
     let _done = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").run().expect_code(4);
     let processes = marked_processes(&sandbox, names);
     // A task's directory exists before its first record.
-    let id = eventually_some("it is on record", || {
+    let id = eventually_some("the record exists", || {
         sandbox.task_ids().into_iter().find(|id| journal(&sandbox, id).contains("accepted"))
     });
-    eventually("its end is on record", || show_task(&sandbox, &id)["phase"] == "lingering");
+    eventually("its leader's end is recorded", || show_task(&sandbox, &id)["phase"] == "lingering");
     let view = show_task(&sandbox, &id);
     assert_eq!(view["leader_outcome"], json!({"kind": "exited", "code": 4}));
     let named: Vec<u64> = view["processes"]
@@ -160,11 +160,11 @@ fn unrecorded_command_survives_the_death_of_its_shim() {
     let shell = call.spawn();
     let near = sandbox.wait_for_mark("near");
     // The shell continues as soon as it is marked, before the shim is ready.
-    let shim = eventually_some("it is kept", || shims(&sandbox).first().copied());
+    let shim = eventually_some("a shim has started", || shims(&sandbox).first().copied());
     shim.kill();
     wait_until_no_shims(&sandbox);
     let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
-    assert!(near.is_alive(), "a mark without a record is nobody's to end");
+    assert!(near.is_alive(), "the reaper must not end a process without a recorded task");
     assert_eq!(list_tasks(&sandbox), Vec::<serde_json::Value>::new());
     near.kill();
     let _done = shell.wait().expect_code(0);

@@ -8,12 +8,12 @@ use siding_e2e::{Sandbox, eventually};
 use crate::support::{recorded_shell, sandbox, show_task, start_recorded, wait_until_ended};
 
 fn host_output_file(sandbox: &Sandbox, content: &str) -> File {
-    std::fs::write(sandbox.path("host.output"), content).expect("own directory");
-    File::options().append(true).open(sandbox.path("host.output")).expect("just written")
+    std::fs::write(sandbox.path("host.output"), content).expect("test directory");
+    File::options().append(true).open(sandbox.path("host.output")).expect("the written file exists")
 }
 
 fn host_output(sandbox: &Sandbox) -> String {
-    std::fs::read_to_string(sandbox.path("host.output")).expect("it stays")
+    std::fs::read_to_string(sandbox.path("host.output")).expect("the file exists")
 }
 
 /// Promise P81, failure F33: the message about the deadline is written to the host's own output
@@ -45,7 +45,7 @@ fn normal_exit_adds_no_output() {
     let args = ["wait", "--for", "output:two", "--timeout", "20s", "--json", &recorded.id];
     let waiter = sandbox.siding(&args).spawn();
     let follower = sandbox.siding(&["output", "--follow", &recorded.id]).spawn();
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let _done = recorded.shell.wait().expect_code(0);
     assert_eq!(waiter.wait().expect_code(0).json()["satisfied"], true);
     assert_eq!(follower.wait().expect_code(0).stdout_text(), "one\ntwo\n");
@@ -62,7 +62,7 @@ fn output_of_an_adopted_command_can_be_followed() {
     let recorded = start_recorded(&sandbox, call.stdout_to(host_output_file(&sandbox, "")));
     let args = ["wait", "--for", "output:grown", "--timeout", "20s", "--json", &recorded.id];
     let waiter = sandbox.siding(&args).spawn();
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     assert_eq!(waiter.wait().expect_code(0).json()["satisfied"], true);
     let _stopped = sandbox.siding(&["stop", "--grace", "0s", &recorded.id]).run().expect_code(0);
     let _ended = recorded.shell.wait();
@@ -95,10 +95,12 @@ fn writing_to_a_pipe_prevents_a_stall_report() {
         .run()
         .json();
     let silent = silent["task_id"].as_str().expect("an id").to_owned();
-    eventually("the silent one is told", || !show_task(&sandbox, &silent)["attention"].is_null());
+    eventually("the silent task's stall is reported", || {
+        !show_task(&sandbox, &silent)["attention"].is_null()
+    });
     assert_eq!(show_task(&sandbox, &recorded.id)["attention"], json!(null));
-    std::fs::write(sandbox.path("quiet"), "").expect("own directory");
-    eventually("now it is silent too", || {
+    std::fs::write(sandbox.path("quiet"), "").expect("test directory");
+    eventually("the adopted task's stall is reported too", || {
         !show_task(&sandbox, &recorded.id)["attention"].is_null()
     });
     let _stopped = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);

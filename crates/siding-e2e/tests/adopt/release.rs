@@ -28,7 +28,7 @@ fn released_process_continues_and_is_recorded() {
     assert!(released.stdout_text().contains("is released"), "{released}");
     assert!(
         released.stdout_text().contains(&up.pid.to_string()),
-        "it names what goes on: {released}"
+        "the running process is not named: {released}"
     );
     wait_until_no_shims(&sandbox);
     let view = show_task(&sandbox, &task.id);

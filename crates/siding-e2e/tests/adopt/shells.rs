@@ -59,7 +59,7 @@ fn adoption_adds_only_the_session_variable() {
     let sandbox = sandbox();
     let text = "compgen -v | sort; echo; env | cut -d= -f1 | sort";
     // bash sets some variables itself once a command has run.
-    std::fs::write(sandbox.path("nothing"), ":\n").expect("own directory");
+    std::fs::write(sandbox.path("nothing"), ":\n").expect("test directory");
     let names = |adopted: bool| -> Vec<String> {
         let call = with_adoption(&sandbox, sandbox.host("bash", &["-c", text]));
         let call = if adopted { call } else { call.env("BASH_ENV", "nothing") };
@@ -107,7 +107,7 @@ fn nested_shells_are_adopted_once_as_one_task() {
     let mark = processes::birthmark_from_id(&recorded.id).expect("an id");
     let four = format!("{mark}\n").repeat(4);
     assert_eq!(recorded.shell.wait_for_stdout(&four), four);
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let _done = recorded.shell.wait().expect_code(0);
     wait_until_no_shims(&sandbox);
     assert_eq!(list_tasks(&sandbox).len(), 1);
@@ -129,11 +129,11 @@ fn shell_init_output_can_be_evaluated() {
     let sandbox = sandbox();
     let file = sandbox.path("own-env");
     let line = sandbox.siding_line(&["shell-init", "bash"]);
-    std::fs::write(&file, format!("eval \"$({line})\"\n")).expect("own directory");
+    std::fs::write(&file, format!("eval \"$({line})\"\n")).expect("test directory");
     let call = sandbox.host("bash", &["-euc", "echo $?; ulimit -R"]);
     let call = with_adoption(&sandbox, call).env("BASH_ENV", &file);
     let out = call.run().expect_code(0).stdout_text();
-    let mark = out.strip_prefix("0\n").expect("the code first");
+    let mark = out.strip_prefix("0\n").expect("the exit code comes first");
     assert!(mark.trim().parse::<u64>().is_ok_and(|mark| mark >> 40 > 0), "{out}");
     wait_until_no_shims(&sandbox);
 }
@@ -147,7 +147,7 @@ fn zsh_shell_is_adopted() {
         return;
     };
     let text = sandbox.siding(&["shell-init", "zsh"]).run().expect_code(0).stdout_text();
-    std::fs::write(sandbox.path(".zshenv"), text).expect("own directory");
+    std::fs::write(sandbox.path(".zshenv"), text).expect("test directory");
     let says = "echo \"<$?> <$0> <$*>\"; set -o; cat /proc/$$/limits | grep realtime.timeout";
     let run = |directory: &str| {
         let call = sandbox.host(&path, &["-euo", "pipefail", "-c", says, "zero", "one"]);
@@ -156,8 +156,8 @@ fn zsh_shell_is_adopted() {
     };
     // Agents also source in zsh the file meant for bash, and some users evaluate the output.
     let text = sandbox.siding_line(&["shell-init", "zsh"]);
-    std::fs::create_dir(sandbox.path("eval")).expect("own directory");
-    std::fs::write(sandbox.path("eval/.zshenv"), format!("eval \"$({text})\"")).expect("own");
+    std::fs::create_dir(sandbox.path("eval")).expect("test directory");
+    std::fs::write(sandbox.path("eval/.zshenv"), format!("eval \"$({text})\"")).expect("test file");
     let line = shell_init(&sandbox).display().to_string();
     let sourced = sandbox.host(
         &path,

@@ -20,7 +20,7 @@ pub(crate) fn sandbox() -> Sandbox {
 pub(crate) fn shell_init(sandbox: &Sandbox) -> PathBuf {
     let text = sandbox.siding(&["shell-init", "bash"]).run().expect_code(0).stdout_text();
     let path = sandbox.path("bash-env");
-    std::fs::write(&path, text).expect("the own directory can be written");
+    std::fs::write(&path, text).expect("test directory");
     path
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct RecordedShell {
 pub(crate) fn start_recorded(sandbox: &Sandbox, invocation: Invocation) -> RecordedShell {
     let before = sandbox.task_ids();
     let shell = invocation.spawn();
-    let id = eventually_some("it is on record", || {
+    let id = eventually_some("the record exists", || {
         let new = sandbox.task_ids().into_iter().find(|id| !before.contains(id))?;
         journal(sandbox, &new).contains(r#""event":"spawned""#).then_some(new)
     });
@@ -104,5 +104,5 @@ pub(crate) fn shims(sandbox: &Sandbox) -> Vec<Process> {
 /// Waits until no shim of this sandbox is left.
 #[track_caller]
 pub(crate) fn wait_until_no_shims(sandbox: &Sandbox) {
-    eventually("every shim has left", || shims(sandbox).is_empty());
+    eventually("every shim has exited", || shims(sandbox).is_empty());
 }

@@ -12,11 +12,13 @@ use crate::support::{
 
 #[track_caller]
 fn kill_shim_and_recover(sandbox: &Sandbox, kept: &RecordedShell) {
-    let [shim] = shims(sandbox)[..] else { panic!("not one shim") };
+    let [shim] = shims(sandbox)[..] else { panic!("expected exactly one shim") };
     shim.kill();
-    eventually("it is dead", || !shim.is_alive());
+    eventually("the process is dead", || !shim.is_alive());
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
-    eventually("another keeps it", || journal(sandbox, &kept.id).contains(r#""record":"rescued""#));
+    eventually("another shim supervises it", || {
+        journal(sandbox, &kept.id).contains(r#""record":"rescued""#)
+    });
 }
 
 /// Failure F21: the next siding command starts another shim, which still observes the exit code.
@@ -28,7 +30,7 @@ fn exit_code_is_known_after_a_takeover() {
         recorded_shell(&sandbox, "until [ -e go ]; do sleep .02; done; exit 9"),
     );
     kill_shim_and_recover(&sandbox, &recorded);
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let _done = recorded.shell.wait().expect_code(9);
     let view = wait_until_ended(&sandbox, &recorded.id);
     assert_eq!(view["outcome"], json!({"kind": "exited", "code": 9}));
@@ -38,14 +40,14 @@ fn exit_code_is_known_after_a_takeover() {
 #[test]
 fn deadline_is_reported_in_the_hosts_file_after_a_takeover() {
     let sandbox = sandbox();
-    let file = File::create(sandbox.path("host.output")).expect("own directory");
+    let file = File::create(sandbox.path("host.output")).expect("test directory");
     let call = recorded_shell(&sandbox, "echo begun; sleep 60; true").stdout_to(file);
     let recorded = start_recorded(&sandbox, call.env("SIDING_MAX_ELAPSED", "2500ms"));
     kill_shim_and_recover(&sandbox, &recorded);
     assert_eq!(recorded.shell.wait().signal, Some(15));
     let view = wait_until_ended(&sandbox, &recorded.id);
     assert_eq!(view["outcome"], json!({"kind": "deadline", "limit_ms": 2500}));
-    let text = std::fs::read_to_string(sandbox.path("host.output")).expect("it stays");
+    let text = std::fs::read_to_string(sandbox.path("host.output")).expect("the file exists");
     assert_eq!(text, "begun\n[siding] stopped at its deadline of 2.5s; ended 2 processes\n");
 }
 
@@ -55,10 +57,10 @@ fn unobserved_end_is_recorded_as_lost() {
     let sandbox = sandbox();
     let recorded =
         start_recorded(&sandbox, recorded_shell(&sandbox, "until [ -e go ]; do sleep .02; done"));
-    let [shim] = shims(&sandbox)[..] else { panic!("not one shim") };
+    let [shim] = shims(&sandbox)[..] else { panic!("expected exactly one shim") };
     shim.kill();
-    eventually("it is dead", || !shim.is_alive());
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    eventually("the process is dead", || !shim.is_alive());
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let _done = recorded.shell.wait().expect_code(0);
     let view = show_task(&sandbox, &recorded.id);
     assert_eq!(view["outcome"]["kind"], "lost", "{view}");

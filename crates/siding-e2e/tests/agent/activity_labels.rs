@@ -7,7 +7,7 @@ use super::agent_with_script;
 /// Returns an agent whose small model plays a script.
 fn agent_with_label_model(sandbox: &Sandbox, script: &str, labels: &str) -> Invocation {
     let file = sandbox.path("labels.toml");
-    std::fs::write(&file, labels).expect("written");
+    std::fs::write(&file, labels).expect("test file");
     let model = format!("script:{}", file.display());
     agent_with_script(sandbox, script, &["-p", "go", "--small-model", &model])
 }

@@ -43,5 +43,5 @@ fn yes_to_ask_approves_questions_but_not_denials() {
     let args = ["-p", "clean up", "--yes-to", "ask"];
     let done = agent_with_script(&sandbox, &script, &args).run().expect_code(0);
     assert_eq!(done.stdout_text(), "I was allowed to ask.\n");
-    assert_eq!(sandbox.task_ids().len(), 1, "sudo alone was run");
+    assert_eq!(sandbox.task_ids().len(), 1, "only the approved command may run");
 }

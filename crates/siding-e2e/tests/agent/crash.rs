@@ -42,7 +42,11 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     let done = agent_with_script(&sandbox, script, &["--resume", &session, "--json"]).run();
     let done = done.expect_code(0).json();
     assert_eq!(done["text"], "It is over.");
-    assert_eq!(std::fs::read_to_string(&ran).expect("it ran"), "x\n", "once");
+    assert_eq!(
+        std::fs::read_to_string(&ran).expect("the command ran"),
+        "x\n",
+        "expected exactly once"
+    );
     let lines = transcript(&sandbox, &session);
     assert_eq!(entries_of_kind(&lines, "started").len(), 1, "{lines:#?}");
     assert_eq!(entries_of_kind(&lines, "done").len(), 1, "{lines:#?}");
@@ -91,7 +95,7 @@ fn kill_after_lines(lines: usize) {
         .env(SESSION_GRACE.0, SESSION_GRACE.1)
         .spawn();
     let session = wait_for_session(&sandbox);
-    eventually("it is as far as that, or over", || {
+    eventually("the agent has written the lines, or has exited", || {
         count(&session) >= lines || !first.process().is_alive()
     });
     drop(first);
@@ -99,7 +103,7 @@ fn kill_after_lines(lines: usize) {
         .siding(&["agent", "--resume", &session])
         .env(SESSION_GRACE.0, SESSION_GRACE.1)
         .spawn();
-    eventually("it is a bit further, or over", || {
+    eventually("the agent is three lines further, or has exited", || {
         count(&session) >= lines + 3 || !first.process().is_alive()
     });
     drop(first);

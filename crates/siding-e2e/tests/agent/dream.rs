@@ -24,7 +24,7 @@ fn dream_call(
     args: &[&str],
 ) -> siding_e2e::Invocation {
     let file = sandbox.path("dream.toml");
-    std::fs::write(&file, script).expect("written");
+    std::fs::write(&file, script).expect("test file");
     let call = [&["dream", "--session", session, "--model", "script:dream.toml"], args].concat();
     sandbox.siding(&call)
 }
@@ -53,7 +53,7 @@ fn dream_writes_notes_that_the_next_one_receives() {
     let done =
         dream_call(&sandbox, &session, WRITE_NOTES_SCRIPT, &["--json"]).run().expect_code(0).json();
     assert_eq!(done["kind"], "dream", "{done}");
-    let text = done["output"]["text"].as_str().expect("its output");
+    let text = done["output"]["text"].as_str().expect("a text");
     assert!(text.contains("\n+- built with ninja\n"), "{text}");
     assert_eq!(read_notes(&sandbox).as_deref(), Some("- built with ninja\n"));
     let again =
@@ -68,8 +68,8 @@ fn stopped_dream_leaves_the_notes_unchanged() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let session = finished_conversation(&sandbox);
-    std::fs::create_dir_all(sandbox.path(".siding")).expect("made");
-    std::fs::write(sandbox.path(".siding/memory.md"), "- mine\n").expect("written");
+    std::fs::create_dir_all(sandbox.path(".siding")).expect("test path");
+    std::fs::write(sandbox.path(".siding/memory.md"), "- mine\n").expect("test file");
     let slow = "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n";
     let started = dream_call(&sandbox, &session, slow, &["--background", "--json"]).run();
     let started = started.expect_code(0).json();
@@ -79,9 +79,9 @@ fn stopped_dream_leaves_the_notes_unchanged() {
     let listed = sandbox.siding(&["ps"]).run().expect_code(0);
     assert!(listed.stdout_text().contains("  siding dream"), "{listed}");
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
-    eventually("all of it is gone", || processes::with_birthmark(&id).is_empty());
+    eventually("all its processes have exited", || processes::with_birthmark(&id).is_empty());
     assert_eq!(read_notes(&sandbox).as_deref(), Some("- mine\n"));
-    let remaining = std::fs::read_dir(sandbox.path(".siding")).expect("there").flatten();
+    let remaining = std::fs::read_dir(sandbox.path(".siding")).expect("the entry exists").flatten();
     let remaining: Vec<_> = remaining.map(|entry| entry.file_name()).collect();
     assert_eq!(remaining, ["memory.md"]);
 }
@@ -119,7 +119,7 @@ fn dream_during_a_turn_is_refused() {
     let busy = dream_call(&sandbox, &session, WRITE_NOTES_SCRIPT, &[]).run().expect_code(1);
     let output = format!("{}{}", busy.stdout_text(), busy.stderr_text());
     assert!(output.contains("is in progress; the notes were not changed"), "{busy}");
-    std::fs::write(sandbox.path("go"), "").expect("written");
+    std::fs::write(sandbox.path("go"), "").expect("test file");
     let _done = working.wait().expect_code(0);
     assert_eq!(read_notes(&sandbox), None);
 }
@@ -141,7 +141,7 @@ fn dream_usage_errors_name_the_fix() {
 /// Starts a conversation with an agent that dreams after a second of idle time, with enough
 /// messages to trigger that.
 fn start_idle_session(sandbox: &Sandbox, dream: &str, next: &str) -> TerminalSession {
-    std::fs::write(sandbox.path("dream.toml"), dream).expect("written");
+    std::fs::write(sandbox.path("dream.toml"), dream).expect("test file");
     let call = "[[answer.call]]\ntool = \"bash\"\ninput = { command = \"true\" }\n".repeat(6);
     let script = format!("[[answer]]\n{call}[[answer]]\ntext = \"I have looked.\"\n{next}");
     let talk = agent_with_script(sandbox, &script, &[])
@@ -176,10 +176,14 @@ fn idle_agent_dreams_once_and_the_end_does_not_wake_it() {
     let mut talk = start_idle_session(&sandbox, note, next);
     eventually("there are notes", || read_notes(&sandbox).as_deref() == Some("- looked at\n"));
     let [id] = &dream_task_ids(&sandbox)[..] else { panic!("{:?}", dream_task_ids(&sandbox)) };
-    eventually("it is over", || processes::with_birthmark(id).is_empty());
+    eventually("the task has ended", || processes::with_birthmark(id).is_empty());
     // Longer than the wake-up takes and than the configured idle time.
     std::thread::sleep(std::time::Duration::from_millis(1_500));
-    assert_eq!(dream_task_ids(&sandbox).len(), 1, "nothing new was said");
+    assert_eq!(
+        dream_task_ids(&sandbox).len(),
+        1,
+        "without new messages there must be no second dream"
+    );
     talk.type_line("what now");
     talk.terminal.wait_for_text("Nothing.");
     talk.terminal.wait_for_row("ready");
@@ -194,11 +198,11 @@ fn next_turn_stops_a_running_dream() {
     let slow = "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n";
     let next = "[[answer]]\ntext = \"I am awake.\"\n";
     let mut talk = start_idle_session(&sandbox, slow, next);
-    let id = eventually_some("it dreams", || dream_task_ids(&sandbox).pop());
-    eventually("it asks", || !processes::with_birthmark(&id).is_empty());
+    let id = eventually_some("a dream task exists", || dream_task_ids(&sandbox).pop());
+    eventually("the dream's shim runs", || !processes::with_birthmark(&id).is_empty());
     talk.type_line("what now");
     talk.terminal.wait_for_text("I am awake.");
-    let by = eventually_some("it is over", || {
+    let by = eventually_some("the task has ended", || {
         let view = sandbox.siding(&["show", &id, "--json"]).run().expect_code(0).json();
         view["outcome"]["by"].as_str().map(str::to_owned)
     });
@@ -215,10 +219,10 @@ fn dream_ends_when_its_agent_is_killed() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let talk = start_idle_session(&sandbox, "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n", "");
-    let id = eventually_some("it dreams", || dream_task_ids(&sandbox).pop());
-    eventually("it asks", || !processes::with_birthmark(&id).is_empty());
+    let id = eventually_some("a dream task exists", || dream_task_ids(&sandbox).pop());
+    eventually("the dream's shim runs", || !processes::with_birthmark(&id).is_empty());
     talk.kill();
-    let outcome = eventually_some("it is over", || {
+    let outcome = eventually_some("the task has ended", || {
         let view = sandbox.siding(&["show", &id, "--json"]).run().expect_code(0).json();
         Some(view["outcome"].clone()).filter(|outcome| !outcome.is_null())
     });
@@ -235,9 +239,9 @@ fn dream_continues_when_its_waiting_client_is_killed() {
     let session = finished_conversation(&sandbox);
     let slow = WRITE_NOTES_SCRIPT.replacen("[[answer]]", "[[answer]]\ndelay_ms = 1000", 1);
     let waiting = dream_call(&sandbox, &session, &slow, &[]).spawn();
-    let id = eventually_some("it dreams", || dream_task_ids(&sandbox).pop());
+    let id = eventually_some("a dream task exists", || dream_task_ids(&sandbox).pop());
     // The task's directory exists before a shim supervises the task.
-    eventually("it asks", || !processes::with_birthmark(&id).is_empty());
+    eventually("the dream's shim runs", || !processes::with_birthmark(&id).is_empty());
     drop(waiting);
     let _over = sandbox.siding(&["wait", &id, "--timeout", "60s"]).run().expect_code(0);
     assert_eq!(read_notes(&sandbox).as_deref(), Some("- built with ninja\n"));

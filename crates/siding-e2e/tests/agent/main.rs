@@ -25,7 +25,7 @@ use siding_e2e::{Invocation, Sandbox, eventually_some};
 /// Returns an agent whose model plays a script.
 fn agent_with_script(sandbox: &Sandbox, script: &str, args: &[&str]) -> Invocation {
     let file = sandbox.path("script.toml");
-    std::fs::write(&file, script).expect("written");
+    std::fs::write(&file, script).expect("test file");
     let model = format!("script:{}", file.display());
     sandbox.siding(&[&["agent", "--model", &model], args].concat())
 }
@@ -33,7 +33,7 @@ fn agent_with_script(sandbox: &Sandbox, script: &str, args: &[&str]) -> Invocati
 /// Returns the entries of a transcript, one per line.
 fn transcript(sandbox: &Sandbox, session: &str) -> Vec<serde_json::Value> {
     let path = sandbox.state_dir().join("sessions").join(session).join("transcript.jsonl");
-    let text = std::fs::read_to_string(path).expect("there is a transcript");
+    let text = std::fs::read_to_string(path).expect("the transcript exists");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
@@ -46,7 +46,7 @@ fn entries_of_kind<'t>(
 
 /// Waits until an agent has started a conversation, and returns the session's name.
 fn wait_for_session(sandbox: &Sandbox) -> String {
-    eventually_some("it has a conversation", || {
+    eventually_some("a session exists", || {
         let sessions = std::fs::read_dir(sandbox.state_dir().join("sessions")).ok()?;
         sessions.flatten().find_map(|entry| {
             let has_lines = |path: std::path::PathBuf| {

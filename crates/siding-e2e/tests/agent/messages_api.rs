@@ -59,20 +59,20 @@ impl MessagesApi {
     /// calls). Each fault carries the number of the answer that it precedes, from 0, and occurs
     /// once, in order; the streaming faults apply to that answer itself.
     pub(super) fn start(script: &str, faults: &[(usize, InjectedFault)]) -> Self {
-        let script: toml::Table = script.parse().expect("a script");
-        let script = serde_json::to_value(script).expect("it has no odd numbers");
-        let answers = script["answer"].as_array().expect("it has answers").clone();
+        let script: toml::Table = script.parse().expect("a TOML script");
+        let script = serde_json::to_value(script).expect("the script converts to JSON");
+        let answers = script["answer"].as_array().expect("the script has answers").clone();
         let (releases, released) = channel();
         let faults = faults.to_vec();
         let mut player = ScriptPlayer { answers, found: BTreeMap::new(), faults, released };
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        let address = listener.local_addr().expect("it is bound");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free loopback port");
+        let address = listener.local_addr().expect("a local address");
         let requests = Arc::new(Mutex::new(Vec::new()));
         let recorded = Arc::clone(&requests);
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 let Some(body) = read_body(&stream) else { continue };
-                recorded.lock().expect("nobody panics in here").push(body.clone());
+                recorded.lock().expect("the lock is not poisoned").push(body.clone());
                 let _peer_gone = player.respond(&mut stream, &body);
             }
         });
@@ -85,12 +85,12 @@ impl MessagesApi {
 
     /// Releases the second half of an answer.
     pub(super) fn release_second_half(&self) {
-        self.releases.send(()).expect("the server is there");
+        self.releases.send(()).expect("the server thread runs");
     }
 
     /// Returns the bodies of all requests so far.
     pub(super) fn requests(&self) -> Vec<Value> {
-        self.requests.lock().expect("nobody panics in here").clone()
+        self.requests.lock().expect("the lock is not poisoned").clone()
     }
 }
 

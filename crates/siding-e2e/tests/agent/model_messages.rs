@@ -36,7 +36,7 @@ fn results_and_notices_share_one_message_results_first() {
     assert_eq!(done["text"], "All at once.", "{done:#}");
     let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
     let request_count = lines.iter().filter(|line| line["entry"] == "asked").count();
-    assert_eq!(request_count, 3, "the news has cost no request of its own: {lines:#?}");
+    assert_eq!(request_count, 3, "the notice must not cost a request: {lines:#?}");
     // The result of a background start comes immediately and names the task.
     let placeholder = &entries_of_kind(&lines, "done")[0]["result"];
     let bound = &entries_of_kind(&lines, "bound")[0];
@@ -76,7 +76,7 @@ fn end_during_another_call_wakes_the_agent_after_the_results() {
         let tasks = listed.as_array().expect("a list");
         tasks.len() == 2 && tasks.iter().any(|task| task["phase"] == "ended")
     });
-    std::fs::write(sandbox.path("gate"), "").expect("written");
+    std::fs::write(sandbox.path("gate"), "").expect("test file");
     talk.terminal.wait_for_text("It has ended.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
@@ -179,7 +179,7 @@ fn running_tasks_are_listed_after_a_context_summary() {
 fn read_only_tools_run_concurrently_up_to_the_limit() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    std::fs::write(sandbox.path("text"), "a line\n").expect("written");
+    std::fs::write(sandbox.path("text"), "a line\n").expect("test file");
     let call = "[[answer.call]]\ntool = \"read_file\"\ninput = { path = \"text\" }\n";
     let script = format!("[[answer]]\n{}[[answer]]\ntext = \"read\"\n", call.repeat(12));
     for (limit, expected_concurrency) in [("", 10), ("3", 3), ("1", 1)] {

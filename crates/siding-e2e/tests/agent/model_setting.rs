@@ -8,7 +8,7 @@ fn model_variable_applies_to_agent_dream_and_workflow() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let file = sandbox.path("model.toml");
-    std::fs::write(&file, "[[answer]]\ntext = \"It is me.\"\n").expect("written");
+    std::fs::write(&file, "[[answer]]\ntext = \"It is me.\"\n").expect("test file");
     let model = format!("script:{}", file.display());
     let call = |args: &[&str]| {
         sandbox
@@ -26,6 +26,6 @@ fn model_variable_applies_to_agent_dream_and_workflow() {
     let notes = call(&["dream", "--session", session]);
     assert!(notes.starts_with("nothing to change: It is me.\n"), "{notes}");
     let flow = "[[step]]\nid = \"a\"\nprompt = \"who is it?\"\n";
-    std::fs::write(sandbox.path("flow.toml"), flow).expect("written");
+    std::fs::write(sandbox.path("flow.toml"), flow).expect("test file");
     let _workflow_report = call(&["workflow", "run", "flow.toml"]);
 }

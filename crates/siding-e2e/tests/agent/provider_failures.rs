@@ -24,9 +24,9 @@ const INJECTED_FAULTS: [(usize, InjectedFault); 8] = [
 fn conversation_survives_provider_failures() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    std::fs::write(sandbox.path("setup.toml"), "").expect("own directory");
+    std::fs::write(sandbox.path("setup.toml"), "").expect("test directory");
     let file = format!("{}/../../docs/agent/packages.toml", env!("CARGO_MANIFEST_DIR"));
-    let script = std::fs::read_to_string(file).expect("it is there");
+    let script = std::fs::read_to_string(file).expect("the entry exists");
     let server = MessagesApi::start(&script, &INJECTED_FAULTS);
     let prompt = "List the installed packages, and find TOML files meanwhile";
     let line = sandbox.siding_line(&["agent", "--model", "anthropic:some-model", "-p", prompt]);
@@ -46,15 +46,15 @@ fn conversation_survives_provider_failures() {
     }
     assert!(
         retry_lines[0].starts_with("! again in 1"),
-        "it is left alone for as long as it asks: {shown}"
+        "the retry must wait as long as the server asks: {shown}"
     );
     assert!(shown.contains(" is one of the last.\nsiding: done\n"), "{shown}");
-    assert_eq!(sandbox.task_ids().len(), 2, "each command has run once: {shown}");
+    assert_eq!(sandbox.task_ids().len(), 2, "each command must run once: {shown}");
     // The part of an answer received before it broke off is not shown.
     assert_eq!(shown.matches("The list is there.").count(), 1, "{shown}");
 
     let requests = server.requests();
-    assert_eq!(requests.len(), 10, "four answers and six failures");
+    assert_eq!(requests.len(), 10, "expected four answers and six failures");
     for request in &requests {
         assert_valid_messages(&request["messages"]);
     }

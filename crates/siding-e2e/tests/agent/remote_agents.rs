@@ -60,7 +60,7 @@ fn remote_agents_answer_arrives_as_a_notice() {
     let done =
         agent_with_script(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
     assert_eq!(done.stdout_text(), "It counts.\nThree, it says.\n");
-    let task = task_of_kind(&sandbox, "remote_agent").expect("it is listed");
+    let task = task_of_kind(&sandbox, "remote_agent").expect("the task is listed");
     assert_eq!(task["outcome"]["kind"], "exited", "{task:#}");
     server.stop();
 }
@@ -119,7 +119,7 @@ fn stop_cancels_the_task_at_the_remote_agent() {
         let output = sandbox.siding(&["output", id]).run();
         output.stdout_text().contains("working").then_some(peer_task)
     });
-    std::fs::write(sandbox.path("gate"), "").expect("own directory");
+    std::fs::write(sandbox.path("gate"), "").expect("test directory");
     let done = running.wait().expect_code(0);
     assert_eq!(done.stdout_text(), "It is stopped.\n");
     let id = peer_task["task_id"].as_str().expect("an id");
@@ -135,7 +135,7 @@ fn interrupt_ends_a_foreground_remote_agent_call() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let silent_peer = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}", silent_peer.local_addr().expect("bound"));
+    let url = format!("http://{}", silent_peer.local_addr().expect("a local address"));
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -148,7 +148,7 @@ fn interrupt_ends_a_foreground_remote_agent_call() {
         agent_with_script(&sandbox, &script, &[]).env("PEER", TOKEN),
     );
     talk.type_line("go");
-    eventually("it waits", || {
+    eventually("the agent waits", || {
         task_of_kind(&sandbox, "remote_agent").is_some_and(|task| task["phase"] == "running")
     });
     talk.terminal.send_keys("\x1b");
@@ -158,7 +158,7 @@ fn interrupt_ends_a_foreground_remote_agent_call() {
     });
     let stopped = serde_json::json!({ "kind": "stopped", "by": "user" });
     assert_eq!(ended["outcome"], stopped, "{ended:#}");
-    let other = task_of_kind(&sandbox, "local_bash").expect("it is listed");
+    let other = task_of_kind(&sandbox, "local_bash").expect("the task is listed");
     assert_eq!(other["phase"], "running", "{other:#}");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
@@ -194,8 +194,8 @@ fn guard_rule_applies_to_remote_agent_calls() {
     sandbox.expect_clean();
     let rule = "[[rule]]\nname = \"no-peers\"\nverdict = \"deny\"\nwhy = \"we work alone\"\n\
                 [[rule.when]]\nprogram = [\"siding\"]\n";
-    std::fs::create_dir(sandbox.path(".siding")).expect("own directory");
-    std::fs::write(sandbox.path(".siding/guard.toml"), rule).expect("own directory");
+    std::fs::create_dir(sandbox.path(".siding")).expect("test directory");
+    std::fs::write(sandbox.path(".siding/guard.toml"), rule).expect("test directory");
     let script = remote_agent_call("http://127.0.0.1:1", "")
         + r#"
         [[answer]]

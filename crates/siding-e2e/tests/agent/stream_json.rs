@@ -50,16 +50,16 @@ fn every_event_is_one_line_valid_by_the_schema() {
     let gate = sandbox.path("gate");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     let fifo = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &gate, fifo, mode, 0).expect("own directory");
+    rustix::fs::mknodat(rustix::fs::CWD, &gate, fifo, mode, 0).expect("test directory");
     let labels = sandbox.path("labels.toml");
-    std::fs::write(&labels, "[[answer]]\ntext = \"Began a build\"\n").expect("written");
+    std::fs::write(&labels, "[[answer]]\ntext = \"Began a build\"\n").expect("test file");
     let small = format!("script:{}", labels.display());
     let args = ["-p", "make it", "--output-format", "stream-json", "--small-model", &small];
     let mut running = agent_with_script(&sandbox, SCRIPT, &args).spawn();
     eventually("the model has ended its turn", || running.stdout_text().contains("I end my turn."));
-    std::fs::write(&gate, "").expect("own file");
+    std::fs::write(&gate, "").expect("test file");
     let done = running.wait().expect_code(0);
-    assert_eq!(done.stderr_text(), "", "a program reads one stream");
+    assert_eq!(done.stderr_text(), "", "stderr must be empty");
     let lines = parse_valid_lines(&done.stdout_text());
     let kinds = line_types(&lines);
     assert_eq!((kinds[0], kinds[1], *kinds.last().expect("lines")), ("begin", "prompt", "end"));
@@ -73,12 +73,12 @@ fn every_event_is_one_line_valid_by_the_schema() {
     for call in &calls {
         let results = find("result").into_iter().filter(|one| one["call_id"] == call["call_id"]);
         let failed: Vec<_> = results.map(|result| &result["is_error"]).collect();
-        assert_eq!(failed, [&json!(call["tool"] == "read_file")], "one result for each call");
+        assert_eq!(failed, [&json!(call["tool"] == "read_file")], "expected one result per call");
     }
-    let [label] = find("label")[..] else { panic!("not one label: {kinds:?}") };
+    let [label] = find("label")[..] else { panic!("expected exactly one label: {kinds:?}") };
     let ids: Vec<_> = calls.iter().map(|call| call["call_id"].clone()).collect();
     assert_eq!((&label["text"], &label["calls"]), (&json!("Began a build"), &json!(ids)));
-    let [notice] = find("notice")[..] else { panic!("not one notice: {kinds:?}") };
+    let [notice] = find("notice")[..] else { panic!("expected exactly one notice: {kinds:?}") };
     assert!(notice["text"].as_str().is_some_and(|text| text.contains("completed")), "{notice}");
     assert!(find("usage").iter().any(|usage| usage["input"] == 12), "{kinds:?}");
     let end = lines.last().expect("lines");
@@ -106,7 +106,7 @@ fn killed_agent_leaves_only_complete_lines() {
     let lines = parse_valid_lines(&out);
     assert_eq!(lines[0]["session_id"], session);
     assert!(!line_types(&lines).contains(&"end"), "{lines:?}");
-    let call = lines.iter().find(|line| line["tool"] == "write_file").expect("the long call");
+    let call = lines.iter().find(|line| line["tool"] == "write_file").expect("a running call");
     assert!(call["input"]["content"].as_str().is_some_and(|text| text.len() > 30_000));
 }
 
@@ -121,12 +121,12 @@ fn killed_agent_leaves_complete_lines_to_a_slow_reader() {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let args = ["-p", "go", "--output-format", "stream-json"];
     let running = agent_with_script(&sandbox, &answer.repeat(60), &args).stdout_to(writer).spawn();
-    let buffered_bytes = || rustix::io::ioctl_fionread(&reader).expect("the own pipe");
+    let buffered_bytes = || rustix::io::ioctl_fionread(&reader).expect("the test's pipe");
     eventually("there is no room for another line", || buffered_bytes() > 450_000);
     running.process().kill();
     let _killed = running.wait();
     let mut out = String::new();
-    std::io::Read::read_to_string(&mut reader, &mut out).expect("the own pipe");
+    std::io::Read::read_to_string(&mut reader, &mut out).expect("the test's pipe");
     assert!(out.ends_with('\n'), "a line was cut after {} bytes", out.len());
     assert!(parse_valid_lines(&out).len() > 30);
 }

@@ -8,7 +8,7 @@ use super::{agent_with_script, entries_of_kind, transcript};
 /// Writes the script of a subagent and returns the name of its model.
 fn write_subagent_script(sandbox: &Sandbox, script: &str) -> String {
     let file = sandbox.path("subagent.toml");
-    std::fs::write(&file, script).expect("written");
+    std::fs::write(&file, script).expect("test file");
     format!("script:{}", file.display())
 }
 
@@ -91,7 +91,7 @@ fn subagents_final_answer_arrives_as_a_notice() {
     assert_eq!(done["usage_of_subagents"]["input"], 12);
     assert_eq!(done["usage_of_subagents"]["output"], 6);
     let task = list_tasks(&sandbox, &[]).into_iter().find(|one| one["kind"] == "local_agent");
-    let task = task.expect("it is a task");
+    let task = task.expect("the task is listed");
     assert_eq!(task["name"], "agent: count");
     assert!(!task["command"].as_str().expect("text").contains("count them"), "{task}");
     // A subagent's conversation is like any other.
@@ -226,12 +226,12 @@ fn subagents_and_their_tasks_end_with_a_killed_agent() {
     eventually("its task runs", || find_task(&sandbox, "sleep 300").is_some());
     let (session, process) = wait_for_subagent(&sandbox);
     drop(parent);
-    eventually("all has ended", || list_tasks(&sandbox, &["--running"]).is_empty());
+    eventually("all tasks have ended", || list_tasks(&sandbox, &["--running"]).is_empty());
     assert!(!process.is_alive());
     for (command_part, session_prefix) in
         [("--subagent", "agent-"), ("sleep 300", session.as_str())]
     {
-        let task = find_task(&sandbox, command_part).expect("on record");
+        let task = find_task(&sandbox, command_part).expect("a recorded entry");
         assert_eq!(task["outcome"]["kind"], "stopped", "{task:#}");
         assert_eq!(task["outcome"]["by"], "session", "{task:#}");
         assert!(
@@ -262,14 +262,14 @@ fn resumed_agent_receives_the_answer_of_its_subagent() {
         .spawn();
     let _subagent = wait_for_subagent(&sandbox);
     let is_agent = |one: &Value| one["kind"] == "local_agent";
-    let task = list_tasks(&sandbox, &[]).into_iter().find(is_agent).expect("it is a task");
+    let task = list_tasks(&sandbox, &[]).into_iter().find(is_agent).expect("the task is listed");
     let session = task["session_id"].as_str().expect("a name");
     let path = sandbox.state_dir().join("sessions").join(session).join("transcript.jsonl");
-    eventually("it waits", || {
+    eventually("the agent waits", || {
         std::fs::read_to_string(&path).is_ok_and(|text| text.contains("I wait."))
     });
     drop(parent);
-    eventually("it is done", || {
+    eventually("the subagent has ended", || {
         list_tasks(&sandbox, &[]).iter().any(|one| is_agent(one) && !one["outcome"].is_null())
     });
     let script = r#"
@@ -341,7 +341,7 @@ fn stopping_a_subagent_stops_its_tasks() {
     let (session, process) = wait_for_subagent(&sandbox);
     let _stopped = sandbox.siding(&["stop", &session]).run().expect_code(0);
     assert!(!process.is_alive());
-    let task = find_task(&sandbox, "sleep 300").expect("on record");
+    let task = find_task(&sandbox, "sleep 300").expect("a recorded entry");
     assert_eq!(task["outcome"]["by"], "user", "{task:#}");
     let done = parent.wait().expect_code(0);
     assert!(done.stdout_text().contains("Somebody has stopped it."), "{}", done.stdout_text());

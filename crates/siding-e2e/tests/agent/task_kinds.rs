@@ -33,10 +33,10 @@ struct AgentWithTasks {
 fn start_with_task_of_each_kind(sandbox: &Sandbox) -> AgentWithTasks {
     let server = write_scripted_server(sandbox, "up");
     let peer_listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let peer = peer_listener.local_addr().expect("bound").to_string();
-    std::fs::write(sandbox.path("subagent.toml"), NEVER_ANSWERS).expect("written");
+    let peer = peer_listener.local_addr().expect("a local address").to_string();
+    std::fs::write(sandbox.path("subagent.toml"), NEVER_ANSWERS).expect("test file");
     let flow = "[[step]]\nid = \"a\"\nrun = \"sleep 300\"\n";
-    std::fs::write(sandbox.path("flow.toml"), flow).expect("written");
+    std::fs::write(sandbox.path("flow.toml"), flow).expect("test file");
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -76,7 +76,9 @@ fn running_agent_tasks(sandbox: &Sandbox) -> BTreeMap<String, Value> {
     let of_agent =
         |task: &&Value| task["session_id"].as_str().is_some_and(|id| id.starts_with("agent-"));
     let tasks = listed.as_array().expect("a list").iter().filter(of_agent);
-    tasks.map(|task| (task["kind"].as_str().expect("a kind").to_owned(), task.clone())).collect()
+    tasks
+        .map(|task| (task["kind"].as_str().expect("a task kind").to_owned(), task.clone()))
+        .collect()
 }
 
 fn task_id(task: &Value) -> &str {
@@ -111,7 +113,7 @@ fn every_task_kind_can_be_listed_read_stopped_and_notified() {
     for task in tasks.values() {
         assert!(
             notices.stdout_text().contains(task_id(task)),
-            "no news of {} in {notices}",
+            "no notice of {} in {notices}",
             task_id(task)
         );
     }
@@ -126,13 +128,13 @@ fn every_task_kind_ends_when_its_agent_is_killed() {
     let AgentWithTasks { agent, mut tasks, _peer_listener: _silent } =
         start_with_task_of_each_kind(&sandbox);
     drop(agent);
-    eventually("all has ended", || {
+    eventually("all tasks have ended", || {
         let listed = sandbox.siding(&["ps", "--running", "--json"]).run().expect_code(0).json();
         listed.as_array().expect("a list").is_empty()
     });
     // A teammate is part of its host: it records its own end, or the session stops it, whichever is
     // sooner.
-    let teammate = tasks.remove("in_process_teammate").expect("there was one");
+    let teammate = tasks.remove("in_process_teammate").expect("the task exists");
     assert!(!outcome(&sandbox, task_id(&teammate)).is_null());
     let stopped = json!({ "kind": "stopped", "by": "session" });
     for (kind, task) in &tasks {
@@ -145,7 +147,7 @@ fn every_task_kind_ends_when_its_agent_is_killed() {
 fn subagent_ends_at_its_deadline() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    std::fs::write(sandbox.path("subagent.toml"), NEVER_ANSWERS).expect("written");
+    std::fs::write(sandbox.path("subagent.toml"), NEVER_ANSWERS).expect("test file");
     let script = r#"
         [[answer]]
         [[answer.call]]

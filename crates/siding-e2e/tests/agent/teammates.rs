@@ -9,7 +9,7 @@ use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
 /// Writes the script of a teammate and returns the name of its model.
 fn write_teammate_script(sandbox: &Sandbox, name: &str, script: &str) -> String {
     let file = sandbox.path(&format!("{name}.toml"));
-    std::fs::write(&file, script).expect("written");
+    std::fs::write(&file, script).expect("test file");
     format!("script:{}", file.display())
 }
 
@@ -33,7 +33,7 @@ fn list_tasks_of_kind(sandbox: &Sandbox, kind: &str) -> Vec<Value> {
 }
 
 fn teammate_task(sandbox: &Sandbox) -> Value {
-    list_tasks_of_kind(sandbox, "in_process_teammate").pop().expect("it is a task")
+    list_tasks_of_kind(sandbox, "in_process_teammate").pop().expect("the task is listed")
 }
 
 fn task_output(sandbox: &Sandbox, task: &Value) -> String {
@@ -98,11 +98,11 @@ fn idle_teammate_resumes_on_a_message_and_both_can_send() {
     // Each message arrives while the lead is idle, so that it is delivered alone.
     for (said, file) in [("I wait.", "first"), ("I wait again.", "second")] {
         let _waits = host.wait_for_stdout(said);
-        std::fs::write(sandbox.path(file), "").expect("written");
+        std::fs::write(sandbox.path(file), "").expect("test file");
     }
     let done = host.wait().expect_code(0);
     assert!(done.stdout_text().ends_with("All is tested.\n"), "{}", done.stdout_text());
-    assert!(!done.stderr_text().contains("  ended  "), "no work was lost: {}", done.stderr_text());
+    assert!(!done.stderr_text().contains("  ended  "), "work was lost: {}", done.stderr_text());
     assert!(done.stderr_text().contains("its subagents: 5 tokens read"), "{}", done.stderr_text());
     let task = teammate_task(&sandbox);
     assert_eq!((&task["name"], &task["phase"]), (&"teammate: tester".into(), &"ended".into()));
@@ -148,7 +148,7 @@ fn agent_waits_for_the_tasks_of_an_idle_teammate() {
         "#;
     let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
     let _waits = host.wait_for_stdout("I wait on.");
-    std::fs::write(sandbox.path("go"), "").expect("written");
+    std::fs::write(sandbox.path("go"), "").expect("test file");
     let done = host.wait().expect_code(0);
     assert!(done.stdout_text().ends_with("Then it has failed.\n"), "{}", done.stdout_text());
 }
@@ -259,11 +259,12 @@ fn teammates_exchange_messages() {
     let script =
         spawn_teammate_call("first", &first, "") + &spawn_teammate_call("second", &second, "");
     let done = agent_with_script(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
-    assert!(!done.stderr_text().contains("  ended  "), "no work was lost: {}", done.stderr_text());
+    assert!(!done.stderr_text().contains("  ended  "), "work was lost: {}", done.stderr_text());
     let delivered_text = |name: &str| {
         let name = format!("teammate: {name}");
         let all = list_tasks_of_kind(&sandbox, "in_process_teammate");
-        let task = all.iter().find(|task| task["name"] == name.as_str()).expect("it is a task");
+        let task =
+            all.iter().find(|task| task["name"] == name.as_str()).expect("the task is listed");
         let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
         let delivered = entries_of_kind(&lines, "told").into_iter().map(ToString::to_string);
         delivered.collect::<String>()
@@ -305,16 +306,16 @@ fn agent_waits_for_the_task_of_a_teammate_without_requests() {
         "#;
     let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
     let _waits = host.wait_for_stdout("I wait on.");
-    std::fs::write(sandbox.path("go"), "").expect("written");
+    std::fs::write(sandbox.path("go"), "").expect("test file");
     let done = host.wait().expect_code(0);
-    assert!(!done.stderr_text().contains("  ended  "), "no work was lost: {}", done.stderr_text());
+    assert!(!done.stderr_text().contains("  ended  "), "work was lost: {}", done.stderr_text());
     assert_eq!(
         done.stderr_text().matches("* message of tester").count(),
         1,
         "{}",
         done.stderr_text()
     );
-    let command = list_tasks_of_kind(&sandbox, "local_bash").pop().expect("on record");
+    let command = list_tasks_of_kind(&sandbox, "local_bash").pop().expect("a recorded entry");
     assert_eq!(command["outcome"], serde_json::json!({ "kind": "exited", "code": 0 }));
     assert_eq!(task_output(&sandbox, &command), "over\n");
 }
@@ -366,8 +367,9 @@ fn stopped_teammate_releases_its_todo_items() {
     let done =
         agent_with_script(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
     assert_eq!(done["text"], "I have done it.", "{done:#}");
-    let list = std::fs::read_to_string(sandbox.path(".siding/todo.jsonl")).expect("it is kept");
-    assert_eq!(list.matches("\"claimed\"").count(), 2, "the lead had it once: {list}");
+    let list =
+        std::fs::read_to_string(sandbox.path(".siding/todo.jsonl")).expect("the entry exists");
+    assert_eq!(list.matches("\"claimed\"").count(), 2, "expected two claims: {list}");
 }
 
 /// A person or the lead stops a teammate like any task: its tasks stop too, and it is no longer
@@ -407,7 +409,7 @@ fn stopping_a_teammate_stops_its_tasks() {
     let _stopped = sandbox.siding(&["stop", id]).run().expect_code(0);
     let done = host.wait().expect_code(0);
     assert!(done.stdout_text().contains("Somebody has stopped it."), "{}", done.stdout_text());
-    let command = list_tasks_of_kind(&sandbox, "local_bash").pop().expect("on record");
+    let command = list_tasks_of_kind(&sandbox, "local_bash").pop().expect("a recorded entry");
     assert_eq!(command["outcome"]["kind"], "stopped", "{command:#}");
 }
 

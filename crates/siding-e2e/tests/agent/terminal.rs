@@ -37,7 +37,7 @@ impl TerminalSession {
         let before = terminal.modes();
         let agent = agent.on_terminal(&terminal).spawn();
         terminal.wait_for_row("ready");
-        assert_ne!(terminal.modes(), before, "keys are taken as they are pressed");
+        assert_ne!(terminal.modes(), before, "the terminal must be in raw mode");
         Self { terminal, agent, initial_modes: before }
     }
 
@@ -58,16 +58,21 @@ impl TerminalSession {
         let done = self.agent.wait();
         let shown = self.terminal.scrollback_text();
         assert_eq!(done.code, Some(code), "{shown}");
-        assert_eq!(self.terminal.modes(), self.initial_modes, "the terminal is as it was");
+        assert_eq!(
+            self.terminal.modes(),
+            self.initial_modes,
+            "the terminal's modes were not restored"
+        );
         shown
     }
 }
 
 /// Returns the name of the only session.
 fn only_session(sandbox: &Sandbox) -> String {
-    let sessions = std::fs::read_dir(sandbox.state_dir().join("sessions")).expect("there are");
+    let sessions =
+        std::fs::read_dir(sandbox.state_dir().join("sessions")).expect("the sessions directory");
     let names = sessions.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    names.into_iter().find(|name| name.starts_with("agent-")).expect("there is one")
+    names.into_iter().find(|name| name.starts_with("agent-")).expect("the entry exists")
 }
 
 fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
@@ -132,18 +137,18 @@ fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
     talk.terminal.wait_for_row("  begun ");
     talk.terminal.send_keys(CTRL_B);
     talk.terminal.wait_for_text("It goes on as b-");
-    let id = sandbox.task_ids().pop().expect("it is a task");
+    let id = sandbox.task_ids().pop().expect("the task is listed");
     let view = show_task(&sandbox, &id);
     assert_eq!(view["placement"]["why"], "user", "{view}");
     assert_eq!(view["phase"], "running", "{view}");
-    std::fs::write(&may_end, "").expect("written");
+    std::fs::write(&may_end, "").expect("test file");
     talk.terminal.wait_for_text("It is over.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
     let shown = talk.expect_exit(0);
     assert!(shown.contains(&format!("* {id}  completed (0)  echo begun")), "{shown}");
     let lines = transcript(&sandbox, &only_session(&sandbox));
-    assert_eq!(entries_of_kind(&lines, "started").len(), 1, "nothing is begun twice: {lines:#?}");
+    assert_eq!(entries_of_kind(&lines, "started").len(), 1, "a call was started twice: {lines:#?}");
 }
 
 /// Failures F9 and F10: an interrupt ends only the foreground command. Exiting ends the other
@@ -178,11 +183,11 @@ fn interrupt_ends_the_foreground_and_exit_ends_the_rest() {
         let is_it = |view: &serde_json::Value| {
             view["command"].as_str().is_some_and(|text| text.contains(command))
         };
-        all.into_iter().find(is_it).expect("it was begun")
+        all.into_iter().find(is_it).expect("the entry exists")
     });
     assert_eq!(background["phase"], "running", "{background}");
     assert_eq!(foreground["phase"], "ended", "{foreground}");
-    assert_eq!(sandbox.task_ids().len(), 2, "the third was never begun");
+    assert_eq!(sandbox.task_ids().len(), 2, "the third command must not start");
     talk.type_line("go on");
     talk.terminal.wait_for_text("I go on.");
     talk.terminal.wait_for_row("ready");
@@ -242,7 +247,9 @@ fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
     let talk = TerminalSession::start(sandbox, script);
     talk.terminal.fill_output_buffer();
     talk.type_line("start");
-    eventually("it works although nobody reads", || sandbox.path("begun").exists());
+    eventually("the agent works although the terminal is not read", || {
+        sandbox.path("begun").exists()
+    });
     talk
 }
 
@@ -251,7 +258,9 @@ fn stalled_terminal_delays_neither_tasks_nor_notices() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let mut talk = start_at_stalled_terminal(&sandbox);
-    eventually("it is woken although nobody reads", || sandbox.path("woken").exists());
+    eventually("the agent is woken although the terminal is not read", || {
+        sandbox.path("woken").exists()
+    });
     // A reader that comes back sees all output and the current state.
     talk.terminal.wait_for_text("All is done.");
     talk.terminal.wait_for_row("ready");
@@ -270,7 +279,7 @@ fn signal_ends_an_agent_at_a_stalled_terminal() {
         let TerminalSession { terminal, agent, initial_modes: before } = talk;
         let done = agent.wait();
         assert_eq!(done.code, Some(128 + signal.as_raw()), "{done}");
-        assert_eq!(terminal.modes(), before, "the terminal is as it was");
+        assert_eq!(terminal.modes(), before, "the terminal's modes were not restored");
     }
 }
 
@@ -295,12 +304,14 @@ fn suspended_agent_restores_the_terminal_until_continued() {
     eventually("it is stopped", || processes::state(pid) == Some('T'));
     assert_eq!(talk.terminal.modes(), talk.initial_modes);
     talk.agent.signal(Signal::CONT);
-    eventually("it has the terminal again", || talk.terminal.modes() != talk.initial_modes);
+    eventually("the agent controls the terminal again", || {
+        talk.terminal.modes() != talk.initial_modes
+    });
     talk.type_line("hello");
     talk.terminal.wait_for_text("Here I am.");
     talk.terminal.wait_for_row("ready");
     let shown = talk.terminal.scrollback_text();
-    assert_eq!(shown.matches("ready").count(), 1, "it is drawn once: {shown}");
+    assert_eq!(shown.matches("ready").count(), 1, "the status must be drawn once: {shown}");
     talk.terminal.send_keys(CTRL_D);
     let _shown = talk.expect_exit(0);
 }
@@ -310,13 +321,19 @@ fn suspended_agent_restores_the_terminal_until_continued() {
 fn panic_restores_the_terminal() {
     let terminal = Terminal::new(80, 24);
     let before = terminal.modes();
-    let raw = Arc::new(tty::RawMode::enter(terminal.device_fd()).expect("it is a terminal"));
+    let raw =
+        Arc::new(tty::RawMode::enter(terminal.device_fd()).expect("the descriptor is a terminal"));
     assert_ne!(terminal.modes(), before);
-    let output: OwnedFd = terminal.device_fd().try_clone().expect("a descriptor is free");
+    let output: OwnedFd =
+        terminal.device_fd().try_clone().expect("the limit leaves a free descriptor");
     tty::restore_on_panic(&raw, output, "\x1b[?25h");
-    let ended = std::thread::spawn(|| panic!("as wished")).join();
+    let ended = std::thread::spawn(|| panic!("panic requested by the test")).join();
     assert!(ended.is_err());
-    assert_eq!(terminal.modes(), before, "while it is still held");
+    assert_eq!(
+        terminal.modes(),
+        before,
+        "the modes must be restored while the mode guard still exists"
+    );
 }
 
 /// Input during a turn is sent with the tool results, not after the turn.
@@ -342,7 +359,7 @@ fn input_during_a_turn_is_sent_with_the_tool_results() {
     talk.terminal.wait_for_row("  begun");
     talk.type_line("and be quick");
     talk.terminal.wait_for_row("next: and be quick");
-    std::fs::write(&may_end, "").expect("written");
+    std::fs::write(&may_end, "").expect("test file");
     talk.terminal.wait_for_text("I am.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_C);
@@ -372,7 +389,7 @@ fn doubtful_command_asks_the_user_for_approval() {
     let mut talk = TerminalSession::start(&sandbox, script);
     talk.type_line("ask me");
     talk.terminal.wait_for_row("run it? y or n");
-    assert!(sandbox.task_ids().is_empty(), "not before somebody has said yes");
+    assert!(sandbox.task_ids().is_empty(), "the command ran without approval");
     talk.terminal.send_keys(ESCAPE);
     talk.terminal.wait_for_row("$ sudo -n true; echo as''ked");
     talk.terminal.wait_for_row("run it? y or n");
@@ -440,5 +457,5 @@ fn without_a_terminal_the_error_names_the_prompt_flag() {
         agent_with_script(&sandbox, "", &[]).on_terminal(&terminal).env("TERM", "dumb").run();
     let _refused = dumb.expect_code(125);
     terminal.wait_for_text("TERM=dumb");
-    assert!(!terminal.scrollback_text().contains("ready"), "it has not begun");
+    assert!(!terminal.scrollback_text().contains("ready"), "the agent started too early");
 }

@@ -7,9 +7,9 @@ use super::{entries_of_kind, transcript};
 /// Returns a script of the documentation and the prompt in its first line.
 fn documented_script(name: &str) -> (String, String) {
     let file = format!("{}/../../docs/agent/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&file).expect("it is there");
-    let first = text.lines().next().expect("it has a first line");
-    let (_, prompt) = first.split_once(" -p '").expect("there is the prompt");
+    let text = std::fs::read_to_string(&file).expect("the entry exists");
+    let first = text.lines().next().expect("the script has a first line");
+    let (_, prompt) = first.split_once(" -p '").expect("the first line has a prompt");
     (format!("script:{file}"), prompt.trim_end_matches('\'').to_owned())
 }
 
@@ -18,9 +18,9 @@ fn documented_script(name: &str) -> (String, String) {
 fn run_documented_script(sandbox: &Sandbox, name: &str) -> serde_json::Value {
     let (model, prompt) = documented_script(name);
     let slow = sandbox.home().join("slow");
-    std::fs::create_dir_all(&slow).expect("own directory");
+    std::fs::create_dir_all(&slow).expect("test directory");
     std::fs::write(slow.join("sitecustomize.py"), "import time\ntime.sleep(1)\n")
-        .expect("own file");
+        .expect("test file");
     sandbox
         .siding(&["agent", "--model", &model, "-p", &prompt, "--json"])
         .env("PYTHONPATH", &slow)
@@ -96,7 +96,7 @@ fn setup_and_install_prompts_run() {
     assert_eq!(notice_count(&sandbox, &report), 1, "{report:#}");
     let report = run_documented_script(&sandbox, "install");
     assert_eq!(report["text"], "Everything is installed.");
-    assert_eq!(notice_count(&sandbox, &report), 0, "its end was waited for");
+    assert_eq!(notice_count(&sandbox, &report), 0, "a waited-for end must give no notice");
 }
 
 /// A slow listing in the background during a file search.
@@ -104,7 +104,7 @@ fn setup_and_install_prompts_run() {
 fn packages_prompt_runs_a_background_list() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    std::fs::write(sandbox.path("own.toml"), "").expect("own directory");
+    std::fs::write(sandbox.path("own.toml"), "").expect("test directory");
     let report = run_documented_script(&sandbox, "packages");
     let text = report["text"].as_str().expect("a text");
     assert!(text.ends_with("is one of the last."), "{report:#}");

@@ -21,7 +21,7 @@ fn agent_usage_errors_name_the_fix() {
     expect_error(&["-p", "x", "--model", "script:none.toml"], &["none.toml", "No such file"]);
     expect_error(&["--resume", "agent-1-1", "-p", "x"], &["no conversation `agent-1-1`"]);
     expect_error(&["-p", "x", "--model", "gpt"], &["`gpt` is not a model"]);
-    std::fs::write(sandbox.path("bad.toml"), "[[answer]]\ntexts = 'x'\n").expect("written");
+    std::fs::write(sandbox.path("bad.toml"), "[[answer]]\ntexts = 'x'\n").expect("test file");
     expect_error(&["-p", "x", "--model", "script:bad.toml"], &["bad.toml:2", "texts", "`text`"]);
     assert!(sandbox.task_ids().is_empty());
 }
@@ -96,7 +96,7 @@ fn failed_conversation_resumes_with_the_same_model() {
     let session = wait_for_session(&sandbox);
     assert!(done.stderr_text().contains(&format!("--resume {session}")), "{}", done.stderr_text());
     let answer = "[[answer]]\nexpect = '\\Ahello\\z'\ntext = \"Here I am.\"\n";
-    std::fs::write(sandbox.path("script.toml"), answer).expect("written");
+    std::fs::write(sandbox.path("script.toml"), answer).expect("test file");
     // Resumes from another directory.
     let resumed = sandbox.siding(&["agent", "--resume", &session]).cwd("/");
     assert_eq!(resumed.run().expect_code(0).stdout_text(), "Here I am.\n");

@@ -26,11 +26,11 @@ lives() { [ -e /proc/$relay ] && echo lives || echo gone; }
 /// Runs a script after [`SCRIPT_PRELUDE`]; `None` if this user may not create namespaces.
 fn run_in_pid_namespace(sandbox: &Sandbox, script: &str) -> Option<ProgramOutput> {
     let bin = sandbox.path("bin");
-    std::fs::create_dir_all(&bin).expect("own directory");
+    std::fs::create_dir_all(&bin).expect("test directory");
     let verbs = words("--quiet mark relay mark UNIX-LISTEN:/tmp/claude-http-3126.sock,fork hang");
     let mut argv = sandbox.puppet_argv(&verbs);
-    symlink(&argv[0], bin.join("socat")).expect("own directory");
-    symlink("/bin/bash", bin.join("claude")).expect("own directory");
+    symlink(&argv[0], bin.join("socat")).expect("test directory");
+    symlink("/bin/bash", bin.join("claude")).expect("test directory");
     argv[0] = bin.join("socat").display().to_string();
     // Each shell runs a file, so that only the relay's own command line names the socket.
     write(sandbox, "host", format!("{} & echo $! > relay\nwait\n", argv.join(" ")));
@@ -55,7 +55,7 @@ fn read_file(sandbox: &Sandbox, name: &str) -> String {
 
 fn additional_context(sandbox: &Sandbox, name: &str) -> String {
     let answer: Value = serde_json::from_str(&read_file(sandbox, name)).expect("JSON");
-    answer["hookSpecificOutput"]["additionalContext"].as_str().expect("facts").to_owned()
+    answer["hookSpecificOutput"]["additionalContext"].as_str().expect("a text").to_owned()
 }
 
 /// Promise P88: the first run on a machine only reports; later runs end processes and name the rule

@@ -11,7 +11,7 @@ fn the_completions_of_every_shell_list_every_command() {
     for shell in SHELLS {
         let script = run_ok(&sandbox, &["completions", shell]).stdout_text();
         for command in &commands {
-            assert!(script.contains(command), "{shell} knows nothing of {command}");
+            assert!(script.contains(command), "the completions of {shell} lack {command}");
         }
         assert!(script.contains("--owner-pid") || script.contains("owner-pid"), "{shell}");
     }

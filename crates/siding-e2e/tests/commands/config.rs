@@ -8,8 +8,8 @@ use crate::support::{read_docs_file, run_ok, run_refused, sandbox, write};
 /// Writes the user's settings file.
 fn write_user_config(sandbox: &Sandbox, text: &str) {
     let dir = sandbox.home().join(".config/siding");
-    std::fs::create_dir_all(&dir).expect("own directory");
-    std::fs::write(dir.join("config.toml"), text).expect("own directory");
+    std::fs::create_dir_all(&dir).expect("test directory");
+    std::fs::write(dir.join("config.toml"), text).expect("test directory");
 }
 
 fn find_setting(list: &Value, key: &str) -> Value {
@@ -76,7 +76,7 @@ fn config_check_reports_each_error_with_its_line_and_allowed_values() {
         ] {
             let place = format!("siding: `{file}` line {line}: ");
             let found = lines.iter().find(|said| said.starts_with(&place));
-            let said = found.unwrap_or_else(|| panic!("nothing about line {line}: {done}"));
+            let said = found.unwrap_or_else(|| panic!("no message about line {line}: {done}"));
             assert!(said.contains(key) && said.contains(allowed), "{said}");
         }
         assert_eq!(lines.len(), 5, "{done}");
@@ -162,7 +162,8 @@ fn unknown_host_settings_keys_are_reported_by_check_and_doctor() {
     for args in [&["doctor", "--json"][..], &["doctor", "--json", "--host", "claude-code"]] {
         let report = sandbox.siding(args).run().json();
         let checks = report["checks"].as_array().expect("a list");
-        let check = checks.iter().find(|check| check["name"] == "host settings").expect("there");
+        let check =
+            checks.iter().find(|check| check["name"] == "host settings").expect("the entry exists");
         assert_eq!(check["state"], "limited");
         let found = check["found"].as_str().expect("a text");
         assert!(found.contains("the nearest is `bash.backgroundMaxElapsedSeconds`"), "{found}");

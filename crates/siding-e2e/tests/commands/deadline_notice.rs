@@ -35,7 +35,8 @@ fn a_near_deadline_is_notified_until_it_is_extended() {
     let sandbox = sandbox();
     let short = start_with_timeout(&sandbox, "9m59s");
     let long = start_with_timeout(&sandbox, "10m");
-    let notice = eventually_some("the deadline is told", || expiring_notices(&sandbox).pop());
+    let notice =
+        eventually_some("the deadline notice is recorded", || expiring_notices(&sandbox).pop());
     assert_eq!(
         (&notice["task_id"], &notice["status"]),
         (&long.as_str().into(), &"expiring".into())
@@ -52,13 +53,19 @@ fn a_near_deadline_is_notified_until_it_is_extended() {
     );
 
     let _moved = run_ok(&sandbox, &["extend", &long, "10m"]);
-    assert_eq!(expiring_notices(&sandbox), [Value::Null; 0], "that deadline does not come");
+    assert_eq!(
+        expiring_notices(&sandbox),
+        [Value::Null; 0],
+        "the notice of the old deadline must be withdrawn"
+    );
     // A new deadline gets its own notice.
     let _moved = run_ok(&sandbox, &["extend", &long, "--to", "601s"]);
-    eventually("the new one is told", || count_expiring_records(&sandbox, &long) == 2);
+    eventually("the notice of the new deadline is recorded", || {
+        count_expiring_records(&sandbox, &long) == 2
+    });
     assert_eq!(expiring_notices(&sandbox).len(), 1);
     stop_all(&sandbox);
-    assert_eq!(expiring_notices(&sandbox), [Value::Null; 0], "it has ended");
+    assert_eq!(expiring_notices(&sandbox), [Value::Null; 0], "the notice must end with the task");
 }
 
 /// The record outlives its shim: the next shim does not repeat the notice.
@@ -66,14 +73,14 @@ fn a_near_deadline_is_notified_until_it_is_extended() {
 fn a_near_deadline_is_notified_once_across_takeover() {
     let sandbox = sandbox();
     let id = start_with_timeout(&sandbox, "10m");
-    eventually("the deadline is told", || count_expiring_records(&sandbox, &id) == 1);
+    eventually("the deadline notice is recorded", || count_expiring_records(&sandbox, &id) == 1);
     let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
-    Process::from_pid(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
-    eventually("another shim is there", || show_task(&sandbox, &id)["rescues"] == 1);
+    Process::from_pid(u32::try_from(shim).expect("a pid")).expect("the process is alive").kill();
+    eventually("another shim has taken over", || show_task(&sandbox, &id)["rescues"] == 1);
     assert_eq!(
         run_ok(&sandbox, &["why", "--json", &id]).json()["task_id"],
         id.as_str(),
-        "it attends"
+        "the new shim must answer"
     );
     assert_eq!((count_expiring_records(&sandbox, &id), expiring_notices(&sandbox).len()), (1, 1));
     stop_all(&sandbox);
@@ -94,13 +101,13 @@ fn there_is_no_deadline_notice_when_it_is_off_or_waited_for() {
     let args = ["run", "--budget", "none", "--timeout", "10m", "--", "sleep 4"];
     let waited = sandbox.siding(&args).env("SIDING_DEADLINE_NOTICE", "9m59s").run();
     let _ended = waited.expect_code(0);
-    eventually("the first is told", || count_expiring_records(&sandbox, &told) == 1);
+    eventually("the first notice is recorded", || count_expiring_records(&sandbox, &told) == 1);
     let silent = sandbox.task_ids().into_iter().filter(|id| *id != told);
     for id in silent {
         assert_eq!(
             count_expiring_records(&sandbox, &id),
             0,
-            "{id} of {never} and the one waited for"
+            "{id} of {never} and the waited-for task"
         );
     }
     stop_all(&sandbox);

@@ -51,7 +51,7 @@ fn each_check_is_listed_once_and_the_verdict_sets_the_exit_code() {
     let code = match view["verdict"].as_str() {
         Some("whole") => 0,
         Some("weaker") => 1,
-        other => panic!("a machine that runs these tests is not {other:?}: {done}"),
+        other => panic!("unexpected state {other:?}: {done}"),
     };
     assert_eq!(done.code, Some(code), "{done}");
     let words = sandbox.siding(&["doctor"]).run().expect_code(code);
@@ -129,7 +129,7 @@ fn doctor_leaves_no_files_in_the_state_directory() {
     let sandbox = sandbox();
     let _listed = sandbox.siding(&["ps"]).run().expect_code(0);
     let names = || -> BTreeSet<String> {
-        let entries = std::fs::read_dir(sandbox.state_dir()).expect("it is there");
+        let entries = std::fs::read_dir(sandbox.state_dir()).expect("the entry exists");
         entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
     };
     let before = names();
@@ -163,10 +163,10 @@ fn doctor_checks_a_host_and_suggests_repairs() {
     assert_eq!(none["MCP server"]["repair"], "siding install claude-code", "{none:#}");
 
     let bin = sandbox.path("bin");
-    std::fs::create_dir(&bin).expect("own directory");
+    std::fs::create_dir(&bin).expect("test directory");
     let claude = bin.join("claude");
-    std::fs::write(&claude, "#!/bin/sh\necho '9.9.9 (a stand-in)'\n").expect("own file");
-    std::fs::set_permissions(&claude, Permissions::from_mode(0o755)).expect("own file");
+    std::fs::write(&claude, "#!/bin/sh\necho '9.9.9 (a stand-in)'\n").expect("test file");
+    std::fs::set_permissions(&claude, Permissions::from_mode(0o755)).expect("test file");
     let _in = sandbox.siding(&["install", "claude-code"]).run().expect_code(0);
     let whole = doctor_host_checks(&sandbox, 0);
     let found = |view: &serde_json::Value, name: &str| view[name]["found"].to_string();
@@ -176,23 +176,23 @@ fn doctor_checks_a_host_and_suggests_repairs() {
 
     // One entry is missing, the others name a missing program, and all hooks are disabled.
     let path = sandbox.home().join(".claude/settings.json");
-    let text = std::fs::read_to_string(&path).expect("own file");
+    let text = std::fs::read_to_string(&path).expect("test file");
     let other = text.replace("siding-under-test", "gone/siding").replace("\"stop\"", "\"other\"");
     let other = other.replacen('{', "{\"disableAllHooks\": true,", 1);
-    std::fs::write(&path, other).expect("own file");
+    std::fs::write(&path, other).expect("test file");
     let ill = doctor_host_checks(&sandbox, 1);
     assert!(found(&ill, "hooks").contains("missing: Stop stop"), "{ill:#}");
     assert!(found(&ill, "hook program").contains("is no program"), "{ill:#}");
     assert!(found(&ill, "hooks allowed").contains("disableAllHooks"), "{ill:#}");
     // A file that the host cannot parse.
-    std::fs::write(&path, "{ // mine\n}").expect("own file");
+    std::fs::write(&path, "{ // mine\n}").expect("test file");
     assert!(found(&doctor_host_checks(&sandbox, 1), "files").contains("line 1, column 3"));
     // Installed in two scopes, with different program paths.
-    std::fs::write(&path, text).expect("own file");
+    std::fs::write(&path, text).expect("test file");
     let local = sandbox.path(".claude/settings.json");
     let _in = sandbox.siding(&["install", "claude-code", "--scope", "project"]).run();
-    let text = std::fs::read_to_string(&local).expect("own file");
-    std::fs::write(&local, text.replace("siding-under-test", "gone/siding")).expect("own file");
+    let text = std::fs::read_to_string(&local).expect("test file");
+    std::fs::write(&local, text.replace("siding-under-test", "gone/siding")).expect("test file");
     let twice = doctor_host_checks(&sandbox, 1);
     let repair = "siding uninstall claude-code --scope project";
     assert_eq!(twice["one of each"]["repair"], repair, "{twice:#}");

@@ -16,7 +16,7 @@ fn an_extended_task_outlives_its_first_deadline() {
     let done = run_ok(&sandbox, &["extend", &id, "10m", "--json"]).json();
     assert_ne!(done["deadline_at"], before);
     assert!(done["message"].as_str().is_some_and(|said| said.contains("(it was 3s)")), "{done}");
-    eventually("the first deadline is over", || {
+    eventually("the first deadline has passed", || {
         show_task(&sandbox, &id)["elapsed_ms"].as_u64().is_some_and(|ms| ms > 3_500)
     });
     assert_eq!(show_task(&sandbox, &id)["phase"], "running");
@@ -49,7 +49,7 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
     assert!(err.contains("has passed already") && err.contains("hint: "), "{err}");
     let err = run_refused(&sandbox, &["extend", &id, "5"]);
     assert!(err.contains("write `5s` for seconds"), "{err}");
-    assert!(show_task(&sandbox, &id)["outcome"].is_null(), "a refusal ends nothing");
+    assert!(show_task(&sandbox, &id)["outcome"].is_null(), "a refused call must not end the task");
     stop_all(&sandbox);
 }
 

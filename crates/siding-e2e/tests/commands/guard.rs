@@ -6,8 +6,8 @@ use crate::support::{run_ok, run_refused, sandbox};
 
 fn write(sandbox: &Sandbox, name: &str, text: &str) {
     let path = sandbox.path(name);
-    std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
-    std::fs::write(path, text).expect("written");
+    std::fs::create_dir_all(path.parent().expect("a directory")).expect("test path");
+    std::fs::write(path, text).expect("test file");
 }
 
 /// Judges a text and returns the JSON output.
@@ -42,7 +42,7 @@ fn guard_json_matches_the_contract() {
     assert_eq!(view["verdict"], "deny");
     assert_eq!(view["parse"], "clean");
     let findings = view["findings"].as_array().expect("a list");
-    let root = findings.iter().find(|one| one["rule"] == "rm-root").expect("found");
+    let root = findings.iter().find(|one| one["rule"] == "rm-root").expect("an entry");
     assert_eq!(root["text"], "rm -rf /");
     assert_eq!(root["span"], serde_json::json!({ "start": 14, "end": 22 }));
     assert!(root["why"].is_string() && root["instead"].is_string());
@@ -88,7 +88,7 @@ fn project_rules_add_to_the_built_in_rules_and_cannot_weaken_them() {
     let of = |name: &str| {
         rules.as_array().expect("a list").iter().find(|one| one["name"] == name).cloned()
     };
-    assert_eq!(of("no-foo").expect("there")["layer"], "project");
+    assert_eq!(of("no-foo").expect("the entry exists")["layer"], "project");
     write(&sandbox, ".siding/guard.toml", "broken [");
     let done = call("rm -rf /", 21);
     assert!(done.stderr_text().contains("the file is ignored"), "{done}");
@@ -98,12 +98,12 @@ fn project_rules_add_to_the_built_in_rules_and_cannot_weaken_them() {
 fn an_error_in_the_user_rules_fails_with_file_and_line() {
     let sandbox = sandbox();
     let config = sandbox.path("config");
-    std::fs::create_dir_all(config.join("siding")).expect("made");
+    std::fs::create_dir_all(config.join("siding")).expect("test path");
     let call = |args: &[&str]| sandbox.siding(args).env("XDG_CONFIG_HOME", &config).run();
     let file = config.join("siding/guard.toml");
-    std::fs::write(&file, "[verdicts]\nprivilege = \"allow\"\n").expect("written");
+    std::fs::write(&file, "[verdicts]\nprivilege = \"allow\"\n").expect("test file");
     let _allowed = call(&["guard", "--", "sudo ls"]).expect_code(0);
-    std::fs::write(&file, "[verdicts]\nprivilege = \"maybe\"\n").expect("written");
+    std::fs::write(&file, "[verdicts]\nprivilege = \"maybe\"\n").expect("test file");
     let done = call(&["guard", "--", "ls"]).expect_code(125);
     assert!(done.stderr_text().contains("guard.toml` line 2: "), "{done}");
     assert!(done.stderr_text().contains("hint: `siding guard test FILE`"), "{done}");

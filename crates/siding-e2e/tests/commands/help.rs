@@ -24,7 +24,7 @@ fn assert_examples(words: &[&str], help: &str) {
     assert!(!examples.is_empty(), "{words:?}: {help}");
     for line in examples.lines() {
         let whole = line.starts_with("  siding ");
-        assert!(whole, "{words:?}: the end of a folded line: {line}");
+        assert!(whole, "{words:?}: a wrapped line: {line}");
     }
     for line in help.lines() {
         assert!(line.chars().count() <= 80, "{words:?}: {line}");
@@ -147,7 +147,7 @@ fn a_closed_stdout_is_not_an_error() {
         &["completions", "bash"],
         &["--help"],
     ] {
-        let (reader, writer) = std::io::pipe().expect("descriptors are to be had");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let done = sandbox.siding(args).stdout_to(writer).run();
         let fine = matches!(done.code, Some(0)) || args == ["doctor"] && done.code == Some(1);

@@ -21,7 +21,7 @@ fn run_times(sandbox: &Sandbox, command: &str, times: usize) {
     for _ in 0..times {
         run_to_end(sandbox, command);
     }
-    std::fs::remove_file(sandbox.path("go")).expect("own file");
+    std::fs::remove_file(sandbox.path("go")).expect("test file");
 }
 
 fn read_stats(sandbox: &Sandbox) -> Vec<Value> {
@@ -54,7 +54,7 @@ fn the_history_records_peak_memory() {
     let large = sandbox.puppet_line(&["--quiet", "grow", "90M"]);
     run_to_end(&sandbox, &large);
     run_to_end(&sandbox, "exit 0");
-    let peak = |of: &Value| of["peak_memory_bytes"].as_u64().expect("it was seen");
+    let peak = |of: &Value| of["peak_memory_bytes"].as_u64().expect("a peak was recorded");
     let runs = run_ok(&sandbox, &["history", "--json"]).json();
     let (small, large) = (peak(&runs[0]), peak(&runs[1]));
     assert!((MIB / 2..30 * MIB).contains(&small), "{small}");
@@ -74,11 +74,13 @@ fn unknown_peak_memory_is_not_recorded_as_zero() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &[], HANG_COMMAND);
     let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
-    siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
-    eventually("another shim is there", || show_task(&sandbox, &id)["rescues"] == 1);
+    siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid"))
+        .expect("the process is alive")
+        .kill();
+    eventually("another shim has taken over", || show_task(&sandbox, &id)["rescues"] == 1);
     stop_all(&sandbox);
     // The shim may still be running when the stop is answered.
-    let run = siding_e2e::eventually_some("it is remembered", || {
+    let run = siding_e2e::eventually_some("the history has the run", || {
         let runs = run_ok(&sandbox, &["history", "--json"]).json();
         runs.as_array()?.iter().find(|run| run["task_id"] == id).cloned()
     });
@@ -88,18 +90,22 @@ fn unknown_peak_memory_is_not_recorded_as_zero() {
 #[test]
 fn the_history_records_runs_by_command_and_directory() {
     let sandbox = sandbox();
-    std::fs::create_dir(sandbox.path("other")).expect("own directory");
+    std::fs::create_dir(sandbox.path("other")).expect("test directory");
     run_to_end(&sandbox, "true  &&  echo x");
     run_to_end(&sandbox, " true && echo x");
     run_to_end(&sandbox, "exit 3");
     let there = ["run", "--cwd", "other", "--", "true && echo x"];
     let _done = run_ok(&sandbox, &there);
     // The shim of the last task may still be running.
-    let runs = siding_e2e::eventually_some("all are remembered", || {
+    let runs = siding_e2e::eventually_some("the history has all runs", || {
         let runs = run_ok(&sandbox, &["history", "--json"]).json();
         runs.as_array().filter(|runs| runs.len() == 4).cloned()
     });
-    assert_eq!(runs[0]["cwd"], sandbox.path("other").display().to_string(), "the newest first");
+    assert_eq!(
+        runs[0]["cwd"],
+        sandbox.path("other").display().to_string(),
+        "the newest run must come first"
+    );
     let here = sandbox.path("").display().to_string();
     let found = read_stats(&sandbox);
     let of = |command: &str, cwd: &str| {
@@ -109,7 +115,11 @@ fn the_history_records_runs_by_command_and_directory() {
     let here = here.trim_end_matches('/');
     assert_eq!(of("true && echo x", here)["runs"], 2);
     assert_eq!(of("exit 3", here)["success_rate"], 0.0);
-    assert_eq!(of("exit 3", here)["median_ms"], Value::Null, "one run is not usual");
+    assert_eq!(
+        of("exit 3", here)["median_ms"],
+        Value::Null,
+        "one run must not give a usual duration"
+    );
     let there = run_ok(&sandbox, &["history", "--cwd", "other", "--json", "true"]).json();
     assert_eq!(there.as_array().map(Vec::len), Some(1));
     let text = run_ok(&sandbox, &["history"]).stdout_text();
@@ -133,7 +143,7 @@ fn the_usual_duration_is_shown_while_a_task_runs() {
     let done =
         sandbox.siding(&["run", "--budget", "1ms", "--allow-duplicate", "--json", "--", &wait]);
     let handed_over = done.run().expect_code(75).json();
-    let usual = handed_over["expected_ms"].as_u64().expect("three runs are enough");
+    let usual = handed_over["expected_ms"].as_u64().expect("an expected duration");
     assert!(usual < 60_000, "{handed_over:#}");
     assert!(handed_over["expected_runs"].as_u64() >= Some(3), "{handed_over:#}");
     let said = handed_over["message"].as_str().unwrap_or_default();
@@ -147,20 +157,24 @@ fn the_usual_duration_is_shown_while_a_task_runs() {
     let listed = listed.as_array().expect("a list");
     for one in listed {
         let is_known = !one["expected_ms"].is_null();
-        assert_eq!(is_known, one["phase"] == "running", "only of what runs: {one:#}");
+        assert_eq!(
+            is_known,
+            one["phase"] == "running",
+            "only running tasks have an expected duration: {one:#}"
+        );
     }
     stop_all(&sandbox);
     assert_eq!(show_task(&sandbox, &id)["expected_ms"], Value::Null);
     let found = read_stats(&sandbox);
-    assert_eq!(found[0]["failed"], 0, "a stop is no failure: {found:#?}");
+    assert_eq!(found[0]["failed"], 0, "a stop must not count as a failure: {found:#?}");
 }
 
 /// Creates a program whose name suggests a slow command.
 fn write_fake_make(sandbox: &Sandbox) {
     let path = sandbox.path("make");
     std::fs::write(&path, format!("#!/bin/sh\n{}\n", until_file_exists("go")))
-        .expect("own directory");
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("own file");
+        .expect("test directory");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("test file");
 }
 
 #[track_caller]
@@ -208,7 +222,7 @@ fn a_command_known_to_be_slow_starts_in_the_background() {
     }
     let done = run(&["--auto-background", "--budget", "50s"], "./make  quick").run();
     let _done = assert_placement(done.expect_code(0), "foreground", Value::Null);
-    std::fs::remove_file(sandbox.path("go")).expect("own file");
+    std::fs::remove_file(sandbox.path("go")).expect("test file");
     let done = run(&["--auto-background", "--budget", "0s"], "./make quick").run();
     let done = assert_placement(done.expect_code(75), "background", "known".into());
     assert!(done.stdout_text().contains("it usually takes "), "{done}");
@@ -227,7 +241,7 @@ fn stats_survive_the_removal_of_tasks() {
     assert_eq!(read_stats(&sandbox)[0]["runs"], 3);
     assert!(read_stats(&sandbox)[0]["median_ms"].is_u64());
     // Deleting the file loses only the history.
-    std::fs::remove_file(history_path(&sandbox)).expect("own file");
+    std::fs::remove_file(history_path(&sandbox)).expect("test file");
     let kept = run_to_end(&sandbox, "exit 0");
     assert_eq!(read_stats(&sandbox)[0]["runs"], 1);
     assert_eq!(show_task(&sandbox, &kept)["outcome"]["code"], 0);
@@ -252,20 +266,20 @@ fn a_damaged_history_is_quarantined_and_commands_still_work() {
     let sandbox = sandbox();
     run_to_end(&sandbox, "exit 0");
     write(&sandbox, "garbage", "no database");
-    std::fs::copy(sandbox.path("garbage"), history_path(&sandbox)).expect("own file");
+    std::fs::copy(sandbox.path("garbage"), history_path(&sandbox)).expect("test file");
     let done = run_several_commands(&sandbox);
     let said: Vec<_> =
         done.iter().filter(|done| done.stderr_text().contains("history.db")).collect();
-    assert_eq!(said.len(), 1, "said once: {done:?}");
+    assert_eq!(said.len(), 1, "the error must be reported once: {done:?}");
     assert!(
         said[0].stderr_text().contains("damaged") && said[0].stderr_text().contains("aside/"),
         "{}",
         said[0]
     );
-    let aside = std::fs::read_dir(sandbox.state_dir().join("aside")).expect("own directory");
-    let aside: Vec<_> = aside.map(|entry| entry.expect("own file").path()).collect();
+    let aside = std::fs::read_dir(sandbox.state_dir().join("aside")).expect("test directory");
+    let aside: Vec<_> = aside.map(|entry| entry.expect("test file").path()).collect();
     assert_eq!(aside.len(), 1, "{aside:?}");
-    assert_eq!(std::fs::read(&aside[0]).expect("own file"), b"no database");
+    assert_eq!(std::fs::read(&aside[0]).expect("test file"), b"no database");
     assert!(read_stats(&sandbox).iter().any(|one| one["command"] == "exit 0"));
 }
 
@@ -276,9 +290,10 @@ fn a_newer_history_format_is_not_changed_and_commands_still_work() {
     let sandbox = sandbox();
     run_to_end(&sandbox, "exit 0");
     let _done = run_ok(&sandbox, &["history"]);
-    let open = std::fs::File::options().write(true).open(history_path(&sandbox)).expect("own file");
-    open.write_all_at(&USER_VERSION_FIELD.1, USER_VERSION_FIELD.0).expect("own file");
-    let before = std::fs::read(history_path(&sandbox)).expect("own file");
+    let open =
+        std::fs::File::options().write(true).open(history_path(&sandbox)).expect("test file");
+    open.write_all_at(&USER_VERSION_FIELD.1, USER_VERSION_FIELD.0).expect("test file");
+    let before = std::fs::read(history_path(&sandbox)).expect("test file");
     for done in run_several_commands(&sandbox) {
         assert!(!done.stderr_text().contains("history.db"), "{done}");
     }
@@ -289,14 +304,20 @@ fn a_newer_history_format_is_not_changed_and_commands_still_work() {
     );
     let rows = told.json();
     let rows = rows.as_array().expect("a list");
-    assert!(rows.iter().any(|one| one["command"] == "exit 0"), "from the journals: {told}");
+    assert!(
+        rows.iter().any(|one| one["command"] == "exit 0"),
+        "not computed from the journals: {told}"
+    );
     let _nothing_to_remove = run_ok(&sandbox, &["reap"]);
     let reaped = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0").run().expect_code(0);
     assert!(
         reaped.stderr_text().contains("not remembered") && reaped.stderr_text().contains("upgrade"),
         "{reaped}"
     );
-    assert!(std::fs::read(history_path(&sandbox)).expect("own file") == before, "it was changed");
+    assert!(
+        std::fs::read(history_path(&sandbox)).expect("test file") == before,
+        "the file was changed"
+    );
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn an_ambiguous_id_prefix_lists_at_most_five_matches() {
     let lines: Vec<&str> = err.lines().collect();
     let message = "siding: `b` is ambiguous, 8 ids begin with it, of which 5 are listed";
     assert_eq!((lines[0], lines.len()), (message, 7), "{err}");
-    assert!(lines[1].contains(&live), "what runs comes first: {err}");
+    assert!(lines[1].contains(&live), "running tasks must come first: {err}");
     assert!(err.contains("`siding ps --all` lists all tasks"), "{err}");
     stop_all(&sandbox);
 }

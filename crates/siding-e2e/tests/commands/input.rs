@@ -28,7 +28,7 @@ fn input_adds_a_newline_and_eof_closes_stdin() {
         assert_eq!((done.stdout_text(), done.stderr_text()), (String::new(), String::new()));
     }
     let text = b"yes\ntwo words  kept\nhalf a line\n";
-    eventually("it has read all of it", || output_bytes(&sandbox, &id) == text);
+    eventually("the task has read all input", || output_bytes(&sandbox, &id) == text);
     let view = run_ok(&sandbox, &["input", "--json", &id, "last", "--eof"]).json();
     assert_eq!(view, serde_json::json!({"task_id": id, "written_bytes": 5, "closed": true}));
     assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 4);

@@ -15,7 +15,7 @@ fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).expect("a directory").flatten() {
         let path = entry.path();
-        let facts = entry.metadata().expect("it is there");
+        let facts = entry.metadata().expect("the entry exists");
         let mode = facts.permissions().mode() & 0o7777;
         if facts.is_dir() {
             all.insert(path.clone(), (mode, Vec::new()));
@@ -24,7 +24,7 @@ fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
             let target = fs::read_link(&path).expect("a link");
             all.insert(path, (0, target.into_os_string().into_encoded_bytes()));
         } else {
-            let bytes = fs::read(&path).expect("own file");
+            let bytes = fs::read(&path).expect("test file");
             all.insert(path, (mode, bytes));
         }
     }
@@ -40,9 +40,9 @@ fn snapshot_user_files(sandbox: &Sandbox) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 
 fn write_settings(sandbox: &Sandbox, text: &str) -> PathBuf {
     let dir = sandbox.home().join(".claude");
-    fs::create_dir_all(&dir).expect("own directory");
+    fs::create_dir_all(&dir).expect("test directory");
     let path = dir.join("settings.json");
-    fs::write(&path, text).expect("own file");
+    fs::write(&path, text).expect("test file");
     path
 }
 
@@ -58,7 +58,7 @@ const ODD_SETTINGS: &str =
 fn uninstall_restores_the_settings_file_exactly() {
     let sandbox = sandbox();
     let path = write_settings(&sandbox, ODD_SETTINGS);
-    fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("own file");
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("test file");
     let before = snapshot_user_files(&sandbox);
     let dry = run_ok(&sandbox, &["install", "claude-code", "--dry-run"]).stdout_text();
     assert!(dry.contains("+++ ") && dry.contains("would change "), "{dry}");
@@ -66,10 +66,11 @@ fn uninstall_restores_the_settings_file_exactly() {
 
     let done = run_ok(&sandbox, &["install", "claude-code", "--json"]).json();
     assert_eq!(done["changed"], true, "{done}");
-    let backup = done["files"][0]["backup"].as_str().expect("it was there before");
+    let backup = done["files"][0]["backup"].as_str().expect("a backup path");
     assert!(backup.contains("settings.json.siding-backup-20"), "{backup}");
     assert_eq!(fs::read(backup).expect("a backup"), ODD_SETTINGS.as_bytes());
-    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o7777;
+    let mode =
+        |path: &Path| fs::metadata(path).expect("the entry exists").permissions().mode() & 0o7777;
     assert_eq!((mode(&path), mode(Path::new(backup))), (0o640, 0o640));
     let hooks = &read_json(&path)["hooks"];
     let handler = &hooks["PreToolUse"][0]["hooks"][0];
@@ -115,8 +116,8 @@ fn created_files_are_private_and_removed_by_uninstall() {
 fn each_scope_has_its_files() {
     let sandbox = sandbox();
     let sub = sandbox.path("repository/sub");
-    fs::create_dir_all(&sub).expect("own directory");
-    fs::create_dir(sandbox.path("repository/.git")).expect("own directory");
+    fs::create_dir_all(&sub).expect("test directory");
+    fs::create_dir(sandbox.path("repository/.git")).expect("test directory");
     let config = sandbox.path("config");
     for (scope, settings) in
         [("project", "repository/sub/.claude/settings.json"), ("user", "config/settings.json")]
@@ -141,7 +142,7 @@ fn each_scope_has_its_files() {
 fn two_scopes_in_one_file_can_be_removed_in_either_order() {
     let sandbox = sandbox();
     let repository = sandbox.path("repository");
-    fs::create_dir_all(repository.join(".git")).expect("own directory");
+    fs::create_dir_all(repository.join(".git")).expect("test directory");
     let file = sandbox.home().join(".claude.json");
     let call = |what: &str, scope: &str| {
         let call = sandbox.siding(&[what, "claude-code", "--scope", scope]).cwd(&repository);
@@ -157,7 +158,7 @@ fn two_scopes_in_one_file_can_be_removed_in_either_order() {
     for text in [None, Some("{\"a\":1}"), Some("{}\n"), Some("{ \"mcpServers\": { } }")] {
         let _already_removed = fs::remove_file(&file);
         if let Some(text) = text {
-            fs::write(&file, text).expect("own file");
+            fs::write(&file, text).expect("test file");
         }
         let before = known();
         for (first_in, first_out) in orders.iter().flat_map(|i| orders.iter().map(move |o| (i, o)))
@@ -189,7 +190,7 @@ fn a_settings_file_that_the_host_cannot_parse_is_rejected() {
         assert!(err.contains(&path) && err.contains(place) && err.contains("hint: "), "{err}");
         assert_eq!(snapshot_user_files(&sandbox), before);
     }
-    fs::write(write_settings(&sandbox, ""), b"{\"a\": \"\xff\"}").expect("own file");
+    fs::write(write_settings(&sandbox, ""), b"{\"a\": \"\xff\"}").expect("test file");
     let err = run_refused(&sandbox, &["install", "claude-code"]);
     assert!(err.contains("not UTF-8: byte 7"), "{err}");
 }
@@ -198,15 +199,15 @@ fn a_settings_file_that_the_host_cannot_parse_is_rejected() {
 fn install_changes_the_target_of_a_symlink_and_keeps_the_link() {
     let sandbox = sandbox();
     let path = write_settings(&sandbox, "");
-    fs::remove_file(&path).expect("own file");
-    fs::write(sandbox.path("real.json"), "{}\n").expect("own file");
-    symlink(sandbox.path("real.json"), &path).expect("own directory");
+    fs::remove_file(&path).expect("test file");
+    fs::write(sandbox.path("real.json"), "{}\n").expect("test file");
+    symlink(sandbox.path("real.json"), &path).expect("test directory");
     let before = snapshot_user_files(&sandbox);
     let _in = run_ok(&sandbox, &["install", "claude-code"]);
     assert!(path.is_symlink() && read_json(&sandbox.path("real.json"))["hooks"].is_object());
     let _out = run_ok(&sandbox, &["uninstall", "claude-code"]);
     assert_eq!(snapshot_user_files(&sandbox), before);
-    fs::remove_file(sandbox.path("real.json")).expect("own file");
+    fs::remove_file(sandbox.path("real.json")).expect("test file");
     let err = run_refused(&sandbox, &["install", "claude-code"]);
     assert!(err.contains("a link that leads nowhere"), "{err}");
 }
@@ -217,10 +218,10 @@ fn uninstall_keeps_edits_made_after_install() {
     let sandbox = sandbox();
     let path = write_settings(&sandbox, "{\n  \"model\": \"x\"\n}\n");
     let _in = run_ok(&sandbox, &["install", "claude-code"]);
-    let text = fs::read_to_string(&path).expect("own file");
-    fs::write(&path, text.replace("\"x\"", "\"y\"")).expect("own file");
+    let text = fs::read_to_string(&path).expect("test file");
+    fs::write(&path, text.replace("\"x\"", "\"y\"")).expect("test file");
     let done = run_ok(&sandbox, &["uninstall", "claude-code", "--json"]).json();
-    assert_eq!(fs::read_to_string(&path).expect("own file"), "{\n  \"model\": \"y\"\n}\n");
+    assert_eq!(fs::read_to_string(&path).expect("test file"), "{\n  \"model\": \"y\"\n}\n");
     assert!(done["files"][0]["backup"].is_string(), "{done}");
 }
 
@@ -229,11 +230,11 @@ fn a_failed_install_leaves_the_settings_unchanged() {
     let sandbox = sandbox();
     let path = write_settings(&sandbox, "{}\n");
     let state = sandbox.path("state");
-    fs::write(&state, "no directory").expect("own file");
+    fs::write(&state, "no directory").expect("test file");
     let call = sandbox.siding(&["install", "claude-code"]).env("SIDING_STATE_DIR", &state);
     let done = call.run().expect_code(125);
     assert!(done.stderr_text().contains("installed"), "{done}");
-    assert_eq!(fs::read_to_string(&path).expect("own file"), "{}\n");
+    assert_eq!(fs::read_to_string(&path).expect("test file"), "{}\n");
     let _in = run_ok(&sandbox, &["install", "claude-code"]);
 }
 
@@ -245,11 +246,11 @@ fn codex_gemini_and_opencode_are_configured_and_restored() {
     let home = sandbox.home();
     let gemini = home.join(".gemini/settings.json");
     let text = "{\n  // mine\n  \"theme\": \"x\"\n}\n";
-    fs::create_dir_all(gemini.parent().expect("a directory")).expect("own directory");
-    fs::write(&gemini, text).expect("own file");
+    fs::create_dir_all(gemini.parent().expect("a directory")).expect("test directory");
+    fs::write(&gemini, text).expect("test file");
     let codex = sandbox.path("codex");
-    fs::create_dir(&codex).expect("own directory");
-    fs::write(codex.join("config.toml"), "model = 'x' # mine").expect("own file");
+    fs::create_dir(&codex).expect("test directory");
+    fs::write(codex.join("config.toml"), "model = 'x' # mine").expect("test file");
     let before = snapshot_user_files(&sandbox);
     let call = |args: &[&str]| sandbox.siding(args).env("CODEX_HOME", &codex).run().expect_code(0);
     for host in ["codex", "gemini", "opencode"] {
@@ -263,7 +264,7 @@ fn codex_gemini_and_opencode_are_configured_and_restored() {
                 let hooks = read_json(&codex.join("hooks.json"));
                 let line = hooks["hooks"]["PreToolUse"][0]["hooks"][0]["command"].to_string();
                 assert!(line.contains("hook --host codex pre-tool-use"), "{line}");
-                let config = fs::read_to_string(codex.join("config.toml")).expect("own file");
+                let config = fs::read_to_string(codex.join("config.toml")).expect("test file");
                 assert!(
                     config.starts_with("model = 'x' # mine\n\n[mcp_servers.siding]"),
                     "{config}"
@@ -273,10 +274,10 @@ fn codex_gemini_and_opencode_are_configured_and_restored() {
                     config.contains(&format!("BASH_ENV = \"{}\"", shell.display())),
                     "{config}"
                 );
-                assert!(fs::read_to_string(shell).expect("made").contains("adopt \"$$\""));
+                assert!(fs::read_to_string(shell).expect("test path").contains("adopt \"$$\""));
             }
             "gemini" => {
-                let text = fs::read_to_string(&gemini).expect("own file");
+                let text = fs::read_to_string(&gemini).expect("test file");
                 assert!(text.starts_with("{\n  // mine\n  \"theme\": \"x\",\n"), "{text}");
                 assert!(text.contains("hook --host gemini before-tool"), "{text}");
                 assert!(
@@ -300,15 +301,15 @@ fn codex_gemini_and_opencode_are_configured_and_restored() {
 /// Writes a stand-in for systemctl that logs its calls and fails for one of them.
 fn write_fake_systemctl(sandbox: &Sandbox, refuses: &str) -> String {
     let bin = sandbox.path("bin");
-    fs::create_dir_all(&bin).expect("own directory");
+    fs::create_dir_all(&bin).expect("test directory");
     let log = sandbox.root().join("systemctl.log").display().to_string();
     let text = format!(
         "#!/bin/sh\necho \"$*\" >> {log}\ncase \"$*\" in *'{refuses}'*) echo 'No medium found' >&2; \
          exit 1;; *is-enabled*) echo enabled;; *is-active*) echo active;; esac\n"
     );
-    fs::write(bin.join("systemctl"), text).expect("own file");
-    fs::set_permissions(bin.join("systemctl"), Permissions::from_mode(0o755)).expect("own file");
-    fs::write(&log, "").expect("own file");
+    fs::write(bin.join("systemctl"), text).expect("test file");
+    fs::set_permissions(bin.join("systemctl"), Permissions::from_mode(0o755)).expect("test file");
+    fs::write(&log, "").expect("test file");
     format!("{}:/usr/bin:/bin", bin.display())
 }
 
@@ -318,13 +319,13 @@ fn install_timer_writes_and_starts_the_units() {
     let path = write_fake_systemctl(&sandbox, "nothing");
     let before = snapshot_user_files(&sandbox);
     let call = |args: &[&str]| sandbox.siding(args).env("PATH", &path).run();
-    let calls = || fs::read_to_string(sandbox.root().join("systemctl.log")).expect("own file");
+    let calls = || fs::read_to_string(sandbox.root().join("systemctl.log")).expect("test file");
     let done = call(&["install", "timer"]).expect_code(0);
     assert!(done.stdout_text().contains("siding is installed in systemd's timers"), "{done}");
     let units = sandbox.home().join(".config/systemd/user");
-    let service = fs::read_to_string(units.join("siding-reap.service")).expect("made");
+    let service = fs::read_to_string(units.join("siding-reap.service")).expect("test path");
     assert!(service.contains("ExecStart=\"/") && service.contains("\" reap\n"), "{service}");
-    let timer = fs::read_to_string(units.join("siding-reap.timer")).expect("made");
+    let timer = fs::read_to_string(units.join("siding-reap.timer")).expect("test path");
     assert!(timer.contains("OnUnitActiveSec=15min\n"), "{timer}");
     assert!(calls().ends_with("--user daemon-reload\n--user enable --now siding-reap.timer\n"));
     let installed = snapshot_user_files(&sandbox);
@@ -360,7 +361,7 @@ fn the_timer_unit_carries_the_directories_of_its_installer() {
         call("install", state, config);
         let dir = config.map_or_else(|| home.join(".config"), PathBuf::from);
         let unit = dir.join("systemd/user/siding-reap.service");
-        let text = fs::read_to_string(unit).expect("made");
+        let text = fs::read_to_string(unit).expect("test path");
         let said: Vec<&str> =
             text.lines().filter_map(|line| line.strip_prefix("Environment=")).collect();
         let mut wanted = Vec::new();
@@ -400,7 +401,7 @@ fn install_sets_keeps_and_removes_a_budget() {
     let sandbox = sandbox();
     let path = write_settings(&sandbox, ODD_SETTINGS);
     let _plain = run_ok(&sandbox, &["install", "claude-code"]);
-    let plain = fs::read(&path).expect("there");
+    let plain = fs::read(&path).expect("the entry exists");
     let args = |event: &str| read_json(&path)["hooks"][event][0]["hooks"][0]["args"].clone();
     let _in = run_ok(&sandbox, &["install", "claude-code", "--budget", "15s"]);
     let with_budget = serde_json::json!(["hook", "--budget", "15s", "pre-tool-use"]);
@@ -411,17 +412,17 @@ fn install_sets_keeps_and_removes_a_budget() {
     assert!(again.contains("nothing to change"), "{again}");
     let report = sandbox.siding(&["doctor", "--json", "--host", "claude-code"]).run().json();
     let checks = report["checks"].as_array().expect("a list");
-    let check = checks.iter().find(|check| check["name"] == "budget").expect("there");
+    let check = checks.iter().find(|check| check["name"] == "budget").expect("the entry exists");
     assert_eq!((&check["state"], &check["found"]), (&"ok".into(), &"15s".into()));
     let _off = run_ok(&sandbox, &["install", "claude-code", "--budget", "off"]);
-    assert_eq!(fs::read(&path).expect("there"), plain);
+    assert_eq!(fs::read(&path).expect("the entry exists"), plain);
     let _in = run_ok(&sandbox, &["install", "claude-code", "--budget", "20s"]);
     let _out = run_ok(&sandbox, &["uninstall", "claude-code"]);
-    assert_eq!(fs::read(&path).expect("there"), ODD_SETTINGS.as_bytes());
+    assert_eq!(fs::read(&path).expect("the entry exists"), ODD_SETTINGS.as_bytes());
 
     let done = sandbox.siding(&["install", "codex", "--budget", "15s"]).run().expect_code(125);
     assert!(done.stderr_text().contains("only claude-code"), "{done}");
     let done = sandbox.siding(&["install", "claude-code", "--budget", "0s"]).run();
     assert!(done.expect_code(125).stderr_text().contains("`off` or a duration"));
-    assert_eq!(fs::read(&path).expect("there"), ODD_SETTINGS.as_bytes());
+    assert_eq!(fs::read(&path).expect("the entry exists"), ODD_SETTINGS.as_bytes());
 }

@@ -14,8 +14,8 @@ const USER_SETTINGS: &str = "{ \"statusLine\" : {\"padding\": 0,\"type\":\"comma
 
 fn write_settings(sandbox: &Sandbox, text: &str) -> PathBuf {
     let path = sandbox.home().join(".claude/settings.json");
-    fs::create_dir_all(path.parent().expect("a directory")).expect("own directory");
-    fs::write(&path, text).expect("own file");
+    fs::create_dir_all(path.parent().expect("a directory")).expect("test directory");
+    fs::write(&path, text).expect("test file");
     path
 }
 
@@ -43,19 +43,19 @@ fn notify_hooks_are_installed_changed_and_removed() {
     let sandbox = sandbox();
     let path = write_settings(&sandbox, USER_SETTINGS);
     let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "desktop,bell"]);
-    let installed = fs::read_to_string(&path).expect("there");
+    let installed = fs::read_to_string(&path).expect("the entry exists");
     assert_eq!(notify_hook_calls(&path), ["hook --via desktop,bell notify-person"]);
     // An install by a newer siding keeps the choice.
     let again = run_ok(&sandbox, &["install", "claude-code"]).stdout_text();
     assert!(again.contains("nothing to change"), "{again}");
-    assert_eq!(fs::read_to_string(&path).expect("there"), installed);
+    assert_eq!(fs::read_to_string(&path).expect("the entry exists"), installed);
     let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "bell"]);
     assert_eq!(notify_hook_calls(&path), ["hook --via bell notify-person"]);
     let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "off"]);
     assert_eq!(notify_hook_calls(&path), [""; 0]);
     let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "bell"]);
     let _gone = run_ok(&sandbox, &["uninstall", "claude-code"]);
-    assert_eq!(fs::read_to_string(&path).expect("there"), USER_SETTINGS);
+    assert_eq!(fs::read_to_string(&path).expect("the entry exists"), USER_SETTINGS);
     for (host, file) in [("codex", ".codex/hooks.json"), ("gemini", ".gemini/settings.json")] {
         let path = sandbox.home().join(file);
         let _done = run_ok(&sandbox, &["install", host, "--notify", "desktop"]);
@@ -88,8 +88,11 @@ fn the_webhook_address_is_stored_in_a_private_file() {
     );
     assert_eq!(notify_hook_calls(&path), ["hook --via webhook notify-person"]);
     let stored = sandbox.state_dir().join("installed/notify-webhook.claude-code");
-    assert_eq!(fs::read_to_string(&stored).expect("there"), "https://example.org/secret\n");
-    let mode = fs::metadata(&stored).expect("there").permissions().mode() & 0o777;
+    assert_eq!(
+        fs::read_to_string(&stored).expect("the entry exists"),
+        "https://example.org/secret\n"
+    );
+    let mode = fs::metadata(&stored).expect("the entry exists").permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
     let _kept = run_ok(&sandbox, &["install", "claude-code", "--notify", "webhook,bell"]);
     assert!(stored.exists());
@@ -98,7 +101,7 @@ fn the_webhook_address_is_stored_in_a_private_file() {
     assert!(why.contains("not for a project") && !why.contains("secret"), "{why}");
     let _gone = run_ok(&sandbox, &["uninstall", "claude-code"]);
     assert!(!stored.exists());
-    assert_eq!(fs::read_to_string(&path).expect("there"), USER_SETTINGS);
+    assert_eq!(fs::read_to_string(&path).expect("the entry exists"), USER_SETTINGS);
 }
 
 #[test]
@@ -106,17 +109,21 @@ fn install_wraps_the_status_line_and_uninstall_restores_it() {
     let sandbox = sandbox();
     let path = write_settings(&sandbox, USER_SETTINGS);
     let _done = run_ok(&sandbox, &["install", "claude-code"]);
-    assert_eq!(read_json(&path)["statusLine"]["command"], "~/line.sh it's", "only on request");
+    assert_eq!(
+        read_json(&path)["statusLine"]["command"],
+        "~/line.sh it's",
+        "the status line must be installed only on request"
+    );
     let _done = run_ok(&sandbox, &["install", "claude-code", "--statusline"]);
     let line = read_json(&path)["statusLine"].clone();
-    let command = line["command"].as_str().expect("a command");
+    let command = line["command"].as_str().expect("a command text");
     assert!(command.ends_with(r" statusline --before '~/line.sh it'\''s'"), "{command}");
     assert_eq!((&line["padding"], &line["type"]), (&json!(0), &json!("command")));
     let again = run_ok(&sandbox, &["install", "claude-code"]).stdout_text();
     assert!(again.contains("nothing to change"), "{again}");
     let _gone = run_ok(&sandbox, &["uninstall", "claude-code"]);
-    assert_eq!(fs::read_to_string(&path).expect("there"), USER_SETTINGS);
-    fs::remove_file(&path).expect("own file");
+    assert_eq!(fs::read_to_string(&path).expect("the entry exists"), USER_SETTINGS);
+    fs::remove_file(&path).expect("test file");
     let _done = run_ok(&sandbox, &["install", "claude-code", "--statusline"]);
     let line = read_json(&path)["statusLine"].clone();
     assert!(line["command"].as_str().is_some_and(|line| line.ends_with(" statusline")), "{line}");

@@ -33,7 +33,7 @@ fn examples_are_printed_literally() {
     assert!(examples.len() >= 7, "{help}");
     let page = run_ok(&sandbox, &["man", "run"]).stdout_text();
     let (_, literal) = page.split_once(".SH EXAMPLES\n.EX\n").expect("a literal section");
-    let (literal, rest) = literal.split_once(".EE\n").expect("it ends");
+    let (literal, rest) = literal.split_once(".EE\n").expect("the section ends");
     let shown = literal.replace("\\-", "-").replace("\\*(Aq", "'");
     let typed: Vec<&str> = examples.iter().map(|line| line.trim_start()).collect();
     assert_eq!(shown.lines().collect::<Vec<_>>(), typed);
@@ -54,7 +54,7 @@ fn man_dir_writes_all_pages() {
     }
     let dir = sandbox.path("share/man1");
     let written: BTreeSet<String> = std::fs::read_dir(&dir)
-        .expect("it was made")
+        .expect("the file exists")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
     assert_eq!(written, wanted);

@@ -55,7 +55,7 @@ fn each_line_of_both_streams_is_reported_separately() {
     let sandbox = sandbox();
     let text = format!("echo one; echo; echo two >&2; {}; printf last", until_file_exists("go"));
     let id = start_monitor(&sandbox, &[], &text);
-    eventually("both are told", || total_lines(&matched_batches(&sandbox, &id)) == 2);
+    eventually("both lines are reported", || total_lines(&matched_batches(&sandbox, &id)) == 2);
     make_file(&sandbox, "go");
     assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 0);
     let alone = |text: &str| (text.to_owned(), 1, 0);
@@ -78,7 +78,11 @@ fn only_matching_lines_are_reported_and_all_output_is_kept() {
     let notices = run_ok(&sandbox, &["notices", "--json", "--consumer", "reader"]).json();
     let summaries = notices.as_array().expect("a list").iter();
     let summaries = summaries.filter(|one| one["kind"] == "matched").map(|one| &one["summary"]);
-    assert_eq!(summaries.collect::<Vec<_>>(), ["FAIL a", "panicked"], "those lines alone");
+    assert_eq!(
+        summaries.collect::<Vec<_>>(),
+        ["FAIL a", "panicked"],
+        "expected only the matching lines"
+    );
     let sheet = run_ok(&sandbox, &["show", &id]).stdout_text();
     assert!(sheet.contains("\ntold         2 lines in 2 notices\n"), "{sheet}");
     assert!(sheet.contains("of those that match FAIL|panicked\n"), "{sheet}");
@@ -96,7 +100,7 @@ fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     let done = run_ok(&sandbox, &["wait", "--json", "--timeout", "50s", &id]).json();
     assert_eq!(done["by"][0]["detail"]["code"], 9);
     let told = matched_batches(&sandbox, &id);
-    assert_eq!(total_lines(&told), LINE_COUNT, "each is counted, once");
+    assert_eq!(total_lines(&told), LINE_COUNT, "each line must count once");
     let shown = run_ok(&sandbox, &["show", "--json", &id]).json();
     let seconds = shown["elapsed_ms"].as_u64().expect("a number") / 1000;
     assert!(told.len() as u64 <= 5 + seconds + 1, "{} records in {seconds} s", told.len());
@@ -114,12 +118,12 @@ fn a_flood_is_coalesced_and_its_last_line_is_reported() {
         sheet.contains(&format!("told         {LINE_COUNT} lines in {} notice", told.len())),
         "{sheet}"
     );
-    let (text, count, dropped) = told.last().expect("there are lines");
+    let (text, count, dropped) = told.last().expect("the list is not empty");
     assert!(text.ends_with(&LINE_COUNT.to_string()), "{text}");
     assert_eq!(text.lines().count() as u64, count - dropped);
     let records = read_records(&sandbox, &id);
     let [.., Record::Matched { .. }, Record::Event { .. }, Record::Closed(_)] = &records[..] else {
-        panic!("the end comes last: {:?}", records.last());
+        panic!("the end must come last: {:?}", records.last());
     };
 }
 
@@ -130,7 +134,7 @@ fn after_a_burst_one_batch_per_second_is_reported() {
     // One line every 20 ms or a little more, without extra processes.
     let text = "for n in $(seq 1000); do echo $n; read -rt .02 <> <(:); done; sleep 300";
     let id = start_monitor(&sandbox, &[], text);
-    eventually("seven records are there", || matched_batches(&sandbox, &id).len() >= 7);
+    eventually("seven batches are recorded", || matched_batches(&sandbox, &id).len() >= 7);
     let moments: Vec<u64> = read_records(&sandbox, &id)
         .iter()
         .filter_map(|record| match record {
@@ -152,7 +156,7 @@ fn after_a_burst_one_batch_per_second_is_reported() {
     assert!(moments[6] - moments[0] >= 2000, "{moments:?}");
     let told = matched_batches(&sandbox, &id);
     assert_eq!(told[0], ("1".to_owned(), 1, 0));
-    assert!(told[6].1 > 1, "told together: {told:?}");
+    assert!(told[6].1 > 1, "the lines were not batched: {told:?}");
     stop_all(&sandbox);
 }
 
@@ -161,7 +165,7 @@ fn a_monitor_runs_five_minutes_by_default_and_up_to_the_cap() {
     let sandbox = sandbox();
     let spec = |id: &str| {
         let Record::Accepted(first) = read_records(&sandbox, id).swap_remove(0) else {
-            panic!("another record comes first")
+            panic!("the limited record must be a batch")
         };
         first.spec
     };
@@ -174,7 +178,7 @@ fn a_monitor_runs_five_minutes_by_default_and_up_to_the_cap() {
         let flags = [flags, &["--allow-duplicate", "--match", "x+"]].concat();
         let spec = spec(&start_monitor(&sandbox, &flags, HANG_COMMAND));
         assert_eq!(spec.deadline_ms, deadline_ms);
-        let monitor = spec.monitor.expect("it is one");
+        let monitor = spec.monitor.expect("the text is JSON");
         assert_eq!((monitor.pattern.as_deref(), monitor.burst), (Some("x+"), 5));
         assert_eq!(monitor.every_ms, 1000);
     }
@@ -210,7 +214,7 @@ fn the_stall_after_flag_applies_to_monitors() {
     let is_stalled = |id: &str| {
         read_records(&sandbox, id).iter().any(|record| matches!(record, Record::Stalled(_)))
     };
-    eventually("it is on record", || is_stalled(&watched));
+    eventually("the record exists", || is_stalled(&watched));
     assert!(!is_stalled(&unwatched));
     stop_all(&sandbox);
 }
@@ -224,7 +228,7 @@ fn hostile_lines_are_escaped_and_truncated() {
     let id = start_monitor(&sandbox, &[], &format!("{say}; printf 'b\\tc\\n'"));
     assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 0);
     let told = matched_batches(&sandbox, &id);
-    assert_eq!(total_lines(&told), 2, "a line too long to be held is one line: {told:?}");
+    assert_eq!(total_lines(&told), 2, "an oversized line counts once: {told:?}");
     assert!(told.iter().all(|(text, ..)| text.len() <= 512 && !text.contains('\u{1b}')));
     assert_eq!(told.last().map(|(text, ..)| text.as_str()), Some("b\tc"));
 }

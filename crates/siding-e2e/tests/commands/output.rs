@@ -19,7 +19,7 @@ fn read_output(sandbox: &Sandbox, id: &str, flags: &[&str]) -> ProgramOutput {
 /// Waits until the task has written this many bytes.
 #[track_caller]
 fn wait_for_output_bytes(sandbox: &Sandbox, id: &str, bytes: u64) {
-    eventually("its output is there", || show_task(sandbox, id)["output"]["bytes"] == bytes);
+    eventually("its output is stored", || show_task(sandbox, id)["output"]["bytes"] == bytes);
 }
 
 /// Promise P27: a call shows the output since the previous one, and says when there is none.
@@ -139,7 +139,7 @@ fn max_bytes_keeps_the_beginning_and_the_end() {
 fn raw_output_is_byte_exact() {
     let sandbox = sandbox();
     let bytes = b"\x00\xff\r10%\r20%\x1b[31mred\x1b[m\xc3 no newline";
-    std::fs::write(sandbox.path("bytes"), bytes).expect("own directory");
+    std::fs::write(sandbox.path("bytes"), bytes).expect("test directory");
     let id = run_to_end(&sandbox, "cat bytes; cat bytes >&2");
     let whole = [&bytes[..], bytes].concat();
     let raw = read_output(&sandbox, &id, &["--raw"]);
@@ -175,7 +175,7 @@ fn follow_ends_with_the_task() {
     }
     assert!(
         read_output(&sandbox, &id, &[]).stderr_text().contains("nothing new"),
-        "the first was a look"
+        "the first call must move the read cursor"
     );
 }
 

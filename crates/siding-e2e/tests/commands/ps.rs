@@ -84,7 +84,7 @@ fn ps_has_session_and_port_columns_only_when_needed() {
     let line = sandbox.puppet_line(&words("--quiet listen port mark bound hang"));
     let listener = start_task(&sandbox, &["--session", "chat"], &line);
     let _bound = sandbox.wait_for_mark("bound");
-    let port = std::fs::read_to_string(sandbox.path("port")).expect("it listens");
+    let port = std::fs::read_to_string(sandbox.path("port")).expect("the server listens");
     let text = run_ok(&sandbox, &["ps"]).stdout_text();
     let header: Vec<_> = text.lines().next().unwrap_or_default().split_whitespace().collect();
     assert_eq!(header, ["ID", "STATE", "ELAPSED", "SESSION", "PORTS", "OUTPUT", "COMMAND"]);

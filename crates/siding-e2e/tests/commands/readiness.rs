@@ -40,14 +40,14 @@ fn a_late_readiness_line_is_notified_once() {
         start_task(&sandbox, &["--wait-for", "output:listening"], &gated_command("echo up", &then));
     let ready = &show_task(&sandbox, &id)["ready"];
     assert_eq!(ready, &json!({"wait_for": ["output:listening"], "after_ms": null, "by": []}));
-    assert!(ack_notices(&sandbox).is_empty(), "it is not ready");
+    assert!(ack_notices(&sandbox).is_empty(), "the task must not be ready");
     let text = run_ok(&sandbox, &["show", &id]).stdout_text();
     assert!(text.contains("ready        not ready yet (output:listening)"), "{text}");
     make_file(&sandbox, "go");
     let ready = wait_until_ready(&sandbox, &id);
     let seen = json!({"offset": 3, "line": "listening on :80"});
     assert_eq!(ready["by"][0]["detail"], seen);
-    let [notice] = &ack_notices(&sandbox)[..] else { panic!("one") };
+    let [notice] = &ack_notices(&sandbox)[..] else { panic!("expected exactly one") };
     let kind = (&notice["kind"], &notice["status"], &notice["priority"]);
     assert_eq!(kind, (&json!("ready"), &json!("ready"), &json!("next")));
     assert_eq!(notice["evidence"]["after_ms"], ready["after_ms"]);
@@ -57,7 +57,7 @@ fn a_late_readiness_line_is_notified_once() {
     );
     let summary = notice["summary"].as_str().expect("a text");
     assert!(summary.starts_with("ready after "), "{summary}");
-    assert!(ack_notices(&sandbox).is_empty(), "told twice");
+    assert!(ack_notices(&sandbox).is_empty(), "delivered twice");
     stop_all(&sandbox);
 }
 
@@ -74,7 +74,10 @@ fn a_late_port_and_file_give_one_readiness_notice() {
     let id = start_task(&sandbox, &flags, &text);
     make_file(&sandbox, "go");
     eventually("it listens", || show_task(&sandbox, &id)["listening"] == json!([port]));
-    assert!(show_task(&sandbox, &id)["ready"]["after_ms"].is_null(), "all of them, not one");
+    assert!(
+        show_task(&sandbox, &id)["ready"]["after_ms"].is_null(),
+        "ready with only one of the conditions"
+    );
     make_file(&sandbox, "flag");
     let by = wait_until_ready(&sandbox, &id)["by"].clone();
     assert_eq!((&by[0]["condition"], &by[0]["detail"]["port"]), (&json!(what), &json!(port)));
@@ -90,15 +93,15 @@ fn an_http_address_is_ready_after_a_success_status() {
     let what = format!("http://{}/up", server.local_addr().expect("an address"));
     let id = start_task(&sandbox, &["--wait-for", &what], HANG_COMMAND);
     for answer in ["HTTP/1.1 503 no\r\n\r\n", "HTTP/1.1 204 yes\r\n\r\n"] {
-        let (mut caller, _) = server.accept().expect("a caller");
+        let (mut caller, _) = server.accept().expect("an incoming connection");
         let mut request = [0; 512];
         let count = caller.read(&mut request).expect("a request");
         assert!(request[..count].starts_with(b"GET /up HTTP/1.1\r\n"));
         assert!(show_task(&sandbox, &id)["ready"]["after_ms"].is_null());
-        caller.write_all(answer.as_bytes()).expect("it reads");
+        caller.write_all(answer.as_bytes()).expect("the client reads");
     }
     assert_eq!(wait_until_ready(&sandbox, &id)["by"][0]["detail"], json!({"status": 204}));
-    let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim keeps it");
+    let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim pid");
     eventually("the shim has one thread again", || {
         let tasks = std::fs::read_dir(format!("/proc/{shim}/task"));
         tasks.is_ok_and(|tasks| tasks.count() == 1)
@@ -113,12 +116,12 @@ fn a_foreground_run_returns_when_the_task_is_ready() {
     let text = format!("echo up; sleep .2; echo ready; {HANG_COMMAND}");
     let run = ["run", "--budget", "30s", "--wait-for", "output:ready", "--", &text];
     let done = run_ok(&sandbox, &run);
-    assert_eq!(done.stdout_text(), "up\nready\n", "its output, and no more: {done}");
+    assert_eq!(done.stdout_text(), "up\nready\n", "expected the output and nothing more: {done}");
     assert!(done.stderr_text().contains("ready after "), "{done}");
     assert!(done.elapsed < MAX_PROMPT_TIME, "{done}");
     let list = run_ok(&sandbox, &["ps", "--json"]).json();
     assert_eq!(list[0]["placement"], json!({"kind": "background", "why": "asked"}));
-    assert!(ack_notices(&sandbox).is_empty(), "it was told by the call");
+    assert!(ack_notices(&sandbox).is_empty(), "the call already reported it");
     let everybody = run_ok(&sandbox, &["notices", "--json", "--consumer", "person"]).json();
     assert_eq!(everybody, json!([]));
     stop_all(&sandbox);
@@ -153,7 +156,7 @@ fn an_end_before_readiness_is_reported() {
     make_file(&sandbox, "go");
     let wait = sandbox.siding(&["wait", "--timeout", "30s", &id]).env("SIDING_SESSION", "other");
     let _ended = wait.run().expect_code(0);
-    let [notice] = &ack_notices(&sandbox)[..] else { panic!("one") };
+    let [notice] = &ack_notices(&sandbox)[..] else { panic!("expected exactly one") };
     assert_eq!((&notice["kind"], &notice["exit_code"]), (&json!("ended"), &json!(0)));
     assert_eq!(notice["summary"], "it never became ready (port:1)\nno");
     // A foreground caller must not take exit code 0 for readiness.
@@ -165,7 +168,7 @@ fn an_end_before_readiness_is_reported() {
     // The last line counts even without a newline.
     let done = run_ok(&sandbox, &["run", "--json", "--wait-for", "output:^up$", "--", "printf up"]);
     assert_eq!(done.json()["ready"]["by"][0]["detail"]["line"], "up");
-    eventually("its shim has left", || {
+    eventually("its shim has exited", || {
         processes::with_birthmark(&self::task_id(&done.json())).is_empty()
     });
     assert!(ack_notices(&sandbox).is_empty());

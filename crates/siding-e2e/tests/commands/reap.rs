@@ -35,7 +35,7 @@ fn sorted_steps(view: &Value) -> Vec<(String, String)> {
 
 fn task_directories(sandbox: &Sandbox) -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(sandbox.state_dir().join("tasks"))
-        .expect("the state directory is there")
+        .expect("the state directory exists")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
     names.sort();
@@ -47,7 +47,7 @@ fn list_metadata(dir: &Path) -> BTreeMap<String, (u32, u64, u64, i64, i64)> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(dir).expect("a directory").flatten() {
         let path = entry.path();
-        let facts = entry.metadata().expect("it is there");
+        let facts = entry.metadata().expect("the entry exists");
         let moments = (facts.mtime(), facts.mtime_nsec());
         let fact = (facts.mode(), facts.ino(), facts.len(), moments.0, moments.1);
         all.insert(path.display().to_string(), fact);
@@ -61,9 +61,9 @@ fn list_metadata(dir: &Path) -> BTreeMap<String, (u32, u64, u64, i64, i64)> {
 /// Creates the directory of a task that was never recorded, an hour old.
 fn make_never_started_task(sandbox: &Sandbox) {
     let dir = sandbox.state_dir().join("tasks").join(NEVER_STARTED_ID);
-    std::fs::DirBuilder::new().mode(0o700).create(&dir).expect("own directory");
+    std::fs::DirBuilder::new().mode(0o700).create(&dir).expect("test directory");
     let old = SystemTime::now() - Duration::from_secs(3600);
-    File::open(&dir).and_then(|dir| dir.set_modified(old)).expect("own directory");
+    File::open(&dir).and_then(|dir| dir.set_modified(old)).expect("test directory");
 }
 
 /// The settings of a cloned repository cannot delete the records of other projects.
@@ -96,7 +96,7 @@ fn a_dry_run_changes_nothing_and_predicts_the_real_run() {
         (0..4).map(|number| run_to_end(&sandbox, &format!("exit {number}"))).collect();
     let living = start_task(&sandbox, &[], HANG_COMMAND);
     make_never_started_task(&sandbox);
-    symlink(&old[3], sandbox.state_dir().join("same/0123456789abcdef")).expect("own directory");
+    symlink(&old[3], sandbox.state_dir().join("same/0123456789abcdef")).expect("test directory");
     let before = list_metadata(&sandbox.state_dir());
     let words = run_reap(&sandbox, &["--dry-run"]).stdout_text();
     let foretold = run_reap(&sandbox, &["--dry-run", "--json"]).json();
@@ -142,7 +142,7 @@ fn a_task_without_a_record_is_removed_once_it_is_old() {
     let _nothing = run_ok(&sandbox, &["ps"]);
     make_never_started_task(&sandbox);
     let dir = sandbox.state_dir().join("tasks").join(NEVER_STARTED_ID);
-    let touch = |at| File::open(&dir).and_then(|dir| dir.set_modified(at)).expect("own directory");
+    let touch = |at| File::open(&dir).and_then(|dir| dir.set_modified(at)).expect("test directory");
     touch(SystemTime::now());
     assert_eq!(run_reap(&sandbox, &[]).stdout_text(), "nothing to clear\n");
     assert!(dir.exists());
@@ -175,7 +175,7 @@ fn reap_ends_only_the_marked_process_of_an_ended_task() {
     assert!(stray.process().is_alive());
     let done = run_reap(&sandbox, &["--json"]).json();
     let [step] = done["steps"].as_array().expect("a list").as_slice() else {
-        panic!("not one step: {done}");
+        panic!("expected exactly one step: {done}");
     };
     assert_eq!((&step["what"], &step["pid"]), (&"stray_ended".into(), &pid.into()), "{done}");
     assert_eq!((&step["signal"], &step["task_id"]), (&"SIGTERM".into(), &id.into()), "{done}");
@@ -191,9 +191,9 @@ fn reap_leaves_unknown_files_alone() {
     let sandbox = sandbox();
     let _one = run_to_end(&sandbox, "true");
     for name in ["notes.txt", "tasks/notes.txt", "live/notes.txt", "sessions/notes.txt"] {
-        std::fs::write(sandbox.state_dir().join(name), "mine").expect("own directory");
+        std::fs::write(sandbox.state_dir().join(name), "mine").expect("test directory");
     }
-    std::fs::create_dir(sandbox.state_dir().join("tasks/mine")).expect("own directory");
+    std::fs::create_dir(sandbox.state_dir().join("tasks/mine")).expect("test directory");
     let before = list_metadata(&sandbox.state_dir());
     assert_eq!(run_reap(&sandbox, &[]).stdout_text(), "nothing to clear\n");
     assert_eq!(list_metadata(&sandbox.state_dir()), before);

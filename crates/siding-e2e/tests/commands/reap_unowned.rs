@@ -25,16 +25,16 @@ fn write_rule(sandbox: &Sandbox, min_age: &str) {
         sandbox.path("").display().to_string().trim_end_matches('/')
     );
     let dir = sandbox.home().join(".config/siding");
-    std::fs::create_dir_all(&dir).expect("own directory");
-    std::fs::write(dir.join("config.toml"), text).expect("own directory");
+    std::fs::create_dir_all(&dir).expect("test directory");
+    std::fs::write(dir.join("config.toml"), text).expect("test directory");
 }
 
 /// Links a program under another name and returns the path.
 fn link_program(sandbox: &Sandbox, name: &str, target: &str) -> String {
     let path = sandbox.path(&format!("bin/{name}"));
-    std::fs::create_dir_all(path.parent().expect("it has one")).expect("own directory");
+    std::fs::create_dir_all(path.parent().expect("the value exists")).expect("test directory");
     if path.symlink_metadata().is_err() {
-        symlink(target, &path).expect("own directory");
+        symlink(target, &path).expect("test directory");
     }
     path.display().to_string()
 }
@@ -133,7 +133,11 @@ fn reap_ends_the_tree_of_a_dead_host_and_not_of_a_live_one() {
     write_rule(&sandbox, "0s");
     let (dead, living) = (FakeHost::new(&sandbox, "dead"), FakeHost::new(&sandbox, "living"));
     let steps = reap_unowned(&sandbox, &[]);
-    assert_eq!(step_pids(&steps, "foreign_spared").len(), 4, "two relays each: {steps:?}");
+    assert_eq!(
+        step_pids(&steps, "foreign_spared").len(),
+        4,
+        "expected two relays per host: {steps:?}"
+    );
     assert_eq!(steps.len(), 4, "{steps:?}");
     let why = steps[0]["why"].as_str().unwrap_or_default();
     assert!(why.starts_with("the host `claude` ("), "{why}");
@@ -142,7 +146,7 @@ fn reap_ends_the_tree_of_a_dead_host_and_not_of_a_live_one() {
     let tree = dead.kill();
     let foretold = reap_unowned(&sandbox, &["--dry-run"]);
     assert_eq!(step_pids(&foretold, "foreign_ended"), sorted_pids(&tree), "{foretold:?}");
-    assert!(tree.iter().all(|one| one.is_alive()), "a dry run touches nothing");
+    assert!(tree.iter().all(|one| one.is_alive()), "a dry run must not end processes");
     assert!(!reap_log_path(&sandbox).exists());
     // Without `--foreign`, unowned processes stay.
     let out = run_ok(&sandbox, &["reap"]).stdout_text();
@@ -158,14 +162,14 @@ fn reap_ends_the_tree_of_a_dead_host_and_not_of_a_live_one() {
         assert_eq!(step["rule"], "relays", "{step}");
         assert_eq!(step["top_pid"], done[2]["pid"], "{step}");
     }
-    let text = std::fs::read_to_string(reap_log_path(&sandbox)).expect("it was written");
+    let text = std::fs::read_to_string(reap_log_path(&sandbox)).expect("the file exists");
     for process in &tree {
         let line = text.lines().find(|line| line.contains(&format!("\"pid\":{},", process.pid)));
         let line: Value = serde_json::from_str(line.expect("a line")).expect("JSON");
         assert_eq!((&line["rule"], &line["signal"]), (&"relays".into(), &"SIGTERM".into()));
     }
     let mode =
-        std::fs::metadata(reap_log_path(&sandbox)).expect("it is there").permissions().mode();
+        std::fs::metadata(reap_log_path(&sandbox)).expect("the entry exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let tree = living.kill();
     let words = run_ok(&sandbox, &["reap", "--foreign"]).stdout_text();
@@ -185,8 +189,8 @@ fn an_orphan_that_ignores_sigterm_is_killed() {
     let steps = reap_unowned(&sandbox, &[]);
     assert_eq!(steps[0]["signal"], "SIGKILL", "{steps:?}");
     assert!(!deaf.is_alive());
-    let text = std::fs::read_to_string(reap_log_path(&sandbox)).expect("it was written");
-    assert_eq!(text.lines().count(), 2, "one line for each signal: {text}");
+    let text = std::fs::read_to_string(reap_log_path(&sandbox)).expect("the file exists");
+    assert_eq!(text.lines().count(), 2, "expected one line per signal: {text}");
 }
 
 /// A process may start others while it ends, and these have no parent left in the tree.
@@ -227,7 +231,7 @@ fn an_orphan_is_ended_only_after_its_minimum_age() {
     assert!(young.is_alive());
     // With a lower age in the user's rule, it is ended; the built-in rules require the hard cap.
     write_rule(&sandbox, "2s");
-    eventually("it is old enough", || {
+    eventually("the process is old enough", || {
         !step_pids(&reap_unowned(&sandbox, &[]), "foreign_ended").is_empty()
     });
     assert!(!young.is_alive());
@@ -257,7 +261,7 @@ fn an_orphan_of_another_user_is_ignored() {
     write_rule(&sandbox, "0s");
     let line = relay_command(&sandbox, "theirs", "claude-http-theirs.sock", "");
     std::fs::set_permissions(sandbox.path(""), std::fs::Permissions::from_mode(0o755))
-        .expect("own directory");
+        .expect("test directory");
     let text = ["-c".to_owned(), format!("setsid {line} & :")];
     let _gone = sandbox.host("bash", &text).as_user(OTHER_UID, OTHER_UID).run().expect_code(0);
     let theirs = sandbox.wait_for_mark("theirs");
@@ -271,7 +275,7 @@ fn session_open_and_reap_remove_dead_sockets_and_keep_live_ones() {
     let sandbox = sandbox();
     let leave = |name: &str| {
         let path = sandbox.path(&format!("claude-http-{name}.sock"));
-        let listener = UnixListener::bind(&path).expect("own directory");
+        let listener = UnixListener::bind(&path).expect("test directory");
         let path = path.display().to_string();
         let args = ["-h", "-d", "2 minutes ago", &path];
         let _aged = sandbox.host("touch", &args).run().expect_code(0);
@@ -281,19 +285,19 @@ fn session_open_and_reap_remove_dead_sockets_and_keep_live_ones() {
     let (first, second) = (leave("first").0, leave("second").0);
     let words = run_ok(&sandbox, &["reap", "--dry-run"]).stdout_text();
     assert!(words.ends_with("would do: dead sockets removed 2\n"), "{words}");
-    assert!(std::fs::exists(&first).expect("own directory"));
-    std::fs::remove_file(&second).expect("own directory");
+    assert!(std::fs::exists(&first).expect("test directory"));
+    std::fs::remove_file(&second).expect("test directory");
     let owner = std::process::id().to_string();
     let open = ["session", "open", "one", "--owner-pid", &owner, "--json"];
     let view = run_ok(&sandbox, &open).json();
     assert_eq!(view["reaped"][0]["what"], "socket_removed", "{view}");
     assert_eq!(view["reaped"][0]["path"], first, "{view}");
-    assert!(!std::fs::exists(&first).expect("own directory"));
-    assert!(std::fs::exists(&held).expect("own directory"));
+    assert!(!std::fs::exists(&first).expect("test directory"));
+    assert!(std::fs::exists(&held).expect("test directory"));
     let (third, _) = leave("third");
     let words = run_ok(&sandbox, &["reap"]).stdout_text();
     assert!(words.ends_with("done: dead sockets removed 1\n"), "{words}");
-    assert!(!std::fs::exists(&third).expect("own directory"));
+    assert!(!std::fs::exists(&third).expect("test directory"));
     assert_eq!(run_ok(&sandbox, &["reap"]).stdout_text(), "nothing to clear\n");
     let _closed = run_ok(&sandbox, &["session", "close", "one"]);
 }

@@ -47,7 +47,7 @@ fn the_report_shows_all_events_on_one_screen() {
     let log = r#"{"at":"9000-01-01T00:00:00.000Z","rule":"claude-sandbox","pid":7,"start_ticks":8,
         "top_pid":7,"age_ms":9,"signal":"SIGTERM","command":"socat UNIX-LISTEN:/tmp/x"}"#;
     std::fs::write(sandbox.state_dir().join("reaped.log"), log.replace('\n', "") + "\n")
-        .expect("own directory");
+        .expect("test directory");
 
     let screen = report_text(&sandbox, &[]);
     let headline =

@@ -99,7 +99,8 @@ fn a_task_with_an_unreadable_journal_is_reported_as_failed() {
     let read = start_task(&sandbox, &["--session", "chat"], HANG_COMMAND);
     let journal = sandbox.state_dir().join("tasks").join(&unread).join("journal");
     let allow = |mode| {
-        std::fs::set_permissions(&journal, Permissions::from_mode(mode)).expect("is root's");
+        std::fs::set_permissions(&journal, Permissions::from_mode(mode))
+            .expect("changing the mode succeeded");
     };
     allow(0);
     let stop = ["stop", "--all", "--session", "chat", "--json"];

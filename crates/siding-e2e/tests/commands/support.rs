@@ -50,7 +50,7 @@ pub(crate) fn run_to_end(sandbox: &Sandbox, command: &str) -> String {
     let done = sandbox.siding(&args).run();
     assert_eq!(done.json()["phase"], "ended", "{done}");
     let id = task_id(&done.json());
-    eventually("its shim has left", || processes::with_birthmark(&id).is_empty());
+    eventually("its shim has exited", || processes::with_birthmark(&id).is_empty());
     id
 }
 
@@ -99,9 +99,9 @@ pub(crate) fn make_file(sandbox: &Sandbox, name: &str) {
 /// Writes a file below the working directory.
 pub(crate) fn write(sandbox: &Sandbox, name: &str, text: impl AsRef<[u8]>) {
     let path = sandbox.path(name);
-    let parent = path.parent().expect("it is below the working directory");
-    std::fs::create_dir_all(parent).expect("the own directory can be written");
-    std::fs::write(path, text).expect("the own directory can be written");
+    let parent = path.parent().expect("the path has a parent directory");
+    std::fs::create_dir_all(parent).expect("test directory");
+    std::fs::write(path, text).expect("test directory");
 }
 
 /// Returns the names of siding's commands as listed in its help, without `help` itself.

@@ -37,7 +37,7 @@ fn any_returns_at_the_first_end_and_all_at_the_last() {
     assert_eq!(hits.len(), 1, "{view}");
     assert_eq!(hits[0]["task_id"], two);
     for waiting in [&all, &both] {
-        assert!(waiting.process().is_alive(), "one of them still runs");
+        assert!(waiting.process().is_alive(), "the wait must continue while a task runs");
     }
     make_file(&sandbox, "one");
     for waiting in [all, both] {

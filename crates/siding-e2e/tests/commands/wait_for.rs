@@ -40,7 +40,7 @@ fn assert_ended_first(done: ProgramOutput, outcome: &Value) -> Value {
     let view = done.json();
     assert_eq!((&view["satisfied"], &view["reason"]), (&false.into(), &"ended".into()));
     let by = view["by"].as_array().expect("a list");
-    let exit = by.iter().find(|hit| hit["condition"] == "exit").expect("its end");
+    let exit = by.iter().find(|hit| hit["condition"] == "exit").expect("the outcome");
     assert_eq!(&exit["detail"], outcome, "{view}");
     view
 }
@@ -137,10 +137,10 @@ fn the_wait_fails_immediately_when_the_task_ends_first() {
 
 /// Returns a port on which no process of this machine listens, outside the ephemeral range.
 pub(crate) fn free_port() -> u16 {
-    let from = 20_000 + u16::try_from(std::process::id() % 10_000).expect("small");
+    let from = 20_000 + u16::try_from(std::process::id() % 10_000).expect("the number is small");
     (from..32_000)
         .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .expect("some port is free")
+        .expect("a free port")
 }
 
 /// Promise P53: the wait needs the named port, opened by the task itself. The server of another
@@ -161,7 +161,7 @@ fn a_port_matches_only_when_the_task_itself_listens() {
     let done = sandbox.siding(&args).run().expect_code(124);
     let said = format!("no `port:{foreign}` within the bound of 400ms; they go on");
     assert!(done.stderr_text().contains(&said), "{done}");
-    assert!(own.process().is_alive(), "it does not listen yet");
+    assert!(own.process().is_alive(), "the wait ended before the port was open");
     make_file(&sandbox, "go");
     let detail = assert_satisfied(own.wait())[0]["detail"].clone();
     assert_eq!(detail["port"], port);
@@ -206,16 +206,16 @@ fn an_http_address_is_polled_until_it_returns_success() {
     let waiting = start_wait(&sandbox, &id, &["--for", &what]);
     let mut answers = ["HTTP/1.1 503 no\r\n\r\n", "", "HTTP/1.0 204 yes\r\n\r\n"].into_iter();
     for answer in &mut answers {
-        let (mut caller, _) = server.accept().expect("a caller");
+        let (mut caller, _) = server.accept().expect("an incoming connection");
         let mut request = [0; 512];
         let count = caller.read(&mut request).expect("a request");
         assert!(request[..count].starts_with(b"GET /health?deep=1 HTTP/1.1\r\n"));
         assert!(waiting.process().is_alive());
-        caller.write_all(answer.as_bytes()).expect("it reads");
+        caller.write_all(answer.as_bytes()).expect("the client reads");
     }
     let by = assert_satisfied(waiting.wait());
     assert_eq!(by[0]["detail"], json!({"status": 204}));
-    assert_eq!(by[0]["condition"], what, "an address says by itself that it is one");
+    assert_eq!(by[0]["condition"], what, "the address was not recognized");
     stop_all(&sandbox);
 }
 
@@ -230,7 +230,10 @@ fn a_silent_http_server_does_not_block_other_conditions() {
     let flags = ["--any", "--for", &what, "--for", "output:up"];
     let any = start_wait(&sandbox, &id, &flags);
     let only = start_wait(&sandbox, &id, &["--for", &what]);
-    let _callers = [server.accept().expect("a caller"), server.accept().expect("a caller")];
+    let _callers = [
+        server.accept().expect("an incoming connection"),
+        server.accept().expect("an incoming connection"),
+    ];
     make_file(&sandbox, "go");
     assert_eq!(assert_satisfied(any.wait())[0]["condition"], "output:up");
     assert_ended_first(only.wait(), &exited_outcome(5));
@@ -252,9 +255,13 @@ fn several_conditions_combine_with_all_or_any() {
     let by = assert_satisfied(all.wait());
     let conditions: Vec<&Value> =
         by.as_array().expect("a list").iter().map(|hit| &hit["condition"]).collect();
-    assert_eq!(conditions, [two, "exit", one], "in the order in which they were asked for");
+    assert_eq!(conditions, [two, "exit", one], "the conditions are not in the requested order");
     let view = assert_ended_first(never.wait(), &exited_outcome(4));
-    assert_eq!(view["by"].as_array().map(Vec::len), Some(2), "what came true is told: {view}");
+    assert_eq!(
+        view["by"].as_array().map(Vec::len),
+        Some(2),
+        "the satisfied conditions are missing: {view}"
+    );
     assert_eq!(assert_satisfied(rather.wait())[0]["detail"], exited_outcome(4));
 }
 
@@ -271,7 +278,7 @@ fn a_partly_satisfied_wait_does_not_spin() {
         .stderr_text()
         .lines()
         .last()
-        .expect("two times")
+        .expect("a user and a system time")
         .split(' ')
         .map(|seconds| seconds.parse::<f64>().expect("seconds"))
         .sum();
@@ -294,9 +301,9 @@ fn a_wait_survives_the_death_of_the_shim() {
     let _up = wait_for(&sandbox, &id, "output:up");
     let shim = || show_task(&sandbox, &id)["shim_pid"].as_u64();
     let first = shim().and_then(|pid| siding_e2e::Process::from_pid(u32::try_from(pid).ok()?));
-    let first = first.expect("a shim keeps it");
+    let first = first.expect("a shim pid");
     first.signal(rustix::process::Signal::KILL);
-    eventually("the waiter has put another in its place", || {
+    eventually("the waiter has started another shim", || {
         let new = processes::with_birthmark(&id);
         !first.is_alive() && new.iter().any(|one| processes::comm(one.pid) == "siding-shim")
     });
@@ -315,12 +322,12 @@ fn a_wait_survives_a_shim_killed_with_unread_messages() {
     let _up = wait_for(&sandbox, &id, "output:up");
     let pid = show_task(&sandbox, &id)["shim_pid"].as_u64();
     let shim = pid.and_then(|pid| siding_e2e::Process::from_pid(u32::try_from(pid).ok()?));
-    let shim = shim.expect("a shim keeps it");
+    let shim = shim.expect("a shim pid");
     eventually("it sleeps", || processes::state(waiting.process().pid) == Some('S'));
     waiting.signal(rustix::process::Signal::STOP);
     let _record = run_ok(&sandbox, &["extend", &id, "1h"]);
     shim.kill();
-    eventually("another keeps it", || {
+    eventually("another shim supervises it", || {
         show_task(&sandbox, &id)["shim_pid"].as_u64().is_some_and(|now| Some(now) != pid)
     });
     waiting.signal(rustix::process::Signal::CONT);
@@ -337,7 +344,7 @@ fn many_tasks_are_waited_for_concurrently() {
     let sandbox = sandbox();
     // All of them block on the gate until it is opened, whatever their number.
     let (gate, mode) = (sandbox.path("gate"), Mode::RUSR | Mode::WUSR);
-    rustix::fs::mknodat(rustix::fs::CWD, &gate, FileType::Fifo, mode, 0).expect("own directory");
+    rustix::fs::mknodat(rustix::fs::CWD, &gate, FileType::Fifo, mode, 0).expect("test directory");
     let ids: Vec<String> = (0..many)
         .map(|number| {
             start_task(&sandbox, &[], &format!("echo up {number}; read -r _ <gate; exit 3"))
@@ -361,8 +368,8 @@ fn many_tasks_are_waited_for_concurrently() {
         .collect();
     lines.sort_unstable();
     lines.dedup();
-    assert_eq!(lines.len(), many, "each its own line");
-    drop(std::fs::OpenOptions::new().write(true).open(&gate).expect("they wait for it"));
+    assert_eq!(lines.len(), many, "each task must see its own line");
+    drop(std::fs::OpenOptions::new().write(true).open(&gate).expect("the tasks read the FIFO"));
     let by = assert_satisfied(all.wait());
     assert_eq!(by.as_array().map(Vec::len), Some(many));
     assert!(

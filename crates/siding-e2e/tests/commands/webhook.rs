@@ -19,7 +19,7 @@ use server::{ReceivedRequest, start_server};
 
 #[track_caller]
 fn next_request(requests: &Receiver<ReceivedRequest>) -> ReceivedRequest {
-    requests.recv_timeout(siding_e2e::POLL_DEADLINE).expect("a request comes")
+    requests.recv_timeout(siding_e2e::POLL_DEADLINE).expect("a request within the deadline")
 }
 
 /// A process that follows notices, and the read end of its stdout pipe.
@@ -101,7 +101,7 @@ fn a_client_error_is_reported_without_the_path_and_not_retried() {
         (0..5).map(|_| run_in_background_to_end(&sandbox, &[], "true")).collect();
     let follower = Follower::new(&sandbox, &format!("{address}/secret"));
     let asked: BTreeSet<String> = (0..5).map(|_| task_id(&next_request(&requests).body)).collect();
-    assert_eq!(asked, tasks, "one request for each");
+    assert_eq!(asked, tasks, "expected one request per task");
     let said = follower.close();
     // The first of a series of failures is named, the others are counted.
     assert_eq!(said.matches("it answered 404 Not Found; notice").count(), 2, "{said}");
@@ -118,12 +118,13 @@ fn retry_after_is_honored() {
         let task = run_in_background_to_end(&sandbox, &[], "true");
         let (asked, until) = if is_date {
             let at = SystemTime::now() + Duration::from_secs(4);
-            let seconds = at.duration_since(SystemTime::UNIX_EPOCH).expect("later").as_secs();
+            let seconds =
+                at.duration_since(SystemTime::UNIX_EPOCH).expect("a later time").as_secs();
             let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
             // Reads the clocks in this order: a delay in between makes the expected time too early,
             // never too late.
             let now = Instant::now();
-            let left = at.duration_since(SystemTime::now()).expect("later");
+            let left = at.duration_since(SystemTime::now()).expect("a later time");
             (http_date(seconds), Some(now + left))
         } else {
             ("2".to_owned(), None)
@@ -175,7 +176,8 @@ fn notices_beyond_the_queue_are_reported_and_counted() {
     let tasks: Vec<String> =
         (0..NOTICE_COUNT).map(|_| start_task(&sandbox, &[], &command)).collect();
     // Kept open, because some tasks may not have opened the FIFO yet.
-    let opened = std::fs::OpenOptions::new().write(true).open(&fifo).expect("they read");
+    let opened =
+        std::fs::OpenOptions::new().write(true).open(&fifo).expect("the tasks read the FIFO");
     let all: Vec<&str> = tasks.iter().map(|task| &**task).collect();
     let wait = [&["wait", "--all", "--timeout", "50s"], &*all].concat();
     let _ended = sandbox.siding(&wait).env("SIDING_SESSION", "other").run().expect_code(0);
@@ -199,7 +201,7 @@ fn notices_beyond_the_queue_are_reported_and_counted() {
     let rest = NOTICE_COUNT - named.len() - more;
     let sent: BTreeSet<String> =
         (0..rest).map(|_| task_id(&next_request(&requests).body)).collect();
-    assert_eq!(sent.len(), rest, "each once: {said}");
+    assert_eq!(sent.len(), rest, "each notice must be sent once: {said}");
     // The queue's capacity, one request at the server, and one more if that one was taken late.
     assert!((64..=66).contains(&rest), "{rest}: {said}");
     assert!(named.iter().all(|id| printed.contains(*id) && !sent.contains(*id)), "{said}");
@@ -222,7 +224,7 @@ fn a_hanging_server_does_not_delay_printing_and_acknowledging() {
         let left = run_ok(&sandbox, &["notices", "--json", "--consumer", "person"]).json();
         left.as_array().is_some_and(Vec::is_empty)
     });
-    assert!(begin.elapsed() < Duration::from_secs(10), "one try takes as long");
+    assert!(begin.elapsed() < Duration::from_secs(10), "the notices must not wait for the server");
     follower.call.signal(rustix::process::Signal::KILL);
 }
 
@@ -255,8 +257,8 @@ fn http_date(seconds: u64) -> String {
 fn a_project_cannot_set_the_webhook() {
     let sandbox = sandbox();
     let file = sandbox.path(".siding/config.toml");
-    std::fs::create_dir(sandbox.path(".siding")).expect("the own directory can be written");
-    std::fs::write(&file, "notify_webhook = \"http://127.0.0.1:1/secret\"\n").expect("own file");
+    std::fs::create_dir(sandbox.path(".siding")).expect("test directory");
+    std::fs::write(&file, "notify_webhook = \"http://127.0.0.1:1/secret\"\n").expect("test file");
     let refused = run_refused(&sandbox, &["notices", "--follow", "--notify"]);
     let warning = format!("`{}` line 1: `notify_webhook` is not used", file.display());
     assert!(refused.contains(&warning), "{refused}");
@@ -277,8 +279,8 @@ fn the_notify_person_hook_posts_to_the_stored_address() {
     let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", &asked]);
     // The copy has another name, because siding takes a shell for no host.
     let agent = sandbox.path("agent");
-    let _bytes = std::fs::copy("/bin/bash", &agent).expect("own directory");
-    std::fs::write(sandbox.path("event"), r#"{"session_id":"w"}"#).expect("own directory");
+    let _bytes = std::fs::copy("/bin/bash", &agent).expect("test directory");
+    std::fs::write(sandbox.path("event"), r#"{"session_id":"w"}"#).expect("test directory");
     let text = format!(
         "mkfifo gate; {} < event; until [ -e notify ]; do sleep .02; done; {} < event
          read -r _ < gate",
@@ -294,14 +296,14 @@ fn the_notify_person_hook_posts_to_the_stored_address() {
         let text = "until [ -e go ]; do sleep .02; done; exit 7";
         let run = ["run", "--background", "--session", HOST_SESSION, "--json", "--", text];
         let id = task_id(&run_ok(&sandbox, &run).json());
-        std::fs::write(sandbox.path("go"), "").expect("own directory");
+        std::fs::write(sandbox.path("go"), "").expect("test directory");
         let _waited = run_ok(&sandbox, &["wait", &id]);
-        std::fs::remove_file(sandbox.path("go")).expect("own file");
+        std::fs::remove_file(sandbox.path("go")).expect("test file");
         id
     };
     let before = failing();
-    std::fs::write(sandbox.path("notify"), "").expect("own directory");
-    eventually("the first look is over", || {
+    std::fs::write(sandbox.path("notify"), "").expect("test directory");
+    eventually("the first scan is complete", || {
         let acks = std::fs::read_to_string(session.join("acks")).unwrap_or_default();
         acks.contains(&before) && acks.contains(r#""consumer":"person""#)
     });
@@ -320,6 +322,6 @@ fn the_notify_person_hook_posts_to_the_stored_address() {
         assert!(!line.contains("secret"), "{line}");
     }
     host.process().kill();
-    eventually("nobody follows any more", || followers().is_empty());
+    eventually("no follower is left", || followers().is_empty());
     let _gone = run_ok(&sandbox, &["uninstall", "claude-code"]);
 }

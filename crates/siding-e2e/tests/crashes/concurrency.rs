@@ -13,7 +13,7 @@ use crate::test_tasks::STOP_GRACE;
 /// Asserts that all tasks have ended exactly once and that nothing is left of any.
 fn assert_all_ended(sandbox: &Sandbox, expected: usize) -> Vec<Outcome> {
     let ids = state::task_ids(sandbox);
-    assert_eq!(ids.len(), expected, "lost or doubled records");
+    assert_eq!(ids.len(), expected, "records were lost or duplicated");
     let outcomes = ids.iter().map(|id| state::assert_ended_cleanly(sandbox, id)).collect();
     assert!(state::live_task_ids(sandbox).is_empty());
     assert!(state::claimed_task_ids(sandbox).is_empty());
@@ -21,7 +21,7 @@ fn assert_all_ended(sandbox: &Sandbox, expected: usize) -> Vec<Outcome> {
 }
 
 fn task_id(started: &siding_e2e::ProgramOutput) -> String {
-    started.json()["task_id"].as_str().expect("every task has an id").to_owned()
+    started.json()["task_id"].as_str().expect("a task id").to_owned()
 }
 
 #[test]
@@ -73,8 +73,9 @@ fn twenty_simultaneous_exits_are_all_reported() {
         rustix::fs::Mode::from_raw_mode(0o600),
         0,
     )
-    .expect("one's own directory");
-    let mut opened = File::options().read(true).write(true).open(&gate).expect("just made");
+    .expect("test directory");
+    let mut opened =
+        File::options().read(true).write(true).open(&gate).expect("opening the FIFO succeeded");
     let ids: Vec<String> = (0..TASK_COUNT)
         .map(|end| {
             let command = format!("echo ready; read -r _ <gate; exit {end}");
@@ -87,7 +88,7 @@ fn twenty_simultaneous_exits_are_all_reported() {
     eventually("all of them are ready", || {
         ids.iter().all(|id| state::output(&sandbox, id) == "ready\n")
     });
-    opened.write_all(&[b'\n'; TASK_COUNT]).expect("there are readers");
+    opened.write_all(&[b'\n'; TASK_COUNT]).expect("the FIFO has readers");
     let looks: Vec<RunningProgram> =
         (0..4).map(|_| sandbox.siding(&["ps", "--json"]).spawn()).collect();
     for waiter in waiters {

@@ -62,7 +62,7 @@ enum Victims {
 #[test]
 fn table_lists_every_failpoint() {
     let list = FAILPOINT_SOURCE.split_once("POINTS").and_then(|(_, rest)| rest.split_once("];"));
-    let (list, _) = list.expect("the shim has a list of its points");
+    let (list, _) = list.expect("a list of failpoints");
     // Every second part between quotation marks is a name.
     let points: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
     assert_eq!(points, FAILPOINT_TABLE.map(|(point, ..)| point));
@@ -223,7 +223,7 @@ impl CrashCase {
             return test_tasks::spawn_until_paused(sandbox, run, self.point);
         }
         let done = run.pause_at(self.point).run().expect_code(0);
-        let id = done.json()["task_id"].as_str().expect("every task has an id").to_owned();
+        let id = done.json()["task_id"].as_str().expect("a task id").to_owned();
         self.task.wait_until_running(sandbox);
         let stopper = sandbox.siding(&["stop", "--json", "--grace", STOP_GRACE, &id]).spawn();
         let mut others = state::task_ids(sandbox);
@@ -274,7 +274,7 @@ impl CrashCase {
             // A client that outlived the shim may have been about to start another one. Its
             // half-started shim holds the lock for a moment longer, and other commands leave the
             // task alone while it does.
-            eventually("the next command has found the task", || {
+            eventually("the next command has taken the task over", || {
                 let _done = sandbox.siding(first).run().expect_code(0);
                 state::is_supervised_or_empty(sandbox, id)
             });
@@ -292,7 +292,7 @@ impl CrashCase {
     fn assert_expected(&self, sandbox: &Sandbox, id: &str) {
         if self.expected == ExpectedRecord::NothingRecorded {
             state::assert_never_recorded(sandbox, id);
-            assert!(!self.task.has_run(sandbox, id), "{self:?}: it was never recorded and ran");
+            assert!(!self.task.has_run(sandbox, id), "{self:?}: it ran without a record");
             return;
         }
         let outcome = state::assert_ended_cleanly(sandbox, id);

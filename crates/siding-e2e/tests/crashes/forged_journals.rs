@@ -30,17 +30,17 @@ fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String
     let _ended = sandbox.siding(&["wait", &id]).run().expect_code(0);
     state::assert_ended_cleanly(sandbox, &id);
     let path = state::task_dir(sandbox, &id).join("journal");
-    let bytes = std::fs::read(&path).expect("it has ended on record");
+    let bytes = std::fs::read(&path).expect("the journal can be read");
     let mut forged = vec![];
     // Keeps only the acceptance and the start, so that the task seems to run.
     for line in bytes.split(|&byte| byte == b'\n').take(2) {
-        let (seq, mut record) = record::parse_line(line).expect("siding's own record");
+        let (seq, mut record) = record::parse_line(line).expect("a valid record line");
         change(&mut record);
         record::write_line(&mut forged, seq, &record);
     }
-    std::fs::write(&path, forged).expect("one's own file");
-    std::fs::write(sandbox.state_dir().join("live").join(&id), "").expect("one's own directory");
-    assert_eq!(state::outcome(sandbox, &id), None, "it must seem to run");
+    std::fs::write(&path, forged).expect("test file");
+    std::fs::write(sandbox.state_dir().join("live").join(&id), "").expect("test directory");
+    assert_eq!(state::outcome(sandbox, &id), None, "the forged task must seem to run");
     id
 }
 
@@ -92,9 +92,9 @@ fn task_of_another_boot_is_lost_and_no_process_is_signaled() {
         let Outcome::Lost { why } = &outcome else { panic!("{outcome}: {done}") };
         assert!(why.contains("restarted"), "{why}");
         assert!(unrelated.process().is_alive(), "{done}");
-        let state = state::journal(&sandbox, &id).expect("recorded").state;
+        let state = state::journal(&sandbox, &id).expect("a recorded task").state;
         let lived = state.elapsed_ms(state.last_event_at);
-        assert_eq!(lived, 500, "the clocks of two boots were compared");
+        assert_eq!(lived, 500, "the duration mixes the clocks of two boots");
     }
 }
 
@@ -109,16 +109,16 @@ fn takeover_finds_a_leader_recorded_only_by_pid() {
     let [leader, _stray] = task.wait_until_running(&sandbox);
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     let path = state::task_dir(&sandbox, &id).join("journal");
-    let bytes = std::fs::read(&path).expect("it is on record");
+    let bytes = std::fs::read(&path).expect("the event is recorded");
     let mut changed = vec![];
     for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let (seq, mut record) = record::parse_line(line).expect("siding's own record");
+        let (seq, mut record) = record::parse_line(line).expect("a valid record line");
         if let Record::Event { event: TaskEvent::Spawned { leader }, .. } = &mut record {
             *leader = LeaderRef::Unidentified { pid: leader.pid() };
         }
         record::write_line(&mut changed, seq, &record);
     }
-    std::fs::write(&path, changed).expect("one's own file");
+    std::fs::write(&path, changed).expect("test file");
     let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
     assert_eq!((&shown["phase"], &shown["leader_outcome"]), (&"running".into(), &Value::Null));
     leader.kill();

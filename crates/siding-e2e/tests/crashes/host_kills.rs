@@ -23,7 +23,7 @@ enum KillScope {
 /// Returns the shell and the processes that a host kills with it. Scans the processes once: a scan
 /// per process took longer than a puppet's lifetime of one minute on a busy machine.
 fn processes_in_scope(shell: Process, scope: KillScope) -> Vec<Process> {
-    let own = processes::stat(shell.pid).expect("the shell waits for its command");
+    let own = processes::stat(shell.pid).expect("the shell is alive");
     let with = |is_one: fn(&processes::Stat, &processes::Stat) -> bool| {
         let is_in_scope = |pid: &u32| processes::stat(*pid).is_some_and(|stat| is_one(&stat, &own));
         processes::list_pids().into_iter().filter(is_in_scope).collect::<Vec<_>>()
@@ -62,20 +62,20 @@ fn wait_for_shell_and_client(host: &RunningProgram) -> (Process, Process) {
 fn only_task(sandbox: &Sandbox) -> String {
     let tasks = state::task_ids(sandbox);
     assert_eq!(tasks.len(), 1, "{tasks:?}");
-    tasks.into_iter().next().expect("counted")
+    tasks.into_iter().next().expect("a process in scope")
 }
 
 /// Asserts that the task continues, then stops it.
 fn assert_continues_then_stop(sandbox: &Sandbox, task: [Process; 2], shim: Process) {
     let id = only_task(sandbox);
     let background = Placement::Background { why: BackgroundReason::User };
-    eventually("the task is known to have nobody who waits", || {
-        let state = state::journal(sandbox, &id).expect("recorded").state;
+    eventually("the task is recorded without a waiting caller", || {
+        let state = state::journal(sandbox, &id).expect("a recorded task").state;
         state.lifecycle.placement() == background
     });
     assert!(shim.is_alive());
     assert!(task.iter().all(|process| process.is_alive()));
-    assert_eq!(state::journal(sandbox, &id).expect("recorded").state.takeovers, 0);
+    assert_eq!(state::journal(sandbox, &id).expect("a recorded task").state.takeovers, 0);
     let _stopped = sandbox.siding(&["stop", "--grace", STOP_GRACE, &id]).run().expect_code(0);
     assert_eq!(
         state::assert_ended_cleanly(sandbox, &id),
@@ -115,14 +115,15 @@ fn terminal_hangup_ends_the_client_but_not_the_task() {
     let shim = state::wait_for_live_shim(&sandbox, &only_task(&sandbox));
     let (shell, client) = wait_for_shell_and_client(&host);
     drop(terminal);
-    eventually("shell and client are gone", || !shell.is_alive() && !client.is_alive());
+    eventually("shell and client have exited", || !shell.is_alive() && !client.is_alive());
     assert_continues_then_stop(&sandbox, processes, shim);
     drop(host);
 }
 
 /// Opens a new pseudoterminal and returns its master side and the name of its slave side.
 fn open_pty() -> (OwnedFd, String) {
-    let master = File::options().read(true).write(true).open("/dev/ptmx").expect("devpts");
+    let master =
+        File::options().read(true).write(true).open("/dev/ptmx").expect("/dev/ptmx can be opened");
     let mut number: libc::c_uint = 0;
     let mut locked: libc::c_int = 0;
     // SAFETY: both requests access only the integer that is passed, on a descriptor that this

@@ -10,7 +10,7 @@ use crate::state;
 use crate::test_tasks::STOP_GRACE;
 
 fn task_id(started: &ProgramOutput) -> String {
-    started.json()["task_id"].as_str().expect("every task has an id").to_owned()
+    started.json()["task_id"].as_str().expect("a task id").to_owned()
 }
 
 /// Kills all shims, then waits until they have exited.
@@ -25,9 +25,11 @@ fn reap_takes_over_two_hundred_tasks_with_dead_shims() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let gate = sandbox.path("gate");
-    let made = std::process::Command::new("mkfifo").arg(&gate).status().expect("there is mkfifo");
+    let made =
+        std::process::Command::new("mkfifo").arg(&gate).status().expect("`mkfifo` is installed");
     assert!(made.success());
-    let mut opened = File::options().read(true).write(true).open(&gate).expect("just made");
+    let mut opened =
+        File::options().read(true).write(true).open(&gate).expect("opening the FIFO succeeded");
     let ids: Vec<String> = (0..TASK_COUNT)
         .map(|task| {
             let command = format!("echo one {task}; read -r _ <gate; echo two; exit {task}");
@@ -45,15 +47,15 @@ fn reap_takes_over_two_hundred_tasks_with_dead_shims() {
     assert_eq!(reaped["counts"]["rescued"], TASK_COUNT, "{}", reaped["counts"]);
     for (id, before) in ids.iter().zip(shims) {
         assert_ne!(state::wait_for_live_shim(&sandbox, id), before);
-        assert_eq!(state::outcome(&sandbox, id), None, "{id} lives");
+        assert_eq!(state::outcome(&sandbox, id), None, "{id} must be alive");
     }
-    opened.write_all(&[b'\n'; TASK_COUNT]).expect("there are readers");
+    opened.write_all(&[b'\n'; TASK_COUNT]).expect("the FIFO has readers");
     for (task, id) in ids.iter().enumerate() {
         let outcome = state::assert_ended_cleanly(&sandbox, id);
         let code = u8::try_from(task).expect("an exit code");
         assert!(state::is_exit_or_lost(&outcome, code), "task {task}: {outcome}");
         assert_eq!(state::output(&sandbox, id), format!("one {task}\ntwo\n"));
-        assert_eq!(state::journal(&sandbox, id).expect("recorded").state.takeovers, 1);
+        assert_eq!(state::journal(&sandbox, id).expect("a recorded task").state.takeovers, 1);
     }
 }
 
@@ -71,14 +73,14 @@ fn takeover_keeps_a_task_that_forks_and_exits_repeatedly() {
     let count = || std::fs::metadata(&hops).map_or(0, |facts| facts.len());
     for kill in 0..KILL_COUNT {
         let before = count();
-        eventually("it moves on", || count() > before + 5);
+        eventually("the process forks on", || count() > before + 5);
         kill_shims(&[state::wait_for_live_shim(&sandbox, &id)]);
         let reaped = sandbox.siding(&["reap", "--json"]).run().expect_code(0).json();
         assert_eq!(reaped["counts"]["rescued"], 1, "kill {kill}: {reaped}");
         assert_eq!(state::outcome(&sandbox, &id), None, "kill {kill}");
     }
     let before = count();
-    eventually("it still moves on", || count() > before + 5);
+    eventually("the process still forks on", || count() > before + 5);
     let _stopped = sandbox.siding(&["stop", "--grace", STOP_GRACE, &id]).run().expect_code(0);
     // The task's shell had exited long before, which determines the outcome.
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: 0 });

@@ -25,7 +25,7 @@ fn write_lines_on_file(file: &str, from: u32, to: u32) -> String {
 }
 
 fn create_file(sandbox: &Sandbox, name: &str) {
-    std::fs::write(sandbox.path(name), "").expect("own directory");
+    std::fs::write(sandbox.path(name), "").expect("test directory");
 }
 
 #[test]
@@ -45,17 +45,17 @@ fn takeover_continues_matching_where_the_dead_shim_stopped() {
     eventually("the output is stored", || state::output(&sandbox, &id).contains("line 40\n"));
     // Some lines are recorded, which happens after the output is stored; others wait for the next
     // second.
-    eventually("the first are told", || matched_lines(&sandbox, &id) > 0);
+    eventually("the first lines are reported", || matched_lines(&sandbox, &id) > 0);
     let before = matched_lines(&sandbox, &id);
     assert!(before <= 40, "{before}");
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     create_file(&sandbox, "b");
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
-    eventually("all are told", || matched_lines(&sandbox, &id) == 50);
+    eventually("all lines are reported", || matched_lines(&sandbox, &id) == 50);
     create_file(&sandbox, "c");
     let _over = sandbox.siding(&["wait", "--timeout", "20s", &id]).run().expect_code(0);
     state::assert_ended_cleanly(&sandbox, &id);
-    let state = state::journal(&sandbox, &id).expect("recorded").state;
+    let state = state::journal(&sandbox, &id).expect("a recorded task").state;
     assert_eq!((state.matched.lines, state.takeovers), (50, 1));
 }
 
@@ -91,15 +91,15 @@ fn mcp_monitor_survives_its_shim_but_not_its_owner() {
     let call = sandbox.siding(&[&args[..], &[&server]].concat());
     let started = call.env("SIDING_SESSION_GRACE", "200ms").run().expect_code(0).json();
     let id = started["task_id"].as_str().expect("an id").to_owned();
-    eventually("it watches", || state::output(&sandbox, &id).contains("= first: "));
+    eventually("the monitor runs", || state::output(&sandbox, &id).contains("= first: "));
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     set_scripted_server_state(&sandbox, "down");
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
-    eventually("the change is told", || matched_lines(&sandbox, &id) == 1);
+    eventually("the change is reported", || matched_lines(&sandbox, &id) == 1);
     drop(owner);
     assert_eq!(
         state::wait_for_outcome(&sandbox, &id),
         Outcome::Stopped { by: "session".to_owned() }
     );
-    eventually("its server has gone too", || state::members(&id).is_empty());
+    eventually("its server has exited too", || state::members(&id).is_empty());
 }

@@ -59,16 +59,16 @@ fn end_is_reported_once_at_whichever_failpoint_the_shim_dies() {
         let mut names = Vec::new();
         if is_reported {
             names.extend(end_notices(&notice_consumer(&sandbox).run().expect_code(0)));
-            assert_eq!(names, [], "{point}: its caller was told");
+            assert_eq!(names, [], "{point}: its caller already received the end");
             state::assert_ended_cleanly(&sandbox, &id);
             continue;
         }
         if expected == ExpectedRecord::NothingRecorded {
             names.extend(end_notices(&notice_consumer(&sandbox).run().expect_code(0)));
-            assert_eq!(names, [], "{point}: nothing ever was");
+            assert_eq!(names, [], "{point}: nothing was ever recorded");
             continue;
         }
-        eventually(&format!("the end is told ({point})"), || {
+        eventually(&format!("the end is reported ({point})"), || {
             names.extend(end_notices(&notice_consumer(&sandbox).run().expect_code(0)));
             !names.is_empty()
         });
@@ -126,8 +126,9 @@ impl RandomRun {
     fn start_task(&mut self) {
         let kind = self
             .pick(&[TaskKind::Brief, TaskKind::Brief, TaskKind::Stubborn])
-            .expect("there are kinds");
-        let flags: &[&str] = self.pick(&[&["--background"][..], &[]]).expect("there are flags");
+            .expect("the list is not empty");
+        let flags: &[&str] =
+            self.pick(&[&["--background"][..], &[]]).expect("the list is not empty");
         self.callers.push(Task::new(kind).run(&self.sandbox, flags).spawn());
     }
 
@@ -165,7 +166,7 @@ impl RandomRun {
                 self.other_calls.clear();
                 let commands: [&[&str]; 3] =
                     [&["ps", "--json"], &["reap", "--json"], &["stop", "--all", "--grace", "0s"]];
-                let command = self.pick(&commands).expect("there are commands");
+                let command = self.pick(&commands).expect("the list is not empty");
                 self.other_calls.push(other_session_call(&self.sandbox, command).spawn());
             }
         }
@@ -193,7 +194,7 @@ impl RandomRun {
             .into_iter()
             .filter(|id| state::journal(&self.sandbox, id).is_some())
             .collect();
-        eventually("every end was told, or returned to its caller", || {
+        eventually("every end was reported, or returned to its caller", || {
             let consumer = notice_consumer(&self.sandbox).spawn();
             self.record_notices(consumer);
             let acks = self.ack_counts();
@@ -209,10 +210,13 @@ impl RandomRun {
         for (name, (agents, callers)) in &acks {
             // A consumer holds the delivery lock until it has acknowledged, so a second
             // acknowledgement means a second delivery.
-            assert!(*agents <= 1 && *callers <= 1, "{name} was told again: {agents}, {callers}");
+            assert!(
+                *agents <= 1 && *callers <= 1,
+                "{name} was delivered again: {agents}, {callers}"
+            );
         }
         for (name, times) in &self.end_counts {
-            assert_eq!((*times, acks[name].0), (1, 1), "{name} was told again");
+            assert_eq!((*times, acks[name].0), (1, 1), "{name} was delivered again");
         }
         let returned = acks.values().filter(|(_, callers)| *callers > 0).count();
         let delivered = acks.values().filter(|(agents, _)| *agents > 0).count();
@@ -226,8 +230,8 @@ impl RandomRun {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let mut acks: BTreeMap<String, (u32, u32)> = BTreeMap::new();
         for line in text.lines() {
-            let json = line.splitn(3, ' ').nth(2).expect("a frame");
-            let line: Value = serde_json::from_str(json).expect("no kill tears a line");
+            let json = line.splitn(3, ' ').nth(2).expect("a framed record");
+            let line: Value = serde_json::from_str(json).expect("a complete line");
             let Some(names) = line["notices"].as_array() else { continue };
             for name in names {
                 let entry = acks.entry(name.as_str().expect("a name").to_owned()).or_default();

@@ -49,8 +49,10 @@ impl RandomRun {
     }
 
     fn start_task(&mut self) {
-        let kind = self.pick(&[TaskKind::Brief, TaskKind::Stubborn]).expect("there are kinds");
-        let flags: &[&str] = self.pick(&[&["--background"][..], &[]]).expect("there are flags");
+        let kind =
+            self.pick(&[TaskKind::Brief, TaskKind::Stubborn]).expect("the list is not empty");
+        let flags: &[&str] =
+            self.pick(&[&["--background"][..], &[]]).expect("the list is not empty");
         self.calls.push(Task::new(kind).run(&self.sandbox, flags).spawn());
     }
 
@@ -73,7 +75,7 @@ impl RandomRun {
                 drop(self.calls.swap_remove(index));
             }
             _ => {
-                let command = self.pick(&RANDOM_COMMANDS).expect("there are commands");
+                let command = self.pick(&RANDOM_COMMANDS).expect("the list is not empty");
                 let Some(id) = self.pick(&ids) else { return };
                 let words: Vec<&str> =
                     command.iter().map(|word| if *word == "ID" { &id } else { *word }).collect();
@@ -106,7 +108,7 @@ impl RandomRun {
         eprintln!("{rescues} rescues");
         assert!(state::live_task_ids(&self.sandbox).is_empty());
         for step in self.sandbox.announcements() {
-            assert!(!step.process.is_alive(), "it outlived everything: {step:?}");
+            assert!(!step.process.is_alive(), "the process is still alive: {step:?}");
         }
     }
 }

@@ -17,12 +17,12 @@ fn start_waiting_for(sandbox: &Sandbox, wait_for: &str) -> String {
 }
 
 fn create_file(sandbox: &Sandbox, name: &str) {
-    std::fs::write(sandbox.path(name), "").expect("own directory");
+    std::fs::write(sandbox.path(name), "").expect("test directory");
 }
 
 #[track_caller]
 fn is_ready(sandbox: &Sandbox, id: &str) -> bool {
-    state::journal(sandbox, id).expect("recorded").state.ready.is_some()
+    state::journal(sandbox, id).expect("a recorded task").state.ready.is_some()
 }
 
 /// Returns and acknowledges the agent's unread notices, as `kind: first line`.
@@ -69,7 +69,7 @@ fn readiness_reached_without_a_shim_is_found() {
     let id = start_waiting_for(&sandbox, "output:^up$");
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     create_file(&sandbox, "a");
-    eventually("it is up", || sandbox.path("up").exists());
+    eventually("the server is up", || sandbox.path("up").exists());
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
     eventually("it is ready", || is_ready(&sandbox, &id));
     end_task(&sandbox, &id);
@@ -83,7 +83,7 @@ fn readiness_in_output_stored_by_the_dead_shim_is_found() {
     let id = start_waiting_for(&sandbox, "output:^up$ file:b");
     create_file(&sandbox, "a");
     let kept = || sandbox.siding(&["output", &id]).run().expect_code(0).stdout_text();
-    eventually("its line is kept", || kept() == "up\n");
+    eventually("its line is stored", || kept() == "up\n");
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
     assert!(!is_ready(&sandbox, &id));
@@ -105,9 +105,9 @@ fn readiness_is_reported_once_across_a_takeover() {
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
     // A second record would make the journal unreadable.
     assert!(is_ready(&sandbox, &id));
-    assert!(unread_notices(&sandbox).is_empty(), "told twice");
+    assert!(unread_notices(&sandbox).is_empty(), "delivered twice");
     end_task(&sandbox, &id);
-    assert_eq!(unread_notices(&sandbox).len(), 1, "its end");
+    assert_eq!(unread_notices(&sandbox).len(), 1, "the end must be reported");
 }
 
 /// The task ended without a shim: its output shows readiness, but an unobserved condition is not

@@ -91,7 +91,11 @@ fn owner_is_alive_while_any_of_its_threads_is() {
     let outlasts_the_grace = || {
         let since = Instant::now();
         eventually("the grace is over", || since.elapsed() > Duration::from_millis(500));
-        assert_eq!(state::outcome(&sandbox, &id), None, "a thread is not the owner");
+        assert_eq!(
+            state::outcome(&sandbox, &id),
+            None,
+            "the session ended with a thread of its owner"
+        );
     };
     outlasts_the_grace();
     open_session(&sandbox, "threads", &owner);
@@ -120,7 +124,7 @@ fn child_with_the_owners_descriptors_is_not_the_owner() {
         Outcome::Stopped { by: "session".to_owned() }
     );
     state::assert_ended_cleanly(&sandbox, &id);
-    assert!(tool.is_alive(), "what the host started without siding is its own affair");
+    assert!(tool.is_alive(), "the host's own process must survive");
     state::kill_and_wait(tool);
 }
 
@@ -139,7 +143,7 @@ fn new_owner_within_the_grace_keeps_the_tasks() {
     open_session(&sandbox, "s", &second);
     let since = Instant::now();
     eventually("the first grace is over", || since.elapsed() > Duration::from_millis(2_000));
-    assert_eq!(state::outcome(&sandbox, &id), None, "somebody took over in time");
+    assert_eq!(state::outcome(&sandbox, &id), None, "the new owner must keep the task alive");
     drop(second);
     assert_eq!(
         state::wait_for_outcome(&sandbox, &id),
@@ -164,7 +168,7 @@ fn session_with_two_owners_ends_with_the_last() {
         let since = Instant::now();
         eventually("the grace is over", || since.elapsed() > Duration::from_millis(500));
         for id in [&before, &after] {
-            assert_eq!(state::outcome(&sandbox, id), None, "the other owner lives");
+            assert_eq!(state::outcome(&sandbox, id), None, "the other owner is alive");
         }
         let list = sandbox.siding(&["session", "list", "--json"]).run().expect_code(0).json();
         assert_eq!(list[0]["state"], "live");

@@ -42,7 +42,7 @@ impl OrphanedSession {
 
     /// Returns the shims named in the journals.
     fn shims(&self) -> HashSet<ProcRef> {
-        let shim = |id| state::journal(&self.sandbox, id).expect("is recorded").state.shim;
+        let shim = |id| state::journal(&self.sandbox, id).expect("a recorded task").state.shim;
         self.ids.iter().map(|id| shim(id)).collect()
     }
 
@@ -57,13 +57,13 @@ impl OrphanedSession {
             assert_eq!(state::wait_for_outcome(&self.sandbox, id), by_session, "{id}");
         }
         // Each task is unmarked as live while the shim still supervises others.
-        eventually("the stage is cleared", || state::live_task_ids(&self.sandbox).is_empty());
+        eventually("no task is marked live", || state::live_task_ids(&self.sandbox).is_empty());
         for id in &self.ids {
             state::assert_ended_cleanly(&self.sandbox, id);
-            let state = state::journal(&self.sandbox, id).expect("is recorded").state;
-            let closed = state.closed.expect("is closed");
+            let state = state::journal(&self.sandbox, id).expect("a recorded task").state;
+            let closed = state.closed.expect("a closing record");
             assert!(closed.proof.starts_with("no process carries its mark"), "{}", closed.proof);
-            let report = closed.report.expect("something was ended");
+            let report = closed.report.expect("a process was ended");
             assert_eq!((report.ended_total, report.survivors), (2, vec![]), "{id}");
             let output = state::output(&self.sandbox, id);
             assert_eq!(output, "one\ntwo\n[siding] stopped by session; ended 2 processes\n");
@@ -83,7 +83,7 @@ fn one_shared_shim_ends_all_tasks_of_an_ended_session() {
     let scene = OrphanedSession::new(5, "0s", &[]);
     let reaped = scene.reap().wait().expect_code(0);
     assert!(reaped.stdout_text().contains("new shims 5"), "{reaped}");
-    assert_eq!(scene.shims().len(), 1, "they share it");
+    assert_eq!(scene.shims().len(), 1, "expected one shared shim");
     scene.assert_stopped();
 }
 
@@ -91,7 +91,7 @@ fn one_shared_shim_ends_all_tasks_of_an_ended_session() {
 fn kept_tasks_get_one_shim_each() {
     let scene = OrphanedSession::new(3, "0s", &["--keep"]);
     let _told = scene.reap().wait().expect_code(0);
-    assert_eq!(scene.shims().len(), 3, "they outlive their session");
+    assert_eq!(scene.shims().len(), 3, "each kept task must have its own shim");
     let ids: Vec<&str> = scene.ids.iter().map(String::as_str).collect();
     let stop = [&["stop", "--grace", STOP_GRACE], ids.as_slice()].concat();
     let _ended = scene.sandbox.siding(&stop).run().expect_code(0);
@@ -111,10 +111,14 @@ fn session_resumed_in_time_keeps_its_tasks() {
     let since = Instant::now();
     eventually("the grace is over", || since.elapsed() > Duration::from_millis(2_000));
     for id in &scene.ids {
-        assert_eq!(state::outcome(&scene.sandbox, id), None, "somebody took over in time");
+        assert_eq!(
+            state::outcome(&scene.sandbox, id),
+            None,
+            "the new owner must keep the task alive"
+        );
     }
     // Stops one of the tasks alone; the others continue.
-    let (first, rest) = scene.ids.split_first().expect("there are three");
+    let (first, rest) = scene.ids.split_first().expect("the list is not empty");
     let _ended = scene.sandbox.siding(&["stop", "--grace", STOP_GRACE, first]).run().expect_code(0);
     let by_user = Outcome::Stopped { by: "user".to_owned() };
     assert_eq!(state::outcome(&scene.sandbox, first), Some(by_user));
@@ -126,7 +130,7 @@ fn session_resumed_in_time_keeps_its_tasks() {
     for id in rest {
         assert_eq!(state::wait_for_outcome(&scene.sandbox, id), by_session);
     }
-    eventually("the stage is cleared", || state::live_task_ids(&scene.sandbox).is_empty());
+    eventually("no task is marked live", || state::live_task_ids(&scene.sandbox).is_empty());
     let _done = reaper.wait().expect_code(0);
 }
 
@@ -148,7 +152,7 @@ fn next_reap_finishes_after_reaper_and_shim_are_killed() {
             let pid = shim.pid.try_into().expect("a number");
             state::kill_and_wait(siding_e2e::Process { pid, start: shim.start_ticks });
         }
-        eventually(&format!("all is finished that was cut short after {after_ms} ms"), || {
+        eventually(&format!("everything interrupted after {after_ms} ms is complete"), || {
             let _done = scene.reap().wait().expect_code(0);
             scene.ids.iter().all(|id| state::outcome(&scene.sandbox, id).is_some())
         });
@@ -156,7 +160,7 @@ fn next_reap_finishes_after_reaper_and_shim_are_killed() {
         for id in &scene.ids {
             assert_eq!(state::outcome(&scene.sandbox, id), by_session, "after {after_ms} ms");
         }
-        eventually("the stage is cleared", || state::live_task_ids(&scene.sandbox).is_empty());
+        eventually("no task is marked live", || state::live_task_ids(&scene.sandbox).is_empty());
         scene.ids.iter().for_each(|id| drop(state::assert_ended_cleanly(&scene.sandbox, id)));
     }
 }

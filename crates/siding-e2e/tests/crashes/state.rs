@@ -41,7 +41,7 @@ pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> Option<Replayed> {
 #[track_caller]
 pub(crate) fn end_notice_id(sandbox: &Sandbox, id: &str) -> Option<String> {
     let bytes = std::fs::read(task_dir(sandbox, id).join("journal")).ok()?;
-    let story = TaskNotices::from_journal(&bytes).expect("no crash damages a journal");
+    let story = TaskNotices::from_journal(&bytes).expect("an undamaged journal");
     let mut ends =
         story.notices.into_iter().filter(|one| matches!(one.event, NoticeEvent::Ended { .. }));
     ends.next().map(|one| one.id.to_string())
@@ -63,7 +63,7 @@ pub(crate) fn outcome(sandbox: &Sandbox, id: &str) -> Option<Outcome> {
 /// Waits until the end of a task is recorded.
 #[track_caller]
 pub(crate) fn wait_for_outcome(sandbox: &Sandbox, id: &str) -> Outcome {
-    eventually_some(&format!("{id} has ended on record"), || outcome(sandbox, id))
+    eventually_some(&format!("the end of {id} is recorded"), || outcome(sandbox, id))
 }
 
 /// Returns the stored output of a task.
@@ -123,7 +123,7 @@ pub(crate) fn members(id: &str) -> Vec<Process> {
 /// Waits until the shim named in the journal is alive, and returns it.
 #[track_caller]
 pub(crate) fn wait_for_live_shim(sandbox: &Sandbox, id: &str) -> Process {
-    eventually_some(&format!("a living shim keeps {id}"), || {
+    eventually_some(&format!("a living shim supervises {id}"), || {
         let shim = journal(sandbox, id)?.state.shim;
         let shim = Process { pid: shim.pid.try_into().ok()?, start: shim.start_ticks };
         shim.is_alive().then_some(shim)
@@ -137,7 +137,7 @@ pub(crate) fn wait_for_paused_shim(
     before: &BTreeSet<String>,
     point: &str,
 ) -> (String, Process) {
-    eventually_some(&format!("a shim stands at `{point}`"), || {
+    eventually_some(&format!("a shim is paused at `{point}`"), || {
         let new = task_ids(sandbox).into_iter().filter(|id| !before.contains(id));
         new.into_iter().find_map(|id| {
             let shim = shims(&id).into_iter().find(|shim| is_stopped(*shim))?;
@@ -164,17 +164,19 @@ pub(crate) fn kill_and_wait(process: Process) {
 pub(crate) fn assert_ended_cleanly(sandbox: &Sandbox, id: &str) -> Outcome {
     let outcome = wait_for_outcome(sandbox, id);
     // The end is recorded before the transient files are removed.
-    eventually(&format!("nothing of {id} lives"), || processes::with_birthmark(id).is_empty());
-    let folded = journal(sandbox, id).expect("it was there a moment ago");
+    eventually(&format!("no process of {id} is alive"), || {
+        processes::with_birthmark(id).is_empty()
+    });
+    let folded = journal(sandbox, id).expect("a recorded journal");
     assert!(folded.state.closed.is_some(), "{id} was not closed: {:?}", folded.state);
-    assert!(!live_task_ids(sandbox).contains(id), "{id} has ended ({outcome}) and is marked live");
+    assert!(!live_task_ids(sandbox).contains(id), "{id} has ended ({outcome}) but is marked live");
     assert!(
         !claimed_task_ids(sandbox).contains(id),
-        "{id} has ended ({outcome}) and claims its command"
+        "{id} has ended ({outcome}) but still claims its command"
     );
     let leftover = file_names(sandbox, &format!("tasks/{id}"));
     for name in TRANSIENT_FILES {
-        assert!(!leftover.contains(name), "{id} has ended and left `{name}`");
+        assert!(!leftover.contains(name), "{id} has ended but left `{name}`");
     }
     outcome
 }
@@ -182,9 +184,9 @@ pub(crate) fn assert_ended_cleanly(sandbox: &Sandbox, id: &str) -> Outcome {
 /// Asserts that nothing of a task exists: it was never recorded, so nothing was ever started.
 #[track_caller]
 pub(crate) fn assert_never_recorded(sandbox: &Sandbox, id: &str) {
-    assert!(!task_ids(sandbox).contains(id), "{id} was never recorded and is there");
-    assert!(!live_task_ids(sandbox).contains(id), "{id} was never recorded and is marked live");
-    assert_eq!(processes::with_birthmark(id), [], "{id} was never recorded and runs");
+    assert!(!task_ids(sandbox).contains(id), "{id} was never recorded but has a directory");
+    assert!(!live_task_ids(sandbox).contains(id), "{id} was never recorded but is marked live");
+    assert_eq!(processes::with_birthmark(id), [], "{id} was never recorded but runs");
 }
 
 /// Asserts that every living process of a task is recorded: according to the journal the task has
@@ -205,7 +207,7 @@ pub(crate) fn assert_all_processes_recorded(sandbox: &Sandbox) {
         }
         let known =
             sandbox.task_ids().into_iter().any(|id| processes::birthmark_from_id(&id) == mark);
-        assert!(known, "{} is of no task: {step:?}", step.process.pid);
+        assert!(known, "{} belongs to no task: {step:?}", step.process.pid);
     }
 }
 

@@ -38,13 +38,13 @@ fn output_is_complete_after_two_shim_kills() {
     // The task continues to write into the pipe while no shim reads it.
     sandbox.wait_for_announcements("say", 15);
     let waiter = sandbox.siding(&["wait", "--json", "--timeout", "20s", &id]).spawn();
-    eventually("the rescuer stores lines", || has_line("line-20"));
+    eventually("the new shim stores lines", || has_line("line-20"));
     let second = state::wait_for_live_shim(&sandbox, &id);
     assert_ne!(first, second);
     state::kill_and_wait(second);
     assert_ne!(second, state::wait_for_live_shim(&sandbox, &id));
     let task = state::journal(&sandbox, &id).and_then(|folded| folded.state.leader?.process());
-    let task = task.expect("it was started");
+    let task = task.expect("a recorded leader");
     let task = Process { pid: task.pid.try_into().expect("a number"), start: task.start_ticks };
     eventually("it has stopped", || processes::state(task.pid) == Some('T'));
     task.signal(Signal::CONT);
@@ -55,9 +55,9 @@ fn output_is_complete_after_two_shim_kills() {
     assert!(state::is_exit_or_lost(&outcome, EXIT_CODE), "{outcome}");
     let output = state::output(&sandbox, &id);
     assert_eq!(output.lines().collect::<Vec<_>>(), lines);
-    let state = state::journal(&sandbox, &id).expect("recorded").state;
+    let state = state::journal(&sandbox, &id).expect("a recorded task").state;
     assert_eq!(state.takeovers, 2);
-    let bytes = state.closed.expect("closed").output.bytes;
+    let bytes = state.closed.expect("a closing record").output.bytes;
     assert_eq!(bytes, output.len() as u64);
 }
 
@@ -82,12 +82,12 @@ fn stream_is_complete_after_twenty_shim_kills() {
     let stored = || std::fs::metadata(&file).map_or(0, |facts| facts.len());
     for kill in 0..KILL_COUNT {
         let from = stored();
-        eventually("it flows", || stored() > from + MIN_GROWTH_BYTES);
+        eventually("the output grows", || stored() > from + MIN_GROWTH_BYTES);
         state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
         let _rescued = sandbox.siding(&["ps", "--json"]).run().expect_code(0);
         assert_eq!(state::outcome(&sandbox, &id), None, "after {} kills", kill + 1);
     }
-    std::fs::write(&gate, "").expect("writes");
+    std::fs::write(&gate, "").expect("the gate file can be written");
     state::assert_ended_cleanly(&sandbox, &id);
     let output = state::output(&sandbox, &id);
     let mut lines = output.lines().peekable();
@@ -100,8 +100,8 @@ fn stream_is_complete_after_twenty_shim_kills() {
         }
     }
     assert_eq!(
-        state::journal(&sandbox, &id).expect("recorded").state.takeovers,
-        u32::try_from(KILL_COUNT).expect("fits")
+        state::journal(&sandbox, &id).expect("a recorded task").state.takeovers,
+        u32::try_from(KILL_COUNT).expect("the number fits")
     );
 }
 
@@ -125,19 +125,19 @@ fn full_pipe_output_is_complete_after_ten_shim_kills() {
     let stored = || std::fs::metadata(&file).map_or(0, |facts| facts.len());
     for kill in 1..=KILL_COUNT {
         let from = stored();
-        eventually("it flows", || stored() > from + MIN_GROWTH_BYTES);
+        eventually("the output grows", || stored() > from + MIN_GROWTH_BYTES);
         state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
         let _rescued = sandbox.siding(&["ps", "--json"]).run().expect_code(0);
         assert_eq!(state::outcome(&sandbox, &id), None, "after {kill} kills");
     }
-    std::fs::write(&gate, "").expect("writes");
+    std::fs::write(&gate, "").expect("the gate file can be written");
     state::assert_ended_cleanly(&sandbox, &id);
     let output = state::output(&sandbox, &id);
     for (line, number) in output.lines().zip(1_u64..) {
         assert_eq!(line, number.to_string());
     }
-    assert!(output.lines().count().is_multiple_of(50_000), "it ends with a whole round");
-    assert_eq!(state::journal(&sandbox, &id).expect("recorded").state.takeovers, KILL_COUNT);
+    assert!(output.lines().count().is_multiple_of(50_000), "the output ends within a round");
+    assert_eq!(state::journal(&sandbox, &id).expect("a recorded task").state.takeovers, KILL_COUNT);
 }
 
 #[test]
@@ -149,10 +149,13 @@ fn takeover_keeps_the_deadline() {
     task.wait_until_running(&sandbox);
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     let _rescued = sandbox.siding(&["ps", "--json"]).run().expect_code(0);
-    assert!(state::outcome(&sandbox, &id).is_none(), "rescued well before its deadline");
+    assert!(
+        state::outcome(&sandbox, &id).is_none(),
+        "the takeover must come well before the deadline"
+    );
     assert_eq!(state::wait_for_outcome(&sandbox, &id), Outcome::Deadline { limit_ms: 700 });
     state::assert_ended_cleanly(&sandbox, &id);
-    let state = state::journal(&sandbox, &id).expect("recorded").state;
+    let state = state::journal(&sandbox, &id).expect("a recorded task").state;
     let lived = state.elapsed_ms(state.last_event_at);
     assert!((700..5_000).contains(&lived), "lived {lived} ms");
     let output = state::output(&sandbox, &id);
@@ -170,9 +173,9 @@ fn next_command_enforces_a_deadline_missed_without_a_shim() {
         task.wait_until_running(&sandbox);
         let shim = state::wait_for_live_shim(&sandbox, &id);
         shim.signal(signal);
-        eventually("the shim is held up", || !shim.is_alive() || state::is_stopped(shim));
+        eventually("the shim is stopped", || !shim.is_alive() || state::is_stopped(shim));
         eventually("the deadline has passed", || started.elapsed() > Duration::from_millis(600));
-        assert_eq!(state::outcome(&sandbox, &id), None, "nobody is there to end it");
+        assert_eq!(state::outcome(&sandbox, &id), None, "the task ended without a shim");
         let wait = ["wait", "--json", "--timeout", "20s", &id];
         let _waited = sandbox.siding(&wait).run().expect_code(0);
         assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Deadline { limit_ms: 300 });
@@ -187,7 +190,7 @@ fn deadline_extension_survives_a_takeover() {
     let id = task.start(&sandbox, &["--timeout", "10m"]);
     task.wait_until_running(&sandbox);
     let deadline_ms = || {
-        let state = state::journal(&sandbox, &id).expect("recorded").state;
+        let state = state::journal(&sandbox, &id).expect("a recorded task").state;
         state.lifecycle.deadline().ms_since(state.started)
     };
     let _moved = sandbox.siding(&["extend", &id, "--to", "15m"]).run().expect_code(0);
@@ -217,7 +220,7 @@ fn concurrent_commands_start_only_one_takeover_shim() {
     let wait = ["wait", "--json", "--timeout", "30s", &id];
     let waiters: Vec<_> = (0..COMMAND_COUNT).map(|_| sandbox.siding(&wait).spawn()).collect();
     let rescuer = state::wait_for_live_shim(&sandbox, &id);
-    eventually("only the rescuer is left", || state::shims(&id) == [rescuer]);
+    eventually("only the new shim is left", || state::shims(&id) == [rescuer]);
     let _stopped = sandbox.siding(&["stop", "--grace", STOP_GRACE, &id]).run().expect_code(0);
     for waiter in waiters {
         let done = waiter.wait().expect_code(0);
@@ -227,7 +230,7 @@ fn concurrent_commands_start_only_one_takeover_shim() {
         state::assert_ended_cleanly(&sandbox, &id),
         Outcome::Stopped { by: "user".to_owned() }
     );
-    assert_eq!(state::journal(&sandbox, &id).expect("recorded").state.takeovers, 1);
+    assert_eq!(state::journal(&sandbox, &id).expect("a recorded task").state.takeovers, 1);
 }
 
 #[test]
@@ -242,11 +245,14 @@ fn sigstopped_shim_is_continued_by_the_next_command() {
         shim.signal(Signal::STOP);
         eventually("the shim is stopped", || state::is_stopped(shim));
         let done = sandbox.siding(command).run().expect_code(0);
-        assert!(done.elapsed < Duration::from_secs(8), "it waited for an answer first: {done}");
+        assert!(
+            done.elapsed < Duration::from_secs(8),
+            "the call waited for an answer first: {done}"
+        );
         assert!(!state::is_stopped(shim));
     }
     state::assert_ended_cleanly(&sandbox, &id);
-    assert_eq!(state::journal(&sandbox, &id).expect("recorded").state.takeovers, 0);
+    assert_eq!(state::journal(&sandbox, &id).expect("a recorded task").state.takeovers, 0);
 }
 
 #[test]
@@ -259,7 +265,7 @@ fn client_follows_output_across_a_takeover() {
     client.wait_for_stdout("one\n");
     client.signal(Signal::STOP);
     eventually("the client is stopped", || state::is_stopped(client.process()));
-    let id = state::task_ids(&sandbox).into_iter().next().expect("it runs");
+    let id = state::task_ids(&sandbox).into_iter().next().expect("the process is alive");
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     // No shim supervises the task while it writes the rest.
     sandbox.wait_for_announcements("say", 2);
@@ -285,7 +291,7 @@ fn descriptor_limit_does_not_make_live_tasks_lost() {
     let line = format!("ulimit -n {}; {}", 2 * TASK_COUNT, sandbox.siding_line(&["ps", "--json"]));
     let _shown = sandbox.host("bash", &["-c", &line]).run().expect_code(0);
     for id in &ids {
-        assert_eq!(state::outcome(&sandbox, id), None, "{id} lives");
+        assert_eq!(state::outcome(&sandbox, id), None, "{id} must be alive");
     }
     let stop = ["stop", "--all", "--grace", STOP_GRACE];
     let _stopped = sandbox.siding(&stop).run().expect_code(0);
@@ -346,22 +352,22 @@ fn takeover_shim_without_descriptors_does_not_assume_the_end() {
     let limit_to = |max_files: u64| {
         let pid = Pid::from_raw(rescuer.pid.cast_signed());
         let limit = Rlimit { current: Some(max_files), ..getrlimit(Resource::Nofile) };
-        prlimit(pid, Resource::Nofile, limit).expect("one's own shim");
+        prlimit(pid, Resource::Nofile, limit).expect("setting the shim's limit succeeded");
     };
     limit_to(3);
-    let leader = Pid::from_raw(leader.expect("it was spawned").pid()).expect("a number");
-    rustix::process::kill_process(leader, Signal::TERM).expect("one's own");
+    let leader = Pid::from_raw(leader.expect("a spawned record").pid()).expect("a number");
+    rustix::process::kill_process(leader, Signal::TERM).expect("a child process");
     let next = named("next");
     let has_ended = || state::journal(&sandbox, &id).is_some_and(|it| it.state.closed.is_some());
     let is_known =
         || state::journal(&sandbox, &id).is_some_and(|folded| folded.state.leader_end.is_some());
-    eventually("its leader's end is on record", is_known);
+    eventually("its leader's end is recorded", is_known);
     let before = processes::voluntary_switches(rescuer.pid);
     state::kill_and_wait(first);
-    eventually("it has looked, and again", || {
+    eventually("the shim has scanned twice", || {
         has_ended() || processes::voluntary_switches(rescuer.pid) >= before + 2
     });
-    assert!(next.is_alive() && !has_ended(), "nothing proves that");
+    assert!(next.is_alive() && !has_ended(), "the end was recorded without proof");
     limit_to(256);
     state::kill_and_wait(next);
     eventually("it sees the end", has_ended);
@@ -385,20 +391,23 @@ fn end_record_is_retried_until_it_can_be_written() {
     let limit_to = |max_bytes: Option<u64>| {
         let limit = Rlimit { current: max_bytes, ..getrlimit(Resource::Fsize) };
         let pid = Pid::from_raw(shim.pid.cast_signed());
-        prlimit(pid, Resource::Fsize, limit).expect("one's own shim");
+        prlimit(pid, Resource::Fsize, limit).expect("setting the shim's limit succeeded");
     };
     // As on a full disk without reserved space.
     limit_to(Some(1));
-    std::fs::write(gate, "").expect("own directory");
+    std::fs::write(gate, "").expect("test directory");
     eventually("its processes have ended", || state::members(&id).is_empty());
     let before = processes::voluntary_switches(shim.pid);
     eventually("it has tried more than once", || {
         !shim.is_alive() || processes::voluntary_switches(shim.pid) >= before + 2
     });
-    assert!(shim.is_alive() && state::outcome(&sandbox, &id).is_none(), "it goes on trying");
+    assert!(
+        shim.is_alive() && state::outcome(&sandbox, &id).is_none(),
+        "the shim must keep trying to write the end"
+    );
     limit_to(None);
     assert_eq!(state::wait_for_outcome(&sandbox, &id), Outcome::Exited { code: 7 });
-    eventually("its shim has left", || !shim.is_alive());
+    eventually("its shim has exited", || !shim.is_alive());
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: 7 });
 }
 
@@ -407,9 +416,10 @@ fn torn_journal_record_is_tolerated() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let cut = |path: &Path, by: u64| {
-        let file = std::fs::File::options().write(true).open(path).expect("there is a journal");
+        let file =
+            std::fs::File::options().write(true).open(path).expect("the journal can be opened");
         let len = file.metadata().expect("an open file").len();
-        file.set_len(len - by).expect("one's own file");
+        file.set_len(len - by).expect("test file");
     };
     for by in [1, 2, 20] {
         let task = Task::new(TaskKind::Stubborn);

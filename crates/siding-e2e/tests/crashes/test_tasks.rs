@@ -73,7 +73,7 @@ impl Task {
         let flags = [&["--background"], flags].concat();
         let done = self.run(sandbox, &flags).run();
         assert!(matches!(done.code, Some(0 | 7)), "{done}");
-        done.json()["task_id"].as_str().expect("every task has an id").to_owned()
+        done.json()["task_id"].as_str().expect("a task id").to_owned()
     }
 
     /// Waits until both processes of a stubborn task run as intended.

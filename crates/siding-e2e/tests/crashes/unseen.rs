@@ -24,11 +24,11 @@ fn leader_death_without_a_shim_leaves_the_task_lingering() {
     let [leader, stray] = task.wait_until_running(&sandbox);
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     leader.kill();
-    eventually("init has taken its status away", || processes::stat(leader.pid).is_none());
+    eventually("init has reaped it", || processes::stat(leader.pid).is_none());
     let shown = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     assert!(stray.is_alive());
-    eventually("it is known to linger", || {
-        let state = state::journal(&sandbox, &id).expect("recorded").state;
+    eventually("the task is recorded as lingering", || {
+        let state = state::journal(&sandbox, &id).expect("a recorded task").state;
         matches!(state.lifecycle.phase(), Phase::Lingering { .. })
     });
     assert_eq!(shown[0]["outcome"], serde_json::Value::Null);
@@ -95,7 +95,7 @@ struct NonReapingSubreaper {
 impl NonReapingSubreaper {
     /// Starts a subreaper that runs a task.
     fn start_with_task(sandbox: &Sandbox, task: &Task, point: &str) -> Self {
-        let own_program = std::env::current_exe().expect("a test has a program");
+        let own_program = std::env::current_exe().expect("the test program has a path");
         let test_args = ["--exact", "unseen::a_status_that_nobody_took_is_found", "--nocapture"];
         let mut run =
             ["run", "--background", "--grace", STOP_GRACE, "--"].map(str::to_owned).to_vec();
@@ -108,16 +108,17 @@ impl NonReapingSubreaper {
     /// Plays the subreaper in a copy of this program: runs the line and waits to be killed.
     fn run_as_reaper(line: &OsStr) {
         let own = rustix::process::getpid();
-        rustix::process::set_child_subreaper(Some(own)).expect("anybody may");
+        rustix::process::set_child_subreaper(Some(own)).expect("setting the subreaper succeeded");
         let mut shell = Command::new("sh");
         let client = shell.arg("-c").arg(line).stdout(Stdio::null()).spawn();
-        let _done = client.expect("there is a shell").wait().expect("an own child");
+        let _done =
+            client.expect("`sh` can be started").wait().expect("waiting for the child succeeded");
         let _until_killed = std::io::stdin().lines().count();
     }
 
     /// Waits until the dead process has become its zombie.
     fn wait_until_reparented(&self, dead: Process) {
-        eventually("the dead is the reaper's", || {
+        eventually("the zombie is the reaper's child", || {
             let stat = processes::stat(dead.pid);
             stat.is_some_and(|stat| stat.parent == self.process.process().pid && stat.state == 'Z')
         });
@@ -163,6 +164,6 @@ fn late_exit_status_does_not_hide_the_stop_request() {
         state::assert_ended_cleanly(&sandbox, &id),
         Outcome::Stopped { by: "user".to_owned() }
     );
-    let state = state::journal(&sandbox, &id).expect("recorded").state;
+    let state = state::journal(&sandbox, &id).expect("a recorded task").state;
     assert!(matches!(state.leader_end, Some(LeaderEnd::Signaled { .. })), "{state:?}");
 }

@@ -85,10 +85,10 @@ fn budget_leaves_excluded_calls_unchanged() {
 fn project_budget_overrides_the_installed_one() {
     let sandbox = sandbox();
     let file = sandbox.path(".siding/config.toml");
-    std::fs::create_dir_all(file.parent().expect("a directory")).expect("own directory");
+    std::fs::create_dir_all(file.parent().expect("a directory")).expect("test directory");
     for (text, timeout) in [("15s", json!(15_000)), ("1m30s", json!(90_000)), ("off", Value::Null)]
     {
-        std::fs::write(&file, format!("budget = \"{text}\"\n")).expect("own directory");
+        std::fs::write(&file, format!("budget = \"{text}\"\n")).expect("test directory");
         for installed in ["off", "20s"] {
             let output =
                 pre_tool_use_output(&sandbox, installed, bash_call(json!({"command": "make"})));

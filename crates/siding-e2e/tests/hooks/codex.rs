@@ -12,11 +12,11 @@ use crate::support::{CONVERSATION_ID, hook_call, sandbox};
 /// with it.
 fn install_fake_codex(sandbox: &Sandbox) -> String {
     let program = sandbox.path("bin/codex");
-    std::fs::create_dir_all(program.parent().expect("a directory")).expect("own directory");
+    std::fs::create_dir_all(program.parent().expect("a directory")).expect("test directory");
     let args = sandbox.path("args").display().to_string();
     let text = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > {args}.new; mv {args}.new {args}\n");
-    std::fs::write(&program, text).expect("own directory");
-    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("own file");
+    std::fs::write(&program, text).expect("test directory");
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("test file");
     format!("{}:/usr/bin:/bin", sandbox.path("bin").display())
 }
 
@@ -57,11 +57,11 @@ fn task_end_queues_one_prompt_that_delivers_the_notice() {
         let _stop = send_event(&sandbox, &path, "stop", json!({}));
     }
     eventually("one waiter waits", || waiter_count(&sandbox) == 1);
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     eventually("a prompt is queued", || {
         sandbox.path("args").exists() && waiter_count(&sandbox) == 0
     });
-    let args = std::fs::read_to_string(sandbox.path("args")).expect("written");
+    let args = std::fs::read_to_string(sandbox.path("args")).expect("test file");
     let args: Vec<&str> = args.lines().collect();
     assert_eq!(args[..4], ["queue", "--thread", CONVERSATION_ID, "--message"]);
     assert!(args[4].contains("not input from the user"), "{args:?}");
@@ -87,8 +87,8 @@ fn task_end_during_a_turn_queues_no_prompt() {
     let _stop = send_event(&sandbox, &path, "stop", json!({}));
     eventually("a waiter waits", || waiter_count(&sandbox) == 1);
     let _prompt = send_event(&sandbox, &path, "user-prompt-submit", json!({"prompt": "go on"}));
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
-    eventually("the waiter has left", || waiter_count(&sandbox) == 0);
-    assert!(!sandbox.path("args").exists(), "a prompt was queued in the middle of a turn");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
+    eventually("the waiter has exited", || waiter_count(&sandbox) == 0);
+    assert!(!sandbox.path("args").exists(), "a prompt was queued during a turn");
     let _end = sandbox.siding(&["session", "close", &format!("codex-{CONVERSATION_ID}")]).run();
 }

@@ -31,7 +31,7 @@ fn report_is_delivered_once_a_day() {
         assert_eq!(
             hook_context(&sandbox, event, json!({"source": "compact"})),
             "",
-            "not asked for"
+            "the report is off by default"
         );
         let first = call_hook_with_report(&sandbox, event, json!({"source": "compact"}));
         let report = additional_context(&first);
@@ -45,7 +45,7 @@ fn report_is_delivered_once_a_day() {
         }
         // A day later.
         let state = sandbox.state_dir().join("daily-report");
-        std::fs::write(&state, format!("{:020}\n", 1_000_000)).expect("own file");
+        std::fs::write(&state, format!("{:020}\n", 1_000_000)).expect("test file");
         let next = call_hook_with_report(&sandbox, event, json!({"source": "compact"}));
         assert!(additional_context(&next).contains(&id), "{next}");
         close_session(&sandbox);

@@ -47,8 +47,9 @@ fn allowed_command_leaves_the_decision_to_the_host() {
     // A tool that runs no command.
     let call = json!({"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}});
     assert_eq!(call_hook(&sandbox, "pre-tool-use", call).expect_code(0).stdout_text(), "");
-    let written = std::fs::read_dir(sandbox.state_dir()).expect("the sandbox makes it");
-    assert_eq!(written.count(), 0, "nothing is written to judge a command");
+    let written =
+        std::fs::read_dir(sandbox.state_dir()).expect("the sandbox creates the directory");
+    assert_eq!(written.count(), 0, "judging a command must write nothing");
 }
 
 /// Promise P107: without a person to answer, a question is no decision.
@@ -83,7 +84,7 @@ fn endless_background_command_is_denied_when_unattended() {
     let denied = headless.env("CLAUDE_CODE_ENTRYPOINT", "sdk-cli").run().expect_code(2);
     assert!(
         denied.stderr_text().contains("siding wait"),
-        "what to write instead: {}",
+        "the denial must suggest an alternative: {}",
         denied.stderr_text()
     );
     // These hosts have no way to ask.
@@ -102,8 +103,8 @@ fn endless_background_command_is_denied_when_unattended() {
 fn unreadable_rules_file_makes_the_hook_ask() {
     let sandbox = sandbox();
     let rules = sandbox.home().join(".config/siding");
-    std::fs::create_dir_all(&rules).expect("own directory");
-    std::fs::write(rules.join("guard.toml"), "[[rule]\n").expect("own directory");
+    std::fs::create_dir_all(&rules).expect("test directory");
+    std::fs::write(rules.join("guard.toml"), "[[rule]\n").expect("test directory");
     let call = json!({"tool_name": "Bash", "tool_input": {"command": "true"}});
     let output = call_hook(&sandbox, "pre-tool-use", call).expect_code(0).json();
     assert_eq!(output["hookSpecificOutput"]["permissionDecision"], "ask");

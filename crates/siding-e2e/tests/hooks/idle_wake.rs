@@ -18,7 +18,7 @@ fn wait_for_waiter(sandbox: &Sandbox) -> u32 {
             target.starts_with(sandbox.state_dir()) && target.ends_with("waiting.agent")
         })
     };
-    eventually_some("somebody waits", || processes::list_pids().into_iter().find(waits))
+    eventually_some("a waiter runs", || processes::list_pids().into_iter().find(waits))
 }
 
 /// Promise P112: an end wakes the host immediately, even one that no other event delivers.
@@ -35,7 +35,7 @@ fn task_end_wakes_an_idle_host_and_is_reported_once() {
     let finished = waiting.wait().expect_code(2);
     let text = finished.stderr_text();
     assert!(text.contains(&id) && text.contains("not input from the user"), "{text}");
-    assert_eq!(hook_context(&sandbox, "user-prompt-submit", json!({})), "", "told twice");
+    assert_eq!(hook_context(&sandbox, "user-prompt-submit", json!({})), "", "delivered twice");
     close_session(&sandbox);
 }
 
@@ -92,10 +92,10 @@ fn waiter_ends_with_its_host() {
     let sandbox = sandbox();
     // The copy has another name, because siding takes a shell for no host.
     let agent = sandbox.path("agent");
-    let _bytes = std::fs::copy("/bin/bash", &agent).expect("own directory");
+    let _bytes = std::fs::copy("/bin/bash", &agent).expect("test directory");
     let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&agent, executable).expect("own file");
-    std::fs::write(sandbox.path("event"), event_json(&sandbox, json!({}))).expect("own directory");
+    std::fs::set_permissions(&agent, executable).expect("test file");
+    std::fs::write(sandbox.path("event"), event_json(&sandbox, json!({}))).expect("test directory");
     let siding = |name: &str| sandbox.siding_line(&["hook", name]);
     let text = format!(
         "{} < event; {} < event 2>heard & wait",
@@ -105,6 +105,6 @@ fn waiter_ends_with_its_host() {
     let host = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).spawn();
     let pid = wait_for_waiter(&sandbox);
     host.process().kill();
-    eventually("the waiter has left", || !processes::list_pids().contains(&pid));
-    assert_eq!(std::fs::read_to_string(sandbox.path("heard")).expect("is there"), "");
+    eventually("the waiter has exited", || !processes::list_pids().contains(&pid));
+    assert_eq!(std::fs::read_to_string(sandbox.path("heard")).expect("the entry exists"), "");
 }

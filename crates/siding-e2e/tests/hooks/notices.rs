@@ -25,7 +25,7 @@ fn task_end_is_reported_once_at_the_next_event() {
         assert!(context.contains("not input from the user"), "{context}");
         assert_eq!(context.matches("</task_notification>").count(), 1, "{context}");
         for event in events {
-            assert_eq!(hook_context(&sandbox, event, json!({})), "", "told twice");
+            assert_eq!(hook_context(&sandbox, event, json!({})), "", "delivered twice");
         }
     }
     close_session(&sandbox);
@@ -59,10 +59,10 @@ fn oversized_notice_does_not_block_others() {
              printf '%03000d' 0 | tr 0 '&'; until [ -e answered ]; do sleep .02; done"
         ),
     );
-    std::fs::write(sandbox.path("answered"), "").expect("own directory");
+    std::fs::write(sandbox.path("answered"), "").expect("test directory");
     let second = run_ended_task(&sandbox, "exit 7");
     let mut received = String::new();
-    siding_e2e::eventually("both are told", || {
+    siding_e2e::eventually("both lines are reported", || {
         received += &hook_context(&sandbox, "post-tool-use", json!({}));
         received.contains(&format!("<task_id>{first}")) && received.contains(&second)
     });
@@ -79,7 +79,7 @@ fn processes_left_by_a_command_are_reported() {
     // it.
     let _task =
         start_background_task(&sandbox, &format!("{mark} & until [ -e go ]; do sleep .02; done"));
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let context = siding_e2e::eventually_some("it lingers", || {
         Some(hook_context(&sandbox, "post-tool-use", json!({}))).filter(|said| !said.is_empty())
     });
@@ -118,11 +118,11 @@ fn many_notices_are_split_over_several_events() {
         let context = hook_context(&sandbox, "post-tool-use", json!({}));
         assert!(context.encode_utf16().count() <= 10_000, "{}", context.len());
         if context.is_empty() {
-            assert!(calls > 2, "all at once");
+            assert!(calls > 2, "all notices came in one answer");
             break;
         }
         for id in all.iter().filter(|id| context.contains(*id)) {
-            assert!(received.insert(id.clone()), "{id} told twice");
+            assert!(received.insert(id.clone()), "{id} was delivered twice");
         }
     }
     assert_eq!(received, all);
@@ -185,7 +185,10 @@ fn notices_of_a_session_taken_over_stay_in_that_session() {
     let _open = sandbox.siding(&open).run().expect_code(0);
     let id = run_ended_task(&sandbox, "exit 7");
     assert_eq!(hook_context(&sandbox, "post-tool-use", other), "");
-    assert!(hook_context(&sandbox, "post-tool-use", json!({})).contains(&id), "its own is told");
+    assert!(
+        hook_context(&sandbox, "post-tool-use", json!({})).contains(&id),
+        "the host's own notice is missing"
+    );
     host.process().kill();
     let _closed = sandbox.siding(&["session", "close", "claude-other"]).run().expect_code(0);
     close_session(&sandbox);
@@ -194,7 +197,7 @@ fn notices_of_a_session_taken_over_stay_in_that_session() {
 #[track_caller]
 fn open_session_listing(sandbox: &siding_e2e::Sandbox, id: &str) {
     let context = hook_context(sandbox, "session-start", json!({"source": "clear"}));
-    assert!(context.contains(id), "what the earlier conversation left runs on: {context}");
+    assert!(context.contains(id), "the earlier conversation's task is missing: {context}");
 }
 
 /// Ends a task that belongs to no conversation, and returns its id.
@@ -212,6 +215,6 @@ fn no_notices_without_an_open_session() {
     assert_eq!(hook_context(&sandbox, "post-tool-use", json!({})), "");
     open_session(&sandbox);
     let id = start_background_task(&sandbox, "sleep 60");
-    assert_eq!(hook_context(&sandbox, "post-tool-use", json!({})), "", "{id} has nothing to tell");
+    assert_eq!(hook_context(&sandbox, "post-tool-use", json!({})), "", "{id} must give no notice");
     close_session(&sandbox);
 }

@@ -23,7 +23,10 @@ fn has_bwrap() -> bool {
     let works = std::process::Command::new("bwrap").args(probe).output();
     let works = works.is_ok_and(|done| done.status.success());
     if !works {
-        assert!(std::env::var_os("CI").is_none(), "install bubblewrap: these tests prove nothing");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "bubblewrap is not installed, so these tests would prove nothing"
+        );
         println!("left out: bubblewrap makes no sandbox here");
     }
     works
@@ -64,10 +67,10 @@ fn start_host_with_env(
     if !program.exists() {
         let bash =
             ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| PathBuf::from(path).exists());
-        let _length = std::fs::copy(bash.expect("a bash"), &program).expect("own directory");
+        let _length = std::fs::copy(bash.expect("a bash"), &program).expect("test directory");
     }
     let start = event_json(sandbox, json!({"session_id": conversation, "source": "startup"}));
-    std::fs::write(sandbox.path(&format!("start-{conversation}")), start).expect("own directory");
+    std::fs::write(sandbox.path(&format!("start-{conversation}")), start).expect("test directory");
     let hook = sandbox.siding_line(&["hook", "session-start"]);
     let text = format!(
         "{hook} <start-{conversation} >>told || exit 9\n{script}\n: >ready-{conversation}\n\
@@ -192,7 +195,7 @@ fn assert_sandboxed_command_is_supervised(sandbox: &Sandbox, proc: &str) {
     let id = task_id(&task);
     let inside =
         processes_with_text(&endless).into_iter().find(|one| processes::comm(one.pid) == "sleep");
-    let inside = inside.expect("runs");
+    let inside = inside.expect("the program runs");
     assert_eq!(processes::read_birthmark(inside.pid), processes::birthmark_from_id(&id));
     let why = sandbox.siding(&["why", &id]).run().expect_code(0).stdout_text();
     assert!(why.contains("waiting on timer"), "{why}");
@@ -247,7 +250,7 @@ fn sandboxed_command_ends_at_its_deadline() {
     eventually("it is stopped", || {
         read_test_file(&sandbox, "out").contains("at its deadline of 3s")
     });
-    eventually("all of it has ended", || processes_with_text(&endless).is_empty());
+    eventually("all its processes have ended", || processes_with_text(&endless).is_empty());
     host.running.process().kill();
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[]);
 }
@@ -291,8 +294,8 @@ fn only_the_killed_hosts_processes_are_ended() {
     let second = start_host_in(&sandbox, "second", &format!("setsid {other} &"));
     assert_eq!(supervisors(&sandbox).len(), 2);
     first.running.process().kill();
-    eventually("its own is ended", || processes_with_text(&one).is_empty());
-    eventually("its supervisor has left", || supervisors(&sandbox).len() == 1);
+    eventually("its own process is ended", || processes_with_text(&one).is_empty());
+    eventually("its supervisor has exited", || supervisors(&sandbox).len() == 1);
     assert_eq!(processes_with_text(&other).len(), 1);
     second.running.process().kill();
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&other]);
@@ -301,7 +304,7 @@ fn only_the_killed_hosts_processes_are_ended() {
 /// Returns a line that calls a hook as the host does.
 fn hook_line(sandbox: &Sandbox, name: &str, more: Value) -> String {
     let file = format!("event-{name}");
-    std::fs::write(sandbox.path(&file), event_json(sandbox, more)).expect("own directory");
+    std::fs::write(sandbox.path(&file), event_json(sandbox, more)).expect("test directory");
     format!("{} <{file} >>told", sandbox.siding_line(&["hook", name]))
 }
 
@@ -312,12 +315,12 @@ fn next_event_replaces_a_killed_host_supervisor() {
     let more = json!({"tool_name": "Bash", "tool_input": {"command": "true"}});
     let hook = hook_line(&sandbox, "pre-tool-use", more);
     let mut host = start_host(&sandbox, &format!("setsid {helper} &"));
-    let [first] = supervisors(&sandbox).try_into().expect("one");
+    let [first] = supervisors(&sandbox).try_into().expect("exactly one entry");
     first.kill();
-    eventually("it is gone", || !first.is_alive());
+    eventually("the process has exited", || !first.is_alive());
     host.running.write_stdin(format!("{hook}; : >went\n").as_bytes());
     eventually("the event was answered", || sandbox.path("went").exists());
-    let [second] = supervisors(&sandbox).try_into().expect("another");
+    let [second] = supervisors(&sandbox).try_into().expect("exactly one new supervisor");
     assert_ne!(first.pid, second.pid);
     host.running.process().kill();
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&helper]);
@@ -328,10 +331,10 @@ fn reap_ends_processes_of_a_killed_host_and_supervisor() {
     let sandbox = sandbox();
     let helper = endless_command(&sandbox, 3_008);
     let host = start_host(&sandbox, &format!("setsid {helper} &"));
-    let [supervisor] = supervisors(&sandbox).try_into().expect("one");
+    let [supervisor] = supervisors(&sandbox).try_into().expect("exactly one entry");
     supervisor.kill();
     host.running.process().kill();
-    eventually("both are gone", || !supervisor.is_alive() && !host.running.process().is_alive());
+    eventually("both have exited", || !supervisor.is_alive() && !host.running.process().is_alive());
     let dry_run = sandbox.siding(&["reap", "--dry-run"]).run().expect_code(0).stdout_text();
     // The output is wrapped.
     let dry_run = dry_run.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -353,11 +356,11 @@ fn host_supervisor_killed_at_any_failpoint_leaves_nothing() {
         let (boxed_text, helper) =
             (endless_command(&sandbox, 3_009), endless_command(&sandbox, 3_010));
         std::fs::write(sandbox.state_dir().join("pause-supervisor-at"), point)
-            .expect("own directory");
+            .expect("test directory");
         let stubborn = format!("setsid bash -c 'trap \"\" TERM; {helper}; :' & ");
         let host =
             start_host(&sandbox, &format!("{stubborn}{}", bwrap_command(&boxed_text, "out")));
-        let [supervisor] = supervisors(&sandbox).try_into().expect("one");
+        let [supervisor] = supervisors(&sandbox).try_into().expect("exactly one entry");
         if point == "host_ending" {
             let _task = wait_for_task(&sandbox);
             host.running.process().kill();
@@ -365,7 +368,7 @@ fn host_supervisor_killed_at_any_failpoint_leaves_nothing() {
         eventually("it has stopped", || processes::state(supervisor.pid) == Some('T'));
         supervisor.kill();
         host.running.process().kill();
-        eventually("both are gone", || {
+        eventually("both have exited", || {
             !supervisor.is_alive() && !host.running.process().is_alive()
         });
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
@@ -390,16 +393,17 @@ fn ten_thousand_supervisor_wakeups_use_little_cpu() {
     let endless = endless_command(&sandbox, 3_011);
     let host = start_host(&sandbox, &bwrap_command(&endless, "out"));
     let _task = wait_for_task(&sandbox);
-    let [supervisor] = supervisors(&sandbox).try_into().expect("one");
-    let hosts = std::fs::read_dir(sandbox.state_dir().join("hosts")).expect("there");
-    let fifo = hosts.flatten().next().expect("one").path().join("bell");
+    let [supervisor] = supervisors(&sandbox).try_into().expect("exactly one entry");
+    let hosts = std::fs::read_dir(sandbox.state_dir().join("hosts")).expect("the entry exists");
+    let fifo = hosts.flatten().next().expect("exactly one entry").path().join("bell");
     let ticks = || cpu_ticks(supervisor.pid);
     let before = ticks();
     for round in 0..10_000_u32 {
         let ring = [b'c', b'd', b'l', 0xff][round as usize % 4];
         let mut fifo_writer =
-            std::fs::OpenOptions::new().write(true).open(&fifo).expect("is there");
-        std::io::Write::write_all(&mut fifo_writer, &[ring]).expect("is read");
+            std::fs::OpenOptions::new().write(true).open(&fifo).expect("the entry exists");
+        std::io::Write::write_all(&mut fifo_writer, &[ring])
+            .expect("writing to the FIFO succeeded");
     }
     let spent = ticks() - before;
     assert!(spent < 100, "{spent} clock ticks for 10,000 rings");
@@ -415,7 +419,8 @@ fn users_browser_is_excluded_from_host_cleanup() {
     let sleep =
         ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|path| PathBuf::from(path).exists());
     let browser = sandbox.path("firefox");
-    let _length = std::fs::copy(sleep.expect("a sleep"), &browser).expect("own directory");
+    let _length =
+        std::fs::copy(sleep.expect("an installed `sleep`"), &browser).expect("test directory");
     let helper = endless_command(&sandbox, 3_012);
     let user_program = format!("{} 3013", browser.display());
     // One browser is started by the host itself, one by a command that siding has adopted.
@@ -449,7 +454,7 @@ fn users_browser_is_excluded_from_host_cleanup() {
     let remaining_browsers = browsers();
     remaining_browsers.iter().for_each(|one| one.kill());
     assert_eq!(remaining_browsers.len(), 2, "{remaining_browsers:?}");
-    eventually("they are gone", || browsers().is_empty() && others().is_empty());
+    eventually("they have exited", || browsers().is_empty() && others().is_empty());
 }
 
 /// If a host cannot be marked, its agent is informed once.
@@ -459,7 +464,7 @@ fn unsupervisable_host_is_reported_once() {
     let again = hook_line(&sandbox, "session-start", json!({"source": "compact"}));
     let start = hook_line(&sandbox, "session-start", json!({"source": "startup"}));
     let host = sandbox.path("agenthost");
-    let _length = std::fs::copy("/bin/bash", &host).expect("own directory");
+    let _length = std::fs::copy("/bin/bash", &host).expect("test directory");
     let doctor = sandbox.siding_line(&["doctor", "--host", "claude-code"]);
     let text = format!("ulimit -R 900000000000; {start}; {again}; {doctor} >doctor; exit 0");
     let call = sandbox.host(host.to_str().expect("UTF-8"), &["-c", &text]);

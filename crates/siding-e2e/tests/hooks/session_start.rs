@@ -13,7 +13,7 @@ use crate::support::{
 fn session_is_opened_and_its_shells_are_adopted() {
     let sandbox = sandbox();
     let env_file = sandbox.path("env");
-    std::fs::write(&env_file, "export MINE=1").expect("own directory");
+    std::fs::write(&env_file, "export MINE=1").expect("test directory");
     for source in ["startup", "compact"] {
         let more = json!({ "source": source });
         let call = hook_call(&sandbox, &["session-start"], more);
@@ -27,7 +27,7 @@ fn session_is_opened_and_its_shells_are_adopted() {
     let journal = sandbox.state_dir().join("sessions").join(SESSION_ID).join("journal");
     let opened = std::fs::read_to_string(journal).expect("a journal");
     assert_eq!(opened.lines().count(), 1, "opened once: {opened}");
-    let text = std::fs::read_to_string(&env_file).expect("is there");
+    let text = std::fs::read_to_string(&env_file).expect("the entry exists");
     assert!(text.starts_with("export MINE=1\n") && text.matches("siding keep").count() == 1);
     // As the host does: it sources the file in the shell that runs the command.
     let shell = "source ./env; echo $MINE $SIDING_SESSION";
@@ -94,7 +94,7 @@ fn session_of_another_pid_namespace_is_not_closed() {
     }
     let list = done.expect_code(0).json();
     let outer = list.as_array().expect("a list").iter().find(|one| one["session_id"] == SESSION_ID);
-    assert_eq!(outer.expect("is listed")["state"], "elsewhere", "{list}");
+    assert_eq!(outer.expect("the session is listed")["state"], "elsewhere", "{list}");
     let run = ["run", "--session", SESSION_ID, "--", "true"];
     let _still_open = sandbox.siding(&run).run().expect_code(0);
     let context = hook_context(&sandbox, "session-start", json!({"source": "compact"}));

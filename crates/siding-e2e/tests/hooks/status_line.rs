@@ -40,7 +40,7 @@ fn task_waiting_for_input_is_shown_first() {
     let args: Vec<&str> = run.iter().chain(&words).copied().collect();
     let task = sandbox.siding(&args).env("SIDING_STALL_AFTER", "100ms").run().expect_code(0).json();
     let id = task["task_id"].as_str().expect("an id");
-    eventually("it is seen to wait", || {
+    eventually("the status line shows that the task waits", || {
         let text = status_line(&sandbox, &[]);
         text.starts_with(&format!("siding: {id} needs input: read"))
     });
@@ -55,7 +55,7 @@ fn users_status_line_command_is_run_and_printed_first() {
     let other_status_line = "cat > heard; printf 'mine \\033[1mbold\\033[m'";
     let text = status_line(&sandbox, &["--before", other_status_line]);
     assert_eq!(text, "mine \u{1b}[1mbold\u{1b}[m\nsiding: nothing runs\n");
-    let received = std::fs::read_to_string(sandbox.path("heard")).expect("it was called");
+    let received = std::fs::read_to_string(sandbox.path("heard")).expect("the program was called");
     assert!(received.contains("\"session_id\""), "{received}");
     // The user's line is shown even if siding cannot read the event.
     let call = sandbox.siding(&["statusline", "--before", "echo mine"]).stdin("no JSON");

@@ -49,7 +49,7 @@ pub(crate) fn hook_context(sandbox: &Sandbox, name: &str, more: Value) -> String
         return String::new();
     }
     let output = &done.json()["hookSpecificOutput"];
-    output["additionalContext"].as_str().expect("facts").to_owned()
+    output["additionalContext"].as_str().expect("a text").to_owned()
 }
 
 /// Opens the conversation's session.
@@ -72,12 +72,12 @@ pub(crate) fn start_background_task(sandbox: &Sandbox, command: &str) -> String 
 pub(crate) fn run_ended_task(sandbox: &Sandbox, then: &str) -> String {
     let id =
         start_background_task(sandbox, &format!("until [ -e go ]; do sleep .02; done; {then}"));
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
     eventually("it has ended", || {
         std::fs::read_to_string(&journal).is_ok_and(|text| text.contains(r#""record":"closed""#))
     });
-    std::fs::remove_file(sandbox.path("go")).expect("it was written");
+    std::fs::remove_file(sandbox.path("go")).expect("the file exists");
     id
 }
 

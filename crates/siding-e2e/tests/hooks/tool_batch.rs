@@ -29,7 +29,7 @@ fn start_adopted_shell(sandbox: &Sandbox, command: &str) -> (RunningProgram, Str
     let before = sandbox.task_ids();
     let init = sandbox.siding(&["shell-init", "bash"]).run().expect_code(0).stdout_text();
     let env_file = sandbox.path("bash-env");
-    std::fs::write(&env_file, init).expect("own directory");
+    std::fs::write(&env_file, init).expect("test directory");
     let shell = sandbox
         .host("bash", &["-c", command])
         .env("BASH_ENV", env_file)
@@ -37,7 +37,7 @@ fn start_adopted_shell(sandbox: &Sandbox, command: &str) -> (RunningProgram, Str
         .env("SIDING_ADOPT_WAIT", "20")
         .env("SIDING_ADOPT_KEEP_AFTER", "0s")
         .spawn();
-    let id = eventually_some("it is on record", || {
+    let id = eventually_some("the record exists", || {
         let new = sandbox.task_ids().into_iter().find(|id| !before.contains(id))?;
         let journal = sandbox.state_dir().join("tasks").join(&new).join("journal");
         let text = std::fs::read_to_string(journal).ok()?;
@@ -56,7 +56,7 @@ fn adopted_command_that_outlives_its_call_is_listed_once() {
     assert_eq!(
         hook_context(&sandbox, BATCH_EVENT, batch_event(&["make"])),
         "",
-        "its call has not returned"
+        "listed before the call returned"
     );
     let context =
         hook_context(&sandbox, BATCH_EVENT, batch_event(&["make test", "echo up; sleep 60"]));
@@ -65,9 +65,13 @@ fn adopted_command_that_outlives_its_call_is_listed_once() {
     assert_eq!(
         hook_context(&sandbox, BATCH_EVENT, batch_event(&["echo up; sleep 60"])),
         "",
-        "once"
+        "expected exactly once"
     );
-    assert_eq!(hook_context(&sandbox, "user-prompt-submit", json!({})), "", "once");
+    assert_eq!(
+        hook_context(&sandbox, "user-prompt-submit", json!({})),
+        "",
+        "expected exactly once"
+    );
     close_session(&sandbox);
 }
 
@@ -81,14 +85,14 @@ fn subagents_command_is_listed_after_its_call_returns() {
     assert_eq!(
         hook_context(&sandbox, BATCH_EVENT, batch_event(&["make"])),
         "",
-        "a subagent waits for it"
+        "the command is in the foreground of a subagent"
     );
     let mut of_subagent = batch_event(&["sleep 60"]);
     of_subagent["agent_id"] = "agent-abc".into();
     assert_eq!(
         hook_context(&sandbox, BATCH_EVENT, of_subagent),
         "",
-        "its messages are thrown away with it"
+        "a subagent's event must deliver no notice"
     );
     let context = hook_context(&sandbox, BATCH_EVENT, batch_event(&["make"]));
     assert!(context.contains(&id), "{context}");
@@ -110,7 +114,7 @@ fn every_twentieth_batch_lists_running_tasks() {
             assert_eq!(
                 hook_context(&sandbox, "post-tool-use", json!({})),
                 "",
-                "not twice in a batch"
+                "a call within the batch must not list it"
             );
         }
         let calls = if number == 20 { batch_event(&["sleep 61"]) } else { batch_event(&["make"]) };
@@ -143,14 +147,15 @@ fn list_omits_tasks_named_in_a_notice() {
         // A subagent's batches do not count for the agent.
         assert_eq!(hook_context(&sandbox, BATCH_EVENT, json!({"agent_id": "agent-abc"})), "");
     }
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     siding_e2e::eventually("it lingers", || {
         let journal = sandbox.state_dir().join("tasks").join(&lingering).join("journal");
         std::fs::read_to_string(journal).is_ok_and(|text| text.contains("leader_ended"))
     });
     let context = hook_context(&sandbox, BATCH_EVENT, json!({}));
     assert!(context.contains("<status>lingering</status>"), "{context}");
-    let (_notice, list) = context.split_once("besides those above:").expect("a list too");
+    let (_notice, list) =
+        context.split_once("besides those above:").expect("a list in the second answer");
     assert!(list.contains(&runs) && !list.contains(&lingering), "{context}");
     close_session(&sandbox);
 }

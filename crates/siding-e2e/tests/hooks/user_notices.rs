@@ -12,8 +12,8 @@ use crate::support::{SESSION_ID, event_json, run_ended_task, sandbox};
 
 /// Writes an executable program.
 fn write_program(path: &Path, text: &[u8]) {
-    fs::write(path, text).expect("own directory");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("own file");
+    fs::write(path, text).expect("test directory");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("test file");
 }
 
 /// Starts a host that opens a session, and that starts `notify-person` once the file `notify`
@@ -24,11 +24,11 @@ fn start_host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
     // The copy has another name, because siding takes a shell for no host.
     write_program(&agent, &fs::read("/bin/bash").expect("a shell"));
     let bin = sandbox.path("bin");
-    fs::create_dir(&bin).expect("own directory");
+    fs::create_dir(&bin).expect("test directory");
     let notify_args = sandbox.path("told");
     let script = format!("#!/bin/sh\nprintf '%s|' \"$@\" >> {}\n", notify_args.display());
     write_program(&bin.join("notify-send"), script.as_bytes());
-    fs::write(sandbox.path("event"), event_json(sandbox, json!({}))).expect("own directory");
+    fs::write(sandbox.path("event"), event_json(sandbox, json!({}))).expect("test directory");
     let notify = sandbox.siding_line(&["hook", "--via", ways, "notify-person"]);
     let text = format!(
         "{setup}; mkfifo gate; {} < event; echo > opened; until [ -e notify ]; do sleep .02; done
@@ -47,9 +47,9 @@ fn start_host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
 #[track_caller]
 fn start_notifying(sandbox: &Sandbox) {
     let before = run_ended_task(sandbox, "echo before; exit 5");
-    fs::write(sandbox.path("notify"), "").expect("own directory");
+    fs::write(sandbox.path("notify"), "").expect("test directory");
     let acks = sandbox.state_dir().join("sessions").join(SESSION_ID).join("acks");
-    eventually("the first look is over", || {
+    eventually("the first scan is complete", || {
         fs::read_to_string(&acks).is_ok_and(|text| text.contains(&before))
     });
 }
@@ -74,15 +74,15 @@ fn failure_is_shown_on_the_desktop_until_the_host_ends() {
     let _well = run_ended_task(&sandbox, "echo fine; exit 0");
     let _badly = run_ended_task(&sandbox, "echo broken; exit 7");
     let notify_args = sandbox.path("told");
-    eventually("the person is told", || {
+    eventually("the person is notified", || {
         fs::read_to_string(&notify_args).is_ok_and(|text| text.matches('|').count() == 6)
     });
-    let text = fs::read_to_string(&notify_args).expect("is there");
+    let text = fs::read_to_string(&notify_args).expect("the entry exists");
     assert!(text.contains("failed after ") && text.contains("broken"), "{text}");
     assert!(!text.contains("fine") && !text.contains("before"), "{text}");
-    eventually("one is enough", || follower_count(&sandbox) == 1);
+    eventually("one follower runs", || follower_count(&sandbox) == 1);
     host.process().kill();
-    eventually("it has ended with the host", || follower_count(&sandbox) == 0);
+    eventually("the follower has ended with the host", || follower_count(&sandbox) == 0);
 }
 
 /// A hook has no terminal, so the bell rings in the host's.
@@ -94,9 +94,9 @@ fn bell_rings_in_the_hosts_terminal() {
     let device = fs::read_link(device).expect("a terminal has a name");
     let host = start_host(&sandbox, "bell", &format!("exec > {}", device.display()));
     start_notifying(&sandbox);
-    assert_eq!(terminal.scrollback_text().trim(), "", "what ended before rings no bell");
+    assert_eq!(terminal.scrollback_text().trim(), "", "an earlier end must not ring the bell");
     let _badly = run_ended_task(&sandbox, "exit 7");
     terminal.wait_for_bytes(b"\x07");
     host.process().kill();
-    eventually("it has ended with the host", || follower_count(&sandbox) == 0);
+    eventually("the follower has ended with the host", || follower_count(&sandbox) == 0);
 }

@@ -17,14 +17,14 @@ fn unread_background_task_is_named_once_at_the_next_prompt() {
     assert_eq!(hook_context(&sandbox, PROMPT_EVENT, json!({})), "");
     let forgotten = start_background_task(&sandbox, "sleep 60");
     let looked_at = start_background_task(&sandbox, "echo text; sleep 60");
-    siding_e2e::eventually("it was looked at", || {
+    siding_e2e::eventually("the output was read", || {
         let look = sandbox.siding(&["output", &looked_at]).env("SIDING_SESSION", SESSION_ID);
         look.run().expect_code(0).stdout_text().contains("text")
     });
     let context = hook_context(&sandbox, PROMPT_EVENT, json!({}));
     assert!(context.contains("automated, not from the user"), "{context}");
     assert!(context.contains(&forgotten) && !context.contains(&looked_at), "{context}");
-    assert_eq!(hook_context(&sandbox, PROMPT_EVENT, json!({})), "", "once");
+    assert_eq!(hook_context(&sandbox, PROMPT_EVENT, json!({})), "", "expected exactly once");
     close_session(&sandbox);
 }
 

@@ -58,7 +58,7 @@ fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     let task = Task::of(&sandbox.siding(&args).run().expect_code(0));
     let (id, shim) = (task.id(), live_shim(&task));
     // The action starts only now, so that the call above still sees an intact task.
-    std::fs::write(gate, "\n").expect("the task reads");
+    std::fs::write(gate, "\n").expect("the task reads the FIFO");
     let _done = sandbox.wait_for_mark("done");
     // With so many threads starting programs, a forked copy of this test program may hold the
     // inherited descriptors for a moment on a busy machine.
@@ -75,7 +75,7 @@ fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     let stopped = call(&["stop", id]);
     assert_no_crash_or_hang(&stopped);
     assert!(ends == ExpectedEnd::ByDeadline || stopped.code == Some(0), "{act}: {stopped}");
-    eventually(&format!("the shim has left: {act}"), || !shim.is_alive());
+    eventually(&format!("the shim has exited: {act}"), || !shim.is_alive());
     assert_task_exits(id);
     if act == "chmod 000 $D/../.." {
         return;

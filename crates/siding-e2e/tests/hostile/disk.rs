@@ -41,28 +41,33 @@ impl MountedDisk {
     /// Makes the file system read-only or writable.
     fn set_read_only(&self, read_only: bool) {
         let flags = libc::MS_REMOUNT | if read_only { libc::MS_RDONLY } else { 0 };
-        mounts::mount_tmpfs(&self.0, flags, None).expect("nobody writes now");
+        mounts::mount_tmpfs(&self.0, flags, None).expect("remounting succeeded");
     }
 
     /// Fills all space except `pages` pages.
     fn fill_except_pages(&self, pages: usize) {
         let filler = self.0.join("filler");
-        let mut file = std::fs::File::create(&filler).expect("a file fits");
+        let mut file = std::fs::File::create(&filler).expect("the disk has space for a file");
         let full = std::io::copy(&mut std::io::repeat(0), &mut file);
-        assert_eq!(full.expect_err("it is full").raw_os_error(), Some(libc::ENOSPC));
-        let len = file.metadata().expect("own file").len();
-        file.set_len(len - (pages << 12) as u64).expect("own file");
+        assert_eq!(
+            full.expect_err("writing to the disk succeeded").raw_os_error(),
+            Some(libc::ENOSPC)
+        );
+        let len = file.metadata().expect("test file").len();
+        file.set_len(len - (pages << 12) as u64).expect("test file");
     }
 
     /// Uses all inodes except `left`.
     fn fill_inodes_except(&self, left: usize) {
         let taken = self.0.join("taken");
-        std::fs::create_dir_all(&taken).expect("a directory fits");
+        std::fs::create_dir_all(&taken).expect("the disk has space for a directory");
         let name = |number: usize| taken.join(number.to_string());
         let first_failed = (0..).find(|number| std::fs::File::create(name(*number)).is_err());
         for number in 0..left {
-            std::fs::remove_file(name(first_failed.expect("it is bounded") - 1 - number))
-                .expect("own file");
+            std::fs::remove_file(name(
+                first_failed.expect("the disk fills up within the bound") - 1 - number,
+            ))
+            .expect("test file");
         }
     }
 }
@@ -92,7 +97,7 @@ fn exit_is_recorded_on_a_full_disk() {
         assert_eq!(task.number("/output/bytes"), FLOOD_BYTES);
         let (kept, lost) = (task.number("/output/kept_bytes"), task.number("/output/lost_bytes"));
         assert_eq!(kept + lost, FLOOD_BYTES);
-        assert!(kept > 512 << 10, "most of the disk was used: {kept}");
+        assert!(kept > 512 << 10, "only {kept} bytes were stored");
         let file = task.file();
         assert_eq!(file.len() as u64, kept);
         assert_same(&file, &FillPattern::Blocks(65_536).bytes(0, file.len()), "what is kept");
@@ -154,9 +159,10 @@ fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
     sandbox.expect_clean();
     let Some(_keeps_alive) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
     let quiet = sandbox.siding(&["monitor", "--json", "--", "true"]).run().expect_code(0);
-    let root = StateDir::open(&sandbox.state_dir()).expect("own directory");
+    let root = StateDir::open(&sandbox.state_dir()).expect("test directory");
     let quiet = Task::of(&quiet).id().parse().expect("an id");
-    let quiet = root.task_dir(quiet).expect("it is there").read().expect("it is recorded");
+    let quiet =
+        root.task_dir(quiet).expect("the entry exists").read().expect("the task is recorded");
     let task_id = root.new_id(TaskKind::LocalBash).expect("an id");
     let line = "x".repeat(400);
     let fill = sandbox.puppet_line(&["--quiet", "fill", "2M", "--line", "400"]);
@@ -167,15 +173,15 @@ fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
         monitor: Some(Monitor { pattern: None, burst: 1000, every_ms: 1 }),
         ..quiet.state.spec
     };
-    let dir = root.create_task(task_id).expect("there is space");
-    root.mark_live(task_id).expect("there is space");
+    let dir = root.create_task(task_id).expect("the disk has space");
+    root.mark_live(task_id).expect("the disk has space");
     let environment = sandbox.environment().into_iter();
     let environment: Vec<CString> = environment
-        .map(|(name, value)| CString::new(format!("{name}={value}")).expect("no zero byte"))
+        .map(|(name, value)| CString::new(format!("{name}={value}")).expect("a string without NUL"))
         .collect();
-    let program = CString::new(sandbox.siding_line::<&str>(&[])).expect("no zero byte");
-    let shim = IdleShim::start(&program).expect("it starts");
-    let _link = shim.start_task(&root, dir, &spec, &environment).expect("it is told");
+    let program = CString::new(sandbox.siding_line::<&str>(&[])).expect("a string without NUL");
+    let shim = IdleShim::start(&program).expect("the command starts");
+    let _link = shim.start_task(&root, dir, &spec, &environment).expect("the shim starts the task");
     let id = task_id.to_string();
     let wait = ["wait", "--timeout", "40s", &id];
     let _over = sandbox.siding(&wait).run().expect_code(0);
@@ -206,7 +212,7 @@ fn run_with_shrinking_resource(
             assert_same(&task.file(), &b"hello\n"[..6 - lost], "the output");
             assert_task_exits(task.id());
             std::fs::remove_dir_all(sandbox.state_dir().join("tasks").join(task.id()))
-                .expect("own directory");
+                .expect("test directory");
         } else {
             refused += 1;
             assert_refused(&done, "No space left on device");
@@ -316,9 +322,11 @@ fn adoption_on_a_full_disk_is_recorded_when_space_is_freed() {
     let adopt = sandbox.siding(&adopt).env("SIDING_ADOPT_KEEP_AFTER", "0s");
     let adopted = adopt.run().expect_code(0).json();
     let id = adopted["task_id"].as_str().expect("an id").to_owned();
-    eventually("it was tried and taken back", || changed() != before && !tasks.join(&id).exists());
-    std::fs::remove_file(disk.0.join("filler")).expect("own file");
-    eventually("it is on record", || {
+    eventually("adoption was tried and undone", || {
+        changed() != before && !tasks.join(&id).exists()
+    });
+    std::fs::remove_file(disk.0.join("filler")).expect("test file");
+    eventually("the record exists", || {
         let shown = sandbox.siding(&["show", "--json", &id]).run();
         shown.code == Some(0) && shown.json()["phase"] == "running"
     });
@@ -351,7 +359,7 @@ fn unrecorded_adoption_ends_at_deadline_and_with_its_session() {
         if session == "full" {
             owner.process().kill();
         }
-        eventually("it is ended", || !near.is_alive());
+        eventually("the process has ended", || !near.is_alive());
         assert_task_exits(id["task_id"].as_str().expect("an id"));
         let text = std::fs::read_to_string(&output).expect("the host's file");
         assert!(text.contains("; the state directory took no record of it\n"), "{text}");

@@ -60,8 +60,8 @@ impl ForgeryScenario {
         let other = Task::of(&call.run().expect_code(0));
         assert_task_exits(other.id());
         let outside_task = outside.join("tasks").join(other.id());
-        std::fs::write(outside_task.join("output"), SECRET_OUTSIDE).expect("own file");
-        std::fs::rename(outside_task, outside.join("task")).expect("own directory");
+        std::fs::write(outside_task.join("output"), SECRET_OUTSIDE).expect("test file");
+        std::fs::rename(outside_task, outside.join("task")).expect("test directory");
         scene
     }
 
@@ -120,7 +120,7 @@ impl ForgeryScenario {
             let done = self.sandbox.siding(args).run();
             assert_no_crash_or_hang(&done);
             let printed = format!("{}{}", done.stdout_text(), done.stderr_text());
-            assert!(!printed.contains(SECRET_OUTSIDE), "{what}: looked outside: {done}");
+            assert!(!printed.contains(SECRET_OUTSIDE), "{what}: output from outside: {done}");
             assert!(args.contains(&"--raw") || !printed.contains('\u{1b}'), "{what}: {done}");
             if args[0] == "run" {
                 assert_eq!(done.code, Some(0), "{what}: {done}");
@@ -200,7 +200,7 @@ fn forged_duplicate_claim_does_not_block_a_command() {
     let task = Task::of(&scene.sandbox.siding(&args).run().expect_code(0));
     let mut claims = vec![];
     crate::collect_entries(&scene.state_path("same"), &mut claims);
-    let [claim] = &claims[..] else { panic!("one command runs: {claims:?}") };
+    let [claim] = &claims[..] else { panic!("expected exactly one claim: {claims:?}") };
     let _stopped = scene.sandbox.siding(&["stop", "--grace", "0s", task.id()]).run();
     assert_task_exits(task.id());
     for forgery in ALL_FORGERIES {

@@ -44,7 +44,8 @@ impl JournalScenario {
 
     /// Makes the task look like one whose shim was killed.
     fn mark_live(&self) {
-        std::fs::write(self.sandbox.state_dir().join("live").join(&self.id), "").expect("own file");
+        std::fs::write(self.sandbox.state_dir().join("live").join(&self.id), "")
+            .expect("test file");
     }
 
     #[track_caller]
@@ -85,16 +86,16 @@ fn damaged_journals(journal: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn damaged_journal_is_quarantined_and_reported_once() {
-    let undamaged = std::fs::read(JournalScenario::new().journal()).expect("own file");
+    let undamaged = std::fs::read(JournalScenario::new().journal()).expect("test file");
     let count = damaged_journals(&undamaged).len();
     for number in 0..count {
         // Each command is the first to read the damage once, for an ended task and for one marked
         // live.
         for (at, live) in [(number, false), (number + 1, true)] {
             let scene = JournalScenario::new();
-            let undamaged = std::fs::read(scene.journal()).expect("own file");
+            let undamaged = std::fs::read(scene.journal()).expect("test file");
             let (damage, bytes) = damaged_journals(&undamaged).swap_remove(number);
-            std::fs::write(scene.journal(), &bytes).expect("own file");
+            std::fs::write(scene.journal(), &bytes).expect("test file");
             if live {
                 scene.mark_live();
             }
@@ -106,7 +107,7 @@ fn damaged_journal_is_quarantined_and_reported_once() {
             let [aside] = &scene.quarantined_journals()[..] else {
                 panic!("{damage}: {:?}", scene.quarantined_journals())
             };
-            assert_eq!(std::fs::read(aside).expect("own file"), bytes, "{damage}: every byte");
+            assert_eq!(std::fs::read(aside).expect("test file"), bytes, "{damage}: every byte");
             assert!(!scene.journal().exists());
             scene.assert_other_task_intact();
             // The damage is reported once; afterwards the task does not exist.
@@ -125,11 +126,11 @@ fn newer_journal_format_is_reported_and_left_unchanged() {
         let first = json!({"record": "accepted", "format": newest + 1, "unheard": {"of": [1, 2]}});
         siding_model::record::write_line(&mut newer, 0, &first);
         siding_model::record::write_line(&mut newer, 1, &json!({"record": "dreamt", "at": 7}));
-        std::fs::write(scene.journal(), &newer).expect("own file");
+        std::fs::write(scene.journal(), &newer).expect("test file");
         if live {
             scene.mark_live();
         }
-        let dir = scene.journal().parent().map(Path::to_owned).expect("in a directory");
+        let dir = scene.journal().parent().map(Path::to_owned).expect("a parent directory");
         let before = snapshot_files(&dir);
         for args in read_commands(&scene.id) {
             let done = scene.sandbox.siding(&args).run();
@@ -139,7 +140,7 @@ fn newer_journal_format_is_reported_and_left_unchanged() {
             }
         }
         let _reaped = scene.sandbox.siding(&["reap"]).run();
-        assert_eq!(snapshot_files(&dir), before, "not a byte of it is touched");
+        assert_eq!(snapshot_files(&dir), before, "the files were changed");
         assert_eq!(scene.quarantined_journals(), Vec::<PathBuf>::new());
         scene.assert_other_task_intact();
     }
@@ -150,7 +151,7 @@ fn snapshot_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut paths = vec![];
     crate::collect_entries(dir, &mut paths);
     paths.sort();
-    paths.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("own file"))).collect()
+    paths.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("test file"))).collect()
 }
 
 /// Asserts that the contents of a file are never changed and that the file is never replaced.
@@ -163,12 +164,12 @@ struct AppendOnlyFile {
 
 impl AppendOnlyFile {
     fn new(path: PathBuf) -> Self {
-        Self { inode: inode(&path), bytes: std::fs::read(&path).expect("own file"), path }
+        Self { inode: inode(&path), bytes: std::fs::read(&path).expect("test file"), path }
     }
 
     #[track_caller]
     fn assert_appended(&mut self, after: &str) {
-        let now = std::fs::read(&self.path).expect("own file");
+        let now = std::fs::read(&self.path).expect("test file");
         assert!(now.starts_with(&self.bytes), "{after} rewrote {}", self.path.display());
         assert_eq!(inode(&self.path), self.inode, "{after} replaced {}", self.path.display());
         self.bytes = now;
@@ -176,7 +177,7 @@ impl AppendOnlyFile {
 }
 
 fn inode(path: &Path) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).expect("own file"))
+    std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).expect("test file"))
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn state_files_are_append_only() {
     let _here = sandbox.wait_for_mark("here");
     let dir = sandbox.state_dir().join("tasks").join(id);
     let mut journal = AppendOnlyFile::new(dir.join("journal"));
-    eventually("its output is there", || {
+    eventually("its output is stored", || {
         std::fs::read(dir.join("output")).is_ok_and(|text| text.starts_with(b"hello\n"))
     });
     let mut output = AppendOnlyFile::new(dir.join("output"));
@@ -224,7 +225,7 @@ fn released_journals() -> Vec<PathBuf> {
     let mut found = vec![];
     crate::collect_entries(&fixtures, &mut found);
     found.retain(|path| path.ends_with("journal"));
-    assert!(!found.is_empty(), "nothing in {}", fixtures.display());
+    assert!(!found.is_empty(), "{} is empty", fixtures.display());
     found
 }
 
@@ -234,7 +235,7 @@ fn journals_of_every_released_format_can_be_read() {
     let _made = sandbox.siding(&["run", "--", "true"]).run().expect_code(0);
     let mut ids = vec![];
     for fixture in released_journals() {
-        let bytes = std::fs::read(&fixture).expect("a fixture");
+        let bytes = std::fs::read(&fixture).expect("the fixture can be read");
         let first = bytes.split(|byte| *byte == b'\n').next().expect("a line");
         let (_, body) = siding_model::record::parse_frame(first).expect("a whole line");
         let accepted: serde_json::Value = serde_json::from_slice(body).expect("JSON");
@@ -242,8 +243,8 @@ fn journals_of_every_released_format_can_be_read() {
         // Several fixtures may describe the same task, so each gets its own directory.
         let id = format!("{}{:02}", &recorded_id[..recorded_id.len() - 2], 10 + ids.len());
         let dir = sandbox.state_dir().join("tasks").join(&id);
-        std::fs::create_dir(&dir).expect("own directory");
-        std::fs::write(dir.join("journal"), &bytes).expect("own file");
+        std::fs::create_dir(&dir).expect("test directory");
+        std::fs::write(dir.join("journal"), &bytes).expect("test file");
         for args in [&["show", &id][..], &["show", "--json", &id], &["output", "--all", &id]] {
             let done = sandbox.siding(args).run().expect_code(0);
             assert!(args.contains(&"--all") || done.stdout_text().contains(recorded_id), "{done}");
@@ -255,6 +256,10 @@ fn journals_of_every_released_format_can_be_read() {
     let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     assert_eq!(listed.as_array().map(Vec::len), Some(ids.len() + 1), "{listed:#}");
     for (journal, bytes) in ids {
-        assert_eq!(std::fs::read(journal).expect("own file"), bytes, "left as it was");
+        assert_eq!(
+            std::fs::read(journal).expect("test file"),
+            bytes,
+            "the journal must be unchanged"
+        );
     }
 }

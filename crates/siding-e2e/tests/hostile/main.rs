@@ -68,5 +68,5 @@ fn assert_task_exits(id: &str) {
 #[track_caller]
 fn live_shim(task: &Task) -> Process {
     let pid = u32::try_from(task.number("/shim_pid")).expect("a process number");
-    Process::from_pid(pid).expect("the shim lives")
+    Process::from_pid(pid).expect("the shim is alive")
 }

@@ -14,7 +14,7 @@ use crate::{
 fn check_state(doctor: &ProgramOutput, name: &str) -> String {
     let checks = doctor.json()["checks"].as_array().expect("a list").clone();
     let found = checks.iter().find(|check| check["name"] == name);
-    found.expect("it is looked at")["state"].as_str().expect("a state").to_owned()
+    found.expect("the check is listed")["state"].as_str().expect("a state").to_owned()
 }
 
 fn start_task(sandbox: &Sandbox, text: &str) -> Task {
@@ -69,7 +69,7 @@ fn stop_ends_the_tree_under_hidepid() {
         return;
     }
     let listing = sandbox.host("ls", &["-d", "/proc/1"]).run();
-    assert_ne!(listing.code, Some(0), "it is hidden: {listing}");
+    assert_ne!(listing.code, Some(0), "the process must be hidden: {listing}");
     let text = "setsid sleep 300 & (setsid env -i sleep 300 &); sleep 300";
     for is_rescued in [false, true] {
         let task = start_task(&sandbox, text);
@@ -77,7 +77,7 @@ fn stop_ends_the_tree_under_hidepid() {
             let all = processes::with_birthmark(task.id());
             all.iter().filter(|one| processes::comm(one.pid) == "sleep").count()
         };
-        eventually("all of it runs", || sleeps() == 3);
+        eventually("all its processes run", || sleeps() == 3);
         if is_rescued {
             let shim = live_shim(&task);
             shim.kill();

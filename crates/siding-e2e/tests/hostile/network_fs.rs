@@ -46,9 +46,9 @@ impl ServedFs {
                 serve
             }
         };
-        std::fs::create_dir(&backing_dir).expect("own directory");
+        std::fs::create_dir(&backing_dir).expect("test directory");
         std::fs::set_permissions(&backing_dir, Permissions::from_mode(0o700))
-            .expect("own directory");
+            .expect("test directory");
         if let Err(error) = mounts::unshare_mounts() {
             eprintln!("skipped: mounting is not permitted here: {error}");
             return None;
@@ -63,7 +63,7 @@ impl ServedFs {
         };
         let mut ended = None;
         eventually("it is mounted", || {
-            ended = server.try_wait().expect("an own child");
+            ended = server.try_wait().expect("waiting for the child succeeded");
             ended.is_some() || is_fuse(&state)
         });
         if let Some(status) = ended {
@@ -90,8 +90,8 @@ fn sshfs_command(sandbox: &Sandbox, backing_dir: &Path) -> Option<Command> {
         return None;
     };
     let connect = sandbox.root().join("connect");
-    std::fs::write(&connect, format!("#!/bin/sh\nexec {program}\n")).expect("own directory");
-    std::fs::set_permissions(&connect, Permissions::from_mode(0o700)).expect("own file");
+    std::fs::write(&connect, format!("#!/bin/sh\nexec {program}\n")).expect("test directory");
+    std::fs::set_permissions(&connect, Permissions::from_mode(0o700)).expect("test file");
     let mut serve = Command::new("sshfs");
     serve.arg("-o").arg(format!("ssh_command={}", connect.display()));
     serve.arg(format!("nowhere:{}", backing_dir.display()));
@@ -128,7 +128,9 @@ fn with_each_fs_kind(test: impl Fn(&Sandbox)) {
         if let Some(_keeps_alive) = ServedFs::mount(&sandbox, kind) {
             println!("with {kind:?}");
             test(&sandbox);
-            eventually("no place is left", || file_names(&runtime_dir(&sandbox)).is_empty());
+            eventually("no runtime directory is left", || {
+                file_names(&runtime_dir(&sandbox)).is_empty()
+            });
             for id in sandbox.task_ids() {
                 assert_task_exits(&id);
                 let leftover = file_names(&sandbox.state_dir().join("tasks").join(id));
@@ -153,7 +155,7 @@ fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
         let call = |args: &[&str]| sandbox.siding(args).env("XDG_RUNTIME_DIR", &other).run();
         let _written = call(&["input", id, "text"]).expect_code(0);
         let _closed = call(&["input", id, "--eof"]).expect_code(0);
-        eventually("it was read", || task.file() == b"text\n");
+        eventually("the input was read", || task.file() == b"text\n");
         let _stopped = call(&["stop", id]).expect_code(0);
         assert_task_exits(id);
         let pid = std::process::id().to_string();
@@ -188,8 +190,8 @@ fn takeover_finds_and_reap_clears_the_runtime_dir() {
         shim.kill();
         eventually("its shim is dead", || !shim.is_alive());
         leader.kill();
-        eventually("it is dead", || !leader.is_alive());
-        assert!(runtime_dir(sandbox).join(task.id()).exists(), "nobody was there to clear it");
+        eventually("the process is dead", || !leader.is_alive());
+        assert!(runtime_dir(sandbox).join(task.id()).exists(), "the runtime directory must remain");
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
     });
 }

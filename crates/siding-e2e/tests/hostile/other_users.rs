@@ -29,7 +29,7 @@ fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
             }
             work()
         });
-        stranger.join().expect("the stranger only tries")
+        stranger.join().expect("the thread does not panic")
     })
 }
 
@@ -68,12 +68,14 @@ fn start_task(sandbox: &Sandbox) -> Task {
     let args = ["run", "--background", "--json", "--stdin", "pipe", "--", "echo secret; read -r x"];
     let task = Task::of(&sandbox.siding(&args).run().expect_code(0));
     let output = task.text("/output/path").to_owned();
-    eventually("it has spoken", || std::fs::read(&output).is_ok_and(|text| text == b"secret\n"));
+    eventually("the task has written its output", || {
+        std::fs::read(&output).is_ok_and(|text| text == b"secret\n")
+    });
     task
 }
 
 fn set_mode(path: &Path, mode: u32) {
-    std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("root may");
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("root has the permission");
 }
 
 #[test]
@@ -177,7 +179,7 @@ fn assert_private_under_umask(umask: &str) {
     let mut kinds = std::collections::BTreeSet::new();
     let mut too_permissive = vec![];
     for path in std::iter::once(root.clone()).chain(entries_below(&root)) {
-        let found = std::fs::symlink_metadata(&path).expect("it was just there");
+        let found = std::fs::symlink_metadata(&path).expect("the entry still exists");
         let kind = found.mode() & libc::S_IFMT;
         let wanted = if found.is_dir() { 0o700 } else { 0o600 };
         kinds.insert(kind);
@@ -187,7 +189,7 @@ fn assert_private_under_umask(umask: &str) {
         }
     }
     let all = [libc::S_IFIFO, libc::S_IFDIR, libc::S_IFREG, libc::S_IFLNK, libc::S_IFSOCK];
-    assert_eq!(kinds, all.into(), "every kind of file was looked at");
+    assert_eq!(kinds, all.into(), "not every kind of file was checked");
     assert_eq!(too_permissive, Vec::<String>::new(), "umask {umask}");
     let _stopped =
         with_state_dir(sandbox.siding(&["stop", "--grace", "0s", task.id()])).expect_code(0);

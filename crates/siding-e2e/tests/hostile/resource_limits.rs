@@ -23,7 +23,7 @@ fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &s
     let _made = Task::of(&made);
     let mut refused = 0;
     for limit in least.. {
-        assert!(limit < least + 60, "it does not even work with {limit}");
+        assert!(limit < least + 60, "the call still fails with a limit of {limit}");
         let before = entries_when_idle(sandbox);
         let done = run_limited(sandbox, &format!("{option} {limit}"));
         assert_no_crash_or_hang(&done);
@@ -87,7 +87,7 @@ fn file_size_limit_loses_output_but_not_the_shim() {
     assert!(bytes >= WRITTEN_BYTES, "{bytes}");
     assert_eq!(task.number("/output/lost_bytes"), bytes - FILE_LIMIT_BYTES);
     assert_eq!(
-        std::fs::metadata(sandbox.path("large")).expect("it was begun").len(),
+        std::fs::metadata(sandbox.path("large")).expect("the entry exists").len(),
         FILE_LIMIT_BYTES
     );
 }
@@ -128,8 +128,8 @@ fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {
 
 /// Returns the user and system time of a process, in clock ticks (proc_pid_stat(5)).
 fn cpu_ticks(pid: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
-    let (_, fields) = stat.rsplit_once(") ").expect("after its name");
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is alive");
+    let (_, fields) = stat.rsplit_once(") ").expect("a `)` after the process name");
     let fields: Vec<&str> = fields.split(' ').collect();
     fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
 }

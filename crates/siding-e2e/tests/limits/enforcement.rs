@@ -27,7 +27,8 @@ fn a_task_stopped_at_a_limit_reports_which_limit() {
     assert_eq!(view["usage"]["processes"], 3);
     // The record precedes the action.
     let events = journal_records(&sandbox, &id, "event");
-    let passed = events.iter().find(|event| event["event"] == "limit_passed").expect("on record");
+    let passed =
+        events.iter().find(|event| event["event"] == "limit_passed").expect("a recorded entry");
     assert!(limit_breaches(&sandbox, &id)[0]["at"].as_u64() <= passed["at"].as_u64());
 }
 
@@ -49,13 +50,15 @@ fn a_limit_breach_is_notified_once() {
     let _breach = wait_for_breach(&sandbox, &id, "processes");
     let notices = || sandbox.siding(&["notices", "--json", "--ack"]).run().expect_code(0).json();
     let told = notices();
-    let [notice] = &told.as_array().expect("a list")[..] else { panic!("one: {told:#}") };
+    let [notice] = &told.as_array().expect("a list")[..] else {
+        panic!("expected exactly one: {told:#}")
+    };
     for (key, value) in
         [("kind", "limit"), ("status", "limit"), ("limit", "processes"), ("priority", "next")]
     {
         assert_eq!(notice[key], value, "{key}");
     }
-    assert_eq!(notices().as_array().map(Vec::len), Some(0), "once");
+    assert_eq!(notices().as_array().map(Vec::len), Some(0), "expected exactly once");
     let text = sandbox.siding(&["ps"]).run().expect_code(0).stdout_text();
     assert!(text.contains("  running  over limit  "), "{text}");
     stop_all(&sandbox);
@@ -108,9 +111,9 @@ fn a_task_keeps_its_limits_after_takeover() {
     for id in [&id, &other] {
         let shim = show_task(&sandbox, id)["shim_pid"].as_u64().expect("a shim");
         siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid"))
-            .expect("it lives")
+            .expect("the process is alive")
             .kill();
-        eventually("another shim is there", || show_task(&sandbox, id)["rescues"] == 1);
+        eventually("another shim has taken over", || show_task(&sandbox, id)["rescues"] == 1);
     }
     wait_for_limit_checks(&sandbox, 2);
     assert_eq!(limit_breaches(&sandbox, &id).len(), 1);

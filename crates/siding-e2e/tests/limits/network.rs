@@ -22,7 +22,7 @@ enum ServerMode {
 /// Serves until the test process ends. Returns the port.
 fn serve(server: ServerMode) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the value exists").port();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             std::thread::spawn(move || handle_connection(stream, server));
@@ -62,15 +62,15 @@ fn max_sent_is_breached_by_an_upload_but_not_by_a_download() {
     );
     let breach = wait_for_breach(&sandbox, &upload, "sent");
     assert_eq!(breach["remote"], "127.0.0.1");
-    let detail = breach["detail"].as_str().expect("a sentence");
+    let detail = breach["detail"].as_str().expect("a text");
     assert!(detail.contains(" sent to 127.0.0.1, limit 1MiB; by pid "), "{detail}");
-    eventually("the download is over", || show_task(&sandbox, &download)["output"]["bytes"] == 8);
+    eventually("the download has ended", || show_task(&sandbox, &download)["output"]["bytes"] == 8);
     wait_for_limit_checks(&sandbox, 2);
     assert!(
         limit_breaches(&sandbox, &download).is_empty()
             && limit_breaches(&sandbox, &modest).is_empty()
     );
-    assert_eq!(limit_breaches(&sandbox, &upload).len(), 1, "once for each remote");
+    assert_eq!(limit_breaches(&sandbox, &upload).len(), 1, "expected one breach per remote");
     let sent = |id: &str| show_task(&sandbox, id)["usage"]["sent"][0].clone();
     let (much, little) = (sent(&upload), sent(&modest));
     assert_eq!(much["remote"], "127.0.0.1");

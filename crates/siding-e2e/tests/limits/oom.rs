@@ -49,7 +49,7 @@ fn an_oom_kill_is_reported_as_oom_and_another_kill_is_not() {
     let outcome = serde_json::json!({ "kind": "signaled", "signal": "SIGKILL", "by": "oom" });
     assert_eq!(killed["outcome"], outcome, "{killed:#}");
     assert!(killed["message"].as_str().is_some_and(|text| text.contains("memory ran out")));
-    let memory = killed["usage"]["memory_bytes"].as_u64().expect("is known");
+    let memory = killed["usage"]["memory_bytes"].as_u64().expect("a known limit");
     assert!((20_000_000..70_000_000).contains(&memory), "{memory}");
     let other = sandbox.siding(&["run", "--json", "--", "kill -9 $$"]).run().expect_code(137);
     assert!(other.json()["outcome"]["by"].is_null(), "{}", other.stdout_text());

@@ -19,7 +19,7 @@ fn max_output_rate_is_breached_by_a_flood_but_not_by_a_burst() {
     });
     let flood = start_task(&sandbox, &limit, "yes | head -c 40000000; sleep 300");
     let breach = wait_for_breach(&sandbox, &flood, "output_rate");
-    let detail = breach["detail"].as_str().expect("a sentence");
+    let detail = breach["detail"].as_str().expect("a text");
     assert!(detail.starts_with("max-output-rate: "), "{detail}");
     assert!(detail.ends_with("/s of output, limit 100KiB/s"), "{detail}");
     wait_for_limit_checks(&sandbox, 2);

@@ -17,14 +17,14 @@ fn max_fds_is_breached_once_by_a_leak_and_not_below_the_limit() {
     // The process may still have been opening descriptors, so the value is not exact.
     assert!(breach["value"].as_u64().is_some_and(|value| value > 400), "{breach:#}");
     assert_eq!(breach["limit"], 400);
-    let detail = breach["detail"].as_str().expect("a sentence");
+    let detail = breach["detail"].as_str().expect("a text");
     assert!(detail.starts_with("max-fds: "), "{detail}");
     assert!(detail.contains(" open descriptors, limit 400; "), "{detail}");
     wait_for_limit_checks(&sandbox, 2);
     assert!(limit_breaches(&sandbox, &server).is_empty());
-    assert_eq!(limit_breaches(&sandbox, &leak).len(), 1, "once");
+    assert_eq!(limit_breaches(&sandbox, &leak).len(), 1, "expected exactly once");
     let view = show_task(&sandbox, &leak);
-    assert_eq!(view["phase"], "running", "a notice ends nothing");
+    assert_eq!(view["phase"], "running", "a notice must not end the task");
     assert_eq!(view["breaches"][0]["detail"], detail);
     assert!(view["usage"]["fds"].as_u64().is_some_and(|fds| fds > 600), "{view:#}");
     stop_all(&sandbox);
@@ -51,15 +51,15 @@ fn max_memory_counts_pages_shared_by_forks_once() {
     wait_for_limit_checks(&sandbox, 2);
     let view = show_task(&sandbox, &forks);
     assert!(limit_breaches(&sandbox, &forks).is_empty(), "{view:#}");
-    assert_eq!(view["usage"]["processes"], 10, "they were looked at");
+    assert_eq!(view["usage"]["processes"], 10, "the processes were not sampled");
     stop_all(&sandbox);
 }
 
 fn available_kib() -> u64 {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").expect("proc_meminfo(5)");
+    let meminfo = std::fs::read_to_string("/proc/meminfo").expect("/proc/meminfo can be read");
     let left = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let left = left.and_then(|left| left.trim().strip_suffix(" kB")?.parse().ok());
-    left.expect("kB")
+    left.expect("a size in kB")
 }
 
 /// Failures F55 and F57: twenty forks that share 100 MB cannot free a GiB when stopped. Their own
@@ -96,7 +96,7 @@ fn min_available_stops_the_large_task_and_not_the_small_one() {
     let small = start_puppet(&sandbox, &limit, &["grow", "1M", "hang"]);
     let large = start_puppet(&sandbox, &limit, &["grow", "1024M", "hang"]);
     let breach = wait_for_breach(&sandbox, &large, "memory");
-    let detail = breach["detail"].as_str().expect("a sentence");
+    let detail = breach["detail"].as_str().expect("a text");
     assert!(detail.starts_with("min-available: "), "{detail}");
     assert!(detail.contains("of memory left on the machine, limit "), "{detail}");
     eventually("it was stopped", || show_task(&sandbox, &large)["phase"] == "ended");
@@ -115,7 +115,7 @@ fn max_processes_is_breached_only_above_the_limit() {
     let few = start_task(&sandbox, &limit, "for i in 1 2 3 4 5; do sleep 300 & done; wait");
     let many = start_task(&sandbox, &limit, "for i in {1..20}; do sleep 300 & done; wait");
     let breach = wait_for_breach(&sandbox, &many, "processes");
-    let detail = breach["detail"].as_str().expect("a sentence");
+    let detail = breach["detail"].as_str().expect("a text");
     assert!(detail.starts_with("max-processes: "), "{detail}");
     assert!(detail.ends_with(" processes, limit 8"), "{detail}");
     wait_for_limit_checks(&sandbox, 2);
@@ -138,7 +138,7 @@ fn max_cpu_spin_is_breached_only_by_a_silent_busy_loop() {
     let sleeps = start_task(&sandbox, &limit, "sleep 300");
     let breach = wait_for_breach(&sandbox, &spins, "cpu_spin");
     assert!(breach["value"].as_u64().is_some_and(|value| value > 3_000), "{breach:#}");
-    let detail = breach["detail"].as_str().expect("a sentence");
+    let detail = breach["detail"].as_str().expect("a text");
     assert!(detail.contains("of computing without output, limit 3s; by pid"), "{detail}");
     for healthy in [&compiler, &sleeps] {
         assert!(limit_breaches(&sandbox, healthy).is_empty(), "{healthy}");

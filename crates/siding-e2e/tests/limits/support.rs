@@ -49,7 +49,7 @@ pub(crate) fn limit_breaches(sandbox: &Sandbox, id: &str) -> Vec<Value> {
 /// Waits until a task has breached this limit, and returns the record. It must be the first breach.
 #[track_caller]
 pub(crate) fn wait_for_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value {
-    let breach = eventually_some(&format!("{id} has passed a limit"), || {
+    let breach = eventually_some(&format!("{id} has breached a limit"), || {
         limit_breaches(sandbox, id).into_iter().next()
     });
     assert_eq!(breach["which"], which, "{breach:#}");

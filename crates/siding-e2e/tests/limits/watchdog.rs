@@ -38,13 +38,13 @@ fn fd_watchdog_reports_a_leak_but_not_many_processes_with_few_fds() {
     let sandbox = sandbox();
     let browser = start_with_settings(&sandbox, &[], &[], &fd_holders_command(&sandbox, 40, "120"));
     let fds = |id: &str| show_task(&sandbox, id)["usage"]["fds"].as_u64();
-    eventually("all are open", || fds(&browser).is_some_and(|fds| fds >= 4_800));
+    eventually("all descriptors are open", || fds(&browser).is_some_and(|fds| fds >= 4_800));
     let leak = start_with_settings(&sandbox, &[], &[], &fd_holders_command(&sandbox, 5, "900"));
     let breach = wait_for_breach(&sandbox, &leak, "fds");
     assert_eq!((&breach["limit"], &breach["watchdog"]), (&4_096.into(), &true.into()));
-    let detail = breach["detail"].as_str().expect("a sentence");
+    let detail = breach["detail"].as_str().expect("a text");
     assert!(detail.starts_with("watch_fds: 4,"), "{detail}");
-    assert_eq!(show_task(&sandbox, &leak)["phase"], "running", "a notice ends nothing");
+    assert_eq!(show_task(&sandbox, &leak)["phase"], "running", "a notice must not end the task");
     let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
     let told = notices.as_array().expect("a list").iter().find(|one| one["task_id"] == *leak);
     let told = told.unwrap_or_else(|| panic!("{notices:#}"));
@@ -71,7 +71,7 @@ fn cpu_watchdog_reports_only_a_silent_busy_loop() {
     let burn = format!("exec {}", sandbox.puppet_line(&["say", "begins", "burn"]));
     let spins = start_with_settings(&sandbox, &settings, &[], &burn);
     let breach = wait_for_breach(&sandbox, &spins, "cpu_spin");
-    let detail = breach["detail"].as_str().expect("a sentence");
+    let detail = breach["detail"].as_str().expect("a text");
     assert!(detail.contains(" of computing without output, told from 4s on; by pid"), "{detail}");
     for healthy in [&compiler, &sleeps] {
         assert!(limit_breaches(&sandbox, healthy).is_empty(), "{healthy}");
@@ -82,7 +82,7 @@ fn cpu_watchdog_reports_only_a_silent_busy_loop() {
 /// Reads all bytes from its clients until the test process ends. Returns the port.
 fn serve_sink() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the value exists").port();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             std::thread::spawn(move || {
@@ -97,10 +97,10 @@ fn serve_sink() -> u16 {
 /// Sends this many bytes to the first client. Returns the port.
 fn serve_download(bytes: usize) -> (std::thread::JoinHandle<()>, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the value exists").port();
     let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("it connects");
-        stream.write_all(&vec![7; bytes]).expect("it is taken");
+        let (mut stream, _) = listener.accept().expect("an incoming connection");
+        stream.write_all(&vec![7; bytes]).expect("sending succeeded");
     });
     (server, port)
 }
@@ -120,7 +120,7 @@ fn connection_age_watchdog_reports_only_a_long_upload() {
     let upload = start_with_settings(&sandbox, &settings, &[], &each(20_000));
     let breach = wait_for_breach(&sandbox, &upload, "connection_age");
     assert_eq!((&breach["remote"], &breach["limit"]), (&"127.0.0.1".into(), &5_000.into()));
-    let detail = breach["detail"].as_str().expect("a sentence");
+    let detail = breach["detail"].as_str().expect("a text");
     assert!(detail.contains(" of sending over one connection to 127.0.0.1, "), "{detail}");
     assert!(limit_breaches(&sandbox, &database).is_empty());
     stop_all(&sandbox);
@@ -141,7 +141,7 @@ fn sent_watchdog_reports_an_upload_but_not_a_download() {
     let take =
         format!("exec 3<>/dev/tcp/127.0.0.1/{port}; head -c 30000000 <&3 | wc -c; sleep 300");
     let download = start_with_settings(&sandbox, &settings, &[], &take);
-    server.join().expect("all is taken");
+    server.join().expect("the server thread succeeded");
     let upload = start_with_settings(&sandbox, &settings, &[], &send(serve_sink()));
     let breach = wait_for_breach(&sandbox, &upload, "sent");
     assert!(limit_breaches(&sandbox, &download).is_empty());

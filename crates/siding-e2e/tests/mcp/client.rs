@@ -204,7 +204,7 @@ impl Client {
         let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
         let request = self.start_request("tools/call", params);
         let is_it = |message: &Value| message["params"]["progressToken"] == token;
-        (request, self.wait_for_message("it is under way", is_it)["params"].clone())
+        (request, self.wait_for_message("the progress arrives", is_it)["params"].clone())
     }
 
     /// Cancels a request, and returns when the server has read that.

@@ -199,14 +199,14 @@ fn generated_token_is_printed_and_readable_only_by_its_owner() {
     let token = token.split_whitespace().next().expect("a token").to_owned();
     assert_eq!(token.len(), 32, "{stderr}");
     let file = sandbox.home().join(format!("run/siding/mcp-{}.token", server.port));
-    assert_eq!(std::fs::read_to_string(&file).expect("is there").trim(), token);
-    let mode = std::fs::metadata(&file).expect("is there").permissions().mode();
+    assert_eq!(std::fs::read_to_string(&file).expect("the entry exists").trim(), token);
+    let mode = std::fs::metadata(&file).expect("the entry exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let bearer = format!("Bearer {token}");
     assert_eq!(server.post(&[("Authorization", &bearer)], &initialize_request()).status, 200);
     server.running.signal(rustix::process::Signal::TERM);
     let _ended = server.running.wait().expect_code(0);
-    assert!(!file.exists(), "it opens nothing any more");
+    assert!(!file.exists(), "the token file must be removed");
 }
 
 #[test]

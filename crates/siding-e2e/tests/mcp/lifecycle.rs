@@ -106,7 +106,7 @@ fn task_end_is_reported_after_its_client_died_in_a_wait() {
     let id = client.start_background_task("until [ -e go ]; do sleep .02; done; exit 5");
     let _unanswered = client.start_call_with_progress("wait", json!({ "ids": [id] }));
     let server = client.hang_up();
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let _left = server.wait();
     let notices = unread_notices(&sandbox, &id);
     assert_eq!(
@@ -163,7 +163,7 @@ fn closed_session_starts_no_task() {
     let list = sandbox.siding(&["session", "list", "--json"]).run().expect_code(0).json();
     let name = |one: &serde_json::Value| one["session_id"].as_str().map(str::to_owned);
     let mut names = list.as_array().expect("a list").iter().filter_map(name);
-    let own = names.find(|name| name.starts_with("mcp-")).expect("is open");
+    let own = names.find(|name| name.starts_with("mcp-")).expect("the session is listed");
     close(&own);
     let id = client.start_background_task("sleep 300");
     let list = sandbox.siding(&["session", "list", "--json"]).run().expect_code(0).json();
@@ -193,7 +193,7 @@ fn session_variable_of_another_owner_is_ignored() {
     assert!(while_it_lives.starts_with("mcp-"), "{while_it_lives}");
     other.close_stdin();
     let _ended = other.wait();
-    assert_eq!(own_session(), while_it_lives, "its owner has gone");
+    assert_eq!(own_session(), while_it_lives, "the session's owner has exited");
     let strict = sandbox.siding(&["mcp", "--session", "outer"]).run().expect_code(125);
     assert!(strict.stderr_text().contains("is over"), "{strict}");
 }

@@ -72,7 +72,7 @@ fn subscribed_resource_change_is_reported_without_polling() {
     wait_for_output_line(&sandbox, &id, "= first: 0 lines, 0 bytes");
     send_input(&sandbox, &other, "hello \u{1b}[2J world");
     wait_for_output_line(&sandbox, &id, "* 1 line more: hello  world");
-    eventually("it is on record", || matched_line_count(&sandbox, &id) == 1);
+    eventually("the record exists", || matched_line_count(&sandbox, &id) == 1);
     let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
     let all = notices.to_string();
     assert!(all.contains("1 line more: hello") && all.contains("\"matched\""), "{all}");
@@ -92,7 +92,7 @@ fn changed_tool_answer_is_reported_if_it_matches() {
     wait_for_output_line(&sandbox, &id, "= `up` became `busy`");
     set_scripted_server_state(&sandbox, "down");
     wait_for_output_line(&sandbox, &id, "* `busy` became `down`");
-    eventually("one is told", || matched_line_count(&sandbox, &id) == 1);
+    eventually("one line is reported", || matched_line_count(&sandbox, &id) == 1);
     let text = monitor_output(&sandbox, &id);
     assert!(text.contains("server: I am "), "{text}");
     stop_task(&sandbox, &id);
@@ -108,7 +108,7 @@ fn errors_and_recovery_are_each_reported_once() {
     wait_for_output_line(&sandbox, &id, "= it did not work");
     set_scripted_server_state(&sandbox, "up");
     wait_for_output_line(&sandbox, &id, "* the server answers again");
-    eventually("two lines are told", || matched_line_count(&sandbox, &id) == 2);
+    eventually("two lines are reported", || matched_line_count(&sandbox, &id) == 2);
     stop_task(&sandbox, &id);
 }
 
@@ -167,7 +167,7 @@ fn server_ends_at_the_monitors_deadline() {
     wait_for_output_line(&sandbox, &id, "= first: 1 line, 2 bytes: up");
     let waited = sandbox.siding(&["wait", "--json", "--timeout", "30s", &id]).run().expect_code(0);
     assert_eq!(waited.json()["by"][0]["detail"]["kind"], "deadline", "{waited}");
-    eventually("all of it is gone", || processes::with_birthmark(&id).is_empty());
+    eventually("all its processes have exited", || processes::with_birthmark(&id).is_empty());
 }
 
 const TOKEN: &str = "a-token-of-a-test-9876543210";
@@ -201,7 +201,7 @@ fn http_server_is_monitored_without_exposing_its_token() {
     }
     let dir = sandbox.state_dir().join("tasks").join(id);
     for file in std::fs::read_dir(dir).expect("a directory").flatten() {
-        if file.file_type().expect("known").is_file() {
+        if file.file_type().expect("a file type").is_file() {
             let bytes = std::fs::read(file.path()).unwrap_or_default();
             assert!(!String::from_utf8_lossy(&bytes).contains(TOKEN), "{:?}", file.path());
         }

@@ -13,12 +13,12 @@ fn run_ended_tasks(sandbox: &Sandbox, client: &mut Client, commands: &[&str]) ->
         client.start_background_task(&format!("until [ -e go ]; do sleep .02; done; {command}"))
     };
     let ids: Vec<String> = commands.iter().map(start).collect();
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     for id in &ids {
         // Waits from another session, so that this acknowledges nothing.
         let _ended = sandbox.siding(&["wait", id]).run().expect_code(0);
     }
-    std::fs::remove_file(sandbox.path("go")).expect("it was written");
+    std::fs::remove_file(sandbox.path("go")).expect("the file exists");
     ids
 }
 
@@ -83,7 +83,10 @@ fn tools_report_no_notices_when_hooks_do() {
     let open = ["session", "open", "work", "--owner-pid", &owner];
     let _opened = sandbox.siding(&open).run().expect_code(0);
     let ids = run_ended_tasks(&sandbox, &mut client, &["exit 4"]);
-    assert!(client.call("list", json!({})).notices.contains(&ids[0]), "no hook tells this one");
+    assert!(
+        client.call("list", json!({})).notices.contains(&ids[0]),
+        "the notice of the first task is missing"
+    );
     let start = json!({"session_id": "7", "source": "startup"}).to_string();
     let hook = sandbox.siding(&["hook", "session-start"]).stdin(start);
     let _opened = hook.run().expect_code(0);

@@ -35,13 +35,13 @@ fn wait_reports_progress() {
             "name": "wait", "arguments": { "ids": [id] }, "_meta": { "progressToken": "p7" },
         });
         let request = client.start_request("tools/call", params);
-        let progress = client.wait_for_message("progress is told", is_progress);
+        let progress = client.wait_for_message("progress is reported", is_progress);
         let params = &progress["params"];
         assert_eq!(params["progressToken"], "p7", "{progress}");
         assert!(params["progress"].as_f64().is_some_and(|done| done > 0.5), "{progress}");
-        let message = params["message"].as_str().expect("words");
+        let message = params["message"].as_str().expect("a message");
         assert!(message.contains(&id) && message.contains("step one"), "{progress}");
-        std::fs::write(&progress_seen, "").expect("written");
+        std::fs::write(&progress_seen, "").expect("test file");
         let answer = client.wait_for_answer(request);
         assert!(answer.to_string().contains("exited 3"), "{answer}");
         client.shutdown();
@@ -58,9 +58,9 @@ fn run_reports_progress() {
         "name": "run", "arguments": { "command": command }, "_meta": { "progressToken": 3 },
     });
     let request = client.start_request("tools/call", params);
-    let progress = client.wait_for_message("progress is told", is_progress);
+    let progress = client.wait_for_message("progress is reported", is_progress);
     assert_eq!(progress["params"]["progressToken"], 3, "{progress}");
-    std::fs::write(&progress_seen, "").expect("written");
+    std::fs::write(&progress_seen, "").expect("test file");
     let _answer = client.wait_for_answer(request);
     client.shutdown();
 }
@@ -87,7 +87,7 @@ fn canceled_run_stops_its_task_and_canceled_wait_does_not() {
     eventually("both run", || running(&mut client).matches(" running ").count() == 2);
     client.cancel(wait);
     client.cancel(run);
-    eventually("what ran for the call has ended", || {
+    eventually("the command of the call has ended", || {
         let listed = running(&mut client);
         listed.contains("sleep 301") && listed.matches(" running ").count() == 1
     });
@@ -124,7 +124,7 @@ fn task_end_seen_by_a_canceled_wait_is_still_reported() {
     let (wait, _) =
         client.start_call_with_progress("wait", json!({ "ids": [id], "for": ["output:never"] }));
     client.cancel(wait);
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let ended = ["wait", &id];
     let _ended = sandbox.siding(&ended).run().expect_code(0);
     client.shutdown();
@@ -165,7 +165,7 @@ fn stop_reports_progress_and_can_be_canceled() {
     let _trapped = client.call("wait", json!({ "ids": [id], "for": "output:up" }));
     let (stop, progress) =
         client.start_call_with_progress("stop", json!({ "ids": [id], "grace": 100 }));
-    let message = progress["message"].as_str().expect("words");
+    let message = progress["message"].as_str().expect("a message");
     assert!(message.contains(&id) && message.contains("stopping"), "{progress}");
     client.cancel(stop);
     let shutdown_started = Instant::now();

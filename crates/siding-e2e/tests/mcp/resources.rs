@@ -40,11 +40,11 @@ fn subscriber_is_notified_of_output_growth_and_end() {
     let id = client.call("run", args).task_id();
     let _empty = client.request("resources/subscribe", json!({ "uri": output_uri(&id) }));
     let _wrote = client.call("input", json!({ "id": id, "text": "one" }));
-    let update = client.wait_for_message("growth is told", is_update);
+    let update = client.wait_for_message("growth is reported", is_update);
     assert_eq!(update["params"]["uri"], output_uri(&id), "{update}");
     // Both follow immediately: an update during the rate limit is delivered afterwards, and then
     // the end.
-    for (text, what) in [("two", "more growth is told"), ("three", "the end is told")] {
+    for (text, what) in [("two", "more growth is reported"), ("three", "the end is reported")] {
         let before = client.messages().iter().filter(|one| is_update(one)).count();
         let _wrote = client.call("input", json!({ "id": id, "text": text }));
         siding_e2e::eventually(what, || {
@@ -71,7 +71,7 @@ fn stateless_listener_is_notified_of_output_growth() {
     assert!(accepted.to_string().contains(&id), "{accepted}");
     assert!(!accepted.to_string().contains("none"), "{accepted}");
     let _wrote = client.call("input", json!({ "id": id, "text": "one" }));
-    let update = client.wait_for_message("growth is told", is_update);
+    let update = client.wait_for_message("growth is reported", is_update);
     assert_eq!(update["params"]["uri"], output_uri(&id), "{update}");
     let params = json!({ "requestId": listening });
     client.send(&json!({

@@ -39,7 +39,7 @@ impl SchemaCheckedClient {
         let answer = ToolAnswer::from_result(&result);
         assert_eq!(
             structured["message"], answer.message,
-            "a client that shows only one misses nothing"
+            "a client that shows only one of the two must miss nothing"
         );
         assert_eq!(structured["output"].as_str().unwrap_or_default(), answer.output);
         assert_eq!(structured["news"].as_str().unwrap_or_default(), answer.notices);
@@ -104,15 +104,15 @@ fn outcomes_and_notices_are_structured() {
     let ready = client.call("run", ready);
     assert_eq!(ready["task"]["ready"], true, "{ready}");
     let failed = client.start("until [ -e go ]; do sleep .02; done; exit 9");
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let first = json!([ready["task"]["task_id"], failed]);
     let waited = client.call("wait", json!({ "ids": first, "any": true }));
     assert_eq!(waited["tasks"][0]["outcome"], json!({ "kind": "exited", "code": 9 }), "{waited}");
     let deadline = json!({ "command": "sleep 300", "timeout": 0.2, "budget": 20 });
     assert_eq!(client.call("run", deadline)["task"]["outcome"]["kind"], "deadline");
     let _gone = client.start("until [ -e went ]; do sleep .02; done");
-    std::fs::write(sandbox.path("went"), "").expect("own directory");
-    siding_e2e::eventually("its end is told with the next answer", || {
+    std::fs::write(sandbox.path("went"), "").expect("test directory");
+    siding_e2e::eventually("its end is reported with the next answer", || {
         client.call("list", json!({}))["news"].is_string()
     });
     let _stopped = client.call("stop", json!({ "ids": [ready["task"]["task_id"]] }));

@@ -42,7 +42,7 @@ fn extension_task_can_be_canceled() {
     let id = created["taskId"].as_str().expect("an id").to_owned();
     let _empty = client.request("tasks/update", json!({ "taskId": id, "inputResponses": {} }));
     let _empty = client.request("tasks/cancel", json!({ "taskId": id }));
-    let done = eventually_some("it is over", || {
+    let done = eventually_some("the task has ended", || {
         let task = client.request("tasks/get", json!({ "taskId": id }));
         (task["status"] != "working").then_some(task)
     });

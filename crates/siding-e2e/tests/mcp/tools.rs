@@ -12,7 +12,7 @@ fn run_returns_outcome_and_output_of_a_short_command() {
     let answer = client.call("run", json!({ "command": "echo out; echo err >&2; exit 7" }));
     assert!(answer.message.contains("exited 7"), "{answer:?}");
     assert_eq!(answer.output, "out\nerr\n");
-    assert!(!answer.is_error, "the command failed, not the tool: {answer:?}");
+    assert!(!answer.is_error, "a failed command must not be a tool error: {answer:?}");
     client.shutdown();
 }
 
@@ -32,7 +32,7 @@ fn command_output_cannot_forge_sidings_message() {
 #[test]
 fn run_accepts_cwd_and_environment() {
     let sandbox = sandbox();
-    std::fs::create_dir(sandbox.path("below")).expect("own directory");
+    std::fs::create_dir(sandbox.path("below")).expect("test directory");
     let mut client = Client::connect_initialized(&sandbox);
     let answer = client.call(
         "run",
@@ -52,7 +52,7 @@ fn run_accepts_cwd_and_environment() {
 fn run_uses_the_configured_network_policy() {
     let sandbox = sandbox();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the value exists").port();
     let connect = json!({ "command": format!("(: <>/dev/tcp/127.0.0.1/{port}) 2>/dev/null") });
     for (policy, end) in [("host", "exited 0"), ("none", "exited 1")] {
         let server = sandbox.siding(&["mcp"]).env("SIDING_NET", policy).stdin_pipe().spawn();
@@ -75,7 +75,10 @@ fn run_over_budget_returns_a_task_and_the_next_tools() {
     for part in ["still running", "`wait`", "`output`", "`stop`", "`background`"] {
         assert!(answer.message.contains(part), "no {part} in {answer:?}");
     }
-    assert!(!answer.message.contains("siding wait"), "that is no tool: {answer:?}");
+    assert!(
+        !answer.message.contains("siding wait"),
+        "the answer names a command instead of a tool: {answer:?}"
+    );
     let answer = client.call("stop", json!({ "ids": id, "grace": 1 }));
     assert!(answer.message.contains("stopped"), "{answer:?}");
     client.shutdown();
@@ -122,17 +125,17 @@ fn readiness_after_the_answer_is_reported_by_a_notice() {
         let args = ["notices", "--json", "--session", &session];
         sandbox.siding(&args).run().expect_code(0).json()
     };
-    std::fs::write(sandbox.path("go1"), "").expect("own directory");
+    std::fs::write(sandbox.path("go1"), "").expect("test directory");
     let first = json!({ "command": text(1), "wait_for": "output:up", "budget": 30 });
     assert!(client.call("run", first).message.contains("output:up"));
     let next = client.call("list", json!({}));
-    assert!(next.notices.is_empty(), "the answer has told it: {next:?}");
-    assert_eq!(notices(), json!([]), "the answer has told it");
+    assert!(next.notices.is_empty(), "the answer already reported it: {next:?}");
+    assert_eq!(notices(), json!([]), "the answer already reported it");
     let later = json!({ "command": text(2), "wait_for": "output:up", "budget": 0.2 });
     let answer = client.call("run", later);
     assert!(answer.message.contains("not yet"), "{answer:?}");
-    std::fs::write(sandbox.path("go2"), "").expect("own directory");
-    siding_e2e::eventually("it is told", || {
+    std::fs::write(sandbox.path("go2"), "").expect("test directory");
+    siding_e2e::eventually("the notice exists", || {
         notices().as_array().is_some_and(|all| !all.is_empty())
     });
     let all = notices();
@@ -243,7 +246,7 @@ fn list_keeps_recent_tasks_despite_other_sessions() {
     let last = client.start_background_task("until [ -e go ]; do sleep .02; done");
     let first = client.start_background_task("true");
     let _ended = client.call("wait", json!({ "ids": [first] }));
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     let _ended = client.call("wait", json!({ "ids": [last] }));
     let run = sandbox.siding_line(&["run", "true"]);
     let others = format!("for i in {{1..66}}; do {run} || exit; done");
@@ -279,7 +282,10 @@ fn stop_reports_every_task_despite_an_unknown_id() {
     let answer = client.call("stop", json!({ "ids": [ids[0], "b-zzzz", ids[1], ids[0]] }));
     assert!(answer.is_error && answer.message.contains("b-zzzz"), "{answer:?}");
     assert_eq!(answer.message.matches("stopped by client").count(), 2, "{answer:?}");
-    assert!(!client.call("stop", json!({ "ids": ids })).is_error, "they have ended");
+    assert!(
+        !client.call("stop", json!({ "ids": ids })).is_error,
+        "stopping ended tasks must succeed"
+    );
     client.shutdown();
 }
 
@@ -294,8 +300,11 @@ fn ambiguous_task_id_lists_the_candidates() {
     assert!(answer.is_error, "{answer:?}");
     assert!(answer.message.starts_with("`b-` is ambiguous, 2 ids begin with it: "), "{answer:?}");
     for (id, command) in ids.iter().zip(["sleep 300", "sleep 301"]) {
-        let choice =
-            answer.message.split("; ").find(|part| part.contains(id)).expect("is a choice");
+        let choice = answer
+            .message
+            .split("; ")
+            .find(|part| part.contains(id))
+            .expect("a list of candidates");
         assert!(choice.contains("running after") && choice.ends_with(command), "{choice}");
     }
     assert!(answer.message.ends_with("give more characters; `list` lists the ids"), "{answer:?}");

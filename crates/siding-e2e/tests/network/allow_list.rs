@@ -19,7 +19,7 @@ fn an_allowed_host_is_reached_and_a_denied_one_is_notified_once() {
         let direct = connect_command(port);
         let text =
             format!("{named}; {other}; {other}; (setsid bash -c \"{other}\" & wait); {direct}");
-        std::fs::write(sandbox.path("tries.sh"), text).expect("its own directory");
+        std::fs::write(sandbox.path("tries.sh"), text).expect("test directory");
         let policy = format!("allow:localhost:{port},*.example.org");
         let id = start_with_policy(&sandbox, &policy, "bash tries.sh 2>&1");
         let output = wait_for_end(&sandbox, &id);
@@ -38,7 +38,7 @@ fn an_allowed_host_is_reached_and_a_denied_one_is_notified_once() {
         let summary = told[0]["summary"].as_str().expect("a text");
         assert!(summary.contains(&format!("net: 127.0.0.1:{port} was refused")), "{summary}");
         assert_eq!((told.len(), &told[0]["kind"]), (1, &"limit".into()));
-        eventually("the proxy has left", || proxy_processes(&id).is_empty());
+        eventually("the proxy has exited", || proxy_processes(&id).is_empty());
     }
 }
 
@@ -72,15 +72,15 @@ fn the_proxy_exits_with_its_task_and_with_a_killed_shim() {
         let policy = format!("allow:{target}");
         let text =
             format!("while [ ! -e go ]; do sleep .02; done; {}", proxy_connect_command(&target));
-        std::fs::write(sandbox.path("tries.sh"), text).expect("its own directory");
+        std::fs::write(sandbox.path("tries.sh"), text).expect("test directory");
         let stopped = start_with_policy(&sandbox, &policy, "bash tries.sh; :");
         assert_eq!(proxy_processes(&stopped).len(), 1);
         let _stopped = sandbox.siding(&["stop", "--grace", "0s", &stopped]).run().expect_code(0);
-        eventually("the proxy has left", || proxy_processes(&stopped).is_empty());
+        eventually("the proxy has exited", || proxy_processes(&stopped).is_empty());
         let orphaned = start_with_policy(&sandbox, &policy, "bash tries.sh 2>&1");
         kill_shim_and_wait_for_takeover(&sandbox, &orphaned);
-        eventually("the proxy has left", || proxy_processes(&orphaned).is_empty());
-        std::fs::write(sandbox.path("go"), "").expect("its own directory");
+        eventually("the proxy has exited", || proxy_processes(&orphaned).is_empty());
+        std::fs::write(sandbox.path("go"), "").expect("test directory");
         let output = wait_for_end(&sandbox, &orphaned);
         assert!(output.contains("Connection refused"), "{output}");
         assert_eq!(server.accepted(), 0);

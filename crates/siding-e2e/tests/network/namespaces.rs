@@ -14,7 +14,7 @@ fn net_none_and_net_loopback_block_outside_connections() {
         let server = CountingServer::start();
         let text = connect_command(server.port);
         let _reached = run_with_policy(&sandbox, "host", &text).expect_code(0);
-        eventually("the listener is there", || server.accepted() == 1);
+        eventually("the listener accepts a connection", || server.accepted() == 1);
         for (policy, why) in
             [("none", "Network is unreachable"), ("loopback", "Connection refused")]
         {
@@ -23,7 +23,7 @@ fn net_none_and_net_loopback_block_outside_connections() {
             let words = ["run", "--net", policy, "--", "bash", "-c", &text];
             let _refused = sandbox.siding(&words).run().expect_code(1);
         }
-        assert_eq!(server.accepted(), 1, "nobody else came through");
+        assert_eq!(server.accepted(), 1, "another connection was accepted");
     }
 }
 
@@ -36,7 +36,7 @@ fn net_loopback_brings_lo_up_and_net_none_does_not() {
              (: <>/dev/tcp/127.0.0.1/$(cat port)); code=$?; kill %1; exit $code"
         );
         let _talks_to_itself = run_with_policy(&sandbox, "loopback", &text).expect_code(0);
-        std::fs::remove_file(sandbox.path("port")).expect("it was written");
+        std::fs::remove_file(sandbox.path("port")).expect("the file exists");
         let _not_even_that = run_with_policy(&sandbox, "none", &text).expect_code(1);
     }
 }
@@ -64,7 +64,7 @@ fn a_daemon_stays_confined_after_takeover() {
         let id = start_with_policy(&sandbox, "none", &tries);
         assert_eq!(show_task(&sandbox, &id)["net"], "none");
         kill_shim_and_wait_for_takeover(&sandbox, &id);
-        std::fs::write(sandbox.path("go"), "").expect("its own directory");
+        std::fs::write(sandbox.path("go"), "").expect("test directory");
         let result = || std::fs::read_to_string(sandbox.path("result")).ok();
         eventually("the daemon has tried", || result().is_some());
         assert_eq!((result().as_deref(), server.accepted()), (Some("1\n"), 0));

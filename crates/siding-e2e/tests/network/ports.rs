@@ -13,7 +13,7 @@ fn net_ports_allows_only_the_listed_port() {
         let policy = format!("ports:{}", open.port);
         let _through =
             run_with_policy(&sandbox, &policy, &connect_command(open.port)).expect_code(0);
-        eventually("it came through", || open.accepted() == 1);
+        eventually("the connection is accepted", || open.accepted() == 1);
         let refused =
             run_with_policy(&sandbox, &policy, &connect_command(shut.port)).expect_code(1);
         assert!(refused.stdout_text().contains("Permission denied"), "{refused}");
@@ -22,7 +22,7 @@ fn net_ports_allows_only_the_listed_port() {
             format!("(setsid bash -c '({both}; echo $? >new; mv new result) &' &); sleep 300");
         let id = start_with_policy(&sandbox, &policy, &daemon);
         eventually("the daemon has tried", || sandbox.path("result").exists());
-        eventually("it came through", || open.accepted() == 2);
+        eventually("the connection is accepted", || open.accepted() == 2);
         assert_eq!(shut.accepted(), 0);
         let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
     }
@@ -56,7 +56,7 @@ fn net_ports_blocks_sockets_that_are_not_tcp() {
             println!("left out: no python3");
             return;
         }
-        std::fs::write(sandbox.path("tries.py"), &tries).expect("its own directory");
+        std::fs::write(sandbox.path("tries.py"), &tries).expect("test directory");
         let out =
             run_with_policy(&sandbox, "ports:1", "python3 tries.py").expect_code(0).stdout_text();
         let lines: Vec<_> = out.lines().collect();

@@ -11,12 +11,12 @@ use crate::support::{
 /// Writes a script that waits for the file `go` and then requests a tunnel to `target`.
 fn write_connect_script(sandbox: &Sandbox, target: &str) {
     let text = format!("until [ -e go ]; do sleep .02; done; {}", proxy_connect_command(target));
-    std::fs::write(sandbox.path("tries.sh"), text).expect("its own directory");
+    std::fs::write(sandbox.path("tries.sh"), text).expect("test directory");
 }
 
 /// Returns the task that `outer` has started.
 fn wait_for_inner_task(sandbox: &Sandbox, outer: &str) -> String {
-    eventually_some("the inner task", || {
+    eventually_some("the inner task has started", || {
         let output = sandbox.state_dir().join("tasks").join(outer).join("output");
         let output = std::fs::read_to_string(output).ok()?;
         // The second line is advice for the reader.
@@ -46,7 +46,7 @@ fn the_proxy_of_an_inner_task_does_not_belong_to_the_outer_task() {
         let _ended = sandbox.siding(&["stop", "--grace", "0s", &outer]).run().expect_code(0);
 
         assert_eq!([&first, &second].map(|id| proxy_processes(id).len()), [1, 1]);
-        std::fs::write(sandbox.path("go"), "").expect("its own directory");
+        std::fs::write(sandbox.path("go"), "").expect("test directory");
         for id in [first, second] {
             let output = wait_for_end(&sandbox, &id);
             assert!(output.contains("200 Connection established"), "{output}");
@@ -60,16 +60,16 @@ fn the_unexpected_exit_of_a_proxy_is_notified() {
     for sandbox in root_and_user_sandboxes() {
         write_connect_script(&sandbox, "example.org:443");
         let id = start_with_policy(&sandbox, "allow:example.org", "bash tries.sh 2>&1");
-        let [proxy] = proxy_processes(&id)[..] else { panic!("not one proxy") };
+        let [proxy] = proxy_processes(&id)[..] else { panic!("expected exactly one proxy") };
         proxy.kill();
         let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
-        eventually("it is on record", || {
+        eventually("the record exists", || {
             std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"denied\""))
         });
         let told = sandbox.siding(&["notices"]).run().expect_code(0).stdout_text();
         let says = "net: every host (the task's proxy has ended) was refused";
         assert!(told.replace('\n', " ").contains(says), "{told}");
-        std::fs::write(sandbox.path("go"), "").expect("its own directory");
+        std::fs::write(sandbox.path("go"), "").expect("test directory");
         let output = wait_for_end(&sandbox, &id);
         assert!(output.contains("Connection refused"), "{output}");
     }
@@ -84,21 +84,21 @@ fn takeover_does_not_mistake_the_proxy_for_the_leader() {
     let args = ["run", "--background", "--json", "--net", "allow:example.org", "--", "sleep 60"];
     let call = sandbox.siding(&args).pause_at("spawned").spawn();
     let is_shim = |process: &Process| processes::comm(process.pid) == "siding-shim";
-    let (id, shim) = eventually_some("its shim stands still", || {
+    let (id, shim) = eventually_some("its shim is stopped", || {
         let id = sandbox.task_ids().pop()?;
         let shim = processes::with_birthmark(&id).into_iter().find(is_shim)?;
         (processes::state(shim.pid) == Some('T')).then_some((id, shim))
     });
-    let [proxy] = proxy_processes(&id)[..] else { panic!("not one proxy") };
+    let [proxy] = proxy_processes(&id)[..] else { panic!("expected exactly one proxy") };
     assert_eq!(processes::read_birthmark(proxy.pid), processes::birthmark_from_id(&id));
     // Otherwise the proxy would exit with the shim.
     proxy.signal(Signal::STOP);
-    eventually("it stands still", || processes::state(proxy.pid) == Some('T'));
+    eventually("the process is stopped", || processes::state(proxy.pid) == Some('T'));
     shim.kill();
     let _done = call.wait();
-    eventually("another shim keeps it", || show_task(&sandbox, &id)["rescues"] == 1);
+    eventually("another shim has taken over", || show_task(&sandbox, &id)["rescues"] == 1);
     let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
-    let spawned = eventually_some("its leader is known", || {
+    let spawned = eventually_some("its leader is recorded", || {
         let journal = std::fs::read_to_string(&journal).ok()?;
         journal.lines().find(|line| line.contains("\"spawned\"")).map(str::to_owned)
     });

@@ -5,8 +5,8 @@ use siding_e2e::Sandbox;
 use crate::support::{CountingServer, connect_command, root_and_user_sandboxes, show_task};
 
 fn write(path: &std::path::Path, text: &str) {
-    std::fs::create_dir_all(path.parent().expect("it has one")).expect("its own directory");
-    std::fs::write(path, text).expect("its own directory");
+    std::fs::create_dir_all(path.parent().expect("the value exists")).expect("test directory");
+    std::fs::write(path, text).expect("test directory");
 }
 
 #[test]

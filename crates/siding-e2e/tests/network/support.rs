@@ -33,7 +33,7 @@ impl CountingServer {
     /// Serves until the test process ends.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("it has one").port();
+        let port = listener.local_addr().expect("the value exists").port();
         let taken = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&taken);
         std::thread::spawn(move || {
@@ -80,9 +80,9 @@ pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
 pub(crate) fn kill_shim_and_wait_for_takeover(sandbox: &Sandbox, id: &str) {
     let shim = show_task(sandbox, id)["shim_pid"].as_i64().map(i32::try_from);
     let shim = shim.and_then(Result::ok).and_then(Pid::from_raw).expect("a process");
-    kill_process(shim, Signal::KILL).expect("it lives");
+    kill_process(shim, Signal::KILL).expect("the process is alive");
     let args = ["wait", "--timeout", "100ms", id];
-    eventually("another shim keeps it", || {
+    eventually("another shim has taken over", || {
         let _bound_reached = sandbox.siding(&args).run();
         show_task(sandbox, id)["rescues"] == 1
     });
@@ -106,7 +106,7 @@ pub(crate) fn proxy_processes(id: &str) -> Vec<Process> {
 #[track_caller]
 pub(crate) fn wait_for_end(sandbox: &Sandbox, id: &str) -> String {
     let dir = sandbox.state_dir().join("tasks").join(id);
-    let read = |name| std::fs::read_to_string(dir.join(name)).expect("it is kept");
+    let read = |name| std::fs::read_to_string(dir.join(name)).expect("the entry exists");
     eventually("it has ended", || read("journal").contains("\"record\":\"closed\""));
     read("output")
 }

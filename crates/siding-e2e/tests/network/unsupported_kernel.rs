@@ -14,7 +14,7 @@ fn run_without_syscall(sandbox: &Sandbox, policy: &str, missing: libc::c_long) -
 fn check_state(doctor: &ProgramOutput, name: &str) -> String {
     let checks = doctor.json()["checks"].as_array().expect("a list").clone();
     let found = checks.iter().find(|check| check["name"] == name);
-    found.expect("it is looked at")["state"].as_str().expect("a state").to_owned()
+    found.expect("the check is listed")["state"].as_str().expect("a state").to_owned()
 }
 
 #[test]
@@ -34,12 +34,12 @@ fn an_unenforceable_policy_is_rejected_before_anything_starts() {
                 assert!(line.contains("nothing was started") && line.contains(works), "{refused}");
                 let doctor =
                     sandbox.siding(&["doctor", "--json"]).without_syscalls(&[missing]).run();
-                let name = format!("--net {}", policy.split(':').next().expect("a word"));
+                let name = format!("--net {}", policy.split(':').next().expect("a text"));
                 assert_eq!(check_state(&doctor, &name), "missing", "{doctor}");
             }
         }
         assert!(!sandbox.path("started").exists());
-        assert!(sandbox.task_ids().is_empty(), "nothing is on record");
+        assert!(sandbox.task_ids().is_empty(), "no task may be recorded");
     }
 }
 

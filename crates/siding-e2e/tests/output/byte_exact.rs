@@ -63,7 +63,7 @@ fn lines_of_two_writers_are_neither_torn_nor_lost() {
     for line in found.split_inclusive(|byte| *byte == b'\n') {
         let writer = wanted.iter_mut().find(|(shape, _)| shape.write_len() == line.len());
         let (shape, next) = writer.unwrap_or_else(|| {
-            panic!("torn: {:?}", String::from_utf8_lossy(line));
+            panic!("a torn line: {:?}", String::from_utf8_lossy(line));
         });
         let whole = shape.bytes(*next * shape.write_len() as u64, shape.write_len());
         assert_same(line, &whole, "a writer's next line");
@@ -84,7 +84,7 @@ fn late_output_of_a_lingering_child_is_kept() {
     let task = Task::of(&shell(&sandbox, &text).run().expect_code(7));
     assert_eq!(task.text("/phase"), "lingering");
     assert_eq!(task.text("/output/text"), "early\n");
-    std::fs::write(gate, "word\n").expect("somebody reads");
+    std::fs::write(gate, "word\n").expect("writing to the pipe succeeded");
     let _ended = sandbox.siding(&["wait", task.id()]).run().expect_code(0);
     assert_same(&task.file(), b"early\nlate word\nmore\n", "the whole output");
     eventually("nothing of it is left", || {

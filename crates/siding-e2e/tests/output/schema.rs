@@ -37,7 +37,7 @@ fn check_all_views(sandbox: &Sandbox, id: &str) -> Task {
     let listed = listed.as_array().expect("a list");
     assert!(listed.iter().any(|task| task["task_id"] == id), "{listed:?}");
     for task in listed {
-        assert!(task["output"]["text"].is_null(), "`ps` lists no text: {task:#}");
+        assert!(task["output"]["text"].is_null(), "`ps` must not list output text: {task:#}");
         let _task = assert_task_schema(task.clone());
     }
     let args = ["wait", "--json", "--timeout", "1ms", id];
@@ -127,25 +127,25 @@ fn lingering_and_stopping_tasks_match_the_schema() {
 fn starting_and_lost_tasks_match_the_schema() {
     let sandbox = Sandbox::new();
     let task = assert_task_schema(shell(&sandbox, "true").run().expect_code(0).json());
-    siding_e2e::eventually("its shim has left", || {
+    siding_e2e::eventually("its shim has exited", || {
         siding_e2e::processes::with_birthmark(task.id()).is_empty()
     });
     // Keeps only the acceptance, by a live shim: the state before anything is started.
     let me = Process::current();
     let pid = i32::try_from(me.pid).expect("a process number");
     let dir = sandbox.state_dir().join("tasks").join(task.id());
-    let journal = std::fs::read(dir.join("journal")).expect("own file");
+    let journal = std::fs::read(dir.join("journal")).expect("test file");
     let first = journal.split(|byte| *byte == b'\n').next().expect("a line");
-    let (seq, mut accepted) = record::parse_line(first).expect("siding's own line");
+    let (seq, mut accepted) = record::parse_line(first).expect("a valid record line");
     let Record::Accepted(inner) = &mut accepted else { panic!("{accepted:?}") };
     inner.shim = ProcRef { pid, start_ticks: me.start };
     let write = |accepted: &Record| {
         let mut line = vec![];
         record::write_line(&mut line, seq, accepted);
-        std::fs::write(dir.join("journal"), line).expect("own file");
+        std::fs::write(dir.join("journal"), line).expect("test file");
     };
     write(&accepted);
-    std::fs::write(sandbox.state_dir().join("live").join(task.id()), "").expect("own file");
+    std::fs::write(sandbox.state_dir().join("live").join(task.id()), "").expect("test file");
     let shown = assert_task_schema(sandbox.siding(&["show", "--json", task.id()]).run().json());
     assert_eq!(shown.text("/phase"), "starting");
     // The same with a dead shim.
@@ -210,12 +210,12 @@ fn all_other_json_answers_match_their_schemas() {
     let closed = check(&closed, &["session", "close", "chat", "--json"]);
     assert_eq!(closed[0]["stopped"][0]["task_id"], stopped.id());
     let ended = assert_task_schema(shell(&sandbox, "true").run().expect_code(0).json());
-    siding_e2e::eventually("its shim has left", || {
+    siding_e2e::eventually("its shim has exited", || {
         siding_e2e::processes::with_birthmark(ended.id()).is_empty()
     });
-    std::fs::write(sandbox.state_dir().join("live").join(ended.id()), "").expect("own file");
+    std::fs::write(sandbox.state_dir().join("live").join(ended.id()), "").expect("test file");
     let unread = sandbox.state_dir().join("tasks").join(stopped.id()).join("journal");
-    std::fs::write(unread, "nonsense\n").expect("own file");
+    std::fs::write(unread, "nonsense\n").expect("test file");
     let reap = Schema::new(REAP_SCHEMA);
     for args in [&["reap", "--json", "--dry-run"][..], &["reap", "--json"]] {
         let done = check(&reap, args);
@@ -249,7 +249,7 @@ fn a_schema_violation_is_detected() {
         ("/output/gap", json!({"from": "1"})),
     ] {
         let mut broken = whole.clone();
-        *broken.pointer_mut(pointer).expect("it is there") = wrong;
+        *broken.pointer_mut(pointer).expect("the entry exists") = wrong;
         assert!(!schema.faults(&broken).is_empty(), "{pointer} went unnoticed");
     }
     let mut broken = whole;

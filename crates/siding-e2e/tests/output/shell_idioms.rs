@@ -43,7 +43,7 @@ fn numbered_lines(name: &str) -> String {
 /// Returns a script that runs the idiom between the lines that must survive.
 fn idiom_script(sandbox: &Sandbox, idiom: &str) -> String {
     let file = sandbox.path("mark");
-    std::fs::write(&file, MARKER_LINE).expect("own file");
+    std::fs::write(&file, MARKER_LINE).expect("test file");
     let idiom = idiom.replace("FILE", &file.display().to_string());
     let counted =
         |name: &str| format!("for ((i=1; i<={LINE_COUNT}; i++)); do echo {name} $i; done");

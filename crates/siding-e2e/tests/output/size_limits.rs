@@ -47,7 +47,7 @@ fn assert_bounded(task: &Task, bytes: u64, (head, tail): (u64, u64), shape: Fill
     assert_eq!(task.number("/output/bytes"), bytes);
     assert_eq!(task.number("/output/lost_bytes"), 0);
     let (from, to) = (task.number("/output/gap/from"), task.number("/output/gap/to"));
-    assert_eq!(from, head, "the head is kept whole");
+    assert_eq!(from, head, "the beginning must be kept completely");
     assert!(bytes - to <= tail && bytes - to >= tail / 4 * 3, "the tail begins at {to}");
     assert_eq!(task.number("/output/kept_bytes"), bytes - (to - from));
     let file = task.file();
@@ -78,12 +78,12 @@ fn a_flood_is_bounded_on_disk_and_the_task_continues() {
         (KEEP_HEAD_BYTES, KEEP_TAIL_BYTES),
         FillPattern::Blocks(65_536),
     );
-    assert!(disk > KEEP_HEAD_BYTES, "the look at the disk saw something");
+    assert!(disk > KEEP_HEAD_BYTES, "the samples missed the output file");
     assert!(
         disk <= KEEP_HEAD_BYTES + KEEP_TAIL_BYTES + OVERHEAD_BYTES,
-        "took {disk} bytes of disk at some time"
+        "the output used {disk} bytes of disk"
     );
-    assert!(memory <= 2 << 20, "the shim had {memory} bytes of memory at some time");
+    assert!(memory <= 2 << 20, "the shim used {memory} bytes of memory");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn output_limits_may_be_smaller_than_a_disk_block() {
         assert_eq!(file.len(), 1_000_001);
         assert_same(&file[..from as usize], &shape.bytes(0, from as usize), "the head");
         let kept = &file[to as usize..];
-        assert!(!kept.is_empty(), "something of the end is kept, {head} and {tail}");
+        assert!(!kept.is_empty(), "the last bytes must be kept, with {head} and {tail}");
         assert_same(kept, &shape.bytes(to, kept.len()), "the tail");
         let path = task.text("/output/path").to_owned();
         assert!(stored_bytes(Path::new(&path)) <= 128 << 10, "{head} and {tail}");
@@ -125,24 +125,24 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
     let call = sandbox.siding(&["run", "--budget", "none", "--", &text]);
     let call =
         call.env("SIDING_OUTPUT_KEEP_HEAD", "64KiB").env("SIDING_OUTPUT_KEEP_TAIL", "2MiB").spawn();
-    let file = eventually_some("the task is there", || {
+    let file = eventually_some("the task exists", || {
         let id = sandbox.task_ids().pop()?;
         Some(sandbox.state_dir().join("tasks").join(id).join("output"))
     });
     let len = || std::fs::metadata(&file).map_or(0, |found| found.len());
     // Nothing is discarded yet when the task starts to write more than a pipe holds.
     eventually("the first part is stored", || len() == FIRST_PART_BYTES);
-    drop(std::fs::OpenOptions::new().write(true).open(gate).expect("the own gate"));
+    drop(std::fs::OpenOptions::new().write(true).open(gate).expect("the gate FIFO"));
     eventually("the flood is stored", || len() == TOTAL_BYTES);
     let done = call.wait().expect_code(9);
-    assert!(!done.stdout.contains(&0), "zeros stand for what is gone");
+    assert!(!done.stdout.contains(&0), "discarded bytes were shown as zeros");
     let said = done.stderr_text();
     let gone: u64 = said
         .lines()
         .rev()
         .find(|line| line.contains("came too fast to be shown and are gone"))
         .and_then(|line| line.split(' ').nth(1)?.parse().ok())
-        .unwrap_or_else(|| panic!("nothing says what is gone: {said}"));
+        .unwrap_or_else(|| panic!("no message about the discarded bytes: {said}"));
     assert_eq!(done.stdout.len() as u64 + gone, TOTAL_BYTES, "{said}");
 }
 
@@ -160,8 +160,8 @@ fn three_gigabytes_of_output_keep_at_most_64_mib() {
     let (task, disk, memory) = run_flood(&sandbox, call);
     assert_eq!(task.number("/outcome/code"), 5);
     assert_eq!(task.number("/output/bytes"), 3 << 30);
-    assert!(disk <= (64 << 20) + OVERHEAD_BYTES, "took {disk} bytes of disk at some time");
-    assert!(memory <= 2 << 20, "the shim had {memory} bytes of memory at some time");
+    assert!(disk <= (64 << 20) + OVERHEAD_BYTES, "the output used {disk} bytes of disk");
+    assert!(memory <= 2 << 20, "the shim used {memory} bytes of memory");
     assert!(task.number("/output/kept_bytes") >= 60 << 20);
     eprintln!("most disk {disk}, most memory of the shim {memory}");
     assert_eq!(processes::with_birthmark(task.id()), []);

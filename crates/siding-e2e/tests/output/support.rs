@@ -24,8 +24,8 @@ pub(crate) fn shell(sandbox: &Sandbox, text: &str) -> Invocation {
 pub(crate) fn gate(sandbox: &Sandbox) -> PathBuf {
     let gate = sandbox.path("gate");
     let mode = Mode::RUSR | Mode::WUSR | Mode::ROTH | Mode::WOTH;
-    rustix::fs::mknodat(rustix::fs::CWD, &gate, FileType::Fifo, mode, 0).expect("own directory");
-    std::fs::set_permissions(&gate, Permissions::from_mode(mode.bits())).expect("own file");
+    rustix::fs::mknodat(rustix::fs::CWD, &gate, FileType::Fifo, mode, 0).expect("test directory");
+    std::fs::set_permissions(&gate, Permissions::from_mode(mode.bits())).expect("test file");
     gate
 }
 

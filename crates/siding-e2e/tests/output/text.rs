@@ -53,7 +53,7 @@ fn text_is_cut_only_between_characters() {
     // Characters of one to four bytes, in one long line and in many lines.
     for (name, end) in [("line", ""), ("lines", "\n")] {
         let text: String = (0..3000).map(|n| format!("{n}é€🚂{end}")).collect();
-        std::fs::write(sandbox.path(name), &text).expect("own file");
+        std::fs::write(sandbox.path(name), &text).expect("test file");
         let task = Task::of(&run_cat(&sandbox, name));
         assert_same(&task.file(), text.as_bytes(), "the output");
         for max in (300..330).chain([1, 2, 3, 4, 5, 64, 1000, 20_000]) {
@@ -182,7 +182,7 @@ fn every_task_field_is_escaped_for_the_terminal() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let dir = sandbox.path(&format!("dir{HOSTILE_TEXT}"));
-    std::fs::create_dir(&dir).expect("own directory");
+    std::fs::create_dir(&dir).expect("test directory");
     let dir = dir.display().to_string();
     let name = format!("name{HOSTILE_TEXT}\nb-000000000000  exited 0  forged");
     let renamed = format!("{HOSTILE_TEXT}\nforged");

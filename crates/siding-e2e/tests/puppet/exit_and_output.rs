@@ -94,5 +94,5 @@ fn puppet_is_killed_at_its_time_to_live() {
     let spread = words("fork setsid mark child stop-self -- fork daemon mark daemon stop-self --");
     let _done = sandbox.puppet(&spread).env("PUPPET_TTL_MS", "3000").run().expect_code(0);
     let stopped: Vec<_> = ["child", "daemon"].map(|name| sandbox.wait_for_mark(name)).into();
-    eventually("all of them are gone", || stopped.iter().all(|stopped| !stopped.is_alive()));
+    eventually("all of them have exited", || stopped.iter().all(|stopped| !stopped.is_alive()));
 }

@@ -33,5 +33,5 @@ fn unique_birthmark(test: u64) -> (u64, String) {
 fn set_birthmark(process: Process, mark: u64) {
     let pid = Pid::from_raw(i32::try_from(process.pid).expect("a process number"));
     let limit = Rlimit { current: Some(mark), maximum: Some(mark) };
-    prlimit(pid, Resource::Rttime, limit).expect("one's own child");
+    prlimit(pid, Resource::Rttime, limit).expect("a child process");
 }

@@ -44,8 +44,8 @@ fn daemon_detaches_from_session_environment_and_descriptors() {
     let _done = sandbox.puppet(&verbs).run().expect_code(0);
     let daemon = sandbox.wait_for_announcement("daemon").process;
     assert!(is_heartbeat_running(&beat));
-    let stat = processes::stat(daemon.pid).expect("it lives");
-    assert_ne!(stat.session, daemon.pid, "no session leader, so it never gets a terminal");
+    let stat = processes::stat(daemon.pid).expect("the process is alive");
+    assert_ne!(stat.session, daemon.pid, "a session leader could acquire a terminal");
     assert_eq!(processes::environment(daemon.pid), Vec::<String>::new());
     assert_eq!(processes::comm(daemon.pid), "innocent");
     assert_eq!(processes::command_line(daemon.pid), "innocent");
@@ -71,7 +71,7 @@ fn subreaper_becomes_the_parent_of_orphans() {
     let verbs = words("subreaper fork daemon mark far hang -- mark top hang");
     let _keeps_alive = sandbox.puppet(&verbs).spawn();
     let (top, far) = (sandbox.wait_for_mark("top"), sandbox.wait_for_mark("far"));
-    eventually("the daemon has come back under the top", || {
+    eventually("the subreaper is the daemon's parent", || {
         processes::descendants(top.pid).contains(&far.pid)
     });
 }
@@ -83,7 +83,7 @@ fn clearenv_and_exec_leave_an_empty_environment() {
     let mut running = sandbox.puppet(&verbs).spawn();
     let bare = sandbox.wait_for_mark("bare");
     assert_eq!(processes::environment(bare.pid), Vec::<String>::new());
-    assert_eq!(bare, running.process(), "exec keeps the process");
+    assert_eq!(bare, running.process(), "exec must keep the process");
     let home = format!("HOME={}\n", sandbox.home().display());
     let text = running.wait_for_stdout("HOME unset\n");
     assert!(text.contains(&home), "{text}");
@@ -105,9 +105,12 @@ fn process_without_its_main_thread_is_alive() {
     let beat = sandbox.path("beat");
     let running = sandbox.puppet(&["leader-exits", "beat", &beat.display().to_string()]).spawn();
     let me = running.process();
-    eventually("the leader is gone", || processes::state(me.pid) == Some('Z'));
+    eventually("the leader has exited", || processes::state(me.pid) == Some('Z'));
     assert!(me.is_alive() && is_heartbeat_running(&beat));
-    assert!(!processes::environment(me.pid).is_empty(), "a thread still shows it");
+    assert!(
+        !processes::environment(me.pid).is_empty(),
+        "the second thread must show the environment"
+    );
     running.signal(Signal::KILL);
     let _done = running.wait().expect_signal(9);
     assert!(!me.is_alive());

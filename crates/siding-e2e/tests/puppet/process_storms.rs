@@ -55,7 +55,7 @@ fn refilling_bomb_replaces_every_dead_member() {
     // again.
     members[..19].iter().for_each(|step| step.process.kill());
     let members = sandbox.wait_for_announcements("bomb", 39);
-    eventually("there are twenty again", || {
+    eventually("twenty members are alive again", || {
         members.iter().filter(|step| step.process.is_alive()).count() == 20
     });
 }
@@ -85,7 +85,7 @@ fn trees_grow_as_planned_and_the_sandbox_ends_them() {
         let members = sandbox.wait_for_announcements("member", plan.count());
         assert_eq!(members.len(), plan.count(), "seed {seed}");
         let processes: Vec<Process> = members.iter().map(|step| step.process).collect();
-        eventually("those who stay are the only ones alive", || {
+        eventually("only the lasting members are alive", || {
             processes.iter().filter(|process| process.is_alive()).count() == plan.lasting_count()
         });
         assert!(is_heartbeat_running(&beat));

@@ -14,7 +14,7 @@ fn sandbox_finds_processes_by_their_environment() {
         .spawn();
     let text = running.wait_for_stdout("puppet: fork ");
     let child = Announcement::parse_all(&text).into_iter().find(|step| step.verb == "fork");
-    let child = child.expect("announced").process;
+    let child = child.expect("an announcement").process;
     assert_eq!(sandbox.announcements(), vec![]);
     drop(sandbox);
     assert!(!child.is_alive());
@@ -24,14 +24,14 @@ fn sandbox_finds_processes_by_their_environment() {
 fn sandbox_finds_processes_by_their_birthmark() {
     let sandbox = Sandbox::new();
     let (mark, id) = unique_birthmark(2);
-    std::fs::create_dir_all(sandbox.state_dir().join("tasks").join(&id)).expect("own directory");
+    std::fs::create_dir_all(sandbox.state_dir().join("tasks").join(&id)).expect("test directory");
     let script = words("read-stdin daemon hang");
     let call = sandbox.puppet(&script).env_remove("PUPPET_LOG");
     let mut running = call.stdin_pipe().spawn();
     set_birthmark(running.process(), mark);
     running.close_stdin();
     let _left = running.wait().expect_code(0);
-    let stray = eventually_some("the daemon has cut its ties", || {
+    let stray = eventually_some("the daemon has detached", || {
         let [stray] = processes::with_birthmark(&id)[..] else {
             return None;
         };
@@ -50,10 +50,10 @@ fn clean_sandbox_check_fails_on_a_leftover_process() {
     let stray = sandbox.wait_for_mark("stray");
     sandbox.expect_clean();
     let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(sandbox)));
-    let message = failure.expect_err("it must fail");
+    let message = failure.expect_err("the closure panics");
     let message = message.downcast_ref::<String>().expect("a message");
     assert!(message.contains(&format!("pid {}", stray.pid)), "{message}");
-    assert!(!stray.is_alive(), "and it ends what it names");
+    assert!(!stray.is_alive(), "the sandbox did not end the stray process");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn call_fails_when_a_process_still_holds_its_output() {
         let argv = words("--quiet fork mark holder hang -- exit 0");
         sandbox.puppet(&argv).forbid_held_output().run()
     }));
-    assert!(failure.is_err(), "a host that reads to the end would hang");
+    assert!(failure.is_err(), "a held output must fail the call");
 }
 
 #[test]
@@ -71,9 +71,11 @@ fn puppet_argv_and_puppet_line_run_the_same_command() {
     let sandbox = Sandbox::new();
     let verbs = ["say", "it's $HOME"];
     let argv = sandbox.puppet_argv(&verbs);
-    let direct = std::process::Command::new(&argv[0]).args(&argv[1..]).output().expect("runs");
+    let direct =
+        std::process::Command::new(&argv[0]).args(&argv[1..]).output().expect("the program runs");
     let line = sandbox.puppet_line(&verbs);
-    let shell = std::process::Command::new("sh").args(["-c", &line]).output().expect("runs");
+    let shell =
+        std::process::Command::new("sh").args(["-c", &line]).output().expect("the program runs");
     assert_eq!(direct.stdout, b"it's $HOME\n");
     assert_eq!(direct.stdout, shell.stdout);
     assert_eq!(sandbox.wait_for_announcements("say", 2).len(), 2);

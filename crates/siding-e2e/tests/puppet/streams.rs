@@ -45,10 +45,10 @@ fn reopening_or_truncating_stdout_changes_a_regular_file() {
         (&["rewind", "1", "xx"], "xx\n\n"),
     ] {
         let file = sandbox.path("out");
-        let target = std::fs::File::create(&file).expect("own file");
+        let target = std::fs::File::create(&file).expect("test file");
         let script = [&["--quiet", "write", "old\n"], verbs].concat();
         let _done = sandbox.puppet(&script).stdout_to(target).run().expect_code(0);
-        let found = std::fs::read_to_string(&file).expect("own file");
+        let found = std::fs::read_to_string(&file).expect("test file");
         assert_eq!(found, expected, "{verbs:?}");
     }
 }
@@ -66,7 +66,7 @@ fn failed_file_step_is_announced_and_the_script_continues() {
 fn remove_honors_directory_permissions() {
     let sandbox = Sandbox::new();
     let dir = sandbox.path("dir");
-    std::fs::create_dir(&dir).expect("own directory");
+    std::fs::create_dir(&dir).expect("test directory");
     let dir_text = dir.display().to_string();
     let _done = sandbox.puppet(&["chmod", "0", &dir_text, "remove", &dir_text]).run();
     assert!(sandbox.wait_for_announcement("remove").fields.contains_key("error") != is_root());
@@ -105,12 +105,15 @@ fn puppet_holds_descriptors_memory_and_a_port() {
     let full = sandbox.wait_for_mark("full");
     assert_eq!(sandbox.wait_for_announcement("hold-fds").field::<u64>("held"), 100);
     assert!(processes::descriptors(full.pid).len() >= 104);
-    let status = std::fs::read_to_string(format!("/proc/{}/status", full.pid)).expect("it lives");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", full.pid))
+        .expect("the process is alive");
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("memory");
     let resident: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
     assert!(resident > 32 << 10, "{resident} kB");
-    let port: u16 = std::fs::read_to_string(&port_file).expect("written").parse().expect("a port");
-    let _connection = std::net::TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
+    let port: u16 =
+        std::fs::read_to_string(&port_file).expect("test file").parse().expect("a port");
+    let _connection =
+        std::net::TcpStream::connect(("127.0.0.1", port)).expect("a listener on the port");
 }
 
 /// The kernel's default hard limit is 4096, and an unprivileged process cannot raise its own hard

@@ -16,22 +16,25 @@ fn a_stall_with_hard_evidence_is_recorded_within_seconds() {
     let sandbox = sandbox();
     let started = Instant::now();
     let id = start_task(&sandbox, &["--stdin", "pipe"], "10m", "printf 'Continue? [y/N] '; read x");
-    let stall = eventually_some("the stall is on record", || read_stalls(&sandbox, &id).pop());
+    let stall = eventually_some("the stall is recorded", || read_stalls(&sandbox, &id).pop());
     println!("recorded after {:?}", started.elapsed());
     assert_eq!(stall["verdict"], "input_wait");
     assert_eq!(stall["certainty"], "hard");
     assert_eq!(stall["tail"], "Continue? [y/N]");
     assert!(stall["since_ms"].as_u64().is_some_and(|ms| ms >= 2_000), "{stall:#}");
     assert_eq!(stall["output_bytes"], 16);
-    let advice = stall["advice"].as_str().expect("a sentence");
+    let advice = stall["advice"].as_str().expect("a text");
     assert!(advice.contains(&format!("siding input {id}")), "{advice}");
     let view = show_task(&sandbox, &id);
     assert_eq!(view["attention"]["verdict"], "input_wait", "{view:#}");
-    assert_eq!(view["phase"], "running", "nothing was done to it");
+    assert_eq!(view["phase"], "running", "the task must keep running");
     let text = sandbox.siding(&["show", &id]).run().expect_code(0).stdout_text();
     assert!(text.contains("attention    silent for"), "{text}");
     stop_all(&sandbox);
-    assert!(show_task(&sandbox, &id)["attention"].is_null(), "an ended task needs none");
+    assert!(
+        show_task(&sandbox, &id)["attention"].is_null(),
+        "an ended task must not need attention"
+    );
 }
 
 /// Failure F40: a silent build is recorded once; output ends the stall, and a new silence is a new
@@ -41,19 +44,20 @@ fn each_silence_is_recorded_once() {
     let sandbox = sandbox();
     let text = "echo one; until [ -e go ]; do sleep .05; done; echo two; sleep 300";
     let id = start_task(&sandbox, &[], "400ms", text);
-    let first = eventually_some("the first stall", || read_stalls(&sandbox, &id).pop());
+    let first = eventually_some("the first stall is recorded", || read_stalls(&sandbox, &id).pop());
     assert_ne!(first["verdict"], "input_wait", "{first:#}");
     assert_eq!(first["tail"], "one");
     assert!(!show_task(&sandbox, &id)["attention"].is_null());
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
-    let second =
-        eventually_some("the second stall", || read_stalls(&sandbox, &id).into_iter().nth(1));
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
+    let second = eventually_some("the second stall is recorded", || {
+        read_stalls(&sandbox, &id).into_iter().nth(1)
+    });
     assert_eq!((&second["tail"], &second["verdict"]), (&"two".into(), &"waiting".into()));
     assert_eq!(second["waiting_on"], "timer");
     // Waits again as long as it took to find two stalls.
     let asked = Instant::now();
     eventually("some time has passed", || asked.elapsed().as_millis() > 1_500);
-    assert_eq!(read_stalls(&sandbox, &id).len(), 2, "once for each silence");
+    assert_eq!(read_stalls(&sandbox, &id).len(), 2, "expected one stall per silence");
     stop_all(&sandbox);
 }
 
@@ -72,25 +76,25 @@ fn each_stall_is_notified_once_while_it_lasts() {
     let text = format!("echo begin; {}{}{}sleep 300", go("one"), go("two"), go("three"));
     let id = start_task(&sandbox, &[], "400ms", &text);
     let recorded = |count: usize| {
-        eventually("the stall is on record", || read_stalls(&sandbox, &id).len() == count);
+        eventually("the stall is recorded", || read_stalls(&sandbox, &id).len() == count);
     };
-    let proceed = |part: &str| std::fs::write(sandbox.path(part), "").expect("own directory");
+    let proceed = |part: &str| std::fs::write(sandbox.path(part), "").expect("test directory");
     recorded(1);
-    let [first] = &ack_notices(&sandbox)[..] else { panic!("one") };
+    let [first] = &ack_notices(&sandbox)[..] else { panic!("expected exactly one") };
     assert_eq!((&first["kind"], &first["status"]), (&"stalled".into(), &"stalled".into()));
     let says = |notice: &serde_json::Value| notice["summary"].as_str().expect("text").to_owned();
     assert!(says(first).starts_with("silent for "), "{first:#}");
     assert!(!says(first).contains("times"), "{first:#}");
-    assert!(ack_notices(&sandbox).is_empty(), "once");
+    assert!(ack_notices(&sandbox).is_empty(), "expected exactly once");
     proceed("one");
     // No notices are read while the second stall lasts.
     recorded(2);
     proceed("two");
     recorded(3);
-    let [third] = &ack_notices(&sandbox)[..] else { panic!("one") };
+    let [third] = &ack_notices(&sandbox)[..] else { panic!("expected exactly one") };
     assert_ne!(third["notice_id"], first["notice_id"]);
     assert!(says(third).contains("; it has stalled 3 times so far\n"), "{third:#}");
-    assert!(ack_notices(&sandbox).is_empty(), "once");
+    assert!(ack_notices(&sandbox).is_empty(), "expected exactly once");
     stop_all(&sandbox);
 }
 
@@ -103,7 +107,7 @@ fn input_ends_a_recorded_stall() {
                 printf 'Delete all? [y/N] '; read b; cat; sleep 300";
     let id = start_task(&sandbox, &["--stdin", "pipe"], "10m", text);
     let recorded = |count: usize| {
-        eventually("the stall is on record", || read_stalls(&sandbox, &id).len() == count);
+        eventually("the stall is recorded", || read_stalls(&sandbox, &id).len() == count);
     };
     let input = |args: &[&str]| {
         let _done = sandbox.siding(&[&["input", &id], args].concat()).run().expect_code(0);
@@ -114,9 +118,9 @@ fn input_ends_a_recorded_stall() {
     assert_eq!(ack_notices(&sandbox), [] as [serde_json::Value; 0]);
     let ps = sandbox.siding(&["ps"]).run().expect_code(0).stdout_text();
     assert!(!ps.contains("needs input"), "{ps}");
-    std::fs::write(sandbox.path("go"), "").expect("own directory");
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     recorded(2);
-    let [second] = &ack_notices(&sandbox)[..] else { panic!("one") };
+    let [second] = &ack_notices(&sandbox)[..] else { panic!("expected exactly one") };
     let summary = second["summary"].as_str().expect("text");
     assert!(summary.contains("Delete all?") && summary.contains("2 times"), "{second:#}");
     input(&["n"]);
@@ -126,8 +130,10 @@ fn input_ends_a_recorded_stall() {
     input(&["--eof"]);
     // The state survives a takeover.
     let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
-    siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
-    eventually("another shim is there", || show_task(&sandbox, &id)["rescues"] == 1);
+    siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid"))
+        .expect("the process is alive")
+        .kill();
+    eventually("another shim has taken over", || show_task(&sandbox, &id)["rescues"] == 1);
     assert!(show_task(&sandbox, &id)["attention"].is_null());
     stop_all(&sandbox);
 }
@@ -138,13 +144,15 @@ fn ps_marks_tasks_that_need_attention() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &["--stdin", "pipe"], "10m", "printf 'Continue? [y/N] '; read x");
     let quiet = start_task(&sandbox, &[], "10m", "sleep 300");
-    eventually("it is on record", || !read_stalls(&sandbox, &id).is_empty());
+    eventually("the record exists", || !read_stalls(&sandbox, &id).is_empty());
     let list = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     let find = |id: &str| list.as_array().expect("a list").iter().find(|one| one["task_id"] == id);
-    assert_eq!(find(&id).expect("listed")["attention"]["verdict"], "input_wait");
-    assert!(find(&quiet).expect("listed")["attention"].is_null());
+    assert_eq!(find(&id).expect("the task is listed")["attention"]["verdict"], "input_wait");
+    assert!(find(&quiet).expect("the task is listed")["attention"].is_null());
     let text = sandbox.siding(&["ps"]).run().expect_code(0).stdout_text();
-    let row = |id: &str| text.lines().find(|row| row.starts_with(id)).expect("listed").to_owned();
+    let row = |id: &str| {
+        text.lines().find(|row| row.starts_with(id)).expect("the task is listed").to_owned()
+    };
     assert!(row(&id).contains("  running  needs input  "), "{text}");
     assert!(!row(&quiet).contains("needs input"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -158,7 +166,9 @@ fn active_and_unwatched_tasks_record_no_stall() {
     let unwatched = start_task(&sandbox, &["--stdin", "pipe"], "0s", "cat");
     let talker = start_task(&sandbox, &[], "700ms", "while :; do echo x; sleep .05; done");
     let watched = start_task(&sandbox, &[], "700ms", "sleep 300");
-    let _stall = eventually_some("another is on record", || read_stalls(&sandbox, &watched).pop());
+    let _stall = eventually_some("the stall of the other task is recorded", || {
+        read_stalls(&sandbox, &watched).pop()
+    });
     assert!(
         read_stalls(&sandbox, &unwatched).is_empty() && read_stalls(&sandbox, &talker).is_empty()
     );
@@ -170,10 +180,12 @@ fn active_and_unwatched_tasks_record_no_stall() {
 fn the_stall_after_flag_overrides_the_setting() {
     let sandbox = sandbox();
     let told = start_task(&sandbox, &["--stall-after", "300ms"], "10m", "sleep 300");
-    let _stall = eventually_some("it is on record", || read_stalls(&sandbox, &told).pop());
+    let _stall = eventually_some("the record exists", || read_stalls(&sandbox, &told).pop());
     let silent = start_task(&sandbox, &["--stall-after", "0s"], "200ms", "sleep 300");
     let other = start_task(&sandbox, &[], "200ms", "sleep 300");
-    let _stall = eventually_some("another is on record", || read_stalls(&sandbox, &other).pop());
+    let _stall = eventually_some("the stall of the other task is recorded", || {
+        read_stalls(&sandbox, &other).pop()
+    });
     assert!(read_stalls(&sandbox, &silent).is_empty());
     let args = ["run", "--stall-after", "soon", "--", "true"];
     let refused = sandbox.siding(&args).run().expect_code(125).stderr_text();
@@ -186,10 +198,12 @@ fn the_stall_after_flag_overrides_the_setting() {
 fn a_stall_is_not_recorded_again_after_takeover() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &["--stdin", "pipe"], "600ms", "echo up; sleep 300");
-    let _stall = eventually_some("it is on record", || read_stalls(&sandbox, &id).pop());
+    let _stall = eventually_some("the record exists", || read_stalls(&sandbox, &id).pop());
     let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
-    siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid")).expect("it lives").kill();
-    eventually("another shim is there", || show_task(&sandbox, &id)["rescues"] == 1);
+    siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid"))
+        .expect("the process is alive")
+        .kill();
+    eventually("another shim has taken over", || show_task(&sandbox, &id)["rescues"] == 1);
     let asked = Instant::now();
     eventually("some time has passed", || asked.elapsed().as_millis() > 1_500);
     assert_eq!(read_stalls(&sandbox, &id).len(), 1);

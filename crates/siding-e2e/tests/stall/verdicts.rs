@@ -33,9 +33,9 @@ fn start_case(
     owner: Option<u32>,
 ) -> StartedCase {
     let dir = sandbox.path(&format!("case-{number}"));
-    std::fs::create_dir(&dir).expect("own directory");
-    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).expect("own directory");
-    chown(&dir, owner, owner).expect("root may");
+    std::fs::create_dir(&dir).expect("test directory");
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).expect("test directory");
+    chown(&dir, owner, owner).expect("root has the permission");
     let stdin = if case.stdin == StdinSource::Pipe { "pipe" } else { "null" };
     let dir = dir.display().to_string();
     let id = start_task(sandbox, &["--stdin", stdin, "--cwd", &dir], "1h", case.text);
@@ -50,7 +50,7 @@ fn check_all_verdicts(sandbox: &Sandbox, owner: Option<u32>, who: &str) {
             None => open.push(start_case(sandbox, number, case, owner)),
         }
     }
-    assert!(open.len() > STALL_CASES.len() / 2, "most programs are there");
+    assert!(open.len() > STALL_CASES.len() / 2, "fewer than half of the programs are installed");
     let until = Instant::now() + SETTLE_TIMEOUT;
     let mut mismatches: Vec<(&'static str, Value)>;
     let mut at_rest = vec![];

@@ -17,7 +17,7 @@ fn why_shows_the_process_chain_the_last_line_and_advice() {
     assert_eq!(found["task_id"], id.as_str());
     assert_eq!(found["tail"], "Proceed? [Y/n]");
     assert_eq!(found["waiting_on"], serde_json::Value::Null);
-    let chain = found["chain"].as_array().expect("a chain");
+    let chain = found["chain"].as_array().expect("a wait chain");
     let calls: Vec<_> = chain.iter().map(|link| link["syscall"].as_str()).collect();
     assert_eq!(calls, [Some("wait4"), Some("read")], "{found:#}");
     assert_eq!(chain[0]["command"], text_of);
@@ -26,7 +26,7 @@ fn why_shows_the_process_chain_the_last_line_and_advice() {
     for part in
         ["input_wait (hard)", "| Proceed? [Y/n]", "the task's standard input", "siding input"]
     {
-        assert!(screen.contains(part), "{part} in {screen}");
+        assert!(screen.contains(part), "no {part} in {screen}");
     }
     assert!(screen.lines().count() < 24 && screen.lines().all(|line| line.chars().count() <= 80));
     // The task continues after the answer.
@@ -58,8 +58,8 @@ fn why_names_the_process_or_peer_that_is_waited_for() {
     assert!(told.contains("full; its reader is") && told.contains("sleep 301"), "{told}");
     let told = named("mkfifo fifo; cat fifo", "fifo");
     assert!(told.contains("fifo"), "{told}");
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
-    let address = listener.local_addr().expect("has one");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("a local address");
     let told = named(&format!("exec 7<>/dev/tcp/127.0.0.1/{}; cat <&7", address.port()), "network");
     assert!(told.contains(&address.to_string()), "{told}");
     stop_all(&sandbox);
@@ -72,7 +72,7 @@ fn why_names_a_pipeline_reader_next_to_the_working_process() {
     let id = start_task(&sandbox, &["--stdin", "pipe"], "45s", "cat | sleep 300");
     siding_e2e::eventually("the chain names all three", || {
         let found = wait_for_verdict(&sandbox, &id, "waiting");
-        let links = found["chain"].as_array().expect("a chain").iter();
+        let links = found["chain"].as_array().expect("a wait chain").iter();
         let commands: Vec<_> =
             links.map(|link| link["command"].as_str().unwrap_or_default()).collect();
         found["waiting_on"] == "timer" && commands == ["cat | sleep 300", "sleep 300", "cat"]
@@ -122,13 +122,13 @@ fn concurrent_why_requests_are_all_answered() {
 fn why_json_has_every_field_that_the_schema_requires() {
     let schema: serde_json::Value =
         serde_json::from_str(include_str!("../../../../docs/schema/why.schema.json"))
-            .expect("a schema is JSON");
+            .expect("the schema is JSON");
     let sandbox = sandbox();
     let id = start_task(&sandbox, &[], "45s", "sleep 300");
     let found = why(&sandbox, &id);
     let required = schema["required"].as_array().expect("a list");
     for name in required.iter().filter_map(serde_json::Value::as_str) {
-        assert!(found.get(name).is_some(), "{name} in {found:#}");
+        assert!(found.get(name).is_some(), "no {name} in {found:#}");
     }
     stop_all(&sandbox);
 }

@@ -89,12 +89,12 @@ fn reap_clears_cgroups_of_ended_tasks_and_no_others() {
         let tasks = ended(2);
         let strange = ["siding-b-4k7q0n2m8x5t", "siding-x", "else"];
         for name in strange {
-            std::fs::create_dir(ground.dir().join(name)).expect("root may");
+            std::fs::create_dir(ground.dir().join(name)).expect("root has the permission");
         }
         // Groups that the kernel released too late, or that a survivor kept in use, look like
         // these.
         for task in &tasks {
-            std::fs::create_dir(ground.task_group_dir(&task.id)).expect("root may");
+            std::fs::create_dir(ground.task_group_dir(&task.id)).expect("root has the permission");
         }
         let stray = sandbox.puppet(&words("mark stray hang")).spawn();
         test_cgroup::move_process(&ground.task_group_dir(&tasks[1].id), stray.process());
@@ -157,7 +157,11 @@ fn takeover_finds_an_unrecorded_leader_by_its_cgroup() {
         host.write_stdin(b"\n");
         host.close_stdin();
         let process = sandbox.wait_for_mark("m");
-        let id = sandbox.task_ids().into_iter().find(|id| !before.contains(id)).expect("one");
+        let id = sandbox
+            .task_ids()
+            .into_iter()
+            .find(|id| !before.contains(id))
+            .expect("exactly one entry");
         let shims = processes::with_birthmark(&id);
         let [shim] = shims.as_slice() else { panic!("{shims:?}") };
         shim.kill();
@@ -191,7 +195,7 @@ fn stop_spares_another_tasks_process_in_the_cgroup() {
         assert!(!a.is_alive() && b.is_alive() && shim.is_alive(), "{view}");
         assert_eq!(view["stop_report"]["survivors"], json!([]));
         // The shim's last action is an attempt to remove the group.
-        eventually("its shim has left", || processes::with_birthmark(&one.id).is_empty());
+        eventually("its shim has exited", || processes::with_birthmark(&one.id).is_empty());
         let _view = other.stop(&["--grace", "0s"]);
         other.expect_stopped();
         // The group could not be removed while it contained the other processes.

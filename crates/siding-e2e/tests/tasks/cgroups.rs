@@ -18,7 +18,8 @@ pub(crate) fn as_each_cgroup_owner(test: impl Fn(&Sandbox, &TestCgroup)) {
     }
     if let Some(mut user) = ordinary_user_sandbox() {
         user.expect_clean();
-        let uid = std::os::unix::fs::MetadataExt::uid(&user.home().metadata().expect("is there"));
+        let uid =
+            std::os::unix::fs::MetadataExt::uid(&user.home().metadata().expect("the entry exists"));
         if let Some(ground) = TestCgroup::new(CgroupOwner::User(uid)) {
             test(&user, &ground);
         }
@@ -40,8 +41,8 @@ pub(crate) fn start_in_cgroup<'s>(
 }
 
 pub(crate) fn shim_of(task: &Task<'_>) -> Process {
-    let pid = task.show()["shim_pid"].as_u64().expect("it is kept");
-    Process::from_pid(pid.try_into().expect("a number")).expect("it lives")
+    let pid = task.show()["shim_pid"].as_u64().expect("the entry exists");
+    Process::from_pid(pid.try_into().expect("a number")).expect("the process is alive")
 }
 
 #[track_caller]
@@ -74,7 +75,7 @@ fn each_task_has_its_own_cgroup_until_it_ends() {
         task.expect_stopped();
         assert_eq!(view["stop_report"]["survivors"], json!([]));
         expect_cgroup_removed(&group);
-        assert!(task.show()["cgroup"].is_null(), "it is gone");
+        assert!(task.show()["cgroup"].is_null(), "the group must be removed");
 
         let args = ["run", "--json", "--", "exit 3"];
         let view = ground.siding(sandbox, &args).wait().expect_code(3).json();
@@ -116,7 +117,7 @@ fn task_of_the_same_name_runs_again_after_a_cgroup_kill() {
 #[test]
 fn host_in_a_once_killed_cgroup_can_start_tasks() {
     as_each_cgroup_owner(|sandbox, ground| {
-        std::fs::write(ground.dir().join("cgroup.kill"), "1").expect("nobody is in it");
+        std::fs::write(ground.dir().join("cgroup.kill"), "1").expect("the group is empty");
         let task = start_in_cgroup(sandbox, ground, &[], "mark m hang");
         let process = sandbox.wait_for_mark("m");
         assert_eq!(
@@ -184,7 +185,7 @@ fn nested_task_has_a_sibling_cgroup() {
         let [a, b, c] = ["a", "b", "c"].map(|name| sandbox.wait_for_mark(name));
         let list = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
         let list = list.as_array().expect("a list").clone();
-        let inner = list.iter().find(|view| view["name"] == "inner").expect("it runs");
+        let inner = list.iter().find(|view| view["name"] == "inner").expect("the process is alive");
         let inner = Task::from_view(sandbox, inner);
         let shim = shim_of(&inner);
         let group = ground.task_group_dir(&inner.id);
@@ -244,5 +245,5 @@ fn delegation_check(sandbox: &Sandbox, ground: &TestCgroup) -> Value {
     let done = ground.siding(sandbox, &["doctor", "--json"]).wait();
     let checks = done.json()["checks"].as_array().expect("a list").clone();
     let found = checks.into_iter().find(|check| check["name"] == "cgroup2 delegation");
-    found.expect("it is looked at")
+    found.expect("the check is listed")
 }

@@ -132,11 +132,11 @@ fn deadline_ends_a_sigstopped_task() {
     for _ in 0..3 {
         process.signal(Signal::STOP);
         // On a busy machine the deadline may pass meanwhile.
-        eventually("it stands still", || {
+        eventually("the process is stopped", || {
             process_state(process) == Some('T') || !process.is_alive()
         });
         process.signal(Signal::CONT);
-        eventually("it goes on", || process_state(process) != Some('T'));
+        eventually("it continues", || process_state(process) != Some('T'));
     }
     process.signal(Signal::STOP);
     let done = call.wait().expect_code(124);

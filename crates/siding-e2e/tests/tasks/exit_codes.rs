@@ -43,11 +43,12 @@ fn run_batch_in_one_shell(sandbox: &Sandbox, texts: &[String]) -> Vec<(i32, i32,
 fn read_result(sandbox: &Sandbox, number: usize) -> (i32, i32, Value) {
     let read = |name: &str| {
         let path = sandbox.path(&format!("{name}{number}"));
-        std::fs::read_to_string(path).expect("written by the host")
+        std::fs::read_to_string(path).expect("the result file exists")
     };
     let codes = read("code");
     let mut codes = codes.split_whitespace().map(|code| code.parse().expect("a code"));
-    let (siding_code, bash_code) = (codes.next().expect("two"), codes.next().expect("two"));
+    let (siding_code, bash_code) =
+        (codes.next().expect("two numbers"), codes.next().expect("two numbers"));
     (siding_code, bash_code, serde_json::from_str(&read("json")).expect("JSON"))
 }
 
@@ -86,7 +87,7 @@ fn every_fatal_signal_matches_bash() {
         names.push(view["outcome"]["signal"].as_str().expect("a name").to_owned());
     }
     for name in ["SIGHUP", "SIGKILL", "SIGSEGV", "SIGTERM"] {
-        assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
+        assert!(names.iter().any(|known| known == name), "no {name} in {names:?}");
     }
     // Without the signals ignored by default (CHLD, CONT, URG, WINCH), and without QUIT, which bash
     // ignores.

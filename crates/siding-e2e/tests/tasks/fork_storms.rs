@@ -36,7 +36,7 @@ fn assert_storm_stopped(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
     let report = &view["stop_report"];
     assert!(report["ended_total"].as_u64() >= Some(least), "{view}");
     let listed = report["ended"].as_array().map(Vec::len);
-    assert!(listed <= Some(64), "a record stays small");
+    assert!(listed <= Some(64), "the record lists too many processes");
     assert_eq!(report["survivors"], serde_json::json!([]));
     assert!(is_heartbeat_stopped(&sandbox.puppet_log()));
     assert_eq!(sandbox.announcements().len(), announced);

@@ -38,13 +38,20 @@ fn command_continues_in_the_background_at_its_budget() {
         assert!(done.elapsed >= Duration::from_millis(950), "{done}");
         assert!(done.elapsed < Duration::from_secs(4), "{done}");
         let task = Task::only(&sandbox);
-        eventually("the first line is there", || task.output().ends_with('\n'));
+        eventually("the first line is stored", || task.output().ends_with('\n'));
         let first = task.output();
-        assert!(first.starts_with(&done.stdout_text()), "shown until then: {done}");
+        assert!(
+            first.starts_with(&done.stdout_text()),
+            "the output before the hand-over is not shown: {done}"
+        );
         assert_eq!(first.lines().count(), 1, "{first}");
         create_file(&sandbox, "go");
         assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 7}));
-        assert_eq!(task.output(), first.repeat(2), "it ran once, and is the same process");
+        assert_eq!(
+            task.output(),
+            first.repeat(2),
+            "the command must run once, in the same process"
+        );
         task.expect_stopped();
     });
 }
@@ -112,7 +119,7 @@ fn hand_over_shows_a_short_excerpt_of_long_output() {
     assert!((16 << 10..=32 << 10).contains(&shown_bytes), "{shown_bytes}");
     let args = ["run", "--json", "--background", "--settle", "1s", "--", &text];
     let call = sandbox.siding(&args).env("SIDING_HANDOVER_MAX_BYTES", "1KiB");
-    std::fs::remove_file(sandbox.path("go")).expect("own directory");
+    std::fs::remove_file(sandbox.path("go")).expect("test directory");
     let view = call.run().expect_code(0).json();
     assert!(view["output"]["text"].as_str().is_some_and(|text| text.len() <= 1024));
     create_file(&sandbox, "go");
@@ -153,7 +160,7 @@ fn timeout_stops_or_backgrounds_as_requested() {
     for flag in ["--timeout", "--budget"] {
         let args = ["run", flag, "300ms", "--on-timeout", "stop", "--", "echo kept; sleep 60"];
         let done = sandbox.siding(&args).run().expect_code(124);
-        assert!(done.stdout_text().starts_with("kept\n"), "output so far stays: {done}");
+        assert!(done.stdout_text().starts_with("kept\n"), "earlier output must be kept: {done}");
     }
 }
 
@@ -173,7 +180,7 @@ fn concurrent_stop_deadline_and_hand_over_give_one_outcome() {
         let call = sandbox.siding(&args).spawn();
         let known = sandbox.task_ids();
         let mut seen = known.clone();
-        eventually("the task is on record", || {
+        eventually("the task exists", || {
             seen = sandbox.task_ids();
             seen.len() > round
         });
@@ -206,7 +213,7 @@ fn assert_call_matches_outcome(
     };
     assert!(codes.contains(&done.code.expect("an exit")), "{outcome} of {done}");
     task.expect_one_end();
-    assert_eq!(task.wait_outcome(), outcome, "told again");
+    assert_eq!(task.wait_outcome(), outcome, "the outcomes must be equal");
 }
 
 /// Output from before the caller's subscription is shown immediately, not only together with later

@@ -24,10 +24,10 @@ fn interrupt_stops_only_the_foreground_command() {
         println!("interrupt: {:?}", done.elapsed);
         assert!(!process.is_alive());
         let ids = sandbox.task_ids();
-        let id = ids.iter().find(|id| **id != other.id).expect("two tasks");
+        let id = ids.iter().find(|id| **id != other.id).expect("exactly two tasks");
         let stopped = Task::from_view(&sandbox, &serde_json::json!({ "task_id": id }));
         assert_eq!(stopped.wait_outcome(), serde_json::json!({"kind": "stopped", "by": "user"}));
-        assert!(others.is_alive(), "a task in the background is not touched");
+        assert!(others.is_alive(), "the background task was interrupted");
         let _view = other.stop(&[]);
         other.expect_stopped();
         stopped.expect_one_end();
@@ -41,7 +41,7 @@ fn second_interrupt_skips_the_grace_period() {
     let (call, process) = start_foreground(&sandbox, "ignore INT ignore TERM");
     call.signal(Signal::INT);
     let task = Task::only(&sandbox);
-    eventually("the first is on record", || task.journal().contains("stop_asked"));
+    eventually("the first stop is recorded", || task.journal().contains("stop_asked"));
     assert!(process.is_alive());
     call.signal(Signal::INT);
     let done = call.wait();
@@ -71,7 +71,7 @@ fn command_continues_when_its_caller_is_signaled() {
                 Signal::KILL => assert_eq!(done.signal, Some(9), "{done}"),
                 _ => assert_eq!(done.code, Some(128 + signal.as_raw()), "{done}"),
             }
-            eventually("it is in the background", || task.journal().contains("placed"));
+            eventually("the task is in the background", || task.journal().contains("placed"));
             assert!(!task.marked_processes().is_empty());
             create_file(&sandbox, &go);
             assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 5}));
@@ -88,10 +88,10 @@ fn signal_to_the_callers_process_group_spares_the_task() {
     let sandbox = sandbox();
     let (call, process) = start_foreground(&sandbox, "");
     let group = Pid::from_raw(call.process().pid as i32).expect("a number");
-    kill_process_group(group, Signal::KILL).expect("the own child's group");
+    kill_process_group(group, Signal::KILL).expect("the child's process group");
     let _killed = call.wait().expect_signal(9);
     let task = Task::only(&sandbox);
-    eventually("it is in the background", || task.journal().contains("placed"));
+    eventually("the task is in the background", || task.journal().contains("placed"));
     assert!(process.is_alive());
     let _view = task.stop(&[]);
     task.expect_stopped();
@@ -113,7 +113,7 @@ fn task_has_no_terminal_and_survives_its_closing() {
     host.signal(Signal::KILL);
     let _killed = host.wait();
     let task = Task::only(&sandbox);
-    eventually("its caller has gone", || task.journal().contains("placed"));
+    eventually("its caller has disconnected", || task.journal().contains("placed"));
     assert!(process.is_alive());
     let _view = task.stop(&[]);
     assert!(task.output().starts_with("none\n"), "{}", task.output());
@@ -127,7 +127,7 @@ fn command_continues_when_its_output_reader_exits() {
     let text = format!("echo one; {}; echo two; exit 4", wait_for_file_command("go"));
     let line = sandbox.siding_line(&["run", "--budget", "none", "--", &text]);
     let host = sandbox.host("bash", &["-c", &format!("{line} | head -n 1")]).spawn();
-    eventually("one line is there", || {
+    eventually("one line is stored", || {
         sandbox.task_ids().len() == 1 && Task::only(&sandbox).output() == "one\n"
     });
     create_file(&sandbox, "go");

@@ -41,15 +41,15 @@ fn call_returns_when_the_shell_exits_and_lists_processes() {
             let living: Vec<u32> =
                 task.marked_processes().iter().map(|process| process.pid).collect();
             assert!(named.iter().any(|pid| living.contains(pid)), "{living:?}: {done}");
-            eventually("the one that lives is what was started", || {
+            eventually("the remaining process is the started one", || {
                 let mut living = task.marked_processes().into_iter().map(|process| process.pid);
                 living.any(|pid| processes::command_line(pid) == *lives)
             });
             let stopped = task.stop(&[]);
-            assert_eq!(stopped["outcome"], leader, "the outcome stays: {stopped}");
+            assert_eq!(stopped["outcome"], leader, "the outcome must not change: {stopped}");
             assert!(
                 !ended_processes(&stopped).is_empty(),
-                "and the report has the rest: {stopped}"
+                "the report lacks the remaining processes: {stopped}"
             );
             task.expect_stopped();
         }
@@ -65,11 +65,11 @@ fn output_after_the_shell_exits_is_kept() {
     let done = expect_prompt("a late writer", sandbox.siding(&["run", "--", &text]).run());
     assert_eq!(done.expect_code(7).stdout_text(), "early\n");
     let task = Task::only(&sandbox);
-    assert!(!task.marked_processes().is_empty(), "the writer lives");
+    assert!(!task.marked_processes().is_empty(), "the writer must be alive");
     create_file(&sandbox, "go");
     assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 7}));
     assert_eq!(task.output(), "early\nlate\n");
-    assert!(task.stop(&[])["stop_report"].is_null(), "it ended by itself");
+    assert!(task.stop(&[])["stop_report"].is_null(), "the task must end by itself");
 }
 
 /// A flood of output from a lingering process does not delay the call.

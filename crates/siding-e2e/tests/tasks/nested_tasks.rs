@@ -17,7 +17,7 @@ fn inner_task_line(sandbox: &Sandbox, flags: &[&str], text: &str) -> String {
 
 /// Waits until `outer` has printed the id of the task that it started.
 fn wait_for_started_task<'s>(sandbox: &'s Sandbox, outer: &Task<'_>) -> Task<'s> {
-    let id = eventually_some("the inner task's id", || {
+    let id = eventually_some("the inner task's id is printed", || {
         let output = outer.output();
         // The second line is advice for the reader.
         let (id, _advice) = output.split_once('\n')?;
@@ -38,13 +38,14 @@ fn inner_task_survives_the_stop_of_the_outer() {
             Task::start_with(&sandbox, &["--timeout", "10m"], &format!("{start_inner}; {own}"));
         let inner = wait_for_started_task(&sandbox, &outer);
         let outers = sandbox.wait_for_mark("outer");
-        let inners: Vec<_> = eventually_some("both members of the inner", || {
-            let steps = sandbox.announcements().into_iter();
-            let steps =
-                steps.filter(|step| step.fields.get("text").is_some_and(|text| text == "inner"));
-            let found: Vec<_> = steps.map(|step| step.process).collect();
-            (found.len() == 2).then_some(found)
-        });
+        let inners: Vec<_> =
+            eventually_some("both processes of the inner task have started", || {
+                let steps = sandbox.announcements().into_iter();
+                let steps = steps
+                    .filter(|step| step.fields.get("text").is_some_and(|text| text == "inner"));
+                let found: Vec<_> = steps.map(|step| step.process).collect();
+                (found.len() == 2).then_some(found)
+            });
 
         let stopped = outer.stop(&[]);
         let report = ended_processes(&stopped);
@@ -103,13 +104,13 @@ fn task_recovered_from_inside_another_outlives_it() {
                 let is_its = |pid: &u32| processes::command_line(*pid) == title;
                 processes::list_pids().into_iter().find(is_its).and_then(Process::from_pid)
             };
-            let first = eventually_some("its shim", shim);
+            let first = eventually_some("its shim runs", shim);
             first.kill();
-            eventually("it is dead", || !first.is_alive());
-            std::fs::write(sandbox.path(file), &lost.id).expect("own directory");
+            eventually("the process is dead", || !first.is_alive());
+            std::fs::write(sandbox.path(file), &lost.id).expect("test directory");
             assert_eq!(outer.wait_outcome(), json!({"kind": "exited", "code": 0}));
             outer.expect_one_end();
-            let second = shim().expect("its second shim");
+            let second = shim().expect("a second shim");
             assert_eq!(lost.show()["outcome"], Value::Null);
             assert!(second.is_alive() && !lost.marked_processes().is_empty());
             let _view = lost.stop(&[]);
@@ -158,7 +159,7 @@ fn outer_task_receives_the_exit_code_of_a_foreground_inner_task() {
     let views =
         ids.into_iter().map(|id| Task::from_view(&sandbox, &json!({ "task_id": id })).stop(&[]));
     let view = views.into_iter().find(|view| view["parent_task"] == outer.id);
-    let view = view.expect("the inner task");
+    let view = view.expect("an inner task");
     assert_eq!(view["placement"], json!({"kind": "background", "why": "user"}));
     assert!(!process.is_alive());
 }
@@ -212,7 +213,7 @@ fn inner_and_outer_deadlines_are_independent() {
     let outer = Task::start_with(&sandbox, &args, &format!("{long}; sleep 300"));
     let patient = wait_for_started_task(&sandbox, &outer);
     assert_eq!(outer.wait_outcome(), json!({"kind": "deadline", "limit_ms": 3000}));
-    eventually("the outer task's shim has left", || {
+    eventually("the outer task's shim has exited", || {
         siding_e2e::processes::with_birthmark(&outer.id).is_empty()
     });
     assert!(!patient.marked_processes().is_empty());
@@ -234,17 +235,21 @@ fn outer_task_ends_once_its_shim_has_descriptors_again() {
     let shim = shim.expect("a number");
     let set = |most: u64| {
         let limit = Rlimit { current: Some(most), ..getrlimit(Resource::Nofile) };
-        prlimit(Pid::from_raw(shim), Resource::Nofile, limit).expect("one's own shim");
+        prlimit(Pid::from_raw(shim), Resource::Nofile, limit)
+            .expect("setting the shim's limit succeeded");
     };
     set(3);
     create_file(&sandbox, "go");
     eventually("its command has ended", || outer.journal().contains("leader_ended"));
     let before = processes::voluntary_switches(shim.cast_unsigned());
-    eventually("it has looked again", || {
+    eventually("the shim has scanned again", || {
         processes::voluntary_switches(shim.cast_unsigned()) > before
             || outer.journal().contains(r#""record":"closed""#)
     });
-    assert!(!outer.journal().contains(r#""record":"closed""#), "nothing proves that");
+    assert!(
+        !outer.journal().contains(r#""record":"closed""#),
+        "the end was recorded without proof"
+    );
     set(256);
     eventually("it sees the end", || outer.journal().contains(r#""record":"closed""#));
     assert_eq!(inner.show()["phase"], "running");

@@ -52,7 +52,7 @@ fn interrupt_works_when_the_reader_exits_first() {
     let sandbox = sandbox();
     let (call, task, reader) = start_with_full_pipe(&sandbox, "none");
     call.signal(Signal::STOP);
-    eventually("it stands", || processes::state(call.process().pid) == Some('T'));
+    eventually("the caller is stopped", || processes::state(call.process().pid) == Some('T'));
     call.signal(Signal::INT);
     drop(reader);
     call.signal(Signal::CONT);
@@ -68,8 +68,8 @@ fn sigterm_ends_a_call_whose_output_pipe_is_full() {
     let (call, task, reader) = start_with_full_pipe(&sandbox, "none");
     call.signal(Signal::TERM);
     let _left = call.wait().expect_code(143);
-    eventually("it is in the background", || task.journal().contains("placed"));
-    assert!(!task.marked_processes().is_empty(), "it goes on");
+    eventually("the task is in the background", || task.journal().contains("placed"));
+    assert!(!task.marked_processes().is_empty(), "the command must continue");
     drop(reader);
     let _view = task.stop(&[]);
     task.expect_stopped();
@@ -83,10 +83,14 @@ fn budget_holds_while_the_output_pipe_is_full() {
     let done = call.wait().expect_code(75);
     assert!(task.journal().contains("placed"), "{done}");
     let mut shown = Vec::new();
-    reader.read_to_end(&mut shown).expect("the own pipe");
+    reader.read_to_end(&mut shown).expect("the test's pipe");
     assert!(!shown.is_empty() && shown.iter().all(|byte| b"y\n".contains(byte)));
     let seen = task.read_cursor();
-    assert_eq!(seen.trim_end().parse(), Ok(shown.len()), "what was taken counts as seen");
+    assert_eq!(
+        seen.trim_end().parse(),
+        Ok(shown.len()),
+        "the output that was read must count as read"
+    );
     let _view = task.stop(&[]);
     task.expect_stopped();
 }
@@ -96,9 +100,9 @@ fn budget_holds_while_the_output_pipe_is_full() {
 fn stdout_write_error_does_not_fail_the_command() {
     let sandbox = sandbox();
     let text = format!("echo one; {}; echo two; exit 3", wait_for_file_command("go"));
-    let full = File::options().write(true).open("/dev/full").expect("every Linux has it");
+    let full = File::options().write(true).open("/dev/full").expect("/dev/full exists");
     let call = sandbox.siding(&["run", "--budget", "none", "--", &text]).stdout_to(full).spawn();
-    eventually("one line is there", || {
+    eventually("one line is stored", || {
         sandbox.task_ids().len() == 1 && Task::only(&sandbox).output() == "one\n"
     });
     create_file(&sandbox, "go");
@@ -115,8 +119,8 @@ fn stdout_write_error_does_not_fail_the_command() {
 fn nonblocking_pipe_loses_no_output() {
     let sandbox = sandbox();
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    let flags = rustix::fs::fcntl_getfl(&writer).expect("the own pipe");
-    rustix::fs::fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("the own pipe");
+    let flags = rustix::fs::fcntl_getfl(&writer).expect("the test's pipe");
+    rustix::fs::fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("the test's pipe");
     let call = sandbox.siding(&["run", "--budget", "none", "--", "seq 1 100000; exit 4"]);
     let call = call.stdout_to(writer).spawn();
     eventually("it has ended", || {
@@ -124,7 +128,7 @@ fn nonblocking_pipe_loses_no_output() {
             && Task::only(&sandbox).journal().contains(r#""record":"closed""#)
     });
     let mut shown = String::new();
-    reader.read_to_string(&mut shown).expect("the own pipe");
+    reader.read_to_string(&mut shown).expect("the test's pipe");
     let _done = call.wait().expect_code(4);
     assert_eq!(shown, Task::only(&sandbox).output());
     assert_eq!(shown.lines().count(), 100_000);
@@ -160,8 +164,8 @@ fn end_is_a_notice_when_its_output_was_not_read() {
     let done = call.wait().expect_code(0);
     assert!(done.stderr_text().contains("nobody has read the last "), "{done}");
     let mut shown = Vec::new();
-    reader.read_to_end(&mut shown).expect("the own pipe");
-    assert!(shown.len() < 1_000_000, "all of it");
+    reader.read_to_end(&mut shown).expect("the test's pipe");
+    assert!(shown.len() < 1_000_000, "the reader received all output");
     let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
     assert_eq!(notices[0]["kind"], "ended", "{notices}");
     task.expect_stopped();
@@ -185,7 +189,7 @@ fn slow_reader_receives_all_output_after_the_budget() {
     create_file(&sandbox, "go");
     eventually("it has ended", || task.journal().contains(r#""record":"closed""#));
     let mut shown = Vec::new();
-    reader.read_to_end(&mut shown).expect("the own pipe");
+    reader.read_to_end(&mut shown).expect("the test's pipe");
     let _done = call.wait().expect_code(0);
     assert!(shown.ends_with(b"DONE\n") && shown.len() == 1_000_005, "{} bytes", shown.len());
     task.expect_stopped();

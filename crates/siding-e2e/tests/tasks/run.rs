@@ -87,7 +87,10 @@ fn command_text_is_not_in_any_process_arguments() {
             let seen = sandbox.announcements().len();
             let task = Task::start_with(&sandbox, &["--shell", shell], &text);
             eventually("the command runs", || sandbox.announcements().len() > seen);
-            assert!(processes::with_birthmark(&task.id).len() > 2, "shim, shell and child");
+            assert!(
+                processes::with_birthmark(&task.id).len() > 2,
+                "expected a shim, a shell and a child"
+            );
             let found: Vec<String> = processes::list_pids()
                 .into_iter()
                 .map(processes::command_line)
@@ -104,7 +107,7 @@ fn command_text_is_not_in_any_process_arguments() {
 #[test]
 fn final_directory_and_pipeline_statuses_are_reported() {
     let sandbox = sandbox();
-    std::fs::create_dir(sandbox.path("sub")).expect("own directory");
+    std::fs::create_dir(sandbox.path("sub")).expect("test directory");
     let sub = sandbox.path("sub").display().to_string();
     for (text, code, cwd, stages) in [
         ("cd sub; (exit 3) | true", 0, Some(&*sub), vec![3, 0]),
@@ -130,7 +133,7 @@ fn final_directory_and_pipeline_statuses_are_reported() {
 fn cwd_flag_applies_to_the_whole_script() {
     let sandbox = sandbox();
     for dir in ["sub", "it's a dir", "-dash"] {
-        std::fs::create_dir(sandbox.path(dir)).expect("own directory");
+        std::fs::create_dir(sandbox.path(dir)).expect("test directory");
         let dir_arg = format!("--cwd={dir}");
         let call = sandbox.siding(&["run", &dir_arg, "--", "sleep .1 &\npwd; wait"]);
         let expected = format!("{}\n", sandbox.path(dir).display());
@@ -169,13 +172,13 @@ fn environment_is_the_callers_plus_unattended_variables() {
     let sandbox = sandbox();
     let plain = task_environment(&sandbox, &[], &[("MINE", "a=b\nc")]);
     for expected in UNATTENDED_VARIABLES.iter().chain(&["MINE=a=b\nc", "TERM=dumb"]) {
-        assert!(plain.iter().any(|entry| entry == expected), "{expected} in {plain:?}");
+        assert!(plain.iter().any(|entry| entry == expected), "no {expected} in {plain:?}");
     }
     let flags = ["--env", "PAGER=less", "--env", "NEW=x=y", "--env", "EMPTY="];
     let caller = [("GIT_EDITOR", "vi"), ("PAGER", "more"), ("NEW", "old")];
     let set = task_environment(&sandbox, &flags, &caller);
     for expected in ["PAGER=less", "NEW=x=y", "EMPTY=", "GIT_EDITOR=vi", "GIT_TERMINAL_PROMPT=0"] {
-        assert!(set.iter().any(|entry| entry == expected), "{expected} in {set:?}");
+        assert!(set.iter().any(|entry| entry == expected), "no {expected} in {set:?}");
     }
     assert_eq!(set.iter().filter(|entry| entry.starts_with("PAGER=")).count(), 1);
     let call = sandbox.siding(&["run", "--env", "NOTHING", "--", "true"]);
@@ -205,17 +208,17 @@ fn environment_values_are_not_written_to_disk() {
     let task = Task::from_view(&sandbox, &started.expect_code(0).json());
     assert_eq!(files_containing(&sandbox.state_dir(), &secret), Vec::<String>::new());
     create_file(&sandbox, "go");
-    assert_eq!(task.wait_outcome()["code"], 0, "the variables arrived");
+    assert_eq!(task.wait_outcome()["code"], 0, "the variables must be set");
     assert_eq!(files_containing(&sandbox.state_dir(), &secret), Vec::<String>::new());
 }
 
 fn files_containing(dir: &Path, needle: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(dir).expect("the own directory can be read");
+    let entries = std::fs::read_dir(dir).expect("test directory");
     entries
         .flatten()
         .flat_map(|entry| {
             let path = entry.path();
-            let kind = entry.file_type().expect("the own directory can be read");
+            let kind = entry.file_type().expect("test directory");
             if kind.is_dir() {
                 return files_containing(&path, needle);
             }

@@ -44,7 +44,7 @@ fn assert_same_as_bash(sandbox: &Sandbox, text: &str, variables: &[(&str, &str)]
         kept = kept.env(name, value);
     }
     let (alone, kept) = (alone.run(), kept.run());
-    let code = alone.code.unwrap_or_else(|| 128 + alone.signal.expect("one of both"));
+    let code = alone.code.unwrap_or_else(|| 128 + alone.signal.expect("an exit code or a signal"));
     assert_eq!(kept.code, Some(code), "`{text}` {variables:?}: {kept}");
     assert_eq!(
         seen(&kept.stdout_text()),
@@ -67,7 +67,7 @@ fn direct_exec_behaves_like_bash() {
 fn environment_that_affects_bash_still_applies() {
     let sandbox = sandbox();
     let first = sandbox.path("first");
-    std::fs::write(&first, "PATH=/nowhere\necho read\n").expect("can be written");
+    std::fs::write(&first, "PATH=/nowhere\necho read\n").expect("a writable directory");
     let first = first.to_str().expect("a plain path");
     assert_same_as_bash(&sandbox, "ls /", &[("BASH_ENV", first)]);
     assert_same_as_bash(&sandbox, "ls /", &[("BASH_FUNC_ls%%", "() { echo \"a function: $1\"; }")]);
@@ -96,7 +96,7 @@ fn single_program_runs_without_a_shell() {
     }
     assert_eq!(task.wait_outcome()["kind"], "signaled");
     let done = sandbox.siding(&["run", "--json", "--", "sleep 0"]).run().expect_code(0).json();
-    assert_eq!(done["final_cwd"], done["cwd"], "it cannot have changed its shell's directory");
+    assert_eq!(done["final_cwd"], done["cwd"], "a direct exec has no final directory");
     assert_eq!(done["pipeline_statuses"], serde_json::Value::Null);
 }
 
@@ -109,7 +109,7 @@ fn shim_command_line_shows_only_the_task_id() {
         [":;sleep 300", "sleep 300; echo a-word-that-nobody-must-find-in-the-process-list"]
     {
         let task = Task::start(&sandbox, command);
-        let shim = task.show()["shim_pid"].as_u64().expect("it runs");
+        let shim = task.show()["shim_pid"].as_u64().expect("the process is alive");
         let shim = u32::try_from(shim).expect("a process number");
         assert_eq!(processes::command_line(shim), format!("siding __shim {}", task.id));
         let found: Vec<u32> = processes::list_pids()
@@ -124,15 +124,17 @@ fn shim_command_line_shows_only_the_task_id() {
 /// Returns the resident bytes of a process's initial stack, and those above its frames: the
 /// pointers to arguments and environment, and the strings.
 fn initial_stack_bytes(pid: u32) -> (u64, u64) {
-    let read =
-        |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).expect("it runs");
+    let read = |name: &str| {
+        std::fs::read_to_string(format!("/proc/{pid}/{name}")).expect("the process is alive")
+    };
     let (stat, maps) = (read("stat"), read("smaps"));
     // Field 28 of proc_pid_stat(5); the part after the name starts with field 3.
     let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
     let start: u64 =
-        fields.split(' ').nth(28 - 3).and_then(|it| it.parse().ok()).expect("its start");
+        fields.split(' ').nth(28 - 3).and_then(|it| it.parse().ok()).expect("a start address");
     let mut lines = maps.lines().skip_while(|line| !line.ends_with("[stack]"));
-    let (range, _) = lines.next().and_then(|line| line.split_once(' ')).expect("it is mapped");
+    let (range, _) =
+        lines.next().and_then(|line| line.split_once(' ')).expect("the stack is mapped");
     let end = range.split_once('-').and_then(|(_, end)| u64::from_str_radix(end, 16).ok());
     let resident = lines.find_map(|line| line.strip_prefix("Rss:")?.trim().strip_suffix(" kB"));
     let resident: u64 = resident.and_then(|size| size.parse().ok()).expect("a size");
@@ -144,9 +146,9 @@ fn initial_stack_bytes(pid: u32) -> (u64, u64) {
 fn forked_shim_frees_the_initial_stack_of_its_caller() {
     let sandbox = sandbox();
     let task = Task::start(&sandbox, "sleep 300");
-    let shim = task.show()["shim_pid"].as_u64().expect("it runs");
+    let shim = task.show()["shim_pid"].as_u64().expect("the process is alive");
     let shim = u32::try_from(shim).expect("a process number");
-    eventually("it has looked at a silent task", || {
+    eventually("the shim has checked a silent task", || {
         let (resident, above) = initial_stack_bytes(shim);
         0 < resident && resident <= above
     });

@@ -153,6 +153,6 @@ fn long_script_runs_completely() {
 fn run_without_siding(sandbox: &Sandbox, shell: &str, text: &str) -> (i32, String) {
     let host = r#"exec 2>&1; exec "$0" -c "$1""#;
     let done = sandbox.host("bash", &["-c", host, shell, text]).run();
-    let signalled = || 128 + done.signal.expect("no code means a signal");
+    let signalled = || 128 + done.signal.expect("without an exit code there is a signal");
     (done.code.unwrap_or_else(signalled), done.stdout_text())
 }

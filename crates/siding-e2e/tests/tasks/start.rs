@@ -29,7 +29,7 @@ fn expect_start_failure(
 fn failed_exec_reports_its_reason() {
     let sandbox = sandbox();
     create_file(&sandbox, "plain");
-    std::fs::create_dir(sandbox.path("dir")).expect("own directory");
+    std::fs::create_dir(sandbox.path("dir")).expect("test directory");
     expect_start_failure(&sandbox, &[], &["nosuchprogram", "x"], 127, "No such file");
     expect_start_failure(&sandbox, &[], &["./nosuchprogram", "x"], 127, "No such file");
     expect_start_failure(&sandbox, &[], &["", "x"], 127, "No such file");
@@ -49,9 +49,9 @@ fn failed_exec_reports_its_reason() {
 fn a_script_without_an_interpreter_line_runs() {
     use std::os::unix::fs::PermissionsExt as _;
     let sandbox = sandbox();
-    std::fs::write(sandbox.path("script"), "echo \"$1\"; exit 6\n").expect("own directory");
+    std::fs::write(sandbox.path("script"), "echo \"$1\"; exit 6\n").expect("test directory");
     let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(sandbox.path("script"), executable).expect("own file");
+    std::fs::set_permissions(sandbox.path("script"), executable).expect("test file");
     let done = sandbox.siding(&["run", "--", "./script", "word"]).run().expect_code(6);
     assert_eq!(done.stdout_text(), "word\n");
 }
@@ -62,7 +62,7 @@ fn start_at_the_process_limit_reports_unavailable() {
     if !is_root() {
         return;
     }
-    let sandbox = crate::support::ordinary_user_sandbox().expect("root makes sandboxes for others");
+    let sandbox = crate::support::ordinary_user_sandbox().expect("a sandbox for another user");
     // The shim is the user's second process after the client; the task would be the third.
     let line = sandbox.siding_line(&["run", "--json", "--", "/bin/true", "x"]);
     for max_processes in 0..4 {
@@ -126,7 +126,7 @@ fn background_start_prints_only_the_task_id() {
     let done = expect_prompt("--background", call.run()).expect_code(0);
     let task = Task::only(&sandbox);
     assert_eq!(done.stdout_text(), format!("{}\n", task.id));
-    assert!(!task.marked_processes().is_empty(), "it runs");
+    assert!(!task.marked_processes().is_empty(), "the command must run");
     create_file(&sandbox, "go");
     assert_eq!(task.wait_outcome()["code"], 3);
     let view = task.stop(&[]);
@@ -151,13 +151,13 @@ fn background_start_reports_a_failure_within_settle() {
     let args = ["run", "--background", "--settle", "20s", "--", text];
     let done = expect_prompt("--settle", sandbox.siding(&args).run()).expect_code(3);
     let id = &sandbox.task_ids()[0];
-    assert_eq!(done.stdout_text(), format!("{id}\n"), "whoever keeps the id has one");
+    assert_eq!(done.stdout_text(), format!("{id}\n"), "the id must be printed");
     assert!(
         done.stderr_text().contains("exited 3") && done.stderr_text().contains("cannot bind\n"),
         "{done}"
     );
     let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
-    assert_eq!(notices, serde_json::json!([]), "this was the answer");
+    assert_eq!(notices, serde_json::json!([]), "the failure is already in the answer");
     let text = wait_for_file_command("go");
     let args = ["run", "--background", "--settle", "150ms", "--", &text];
     let done = sandbox.siding(&args).run().expect_code(0);

@@ -19,7 +19,7 @@ fn prompts_end_immediately_without_input() {
         ("bash", 0, ""),
         ("rm -i file; ls file", 0, "file\n"),
     ] {
-        std::fs::write(sandbox.path("file"), "").expect("own directory");
+        std::fs::write(sandbox.path("file"), "").expect("test directory");
         // A terminal program would check `TERM`, which is `dumb`.
         let call = sandbox.siding(&["run", "--budget", "none", "--", text]);
         let done = expect_prompt(format!("`{text}`"), call.run()).expect_code(code);
@@ -50,7 +50,7 @@ fn piped_stdin_receives_input_until_eof() {
     eventually("both have arrived", || {
         task.output().contains("hello") && task.output().contains("ü $x")
     });
-    assert!(process.is_alive(), "the input is still open");
+    assert!(process.is_alive(), "the input must still be open");
     let _done = sandbox.siding(&["input", &task.id, "--eof"]).run().expect_code(0);
     assert_eq!(task.wait_outcome()["code"], 0);
     let _over = sandbox.wait_for_mark("over");

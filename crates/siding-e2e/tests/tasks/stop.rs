@@ -42,7 +42,7 @@ fn start_puppets<'s>(
 ) -> (Task<'s>, Vec<Process>) {
     let before = marked_processes(sandbox).len();
     let task = Task::start_puppet(sandbox, flags, &words(verbs));
-    let marked = eventually_some(&format!("{count} members of `{verbs}`"), || {
+    let marked = eventually_some(&format!("{count} members of `{verbs}` have started"), || {
         let marked = marked_processes(sandbox).split_off(before);
         (marked.len() >= count).then_some(marked)
     });
@@ -249,7 +249,7 @@ fn stop_reports_and_frees_listening_ports() {
         let task = Task::start_puppet(&sandbox, &[], &script);
         let _listening = sandbox.wait_for_announcements("listen", 2);
         let mut ports = ["one", "two"].map(|name| {
-            let text = std::fs::read_to_string(sandbox.path(name)).expect("announced");
+            let text = std::fs::read_to_string(sandbox.path(name)).expect("an announcement");
             text.parse::<u16>().expect("a port")
         });
         ports.sort();
@@ -259,7 +259,7 @@ fn stop_reports_and_frees_listening_ports() {
         freed.sort();
         assert_eq!(freed, ports, "{view}");
         for port in ports {
-            let _bound = TcpListener::bind(("127.0.0.1", port)).expect("free");
+            let _bound = TcpListener::bind(("127.0.0.1", port)).expect("the port can be bound");
         }
         task.expect_stopped();
     });

@@ -31,7 +31,7 @@ fn second_stop_can_shorten_the_grace() {
     let task = Task::start_puppet(&sandbox, &[], &words("ignore TERM mark m hang"));
     let ignoring = sandbox.wait_for_mark("m");
     let patient = sandbox.siding(&["stop", "--json", "--grace", "40s", &task.id]).spawn();
-    eventually("the first is on record", || task.journal().contains("stop_asked"));
+    eventually("the first stop is recorded", || task.journal().contains("stop_asked"));
     assert!(ignoring.is_alive());
     let view = task.stop(&["--grace", "0s"]);
     task.expect_stopped();

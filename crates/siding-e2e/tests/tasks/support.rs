@@ -50,7 +50,7 @@ impl<'s> Task<'s> {
     #[track_caller]
     pub(crate) fn only(sandbox: &'s Sandbox) -> Self {
         let ids = sandbox.task_ids();
-        let [id] = ids.as_slice() else { panic!("not one task but {ids:?}") };
+        let [id] = ids.as_slice() else { panic!("expected exactly one task: {ids:?}") };
         Self { sandbox, id: id.clone() }
     }
 
@@ -120,7 +120,7 @@ impl<'s> Task<'s> {
             .collect();
         assert!(leftover.is_empty(), "{} left {leftover:#?}", self.id);
         self.expect_one_end();
-        eventually("its shim has left", || processes::with_birthmark(&self.id).is_empty());
+        eventually("its shim has exited", || processes::with_birthmark(&self.id).is_empty());
     }
 
     /// Asserts that exactly one end is recorded.
@@ -167,7 +167,7 @@ pub(crate) fn as_each_user(test: impl Fn(Sandbox) + Sync) {
             std::thread::Builder::new()
                 .name(format!("as {name}"))
                 .spawn_scoped(scope, move || test(with_clean_check(sandbox)))
-                .expect("threads are to be had")
+                .expect("a thread can be started")
         };
         let me = if is_root() { "root" } else { "oneself" };
         let mut threads = vec![spawn_test(me, Sandbox::new())];
@@ -208,5 +208,5 @@ pub(crate) fn wait_for_file_command(name: &str) -> String {
 
 /// Creates the file that [`wait_for_file_command`] waits for.
 pub(crate) fn create_file(sandbox: &Sandbox, name: &str) {
-    std::fs::write(sandbox.path(name), "").expect("the own directory can be written");
+    std::fs::write(sandbox.path(name), "").expect("test directory");
 }

@@ -21,7 +21,7 @@ fn sudo_prefix(sandbox: &Sandbox) -> Option<String> {
         return None;
     }
     let uid = std::os::unix::fs::MetadataExt::uid(
-        &std::fs::metadata(sandbox.state_dir()).expect("is there"),
+        &std::fs::metadata(sandbox.state_dir()).expect("the entry exists"),
     );
     let bind_with_line = |file: &str, line: &str, mode: u32| {
         let seen = sandbox.root().join(file.rsplit('/').next().unwrap_or_default());
@@ -54,8 +54,8 @@ fn setuid_setpriv_prefix(sandbox: &Sandbox) -> Option<String> {
         return None;
     };
     let helper = sandbox.root().join("elevate");
-    std::fs::copy(program, &helper).expect("the own directory can be written");
-    std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o4755)).expect("own file");
+    std::fs::copy(program, &helper).expect("test directory");
+    std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o4755)).expect("test file");
     Some(format!("{} --reuid 0 --regid 0 --clear-groups", helper.display()))
 }
 
@@ -125,11 +125,11 @@ fn shim_without_descriptors_reports_the_end_as_unproven() {
     let set =
         unsafe { libc::prlimit(shim, libc::RLIMIT_NOFILE, &raw const none, std::ptr::null_mut()) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
-    eventually("its time is over", || task.journal().contains("grace_over"));
+    eventually("its grace period is over", || task.journal().contains("grace_over"));
     eventually("the shim has given up", || task.journal().contains(r#""record":"closed""#));
-    assert!(remaining.is_alive(), "nobody could end it");
+    assert!(remaining.is_alive(), "the process must survive");
     assert!(task.journal().contains(r#""proof":"none"#), "{}", task.journal());
-    eventually("its shim has left", || {
+    eventually("its shim has exited", || {
         Process::from_pid(shim.cast_unsigned()).is_none_or(|shim| !shim.is_alive())
     });
     let why = &task.show()["stop_report"]["unproven"];

@@ -5,7 +5,7 @@ use siding_e2e::{ProgramOutput, Sandbox};
 use super::{read_lines, sandbox, write_workflow};
 
 fn run_agent(sandbox: &Sandbox, script: &str) -> ProgramOutput {
-    std::fs::write(sandbox.path("script.toml"), script).expect("written");
+    std::fs::write(sandbox.path("script.toml"), script).expect("test file");
     sandbox.siding(&["agent", "--model", "script:script.toml", "-p", "go"]).run()
 }
 

@@ -29,7 +29,7 @@ fn resumed_workflow_adopts_running_steps() {
         .env("SIDING_SESSION_GRACE", "60s");
     let id = started.run().expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
     wait_for_step_state(&sandbox, &id, "b", "running");
-    eventually("b has begun", || read_lines(&sandbox, "log").len() == 2);
+    eventually("step b has started", || read_lines(&sandbox, "log").len() == 2);
     wait_for_runner(&id).kill();
     let _over = sandbox.siding(&["wait", &id]).run().expect_code(0);
     let view = show_workflow(&sandbox, &id);
@@ -40,8 +40,8 @@ fn resumed_workflow_adopts_running_steps() {
     let task = find_step(&view, "b")["task_id"].clone();
     let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", &id]).run();
     let second = resumed.expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
-    eventually("it is carried out", || show_workflow(&sandbox, &id)["state"] == "running");
-    std::fs::write(sandbox.path("gate"), "").expect("written");
+    eventually("the workflow runs", || show_workflow(&sandbox, &id)["state"] == "running");
+    std::fs::write(sandbox.path("gate"), "").expect("test file");
     let view = wait_until_ended(&sandbox, &second);
     assert_eq!((&view["state"], step_states(&view)), (&"ok".into(), vec!["ok", "ok", "ok"]));
     assert_eq!(
@@ -58,14 +58,14 @@ fn unresumed_steps_end_and_a_later_resume_restarts_them() {
     let sandbox = sandbox();
     let id = start_in_background(&sandbox, GATED_WORKFLOW, &[]);
     let view = wait_for_step_state(&sandbox, &id, "b", "running");
-    eventually("b has begun", || read_lines(&sandbox, "log").len() == 2);
+    eventually("step b has started", || read_lines(&sandbox, "log").len() == 2);
     let why = sandbox.siding(&["why", "--json", &id]).run().expect_code(0).json();
     assert_eq!(
         (&why["verdict"], &why["waiting_on"]),
         (&"waiting".into(), &"child".into()),
         "{why}"
     );
-    let advice = why["advice"].as_str().expect("a sentence");
+    let advice = why["advice"].as_str().expect("a text");
     assert!(
         advice.contains(find_step(&view, "b")["task_id"].as_str().expect("a task")),
         "{advice}"
@@ -81,7 +81,7 @@ fn unresumed_steps_end_and_a_later_resume_restarts_them() {
         (&"interrupted".into(), vec!["ok", "waiting", "waiting"])
     );
     assert_eq!(find_step(&view, "b")["why"], "stopped by session");
-    std::fs::write(sandbox.path("gate"), "").expect("written");
+    std::fs::write(sandbox.path("gate"), "").expect("test file");
     let resumed = sandbox.siding(&["workflow", "resume", "--budget", "none", &id]).run();
     let out = resumed.expect_code(0).stdout_text();
     assert!(out.contains("lost") && out.contains("3 ok"), "{out}");
@@ -105,7 +105,7 @@ fn workflow_survives_the_death_of_its_shims() {
         let show = sandbox.siding(&["show", "--json", task]).run().expect_code(0).json();
         let shim = show["shim_pid"].as_u64().unwrap_or_else(|| panic!("{show:#}"));
         let shim = siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid"));
-        shim.expect("it lives").kill();
+        shim.expect("the process is alive").kill();
     }
     let view = wait_until_ended(&sandbox, &id);
     assert_eq!((&view["state"], step_states(&view)), (&"ok".into(), vec!["ok", "ok"]), "{view:#}");
@@ -128,8 +128,8 @@ fn repeatedly_killed_workflow_completes() {
     let id = start_in_background(&sandbox, &text, &[]);
     let mut newest = id.clone();
     for kill in 0..KILL_COUNT {
-        let count = usize::try_from(kill).expect("small");
-        eventually("it goes on", || read_lines(&sandbox, "log").len() > count);
+        let count = usize::try_from(kill).expect("the number is small");
+        eventually("it continues", || read_lines(&sandbox, "log").len() > count);
         wait_for_runner(&newest).kill();
         let _over = sandbox.siding(&["wait", &newest]).run().expect_code(0);
         let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", &id]).run();
@@ -149,5 +149,5 @@ fn repeatedly_killed_workflow_completes() {
     }
     let mut sorted = log.clone();
     sorted.sort();
-    assert_eq!(log, sorted, "in their order");
+    assert_eq!(log, sorted, "the steps ran out of order");
 }

@@ -98,7 +98,7 @@ fn step_that_exceeds_its_timeout_fails() {
     let done = run_call(&sandbox, &text, &["--json"]).run().expect_code(1).json();
     let child = sandbox.wait_for_mark("child");
     let view = show_workflow(&sandbox, done["task_id"].as_str().expect("an id"));
-    let why = find_step(&view, "slow")["why"].as_str().expect("why").to_owned();
+    let why = find_step(&view, "slow")["why"].as_str().expect("a reason").to_owned();
     assert!(why.contains("deadline of 1s"), "{view:#}");
     assert!(!child.is_alive());
 }
@@ -110,6 +110,6 @@ fn step_that_cannot_start_fails() {
     let text = "[[step]]\nid = \"a\"\nrun = \"true\"\ncwd = \"nowhere\"\n";
     let id = start_in_background(&sandbox, text, &["--keep-going"]);
     let view = wait_until_ended(&sandbox, &id);
-    let why = find_step(&view, "a")["why"].as_str().expect("why");
+    let why = find_step(&view, "a")["why"].as_str().expect("a reason");
     assert!(why.contains("nowhere") && find_step(&view, "a")["state"] == "failed", "{view:#}");
 }

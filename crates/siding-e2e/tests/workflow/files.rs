@@ -56,7 +56,7 @@ fn svg_shows_every_step_with_its_state() {
     let target = sandbox.path("flow.svg").display().to_string();
     let _drawn =
         sandbox.siding(&["workflow", "show", &format!("--svg={target}"), id]).run().expect_code(0);
-    let ran = std::fs::read_to_string(&target).expect("drawn");
+    let ran = std::fs::read_to_string(&target).expect("a drawing");
     for (picture, words) in [(planned, ["waiting", "waiting"]), (ran, ["ok", "failed"])] {
         let document = roxmltree::Document::parse(&picture)
             .unwrap_or_else(|error| panic!("{error}: {picture}"));
@@ -64,7 +64,7 @@ fn svg_shows_every_step_with_its_state() {
             .descendants()
             .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "rect")))
             .collect();
-        assert_eq!(steps.len(), 3, "the ground and two steps");
+        assert_eq!(steps.len(), 3, "expected the background and two steps");
         let titles: Vec<&str> = document
             .descendants()
             .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "title")))
@@ -87,7 +87,7 @@ fn second_run_of_a_file_is_allowed_with_a_warning() {
     let second = run_call(&sandbox, text, &["--background"]).run().expect_code(0);
     let stderr = second.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(stderr.contains(&format!("being run already as {first}")), "{stderr}");
-    std::fs::write(sandbox.path("gate"), "").expect("written");
+    std::fs::write(sandbox.path("gate"), "").expect("test file");
     for id in [first.as_str(), second.stdout_text().trim()] {
         assert_eq!(super::wait_until_ended(&sandbox, id)["state"], "ok");
         assert_ne!(show_workflow(&sandbox, id)["workflow_id"], serde_json::Value::Null);
@@ -106,14 +106,14 @@ fn workflow_is_listed_and_reported_like_any_task() {
     let tasks = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     let tasks = tasks.as_array().expect("a list");
     let workflow_task =
-        tasks.iter().find(|task| task["task_id"] == id.as_str()).expect("it is there");
+        tasks.iter().find(|task| task["task_id"] == id.as_str()).expect("the entry exists");
     assert_eq!(
         (workflow_task["kind"].as_str(), workflow_task["name"].as_str()),
         (Some("local_workflow"), Some("nightly"))
     );
-    siding_e2e::eventually("its end is told", || {
+    siding_e2e::eventually("its end is reported", || {
         sandbox.siding(&["notices", "--json"]).run().expect_code(0).stdout_text().contains(&id)
     });
     let tasks = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
-    assert_eq!(tasks.as_array().map(Vec::len), Some(2), "its step is another");
+    assert_eq!(tasks.as_array().map(Vec::len), Some(2), "expected one workflow task and one step");
 }

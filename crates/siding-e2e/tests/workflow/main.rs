@@ -22,7 +22,7 @@ fn sandbox() -> Sandbox {
 /// Writes a workflow and returns its path.
 fn write_workflow(sandbox: &Sandbox, text: &str) -> PathBuf {
     let path = sandbox.path("flow.toml");
-    std::fs::write(&path, text).expect("written");
+    std::fs::write(&path, text).expect("test file");
     path
 }
 
@@ -58,7 +58,7 @@ fn find_step<'v>(view: &'v Value, id: &str) -> &'v Value {
 /// Returns the states of all steps, in the order of the file.
 fn step_states(view: &Value) -> Vec<&str> {
     let steps = view["steps"].as_array().expect("steps");
-    steps.iter().map(|step| step["state"].as_str().expect("a word")).collect()
+    steps.iter().map(|step| step["state"].as_str().expect("a text")).collect()
 }
 
 /// Waits until a step has a state, and returns the whole workflow.
@@ -77,7 +77,7 @@ fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
 
 /// Returns the process that runs a workflow.
 fn wait_for_runner(id: &str) -> Process {
-    eventually_some("somebody carries it out", || {
+    eventually_some("a process runs the workflow", || {
         let mut marked = processes::with_birthmark(id).into_iter();
         marked.find(|process| processes::command_line(process.pid).contains("__workflow"))
     })

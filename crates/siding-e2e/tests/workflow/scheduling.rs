@@ -97,7 +97,7 @@ run = "mkdir lock && sleep 0.1 && rmdir lock"
 fn prompt_step_runs_an_agent() {
     let sandbox = sandbox();
     let script = "[[answer]]\nexpect = '^greet a$'\ntext = \"hello\"\n";
-    std::fs::write(sandbox.path("script.toml"), script).expect("written");
+    std::fs::write(sandbox.path("script.toml"), script).expect("test file");
     let text = r#"
 model = "script:script.toml"
 [[step]]

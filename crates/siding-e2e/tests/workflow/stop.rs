@@ -56,7 +56,7 @@ fn stop_ends_steps_adopted_by_a_resume() {
     let _over = sandbox.siding(&["wait", id]).run().expect_code(0);
     let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", id]).run();
     let second = resumed.expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
-    eventually("it is carried out", || show_workflow(&sandbox, id)["state"] == "running");
+    eventually("the workflow runs", || show_workflow(&sandbox, id)["state"] == "running");
     let why = sandbox.siding(&["why", "--json", &second]).run().expect_code(0).json();
     assert_eq!(why["waiting_on"], "child", "{why}");
     let stopped = sandbox.siding(&["stop", "--grace", "0s", &second]).run().expect_code(0);
@@ -93,7 +93,7 @@ run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
     let view = show_workflow(&sandbox, &id);
     assert_eq!(view["state"], "stopped", "{view:#}");
-    std::fs::write(sandbox.path("gate"), "").expect("written");
+    std::fs::write(sandbox.path("gate"), "").expect("test file");
     // The file has changed meanwhile, but the workflow keeps its original definition.
     super::write_workflow(&sandbox, "[[step]]\nid = \"other\"\nrun = \"false\"\n");
     let resumed = sandbox.siding(&["workflow", "resume", "--budget", "none", &id]).run();

@@ -93,7 +93,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     drop(turns);
     let [shell, plain, labelled, crowded, run] = &times[..] else {
-        anyhow::bail!("five contenders have five times");
+        anyhow::bail!("expected times of five contenders");
     };
     let a_turn = |what: &str, time: &Samples| {
         let line = TableLine::new(ROW_NAME, what, Unit::Ms, time.median());
@@ -219,12 +219,12 @@ fn run_conversation(
     let ended = report["ended"].as_array().map_or(0, Vec::len);
     let expected = if code == EXIT_TASKS_LEFT { BACKGROUND_TASKS } else { 0 };
     ensure!(ended == expected, "{ended} tasks ran in the end, not {expected}");
-    let session = report["session_id"].as_str().context("a report names its session")?;
+    let session = report["session_id"].as_str().context("the report has no session")?;
     let asked = read_request_times(place, session)?;
     ensure!(asked.len() == turns + 1, "the model was asked {} times", asked.len());
     Ok(Conversation {
         request_times_ms: asked,
-        peak_kib: peak.context("the agent was gone before it could be looked at")?,
+        peak_kib: peak.context("the agent exited before its memory could be read")?,
     })
 }
 
@@ -235,7 +235,7 @@ fn read_request_times(place: &RowDir, session: &str) -> Result<Vec<i64>> {
     for line in fs::read_to_string(path)?.lines() {
         let line: Value = serde_json::from_str(line)?;
         if line["entry"] == "asked" {
-            asked.push(line["wall"].as_i64().context("an entry has its time")?);
+            asked.push(line["wall"].as_i64().context("the entry has no time")?);
         }
     }
     Ok(asked)

@@ -35,7 +35,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     let (own, file) = (own.to_string_lossy(), file.to_string_lossy());
     let since = |stamp: &SharedTimestamp| -> Result<Duration> {
         let now = syscalls::monotonic_now();
-        let noted = stamp.get().context("the process noted no time")?;
+        let noted = stamp.get().context("the process stored no time")?;
         stamp.clear();
         Ok(now.saturating_sub(noted))
     };

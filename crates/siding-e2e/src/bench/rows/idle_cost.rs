@@ -46,7 +46,7 @@ fn measure_memory(
 ) -> Result<()> {
     let of = |pids: &mut dyn Iterator<Item = i32>| -> Result<Vec<PrivateMemory>> {
         let found = pids.map(process_usage::private_memory).collect::<Option<Vec<_>>>();
-        found.context("a process that should be idle has gone")
+        found.context("an idle process has exited")
     };
     let ours = of(&mut shims.iter().map(|shim| shim.pid))?;
     let theirs = of(&mut shells.pids())?;
@@ -78,8 +78,8 @@ fn measure_memory(
 fn measure_cpu(shims: &[ProcRef], pace: BenchMode, table: &mut ResultTable) -> Result<()> {
     let sum = || -> Result<CpuUsage> {
         shims.iter().try_fold(CpuUsage::default(), |sum, shim| {
-            let used =
-                process_usage::cpu_usage(shim.pid).context("an idle task's shim has gone")?;
+            let used = process_usage::cpu_usage(shim.pid)
+                .context("the shim of an idle task has exited")?;
             Ok(CpuUsage {
                 cpu_ns: sum.cpu_ns + used.cpu_ns,
                 switches: sum.switches + used.switches,

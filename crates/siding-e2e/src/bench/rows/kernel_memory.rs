@@ -35,7 +35,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         return Ok(());
     };
     let sleepers = SleepingProcesses(populate_group(bench, &plain, None)?);
-    ensure!(sleepers.0.len() == TASK_COUNT, "only {} sleep", sleepers.0.len());
+    ensure!(sleepers.0.len() == TASK_COUNT, "only {} processes sleep", sleepers.0.len());
     std::thread::sleep(SETTLE_TIME);
     let theirs = plain.memory_usage()?;
     drop(sleepers);
@@ -46,7 +46,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     std::thread::sleep(SETTLE_TIME);
     let ours = group.memory_usage()?;
     let place = RowDir::open(dir, bench.workspace.siding_program());
-    ensure!(place.client()?.live_count()? == TASK_COUNT, "not all tasks live");
+    ensure!(place.client()?.live_count()? == TASK_COUNT, "not all tasks are alive");
     place.stop_all()?;
     let each = |part: fn(&GroupMemory) -> f64| (part(&ours) - part(&theirs)) / TASK_COUNT as f64;
     let (anonymous, kernel) = (each(|held| held.anonymous), each(|held| held.kernel));
@@ -85,7 +85,7 @@ fn populate_group(
     ensure!(output.status.success(), "could not fill a memory cgroup");
     String::from_utf8(output.stdout)?
         .lines()
-        .map(|pid| Process::from_pid(pid.parse()?).context("a sleeper has gone"))
+        .map(|pid| Process::from_pid(pid.parse()?).context("a sleeping process has exited"))
         .collect()
 }
 

@@ -55,7 +55,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         command.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID);
     }
     let output = command.output()?;
-    ensure!(output.status.success(), "the crowd's host ended with {}", output.status);
+    ensure!(output.status.success(), "the host process ended with {}", output.status);
     let found: Value = serde_json::from_slice(&output.stdout)?;
     let number = |name: &str| found[name].as_f64().with_context(|| format!("no `{name}`"));
     let mut add = |what: &str, unit: Unit, name: &str, target: Target| -> Result<()> {
@@ -122,7 +122,7 @@ fn start_waits(place: &RowDir, ids: &[TaskId], waits: usize) -> Result<Vec<Child
     let until = Instant::now() + COMPLETION_TIMEOUT;
     for call in &calls {
         while !is_connected(call.id(), each) {
-            ensure!(Instant::now() < until, "a wait does not come to wait");
+            ensure!(Instant::now() < until, "a `siding wait` did not start to wait");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -161,7 +161,7 @@ fn wait_for_all(calls: Vec<Child>) -> Result<usize> {
                 break status;
             }
             if Instant::now() >= until {
-                bail!("a wait does not end");
+                bail!("a `siding wait` did not end");
             }
             std::thread::sleep(Duration::from_millis(1));
         };

@@ -103,7 +103,7 @@ fn run_as_task(
     let totals = closed.map(|closed| closed.output).unwrap_or_default();
     ensure!(
         totals.bytes == bytes && totals.lost == 0,
-        "{}: {} of {bytes} bytes came, {} lost",
+        "{}: {} of {bytes} bytes arrived, {} lost",
         flow.label,
         totals.bytes,
         totals.lost
@@ -122,7 +122,7 @@ fn run_with_redirect(place: &RowDir, command: &str, bytes: u64) -> Result<Durati
             .current_dir(&place.work)
             .stdin(Stdio::null()),
     )?;
-    ensure!(fs::metadata(&file)?.len() == bytes, "the shell's file is not whole");
+    ensure!(fs::metadata(&file)?.len() == bytes, "the shell's file is incomplete");
     fs::remove_file(&file)?;
     Ok(took)
 }

@@ -63,7 +63,7 @@ fn peak_of_shim(client: &BenchClient, command: &str) -> Result<f64> {
     }
     task.wait_for_shim_exit()?;
     client.ensure_success(task.id)?;
-    peak.context("the shim was gone before it could be looked at")
+    peak.context("the shim exited before its memory could be read")
 }
 
 /// Returns the peak memory of a `siding run` whose output is discarded, in KiB.
@@ -81,5 +81,5 @@ fn peak_of_caller(place: &RowDir, command: &str) -> Result<f64> {
     };
     anyhow::ensure!(status.success(), "`siding run` ended with {status}");
     place.wait_until_idle()?;
-    peak.context("`siding run` was gone before it could be looked at")
+    peak.context("`siding run` exited before its memory could be read")
 }

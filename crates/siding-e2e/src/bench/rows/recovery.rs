@@ -54,7 +54,7 @@ fn reap_running(bench: &Bench, table: &mut ResultTable, count: usize) -> Result<
     let took = reap(&place)?;
     let rescued = ids.iter().filter(|id| is_taken_over(&client, **id)).count();
     place.stop_all()?;
-    ensure!(rescued == count, "only {rescued} of {count} living orphans were rescued");
+    ensure!(rescued == count, "only {rescued} of {count} living orphans were taken over");
     add_line(table, count, "still running", took);
     Ok(())
 }
@@ -106,13 +106,13 @@ fn start_orphans(client: &BenchClient, count: usize) -> Result<Vec<TaskId>> {
         (0..count).map(|_| idle_tasks::start_idle_task(client)).collect::<Result<Vec<_>>>()?;
     let shims = ids.iter().map(|id| {
         let shim = client.shim_process(*id)?;
-        Process::from_pid(u32::try_from(shim.pid)?).context("a shim has gone by itself")
+        Process::from_pid(u32::try_from(shim.pid)?).context("a shim has exited by itself")
     });
     let shims = shims.collect::<Result<Vec<Process>>>()?;
     shims.iter().for_each(|shim| shim.kill());
     let until = Instant::now() + Duration::from_secs(10);
     while shims.iter().any(|shim| shim.is_alive()) {
-        ensure!(Instant::now() < until, "a killed shim does not die");
+        ensure!(Instant::now() < until, "a killed shim did not exit");
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(ids)

@@ -139,17 +139,17 @@ fn start_case(place: &RowDir, number: usize, case: &StallCase) -> Result<String>
     let dir = place.dir.join(format!("case-{number}"));
     std::fs::create_dir(&dir)?;
     let stdin = if case.stdin == stall_cases::StdinSource::Pipe { "pipe" } else { "null" };
-    let dir = dir.to_str().context("the stage has a plain path")?;
+    let dir = dir.to_str().context("the workspace path is not UTF-8")?;
     let words = ["run", "--background", "--json", "--stdin", stdin, "--cwd", dir, "--", case.text];
     let task = place.siding_json(words)?;
-    Ok(task["task_id"].as_str().context("a task has an id")?.to_owned())
+    Ok(task["task_id"].as_str().context("the task has no id")?.to_owned())
 }
 
 /// Measures a probe of many processes.
 fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     let sleepers = SleepingChildren::start(SAMPLED_PROCESSES)?;
     let given = KnownFds::from_task_dir(file::open_directory(Path::new(&place.dir))?);
-    let own = i32::try_from(std::process::id()).context("a pid is small")?;
+    let own = i32::try_from(std::process::id()).context("the pid does not fit an i32")?;
     let mut times = (vec![], vec![]);
     for _ in 0..50 {
         let ms_each = |began: Instant, sample: &evidence::TaskSample| {
@@ -240,7 +240,7 @@ fn measure_silence(place: &RowDir, pace: BenchMode, table: &mut ResultTable) -> 
 }
 
 fn cpu_ns(shim: ProcRef) -> Result<u64> {
-    Ok(process_usage::cpu_usage(shim.pid).context("a silent task's shim has gone")?.cpu_ns)
+    Ok(process_usage::cpu_usage(shim.pid).context("the shim of a silent task has exited")?.cpu_ns)
 }
 
 /// Sleeping child processes. Killed when dropped.

@@ -53,12 +53,12 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     );
     let run_report = String::from_utf8(run.stdout)?;
     let task: Value = serde_json::from_str(&run_report)?;
-    let id = task["task_id"].as_str().context("a task has an id")?;
+    let id = task["task_id"].as_str().context("the task has no id")?;
 
     let polled = simulate_polls(&place, id, &gate)?;
     place.wait_until_idle()?;
     let notice = siding_stdout(&place, ["notices", "--xml"])?;
-    ensure!(notice.contains(id), "no notice tells of the task: {notice}");
+    ensure!(notice.contains(id), "the task is missing in the notice: {notice}");
     let errors = siding_stdout(&place, ["output", id, "--errors"])?;
 
     let mut notified = TokenCount::default();
@@ -121,7 +121,7 @@ fn wait_for_output(output: &Path, expected: usize) -> Result<String> {
             ensure!(text.len() == expected, "the output is longer than what was written");
             return Ok(text);
         }
-        ensure!(Instant::now() < until, "{} of {expected} bytes came", text.len());
+        ensure!(Instant::now() < until, "{} of {expected} bytes arrived", text.len());
         std::thread::sleep(Duration::from_millis(2));
     }
 }

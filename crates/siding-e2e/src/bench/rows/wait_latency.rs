@@ -49,7 +49,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         let answer = waiter.run()?;
         let now = syscalls::monotonic_now();
         ensure!(answer.verdict == WaitVerdict::Satisfied, "the wait gave {answer:?}");
-        let noted = stamp.get().context("the process noted no time")?;
+        let noted = stamp.get().context("the process stored no time")?;
         stamp.clear();
         task.wait_for_shim_exit()?;
         Ok(now.saturating_sub(noted))

@@ -59,7 +59,7 @@ pub(super) fn start_tls_server(config: ServerConfig) -> (String, Receiver<Receiv
     std::thread::spawn(move || {
         loop {
             let (stream, _) = listener.accept().expect("a connection");
-            let tls = ServerConnection::new(Arc::clone(&config)).expect("a legal configuration");
+            let tls = ServerConnection::new(Arc::clone(&config)).expect("a valid configuration");
             if let Ok(request) = serve_request(StreamOwned::new(tls, stream), "200 OK")
                 && sender.send(request).is_err()
             {
@@ -87,7 +87,7 @@ fn serve_request(stream: impl Read + Write, answer: &str) -> std::io::Result<Rec
     let at = Instant::now();
     head.make_ascii_lowercase();
     let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
-    let length: usize = length.and_then(|text| text.parse().ok()).expect("a length");
+    let length: usize = length.and_then(|text| text.parse().ok()).expect("a content length");
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");

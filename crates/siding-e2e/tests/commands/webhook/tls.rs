@@ -27,13 +27,13 @@ fn tls_config(certificate: &str) -> ServerConfig {
     ServerConfig::builder_with_provider(default_provider().into())
         .with_safe_default_protocol_versions()
         .and_then(|config| config.with_no_client_auth().with_single_cert(vec![chain], key))
-        .expect("they fit")
+        .expect("the certificate and the key match")
 }
 
 /// Starts a follower that trusts these authorities instead of the machine's.
 fn start_follower(sandbox: &Sandbox, address: &str, authorities: &str) -> Follower {
     let file = sandbox.path("authorities.pem");
-    fs::write(&file, authorities).expect("the own directory can be written");
+    fs::write(&file, authorities).expect("test directory");
     Follower::with_env(sandbox, address, &[("SSL_CERT_FILE", &file.display().to_string())])
 }
 

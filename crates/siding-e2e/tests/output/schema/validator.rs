@@ -15,7 +15,7 @@ pub(super) struct Schema(Value);
 impl Schema {
     #[track_caller]
     pub(super) fn new(text: &str) -> Self {
-        let schema: Value = serde_json::from_str(text).expect("a schema is JSON");
+        let schema: Value = serde_json::from_str(text).expect("the schema is JSON");
         Self(inlined(&schema, &schema["$defs"]))
     }
 
@@ -37,7 +37,7 @@ fn check(schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
     if *schema == true {
         return;
     }
-    let schema = schema.as_object().unwrap_or_else(|| panic!("no schema: {schema}"));
+    let schema = schema.as_object().unwrap_or_else(|| panic!("not a schema: {schema}"));
     for (keyword, wanted) in schema {
         let holds = match keyword.as_str() {
             "$schema" | "title" | "description" | "default" => true,
@@ -87,7 +87,8 @@ fn inlined(schema: &Value, definitions: &Value) -> Value {
         Value::Object(fields) => {
             let mut whole = Map::new();
             if let Some(Value::String(reference)) = fields.get("$ref") {
-                let name = reference.strip_prefix("#/$defs/").expect("a definition of the same");
+                let name =
+                    reference.strip_prefix("#/$defs/").expect("a reference into the same document");
                 let Value::Object(meant) = inlined(&definitions[name], definitions) else {
                     panic!("no definition of {name}")
                 };
@@ -129,7 +130,7 @@ fn is_of_type(value: &Value, kind: &Value) -> bool {
         "object" => value.is_object(),
         "number" => value.is_number(),
         "integer" => value.is_i64() || value.is_u64(),
-        unknown => panic!("there is no type `{unknown}`"),
+        unknown => panic!("unknown type `{unknown}`"),
     }
 }
 
