@@ -1,12 +1,12 @@
 //! The tools of siding's process tests, and the two programs that those tests run.
 //!
-//! - [`Sandbox`]: a temporary state directory and home, an empty environment, and the guarantee that
-//!   no process outlives the test.
+//! - [`Sandbox`]: a temporary state directory and home, an empty environment, and the guarantee
+//!   that no process outlives the test.
 //! - [`Invocation`], [`RunningProgram`], [`ProgramOutput`]: one call of `siding-under-test` or
 //!   `puppet`.
 //! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and short polls.
-//! - [`processes`]: the kernel's view of processes, read without any of siding's code, so that a bug
-//!   in siding cannot hide itself.
+//! - [`processes`]: the kernel's view of processes, read without any of siding's code, so that a
+//!   bug in siding cannot hide itself.
 //! - [`TestCgroup`]: a control group of the test, delegated as systemd does.
 //! - [`mounts`]: file systems that only one test sees.
 //! - [`Terminal`]: a pseudoterminal and the contents of its screen.
@@ -16,8 +16,8 @@
 //! - [`prompt_corpus`]: ends of output that are prompts, and some that only resemble them.
 //! - [`guard_corpus`]: commands that a person should see first, and everyday ones.
 //! - [`stall_cases`]: real programs that wait, and the verdict that siding must give for each.
-//! - [`fill_pattern`] and [`tree_plan`]: the pure plans of puppet's output and of its random process
-//!   trees, from which a test knows the expected result in advance.
+//! - [`fill_pattern`] and [`tree_plan`]: the pure plans of puppet's output and of its random
+//!   process trees, from which a test knows the expected result in advance.
 //!
 //! The module documentation of the program (`src/puppet/mod.rs`) describes the verbs of `puppet`.
 //! This crate is never shipped, and no shipped crate may depend on it.

@@ -4,15 +4,15 @@
 //! puppet [--log FILE] [--quiet] [--until MS] VERB [ARGUMENT…] [VERB [ARGUMENT…]] …
 //! ```
 //!
-//! Each step is announced as one line `puppet: VERB pid=N start=TICKS …` ([`siding_e2e::Announcement`])
-//! on stdout (not with `--quiet`) and, if `--log FILE` or `PUPPET_LOG` names one, in that file. `say`,
-//! `err`, `fill`, `env` and `read-stdin` write their bytes to the stream and are announced only in the
-//! log. puppet runs no other program. It exits with 0 after the last verb, with 64 for an invalid
-//! script, and with 70 when a verb fails.
+//! Each step is announced as one line `puppet: VERB pid=N start=TICKS …`
+//! ([`siding_e2e::Announcement`]) on stdout (not with `--quiet`) and, if `--log FILE` or
+//! `PUPPET_LOG` names one, in that file. `say`, `err`, `fill`, `env` and `read-stdin` write their
+//! bytes to the stream and are announced only in the log. puppet runs no other program. It exits
+//! with 0 after the last verb, with 64 for an invalid script, and with 70 when a verb fails.
 //!
 //! **Lifetime**: a kernel timer kills every process of a puppet, whatever it does to itself,
-//! `PUPPET_TTL_MS` (60 s) after the first one started. `--until` gives that time on the monotonic clock
-//! to the program that `exec-self` starts.
+//! `PUPPET_TTL_MS` (60 s) after the first one started. `--until` gives that time on the monotonic
+//! clock to the program that `exec-self` starts.
 //!
 //! | verb | effect |
 //! |---|---|
