@@ -1,4 +1,4 @@
-//! Gathering what a report of a period tells: journals, the history, and the log of the reaper.
+//! Collects the data for an activity report: journals, the history and the reaper's log.
 
 use std::collections::HashSet;
 
@@ -12,11 +12,12 @@ use siding_model::size::Bytes;
 
 use crate::failure::Failure;
 
-/// Most runs that are asked of the history: more than a busy week has.
+/// Maximum number of runs to read from the history; a busy week has fewer.
 pub(crate) const MAX_HISTORY_RUNS: usize = 20_000;
 
-/// Returns the report of a period. `remembered` are runs of the history: those of tasks that are no
-/// longer kept count too. A task that cannot be read is named on stderr and left out.
+/// Returns the activity report of a period. `history_runs` are runs from the history, which keeps
+/// them after their tasks have been removed. A task that cannot be read is named on stderr and left
+/// out.
 pub(crate) fn build_report(
     root: &StateDir,
     period: Period,

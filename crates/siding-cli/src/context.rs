@@ -1,4 +1,5 @@
-//! What most commands need: the state directory, settings, and tasks found by a piece of their id.
+//! Shared by most commands: the state directory, settings, and finding a task by a prefix of its
+//! id.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -23,10 +24,10 @@ use siding_model::text::one_line;
 
 use crate::failure::Failure;
 
-/// Columns of a machine's name.
+/// Maximum columns of a hostname.
 const MACHINE_NAME_COLUMNS: usize = 100;
 
-/// The program that becomes shims.
+/// The program that runs shims: siding itself.
 pub(crate) const SHIM_PROGRAM: &CStr = siding_process::SELF_EXE;
 
 /// Opens the state directory.
@@ -38,24 +39,24 @@ pub(crate) fn open_state_dir() -> Result<StateDir, Failure> {
     Ok(StateDir::open(&path)?)
 }
 
-/// Returns this boot's id.
+/// Returns the id of the current boot.
 pub(crate) fn boot_id() -> Result<BootId, Failure> {
     procfs::boot_id()
         .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))
 }
 
-/// Returns the settings in force, without anything from the call. Says what was ignored.
+/// Returns the settings in force, without command-line flags, and prints what was ignored.
 pub(crate) fn load_settings() -> Result<Settings, Failure> {
     load_settings_from(&Environment::from_process())
 }
 
-/// Returns the settings as far as they are legal, for a command that must work whatever a settings
-/// file says.
+/// Returns the valid part of the settings, for a command that must work despite a mistake in a
+/// settings file.
 pub(crate) fn load_valid_settings() -> Settings {
     settings::read(&Environment::from_process()).settings
 }
 
-/// Returns the settings in force. Says what was ignored.
+/// Returns the settings from these sources, and prints what was ignored.
 pub(crate) fn load_settings_from(environment: &Environment) -> Result<Settings, Failure> {
     let settings = settings::load(environment)?;
     for warning in settings.warnings() {
@@ -64,24 +65,24 @@ pub(crate) fn load_settings_from(environment: &Environment) -> Result<Settings, 
     Ok(settings)
 }
 
-/// A task as it is on record after recovery.
+/// A recorded task, after recovery.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) dir: TaskDir,
     pub(crate) state: TaskState,
-    /// What of it its own caller need not be told.
+    /// Notices that are redundant for a caller that has received the task's full result.
     pub(crate) covered_notices: Vec<NoticeId>,
 }
 
 impl Task {
-    /// Finds a task by a piece of its id, putting a new shim in place when the old one was killed.
+    /// Finds a task by a prefix of its id, and replaces its shim if that was killed.
     pub(crate) fn find(root: &StateDir, text: &str) -> Result<Self, Failure> {
         let id = listing::resolve_id(&root, text)?;
         recover(root, id)?;
         Self::read(root, id)
     }
 
-    /// Reads a task.
+    /// Reads a task's journal, without recovery.
     pub(crate) fn read(root: &StateDir, id: TaskId) -> Result<Self, Failure> {
         let dir = root.task_dir(id)?;
         let story =
@@ -89,26 +90,26 @@ impl Task {
         Ok(Self::from_parts(dir, story))
     }
 
-    /// Takes what was read of a task.
+    /// Returns a task from its directory and journal.
     pub(crate) fn from_parts(dir: TaskDir, story: TaskNotices) -> Self {
         let news = Coverage::FullResult.covered_ids(&story.notices).collect();
         Self { dir, state: story.state, covered_notices: news }
     }
 
-    /// Returns how it is shown.
+    /// Returns the view of the task for output.
     pub(crate) fn view(&self, root: &StateDir, detail: ViewDetail) -> TaskView {
         view::task_view(root, &self.dir, &self.state, detail)
     }
 }
 
-/// Makes sure that somebody keeps the task, if it has not ended.
+/// Makes sure that a task that has not ended has a shim.
 pub(crate) fn recover(root: &StateDir, id: TaskId) -> Result<(), Failure> {
     let recovery = prepare_recovery(root)?;
     report_recovery(id, &recovery.recover_task(id)?);
     Ok(())
 }
 
-/// Puts new shims in place where old ones were killed. Returns whether all of it went well.
+/// Replaces killed shims. Returns whether every task could be recovered.
 pub(crate) fn recover_all(root: &StateDir) -> Result<bool, Failure> {
     let mut all_recovered = true;
     let mut other_machines = OtherMachineTasks::default();
@@ -126,17 +127,17 @@ pub(crate) fn recover_all(root: &StateDir) -> Result<bool, Failure> {
     Ok(all_recovered)
 }
 
-/// Tasks that other machines keep: one line for each machine, however many they are.
+/// Tasks of other systems. They are reported with one line for each hostname.
 #[derive(Debug, Default)]
 struct OtherMachineTasks(BTreeMap<String, Vec<TaskId>>);
 
 impl OtherMachineTasks {
-    /// Takes a task.
+    /// Adds a task.
     fn add(&mut self, id: TaskId, machine: String) {
         self.0.entry(machine).or_default().push(id);
     }
 
-    /// Returns a line for each machine.
+    /// Returns one line for each hostname.
     fn format_lines(self) -> Vec<String> {
         let line = |(machine, ids): (String, Vec<TaskId>)| {
             let machine = one_line(&machine, MACHINE_NAME_COLUMNS);
@@ -149,7 +150,7 @@ impl OtherMachineTasks {
     }
 }
 
-/// Prepares recovery.
+/// Prepares the recovery of tasks.
 pub(crate) fn prepare_recovery(root: &StateDir) -> Result<Recovery<'_>, Failure> {
     Recovery::new(root, SHIM_PROGRAM).map_err(|error| {
         Failure::new(format!("could not read this boot's id: {error}"))
@@ -157,11 +158,11 @@ pub(crate) fn prepare_recovery(root: &StateDir) -> Result<Recovery<'_>, Failure>
     })
 }
 
-/// Returns the session that was asked about: `named`, else that of the environment.
+/// Returns the requested session: `named`, or the one in `SIDING_SESSION`.
 ///
 /// # Errors
 ///
-/// When that cannot be the name of one: another's must not be taken for it.
+/// `SIDING_SESSION` is not a valid name: another session must not be used instead.
 pub(crate) fn resolve_session(named: Option<SessionId>) -> Result<SessionId, Failure> {
     if let Some(named) = named {
         return Ok(named);
@@ -174,14 +175,14 @@ pub(crate) fn resolve_session(named: Option<SessionId>) -> Result<SessionId, Fai
     }
 }
 
-/// Fails for a session that was never opened. A name that was mistyped has nothing either, and should
-/// not look as if it had nothing yet.
+/// Fails for a session that was never opened, so that a misspelled name does not look like a
+/// session without tasks.
 pub(crate) fn ensure_session_exists(root: &StateDir, session: &SessionId) -> Result<(), Failure> {
     match session::read(root, session) {
         Ok(None) if !session.is_implicit() => {
             Err(SessionError::Unknown { id: session.clone() }.into())
         }
-        // One whose journal is damaged still has tasks.
+        // A session with a damaged journal still has tasks.
         Ok(_) | Err(SessionError::Damaged { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -195,13 +196,13 @@ pub(crate) fn current_session() -> SessionId {
         .unwrap_or_else(SessionId::implicit)
 }
 
-/// Notes what the caller was shown of a task, as far as `state` says: its session's agent needs no
-/// notice of it.
+/// Acknowledges what the caller was shown of a task in state `state`: the agent of its session
+/// needs no notice of that.
 pub(crate) fn mark_consumed(root: &StateDir, state: &TaskState, shown: Coverage) {
     report_consume_error(notices::ack_shown(root, state, &current_session(), shown));
 }
 
-/// Notes that the task's own caller has taken its result: nobody needs a notice of it.
+/// Acknowledges that the caller has received the task's result: no notice is needed.
 pub(crate) fn mark_returned(root: &StateDir, task: &Task) {
     report_consume_error(notices::ack_returned(
         root,
@@ -216,7 +217,7 @@ fn report_consume_error(result: Result<(), notices::NoticesError>) {
     }
 }
 
-/// Notes how far a consumer was shown a task's output, unless it has seen more.
+/// Advances a consumer's read cursor to `offset`, unless it is further already.
 pub(crate) fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u64) {
     let noted = output::load_read_cursor(dir, consumer).and_then(|seen| {
         if offset > seen { output::advance_read_cursor(dir, consumer, offset) } else { Ok(()) }
@@ -226,7 +227,7 @@ pub(crate) fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u
     }
 }
 
-/// Tells the person what recovery found, where it is news.
+/// Prints the result of a recovery, if there is any.
 pub(crate) fn report_recovery(id: TaskId, found: &RecoveryOutcome) {
     match found {
         RecoveryOutcome::Continued => {

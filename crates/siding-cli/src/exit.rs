@@ -1,4 +1,4 @@
-//! Exit codes, a documented contract: agents and scripts branch on them.
+//! Exit codes. They are a documented contract: agents and scripts depend on them.
 
 use std::process::ExitCode;
 
@@ -6,41 +6,41 @@ use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::{LeaderEnd, Outcome};
 
-/// `wait` and `run --wait-for`: a task ended first, so that what was waited for can no longer come.
+/// `wait` and `run --wait-for`: a task ended first, so the condition can no longer become true.
 pub(crate) const TASK_ENDED_FIRST: u8 = 1;
-/// `agent`, and the watch of `monitor-mcp`: it could not go on; a workflow: a step has failed, or it
-/// was stopped; `workflow check`: there is a mistake.
+/// `agent` and `monitor-mcp`: it could not continue; a workflow: a step has failed or it was
+/// stopped; `workflow check`: the file has a mistake.
 pub(crate) const INCOMPLETE: u8 = 1;
-/// `hook`: the call is denied, or there is news to wake for. The hosts' own number.
+/// `hook`: the call is denied, or a notice should wake the agent. The hosts define this code.
 pub(crate) const HOOK_BLOCKS: u8 = 2;
-/// `guard`: a person should look at the command first.
+/// `guard`: a person should check the command first.
 pub(crate) const GUARD_ASKS: u8 = 20;
 /// `guard`: the command must not run.
 pub(crate) const GUARD_DENIES: u8 = 21;
-/// `run`: the task goes on in the background (`EX_TEMPFAIL` of sysexits.h: come back later).
+/// `run`: the task continues in the background (`EX_TEMPFAIL` of sysexits.h: try again later).
 pub(crate) const STILL_RUNNING: u8 = 75;
-/// `run`: the deadline passed; `wait`: the bound was reached. As timeout(1).
+/// `run`: the deadline passed; `wait`: the bound was reached. The same as in timeout(1).
 pub(crate) const TIMED_OUT: u8 = 124;
-/// siding itself failed, or was told nonsense. As timeout(1) and docker.
+/// siding itself failed, or its arguments are wrong. The same as in timeout(1) and docker.
 pub(crate) const SIDING_FAILED: u8 = 125;
-/// The command was found and could not be executed. As a shell.
+/// The command was found and could not be executed. The same as in a shell.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// The command was not found. As a shell.
+/// The command was not found. The same as in a shell.
 pub(crate) const NOT_FOUND: u8 = 127;
-/// Added to a signal's number. As a shell.
+/// Added to the number of the signal that ended the command. The same as in a shell.
 pub(crate) const SIGNAL_BASE: u8 = 128;
 
-/// `ENOENT` and `ENOTDIR` (errno(3)): there is no such program.
+/// `ENOENT` and `ENOTDIR` (errno(3)): the program does not exist.
 const PROGRAM_MISSING_ERRNOS: [i32; 2] = [2, 20];
 
-/// Returns what `run` exits with for a task in this state.
+/// Returns the exit code of `run` for a task in this state.
 pub(crate) fn code_for_task(state: &TaskState) -> ExitCode {
     let Phase::Ended { outcome, leader } = state.lifecycle.phase() else {
         if !state.spec.wait_for.is_empty() {
             return ExitCode::from(if state.ready.is_some() { 0 } else { STILL_RUNNING });
         }
         return match (&state.leader_end, state.lifecycle.phase()) {
-            // The command itself is over; what lingers is told in words.
+            // The command itself has ended; a message names the lingering processes.
             (Some(end), Phase::Lingering { .. }) => ExitCode::from(code_for_leader_end(end)),
             _ => ExitCode::from(STILL_RUNNING),
         };
@@ -55,11 +55,11 @@ pub(crate) fn code_for_task(state: &TaskState) -> ExitCode {
             leader.as_ref().map_or(SIDING_FAILED, code_for_leader_end)
         }
     };
-    // Zero would say that it is ready.
+    // 0 would mean that the task became ready.
     ExitCode::from(if code == 0 && state.is_waiting_for_ready() { TASK_ENDED_FIRST } else { code })
 }
 
-/// A command that was stopped failed, even when it exits with 0 on SIGTERM.
+/// Returns a nonzero code: a stopped command failed, even if it exits with 0 after SIGTERM.
 fn code_for_stopped(end: &LeaderEnd) -> u8 {
     match code_for_leader_end(end) {
         0 => SIGNAL_BASE + 15,

@@ -1,4 +1,4 @@
-//! The one place where errors become a message, a hint and an exit code.
+//! Converts errors to a message, a hint and an exit code, in this module only.
 
 use std::fmt::Display;
 use std::io::ErrorKind;
@@ -18,35 +18,35 @@ use siding_model::text::one_line;
 
 use crate::exit;
 
-/// What a command failed with.
+/// The error of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
-    /// Lines below the message.
+    /// Lines printed below the message.
     details: Vec<String>,
     hint: Option<String>,
 }
 
 impl Failure {
-    /// Returns a failure with its message.
+    /// Returns a failure with a message.
     pub(crate) fn new(message: impl Display) -> Self {
         Self { message: message.to_string(), details: Vec::new(), hint: None }
     }
 
-    /// Adds what the person can do next.
+    /// Adds a hint: what the user can do next.
     pub(crate) fn with_hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
 
-    /// Returns what went wrong, in one line.
+    /// Returns the message in one line.
     pub(crate) fn message(&self) -> String {
         one_line(&self.message, usize::MAX)
     }
 
-    /// Prints it and returns the exit code.
+    /// Prints the failure and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        // A message repeats what the caller gave, which may come from anywhere.
+        // A message repeats text from the caller, which may contain control characters.
         errln!("siding: {}", self.message());
         for line in &self.details {
             errln!("  {}", one_line(line, usize::MAX));
@@ -58,9 +58,9 @@ impl Failure {
     }
 }
 
-/// Reports what the argument parser has to say: help on standard output, mistakes on the other.
+/// Prints clap's message: help on standard output, mistakes on standard error.
 pub(crate) fn report_clap_error(error: &clap::Error) -> ExitCode {
-    // A closed pipe is no reason to fail.
+    // A closed pipe is not a failure.
     let _peer_gone = error.print();
     if error.use_stderr() { ExitCode::from(exit::SIDING_FAILED) } else { ExitCode::SUCCESS }
 }

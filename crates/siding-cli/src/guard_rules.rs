@@ -1,4 +1,5 @@
-//! The guard's rules as they are in force here: the built-in ones and the files of each layer.
+//! Loads the guard's rules that apply in this directory: the built-in ones and the files of each
+//! layer.
 
 use std::fmt::Write as _;
 
@@ -9,14 +10,14 @@ use siding_model::text::one_line;
 
 use crate::failure::Failure;
 
-/// Columns of what a finding is about.
+/// Maximum columns of the command text in a finding.
 const FINDING_COLUMNS: usize = 200;
 
-/// Returns the rules in force. Says what was ignored.
+/// Returns the rules in force, and prints what was ignored.
 ///
-/// A mistake in the administrator's or the user's file is a failure: rules that somebody relies on
-/// must not be missing in silence. One in a project's file leaves out that file alone, which could
-/// not have loosened anything.
+/// A mistake in the administrator's or the user's file is a failure: rules that protect the user
+/// must not be silently missing. A mistake in a project's file only excludes that file, which could
+/// not have relaxed a rule.
 pub(crate) fn load_rules() -> Result<Rules, Failure> {
     let found = settings::read_rule_files(&Environment::from_process());
     for warning in &found.warnings {
@@ -45,7 +46,7 @@ const fn layer_of_origin(origin: &Origin) -> Layer {
     match origin {
         Origin::System { .. } => Layer::System,
         Origin::User { .. } => Layer::User,
-        // Whatever else there will be can only make the guard stricter.
+        // An unknown origin is treated as a project: it can only make the guard stricter.
         Origin::BuiltIn
         | Origin::Host { .. }
         | Origin::Project { .. }
@@ -55,7 +56,7 @@ const fn layer_of_origin(origin: &Origin) -> Layer {
     }
 }
 
-/// Returns what is strictest, in words for the agent and the person.
+/// Formats the strictest findings for the agent and the person.
 pub(crate) fn format_reason(judgement: &GuardReport) -> String {
     let mut text = String::new();
     let strictest = |finding: &&Finding| finding.verdict == judgement.verdict;

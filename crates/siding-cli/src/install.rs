@@ -1,4 +1,4 @@
-//! Installing siding into hosts: editing their files so that nothing else in them changes.
+//! Installs siding into hosts: edits their files without changing anything else in them.
 
 pub(crate) mod error;
 mod file;

@@ -1,11 +1,11 @@
-//! The program `siding`: commands, what they print, and their exit codes.
+//! The program `siding`: its commands, their output and exit codes.
 //!
-//! One file per command in `cmd`. What a command finds out it gets from `siding-core`; what it
-//! means is decided in `siding-model`; here it becomes text. Exactly one place, `failure`, turns
-//! errors into a message, a hint and an exit code.
+//! Each command has a file in `cmd`. `siding-core` gathers the data, `siding-model` makes the
+//! decisions, and this crate formats the result. Only `failure` converts errors to a message, a
+//! hint and an exit code.
 
 #![forbid(unsafe_code)]
-#![deny(clippy::print_stderr, reason = "they end the program when nobody reads: use `errln!`")]
+#![deny(clippy::print_stderr, reason = "they panic if standard error is closed: use `errln!`")]
 
 #[macro_use]
 mod stderr;
@@ -28,11 +28,11 @@ use siding_core::launch::IdleShim;
 use siding_core::proxy::PROXY_ARGUMENT;
 use siding_core::siding_process::SHIM_ARGUMENT;
 
-/// Runs the program.
+/// Runs the program and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let first = std::env::args_os().nth(1).unwrap_or_default();
-    // Before anything else: a shim needs no argument parser, and pays for none.
+    // First of all: a shim needs no argument parser and must not pay for one.
     if first == SHIM_ARGUMENT {
         return ExitCode::from(siding_shim::main());
     }
@@ -42,7 +42,7 @@ pub fn main() -> ExitCode {
     if first == PROXY_ARGUMENT {
         return ExitCode::from(siding_core::proxy::main());
     }
-    // The programs of tasks, and no commands of anybody's.
+    // The programs of tasks. They are not commands for users.
     if first == siding_workflow::task::WORKFLOW_SUBCOMMAND {
         return cmd::workflow::exec::main();
     }
@@ -56,8 +56,8 @@ pub fn main() -> ExitCode {
         let outcome = adopt.run(|| IdleShim::fork(siding_shim::main));
         return outcome.unwrap_or_else(|failure| failure.report());
     }
-    // Forked while there is next to nothing to copy, so that it becomes ready while the arguments
-    // are still read. One that is not needed leaves with this process.
+    // Forked now, while there is little memory to copy, so that the shim becomes ready while the
+    // arguments are parsed. An unneeded one ends with this process.
     let shim = (first == "run" || first == "adopt").then(|| IdleShim::fork(siding_shim::main));
     let outcome = match cmd::Cli::from_process() {
         Ok(cli) => cli.run(shim),

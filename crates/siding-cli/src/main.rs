@@ -1,4 +1,4 @@
-//! `siding`, the program.
+//! The program `siding`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What earlier runs tell. Whatever is wrong with the history, nothing else fails.
+//! Queries the history of earlier runs. An error in the history must not fail anything else.
 
 use siding_core::store::StateDir;
 use siding_history::{Filter, History, HistoryError, HistoryOutcome};
@@ -8,8 +8,7 @@ use siding_model::task_view::TaskView;
 use crate::failure::Failure;
 use crate::render;
 
-/// Adds to tasks that are under way what is usual for them. Without one the history is not even
-/// opened.
+/// Adds the usual duration to running tasks. If no task runs, the history is not opened.
 pub(crate) fn add_expectations(root: &StateDir, views: &mut [TaskView]) {
     if !views.iter().any(TaskView::is_in_progress) {
         return;
@@ -31,12 +30,12 @@ pub(crate) fn add_expectations(root: &StateDir, views: &mut [TaskView]) {
     }
 }
 
-/// Returns what is usual for a command in a directory, as far as that is known.
+/// Returns the usual duration of a command in a directory, if it is known.
 pub(crate) fn expectation(root: &StateDir, command: &str, cwd: &str) -> Option<Expectation> {
     query_best_effort(root, |history| history.expectation(command, cwd)).flatten()
 }
 
-/// Takes in what has ended, before some of it is removed.
+/// Adds ended tasks to the history before some of them are removed.
 pub(crate) fn ingest_ended_runs(root: &StateDir) {
     if let Err(error) =
         siding_history::with_history(root, |history| history.ingest(root, usize::MAX))
@@ -46,8 +45,8 @@ pub(crate) fn ingest_ended_runs(root: &StateDir) {
     }
 }
 
-/// Answers a question to the whole history. Where the file cannot be used, it is answered from the
-/// journals that are kept, and the person is told.
+/// Answers a query from the complete history. If its file cannot be used, answers from the kept
+/// journals and prints a remark.
 pub(crate) fn query<T>(
     root: &StateDir,
     question: impl Fn(&History) -> Result<T, HistoryError>,
@@ -62,12 +61,13 @@ pub(crate) fn query<T>(
     })
 }
 
-/// Returns the newest runs of all commands, none where the history cannot be used.
+/// Returns the newest runs of all commands; empty if the history cannot be used.
 pub(crate) fn runs_best_effort(root: &StateDir, most: usize) -> Vec<Run> {
     query_best_effort(root, |history| history.runs(&Filter::default(), most)).unwrap_or_default()
 }
 
-/// Asks in passing: whoever looks at a task is not told what is wrong with the history.
+/// Queries the history as an extra: errors in it are not reported to a caller that asked about a
+/// task.
 fn query_best_effort<T>(
     root: &StateDir,
     question: impl Fn(&History) -> Result<T, HistoryError>,
@@ -75,7 +75,7 @@ fn query_best_effort<T>(
     siding_history::query_best_effort(root, question).map(report_moved_file)
 }
 
-/// Tells once that a damaged file was moved, which loses what the journals hold no more.
+/// Reports once that a damaged file was moved, which loses runs whose journals are no longer kept.
 fn report_moved_file<T>(done: HistoryOutcome<T>) -> T {
     if let Some((path, why)) = done.quarantined {
         let path = path.display();

@@ -1,5 +1,5 @@
-//! Standard error. Whoever reads it may have gone (`2>&1 | head`): that is no failure, and there is
-//! nowhere to tell of it. The macros of the standard library end the program then.
+//! Writes to standard error. A reader that has closed it (`2>&1 | head`) is not a failure, and
+//! there is no other place to report it. The macros of the standard library panic in that case.
 
 use std::io::Write;
 use std::os::fd::AsFd as _;
@@ -9,7 +9,7 @@ use siding_core::sys::poll;
 
 use crate::render::out::ReaderState;
 
-/// Writes a line to standard error, read or not, as `eprintln!` does for a reader that is there.
+/// Writes a line to standard error, as `eprintln!` does, but ignores a closed pipe.
 macro_rules! errln {
     ($($words:tt)*) => {
         {
@@ -18,21 +18,21 @@ macro_rules! errln {
     };
 }
 
-/// How long a reader may take nothing, in milliseconds: a message is not worth more than that.
+/// Maximum wait for a reader that accepts nothing, in milliseconds; a message is not worth more.
 const READER_TIMEOUT_MS: u64 = 5_000;
 
-/// Whether a command's output has left a terminal within a line.
+/// Whether a command's output left the terminal's cursor in the middle of a line.
 static CURSOR_IS_MID_LINE: AtomicBool = AtomicBool::new(false);
 
-/// Notes that this part of a command's output was shown on the terminal that is standard error too: what
-/// is said next begins a line of its own.
+/// Records that this part of a command's output was written to the terminal that is also standard
+/// error, so that the next message starts on a new line.
 pub(crate) fn note_terminal_output(part: &[u8]) {
     if let Some(last) = part.last() {
         CURSOR_IS_MID_LINE.store(*last != b'\n', Ordering::Relaxed);
     }
 }
 
-/// Writes text to standard error. Returns whether somebody reads it.
+/// Writes text to standard error. Returns whether the reader is still connected.
 pub(crate) fn print(text: &str) -> ReaderState {
     let stderr = std::io::stderr();
     if poll::wait_writable(stderr.as_fd(), READER_TIMEOUT_MS).is_ok_and(|is_writable| !is_writable)

@@ -1,29 +1,29 @@
-//! Text on standard output.
+//! Prints text on standard output.
 
 use std::io::{ErrorKind, Write};
 
 use crate::failure::Failure;
 
-/// Width that text for people keeps to.
+/// Maximum columns of text for people.
 pub(crate) const TEXT_COLUMNS: usize = 80;
 
-/// Prints a text as it is.
+/// Prints a text unchanged.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints bytes as they are.
+/// Prints bytes unchanged.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        // The reader has seen enough.
+        // The reader needs no more.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(|error| Failure::new(format!("could not print: {error}"))),
     }
 }
 
-/// Returns a text broken into lines of at most `width` columns, each after `indent` spaces. A word
-/// that is longer than a line stays whole, so that a path can be copied.
+/// Wraps a text into lines of at most `width` columns, each indented by `indent` spaces. A longer
+/// word is not broken, so that a path can be copied.
 pub(crate) fn wrap_indented(text: &str, indent: usize, width: usize) -> String {
     let mut out = String::new();
     let mut column = 0;

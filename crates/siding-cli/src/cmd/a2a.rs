@@ -1,4 +1,4 @@
-//! `siding a2a`: tasks on other agents' servers, and siding's own agent as a server.
+//! `siding a2a`: sends tasks to the servers of other agents and offers siding's own agent as one.
 
 mod follow;
 mod send;

@@ -1,4 +1,4 @@
-//! `siding adopt`: keeps a process that somebody else has started.
+//! `siding adopt`: supervises a process that siding did not start.
 
 use std::io;
 use std::process::ExitCode;
@@ -47,28 +47,29 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` prints. `docs/schema/adopt.schema.json` is the contract.
+/// JSON output. `docs/schema/adopt.schema.json` is the contract.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "adopt")]
 struct AdoptView {
-    /// The process.
+    /// The id of the process.
     pid: i32,
-    /// The task that it is. It may never be put on record.
+    /// The process's task. It is never recorded if the process ends soon.
     task_id: TaskId,
-    /// The session that owns it; null when it was a task's before, and that is not on record.
+    /// The session that owns the task; null if the process already had a task and that was not
+    /// recorded.
     session_id: Option<SessionId>,
-    /// Whether it was a task's before, and nothing was done.
+    /// Whether the process already had a task; then nothing was done.
     already: bool,
 }
 
 impl Args {
-    /// Adopts the process; `shim` is to keep it.
+    /// Adopts the process; `shim` then supervises it.
     pub(crate) fn run(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
         if self.at_once {
             return FastAdopt { pid: self.pid, session: self.session }.run(|| shim);
         }
         let root = context::open_state_dir()?;
-        // Before anything is changed.
+        // A mistake in the settings must be found before the process is marked.
         let settings = context::load_settings()?;
         let view = match claim(&root, self.pid, self.session)? {
             ClaimOutcome::Marked(claim) => {
@@ -97,7 +98,7 @@ impl Args {
     }
 }
 
-/// What a shell asks for that waits: `adopt PID --at-once [--session ID]`.
+/// The call that a waiting shell makes: `adopt PID --at-once [--session ID]`.
 #[derive(Debug)]
 pub(crate) struct FastAdopt {
     pid: i32,
@@ -105,8 +106,8 @@ pub(crate) struct FastAdopt {
 }
 
 impl FastAdopt {
-    /// Reads this process's arguments, if they are exactly these: what a shell waits for needs no
-    /// parser for everything else. `None` for whatever else they are.
+    /// Reads this process's arguments if they have exactly this form, without building clap's
+    /// parser: a shell waits for the call. Returns `None` for all other arguments.
     pub(crate) fn from_process() -> Option<Self> {
         let words: Vec<String> = std::env::args_os()
             .skip(1)
@@ -124,7 +125,7 @@ impl FastAdopt {
         Some(Self { pid: pid.parse().ok().filter(|pid| *pid > 0)?, session })
     }
 
-    /// Answers as soon as the process is marked, and then has `shim` keep it.
+    /// Prints the answer as soon as the process is marked, then lets `shim` supervise it.
     pub(crate) fn run(
         self,
         shim: impl FnOnce() -> io::Result<IdleShim>,
@@ -155,15 +156,15 @@ impl FastAdopt {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Has the supervisor of the host take on a shell in a sandbox, and says whose session it is.
+    /// Asks the host supervisor to adopt a shell in a sandbox, and prints the session.
     fn notify_supervisor(self, files: Option<&HostFiles>) -> Result<ExitCode, Failure> {
         if let Some(files) = files {
-            // One that was killed: the next hook starts another, which looks.
+            // The supervisor may have been killed: the next hook starts another one, which scans.
             let _receiver_dropped = files.ring_bell(BellByte::Scan);
         }
         let current = || Some(files?.context().ok()?.session);
         let session = self.session.or_else(inherited_session).or_else(current);
-        // There is no id yet: it is the supervisor's to give.
+        // There is no task id yet: the supervisor assigns it.
         stdout::print_text(&session.map_or_else(
             || format!("{IN_SANDBOX_WORD}\n"),
             |session| format!("{IN_SANDBOX_WORD} {session}\n"),
@@ -172,7 +173,7 @@ impl FastAdopt {
     }
 }
 
-/// What stands for the task's id where the shell is in a sandbox.
+/// Printed instead of the task's id if the shell is in a sandbox.
 const IN_SANDBOX_WORD: &str = "in-sandbox";
 
 fn claim(root: &StateDir, pid: i32, session: Option<SessionId>) -> Result<ClaimOutcome, Failure> {
@@ -193,17 +194,17 @@ impl AdoptView {
     }
 }
 
-/// Returns the session of a task that is on record.
+/// Returns the session of a recorded task.
 fn session_of_task(root: &StateDir, task: TaskId) -> Option<SessionId> {
     Task::read(root, task).ok().map(|task| task.state.spec.session_id)
 }
 
-/// Whether what carries the mark of a task was given back.
+/// Returns whether the task whose mark a process carries was released.
 fn was_released(root: &StateDir, task: TaskId) -> bool {
     Task::read(root, task).is_ok_and(|task| release::is_released(&task))
 }
 
-/// Returns what the shell reads: one word or two.
+/// Returns the line that the shell reads: the task's id and, if known, its session.
 fn format_line(view: &AdoptView) -> String {
     match &view.session_id {
         Some(session) => format!("{} {session}\n", view.task_id),
@@ -216,13 +217,13 @@ mod tests {
     use super::*;
     use crate::render::schema;
 
-    /// The parser of all arguments takes the same, and refuses the rest with its reasons.
+    /// clap's parser accepts the same arguments, and rejects the others with a reason.
     #[test]
     fn fast_adopt_accepts_exactly_the_documented_arguments() {
         let read = |words: &str| FastAdopt::from_words(&words.split(' ').collect::<Vec<_>>());
-        let with = read("adopt 42 --at-once --session chat-7").expect("is that");
+        let with = read("adopt 42 --at-once --session chat-7").expect("should parse");
         assert_eq!((with.pid, with.session.as_ref().map(SessionId::as_str)), (42, Some("chat-7")));
-        let without = read("adopt 42 --at-once").expect("is that");
+        let without = read("adopt 42 --at-once").expect("should parse");
         assert_eq!((without.pid, without.session), (42, None));
         for other in [
             "adopt 42",

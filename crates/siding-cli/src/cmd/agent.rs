@@ -1,4 +1,4 @@
-//! `siding agent`: a coding agent that no slow command holds up.
+//! `siding agent`: a coding agent that slow commands do not block.
 
 mod json_stream;
 mod text_output;
@@ -28,26 +28,26 @@ use crate::guard_rules;
 use crate::render::json;
 use crate::stdout;
 
-/// Requests to the model that may follow one prompt.
+/// Default number of requests to the model for one prompt.
 const MAX_TURNS: u32 = 100;
-/// Read-only tools that run at once (promise P129).
+/// Default number of read-only tools that run concurrently (promise P129).
 const MAX_CONCURRENT_TOOLS: usize = 10;
-/// The variable that says otherwise.
+/// The variable that overrides `MAX_CONCURRENT_TOOLS`.
 const CONCURRENT_TOOLS_VARIABLE: &str = "SIDING_MAX_TOOL_CONCURRENCY";
-/// The variable that names the small model where the call does not.
+/// The variable that names the small model if `--small-model` does not.
 pub(super) const SMALL_MODEL_VARIABLE: &str = "SIDING_SMALL_MODEL";
-/// Tokens of context that a model takes: the smallest of the large ones that are current. The variable
-/// that says otherwise, and how many any model takes.
+/// Default size of a model's context in tokens: the smallest of the current large models.
+/// `SIDING_CONTEXT_TOKENS` overrides it, down to a minimum that every model has.
 const CONTEXT_TOKENS: usize = 200_000;
 const CONTEXT_TOKENS_VARIABLE: &str = "SIDING_CONTEXT_TOKENS";
 const MIN_CONTEXT_TOKENS: usize = 4_000;
-/// How deep subagents may stand under one another, and the variable that says otherwise.
+/// Default nesting depth of subagents, and the variable that overrides it.
 const MAX_SUBAGENT_DEPTH: usize = 3;
 const SUBAGENT_DEPTH_VARIABLE: &str = "SIDING_MAX_SUBAGENT_DEPTH";
-/// Subagents that may run at once under one session, and the variable that says otherwise.
+/// Default number of concurrent subagents of one session, and the variable that overrides it.
 const MAX_SUBAGENTS: usize = 8;
 const SUBAGENTS_VARIABLE: &str = "SIDING_MAX_SUBAGENTS";
-/// Columns of a line about a call.
+/// Maximum width in columns of the line that shows a tool call.
 const CALL_COLUMNS: usize = stdout::TEXT_COLUMNS;
 
 /// Works on prompts with a model and tools, at a terminal or on a single one with -p.
@@ -121,7 +121,7 @@ pub(crate) struct Args {
     output_format: OutputFormat,
 }
 
-/// What an agent with a prompt prints.
+/// The output format of an agent that has a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum OutputFormat {
     /// The model's words on standard output, what it does on standard error.
@@ -142,7 +142,7 @@ impl Args {
         }
         let format = self.effective_format();
         let is_subagent = self.subagent.is_some();
-        // Before any thread begins.
+        // The console must be opened before the first thread starts.
         let console = self.open_console()?;
         let root = context::open_state_dir()?;
         let settings = context::load_settings()?;
@@ -159,7 +159,7 @@ impl Args {
         };
         let provider = open(&model)?;
         let small = self.small_model.or_else(|| variable(SMALL_MODEL_VARIABLE));
-        // Nobody sees what a subagent's would say.
+        // The labels of a subagent would not be shown.
         let small = small.filter(|name| !name.trim().is_empty() && self.subagent.is_none());
         let small: Option<Model> =
             small.map(|name| name.parse().map_err(Failure::new)).transpose()?;
@@ -171,10 +171,10 @@ impl Args {
             None => None,
         };
         let source = match (self.subagent, self.resume) {
-            // At once: its tasks are about to be ended.
+            // No reaper run here: it would delay stopping the resumed session's tasks.
             (None, Some(session)) => ConversationSource::Resumed(session),
             (subagent, _) => {
-                // A session begins.
+                // A new session starts, so clean up first.
                 reap::run_quietly(&root, &settings)?;
                 subagent
                     .map_or(ConversationSource::New { cwd: self.cwd }, ConversationSource::Subagent)
@@ -239,8 +239,8 @@ impl Args {
         if self.json { OutputFormat::Json } else { self.output_format }
     }
 
-    /// Returns the terminal of the person to talk to: where no prompt was given. A conversation that is
-    /// taken up goes on without one, where there is no terminal.
+    /// Returns the terminal for an interactive conversation, or `None` if a prompt was given. A
+    /// resumed conversation continues without a terminal if there is none.
     fn open_console(&self) -> Result<Option<Console>, Failure> {
         if self.prompt.is_some() || self.subagent.is_some() {
             return Ok(None);
@@ -257,7 +257,7 @@ impl Args {
     }
 }
 
-/// Reads a prompt.
+/// Checks that a prompt is not blank.
 fn parse_prompt(given: &str) -> Result<String, &'static str> {
     if given.trim().is_empty() {
         return Err("say what it is to do");
@@ -265,7 +265,7 @@ fn parse_prompt(given: &str) -> Result<String, &'static str> {
     Ok(given.to_owned())
 }
 
-/// Returns a model that is the same in every directory.
+/// Makes a script's path absolute, so that the model does not depend on the working directory.
 fn with_absolute_script_path(model: Model) -> Result<Model, Failure> {
     Ok(match model {
         Model::Script(file) => Model::Script(absolute(file).map_err(Failure::new)?),
@@ -273,7 +273,7 @@ fn with_absolute_script_path(model: Model) -> Result<Model, Failure> {
     })
 }
 
-/// Reads how many there may be of something, at least so many.
+/// Reads a count of at least `least` from a variable's value; `usual` if it is unset or empty.
 fn read_count_variable(
     name: &str,
     given: Option<&str>,
@@ -289,7 +289,7 @@ fn read_count_variable(
     })
 }
 
-/// Returns the guard with the rules in force here.
+/// Returns the guard with the rules that apply in this directory.
 fn load_guard() -> Result<CommandGuard, Failure> {
     let rules = guard_rules::load_rules()?;
     Ok(Arc::new(move |command, background| {

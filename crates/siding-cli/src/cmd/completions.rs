@@ -1,4 +1,4 @@
-//! `siding completions`: what a shell needs to complete siding's commands and flags.
+//! `siding completions`: prints shell completion scripts.
 
 use std::process::ExitCode;
 

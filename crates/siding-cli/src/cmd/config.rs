@@ -1,4 +1,4 @@
-//! `siding config`: which settings are in force, and what a settings file may hold.
+//! `siding config`: shows the effective settings, and describes and checks settings files.
 
 mod check;
 mod show;

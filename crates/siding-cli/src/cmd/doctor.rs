@@ -1,4 +1,5 @@
-//! `siding doctor`: what this machine offers, and which guarantee is weaker without.
+//! `siding doctor`: checks which features the system has and which guarantees are weaker without
+//! them.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -20,12 +21,12 @@ use crate::{render, stdout};
 
 /// Name of the check of the host's own settings files.
 const HOST_SETTINGS_CHECK_NAME: &str = "host settings";
-/// Layer of a value that nobody set.
+/// Layer of a default value.
 const BUILT_IN_LAYER: &str = "built-in";
-/// What arms the guard.
+/// Shown as the setting that arms the guard.
 const GUARD_RULES_TEXT: &str = "rules of `siding guard rules`";
 
-/// Exit code when siding works and a guarantee is weaker.
+/// Exit code if siding works but a guarantee is weaker.
 const WEAKER_EXIT_CODE: u8 = 1;
 
 /// Says what this machine offers, and which guarantee is weaker without.
@@ -55,29 +56,29 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` prints.
+/// JSON output.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "doctor")]
 struct DoctorReport {
     verdict: DoctorVerdict,
     state_dir: Option<String>,
     checks: Vec<Check>,
-    /// The host that was looked at; only there with `--host`.
+    /// The host that was checked; present only with `--host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<&'static str>,
-    /// What repairs a check, by its name; only there with `--host`.
+    /// Repair instructions by the name of the check; present only with `--host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     repairs: Option<BTreeMap<&'static str, String>>,
 }
 
-/// What `--watch --json` prints. `docs/schema/doctor_watch.schema.json` is the contract.
+/// JSON output of `--watch`. `docs/schema/doctor_watch.schema.json` is the contract.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "doctor_watch")]
 struct WatchTable {
     classes: Vec<FailureClass>,
 }
 
-/// What a verdict is about.
+/// The subject of a verdict.
 #[derive(Debug, Clone, Copy)]
 enum VerdictSubject {
     Machine,
@@ -96,7 +97,7 @@ impl Args {
             return Ok(ExitCode::SUCCESS);
         }
         let path = StateDir::default_path();
-        // Mistakes in settings are the business of `config check`; the shell is wanted here.
+        // `config check` reports mistakes in settings; only the shell is needed here.
         let shell = context::load_valid_settings().shell;
         let mut machine = doctor::run_checks(path.as_deref(), &shell);
         machine.push(check_host_settings());
@@ -180,7 +181,7 @@ fn format_watch_table(classes: &[FailureClass]) -> String {
     text
 }
 
-/// Returns one row a check; what is not as it should be says what is weaker.
+/// Formats one row for each check. A failed check also states which guarantee is weaker.
 fn format_checks(
     checks: &[Check],
     repairs: &BTreeMap<&'static str, String>,

@@ -1,7 +1,8 @@
-//! `siding dream`: has a model put the notes on a project in order.
+//! `siding dream`: lets a model update the notes on a project.
 //!
-//! It is a run of this very program, which reads the transcript and asks the model. So it is stopped,
-//! bounded and told like any task, and whoever ends it leaves the notes as they were.
+//! It starts this program again in a task, which reads the transcript and queries the model. The
+//! run can therefore be stopped, has a deadline and gives notices like any task; stopping it leaves
+//! the notes unchanged.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,12 +27,12 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Tokens that the model may read and write in all: the notes at their largest, three times as much
-/// of the conversation, and the notes once more.
+/// Default total of tokens the model may read and write: the notes at their maximum size, three
+/// times as much of the conversation, and the notes once more as output.
 const MAX_TOKENS: u64 = 48_000;
-/// How long it may live: one answer, tried again a few times.
+/// Default deadline: enough for one answer with a few retries.
 const DEFAULT_TIMEOUT: &str = "5m";
-/// Columns of what the model says when nothing is to be changed.
+/// Maximum columns of the model's answer if nothing is to be changed.
 const ANSWER_COLUMNS: usize = 400;
 
 /// Has a model read a conversation and bring the notes on its project up to date.
@@ -85,7 +86,7 @@ impl Args {
         })?;
         let (opened, _entries) = Transcript::read_snapshot(&root, &session)?;
         let model = choose_model(self.model.as_deref())?;
-        // A missing key is told before anything runs.
+        // A missing API key must be reported before the task starts.
         let _best_effort = provider::open(&model, &read_variable).map_err(Failure::new)?;
         let cwd = self.cwd.unwrap_or_else(|| PathBuf::from(opened.cwd));
         let cwd = std::path::absolute(&cwd)
@@ -100,14 +101,15 @@ impl Args {
         let mut run = run::Args::default();
         run.kind = TaskKind::Dream;
         run.background = self.background;
-        // Who waits for it does so to its end.
+        // In the foreground the caller waits until the task ends.
         run.budget = (!self.background).then(|| "none".to_owned());
         run.timeout = Some(self.timeout);
-        // A model that thinks is silent.
+        // A model is silent while it thinks.
         run.stall_after = Some("0s".to_owned());
-        // It asks the model as the agent does, whose commands alone the policy is for.
+        // The task queries the model over the network, as the agent does; the policy restricts only
+        // the agent's commands.
         run.net = Some("host".to_owned());
-        // One that is over has no tasks any more.
+        // A session that has ended cannot own tasks.
         run.session = session::require_live(&root, &session).is_ok().then(|| session.to_string());
         run.cwd = Some(cwd);
         run.json = self.json;
@@ -117,7 +119,8 @@ impl Args {
     }
 }
 
-/// Returns the dreams that an agent begins by itself, if its user has said so.
+/// Returns the configuration for updates that an idle agent starts itself, if the user enabled
+/// them.
 pub(super) fn idle_dreams(model: &Model) -> Result<Option<IdleConsolidationConfig>, Failure> {
     let idle = IdleTime::read(read_variable(memory_consolidation::IDLE_TIME_VARIABLE).as_deref())
         .map_err(Failure::new)?;
@@ -139,7 +142,7 @@ fn session_from_env() -> Option<SessionId> {
     read_variable("SIDING_SESSION")?.parse().ok()
 }
 
-/// Returns who is asked. A file of answers is found from another directory too.
+/// Chooses the model. A script's path is made absolute, because the task runs in another directory.
 fn choose_model(named: Option<&str>) -> Result<Model, Failure> {
     let is_set = |text: &String| !text.trim().is_empty();
     let default = read_variable(SMALL_MODEL_VARIABLE)
@@ -152,7 +155,7 @@ fn choose_model(named: Option<&str>) -> Result<Model, Failure> {
     })
 }
 
-/// The program that dreams.
+/// Arguments of the program that runs in the task.
 #[derive(Debug, clap::Parser)]
 #[command(name = "siding __dream", disable_help_flag = true)]
 struct DreamTaskArgs {
@@ -168,7 +171,7 @@ struct DreamTaskArgs {
     dry_run: bool,
 }
 
-/// Dreams, in the task.
+/// Updates the notes; runs in the task.
 pub(crate) fn main() -> Result<ExitCode, Failure> {
     let words = std::env::args_os().skip(1);
     let inner = <DreamTaskArgs as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;

@@ -1,4 +1,4 @@
-//! `siding extend`: moves the deadline of a task that runs.
+//! `siding extend`: moves the deadline of a running task.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::{render, stdout};
 
-/// How long a shim may take to answer, in milliseconds.
+/// Maximum time to wait for the shim's answer, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
 
 /// Moves the deadline of a task that runs.
@@ -73,7 +73,7 @@ impl Args {
         if !moved || !task.state.is_live() {
             return Err(refusal(id, "it has ended already"));
         }
-        // Only for the words: the cap itself is the task's own, and the shim's to keep.
+        // Needed only for the message: the shim enforces the cap recorded in the task.
         let settings = context::load_valid_settings();
         let moved = DeadlineChange::new(&before, &task.state, wanted_ms);
         let message = moved.format_change(id, clock::monotonic_now(), &settings);
@@ -90,7 +90,7 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Returns the deadline that is asked for, in milliseconds after the start.
+    /// Returns the requested deadline, in milliseconds after the start.
     fn requested_deadline_ms(&self, state: &TaskState) -> u64 {
         let now_set = state.lifecycle.deadline().ms_since(state.started);
         match (self.to, self.more) {
@@ -104,7 +104,7 @@ fn to_millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Reads how much later. A plus before it says no more than its absence.
+/// Parses an extension. A leading plus sign has no effect.
 fn parse_extension(text: &str) -> Result<Duration, String> {
     super::parse_duration(text.strip_prefix('+').unwrap_or(text))
 }
@@ -114,7 +114,7 @@ fn refusal(id: TaskId, why: &str) -> Failure {
         .with_hint(format!("`siding show {id}` tells how it stands"))
 }
 
-/// What became of a deadline. All in milliseconds after the start.
+/// The result of a change to a deadline. All times are in milliseconds after the start.
 #[derive(Debug, Clone, Copy)]
 struct DeadlineChange {
     started: MonotonicMs,
@@ -136,7 +136,7 @@ impl DeadlineChange {
         }
     }
 
-    /// Says it in words.
+    /// Describes the change in words.
     fn format_change(self, id: TaskId, now: MonotonicMs, settings: &Settings) -> String {
         let human = |ms| duration::format_duration(Duration::from_millis(ms));
         let left = self.started.plus_ms(self.after_ms).ms_since(now);

@@ -1,4 +1,4 @@
-//! `siding guard`: what speaks against a command, before it runs.
+//! `siding guard`: checks a command before it runs.
 
 mod explain;
 mod judgement_text;
@@ -98,7 +98,7 @@ fn exit_code(verdict: GuardVerdict) -> ExitCode {
     }
 }
 
-/// Returns the words of a call as one text for a shell.
+/// Joins the arguments into one command line for a shell.
 fn shell_text(words: Vec<OsString>) -> Result<String, Failure> {
     let words = words.into_iter().map(|word| {
         word.into_string().map_err(|word| {

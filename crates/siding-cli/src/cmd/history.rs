@@ -1,4 +1,4 @@
-//! `siding history`: how earlier runs went.
+//! `siding history`: shows the results of earlier runs.
 
 mod text;
 
@@ -60,7 +60,7 @@ impl Args {
         let filter = build_filter(&self.command, self.cwd)?;
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or(if self.json { usize::MAX } else { DEFAULT_LISTED_RUNS });
-        // One more than is shown tells that there are more.
+        // One run more than is shown reveals whether there are more.
         let mut runs =
             run_history::query(&root, |history| history.runs(&filter, limit.saturating_add(1)))?;
         let more = runs.len() > limit;

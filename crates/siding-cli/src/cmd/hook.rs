@@ -1,11 +1,10 @@
-//! `siding hook`: what an agent's program calls at the events of a conversation.
-//!
+//! `siding hook`: the program that an agent calls at the events of a conversation.
 //! ```text
-//! stdin ─ Input ─► event ─► Answer ─ wire ─► stdout, stderr, exit code
+//! stdin ─ HookInput ─► event ─► HookAnswer ─ encode ─► stdout, stderr, exit code
 //! ```
-//! Each event has a file: what it does, and the [`HookAnswer`] it gives. How an answer is said to which
-//! host is `wire`'s alone. What an event does not know or does not need is ignored; what it cannot
-//! read is said on stderr, and decides nothing.
+//! Each event has a file with its action and the [`HookAnswer`] it returns. Only `encode` knows how
+//! to write an answer for each host. An event ignores fields that it does not know or need; an
+//! error in its input is reported on stderr and leads to no decision.
 
 mod answer;
 mod attendance;
@@ -90,7 +89,7 @@ impl Args {
             HookEvent::PreToolUse => {
                 let answer = pre_tool_use::answer(&input, self.host);
                 let encoded = encode::encode_answer(&answer, self.host, self.event);
-                // A call that is denied is not made, and no other host moves calls.
+                // A denied call is not made, and no other host moves calls to the background.
                 let call_proceeds =
                     self.host == HookHost::ClaudeCode && !matches!(answer, HookAnswer::Deny(_));
                 let updated = call_proceeds
@@ -125,7 +124,7 @@ impl Args {
             HookEvent::Stop => self.with_conversation(&input, |conversation| {
                 let answer = stop::answer(&input, conversation, self.host)?;
                 if self.host == HookHost::Codex && !matches!(answer.answer(), HookAnswer::Hold(_)) {
-                    // Without it the news waits for the next prompt.
+                    // If this fails, the notices wait for the next prompt.
                     codex_wake::start_waiter(&input, conversation).unwrap_or_else(|failure| {
                         failure.report();
                     });
@@ -148,7 +147,7 @@ impl Args {
         }
     }
 
-    /// Does what an event asks for in the conversation that it names. Without one that is nothing.
+    /// Runs `act` for the conversation that the input names; does nothing if it names none.
     fn with_conversation(
         &self,
         input: &HookInput,
@@ -160,12 +159,12 @@ impl Args {
         }
     }
 
-    /// Says an answer to the host, and notes what it was told thereby.
+    /// Writes an answer to the host and acknowledges the notices in it.
     fn send_answer(&self, answer: AnswerWithAcks<'_>) -> Result<ExitCode, Failure> {
         self.send_answer_with_fact(None, answer)
     }
 
-    /// Says an answer behind a fact that needs no acknowledgement.
+    /// Writes an answer after a fact that needs no acknowledgement.
     fn send_answer_with_fact(
         &self,
         fact: Option<String>,
@@ -180,7 +179,7 @@ impl Args {
     }
 }
 
-/// Returns the exit code by which a hook blocks or wakes: the hosts' own.
+/// Returns the exit code by which a hook blocks or wakes. The hosts define it.
 fn block_exit_code() -> ExitCode {
     ExitCode::from(exit::HOOK_BLOCKS)
 }

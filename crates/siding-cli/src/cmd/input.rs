@@ -14,7 +14,7 @@ use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render;
 
-/// Bytes read from a file at once.
+/// Maximum number of bytes read from a file in one call.
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// Writes to the standard input of a task that was started with `--stdin pipe`.
@@ -49,15 +49,15 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` prints. `docs/schema/input.schema.json` is the contract.
+/// JSON output. `docs/schema/input.schema.json` is the contract.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "input")]
 struct InputView {
-    /// Name of the task.
+    /// The task's id.
     task_id: TaskId,
-    /// Bytes the task can read now, or has read.
+    /// Bytes written to the task's input pipe.
     written_bytes: u64,
-    /// Whether the input was closed after them.
+    /// Whether the input was then closed.
     closed: bool,
 }
 

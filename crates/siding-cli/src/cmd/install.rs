@@ -1,4 +1,4 @@
-//! `siding install`: siding in the agent that a person uses.
+//! `siding install`: adds siding to an agent program.
 
 use std::process::ExitCode;
 
@@ -44,7 +44,8 @@ pub(crate) struct Args {
     options: InstallOptions,
 }
 
-/// What an install adds on request. What an earlier one has added stays without the flag.
+/// Optional parts of an installation. A part that an earlier call added stays if its flag is
+/// missing.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct InstallOptions {
     /// Budget of the host's own shell calls: a foreground command of the main agent that takes longer
@@ -60,7 +61,7 @@ pub(super) struct InstallOptions {
     statusline: bool,
 }
 
-/// What `install` and `uninstall` are told.
+/// Arguments that `install` and `uninstall` share.
 #[derive(Debug, clap::Args)]
 pub(super) struct CommonArgs {
     /// The host
@@ -77,7 +78,7 @@ pub(super) struct CommonArgs {
     json: bool,
 }
 
-/// What siding can be installed in.
+/// A place where siding can be installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InstallTarget {
     Host(Host),
@@ -105,25 +106,25 @@ impl ValueEnum for InstallTarget {
     }
 }
 
-/// What `--json` prints.
+/// JSON output.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "install")]
 struct InstallReport {
-    /// Which way.
+    /// Whether it was an install or an uninstall.
     action: Action,
     /// The host's name as an argument, or `timer`.
     host: &'static str,
-    /// Whose settings; null where a host has only those of a user.
+    /// Whose settings; null if the host has only those of a user.
     scope: Option<Scope>,
-    /// Whether nothing was changed because nothing was to be.
+    /// Whether `--dry-run` was given: then no file was changed.
     dry_run: bool,
     /// Whether a file was changed, or would be.
     changed: bool,
     /// The program that the host calls.
     program: String,
-    /// Every file that was looked at.
+    /// Every file that was checked.
     files: Vec<FileChange>,
-    /// What a person should know or do beside.
+    /// Remarks for the person, such as remaining manual steps.
     notes: Vec<String>,
 }
 
@@ -134,7 +135,7 @@ impl Args {
 }
 
 impl CommonArgs {
-    /// Installs or uninstalls.
+    /// Installs or uninstalls siding, and prints the result.
     pub(super) fn run(self, action: Action, options: &InstallOptions) -> Result<ExitCode, Failure> {
         let program = SidingProgram::current()?;
         let places = BaseDirs::from_process()?;
@@ -192,7 +193,8 @@ impl CommonArgs {
 }
 
 impl InstallOptions {
-    /// Returns what a host's files are to hold, with the budget asked for or the installed one.
+    /// Returns the intended content of a host's files, with the requested budget or the installed
+    /// one.
     fn resolve_targets(
         &self,
         host: Host,
@@ -203,7 +205,7 @@ impl InstallOptions {
         let targets = host.targets(places, scope, program, None)?;
         let budget = match self.budget {
             Some(budget) => budget.duration().map(|_| budget.to_string()),
-            // An install without the flag keeps what is there.
+            // An install without the flag keeps the installed budget.
             None => targets.iter().find_map(|one| one.installed_budget(&program.names)),
         };
         match budget {
@@ -212,7 +214,7 @@ impl InstallOptions {
         }
     }
 
-    /// Adds what was asked for to a host's files. Returns what a person should know.
+    /// Adds the requested options to a host's files. Returns remarks for the person.
     fn apply_options(
         &self,
         targets: &mut [TargetFile],
@@ -261,7 +263,7 @@ impl InstallOptions {
         Ok(notes)
     }
 
-    /// Stores the address of a webhook, or forgets it. Returns whether that changed anything.
+    /// Stores or removes the address of a webhook. Returns whether that changed anything.
     fn update_webhook_address(
         &self,
         host: Host,
@@ -280,7 +282,7 @@ impl InstallOptions {
     }
 }
 
-/// Asks for the status line where a file has a place for one. Returns whether one has.
+/// Requests the status line in each file that supports one. Returns whether any does.
 fn request_status_line(targets: &mut [TargetFile]) -> bool {
     let mut has_place = false;
     for target in targets {
@@ -309,7 +311,7 @@ impl InstallTarget {
 }
 
 impl InstallReport {
-    /// Returns it for people: every diff, what was done, and what to know.
+    /// Formats the report: every diff, the result, and remarks.
     fn format_text(&self, title: &str) -> String {
         let mut text = String::new();
         for done in &self.files {

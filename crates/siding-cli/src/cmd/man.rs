@@ -1,4 +1,4 @@
-//! `siding man`: the manual, made from the same definitions as `--help`.
+//! `siding man`: prints manual pages generated from the definitions behind `--help`.
 
 mod help_text;
 
@@ -37,9 +37,9 @@ impl Args {
     }
 }
 
-/// Returns all commands, with the names and texts that come from their parents filled in.
+/// Returns the tree of all commands; clap fills in names and texts that come from their parents.
 fn command_tree() -> clap::Command {
-    // `help` repeats every command and is no page of its own.
+    // `help` repeats every command, so it gets no page.
     let mut commands = super::Cli::command().disable_help_subcommand(true);
     commands.build();
     commands
@@ -74,15 +74,16 @@ fn write_all_pages(dir: &Path) -> Result<(), Failure> {
 /// Writes the page of a command and those of all commands below it.
 fn write_pages(command: &clap::Command, dir: &Path) -> std::io::Result<()> {
     std::fs::write(dir.join(new_man_page(command).get_filename()), render(command)?)?;
-    // What only siding itself calls is no page.
+    // Hidden commands, which only siding itself calls, get no page.
     let mut shown = command.get_subcommands().filter(|command| !command.is_hide_set());
     shown.try_for_each(|command| write_pages(command, dir))
 }
 
 fn new_man_page(command: &clap::Command) -> Man {
-    // clap_mangen fills the text behind the options, examples too; `render` writes it instead.
+    // clap_mangen fills the text after the options, which would break examples; `render` writes it
+    // instead.
     let command = command.clone().after_help(None).after_long_help(None);
-    // Only the program itself knows its version.
+    // clap passes the version only to the top-level command.
     Man::new(command).source(concat!("siding ", env!("CARGO_PKG_VERSION")))
 }
 

@@ -1,4 +1,4 @@
-//! `siding mcp`: siding's tools for any MCP client.
+//! `siding mcp`: serves siding's tools to MCP clients.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -44,7 +44,8 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         let settings = context::load_settings()?;
-        // A session begins. Beside the serving: a client waits for the first answer.
+        // A new session starts, so clean up first. A separate thread does it, because the client
+        // waits for the first answer.
         std::thread::spawn(move || {
             let cleared =
                 context::open_state_dir().and_then(|root| reap::run_quietly(&root, &settings));
@@ -59,7 +60,8 @@ impl Args {
         });
         let options = McpOptions { session: self.session, http };
         siding_mcp::serve(root, options, |line| {
-            // Over HTTP standard output is nobody else's. Nobody need read it.
+            // Over HTTP nothing else writes to standard output. A closed one does not stop the
+            // server.
             let _peer_gone = stdout::print_text(&format!("{line}\n"));
         })?;
         Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! The commands, one file each: its arguments, its help, and what it does.
+//! The commands, each in a file with its arguments, help and implementation.
 
 mod a2a;
 pub(crate) mod adopt;
@@ -103,8 +103,8 @@ enum Command {
     Man(man::Args),
 }
 
-/// Nothing but `siding run`: the parser of all commands takes longer to build than a task takes to
-/// be recorded, and `run` is what agents call all day.
+/// A parser for `siding run` alone. Building the parser of all commands takes longer than recording
+/// a task, and agents call `run` most often.
 #[derive(Debug, Parser)]
 #[command(name = "siding", disable_help_subcommand = true)]
 struct RunOnly {
@@ -117,7 +117,7 @@ enum RunCommand {
     Run(Box<run::Args>),
 }
 
-/// Nothing but `siding adopt`, which a shell waits for before each of an agent's commands.
+/// A parser for `siding adopt` alone. A shell waits for it before each of an agent's commands.
 #[derive(Debug, Parser)]
 #[command(name = "siding", disable_help_subcommand = true)]
 struct AdoptOnly {
@@ -130,7 +130,7 @@ enum AdoptCommand {
     Adopt(adopt::Args),
 }
 
-/// Nothing but `siding hook`, which an agent waits for at each of its calls.
+/// A parser for `siding hook` alone. An agent waits for it at each of its calls.
 #[derive(Debug, Parser)]
 #[command(name = "siding", disable_help_subcommand = true)]
 struct HookOnly {
@@ -143,7 +143,7 @@ enum HookCommand {
     Hook(hook::Args),
 }
 
-/// Nothing but `siding statusline`, which is to be done before a person notices.
+/// A parser for `siding statusline` alone. The host shows its output at every update.
 #[derive(Debug, Parser)]
 #[command(name = "siding", disable_help_subcommand = true)]
 struct StatuslineOnly {
@@ -160,7 +160,7 @@ impl Cli {
     /// Parses this process's arguments.
     pub(crate) fn from_process() -> Result<Self, clap::Error> {
         let first = std::env::args_os().nth(1).unwrap_or_default();
-        // Help and mistakes are the whole parser's business: it knows the other commands.
+        // The complete parser handles help and mistakes, because they refer to other commands.
         if first == "run"
             && let Ok(RunOnly { command: RunCommand::Run(args) }) = RunOnly::try_parse()
         {
@@ -185,7 +185,8 @@ impl Cli {
         Self::try_parse()
     }
 
-    /// Runs the command that was asked for; `shim` waits already for what it may need.
+    /// Runs the requested command. `shim` was started before parsing, for the commands that need
+    /// one.
     pub(crate) fn run(self, shim: Option<io::Result<IdleShim>>) -> Result<ExitCode, Failure> {
         match self.command {
             Command::Run(args) => args.run(shim.unwrap_or_else(|| IdleShim::start(SHIM_PROGRAM))),

@@ -1,4 +1,4 @@
-//! `siding monitor`: runs a command in the background and tells its lines as they come.
+//! `siding monitor`: runs a command in the background and turns its output lines into notices.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use super::run;
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 
-/// How long a monitor lives unless the call says otherwise: long enough to see something happen,
-/// short enough that a forgotten one does no harm.
+/// Default lifetime of a monitor: long enough to see an event, short enough that a forgotten
+/// monitor does no harm.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Runs a command in the background and tells its lines.
@@ -72,7 +72,7 @@ pub(crate) struct Args {
     command: Vec<std::ffi::OsString>,
 }
 
-/// Checks a pattern, so that a mistake is told before anything runs.
+/// Checks a pattern before anything is started.
 fn check_pattern(text: &str) -> Result<String, String> {
     regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
@@ -97,7 +97,7 @@ impl Args {
     }
 }
 
-/// Returns a monitor's deadline, as `run` reads it.
+/// Returns a monitor's deadline in the format of `run --timeout`.
 pub(super) fn resolve_deadline(
     timeout: Option<&str>,
     is_persistent: bool,

@@ -1,7 +1,7 @@
 //! `siding monitor-mcp`: watches a resource or a tool of another MCP server.
 //!
-//! It is a run in the background, with a monitor, of this very program, which is the client of that
-//! server. So it is stopped, bounded and told like any task.
+//! It starts this program again in a background task with a monitor; that process is the client of
+//! the server. The watch can therefore be stopped, has a deadline and gives notices like any task.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,16 +23,16 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// The first argument of the program that watches.
+/// First argument of the program that watches.
 pub(crate) const WATCH_ARGUMENT: &str = siding_model::spec::self_command::WATCH_MCP_ARG;
-/// The least time between two looks.
+/// Minimum pause between two requests for the same resource or tool.
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How a server is started or reached again in a row before it is given up: with the pauses between,
-/// half a minute.
+/// Default number of consecutive attempts to start or reach a server again; including the pauses
+/// between them, they take half a minute.
 const DEFAULT_MAX_RESTARTS: u32 = 5;
-/// Columns of why it was given up.
+/// Maximum columns of the reason for giving up.
 const REASON_COLUMNS: usize = 400;
-/// Columns of the name that it gets when nobody names it.
+/// Maximum columns of the default task name.
 const TASK_NAME_COLUMNS: usize = 80;
 
 /// Watches a resource or a tool of another MCP server and tells its changes.
@@ -77,7 +77,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What is watched, as it is given on both command lines.
+/// The target of the watch, the same on both command lines.
 #[derive(Debug, clap::Args)]
 struct WatchTarget {
     /// The resource to watch
@@ -110,7 +110,7 @@ struct WatchTarget {
     command: Vec<String>,
 }
 
-/// Checks a pattern, so that a mistake is told before anything runs.
+/// Parses a pattern before anything is started.
 fn parse_pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| error.to_string())
 }
@@ -127,7 +127,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     Ok(every)
 }
 
-/// Checks an address: it is on record and on a command line, so that no secret may be in it.
+/// Checks an address. It is recorded in the journal and visible on a command line, so it must not
+/// contain a password.
 fn parse_url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
@@ -147,11 +148,11 @@ impl Args {
         run.kind = TaskKind::MonitorMcp;
         run.timeout = Some(monitor::resolve_deadline(self.timeout.as_deref(), self.persistent)?);
         run.background = true;
-        // Silence is what it is for, and trouble it tells itself.
+        // Silence is normal for a watch, and it reports connection failures itself.
         run.stall_after = Some("0s".to_owned());
-        // The server is part of it.
+        // The server must end with the watch.
         run.on_leader_exit = Some("reap".to_owned());
-        // What a task is not given by itself, such as the token of siding's own server.
+        // Tasks do not inherit every variable, for example not the token of siding's own server.
         run.env = self.target.token_variable()?.into_iter().collect();
         run.session = self.session;
         run.cwd = self.cwd;
@@ -174,7 +175,7 @@ impl WatchTarget {
         Ok(Some(format!("{name}={}", token.0)))
     }
 
-    /// Returns what people call it: what is watched, and where.
+    /// Returns the default name: the resource or tool, and the server.
     fn default_name(&self) -> String {
         let watched = self.resource.as_ref().or(self.tool.as_ref());
         let server = self.url.clone().unwrap_or_else(|| self.command.join(" "));
@@ -224,7 +225,7 @@ impl WatchTarget {
     }
 }
 
-/// Reads a token.
+/// Reads a token from an environment variable.
 fn read_bearer_token(name: &str) -> Result<BearerToken, Failure> {
     let token = std::env::var(name).ok().filter(|token| !token.is_empty());
     token.map(BearerToken).ok_or_else(|| {
@@ -233,7 +234,7 @@ fn read_bearer_token(name: &str) -> Result<BearerToken, Failure> {
     })
 }
 
-/// The program that watches.
+/// Arguments of the program that runs in the task.
 #[derive(Debug, clap::Parser)]
 #[command(name = "siding __watch-mcp", disable_help_flag = true)]
 struct WatchTaskArgs {
@@ -241,13 +242,13 @@ struct WatchTaskArgs {
     target: WatchTarget,
 }
 
-/// Watches, in the task.
+/// Watches the server; runs in the task.
 pub(crate) fn main() -> Result<ExitCode, Failure> {
     let words = std::env::args_os().skip(1);
     let inner = <WatchTaskArgs as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;
     let watched = inner.target.into_watch()?;
     let print_line = |line: &str| {
-        // Nobody need read it.
+        // A closed standard output does not stop the watch.
         let _peer_gone = stdout::print_text(&format!("{line}\n"));
     };
     let why = watch(&watched, print_line)
@@ -267,7 +268,7 @@ mod tests {
         WatchTaskArgs::try_parse_from(words).map(|inner| inner.target)
     }
 
-    /// What the task's program is told is what the caller said.
+    /// The arguments of the task's program parse to the values that the caller gave.
     #[test]
     fn task_arguments_reproduce_the_request() {
         for words in [

@@ -1,4 +1,4 @@
-//! `siding notices`: what a session's tasks have to tell, once each.
+//! `siding notices`: prints a session's notices, each once.
 
 mod ack;
 mod error_text;
@@ -91,10 +91,10 @@ impl Args {
             true => Some(notifier::PersonNotifier::from_settings(&context::load_settings()?)?),
             false => None,
         };
-        // Ends that nobody has recorded yet are news.
+        // A recovered end is a new notice.
         let recovered = context::recover_all(&root)?;
         let consumer = self.consumer.clone().unwrap_or_else(|| match self.notify {
-            // The agent's notices are not a person's to take.
+            // A person's reader must not acknowledge the agent's notices.
             true => Consumer::person(),
             false => Consumer::agent(),
         });
@@ -115,14 +115,14 @@ impl Args {
     }
 }
 
-/// Prints and acknowledges.
+/// Prints and acknowledges notices.
 struct NoticePrinter<'a> {
     args: &'a Args,
     outbox: &'a Outbox<'a>,
     notifier: Option<notifier::PersonNotifier>,
-    /// What was printed and not acknowledged: once is enough for one reader.
+    /// Notices that were printed but not acknowledged; this process prints each only once.
     printed: HashSet<NoticeId>,
-    /// Tasks that could not be read.
+    /// Number of tasks that could not be read.
     unreadable: usize,
 }
 
@@ -138,7 +138,7 @@ impl NoticePrinter<'_> {
     }
 
     fn follow(&mut self) -> Result<(), Failure> {
-        // One descriptor for each task that runs.
+        // The follower opens one descriptor for each running task.
         descriptor::raise_open_limit();
         let mut follower = OutboxFollower::new(self.outbox, SHIM_PROGRAM)?;
         let stdout = std::io::stdout();
@@ -162,12 +162,13 @@ impl NoticePrinter<'_> {
         }
     }
 
-    /// Who acknowledges tells alone.
+    /// Takes the delivery lock if notices will be acknowledged, so that no other process delivers
+    /// the same ones.
     fn lock_delivery(&self) -> Result<Option<siding_core::notices::DeliveryLock>, Failure> {
         Ok(if self.args.ack { Some(self.outbox.lock_delivery()?) } else { None })
     }
 
-    /// Prints what was not printed before, and acknowledges it if that was asked for.
+    /// Prints the notices that were not printed before, and acknowledges them if requested.
     fn deliver(&mut self, pending: &PendingNotices) -> Result<out::ReaderState, Failure> {
         for (id, error) in &pending.unreadable {
             self.unreadable += 1;

@@ -1,4 +1,4 @@
-//! `siding output`: what a task wrote.
+//! `siding output`: prints the output of a task.
 
 mod follow;
 mod footer;
@@ -77,7 +77,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// How much text at most.
+/// The maximum size of the text.
 #[derive(Debug, Clone, Copy)]
 enum MaxBytes {
     Some(Bytes),
@@ -95,11 +95,11 @@ fn parse_max_bytes(text: &str) -> Result<MaxBytes, String> {
     }
 }
 
-/// Where a look begins, and whether it counts as one.
+/// Where a read starts, and the consumer's read cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ReadStart {
     from: u64,
-    /// What was seen before.
+    /// Offset up to which the consumer has read the output.
     cursor: u64,
 }
 
@@ -116,7 +116,7 @@ impl Args {
         } else {
             self.print_text(&task, begin)?
         };
-        // Only what follows without a break on what was seen counts as seen.
+        // The cursor advances only if the text continues what was read before, without a gap.
         let counts = self.is_unfiltered() && begin.from <= begin.cursor;
         if let Some(next) = next.filter(|_| counts) {
             context::advance_read_cursor(&task.dir, &consumer, next);
@@ -124,7 +124,7 @@ impl Args {
         if let Some(next) = next
             && self.includes_end()
         {
-            // One that was followed has ended since it was read.
+            // A followed task has ended since it was read.
             let task = if self.follow { Task::read(&root, task.dir.id())? } else { task };
             mark_end_consumed(&root, &task, next);
         }
@@ -142,19 +142,19 @@ impl Args {
         Ok(ReadStart { from, cursor })
     }
 
-    /// Returns where the last lines begin, if only those are wanted.
+    /// Returns the offset of the last lines if `--tail` limits the output to them.
     fn tail_offset(&self, task: &Task, from: u64) -> Result<u64, Failure> {
         let Some(last) = self.tail else { return Ok(from) };
         output::last_lines_offset(&task.dir, task.state.spec.keep_head, from, last.get())
             .map_err(|error| read_failure(task, &error))
     }
 
-    /// Whether everything between two offsets is shown, and not a choice of it.
+    /// Returns whether all text between two offsets is printed, without a filter.
     const fn is_unfiltered(&self) -> bool {
         self.tail.is_none() && self.grep.is_none() && !self.errors && !self.raw
     }
 
-    /// Whether the last of what is asked for is the last that there is.
+    /// Returns whether the printed text includes the end of the output.
     const fn includes_end(&self) -> bool {
         self.grep.is_none() && !self.errors
     }
@@ -174,12 +174,13 @@ impl Args {
             None => context::load_valid_settings().output_max_bytes,
         };
         let max = usize::try_from(max.0).unwrap_or(usize::MAX);
-        // Whoever names an offset reads on from there; everybody else wants to know how it stands.
+        // A caller that gives an offset reads page by page; others want the beginning and the end.
         let pages = self.since.is_some() && self.is_unfiltered();
         if pages { TextLimit::Page(max) } else { TextLimit::HeadTail(max) }
     }
 
-    /// Prints readable text. Returns the offset behind it, `None` when nobody read it.
+    /// Prints readable text. Returns the offset after it, or `None` if the reader has closed its
+    /// end.
     fn print_text(&self, task: &Task, begin: ReadStart) -> Result<Option<u64>, Failure> {
         let query = OutputQuery {
             from: begin.from,
@@ -259,7 +260,7 @@ impl Args {
     }
 }
 
-/// Returns the size to which a text was cut that is too short to say so itself.
+/// Returns the size limit that truncated a text which is too short for a truncation mark.
 fn unreported_truncation(query: &OutputQuery, reading: &ReadSummary) -> Option<usize> {
     match query.limit {
         TextLimit::HeadTail(max) if reading.truncated && max < MIN_MARKED_TEXT_BYTES => Some(max),
@@ -267,7 +268,7 @@ fn unreported_truncation(query: &OutputQuery, reading: &ReadSummary) -> Option<u
     }
 }
 
-/// Takes note that the final output of a task and its outcome were shown, if they were.
+/// Acknowledges the task's end if its final output and outcome were shown.
 fn mark_end_consumed(root: &StateDir, task: &Task, next: u64) {
     let is_all = task.state.closed.as_ref().is_none_or(|closed| next >= closed.output.bytes);
     if !task.state.is_live() && is_all {
@@ -280,7 +281,8 @@ fn read_output(
     query: &OutputQuery,
     out: impl FnMut(&str) -> std::io::Result<()>,
 ) -> std::io::Result<ReadSummary> {
-    // The state was read before: a task that had ended then had written everything.
+    // The state was read before the output: if the task had ended by then, all output had been
+    // written.
     let stream = if task.state.is_live() { StreamState::Growing } else { StreamState::Finished };
     output::read(&task.dir, task.state.spec.keep_head, stream, query, out)
 }

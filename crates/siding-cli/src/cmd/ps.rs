@@ -1,4 +1,4 @@
-//! `siding ps`: which tasks there are.
+//! `siding ps`: lists tasks.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -18,9 +18,9 @@ use crate::render::color::ColorMode;
 use crate::render::{self, out};
 use crate::run_history;
 
-/// Ended tasks that are listed without --all.
+/// Number of ended tasks that are listed without --all.
 const SHOWN_ENDED_TASKS: usize = 10;
-/// Ended tasks of which those are chosen, by the time of their end.
+/// Number of ended tasks whose journals are read to find the ones that ended last.
 const ENDED_CANDIDATES: usize = 64;
 
 /// Lists tasks: those that run, and those that ended last.
@@ -75,7 +75,7 @@ impl Args {
         let mut ids = if self.running { Vec::new() } else { root.all_tasks()? };
         let kept = ids.len();
         if self.shows_recent_only() {
-            // Most journals need not even be opened for the few that are shown.
+            // Most journals need not be read, because few tasks are shown.
             ids = listing::most_recent(root, ids, ENDED_CANDIDATES);
         }
         ids.extend(live);
@@ -83,7 +83,7 @@ impl Args {
         ids.dedup();
         let unopened = kept.saturating_sub(ids.len());
         let mut found = TaskList { unopened, ..TaskList::default() };
-        // With what its subagents have started.
+        // Includes the tasks of its subagents.
         let sessions =
             self.session.as_ref().map(|id| session::session_tree(root, id)).transpose()?;
         for (id, row) in
@@ -104,7 +104,7 @@ impl Args {
         Ok(found)
     }
 
-    /// Returns what is kept of a task until it is printed.
+    /// Converts a task to what is kept until it is printed.
     fn to_row(&self, view: TaskView, sessions: Option<&HashSet<SessionId>>) -> Row {
         let is_asked_for = sessions.is_none_or(|sessions| sessions.contains(&view.session_id));
         if !is_asked_for || (self.running && view.outcome.is_some()) {
@@ -122,7 +122,7 @@ impl Args {
         Row::View(Box::new(view))
     }
 
-    /// Whether only the last of those that have ended are shown.
+    /// Returns whether only the most recently ended tasks are shown.
     const fn shows_recent_only(&self) -> bool {
         !self.all && !self.json && !self.running && self.session.is_none()
     }
@@ -149,7 +149,7 @@ impl Args {
     }
 }
 
-/// Prints a list: what runs, then what has ended.
+/// Prints a list: running tasks, then ended ones.
 fn print_json(root: &StateDir, found: TaskList) -> Result<(), Failure> {
     let TaskList { mut views, ended, .. } = found;
     run_history::add_expectations(root, &mut views);
@@ -157,16 +157,16 @@ fn print_json(root: &StateDir, found: TaskList) -> Result<(), Failure> {
     render::json::print_list(views.chain(ended.into_iter().map(|task| task.text)))
 }
 
-/// A task as far as it is kept until it is printed.
+/// The part of a task that is kept until it is printed.
 enum Row {
     View(Box<TaskView>),
-    /// It is printed as JSON, and nothing can change in it.
+    /// An ended task for JSON output, already serialized because it cannot change any more.
     Text(EndedTask),
-    /// It was not asked for.
+    /// A task that was not requested.
     Other,
 }
 
-/// A task that has ended, in words. In order: the last to end first.
+/// An ended task as JSON text. Sorts by its end, latest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct EndedTask {
     sort_time: Reverse<String>,
@@ -174,15 +174,15 @@ struct EndedTask {
     text: Vec<u8>,
 }
 
-/// What there is, in the order in which it is printed.
+/// The tasks to print, in order.
 #[derive(Default)]
 struct TaskList {
     views: Vec<TaskView>,
-    /// Those that have ended, where they are printed as JSON.
+    /// Ended tasks, if the output is JSON.
     ended: Vec<EndedTask>,
-    /// Tasks that ended so long ago that they were not looked at.
+    /// Number of tasks whose journals were not read because they ended too long ago.
     unopened: usize,
-    /// Tasks that could not be read.
+    /// Number of tasks that could not be read.
     unreadable: usize,
 }
 
@@ -192,12 +192,12 @@ impl TaskList {
     }
 }
 
-/// What became of a task that could not be read.
+/// The result for a task that could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UnreadableTask {
-    /// It was set aside, or is left for a newer siding, and that was said.
+    /// It was set aside, or left for a newer siding, and that was reported.
     Reported,
-    /// Not even that.
+    /// It could not be handled either.
     Failed,
 }
 
@@ -217,7 +217,7 @@ fn report_unreadable(root: &StateDir, id: TaskId, error: &JournalReadError) -> U
     }
 }
 
-/// What runs first, the newest on top; then what has ended, the last on top.
+/// Sorts running tasks first, newest on top; then ended ones, the last to end on top.
 fn sort_views(views: &mut [TaskView]) {
     views.sort_by(|a, b| {
         fn sort_time(view: &TaskView) -> &str {

@@ -1,4 +1,4 @@
-//! `siding reap`: clears what crashes left.
+//! `siding reap`: removes what crashes left behind.
 
 mod text;
 
@@ -21,7 +21,7 @@ use crate::{render, run_history, stdout};
 pub(super) use text::format_summary;
 pub(super) use text::unowned::format_report;
 
-/// Exit code when something is left that could not be cleared.
+/// Exit code if something could not be cleared.
 const INCOMPLETE_EXIT_CODE: u8 = 1;
 
 /// Clears what crashes left, and what has outlived its retention.
@@ -58,13 +58,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` prints. `docs/schema/reap.schema.json` is the contract.
+/// JSON output. `docs/schema/reap.schema.json` is the contract.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "reap")]
 struct ReapReport<'s> {
-    /// Whether nothing was done, and this is only what would be.
+    /// Whether `--dry-run` was given: then nothing was done.
     dry_run: bool,
-    /// How many steps of each kind there are.
+    /// Number of steps of each kind.
     counts: BTreeMap<&'static str, usize>,
     /// What was done, in order.
     steps: &'s [ReapStep],
@@ -78,7 +78,7 @@ impl Args {
         let mut steps = if self.dry_run {
             reap::plan_all(&root, &limits)?
         } else {
-            // A crowd of strays is held by one descriptor each.
+            // Each stray process takes one descriptor.
             descriptor::raise_open_limit();
             let mut steps = reap::reap_all(&root, SHIM_PROGRAM, &limits, || {
                 run_history::ingest_ended_runs(&root)
@@ -95,7 +95,7 @@ impl Args {
         } else {
             reap::reap_unowned_unattended(&root, &settings, self.dry_run)
         });
-        // Afterwards: a relay that was ended holds its socket no longer.
+        // Sockets come last: an ended relay no longer holds its socket.
         steps.extend(reap::reap_sockets(&settings.reap_sockets, self.dry_run));
         if self.json {
             let counts = reap::count_by_kind(&steps);
@@ -114,8 +114,8 @@ impl Args {
     }
 }
 
-/// Returns the report of foreign orphans for an agent. Where only the log of a timer has had one, the
-/// agent is told once that such processes are ended.
+/// Returns the report of unowned processes for an agent. If only a timer's log has received the
+/// report so far, the agent is informed once that such processes are ended.
 pub(super) fn report_for_agent(
     root: &StateDir,
     settings: &Settings,
@@ -126,7 +126,7 @@ pub(super) fn report_for_agent(
     })
 }
 
-/// Writes the record that a report of foreign orphans was shown, if these steps have one.
+/// Records that a report of unowned processes was shown, if the steps contain one.
 pub(super) fn record_report_shown(
     root: &StateDir,
     settings: &Settings,
@@ -138,8 +138,8 @@ pub(super) fn record_report_shown(
     }
 }
 
-/// Clears what crashes left, for a program that begins. Returns what was done. Who runs nothing
-/// afterwards raises the limit of open descriptors first.
+/// Removes what crashes left behind when a program starts, and returns the steps. A caller that
+/// starts no process afterwards must raise the limit of open descriptors first.
 pub(super) fn run_quietly(root: &StateDir, settings: &Settings) -> Result<Vec<ReapStep>, Failure> {
     let mut steps = reap::reap_all(root, SHIM_PROGRAM, &retention_limits(settings), || {
         run_history::ingest_ended_runs(root)
@@ -148,8 +148,8 @@ pub(super) fn run_quietly(root: &StateDir, settings: &Settings) -> Result<Vec<Re
     Ok(steps)
 }
 
-/// Clears what crashes and dead hosts left, for a session that is opened. The caller shows the
-/// [`report`] and then calls [`record_report_shown`].
+/// Removes what crashes and ended hosts left behind when a session is opened. The caller shows
+/// [`report_for_agent`] and then calls [`record_report_shown`].
 pub(super) fn run_for_session(
     root: &StateDir,
     settings: &Settings,
@@ -161,7 +161,8 @@ pub(super) fn run_for_session(
     Ok(steps)
 }
 
-/// As [`run_for_session`], for a caller that waits: without what is only old.
+/// Does the same as [`run_for_session`] without the retention, for a caller that must not wait
+/// long.
 pub(super) fn run_for_session_fast(
     root: &StateDir,
     settings: &Settings,
@@ -173,7 +174,7 @@ pub(super) fn run_for_session_fast(
 
 fn reap_unowned_and_sockets(root: &StateDir, settings: &Settings) -> Vec<ReapStep> {
     let mut steps = reap::reap_unowned_unattended(root, settings, false);
-    // Afterwards: a relay that was ended holds its socket no longer.
+    // Sockets come last: an ended relay no longer holds its socket.
     steps.extend(reap::reap_sockets(&settings.reap_sockets, false));
     steps
 }

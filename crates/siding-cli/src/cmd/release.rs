@@ -1,4 +1,4 @@
-//! `siding release`: gives an adopted process back.
+//! `siding release`: ends the supervision of an adopted process.
 
 use std::process::ExitCode;
 
@@ -18,9 +18,9 @@ use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::{render, stdout};
 
-/// How long a shim may take to answer, in milliseconds.
+/// Maximum time to wait for the shim's answer, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
-/// Processes that are named, and columns of each.
+/// Maximum number of processes to name, and maximum columns of each.
 const MAX_NAMED_PROCESSES: usize = 5;
 const COMMAND_COLUMNS: usize = 40;
 
@@ -71,13 +71,14 @@ impl Args {
                 stdout::wrap_indented(&said, 0, stdout::TEXT_COLUMNS)
             ))?;
         }
-        // Its session's agent has been told, if it is the one that asked.
+        // The caller has seen the outcome; if it is the agent of the task's session, it needs no
+        // notice.
         context::mark_consumed(&root, &task.state, Coverage::Status);
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Whether a task was given back.
+/// Returns whether a task was released.
 pub(super) fn is_released(task: &Task) -> bool {
     matches!(task.state.lifecycle.phase(), Phase::Ended { outcome: Outcome::Released { .. }, .. })
 }
@@ -87,7 +88,7 @@ fn refusal(id: TaskId, why: &str) -> Failure {
         .with_hint(format!("`siding show {id}` tells how it stands"))
 }
 
-/// Says what goes on.
+/// Names the processes that continue to run.
 fn format_released(id: TaskId, processes: &[ProcessView]) -> String {
     let named = processes.iter().take(MAX_NAMED_PROCESSES);
     let mut named: Vec<String> = named

@@ -1,4 +1,4 @@
-//! `siding report`: what the tasks of a period did, on one screen.
+//! `siding report`: summarizes the tasks of a period on one screen.
 
 mod markdown;
 mod text;
@@ -55,7 +55,7 @@ impl Args {
         }
         let root = context::open_state_dir()?;
         let settings = context::load_settings()?;
-        // Nothing is to count as running that does not.
+        // Ended tasks must not count as running.
         let _logged_by_callee = context::recover_all(&root)?;
         let until = clock::unix_now();
         let back = i64::try_from(self.since.as_millis()).unwrap_or(i64::MAX);

@@ -114,13 +114,13 @@ pub(crate) struct Args {
     /// The command: one text for the shell, or a program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(super) command: Vec<std::ffi::OsString>,
-    /// Which of its lines are told: `siding monitor` is a run in the background with this.
+    /// Lines that become notices; set by `siding monitor`.
     #[arg(skip)]
     pub(super) monitor: Option<Monitor>,
-    /// What kind of task it is: other commands are runs of a program of their own.
+    /// Kind of the task; set by other commands that run a program in a task.
     #[arg(skip)]
     pub(super) kind: TaskKind,
-    // The last: its heading would hold for whatever follows.
+    // Must be the last field: its help heading applies to all options after it.
     #[command(flatten)]
     limits: limits::LimitArgs,
 }
@@ -140,7 +140,7 @@ in the background; 124 at the deadline; 125 when siding itself failed; 126 and
 127 as a shell. With --wait-for: 0 when it is ready, 1 when it ended with 0 and
 was not.";
 
-/// What happens when time is up.
+/// The action after the budget or the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OnTimeout {
     /// It goes on in the background.
@@ -149,7 +149,7 @@ enum OnTimeout {
     Stop,
 }
 
-/// What the command reads.
+/// Standard input of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum StdinSource {
     /// Nothing: prompts fail at once.
@@ -160,11 +160,12 @@ enum StdinSource {
 }
 
 impl Args {
-    /// Runs the command; `shim` is to keep it.
+    /// Runs the command; `shim` supervises it.
     pub(crate) fn run(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         let plan = plan::prepare(&self, &root)?;
-        // From here on an interrupt is a message, so that none can fall between start and wait.
+        // Signals are read from a descriptor from here on, so that an interrupt between start and
+        // wait is not lost.
         let signals = SignalFd::block(&[Signal::INT, Signal::TERM, Signal::HUP])
             .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))?;
         let launch = match plan::start_task(&self, &root, &plan, shim)? {
@@ -193,7 +194,7 @@ impl Args {
         } else {
             self.print_text(&root, &task, &plan)?
         };
-        // A hand-over says that there is more to come.
+        // After a hand-over, the advice already says that more output will follow.
         let is_cut = !task.state.is_live() && followed.unshown > 0;
         if is_cut && detached_by.is_none() {
             let unshown = followed.unshown;
@@ -206,7 +207,7 @@ impl Args {
             if !is_cut {
                 context::mark_returned(&root, &task);
             }
-            // What is told next is that `siding output` shows what is new.
+            // After this call `siding output` prints what was not shown yet.
             if (task.state.is_live() || is_cut)
                 && let Some(shown) = followed.shown
             {
@@ -217,7 +218,7 @@ impl Args {
             Some(signal) => ExitCode::from(
                 exit::SIGNAL_BASE.saturating_add(u8::try_from(signal.number()).unwrap_or(0)),
             ),
-            // Asked for, and done.
+            // The background was requested and reached.
             None if self.background && task.state.is_live() => ExitCode::SUCCESS,
             None => exit::code_for_task(&task.state),
         })
@@ -246,7 +247,7 @@ impl Args {
         render::json::print_to_reader(&view)
     }
 
-    /// Says on standard error what the command's own output does not: it belongs to the command.
+    /// Prints siding's own remarks on standard error; standard output belongs to the command.
     fn print_text(
         &self,
         root: &siding_core::store::StateDir,
@@ -263,14 +264,14 @@ impl Args {
         let mut view = task.view(root, ViewDetail::Full);
         add_expectation(root, &mut view);
         if self.background && !task.state.is_live() {
-            // Nobody has seen what it wrote, and this is all that is told of its end.
+            // In the background nothing was shown, so print an excerpt with the end.
             let keep_head = task.state.spec.keep_head;
             render::print_note(&render::ended_line(&view));
             if let Ok(excerpt) = output::excerpt(&task.dir, keep_head, plan.handover_max_bytes) {
                 let _peer_gone = stderr::print(&excerpt.text);
             }
         }
-        // Its caller is told here, and by no notice.
+        // The caller learns of a passed limit here; it gets no notice.
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
@@ -280,7 +281,7 @@ impl Args {
         Ok(reader)
     }
 
-    /// Reports the task that runs the same command already.
+    /// Reports the task that already runs the same command.
     fn report_duplicate(
         &self,
         root: &siding_core::store::StateDir,
@@ -303,8 +304,8 @@ impl Args {
     }
 }
 
-/// Adds what is usual for a command that was handed over. Who asked for the background waits for
-/// nothing, not even for this.
+/// Adds the usual duration of a command that was handed over. Skipped if the caller requested the
+/// background, because that call must return immediately.
 fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
     if view.placement.why != Some(BackgroundReason::Asked) {
         run_history::add_expectations(root, std::slice::from_mut(view));

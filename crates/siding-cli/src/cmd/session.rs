@@ -1,4 +1,4 @@
-//! `siding session`: conversations that own tasks.
+//! `siding session`: manages sessions, the conversations that own tasks.
 
 mod close;
 mod list;
@@ -56,8 +56,8 @@ impl Args {
     }
 }
 
-/// Returns the specifications of the tasks that have not ended. One that cannot be read is left
-/// out: recovery has said why.
+/// Returns the specifications of the tasks that have not ended. Unreadable ones are omitted:
+/// recovery has reported them.
 pub(super) fn running_specs(root: &StateDir) -> Result<Vec<TaskSpec>, Failure> {
     let live = |id: TaskId| {
         let task = Task::read(root, id).ok()?;
@@ -66,17 +66,17 @@ pub(super) fn running_specs(root: &StateDir) -> Result<Vec<TaskSpec>, Failure> {
     Ok(root.live_tasks()?.into_iter().filter_map(live).collect())
 }
 
-/// How a session stands.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum SessionStatus {
-    /// Its owner lives.
+    /// Its owner is running.
     Live,
     /// Its owner has ended.
     Over,
-    /// Its owner is on another machine or in another PID namespace, and may live.
+    /// Its owner is on another system or in another PID namespace, and may be running.
     Elsewhere,
-    /// It was closed on purpose.
+    /// It was closed explicitly.
     Closed,
     /// Its journal cannot be read.
     Damaged,
@@ -103,27 +103,27 @@ impl SessionStatus {
     }
 }
 
-/// What `--json` prints about a session.
+/// JSON output for one session.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "session")]
 struct SessionView {
-    /// Name of the session.
+    /// The session's name.
     session_id: SessionId,
-    /// The process whose end is its end, of several the newest that lives; null for the implicit
-    /// session and for one that cannot be read.
+    /// The owner process, with whose end the session ends; of several the newest that runs; null
+    /// for the implicit session and for one that cannot be read.
     owner_pid: Option<i32>,
-    /// How it stands.
+    /// State of the session.
     state: SessionStatus,
-    /// When it was last opened, RFC 3339; null where `owner_pid` is.
+    /// When it was last opened, RFC 3339; null if `owner_pid` is null.
     #[schemars(extend("format" = "date-time"))]
     opened_at: Option<String>,
-    /// Tasks that have not ended.
+    /// Ids of its tasks that have not ended.
     running: Vec<TaskId>,
-    /// The session of whoever started the subagent whose session this is, which has what this one leaves;
-    /// only there then.
+    /// The parent session, which inherits the tasks of this one; present only for the session of a
+    /// subagent.
     #[serde(skip_serializing_if = "Option::is_none")]
     under: Option<SessionId>,
-    /// What was cleared when it was opened; only there then.
+    /// What was cleared when it was opened; present only in the output of `session open`.
     #[serde(skip_serializing_if = "Option::is_none")]
     reaped: Option<Vec<ReapStep>>,
 }
@@ -142,7 +142,7 @@ impl SessionView {
     }
 }
 
-/// Reads a session's name.
+/// Parses a session's name.
 fn parse_session_id(text: &str) -> Result<SessionId, String> {
     text.parse().map_err(|error: siding_model::id::BadSessionId| error.to_string())
 }

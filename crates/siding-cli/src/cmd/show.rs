@@ -1,4 +1,4 @@
-//! `siding show`: how tasks stand, on one screen each.
+//! `siding show`: shows the state of tasks, each on one screen.
 
 use std::process::ExitCode;
 
@@ -48,7 +48,7 @@ impl Args {
                     views.push(view);
                     states.push(state);
                 }
-                // One that is not there does not hide the others.
+                // An unknown id must not hide the other tasks.
                 Err(failure) => {
                     failed = true;
                     failure.report();
@@ -69,7 +69,7 @@ impl Args {
             }
         };
         if reader == out::ReaderState::Connected {
-            // Outcome and last output were shown: there is nothing left to tell.
+            // Outcome and last output were shown, so no notice is needed.
             let ended = states.iter().filter(|state| !state.is_live());
             ended.for_each(|state| context::mark_consumed(&root, state, Coverage::Details));
         }

@@ -1,4 +1,4 @@
-//! `siding stats`: what is usual.
+//! `siding stats`: shows the usual duration and result of each command.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::render::table_layout::{Align, format_grid};
 use crate::render::{self, out, sparkline};
 use crate::run_history;
 
-/// Commands that are listed without --limit.
+/// Number of commands that are listed without --limit.
 const DEFAULT_LISTED_COMMANDS: usize = 20;
 
 /// Shows what is usual for each command: runs, median, p90, how many succeed, memory, the last
@@ -116,7 +116,7 @@ fn format_quantile(quantile: Option<Quantile>) -> String {
 }
 
 fn format_percent(share: f64) -> String {
-    // Never rounded up: 100% is all of them.
+    // Rounded down, so that 100% means every run.
     format!("{:.0}%", (share * 100.0).floor())
 }
 

@@ -1,4 +1,4 @@
-//! `siding statusline`: one line for the status line of an agent's program.
+//! `siding statusline`: prints one line for the status line of an agent program.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -9,11 +9,12 @@ use super::hook::status_line;
 use crate::failure::Failure;
 use crate::render::out;
 
-/// Longest input that is read, in bytes; hosts write a few KiB.
+/// Maximum size of the input, in bytes; hosts write a few KiB.
 const INPUT_MAX_BYTES: u64 = 1 << 20;
-/// Longest output of the other status line that is shown, in bytes.
+/// Maximum size of the other status line's output, in bytes.
 const OUTPUT_MAX_BYTES: u64 = 64 << 10;
-/// Time for the other status line. Hosts end one that takes longer than the next update.
+/// Maximum time for the other status line. Hosts kill a status line that still runs at the next
+/// update.
 const PREVIOUS_LINE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Prints one line on the tasks of a conversation: what runs, what has run longest, and what waits
@@ -41,10 +42,10 @@ impl Args {
         let mut input = Vec::new();
         let stdin = std::io::stdin();
         if !stdin.is_terminal() {
-            // What cannot be read is told below, when it cannot be parsed.
+            // A read error shows below, when the input cannot be parsed.
             let _best_effort = stdin.lock().take(INPUT_MAX_BYTES).read_to_end(&mut input);
         }
-        // Both work at the same time.
+        // The other status line runs concurrently.
         let previous =
             self.before.as_deref().map(|command| PreviousStatusLine::start(command, &input));
         let line = status_line(&input);
@@ -57,7 +58,7 @@ impl Args {
         }
         match line {
             Ok(line) => text.extend(format!("{line}\n").into_bytes()),
-            // The other's line is shown all the same.
+            // A failure must not hide the other status line's output.
             Err(failure) => {
                 failure.report();
             }
@@ -67,7 +68,7 @@ impl Args {
     }
 }
 
-/// Another status line, at work.
+/// The running program of another status line.
 struct PreviousStatusLine {
     child: Child,
     output: Receiver<Vec<u8>>,
@@ -102,7 +103,7 @@ impl PreviousStatusLine {
         Ok(Self { child, output })
     }
 
-    /// Waits for its output, and ends it when that takes too long.
+    /// Waits for its output, and kills it after a timeout.
     fn wait_for_output(mut self) -> Vec<u8> {
         let text = self.output.recv_timeout(PREVIOUS_LINE_TIMEOUT).unwrap_or_default();
         let _already_ended = self.child.kill();

@@ -1,4 +1,4 @@
-//! `siding stop`: ends tasks with everything they started.
+//! `siding stop`: stops tasks with everything they started.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::failure::Failure;
 use crate::render::{self, out};
 use crate::stdout;
 
-/// Columns beside an id.
+/// Columns next to an id.
 const OUTCOME_COLUMNS: usize = 64;
-/// Longest reason of a survival.
+/// Maximum columns of the reason why a process survived.
 const REASON_COLUMNS: usize = 400;
 
 /// Ends tasks with everything they started.
@@ -64,7 +64,7 @@ impl Args {
             errln!("siding: nothing runs");
         }
         let mut tasks = Vec::new();
-        // All are asked at once: a hundred stops take as long as the slowest.
+        // All tasks are stopped concurrently: a hundred stops take as long as the slowest.
         for result in
             parallel::map(&ids, parallel::MAX_WAITING_THREADS, |id| self.stop_task(&root, *id))
         {
@@ -87,7 +87,7 @@ impl Args {
             out::print(&views.iter().map(format_stopped).collect::<String>())?
         };
         if reader == out::ReaderState::Connected {
-            // Who asked for the end has been told of it.
+            // The caller has seen the outcome, so its agent needs no notice.
             tasks
                 .iter()
                 .for_each(|task| context::mark_consumed(&root, &task.state, Coverage::Status));
@@ -102,8 +102,9 @@ impl Args {
         })
     }
 
-    /// Returns the tasks to stop, and how many names no task has, or may be meant and cannot be read:
-    /// they are reported, and the others are stopped all the same.
+    /// Returns the tasks to stop, and the number of failures: names that match no task, and
+    /// unreadable tasks that may belong to the session. Failures are reported, and the other tasks
+    /// are stopped.
     fn select_tasks(&self, root: &StateDir) -> Result<(Vec<TaskId>, usize), Failure> {
         if !self.all {
             let mut unknown = 0;
@@ -120,7 +121,7 @@ impl Args {
             return Ok((ids, unknown));
         }
         let Some(session) = &self.session else { return Ok((root.live_tasks()?, 0)) };
-        // With what its subagents have started.
+        // Includes the tasks of its subagents.
         let sessions = session::session_tree(root, session)?;
         let running = stop::list_running(root, |spec| sessions.contains(&spec.session_id))?;
         if running.specs.is_empty() {
@@ -140,10 +141,10 @@ impl Args {
     }
 }
 
-/// Returns what came of one task. Nothing in it is wider than 80 columns.
+/// Formats the result for one task, at most 80 columns wide.
 fn format_stopped(view: &TaskView) -> String {
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
-    // An outcome may name a program that could not be started, whatever that is called.
+    // An outcome may contain the name of a program that could not be started, of any length.
     let mut text = format!("{}  {}\n", view.task_id, one_line(&outcome, OUTCOME_COLUMNS));
     let Some(report) = &view.stop_report else { return text };
     let mut line = |line: &str| {
@@ -185,7 +186,7 @@ fn format_stopped(view: &TaskView) -> String {
     text
 }
 
-/// Returns what fits beside a pid and what became of it in 80 columns.
+/// Shortens a command to fit into 80 columns next to a pid and a signal.
 fn short_command(command: &str) -> String {
     one_line(command, 54)
 }

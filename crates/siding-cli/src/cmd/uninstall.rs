@@ -1,4 +1,4 @@
-//! `siding uninstall`: siding out of the agent that a person uses.
+//! `siding uninstall`: removes siding from an agent program.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `siding wait`: waits for the end of tasks, or for what they do, bounded and without polling.
+//! `siding wait`: waits for tasks to end or for other conditions, with a bound and without polling.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Reads a condition and checks its pattern, so that a mistake is told with the usage.
+/// Parses a condition and checks its pattern, so that a mistake is reported with the usage.
 fn parse_condition(text: &str) -> Result<Condition, String> {
     let condition: Condition = text.parse().map_err(|error| format!("{error}"))?;
     if let Condition::Output(pattern) = &condition {
@@ -78,7 +78,8 @@ fn parse_condition(text: &str) -> Result<Condition, String> {
     Ok(condition)
 }
 
-/// Reads a condition of a task that does not run yet, whose end is told anyway.
+/// Parses a condition for a task that does not run yet. `exit` is rejected, because the end of a
+/// task is always reported.
 pub(super) fn parse_readiness_condition(text: &str) -> Result<Condition, String> {
     let condition = parse_condition(text)?;
     if condition == Condition::Exit {
@@ -94,7 +95,7 @@ impl Args {
         let root = context::open_state_dir()?;
         let bound = resolve_bound(self.timeout)?;
         let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
-        // One descriptor per task and a few of our own.
+        // One descriptor for each task, and a few more.
         descriptor::raise_open_limit();
         let ids = resolve_distinct(&root, &self.ids)?;
         let conditions = if self.conditions.is_empty() {
@@ -161,17 +162,17 @@ impl Args {
         Ok(reader)
     }
 
-    /// Returns what was waited for, in few words.
+    /// Formats the conditions in one line.
     fn format_conditions(&self) -> String {
         let all: Vec<String> = self.conditions.iter().map(ToString::to_string).collect();
         one_line(&format!("`{}`", all.join("`, `")), stdout::TEXT_COLUMNS)
     }
 }
 
-/// Returns how long to wait. A bound that an administrator has locked is not passed.
+/// Returns the maximum wait. A bound that the administrator has locked takes precedence.
 fn resolve_bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
     let sources = match timeout {
-        // A look, and no wait at all.
+        // A zero timeout only checks the conditions; no bound is needed.
         Some(Duration::ZERO) => return Ok(Duration::ZERO),
         Some(bound) => {
             let text = RawValue::Text(format!("{}ms", bound.as_millis().max(1)));
@@ -182,7 +183,7 @@ fn resolve_bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
     Ok(context::load_settings_from(&sources)?.wait_bound)
 }
 
-/// Returns the tasks, each once, in the order in which they were named.
+/// Returns the tasks in the given order, without duplicates.
 fn resolve_distinct(root: &StateDir, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
     let mut known = std::collections::HashSet::new();
     let mut ids = Vec::new();
@@ -195,12 +196,12 @@ fn resolve_distinct(root: &StateDir, texts: &[String]) -> Result<Vec<TaskId>, Fa
     Ok(ids)
 }
 
-/// Whether this says how the task ended.
+/// Returns whether a met condition describes how the task ended.
 const fn is_end(hit: &MetCondition) -> bool {
     matches!(hit.detail, Some(WaitDetail::Outcome(_)) | None)
 }
 
-/// Returns one line about what came true: `b-4k7q0n2m8x5t  port:3000  process 4711 listens`.
+/// Formats a met condition in one line: `b-4k7q0n2m8x5t  port:3000  process 4711 listens`.
 fn format_hit(hit: &MetCondition, detail: &WaitDetail) -> String {
     one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), stdout::TEXT_COLUMNS)
 }

@@ -1,4 +1,4 @@
-//! `siding why`: what a quiet task waits for, in one screen.
+//! `siding why`: shows on one screen what a quiet task waits for.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `siding workflow`: files of steps that need each other.
+//! `siding workflow`: files of steps that depend on each other.
 
 mod check;
 pub(crate) mod exec;
@@ -60,7 +60,7 @@ impl Args {
     }
 }
 
-/// How the task of a workflow is run.
+/// Options for the task that runs a workflow.
 #[derive(Debug, clap::Args)]
 struct WorkflowRunArgs {
     /// Start in the background and return at once
@@ -81,7 +81,7 @@ struct WorkflowRunArgs {
 }
 
 impl WorkflowRunArgs {
-    /// Has this program carry out a workflow, as a task.
+    /// Runs this program as the workflow's task.
     fn start(
         self,
         name: String,
@@ -99,13 +99,13 @@ impl WorkflowRunArgs {
         run.budget = self.budget;
         run.timeout = Some(self.timeout.unwrap_or_else(|| format_millis(life)));
         run.grace = Some(format_millis(task::stop_grace(&settings)));
-        // What it listens to, whatever the setting says.
+        // The workflow handles only this signal, so the setting does not apply.
         run.signal = Some(task::STOP_SIGNAL.to_string());
-        // It is silent while its steps work, which are looked at themselves.
+        // A workflow is silent while its steps run; each step has its own stall detection.
         run.stall_after = Some("0s".to_owned());
         run.session = self.session;
         run.cwd = cwd;
-        // Two runs of a file are two workflows. Whoever begins the second one is told.
+        // Two runs of a file are two workflows. The caller of the second run gets a remark instead.
         run.allow_duplicate = true;
         run.name = Some(name);
         run.json = self.json;
@@ -120,11 +120,11 @@ fn format_millis(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
 
-/// Finds a workflow by a piece of the id of one of its tasks.
+/// Finds a workflow by a prefix of the id of one of its tasks.
 fn find_workflow(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
     let id = match (listing::resolve_id(root, text), text.parse::<TaskId>()) {
         (Ok(id), _) => id,
-        // Its task was removed, and perhaps not yet what its session keeps.
+        // The task was removed, but its session's directory may still have the workflow.
         (Err(_), Ok(id)) => id,
         (Err(error), Err(_)) => return Err(error.into()),
     };
@@ -136,7 +136,7 @@ fn find_workflow(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
     Ok(Task::read(root, id).map_or(id, |task| workflow_of_task(&task.state)))
 }
 
-/// Returns the workflow that a task carries out.
+/// Returns the workflow that a task runs or resumes.
 fn workflow_of_task(state: &TaskState) -> TaskId {
     let id = argument_after(state, task::RESUME_FLAG).and_then(|text| text.parse().ok());
     id.unwrap_or(state.spec.task_id)
@@ -148,7 +148,7 @@ fn argument_after<'s>(state: &'s TaskState, flag: &str) -> Option<&'s str> {
     argv.get(at + 1).map(String::as_str)
 }
 
-/// Returns the tasks that carry out a workflow of this file now.
+/// Returns the running tasks that run a workflow of this file.
 fn running_workflows_of_file(root: &StateDir, file: &str) -> Result<Vec<TaskId>, Failure> {
     let is_of_file = |id: &TaskId| {
         let Ok(task) = Task::read(root, *id) else { return false };

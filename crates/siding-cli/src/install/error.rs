@@ -1,21 +1,21 @@
-//! What can go wrong while a host's files are changed.
+//! Errors of changing a host's files.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::json::TextError;
 
-/// What can go wrong while a host's files are changed. Unless said otherwise nothing was changed.
+/// An error of changing a host's files. Unless stated otherwise, nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InstallError {
-    /// A file is not as its host reads it.
+    /// The text of a file is not valid for its host.
     #[error("`{path}`, {fault}")]
     InvalidText {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The mistake and its position.
         fault: TextError,
-        /// Whether the host reads plain JSON and nothing else.
+        /// Whether the host accepts only standard JSON.
         strict: bool,
     },
     /// A file is not UTF-8.
@@ -23,61 +23,61 @@ pub(crate) enum InstallError {
     NotUtf8 {
         /// The file.
         path: PathBuf,
-        /// Where, in bytes from 0.
+        /// Offset of the first invalid byte, from 0.
         offset: usize,
     },
-    /// There is something that is no file.
+    /// The path exists but is not a regular file.
     #[error("`{path}` is no file")]
     NotAFile {
-        /// What is there.
+        /// The path.
         path: PathBuf,
     },
-    /// A file is larger than any host's settings.
+    /// The file is larger than any host's settings.
     #[error("`{path}` has {len} bytes, at most {max} are read")]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// How large it is.
+        /// Its size in bytes.
         len: u64,
-        /// The limit.
+        /// The maximum size in bytes.
         max: u64,
     },
-    /// A link leads nowhere.
+    /// The target of a symbolic link does not exist.
     #[error("`{path}` is a link that leads nowhere")]
     DanglingLink {
         /// The link.
         path: PathBuf,
     },
-    /// Somebody else has written to a file meanwhile.
+    /// Another program changed the file in the meantime.
     #[error("`{path}` was changed by somebody else meanwhile; it was left alone")]
     ConcurrentChange {
         /// The file.
         path: PathBuf,
     },
-    /// A newer siding wrote what is remembered.
+    /// A newer siding wrote the installation record.
     #[error("`{path}` has format {found}, this siding knows {known}")]
     TooNew {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Format version of the record.
         found: u64,
-        /// The newest that is known.
+        /// The newest format version that this siding supports.
         known: u64,
     },
-    /// The operating system refused.
+    /// The I/O error of a system call.
     #[error("could not {doing} `{path}`: {source}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
-        /// On what.
+        /// The affected path.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl InstallError {
-    /// Returns what a person can do.
+    /// Returns a suggestion for the user.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::InvalidText { strict: true, .. } => Some(
@@ -95,7 +95,7 @@ impl InstallError {
         }
     }
 
-    /// Returns what makes an error of the operating system's one of these.
+    /// Returns a function that converts an I/O error to an `InstallError`.
     pub(crate) fn io(
         doing: &'static str,
         path: impl Into<PathBuf>,

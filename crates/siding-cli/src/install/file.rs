@@ -1,4 +1,4 @@
-//! Files of hosts: read whole, and replaced in one step.
+//! Reads files of hosts as a whole, and replaces them atomically.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
@@ -12,32 +12,32 @@ use siding_core::sys::clock;
 
 use super::error::InstallError;
 
-/// Bytes of a file beyond which it is no host's settings.
+/// Maximum size of a host's settings file, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
-/// Permissions of a file that was not there: such files may hold keys of a person.
+/// Permissions of a created file: it may contain secrets.
 const NEW_FILE_MODE: u32 = 0o600;
-/// Permissions of a directory that was not there.
+/// Permissions of a created directory.
 const NEW_DIRECTORY_MODE: u32 = 0o700;
-/// What a backup's name has behind that of the file, before the time.
+/// Placed between a file's name and the time in the name of its backup.
 const BACKUP_INFIX: &str = ".siding-backup-";
 
 /// A file as it was read.
 #[derive(Debug, Clone)]
 pub(crate) struct OriginalFile {
-    /// Where it is, links followed.
+    /// Its path, with symbolic links resolved.
     path: PathBuf,
-    /// What was in it; `None` when there was no file.
+    /// Its contents; `None` if it did not exist.
     bytes: Option<Vec<u8>>,
     mode: u32,
     owner: Option<(u32, u32)>,
 }
 
 impl OriginalFile {
-    /// Reads a file, if there is one.
+    /// Reads a file; it may be missing.
     ///
     /// # Errors
     ///
-    /// When there is something that is no file, or one that cannot be read.
+    /// The path is not a regular file, or it cannot be read.
     pub(crate) fn read(path: &Path) -> Result<Self, InstallError> {
         let missing = |path: PathBuf| Self { path, bytes: None, mode: NEW_FILE_MODE, owner: None };
         let path = match path.canonicalize() {
@@ -63,12 +63,12 @@ impl OriginalFile {
         Ok(Self { path, bytes: Some(bytes), mode: facts.mode() & 0o7777, owner })
     }
 
-    /// Returns where it is, links followed.
+    /// Returns the path, with symbolic links resolved.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns its text, `None` when there was no file.
+    /// Returns the text; `None` if the file did not exist.
     ///
     /// # Errors
     ///
@@ -82,11 +82,12 @@ impl OriginalFile {
         Ok(Some(text))
     }
 
-    /// Puts a new text in its place, in one step. It keeps its permissions and owner.
+    /// Replaces the file's text atomically, by rename(2). Permissions and owner are kept.
     ///
     /// # Errors
     ///
-    /// [`InstallError::ConcurrentChange`], or the operating system's. The file is then as it was.
+    /// [`InstallError::ConcurrentChange`], or the I/O error of a system call. The file is then
+    /// unchanged.
     pub(crate) fn replace(&self, text: &str) -> Result<(), InstallError> {
         let name = append_to_name(&self.path, &format!(".siding-{}", std::process::id()));
         let written = self.write_new(&name, text.as_bytes()).and_then(|()| {
@@ -100,22 +101,23 @@ impl OriginalFile {
         self.sync_directory()
     }
 
-    /// Removes it.
+    /// Removes the file.
     ///
     /// # Errors
     ///
-    /// As [`Original::replace`].
+    /// The same as of [`Self::replace`].
     pub(crate) fn remove(&self) -> Result<(), InstallError> {
         self.ensure_unchanged()?;
         std::fs::remove_file(&self.path).map_err(InstallError::io("remove", &self.path))?;
         self.sync_directory()
     }
 
-    /// Copies it beside itself, and returns where to; `None` when there was no file.
+    /// Copies the file into the same directory and returns the path of the copy; `None` if the file
+    /// did not exist.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of a system call.
     pub(crate) fn back_up(&self) -> Result<Option<PathBuf>, InstallError> {
         let Some(bytes) = &self.bytes else { return Ok(None) };
         let now: String =
@@ -131,7 +133,7 @@ impl OriginalFile {
         Ok(Some(path))
     }
 
-    /// Returns the backups beside it that say the same as `text`.
+    /// Returns the backups of the file whose contents equal `text`.
     pub(crate) fn backups_equal_to(&self, text: &str) -> Vec<PathBuf> {
         let (Some(dir), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return Vec::new();
@@ -147,11 +149,12 @@ impl OriginalFile {
         same
     }
 
-    /// Makes the directory it is to be in. Returns those that were not there, the uppermost first.
+    /// Creates the file's directory and its missing parents. Returns the created directories, the
+    /// uppermost first.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of a system call.
     pub(crate) fn create_directories(&self) -> Result<Vec<PathBuf>, InstallError> {
         let above = self.path.ancestors().skip(1);
         let mut made: Vec<PathBuf> =
@@ -180,7 +183,7 @@ impl OriginalFile {
         file.sync_all().map_err(io)
     }
 
-    /// Looks whether it still is what was read.
+    /// Fails if the file has changed since it was read.
     fn ensure_unchanged(&self) -> Result<(), InstallError> {
         let now = match read_bytes(&self.path) {
             Ok(bytes) => Some(bytes),
@@ -209,7 +212,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, InstallError> {
     Ok(bytes)
 }
 
-/// Returns a path with something behind its name.
+/// Appends a suffix to the last component of a path.
 fn append_to_name(path: &Path, end: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(end);

@@ -1,5 +1,5 @@
-//! Hook entries as Claude Code, Codex and Gemini CLI have them: `hooks.EVENT` is a list of groups,
-//! each with a matcher and a list of handlers.
+//! Hook entries of Claude Code, Codex and Gemini CLI: `hooks.EVENT` is a list of groups, each with
+//! a matcher and a list of handlers.
 
 use serde_json::Value;
 
@@ -8,34 +8,34 @@ use super::json_value::JsonValue;
 use super::program::ProgramNames;
 use super::record::{self, InstallRecord};
 
-/// The member with all hooks.
+/// Name of the member with all hooks.
 const HOOKS_KEY: &str = "hooks";
 
-/// One entry that is to be there.
+/// A hook entry to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HookEntry {
     /// The host's name of the event.
     pub(crate) event: &'static str,
-    /// The tools it is for; `None` for an event that has none, or for all.
+    /// The tools it applies to; `None` for all, or for an event without tools.
     pub(crate) matcher: Option<&'static str>,
-    /// The last argument of `siding hook`.
+    /// Last argument of `siding hook`.
     pub(crate) event_arg: &'static str,
-    /// The handler as the host wants it.
+    /// The handler in the host's format.
     pub(crate) handler: JsonValue,
 }
 
-/// A handler of siding's that is there.
+/// An installed handler of siding.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct InstalledHook {
     /// The host's name of the event.
     pub(crate) event: String,
-    /// The tools it is for.
+    /// The tools it applies to.
     pub(crate) matcher: Option<String>,
-    /// The last argument of `siding hook`.
+    /// Last argument of `siding hook`.
     pub(crate) event_arg: String,
     /// The program it calls.
     pub(crate) program: String,
-    /// All of it.
+    /// The complete handler.
     pub(crate) handler: Value,
     group: usize,
     index: usize,
@@ -47,7 +47,7 @@ impl HookEntry {
             == (self.event, self.matcher, self.event_arg)
     }
 
-    /// Returns what is said of it: the event, and the tools.
+    /// Returns the entry's title: event, tools and argument.
     pub(crate) fn title(&self) -> String {
         match self.matcher {
             Some(matcher) => format!("{} ({matcher}) {}", self.event, self.event_arg),
@@ -83,11 +83,11 @@ pub(crate) fn find(json: &JsonDocument, names: &ProgramNames) -> Vec<InstalledHo
     all
 }
 
-/// Brings the entries about, and nothing else of siding's.
+/// Adds the entries, and removes outdated ones of siding.
 ///
 /// # Errors
 ///
-/// When `hooks` is no object, or what is in it for one of the events is not as the host wants it.
+/// `hooks` is not an object, or the value for one of the events does not have the host's format.
 pub(crate) fn install(
     json: &mut JsonDocument,
     entries: &[HookEntry],
@@ -108,7 +108,7 @@ pub(crate) fn install(
             }
         }
     }
-    // What an older siding put there, or somebody twice.
+    // Outdated entries of an older siding, and duplicates.
     remove_handlers(json, &found, Some(record));
     for entry in missing {
         let matcher = entry.matcher.map(|text| ("matcher".to_owned(), JsonValue::text(text)));
@@ -119,7 +119,7 @@ pub(crate) fn install(
     Ok(())
 }
 
-/// Takes all of siding's handlers out.
+/// Removes all of siding's handlers.
 pub(crate) fn remove(
     json: &mut JsonDocument,
     names: &ProgramNames,
@@ -134,7 +134,7 @@ fn remove_handlers(
     found: &[InstalledHook],
     record: Option<&InstallRecord>,
 ) {
-    // From the end, so that the numbers of the others stay.
+    // From the end, so that the indexes of the others stay valid.
     for installed in found.iter().rev() {
         json.remove(&installed.json_path());
         let [hooks, event, group, handlers, _] = installed.json_path();
@@ -153,7 +153,7 @@ impl InstalledHook {
     }
 }
 
-/// Checks the shape of everything that entries go to.
+/// Checks the format of every value that an entry will be added to.
 fn check_shape(json: &JsonDocument, entries: &[HookEntry]) -> Result<(), TextError> {
     record::ensure_objects(json, &[HOOKS_KEY])?;
     let wrong = |way: JsonPath<'_>, what: &str| Err(json.error_at(way, what.to_owned()));

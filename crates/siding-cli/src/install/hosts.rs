@@ -1,4 +1,4 @@
-//! The hosts that siding can be installed in: which files they have, and what goes where.
+//! The hosts that siding can be installed in, with their files and the contents of these.
 
 mod claude_code;
 mod codex;
@@ -13,21 +13,21 @@ use crate::failure::Failure;
 
 pub(crate) use self::claude_code::Scope;
 
-/// Where files are looked for.
+/// The directories that the paths of a host's files start from.
 #[derive(Debug, Clone)]
 pub(crate) struct BaseDirs {
-    /// The user's home.
+    /// The user's home directory.
     pub(crate) home: PathBuf,
     /// The working directory.
     pub(crate) cwd: PathBuf,
 }
 
 impl BaseDirs {
-    /// Returns those of this process.
+    /// Returns the directories of this process.
     ///
     /// # Errors
     ///
-    /// When there is no home or no working directory.
+    /// `HOME` is not an absolute path, or the working directory is unknown.
     pub(crate) fn from_process() -> Result<Self, Failure> {
         let home = absolute_path_variable("HOME").ok_or_else(|| {
             Failure::new("HOME is not set to an absolute path")
@@ -39,12 +39,13 @@ impl BaseDirs {
         Ok(Self { home, cwd })
     }
 
-    /// Returns the directory that a variable names.
+    /// Returns the directory in a variable, if its value is an absolute path.
     pub(crate) fn variable_dir(&self, variable: &str) -> Option<PathBuf> {
         absolute_path_variable(variable)
     }
 
-    /// Returns the directory of the user's settings, by the XDG specification.
+    /// Returns the directory of the user's settings, as the XDG Base Directory Specification
+    /// defines it.
     pub(crate) fn config_dir(&self) -> PathBuf {
         self.variable_dir("XDG_CONFIG_HOME").unwrap_or_else(|| self.home.join(".config"))
     }
@@ -69,7 +70,7 @@ pub(crate) enum Host {
 }
 
 impl Host {
-    /// Returns its name as a person writes it.
+    /// Returns the display name.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
@@ -79,7 +80,7 @@ impl Host {
         }
     }
 
-    /// Returns its name as an argument.
+    /// Returns the name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -89,28 +90,28 @@ impl Host {
         }
     }
 
-    /// Returns whether there is a choice whose settings are changed.
+    /// Returns whether siding can be installed in one of several scopes.
     pub(crate) const fn has_scopes(self) -> bool {
         matches!(self, Self::ClaudeCode)
     }
 
-    /// Returns whether it calls hooks.
+    /// Returns whether the host calls hooks.
     pub(crate) const fn has_hooks(self) -> bool {
         !matches!(self, Self::Opencode)
     }
 
-    /// Returns whether its own shell calls can have a budget: it moves a call to the background at the
-    /// call's timeout.
+    /// Returns whether the host's own shell calls can have a budget: the host moves a call to the
+    /// background at the call's timeout.
     pub(crate) const fn has_budget(self) -> bool {
         matches!(self, Self::ClaudeCode)
     }
 
-    /// Returns whether its first hook has its shells adopted.
+    /// Returns whether the host's first hook lets its shells be adopted.
     pub(crate) const fn adopts_by_hook(self) -> bool {
         matches!(self, Self::ClaudeCode)
     }
 
-    /// Returns the setting that switches its hooks off.
+    /// Returns the key of the setting that disables the host's hooks.
     pub(crate) const fn disable_hooks_key(self) -> Option<&'static str> {
         match self {
             Self::ClaudeCode => Some("disableAllHooks"),
@@ -118,7 +119,7 @@ impl Host {
         }
     }
 
-    /// Returns the name of its program.
+    /// Returns the name of the host's program.
     pub(crate) const fn program(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude",
@@ -126,7 +127,7 @@ impl Host {
         }
     }
 
-    /// Returns what a person should know or do beside an install.
+    /// Returns remarks for the person, such as remaining manual steps.
     pub(crate) fn notes(
         self,
         places: &BaseDirs,
@@ -148,12 +149,12 @@ impl Host {
         notes
     }
 
-    /// Returns its files, and what is to be in them. `budget` is that of the host's own shell calls,
-    /// where the host has one.
+    /// Returns the host's files and their intended contents. `budget` is that of the host's own
+    /// shell calls, if the host supports one.
     ///
     /// # Errors
     ///
-    /// When the program's path is none that a shell could be told.
+    /// The program's path cannot be written into the host's files.
     pub(crate) fn targets(
         self,
         places: &BaseDirs,
@@ -170,7 +171,7 @@ impl Host {
     }
 }
 
-/// Returns the line by which a host that uses a shell calls `siding hook`.
+/// Returns the command line of `siding hook` for a host that uses a shell.
 fn hook_command_line(program: &SidingProgram, host: &str, word: &str) -> String {
     format!("{} hook --host {host} {word}", shell_quote(&program.path))
 }

@@ -1,9 +1,10 @@
-//! Edits of JSON text that leave every byte alone which they do not own.
+//! Edits JSON text and keeps every byte outside the edited members.
 //!
-//! A text is read with `jsonc-parser`, for the places of values, commas and comments; an edit puts
-//! text in at one place or takes it out. What [`JsonDocument::insert`] adds to a container that has members
-//! [`Json::remove`] takes out again to the byte, comments and trailing commas included. Of a
-//! container that was empty its inside must be remembered by the caller ([`super::record`]).
+//! `jsonc-parser` finds the positions of values, commas and comments; an edit inserts or removes
+//! text at one position. [`JsonDocument::remove`] restores the exact text, including comments and
+//! trailing commas, that a container with members had before [`JsonDocument::insert`]. For a
+//! container that was empty, the caller must record the text between its brackets
+//! ([`super::record`]).
 
 mod error;
 mod spans;
@@ -18,45 +19,45 @@ pub(crate) use self::error::TextError;
 use self::spans::{Container, JsonSpans};
 use super::json_value::{JsonValue, Layout, format_key};
 
-/// What a host's parser takes.
+/// The JSON variant that a host's parser accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// JSON of the standard.
+    /// Standard JSON.
     Strict,
-    /// With comments.
+    /// JSON with comments.
     Comments,
-    /// With comments, and commas behind the last member.
+    /// JSON with comments and trailing commas.
     Loose,
 }
 
-/// The place of a value: the way from the root.
+/// The path of a value, from the root.
 pub(crate) type JsonPath<'w> = &'w [PathStep<'w>];
 
-/// One step down.
+/// One step of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathStep<'w> {
-    /// To an object's member.
+    /// A member of an object.
     Key(&'w str),
-    /// To an array's element.
+    /// An element of an array.
     Index(usize),
 }
 
-/// A text that is one JSON value.
+/// A text with one JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JsonDocument {
     text: String,
     dialect: Dialect,
 }
 
-/// What some editors put before a text; no part of it.
+/// Some editors write it at the start of a file; it is not part of the JSON text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 impl JsonDocument {
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, and where.
+    /// The mistake and its position.
     pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Self, TextError> {
         let json = Self { text: text.to_owned(), dialect };
         JsonSpans::parse(json.body(), dialect)
@@ -64,7 +65,7 @@ impl JsonDocument {
         Ok(json)
     }
 
-    /// Returns whether a text has nothing in it.
+    /// Returns whether a text is empty or only whitespace.
     pub(crate) fn is_blank(text: &str) -> bool {
         text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim().is_empty()
     }
@@ -83,45 +84,45 @@ impl JsonDocument {
     }
 
     fn spans(&self) -> JsonSpans<'_> {
-        JsonSpans::parse(self.body(), self.dialect).expect("it was read, and edits keep it JSON")
+        JsonSpans::parse(self.body(), self.dialect).expect("it was parsed, and edits keep it valid")
     }
 
-    /// Returns a value, if it is there.
+    /// Returns the value at a path, if it exists.
     pub(crate) fn get(&self, path: JsonPath<'_>) -> Option<Value> {
         self.spans().value(path)
     }
 
-    /// Returns how many members a container has, `None` where there is none.
+    /// Returns the number of members of a container; `None` if there is no container.
     pub(crate) fn len(&self, path: JsonPath<'_>) -> Option<usize> {
         Some(self.spans().container(path)?.members.len())
     }
 
-    /// Returns what is between the brackets of a container.
+    /// Returns the text between the brackets of a container.
     pub(crate) fn inner_text(&self, path: JsonPath<'_>) -> Option<String> {
         let container = self.spans().container(path)?;
         Some(self.body()[container.inside].to_owned())
     }
 
-    /// Returns the text of a value, empty where there is none.
+    /// Returns the text of a value; empty if it does not exist.
     pub(crate) fn raw_text(&self, path: JsonPath<'_>) -> String {
         let range = self.spans().value_span(path).unwrap_or_default();
         self.body()[range].to_owned()
     }
 
-    /// Puts the text of a value in the place of one.
+    /// Replaces the text of a value.
     pub(crate) fn set_raw_text(&mut self, path: JsonPath<'_>, text: &str) {
-        let range = self.spans().value_span(path).expect("the caller has looked");
+        let range = self.spans().value_span(path).expect("the caller has checked the path");
         self.apply_edits(vec![(range, text.to_owned())]);
     }
 
-    /// Returns a fault at a value, for a caller whom its shape does not suit.
+    /// Returns an error at a value, for a caller that expects another type.
     pub(crate) fn error_at(&self, path: JsonPath<'_>, what: String) -> TextError {
         let places = self.spans();
         let start = places.value_span(path).map_or(0, |range| range.start);
         TextError::at_offset(self.body(), start, what)
     }
 
-    /// Returns a fault when a key on the way is there twice: a host takes one of them.
+    /// Fails if an object on the path has a key twice: hosts use only one of them.
     pub(crate) fn ensure_unique_keys(&self, path: JsonPath<'_>) -> Result<(), TextError> {
         match self.spans().find_duplicate_key(path) {
             None => Ok(()),
@@ -131,11 +132,11 @@ impl JsonDocument {
         }
     }
 
-    /// Puts a value behind the last member of a container, under `key` in an object.
+    /// Inserts a value after the last member of a container; in an object, `key` is its key.
     pub(crate) fn insert(&mut self, path: JsonPath<'_>, key: Option<&str>, value: &JsonValue) {
         let body = self.body();
         let places = self.spans();
-        let container = places.container(path).expect("the caller has looked");
+        let container = places.container(path).expect("the caller has checked the path");
         let style = InsertStyle::for_container(body, &places, &container);
         let named = key.map_or_else(String::new, |key| format_key(key, &style.layout));
         let mut text = style.before_member() + &named + &value.render(&style.layout);
@@ -154,11 +155,11 @@ impl JsonDocument {
         self.apply_edits(edits);
     }
 
-    /// Takes a member or element out, with its comma.
+    /// Removes a member or element with its comma.
     pub(crate) fn remove(&mut self, path: JsonPath<'_>) {
         let body = self.body();
         let places = self.spans();
-        let range = places.member_span(path).expect("the caller has looked");
+        let range = places.member_span(path).expect("the caller has checked the path");
         let before = places.token_before(range.start);
         let mut edits = Vec::new();
         let mut end = range.end;
@@ -169,18 +170,18 @@ impl JsonDocument {
                 edits.extend(places.comma_before(range.start).map(|comma| (comma, String::new())))
             }
         }
-        // A comment to the end of the line must not swallow what follows.
+        // A line comment must not swallow the text after the edit.
         let newline = body[end..].trim_start_matches([' ', '\t']).starts_with(['\n', '\r']);
         let kept = if before.ends_line && !newline { detect_newline(body) } else { "" };
         edits.push((before.end..end, kept.to_owned()));
         self.apply_edits(edits);
     }
 
-    /// Puts another value in the place of one.
+    /// Replaces a value.
     pub(crate) fn replace(&mut self, path: JsonPath<'_>, value: &JsonValue) {
         let body = self.body();
         let places = self.spans();
-        let range = places.value_span(path).expect("the caller has looked");
+        let range = places.value_span(path).expect("the caller has checked the path");
         let container = places.container(&path[..path.len().saturating_sub(1)]);
         let layout = container.map_or(Layout::Line { gap: " " }, |container| {
             InsertStyle::for_container(body, &places, &container).layout
@@ -188,17 +189,17 @@ impl JsonDocument {
         self.apply_edits(vec![(range, value.render(&layout))]);
     }
 
-    /// Puts a text between the brackets of a container that has no members.
+    /// Sets the text between the brackets of a container that has no members.
     pub(crate) fn set_inner_text(&mut self, path: JsonPath<'_>, text: &str) {
-        let inside = self.spans().container(path).expect("the caller has looked").inside;
+        let inside = self.spans().container(path).expect("the caller has checked the path").inside;
         self.apply_edits(vec![(inside, text.to_owned())]);
     }
 
     fn apply_edits(&mut self, mut edits: Vec<(Range<usize>, String)>) {
         let mark = if self.has_byte_order_mark() { BYTE_ORDER_MARK } else { "" };
         let mut body = self.body().to_owned();
-        // From the end, so that the places of the others stay; of two at one place the first goes
-        // in last, and so stands first.
+        // From the end, so that the positions of earlier edits stay valid. Of two edits at one
+        // position the first is applied last, so its text comes first.
         edits.sort_by_key(|(range, _)| range.start);
         for (range, text) in edits.into_iter().rev() {
             body.replace_range(range, &text);
@@ -207,12 +208,12 @@ impl JsonDocument {
     }
 }
 
-/// How what is put into a container is laid out.
+/// The layout of an inserted member.
 struct InsertStyle {
     layout: Layout,
-    /// Whether members that are there are on the line of the bracket.
+    /// Whether the inserted member is the container's first.
     is_first_member: bool,
-    /// What stands before the line with the closing bracket, where that gets a line of its own.
+    /// Indentation of the line with the closing bracket, if that gets a line of its own.
     outer_indent: String,
 }
 
@@ -226,7 +227,7 @@ impl InsertStyle {
             Some(member) => !body[container.inside.start..member.start].contains('\n'),
             None => root.start < container.range.start && !body[root.clone()].contains('\n'),
         };
-        // Whatever follows a comment to the end of the line has to begin a new one.
+        // Text after a line comment must start on a new line.
         let on_line = on_line && !places.last_token_in(container).ends_line;
         let layout = if on_line {
             let tight = body[root].split_once("\":").is_none_or(|(_, rest)| !rest.starts_with(' '));
@@ -241,7 +242,7 @@ impl InsertStyle {
         Self { layout, is_first_member: first, outer_indent: outer }
     }
 
-    /// Returns what stands before a new member.
+    /// Returns the whitespace before a new member.
     fn before_member(&self) -> String {
         match &self.layout {
             Layout::Line { .. } if self.is_first_member => String::new(),
@@ -250,12 +251,12 @@ impl InsertStyle {
         }
     }
 
-    /// Returns whether the closing bracket has to be put on a line of its own.
+    /// Returns whether the closing bracket must move to a line of its own.
     fn needs_closing_line(&self, rest: &str) -> bool {
         matches!(self.layout, Layout::Lines { .. }) && !rest.contains('\n')
     }
 
-    /// Returns what stands before that bracket then.
+    /// Returns the whitespace before the closing bracket in that case.
     fn before_closing_bracket(&self) -> String {
         match &self.layout {
             Layout::Line { .. } => String::new(),
@@ -264,18 +265,18 @@ impl InsertStyle {
     }
 }
 
-/// Returns how lines end.
+/// Returns the line ending of a text.
 fn detect_newline(body: &str) -> &'static str {
     if body.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-/// Returns the blanks that a line begins with.
+/// Returns the indentation of the line at an offset.
 fn indent_at(body: &str, at: usize) -> String {
     let line = body[..at].rfind('\n').map_or(0, |newline| newline + 1);
     body[line..at].chars().take_while(|char| matches!(char, ' ' | '\t')).collect()
 }
 
-/// Returns what each level is indented by: that of the root's first member, else two blanks.
+/// Returns the indentation of one level: that of the root's first member, or two spaces.
 fn detect_indent_unit(body: &str, root: &Range<usize>) -> String {
     let inside = body.get(root.start + 1..root.end).unwrap_or_default();
     let line = inside.lines().skip(1).find(|line| !line.trim().is_empty());

@@ -1,8 +1,8 @@
-//! A value that is written into a host's file: JSON whose members keep their order.
+//! A JSON value to write into a host's file; its members keep their order.
 
 use serde_json::Value;
 
-/// A value.
+/// A JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum JsonValue {
     /// A string.
@@ -17,24 +17,24 @@ pub(crate) enum JsonValue {
     Map(Vec<(String, Self)>),
 }
 
-/// How a value is laid out.
+/// The layout of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// On one line, with this after a comma or a colon: nothing or a blank.
+    /// On one line, with `gap` after each comma and colon: empty or a space.
     Line { gap: &'static str },
-    /// A line for each member.
+    /// One line for each member.
     Lines {
         /// `\n` or `\r\n`.
         newline: &'static str,
-        /// What stands before the line on which the value begins.
+        /// Indentation of the line on which the value starts.
         indent: String,
-        /// What each level adds.
+        /// Additional indentation of each level.
         unit: String,
     },
 }
 
 impl JsonValue {
-    /// Returns a string.
+    /// Returns a string value.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
@@ -49,7 +49,7 @@ impl JsonValue {
         Self::Map(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
     }
 
-    /// Returns it as what a parser makes of it.
+    /// Converts the value to serde_json's type.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::Text(text) => Value::from(text.as_str()),
@@ -62,7 +62,7 @@ impl JsonValue {
         }
     }
 
-    /// Returns its text.
+    /// Formats the value as JSON text.
     pub(crate) fn render(&self, layout: &Layout) -> String {
         let mut out = String::new();
         self.write(layout, 0, &mut out);
@@ -125,7 +125,7 @@ fn break_line(layout: &Layout, depth: usize, after_comma: bool, out: &mut String
     }
 }
 
-/// Returns what stands before a member's value.
+/// Formats a key with its colon.
 pub(crate) fn format_key(key: &str, layout: &Layout) -> String {
     let gap = match layout {
         Layout::Line { gap } => gap,

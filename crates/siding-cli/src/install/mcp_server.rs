@@ -7,17 +7,17 @@ use super::json_value::JsonValue;
 use super::program::ProgramNames;
 use super::record::{self, InstallRecord, key_path};
 
-/// The name under which hosts know the server.
+/// The server's name in the host's file.
 pub(crate) const SERVER_NAME: &str = "siding";
 
-/// What a person may set in the entry: it is theirs.
+/// Keys of the entry that belong to the person; an install keeps their values.
 const USER_KEYS: [&str; 1] = ["env"];
 
-/// Brings the entry about, as a member of the object at `keys`.
+/// Adds or updates the entry, as a member of the object at `keys`.
 ///
 /// # Errors
 ///
-/// When something on the way is no object, or an entry with that name starts another program.
+/// A value on the path is not an object, or the entry with that name starts another program.
 pub(crate) fn install(
     json: &mut JsonDocument,
     keys: &[&str],
@@ -49,7 +49,7 @@ pub(crate) fn install(
     Ok(())
 }
 
-/// Takes the entry out, if it is siding's.
+/// Removes the entry if it is siding's.
 pub(crate) fn remove(
     json: &mut JsonDocument,
     keys: &[&str],
@@ -62,7 +62,7 @@ pub(crate) fn remove(
     }
 }
 
-/// Returns the entry and the program it starts, if it is siding's.
+/// Returns the entry and its program, if it is siding's.
 pub(crate) fn find(
     json: &JsonDocument,
     keys: &[&str],
@@ -72,7 +72,7 @@ pub(crate) fn find(
     names.parse_server_entry(&entry).map(|program| (program, entry))
 }
 
-/// Returns whether siding's entry is anywhere below a value.
+/// Returns whether a value contains an entry of siding at any depth.
 pub(crate) fn contains_siding(value: &Value, names: &ProgramNames) -> bool {
     let Value::Object(members) = value else { return false };
     members.iter().any(|(key, value)| {

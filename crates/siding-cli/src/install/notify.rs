@@ -1,4 +1,5 @@
-//! `siding install HOST --notify`: the hook entry that has a person told, and the address for it.
+//! `siding install HOST --notify`: the hook entry that notifies a person, and the webhook's
+//! address.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,21 +16,21 @@ use super::target::{FileContent, TargetFile};
 use crate::cmd::{NotifyWay, join_ways};
 use crate::failure::Failure;
 
-/// The last argument of `siding hook` in the entry that opens the session, from which this entry is
-/// made, and in this one.
+/// Last argument of `siding hook` in the entry that opens the session, which is the template of
+/// this entry, and in this entry.
 const SESSION_START_ARG: &str = "session-start";
 const NOTIFY_PERSON_ARG: &str = "notify-person";
 
-/// What `--notify` asks for.
+/// The value of `--notify`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NotifyChoice {
-    /// Nobody is told.
+    /// No notifications.
     Off,
-    /// A person is told, in each of these ways.
+    /// Notify the person in each of these ways.
     Ways {
-        /// The ways.
+        /// The ways to notify.
         ways: Vec<NotifyWay>,
-        /// Where to, when it was said with `webhook=URL`.
+        /// The address from `webhook=URL`, if given.
         address: Option<Webhook>,
     },
 }
@@ -51,7 +52,7 @@ impl std::str::FromStr for NotifyChoice {
                     address = Some(url.parse().map_err(|error| format!("{error}"))?);
                     NotifyWay::Webhook
                 }
-                // A mistyped address may hold a secret: only its first word is repeated.
+                // A mistyped address may contain a secret, so only the part before `=` is repeated.
                 _ => {
                     let word = word.split('=').next().unwrap_or_default();
                     return Err(format!(
@@ -68,8 +69,8 @@ impl std::str::FromStr for NotifyChoice {
     }
 }
 
-/// Adds the entry to a host's files where it was asked for. Without `asked` the choice of an earlier
-/// install stays. Returns the ways that are installed.
+/// Adds the entry to a host's files if requested. If `asked` is `None`, the choice of an earlier
+/// install stays. Returns the installed ways.
 pub(crate) fn add_entry(
     targets: &mut [TargetFile],
     asked: Option<&NotifyChoice>,
@@ -92,7 +93,7 @@ pub(crate) fn add_entry(
     ways
 }
 
-/// Returns the ways that an earlier install has put into a file.
+/// Returns the ways that an earlier install wrote into a file.
 fn installed_ways(path: &Path, names: &ProgramNames) -> Vec<NotifyWay> {
     let read = |path: &Path| {
         let original = OriginalFile::read(path).ok()?;
@@ -113,7 +114,7 @@ fn installed_ways(path: &Path, names: &ProgramNames) -> Vec<NotifyWay> {
     }
 }
 
-/// Returns the entry, in the form that the host has for the one which opens the session.
+/// Returns the entry, in the host's format of the entry that opens the session.
 fn notify_entry(opens: &HookEntry, ways: &str) -> HookEntry {
     HookEntry {
         event_arg: NOTIFY_PERSON_ARG,
@@ -125,7 +126,7 @@ fn notify_entry(opens: &HookEntry, ways: &str) -> HookEntry {
 fn to_notify_value(tree: &JsonValue, ways: &str) -> JsonValue {
     match tree {
         JsonValue::Text(text) => JsonValue::Text(match text.strip_suffix(SESSION_START_ARG) {
-            // A line for a shell, and the name of an entry.
+            // Either a shell command line or the name of an entry.
             Some(before) if before.contains(" hook ") => {
                 format!("{before}--via {ways} {NOTIFY_PERSON_ARG}")
             }
@@ -150,8 +151,8 @@ fn to_notify_value(tree: &JsonValue, ways: &str) -> JsonValue {
     }
 }
 
-/// Returns where the address for a host is stored: siding's own directory, never a host's file, which
-/// others may read.
+/// Returns the path of a host's webhook address: in siding's own directory, because other users may
+/// be able to read a host's file.
 fn address_path(state: &Path, host: &str) -> PathBuf {
     state.join("installed").join(format!("notify-webhook.{host}"))
 }
@@ -160,7 +161,7 @@ fn address_path(state: &Path, host: &str) -> PathBuf {
 ///
 /// # Errors
 ///
-/// When it cannot be read.
+/// The file cannot be read, or it contains no valid address.
 pub(crate) fn stored_address(state: &Path, host: &str) -> Result<Option<Webhook>, Failure> {
     let path = address_path(state, host);
     let file = OriginalFile::read(&path)?;
@@ -172,7 +173,7 @@ pub(crate) fn stored_address(state: &Path, host: &str) -> Result<Option<Webhook>
     Ok(Some(address))
 }
 
-/// Whether an address is stored for a host.
+/// Returns whether an address is stored for a host.
 pub(crate) fn has_address(host: &str) -> bool {
     StateDir::default_path()
         .is_some_and(|state| stored_address(&state, host).is_ok_and(|it| it.is_some()))
@@ -182,7 +183,7 @@ pub(crate) fn has_address(host: &str) -> bool {
 ///
 /// # Errors
 ///
-/// When it cannot be written.
+/// The file cannot be written.
 pub(crate) fn store_address(host: &str, address: &Webhook) -> Result<bool, Failure> {
     let Some(state) = StateDir::default_path() else { return Ok(false) };
     if stored_address(&state, host).ok().flatten().as_ref() == Some(address) {
@@ -198,7 +199,7 @@ pub(crate) fn store_address(host: &str, address: &Webhook) -> Result<bool, Failu
 ///
 /// # Errors
 ///
-/// When it cannot be removed.
+/// The file cannot be removed.
 pub(crate) fn forget_address(host: &str) -> Result<bool, Failure> {
     let Some(state) = StateDir::default_path() else { return Ok(false) };
     let path = address_path(&state, host);
@@ -220,7 +221,7 @@ mod tests {
         let Ok(NotifyChoice::Ways { ways, address }) =
             read("bell,desktop,bell,webhook=https://example.org/secret,1")
         else {
-            // The comma ends the address: what follows is no way.
+            // A comma ends the address; the text after it is not a valid way.
             let why = read("bell,webhook=https://example.org/secret,1").expect_err("no way");
             assert!(why.contains("`1`") && !why.contains("secret"), "{why}");
             return;

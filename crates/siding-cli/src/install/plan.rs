@@ -1,4 +1,4 @@
-//! What is to be changed, shown before it is done.
+//! Plans the changes to files and shows them before they are made.
 
 use std::path::PathBuf;
 
@@ -15,76 +15,76 @@ use super::record_store::InstallRecords;
 use super::target::{FileContent, TargetFile};
 use crate::failure::Failure;
 
-/// Lines of a file shown around each change, as git does.
+/// Number of context lines around each change, as in git.
 const DIFF_CONTEXT_LINES: usize = 3;
 
-/// Which way.
+/// Whether to install or uninstall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Action {
-    /// In.
+    /// Add siding.
     Install,
-    /// Out.
+    /// Remove siding.
     Uninstall,
 }
 
-/// What becomes of a file.
+/// The change to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ChangeKind {
-    /// It is as it should be.
+    /// The file already has the intended content.
     Unchanged,
-    /// It was not there.
+    /// The file did not exist.
     Created,
-    /// Something in it changes.
+    /// The file's content changes.
     Changed,
-    /// Nothing else is in it.
+    /// The file is removed, because nothing else is in it.
     Removed,
 }
 
-/// What is to be changed in one file.
+/// A planned change to one file.
 #[derive(Debug)]
 struct PlannedChange {
     original: OriginalFile,
-    /// The text it is to have; `None` for no file.
+    /// The new text; `None` removes the file.
     after: Option<String>,
-    /// What is remembered from now on.
+    /// The new installation record.
     record: Option<InstallRecord>,
-    /// What becomes of it.
+    /// The kind of the change.
     kind: ChangeKind,
-    /// Whether something of siding's is in it afterwards, which another scope has there.
+    /// Whether the file still contains entries of siding for another scope.
     is_shared: bool,
 }
 
-/// What was done to one file.
+/// A change to one file.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct FileChange {
-    /// The file, links followed.
+    /// The file, with symbolic links resolved.
     pub(crate) path: PathBuf,
-    /// What became of it, or would.
+    /// What was done, or would be.
     pub(crate) fate: ChangeKind,
-    /// The change as a unified diff; empty without one.
+    /// The change as a unified diff; empty if there is none.
     pub(crate) diff: String,
-    /// Where it is as it was before; null when there was no need.
+    /// Path of the backup; null if none was needed.
     pub(crate) backup: Option<PathBuf>,
-    /// Earlier backups that say the same as the file says now, and were removed.
+    /// Earlier backups with the new text, which were removed.
     pub(crate) backups_removed: Vec<PathBuf>,
 }
 
 impl FileChange {
-    /// Returns whether the file is another one than before.
+    /// Returns whether the file differs from before.
     pub(crate) fn is_change(&self) -> bool {
         self.fate != ChangeKind::Unchanged
     }
 }
 
-/// Brings files about, or takes siding out of them. All of it is decided before anything is
-/// written; with `dry` it is only shown.
+/// Installs into files or uninstalls from them. Every change is planned before any file is written;
+/// with `dry_run` no file is.
 ///
 /// # Errors
 ///
-/// When a file cannot be read or written. Those before it in the list may have been changed; it is
-/// said which.
+/// A file cannot be read or written. The files before it in the list may have been changed; a
+/// message names them.
 pub(crate) fn apply_plan(
     targets: &[TargetFile],
     action: Action,
@@ -113,10 +113,10 @@ pub(crate) fn apply_plan(
         })?);
     }
     if !dry_run && action == Action::Uninstall {
-        // When all files are gone, the lowest first: several may have been in one.
+        // After all files are removed, the deepest directory first: several files may share one.
         directories.sort();
         for dir in directories.iter().rev() {
-            // Somebody else may have something in it by now.
+            // Another program may have put a file into it.
             let _best_effort = std::fs::remove_dir(dir);
         }
     }
@@ -124,11 +124,11 @@ pub(crate) fn apply_plan(
 }
 
 impl PlannedChange {
-    /// Finds out what an install changes in a file.
+    /// Plans an install into a file.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, or is not as its host reads it.
+    /// The file cannot be read, or its text is not valid for its host.
     fn plan_install(
         target: &TargetFile,
         names: &ProgramNames,
@@ -149,11 +149,11 @@ impl PlannedChange {
         Ok(Self { original, after: Some(after), record: Some(record), kind, is_shared: false })
     }
 
-    /// Finds out what an uninstall changes in a file.
+    /// Plans an uninstall from a file.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read.
+    /// The file cannot be read.
     fn plan_uninstall(
         target: &TargetFile,
         names: &ProgramNames,
@@ -177,11 +177,11 @@ impl PlannedChange {
         Ok(Self { original, after, record, kind, is_shared })
     }
 
-    /// Returns what would be done.
+    /// Returns the change without making it.
     ///
     /// # Errors
     ///
-    /// When the file is not UTF-8.
+    /// The file is not UTF-8.
     fn preview(&self) -> Result<FileChange, InstallError> {
         let path = self.original.path().to_owned();
         let old = self.original.text()?.unwrap_or_default();
@@ -202,11 +202,11 @@ impl PlannedChange {
         Ok(FileChange { path, fate: self.kind, diff, backup: None, backups_removed: Vec::new() })
     }
 
-    /// Carries an install out.
+    /// Makes the change of an install.
     ///
     /// # Errors
     ///
-    /// When the file was changed meanwhile or cannot be written. It is then as it was.
+    /// The file was changed in the meantime or cannot be written. It is then unchanged.
     fn apply_install(mut self, records: &InstallRecords) -> Result<FileChange, InstallError> {
         let mut done = self.preview()?;
         if self.kind == ChangeKind::Unchanged {
@@ -218,17 +218,17 @@ impl PlannedChange {
         if !directories.is_empty() {
             record.directories = directories;
         }
-        // Before the file: what is remembered of a change that never came does no harm.
+        // The record must precede the file: a record of a change that was never made does no harm.
         records.save(self.original.path(), &record)?;
         self.original.replace(self.after.as_deref().unwrap_or_default())?;
         Ok(done)
     }
 
-    /// Carries an uninstall out.
+    /// Makes the change of an uninstall.
     ///
     /// # Errors
     ///
-    /// As [`PlannedChange::apply_install`].
+    /// The same as of [`PlannedChange::apply_install`].
     fn apply_uninstall(self, records: &InstallRecords) -> Result<FileChange, InstallError> {
         let mut done = self.preview()?;
         if self.kind != ChangeKind::Unchanged {
@@ -246,7 +246,7 @@ impl PlannedChange {
         for backup in &done.backups_removed {
             std::fs::remove_file(backup).map_err(InstallError::io("remove", backup))?;
         }
-        // What is left needs the memory when it goes: both scopes have one page.
+        // A remaining scope needs the record for its own uninstall: both scopes share one record.
         if !self.is_shared {
             records.remove(self.original.path())?;
         }

@@ -1,4 +1,4 @@
-//! The program that hosts are told to call, and how its calls are known again.
+//! The program that hosts call, and how its calls are recognized.
 
 use std::path::{Path, PathBuf};
 
@@ -7,28 +7,28 @@ use siding_core::sys::file;
 
 use crate::failure::Failure;
 
-/// The flag of `siding hook` with the budget of the host's own shell calls.
+/// The flag of `siding hook` for the budget of the host's own shell calls.
 pub(crate) const BUDGET_FLAG: &str = "--budget";
 /// The program's usual name.
 const PROGRAM_NAME: &str = "siding";
 
-/// This program, as a host is to call it.
+/// This program, as a host calls it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SidingProgram {
     /// Its absolute path.
     pub(crate) path: String,
-    /// Whether its mere name leads to it: the search path does.
+    /// Whether the search path leads to it.
     pub(crate) on_path: bool,
-    /// By which its calls are known.
+    /// Names by which its calls are recognized.
     pub(crate) names: ProgramNames,
 }
 
 impl SidingProgram {
-    /// Finds out.
+    /// Determines the path of this program.
     ///
     /// # Errors
     ///
-    /// When there is no path to it that a host could be told.
+    /// The program's file was removed, or its path is not UTF-8.
     pub(crate) fn current() -> Result<Self, Failure> {
         let own = std::env::current_exe()
             .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
@@ -36,7 +36,7 @@ impl SidingProgram {
             let message = format!("`{}` is no program any more", own.display());
             return Err(Failure::new(message).with_hint("call siding again by its new path"));
         }
-        // A link in the search path outlives the version it leads to.
+        // Prefer a link in the search path, which stays valid after an upgrade.
         let on_path = find_in_path(PROGRAM_NAME).filter(|found| file::is_same_file(found, &own));
         let path = on_path.as_deref().unwrap_or(&own);
         let Some(text) = path.to_str() else {
@@ -47,13 +47,14 @@ impl SidingProgram {
         Ok(Self { path: text.to_owned(), on_path: on_path.is_some(), names })
     }
 
-    /// Returns what a file that others have too is to call: the mere name where that works here.
+    /// Returns the program for a file that is shared with other people: its name alone if the
+    /// search path leads to it.
     pub(crate) fn shared_path(&self) -> &str {
         if self.on_path { PROGRAM_NAME } else { &self.path }
     }
 }
 
-/// Returns the first program of that name in the search path.
+/// Returns the first program with this name in the search path.
 pub(crate) fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
@@ -67,7 +68,7 @@ pub(crate) fn find_in_path(name: &str) -> Option<PathBuf> {
 pub(crate) struct ProgramNames(Vec<String>);
 
 impl ProgramNames {
-    /// Returns the usual name, and one more.
+    /// Returns the usual name and, if it differs, `own`.
     pub(crate) fn with_name(own: Option<&str>) -> Self {
         let own = own.filter(|own| *own != PROGRAM_NAME).map(str::to_owned);
         Self([PROGRAM_NAME.to_owned()].into_iter().chain(own).collect())
@@ -79,8 +80,8 @@ impl ProgramNames {
         name.is_some_and(|name| self.0.iter().any(|one| one == name))
     }
 
-    /// Returns the program and the last argument of a handler that calls `siding hook`, in either
-    /// form: with `args`, or as a line for a shell.
+    /// Returns the program and the last argument of a handler that calls `siding hook`, either with
+    /// `args` or as a shell command line.
     pub(crate) fn parse_hook_handler(&self, handler: &Value) -> Option<(String, String)> {
         let command = handler["command"].as_str()?;
         let (program, args) = match handler["args"].as_array() {
@@ -106,8 +107,8 @@ impl ProgramNames {
         args.next().map(str::to_owned)
     }
 
-    /// Returns the program of a server's entry that starts `siding mcp`: `command` with `args`, or
-    /// `command` as a list.
+    /// Returns the program of a server entry that starts `siding mcp`: either `command` with
+    /// `args`, or `command` as a list.
     pub(crate) fn parse_server_entry(&self, entry: &Value) -> Option<String> {
         let (program, first) = match &entry["command"] {
             Value::String(program) => (program.as_str(), entry["args"][0].as_str()),
@@ -118,7 +119,7 @@ impl ProgramNames {
     }
 }
 
-/// Returns a word as a shell takes it.
+/// Quotes a word for a shell if necessary.
 pub(crate) fn shell_quote(word: &str) -> String {
     let plain = |char: char| char.is_ascii_alphanumeric() || "/._-+@%:,=".contains(char);
     if !word.is_empty() && word.chars().all(plain) {
@@ -127,7 +128,7 @@ pub(crate) fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Returns the words of a line that [`shell_quote`] words make up.
+/// Splits a line of words that [`shell_quote`] quoted.
 pub(super) fn split_words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut inside = false;

@@ -1,8 +1,8 @@
-//! What an install remembers of a file, so that an uninstall leaves it as it was.
+//! The record of what an install changed in a file, which lets an uninstall restore it exactly.
 //!
-//! Most of what install adds can be taken out again by looking at the file. What cannot be seen
-//! there is whether a container without members was there before, how it was laid out, and
-//! whether there was a file. Nothing else of the file is kept.
+//! Most of what an install adds can be recognized in the file. The record holds what cannot:
+//! whether a container without members existed before, the text between its brackets, and whether
+//! the file existed. Nothing else of the file is stored.
 
 use std::path::PathBuf;
 
@@ -11,33 +11,33 @@ use serde::{Deserialize, Serialize};
 use super::json::{JsonDocument, JsonPath, PathStep, TextError};
 use super::json_value::JsonValue;
 
-/// What install found and made in one file.
+/// What an install found and added in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct InstallRecord {
-    /// What was there in place of a value.
+    /// The original file, if it contained no value.
     pub(crate) blank: Option<OriginalEmptyFile>,
-    /// Containers that had no members, with what was between their brackets.
+    /// Paths of containers that were empty, with the text between their brackets.
     pub(crate) empty: Vec<(Vec<String>, String)>,
-    /// Members that were not there.
+    /// Paths of members that did not exist.
     pub(crate) members: Vec<Vec<String>>,
-    /// The text that was put at the end.
+    /// The text that was appended.
     #[serde(default)]
     pub(crate) appended: Option<String>,
-    /// Values that were replaced, with their texts.
+    /// Paths of values that were replaced, with their original texts.
     #[serde(default)]
     pub(crate) replaced: Vec<(Vec<String>, String)>,
-    /// Directories that were not there, the uppermost first.
+    /// Directories that did not exist, the uppermost first.
     #[serde(default)]
     pub(crate) directories: Vec<PathBuf>,
 }
 
-/// A file in which there was no value.
+/// A file that contained no value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OriginalEmptyFile {
-    /// There was no file.
+    /// The file did not exist.
     NoFile,
-    /// It had nothing but this.
+    /// The file contained only this text.
     Text(String),
 }
 
@@ -49,14 +49,14 @@ impl InstallRecord {
         }
     }
 
-    /// Remembers the text of a value that is about to be replaced.
+    /// Records the text of a value that is about to be replaced.
     pub(super) fn record_replaced(&mut self, keys: &[&str], text: String) {
         let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
         self.replaced.retain(|(one, _)| *one != keys);
         self.replaced.push((keys, text));
     }
 
-    /// Returns the text of a value that was replaced.
+    /// Returns the original text of a replaced value.
     pub(super) fn replaced_text(&self, keys: &[&str]) -> Option<&str> {
         let (_, text) = self.replaced.iter().find(|(one, _)| one == keys)?;
         Some(text)
@@ -78,12 +78,12 @@ fn path_keys(path: JsonPath<'_>) -> Vec<String> {
     path.iter().map(key).collect()
 }
 
-/// Returns the way over these keys.
+/// Returns the path with these keys.
 pub(crate) fn key_path<'k>(keys: &[&'k str]) -> Vec<PathStep<'k>> {
     keys.iter().map(|key| PathStep::Key(key)).collect()
 }
 
-/// Checks that what is on a way is an object, as far as it is there.
+/// Fails if an existing value on the path is not an object.
 pub(crate) fn ensure_objects(json: &JsonDocument, keys: &[&str]) -> Result<(), TextError> {
     let path = key_path(keys);
     json.ensure_unique_keys(&path)?;
@@ -99,8 +99,8 @@ pub(crate) fn ensure_objects(json: &JsonDocument, keys: &[&str]) -> Result<(), T
     Ok(())
 }
 
-/// Puts a value below objects that are made where they are missing, as the member with the last of
-/// `keys`, which is not there yet.
+/// Inserts a value under the last of `keys`, which must not exist yet. Missing objects on the path
+/// are created.
 pub(crate) fn insert_at(
     json: &mut JsonDocument,
     keys: &[&str],
@@ -119,7 +119,7 @@ pub(crate) fn insert_at(
     json.insert(&path[..depth], Some(keys[depth]), &value);
 }
 
-/// Puts a value behind the others of an array, which is made where it is missing.
+/// Appends a value to an array; a missing array is created.
 pub(crate) fn append_to_array(
     json: &mut JsonDocument,
     keys: &[&str],
@@ -135,8 +135,8 @@ pub(crate) fn append_to_array(
     }
 }
 
-/// Takes away a container that has lost its last member, if install made it, and gives one back
-/// its inside that was empty before. Without a memory it counts as made.
+/// Removes an empty container if the install created it, or restores the original text between its
+/// brackets. Without a record it counts as created.
 pub(crate) fn remove_if_empty(
     json: &mut JsonDocument,
     keys: &[&str],
@@ -150,7 +150,7 @@ pub(crate) fn remove_if_empty(
     let names: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     let empty = record.and_then(|made| made.empty.iter().find(|(one, _)| *one == names));
     if let Some((_, inside)) = empty {
-        // A comment that has come since stays.
+        // A comment that was added since is kept.
         if inside.trim() == now.trim() {
             json.set_inner_text(&path, inside);
         }

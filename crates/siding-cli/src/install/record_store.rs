@@ -1,5 +1,5 @@
-//! What is remembered of each file between install and uninstall: `installed/` in the state
-//! directory, a file for each file that was changed.
+//! Stores installation records between install and uninstall: in `installed/` of the state
+//! directory, one file for each changed file.
 
 use std::path::{Path, PathBuf};
 
@@ -12,16 +12,16 @@ use super::file::OriginalFile;
 use super::record::InstallRecord;
 use crate::failure::Failure;
 
-/// The newest format that is known.
+/// The newest supported format version.
 const RECORD_FORMAT: u64 = 1;
 
-/// The directory.
+/// The directory of installation records.
 #[derive(Debug)]
 pub(crate) struct InstallRecords {
     dir: PathBuf,
 }
 
-/// What is in a file of it.
+/// The content of a record's file.
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordFile {
     format: u64,
@@ -30,11 +30,11 @@ struct RecordFile {
 }
 
 impl InstallRecords {
-    /// Finds the directory. It is made when there is something to remember.
+    /// Returns the directory. It is created when the first record is saved.
     ///
     /// # Errors
     ///
-    /// When there is no place for siding's state.
+    /// The location of siding's state is unknown.
     pub(crate) fn locate() -> Result<Self, Failure> {
         let state = StateDir::default_path().ok_or_else(|| {
             Failure::new("there is no place for siding's state: HOME is not set")
@@ -43,11 +43,11 @@ impl InstallRecords {
         Ok(Self { dir: state.join("installed") })
     }
 
-    /// Returns what is remembered of a file.
+    /// Returns the record of a file.
     ///
     /// # Errors
     ///
-    /// When it cannot be read, or a newer siding wrote it. What is damaged counts as forgotten.
+    /// The record cannot be read, or a newer siding wrote it. A damaged record counts as missing.
     pub(crate) fn load(&self, file: &Path) -> Result<Option<InstallRecord>, InstallError> {
         let page = OriginalFile::read(&self.record_path(file))?;
         let Some(text) = page.text()? else { return Ok(None) };
@@ -61,32 +61,32 @@ impl InstallRecords {
         Ok(page.filter(|page| page.path == file).map(|page| page.made))
     }
 
-    /// Remembers a file.
+    /// Saves the record of a file.
     ///
     /// # Errors
     ///
-    /// When that cannot be written.
+    /// The record cannot be written.
     pub(crate) fn save(&self, file: &Path, record: &InstallRecord) -> Result<(), InstallError> {
         let page =
             RecordFile { format: RECORD_FORMAT, path: file.to_owned(), made: record.clone() };
-        let text = serde_json::to_string(&page).expect("all keys are texts") + "\n";
+        let text = serde_json::to_string(&page).expect("all keys are strings") + "\n";
         let original = OriginalFile::read(&self.record_path(file))?;
         original.create_directories()?;
         original.replace(&text)
     }
 
-    /// Forgets a file.
+    /// Removes the record of a file.
     ///
     /// # Errors
     ///
-    /// When that cannot be removed.
+    /// The record cannot be removed.
     pub(crate) fn remove(&self, file: &Path) -> Result<(), InstallError> {
         let page = self.record_path(file);
         if page.exists() { OriginalFile::read(&page)?.remove() } else { Ok(()) }
     }
 
     fn record_path(&self, file: &Path) -> PathBuf {
-        // A name that is short whatever the path is.
+        // A hash keeps the name short for any path.
         let hash = Fnv1a::default().with_bytes(file.as_os_str().as_encoded_bytes());
         self.dir.join(format!("{}.json", hash.to_hex()))
     }

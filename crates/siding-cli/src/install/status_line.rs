@@ -1,8 +1,8 @@
 //! The status line of Claude Code: `statusLine` of its settings, `{"type":"command","command":…}`.
 //!
-//! One that a person has is kept: only its `command` changes, to a call that runs theirs first. Its
-//! text is remembered, so that an uninstall leaves it byte for byte; without the memory it is read
-//! out of the call.
+//! An existing status line is kept: only its `command` changes, to a call of siding that runs the
+//! original first. The original text is recorded, so that an uninstall restores it byte for byte;
+//! without the record it is extracted from the call.
 
 use serde_json::Value;
 
@@ -11,24 +11,25 @@ use super::json_value::JsonValue;
 use super::program::{ProgramNames, shell_quote, split_words};
 use super::record::{self, InstallRecord};
 
-/// The member, and the one in it with the line for a shell.
+/// The member of the settings, and the key of its shell command line.
 const STATUS_LINE_KEY: &str = "statusLine";
 const COMMAND_KEY: &str = "command";
-/// Seconds after which an idle host calls it again: an elapsed time that stands still misleads.
+/// Seconds between two calls while the host is idle: an elapsed time that does not advance
+/// misleads.
 const REFRESH_SECONDS: u64 = 10;
-/// What siding is called with.
+/// The subcommand and flag of siding in the call.
 const SUBCOMMAND: &str = "statusline";
 const BEFORE_FLAG: &str = "--before";
 
-/// A command of siding's.
+/// A call of `siding statusline`.
 #[derive(Debug, PartialEq, Eq)]
 struct StatusLineCall {
-    /// The command of a person that it runs first.
+    /// The person's own command, which it runs first.
     before: Option<String>,
 }
 
 impl StatusLineCall {
-    /// Reads a command, `None` for one that is not siding's.
+    /// Parses a command; `None` if it does not call siding.
     fn parse(command: &str, names: &ProgramNames) -> Option<Self> {
         let words = split_words(command);
         let (program, rest) = words.split_first()?;
@@ -46,7 +47,7 @@ impl StatusLineCall {
     }
 }
 
-/// Returns the command of a status line that is there.
+/// Returns the command of the installed status line.
 fn installed_command(json: &JsonDocument) -> Option<String> {
     let Value::String(command) = json.get(&command_path())? else { return None };
     Some(command)
@@ -56,12 +57,12 @@ const fn command_path() -> [PathStep<'static>; 2] {
     [PathStep::Key(STATUS_LINE_KEY), PathStep::Key(COMMAND_KEY)]
 }
 
-/// Brings a status line about that calls `program`. Where it was not asked for, one of an earlier
-/// install is brought up to date.
+/// Installs a status line that calls `program`. If none was requested, one of an earlier install is
+/// updated.
 ///
 /// # Errors
 ///
-/// When there is one that is no command.
+/// The existing status line is not a command.
 pub(super) fn install(
     json: &mut JsonDocument,
     is_requested: bool,
@@ -103,7 +104,7 @@ pub(super) fn install(
     Ok(())
 }
 
-/// Takes siding out of the status line, and leaves a person's as it was.
+/// Removes siding from the status line, and restores the person's own.
 pub(super) fn remove(
     json: &mut JsonDocument,
     names: &ProgramNames,
@@ -120,7 +121,7 @@ pub(super) fn remove(
         return;
     };
     let remembered = record.and_then(|made| made.replaced_text(&[STATUS_LINE_KEY, COMMAND_KEY]));
-    // Somebody may have edited the call since.
+    // The person may have edited the call since.
     let same = |text: &&str| serde_json::from_str::<String>(text).is_ok_and(|text| text == theirs);
     match remembered.filter(same) {
         Some(text) => json.set_raw_text(&command_path(), text),
@@ -150,7 +151,7 @@ mod tests {
         let mut json = install_twice(theirs, &mut made);
         let line = installed_command(&json).expect("a command");
         assert_eq!(line, r"'/opt/my tools/siding' statusline --before 'it'\''s /x'");
-        // A plain install keeps it, and follows the program.
+        // A plain install keeps the status line and updates the program.
         install(&mut json, false, "/new/siding", &ProgramNames::with_name(None), &mut made)
             .expect("kept");
         assert!(

@@ -1,4 +1,4 @@
-//! One file of a host, and what is to be in it.
+//! A file of a host and its intended content.
 
 use std::path::PathBuf;
 
@@ -11,32 +11,32 @@ use super::record::{InstallRecord, OriginalEmptyFile};
 use super::toml::{self, CodexBlock};
 use super::{mcp_server, status_line};
 
-/// One file of a host, and what is to be in it.
+/// A file of a host and its intended content.
 #[derive(Debug, Clone)]
 pub(crate) struct TargetFile {
-    /// Where it is.
+    /// Path of the file.
     pub(crate) path: PathBuf,
-    /// What is to be in it.
+    /// The intended content.
     pub(crate) content: FileContent,
 }
 
-/// What is to be in a file.
+/// The intended content of a file.
 #[derive(Debug, Clone)]
 pub(crate) enum FileContent {
-    /// Hook entries and the server's entry, among what others have there.
+    /// Hook entries and the server's entry, added to existing content.
     Json {
-        /// What the host's parser takes.
+        /// The JSON variant that the host accepts.
         dialect: Dialect,
         /// The hook entries.
         hooks: Vec<HookEntry>,
-        /// The server's entry, with the keys of the object it is in.
+        /// The server's entry, with the path of the object that contains it.
         server: Option<(Vec<String>, JsonValue)>,
-        /// The status line, where the file has a place for one.
+        /// The status line, if the file supports one.
         status_line: Option<StatusLineTarget>,
     },
-    /// A block of tables, behind what others have there.
+    /// A block of tables, appended to existing content.
     Toml(CodexBlock),
-    /// This text and nothing else: the file is siding's own.
+    /// Exactly this text: the file belongs to siding.
     Owned(String),
 }
 
@@ -45,13 +45,13 @@ pub(crate) enum FileContent {
 pub(crate) struct StatusLineTarget {
     /// The program that it calls.
     pub(crate) program: String,
-    /// Whether it was asked for; otherwise one that is there stays.
+    /// Whether it was requested; otherwise only an existing one is updated.
     pub(crate) is_requested: bool,
 }
 
 impl TargetFile {
-    /// Returns the budget that an earlier install wrote into the hooks of the file. A file that cannot
-    /// be read has none; the install itself reports why.
+    /// Returns the budget that an earlier install wrote into the file's hooks. Returns `None` for
+    /// an unreadable file; the install itself reports the error.
     pub(crate) fn installed_budget(&self, names: &ProgramNames) -> Option<String> {
         let FileContent::Json { dialect, .. } = &self.content else { return None };
         let original = OriginalFile::read(&self.path).ok()?;
@@ -59,12 +59,12 @@ impl TargetFile {
         hooks::find(&json, names).iter().find_map(|found| names.hook_budget(&found.handler))
     }
 
-    /// Returns a file's text with everything in it that is to be there. `old` is `None` when there
-    /// is no file; `made` is what an earlier install remembered, and comes to remember this one.
+    /// Returns the file's text with the intended content. `old` is `None` if the file does not
+    /// exist. `record` is that of an earlier install, and is updated for this one.
     ///
     /// # Errors
     ///
-    /// When the file is not as its host reads it.
+    /// The text of the file is not valid for its host.
     pub(crate) fn text_with_siding(
         &self,
         old: Option<&str>,
@@ -86,7 +86,8 @@ impl TargetFile {
                 };
                 let mut json = JsonDocument::parse(text, *dialect)?;
                 if !contains_siding(&json, names) && record.blank.is_none() {
-                    // What an earlier install remembered is of a file that was changed since.
+                    // The record of an earlier install describes a file that has been replaced
+                    // since.
                     *record = InstallRecord::default();
                 }
                 if !hooks.is_empty() {
@@ -111,12 +112,12 @@ impl TargetFile {
         }
     }
 
-    /// Returns a file's text without anything of siding's; `None` when nothing is left of a file
-    /// that install made.
+    /// Returns the file's text without siding; `None` if nothing is left of a file that the install
+    /// created.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// The text cannot be parsed.
     pub(crate) fn text_without_siding(
         &self,
         old: &str,
@@ -128,7 +129,7 @@ impl TargetFile {
                 if JsonDocument::is_blank(old) {
                     return Ok(Some(old.to_owned()));
                 }
-                // What the host would not read can have something of siding's in it all the same.
+                // A file that the host would reject may contain siding's entries nevertheless.
                 let mut json = JsonDocument::parse(old, Dialect::Loose)?;
                 hooks::remove(&mut json, names, record);
                 if let Some((keys, _)) = server {
@@ -153,7 +154,7 @@ impl TargetFile {
             }
             FileContent::Toml(_) => toml::remove(old, names, record),
             FileContent::Owned(text) => {
-                // Written by this siding or by another one, not by a person.
+                // Written by a siding of any version, not by a person.
                 let ours = old.lines().next() == text.lines().next();
                 Ok(match record.and_then(|made| made.blank.as_ref()) {
                     Some(OriginalEmptyFile::NoFile) if ours => None,
@@ -164,8 +165,8 @@ impl TargetFile {
         }
     }
 
-    /// Returns whether something of siding's is in a text all the same: another scope's, which has
-    /// its place in the same file.
+    /// Returns whether a text still contains siding's entries: those of another scope in the same
+    /// file.
     pub(crate) fn is_shared(&self, text: &str, names: &ProgramNames) -> bool {
         matches!(self.content, FileContent::Json { .. })
             && JsonDocument::parse(text, Dialect::Loose)
@@ -173,13 +174,13 @@ impl TargetFile {
     }
 }
 
-/// Returns whether a hook or a server of siding's is in a file, in whosever place.
+/// Returns whether a file contains a hook or a server of siding, for any scope.
 fn contains_siding(json: &JsonDocument, names: &ProgramNames) -> bool {
     !hooks::find(json, names).is_empty()
         || json.get(&[]).is_some_and(|value| mcp_server::contains_siding(&value, names))
 }
 
-/// Returns whether there is nothing in the file but brackets.
+/// Returns whether the file contains only an empty object.
 fn is_empty_object(json: &JsonDocument) -> bool {
     json.clone().into_text().split_whitespace().collect::<String>() == "{}"
 }

@@ -1,4 +1,4 @@
-//! Install and uninstall as functions of a file's text.
+//! Tests of install and uninstall as functions of a file's text.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn program(path: &str) -> SidingProgram {
     SidingProgram { path: path.to_owned(), on_path: false, names: ProgramNames::with_name(None) }
 }
 
-/// The file with the hooks, and with the server's entry too, so that one text has all there is.
+/// Returns one file with the hooks and the server's entry, so that a single text covers both.
 fn target(path: &str, dialect: Dialect) -> TargetFile {
     let places = BaseDirs { home: "/h".into(), cwd: "/".into() };
     let targets = Host::ClaudeCode.targets(&places, Scope::User, &program(path), None);
@@ -41,7 +41,7 @@ fn install_into(target: &TargetFile, old: Option<&str>, made: &mut InstallRecord
     text.unwrap_or_else(|fault| panic!("{fault}: {old:?}"))
 }
 
-/// Installs, sees that a second time changes nothing, and uninstalls.
+/// Installs, checks that a second install changes nothing, and uninstalls.
 #[track_caller]
 fn install_and_uninstall(old: Option<&str>, dialect: Dialect) -> Option<String> {
     let target = target("/opt/siding", dialect);
@@ -116,7 +116,7 @@ fn uninstall_restores_the_original_text() {
     assert_eq!(install_and_uninstall(None, Dialect::Strict), None);
 }
 
-/// Without a memory, as on another machine: what is left empty goes.
+/// Without a record, as on another system, emptied containers are removed.
 #[test]
 fn uninstall_works_without_a_record() {
     let target = target("/opt/siding", Dialect::Strict);
@@ -140,7 +140,7 @@ fn reinstall_replaces_the_old_program_path() {
     let first = install_into(&target("/old/siding", Dialect::Strict), Some(text), &mut made);
     let second = install_into(&target("/new/siding", Dialect::Strict), Some(&first), &mut made);
     assert_eq!(second, first.replace("/old/", "/new/"));
-    // A row that no longer is, and one that is there twice.
+    // An outdated row, and a duplicate.
     let stale = second.replacen("\"post-tool-batch\"", "\"of-old-times\"", 1);
     assert_eq!(
         sorted_hooks(&install_into(
@@ -157,7 +157,7 @@ fn reinstall_replaces_the_old_program_path() {
     );
 }
 
-/// The handlers, in an order of their own.
+/// Returns the handlers in a canonical order.
 fn sorted_hooks(text: &str) -> Vec<String> {
     let json = JsonDocument::parse(text, Dialect::Strict).expect("JSON");
     let found = super::hooks::find(&json, &names());
@@ -191,7 +191,7 @@ fn unexpected_structures_are_rejected_and_left_unchanged() {
     }
 }
 
-/// A variable that a person has set for the server is the person's.
+/// A variable that a person has set for the server belongs to the person.
 #[test]
 fn reinstall_keeps_the_users_server_environment() {
     let mut made = InstallRecord::default();
@@ -203,7 +203,7 @@ fn reinstall_keeps_the_users_server_environment() {
     assert_eq!(moved, mine.replace("/old/", "/new/"));
 }
 
-/// White space and, where they may be, comments.
+/// Generates whitespace and, if the dialect allows them, comments.
 fn gap(dialect: Dialect) -> impl Strategy<Value = &'static str> {
     let plain = ["", "", " ", "\n  ", "\r\n\t", "\n\n"];
     let comments = ["/* c */", " // c\n", "\n  // c\r\n  ", "/**//**/"];
@@ -243,7 +243,7 @@ fn value(dialect: Dialect) -> impl Strategy<Value = String> {
     })
 }
 
-/// A file as a host may have it, with hooks of others or without.
+/// Generates a host's file, with or without hooks of other programs.
 fn file(dialect: Dialect) -> impl Strategy<Value = String> {
     let group = || prop_oneof![Just(OTHER_HOOK.to_owned()), Just("{\"hooks\":[]}".to_owned())];
     let event = move |name: &'static str| {
@@ -271,7 +271,7 @@ fn file(dialect: Dialect) -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    // Each case reads a text some hundred times.
+    // Each case parses a text about a hundred times.
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
@@ -284,7 +284,8 @@ proptest! {
         prop_assert_eq!(install_and_uninstall(Some(&text), Dialect::Loose), Some(text));
     }
 
-    /// A person edits the file in between: their edit stays, and all of siding goes.
+    /// A person edits the file between install and uninstall: the edit stays, and siding's entries
+    /// are removed.
     #[test]
     fn edits_between_install_and_uninstall_are_kept(
         text in file(Dialect::Loose),
@@ -311,7 +312,7 @@ proptest! {
         let new = install_into(&target, Some(&text), &mut made);
         let left = target.text_without_siding(&edit(new), &names(), Some(&made)).expect("JSON").expect("a file");
         prop_assert!(!left.contains("siding"), "{}", left);
-        // Where the person's own place was there before, it is as if siding never had been.
+        // If the edited container existed before, the result equals the edit of the original file.
         let value = |text: &str| JsonDocument::parse(text, Dialect::Loose).expect("JSON").get(&[]);
         let had = JsonDocument::parse(&text, Dialect::Loose).expect("JSON");
         if top || had.get(&[PathStep::Key("hooks"), PathStep::Key(event)]).is_some() {

@@ -1,4 +1,4 @@
-//! The systemd user timer that runs the reaper, as systemd.timer(5) and systemd.service(5) have it.
+//! The systemd user timer that runs the reaper (systemd.timer(5), systemd.service(5)).
 
 use std::process::{Command, Stdio};
 
@@ -14,16 +14,16 @@ use crate::failure::Failure;
 
 /// The unit that is enabled.
 const TIMER_UNIT: &str = "siding-reap.timer";
-/// The unit that it starts.
+/// The unit that the timer starts.
 const SERVICE_UNIT: &str = "siding-reap.service";
-/// Columns of what systemctl says.
+/// Maximum columns of systemctl's error message.
 const ERROR_COLUMNS: usize = 200;
 
 /// Installs or uninstalls the timer. Returns whether anything changed, and the files.
 ///
 /// # Errors
 ///
-/// When there is no manager to run it, or it does not start: then all is as before.
+/// No systemd user manager is running, or the timer does not start; the files are then restored.
 pub(crate) fn apply_timer(
     places: &BaseDirs,
     action: Action,
@@ -56,7 +56,7 @@ pub(crate) fn apply_timer(
             Ok((changed || !was_on, files))
         }
         Action::Uninstall => {
-            // While the manager still knows the unit.
+            // The unit must be disabled while its file exists.
             disable();
             let files = go(action)?;
             let _best_effort = reload();
@@ -65,7 +65,7 @@ pub(crate) fn apply_timer(
     }
 }
 
-/// Returns the two files.
+/// Returns the two unit files.
 fn unit_files(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetFile> {
     let dir = places.config_dir().join("systemd/user");
     vec![
@@ -77,8 +77,8 @@ fn unit_files(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetFile> {
     ]
 }
 
-/// Returns what the reaper must be told to find the state and the settings of this process: whoever
-/// starts it knows nothing of the variables of a person's shell.
+/// Returns the variables by which the reaper finds this process's state and settings: the manager
+/// does not have the environment of the person's shell.
 fn unit_environment(places: &BaseDirs) -> Vec<(&'static str, String)> {
     let usual = places.home.join(".local/state/siding");
     let state = StateDir::default_path().filter(|path| *path != usual);
@@ -94,8 +94,8 @@ fn service_unit(program: &str, carried: &[(&str, String)]) -> String {
         .iter()
         .map(|(name, value)| format!("Environment={}\n", unit_quote(&format!("{name}={value}"))))
         .collect();
-    // A shim that the reaper puts in the place of a killed one outlives it: only the reaper itself
-    // is ended. Exit code 1: something is left, which the next time may clear.
+    // A new shim that the reaper starts must outlive it, so only the main process is killed. Exit
+    // code 1 counts as success: the next run may clear what is left.
     format!(
         "# Written by `siding install timer`.\n\
          [Unit]\n\
@@ -125,17 +125,17 @@ fn timer_unit() -> String {
         .to_owned()
 }
 
-/// Returns a word as a unit file has it.
+/// Quotes a word for a unit file.
 fn unit_quote(word: &str) -> String {
     let escaped = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     format!("\"{escaped}\"")
 }
 
-/// Asks whether there is somebody who runs timers.
+/// Checks whether a systemd user manager is running.
 ///
 /// # Errors
 ///
-/// When there is not, with what to do instead.
+/// None is running; the hint shows the alternatives.
 fn ensure_manager(places: &BaseDirs, program: &SidingProgram) -> Result<(), Failure> {
     systemctl(&["show-environment"]).map(drop).map_err(|why| {
         let message = format!("no systemd user manager answers here: {why}");
@@ -147,7 +147,7 @@ fn ensure_manager(places: &BaseDirs, program: &SidingProgram) -> Result<(), Fail
     })
 }
 
-/// Returns the line that has cron do the same. A `%` ends a command there (crontab(5)).
+/// Returns an equivalent crontab line. A `%` must be escaped in it (crontab(5)).
 fn crontab_line(program: &str, carried: &[(&str, String)]) -> String {
     let word = |text: &str| super::program::shell_quote(text).replace('%', "\\%");
     let environment: String =
@@ -155,33 +155,33 @@ fn crontab_line(program: &str, carried: &[(&str, String)]) -> String {
     format!("*/15 * * * * {environment}{} reap", word(program))
 }
 
-/// Returns whether the timer runs, and will after the next start of the machine.
+/// Returns whether the timer is active and enabled for the next boot.
 pub(crate) fn is_enabled() -> bool {
     let says = |what, word| systemctl(&[what, TIMER_UNIT]).is_ok_and(|said| said.trim() == word);
     says("is-enabled", "enabled") && says("is-active", "active")
 }
 
-/// Has the manager read the files and start the timer.
+/// Reloads the manager and starts the timer.
 ///
 /// # Errors
 ///
-/// What systemctl says.
+/// The error message of systemctl.
 fn enable() -> Result<(), Failure> {
     let on = reload().and_then(|()| systemctl(&["enable", "--now", TIMER_UNIT]).map(drop));
     on.map_err(|why| Failure::new(format!("systemd did not start the timer: {why}")))
 }
 
-/// Has the manager stop the timer, if there is a manager.
+/// Stops the timer, if a manager is running.
 fn disable() {
-    // Without one, nothing runs.
+    // Without a manager there is no running timer.
     let _best_effort = systemctl(&["disable", "--now", TIMER_UNIT]);
 }
 
-/// Has the manager read the files anew.
+/// Makes the manager reload its unit files.
 ///
 /// # Errors
 ///
-/// What systemctl says.
+/// The error message of systemctl.
 fn reload() -> Result<(), String> {
     systemctl(&["daemon-reload"]).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Edits of TOML text: one block at the end, and nothing else touched.
+//! Edits TOML text: appends one block and changes nothing else.
 
 use toml_edit::{Document, DocumentMut, Item, Table};
 
@@ -6,29 +6,28 @@ use super::json::TextError;
 use super::program::ProgramNames;
 use super::record::{InstallRecord, OriginalEmptyFile};
 
-/// What is to be in a file.
+/// The intended content of Codex's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CodexBlock {
     /// The program of the server.
     pub(crate) program: String,
-    /// The file that shells read first.
+    /// The file that the host's shells read first.
     pub(crate) shell_file: String,
 }
 
-/// Tables of Codex's (`codex-rs/config` of its source).
+/// Tables and keys of Codex's settings (`codex-rs/config` of its source).
 const SERVERS_TABLE: &str = "mcp_servers";
 const SERVER_KEY: &str = "siding";
 const POLICY_TABLE: &str = "shell_environment_policy";
 const SET_TABLE: &str = "set";
-/// What bash reads before a command (bash(1)).
+/// The variable that names the file which bash reads before a command (bash(1)).
 const SHELL_FILE_VARIABLE: &str = "BASH_ENV";
 
-/// Returns the text with the block in it.
+/// Returns the text with the block appended.
 ///
 /// # Errors
 ///
-/// When it is no TOML, when a server with that name is another one, or when nothing can be put
-/// behind what is there.
+/// The text is not TOML, another program has a server with that name, or no table can be appended.
 pub(crate) fn install(
     old: Option<&str>,
     block: &CodexBlock,
@@ -62,11 +61,12 @@ pub(crate) fn install(
     Ok(new)
 }
 
-/// Returns the text without the block; `None` when nothing is left of a file that install made.
+/// Returns the text without the block; `None` if nothing is left of a file that the install
+/// created.
 ///
 /// # Errors
 ///
-/// When it is no TOML.
+/// The text is not TOML.
 pub(crate) fn remove(
     old: &str,
     names: &ProgramNames,
@@ -80,7 +80,7 @@ pub(crate) fn remove(
     Ok(Some(left))
 }
 
-/// Returns the program of siding's server, if it is there.
+/// Returns the program of siding's server, if it has an entry.
 pub(crate) fn server_program(
     text: &str,
     names: &ProgramNames,
@@ -90,7 +90,7 @@ pub(crate) fn server_program(
         .and_then(|server| siding_command(server, names)))
 }
 
-/// Returns the file that shells read first, as it is set.
+/// Returns the file that the host's shells read first, if it is set.
 pub(crate) fn shell_file(text: &str) -> Result<Option<String>, TextError> {
     let document = parse(text)?;
     let value = get_item(document.as_table(), &[POLICY_TABLE, SET_TABLE, SHELL_FILE_VARIABLE]);
@@ -125,7 +125,7 @@ fn is_complete(table: &Table, block: &CodexBlock) -> bool {
     let command = get_item(table, &server).and_then(Item::as_str);
     let variable = get_item(table, &[POLICY_TABLE, SET_TABLE]);
     command == Some(&block.program)
-        // A table of a person's is left to them.
+        // A table that belongs to the person is not changed.
         && variable.is_some()
 }
 
@@ -139,7 +139,7 @@ fn remove_block(
     {
         return Ok(format!("{}{}", &text[..start], &text[start + added.len()..]));
     }
-    // Somebody has edited it, or there is no memory of it.
+    // The person has edited the block, or there is no record of it.
     if server_program(text, names)?.is_none() {
         return Ok(text.to_owned());
     }
@@ -155,7 +155,7 @@ fn remove_block(
     Ok(document.to_string())
 }
 
-/// Takes a member out, and the tables above it that have nothing left.
+/// Removes a member, and the parent tables that become empty.
 fn drop_member(table: &mut Table, keys: &[&str]) {
     let Some((key, below)) = keys.split_first() else { return };
     if below.is_empty() {
@@ -234,7 +234,7 @@ mod tests {
             assert!(left.starts_with(text) && !left.contains("siding"), "{left}");
             let left = remove(&moved, &names(), Some(&made)).expect("TOML");
             assert_eq!(left.as_deref(), Some(text));
-            // Without a memory, what it means is the same.
+            // Without a record, the result is only equivalent.
             let left = remove(&moved, &names(), None).expect("TOML").expect("a file");
             assert!(!left.contains("siding"), "{left}");
         }

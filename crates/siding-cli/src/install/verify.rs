@@ -1,4 +1,4 @@
-//! Whether siding is whole in a host, and what repairs it.
+//! Checks whether siding's installation in a host is complete, and finds the repairs.
 
 mod host_file;
 mod supervision;
@@ -19,21 +19,21 @@ use super::target::{FileContent, TargetFile};
 use super::{timer, toml};
 use crate::failure::Failure;
 
-/// What was found in a host, with the command that repairs each check which needs it.
+/// The checks of a host, with the repair of each failed one.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// The checks, in the order in which they are shown.
+    /// The checks, in display order.
     pub(crate) checks: Vec<Check>,
-    /// Commands, by the names of checks.
+    /// Repair commands by the name of the check.
     pub(crate) repairs: BTreeMap<&'static str, String>,
 }
 
 impl Findings {
-    /// Looks at a host: its program, its files, and what of siding's is in them.
+    /// Checks a host: its program, its files, and siding's entries in them.
     ///
     /// # Errors
     ///
-    /// When the program's path is none that a shell could be told.
+    /// The program's path cannot be written into the host's files.
     pub(crate) fn for_host(
         host: Host,
         places: &BaseDirs,
@@ -97,7 +97,7 @@ impl Findings {
         let there = files.iter().filter(|file| file.text.is_some());
         let mut shown: Vec<String> =
             there.map(|file| format!("`{}`", file.target.path.display())).collect();
-        // One file may have a place for each scope.
+        // Several scopes may share one file.
         shown.dedup();
         let (state, found) = match (faults.as_slice(), shown.is_empty()) {
             ([], true) => (CheckState::Ok, "none there".to_owned()),
@@ -165,7 +165,7 @@ impl Findings {
         self.add_check(check, Some("take that setting out".to_owned()));
     }
 
-    /// Says whether the hook is there that has the session's shells adopted.
+    /// Checks for the hook that lets the session's shells be adopted.
     fn check_session_start(&mut self, host: Host, there: bool, install: &str) {
         if !host.adopts_by_hook() {
             return;
@@ -182,7 +182,7 @@ impl Findings {
         self.add_check(check, Some(install.to_owned()));
     }
 
-    /// Says how long the host waits for its own shell calls.
+    /// Checks how long the host waits for its own shell calls.
     fn check_budget(
         &mut self,
         host: Host,
@@ -202,7 +202,7 @@ impl Findings {
             [] => "off; the host waits for a foreground command up to its own timeout".to_owned(),
             budgets => budgets.join(", "),
         };
-        // Two scopes with two budgets race, and either may win.
+        // With two budgets in two scopes, it is undefined which one applies.
         let state = if budgets.len() > 1 { CheckState::Limited } else { CheckState::Ok };
         let without = "a foreground command is moved to the background at either budget";
         let check = Check { name: "budget", state, weight: CheckWeight::Comfort, found, without };
@@ -210,7 +210,7 @@ impl Findings {
         self.add_check(check, Some(repair));
     }
 
-    /// Says what the entries call: this program, another one, or nothing that is there.
+    /// Checks which programs the entries call: this one, another one, or a missing one.
     fn check_called_programs(
         &mut self,
         name: &'static str,
@@ -247,8 +247,8 @@ impl Findings {
         self.add_check(check, Some(install.to_owned()));
     }
 
-    /// Says whether an event calls siding more than once: a host runs identical handlers once, and
-    /// handlers that differ each.
+    /// Checks whether an event calls siding more than once: a host runs identical handlers once,
+    /// but different ones each.
     fn check_duplicates(&mut self, host: Host, all: &[(Scope, &TargetFile, InstalledHook)]) {
         let mut twice: Vec<String> = Vec::new();
         let mut extra = None;
@@ -308,7 +308,7 @@ impl Findings {
 }
 
 impl Findings {
-    /// Says whether the host's shells read the file by which they are adopted.
+    /// Checks whether the host's shells read the file by which they are adopted.
     fn check_shells(&mut self, host: Host, files: &[HostSettingsFile]) {
         for file in files {
             let FileContent::Toml(block) = &file.target.content else { continue };

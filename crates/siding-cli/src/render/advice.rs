@@ -1,4 +1,4 @@
-//! What a person or an agent should know or do next, in the words of the program.
+//! Advice on what a person or an agent should know or do next, in terms of commands.
 
 use siding_core::session;
 use siding_core::store::StateDir;
@@ -7,8 +7,7 @@ use siding_model::advice::{self, Dialect, NoticeChannel};
 use siding_model::process::UnixMs;
 use siding_model::task_view::TaskView;
 
-/// Returns what the one who looks at a task should know or do next, `None` when its outcome says
-/// all there is.
+/// Returns advice for the reader of a task; `None` if its outcome needs no explanation.
 pub(crate) fn advice(root: &StateDir, view: &TaskView) -> Option<String> {
     let channel = match session::has_notice_channel(root, &view.session_id) {
         true => NoticeChannel::Pushed,

@@ -1,10 +1,11 @@
-//! What of a task needs attention, in one or two words: the same facts as in its JSON.
+//! Describes in one or two words what needs attention in a task; the JSON output has the same
+//! facts.
 
 use siding_model::evidence::WhyVerdict;
 use siding_model::task_view::{PhaseName, TaskView};
 
-/// Returns what needs attention most: an answer, a limit that was passed, a silence, or what is left
-/// of a command that is over. Nothing of a task that has ended.
+/// Returns the most urgent label: a needed answer, a passed limit, silence, or remaining processes
+/// of an ended command. Returns `None` for an ended task.
 pub(super) fn attention_label(view: &TaskView) -> Option<&'static str> {
     if view.outcome.is_some() {
         return None;
@@ -16,7 +17,7 @@ pub(super) fn attention_label(view: &TaskView) -> Option<&'static str> {
         WhyVerdict::Waiting | WhyVerdict::Busy | WhyVerdict::Quiet | WhyVerdict::Unknown => {
             Some("silent")
         }
-        // A server is silent while nobody asks.
+        // A server is silent while it has no requests.
         WhyVerdict::Serving => None,
     });
     let limit = (!view.breaches.is_empty()).then_some("over limit");

@@ -1,8 +1,8 @@
-//! Small pictures: how far something is, and how long things took.
+//! Small graphics: progress and past durations.
 
 pub(super) use siding_model::advice::{format_progress, progress_bar};
 
-/// Returns one column a number, the highest for the largest: `▂▃▁█`.
+/// Draws one column for each number, the highest for the largest: `▂▃▁█`.
 pub(crate) fn sparkline(numbers: &[u64]) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = numbers.iter().copied().max().unwrap_or(0).max(1);

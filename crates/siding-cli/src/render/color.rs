@@ -1,17 +1,17 @@
-//! A little colour for terminals.
+//! Colors for terminals.
 
 use std::io::IsTerminal;
 
-/// What a text means.
+/// The meaning of a text, which determines its color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextStyle {
-    /// It went well.
+    /// Success.
     Good,
-    /// It did not.
+    /// Failure.
     Bad,
-    /// It is still going on.
+    /// In progress.
     Busy,
-    /// It is of less interest.
+    /// Less important.
     Faint,
 }
 
@@ -26,23 +26,24 @@ impl TextStyle {
     }
 }
 
-/// Whether standard output takes colour.
+/// Whether standard output gets colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColorMode {
-    /// It does.
+    /// Colors are used.
     On,
-    /// It does not.
+    /// Plain text only.
     Off,
 }
 
 impl ColorMode {
-    /// Returns `On` for a terminal, unless `NO_COLOR` is set to something (no-color.org).
+    /// Returns `On` if standard output is a terminal, unless `NO_COLOR` is set to a non-empty value
+    /// (no-color.org).
     pub(crate) fn for_stdout() -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         if std::io::stdout().is_terminal() && !refused { Self::On } else { Self::Off }
     }
 
-    /// Returns the text painted.
+    /// Returns the text with escape sequences for its style.
     pub(super) fn apply(self, paint: TextStyle, text: &str) -> String {
         match self {
             Self::On if !text.is_empty() => format!("{}{text}\x1b[m", paint.ansi_code()),

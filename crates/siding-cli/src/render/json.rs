@@ -1,4 +1,4 @@
-//! JSON on standard output.
+//! Prints JSON on standard output.
 
 use std::io::{self, BufWriter, Write};
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::out::{self, ReaderState};
 use crate::failure::Failure;
 
-/// Bytes written at once.
+/// Size of the output buffer in bytes.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// Bytes of most values of a list.
+/// Initial capacity for an element of a list, in bytes; most are smaller.
 const ELEMENT_BYTES: usize = 1 << 10;
 
 /// Prints a value as one line.
@@ -18,7 +18,7 @@ pub(crate) fn print(value: &impl Serialize) -> Result<(), Failure> {
     print_to_reader(value).map(drop)
 }
 
-/// Prints a value as one line, and tells whether somebody read it.
+/// Prints a value as one line, and returns whether the reader is still connected.
 pub(crate) fn print_to_reader(value: &impl Serialize) -> Result<ReaderState, Failure> {
     let written = write_value(value);
     Ok(if out::map_broken_pipe(written)?.is_some() {
@@ -28,13 +28,13 @@ pub(crate) fn print_to_reader(value: &impl Serialize) -> Result<ReaderState, Fai
     })
 }
 
-/// Returns a value as one line, for a reader who takes one at a time.
+/// Returns a value as one line of JSON, with a newline.
 pub(crate) fn to_line(value: &impl Serialize) -> Result<String, Failure> {
     let line = serde_json::to_string(value);
     Ok(line.map_err(|error| Failure::new(format!("could not print: {error}")))? + "\n")
 }
 
-/// Prints texts, each a value as JSON, as one list on one line.
+/// Prints JSON texts as one list on one line.
 pub(crate) fn print_list<T: AsRef<[u8]>>(
     values: impl IntoIterator<Item = T>,
 ) -> Result<(), Failure> {
@@ -54,10 +54,10 @@ fn write_list<T: AsRef<[u8]>>(values: impl IntoIterator<Item = T>) -> io::Result
     out.flush()
 }
 
-/// Returns a value as it stands in a list.
+/// Returns a value as an element of a list.
 pub(crate) fn to_list_element(value: &impl Serialize) -> Vec<u8> {
     let mut text = Vec::with_capacity(ELEMENT_BYTES);
-    serde_json::to_writer(&mut text, value).expect("memory takes all, and all keys are texts");
+    serde_json::to_writer(&mut text, value).expect("memory never fails, and all keys are strings");
     text
 }
 

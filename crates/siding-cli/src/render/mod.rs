@@ -1,7 +1,7 @@
-//! Text and JSON for what the commands found out.
+//! Formats results as text and JSON.
 //!
-//! Text fits 80 columns. Whatever comes from a task (its command, names, paths, command lines of
-//! processes) is shown by `one_line`, so that it can neither move the cursor nor forge a line.
+//! Text fits 80 columns. Text from a task (its command, names, paths, command lines of processes)
+//! is printed through `one_line`, so that it can neither move the cursor nor forge a line.
 
 mod advice;
 mod attention;

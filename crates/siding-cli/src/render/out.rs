@@ -1,32 +1,32 @@
-//! Standard output.
+//! Writes to standard output.
 
 use std::io::{self, ErrorKind, Write};
 
 use crate::failure::Failure;
 
-/// Whether somebody still reads.
+/// Whether the reader of an output is still connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReaderState {
-    /// Yes.
+    /// The output is open.
     Connected,
-    /// The pipe is closed: the reader has seen enough.
+    /// The pipe is closed: the reader needs no more.
     Disconnected,
 }
 
-/// Prints text. That nobody reads it any more is no failure.
+/// Prints text. A closed pipe is not a failure.
 pub(crate) fn print(text: &str) -> Result<ReaderState, Failure> {
     let read = map_broken_pipe(write(text.as_bytes()))?;
     Ok(if read.is_some() { ReaderState::Connected } else { ReaderState::Disconnected })
 }
 
-/// Writes bytes to standard output, with nothing held back.
+/// Writes bytes to standard output and flushes it.
 pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
     stdout.flush()
 }
 
-/// Returns what was written for through [`write()`], `None` when nobody reads it any more.
+/// Converts the result of [`write()`]: `None` means that the pipe is closed.
 pub(crate) fn map_broken_pipe<T>(written: io::Result<T>) -> Result<Option<T>, Failure> {
     match written {
         Ok(value) => Ok(Some(value)),

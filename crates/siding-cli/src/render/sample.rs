@@ -1,4 +1,4 @@
-//! A task for tests of what is printed.
+//! Sample tasks for tests of the output.
 
 use siding_model::id::{SessionId, TaskId};
 use siding_model::outcome::{BackgroundReason, Outcome};
@@ -6,7 +6,7 @@ use siding_model::task_view::{
     OutputView, PhaseName, PlacementKind, PlacementView, ProcessView, TaskView,
 };
 
-/// Returns a task that runs in the background since the year 2025.
+/// Returns a task that has run in the background since 2025.
 pub(crate) fn running_task() -> TaskView {
     let task_id: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
     TaskView {
@@ -80,7 +80,7 @@ pub(crate) fn sample_process(pid: i32, command: &str) -> ProcessView {
     ProcessView { pid, command: command.to_owned(), state: "S".to_owned(), cpu_ms: 1250 }
 }
 
-/// Text as others may write it: longer than a line, with a forged line, colour, a turn of the
-/// direction of writing, and wide characters.
+/// Hostile text: longer than a line, with a forged line, a color, a change of the writing
+/// direction, and wide characters.
 pub(crate) const HOSTILE_TEXT: &str = "rm x\nb-0000000000zz  exited 0\x1b[2J\u{202e}\r漢字漢字漢字 and so on, \
      longer than any line of eighty columns could ever be, and then some more of it";

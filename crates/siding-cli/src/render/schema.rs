@@ -1,20 +1,20 @@
-//! Schemas of what is printed as JSON, and of what is read.
+//! JSON Schemas of the JSON that siding prints and reads.
 
 use schemars::Schema;
 
-/// Returns a schema as it is printed and committed.
+/// Returns a schema in the form that is printed and committed.
 ///
-/// Its objects are sorted: whether serde_json keeps the order in which they were made is decided by
-/// libraries (feature `preserve_order`), and differs from build to build.
+/// Its objects are sorted: serde_json keeps their original order only if a library enables its
+/// feature `preserve_order`, which differs between builds.
 pub(crate) fn schema_text(schema: Schema) -> String {
     let mut value = schema.to_value();
     value.sort_all_objects();
-    let schema = Schema::try_from(value).expect("it was one before it was sorted");
+    let schema = Schema::try_from(value).expect("sorting keeps it a schema");
     serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n"
 }
 
-/// Asserts that `docs/schema/NAME.schema.json` is the schema of a type. With `UPDATE_SCHEMAS` set
-/// it is written instead.
+/// Asserts that `docs/schema/NAME.schema.json` is the schema of a type. If `UPDATE_SCHEMAS` is set,
+/// writes the file instead.
 #[cfg(test)]
 pub(crate) fn assert_committed<T: schemars::JsonSchema>(name: &str) {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();

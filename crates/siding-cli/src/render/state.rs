@@ -1,4 +1,4 @@
-//! How a task stands, in few words.
+//! Formats the state of a task in a few words.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use siding_model::text::one_line;
 use super::LINE_COLUMNS;
 use super::color::TextStyle;
 
-/// Returns how long it ran.
+/// Formats the elapsed time of a task.
 pub(super) fn format_elapsed(view: &TaskView) -> String {
     format_duration(Duration::from_millis(view.elapsed_ms))
 }
 
-/// Returns one word or two for a column.
+/// Formats the outcome or phase in one or two words, for a column.
 pub(super) fn short_state(view: &TaskView) -> String {
     view.outcome.as_ref().map_or_else(|| view.phase.as_str().to_owned(), short_outcome)
 }
 
-/// Returns one word or two for how something ended.
+/// Formats an outcome in one or two words.
 pub(crate) fn short_outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Exited { code } => format!("exited {code}"),
@@ -32,12 +32,12 @@ pub(crate) fn short_outcome(outcome: &Outcome) -> String {
         Outcome::FailedToStart { .. } => "not started".to_owned(),
         Outcome::Released { .. } => "released".to_owned(),
         Outcome::Lost { .. } => "lost".to_owned(),
-        // An outcome that this build has no word for.
+        // An outcome of a newer format that this build does not know.
         other => one_line(&other.to_string(), 12),
     }
 }
 
-/// Returns what the state means.
+/// Returns the style for a task's state.
 pub(super) fn state_style(view: &TaskView) -> TextStyle {
     match &view.outcome {
         Some(Outcome::Exited { code: 0 }) => TextStyle::Good,
@@ -53,7 +53,7 @@ pub(super) fn state_style(view: &TaskView) -> TextStyle {
     }
 }
 
-/// Returns one line about a task that has ended, or how it stands when it has not.
+/// Formats one line about an ended task, or about the state of one that has not ended.
 pub(crate) fn ended_line(view: &TaskView) -> String {
     format_task_line(view, LINE_COLUMNS)
 }

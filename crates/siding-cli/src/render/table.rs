@@ -1,4 +1,4 @@
-//! `siding ps`: one line a task.
+//! The table of `siding ps`, one line for each task.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use super::bar::progress_bar;
 use super::color::{ColorMode, TextStyle};
 use super::state;
 
-/// Columns the command gets at least.
+/// Minimum columns for the command.
 const MIN_COMMAND_COLUMNS: usize = 20;
-/// Widest session name and list of ports that are shown whole.
+/// Maximum columns of a session name and of a list of ports.
 const MAX_SESSION_COLUMNS: usize = 12;
 const MAX_PORTS_COLUMNS: usize = 11;
 
-/// Cells of the bar beside what is usual.
+/// Cells of the progress bar next to the usual duration.
 const BAR_CELLS: usize = 4;
 
-/// A column: its title, its cells, and on which side they stand.
+/// A column of the table.
 struct Column {
     title: &'static str,
     cells: Vec<String>,
@@ -40,7 +40,7 @@ impl Column {
     }
 
     fn width(&self) -> usize {
-        // Everything in a column but the command is plain ASCII.
+        // All columns except the command are ASCII.
         self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0).max(self.title.len())
     }
 
@@ -49,8 +49,8 @@ impl Column {
     }
 }
 
-/// Returns a table of tasks, in their order. What needs attention, sessions and ports have columns
-/// where there are any.
+/// Formats a table of tasks, in the given order. The columns for attention, sessions and ports
+/// appear only if a task has a value for them.
 pub(crate) fn task_table(views: &[TaskView], colour: ColorMode) -> String {
     let mut columns = build_columns(views);
     let behind_elapsed = columns.iter().take_while(|column| column.title != "ELAPSED").count() + 1;
@@ -111,13 +111,13 @@ fn build_columns(views: &[TaskView]) -> Vec<Column> {
     columns
 }
 
-/// Returns the columns that these take with the blanks behind them.
+/// Returns the width of the columns, including the spaces after them.
 fn used_columns(columns: &[Column]) -> usize {
     columns.iter().map(|column| column.width() + 2).sum()
 }
 
-/// Returns a column with what is usual and how far it is, where something is and as far as there
-/// is room: the bar goes first.
+/// Returns a column with the progress bar and the usual duration, if any task has one. If there is
+/// too little room, the bar is dropped first, then the column.
 fn usual_column(views: &[TaskView], room: usize) -> Option<Column> {
     let text = |view: &TaskView| {
         view.expected_ms.map_or_else(String::new, |ms| format_duration(Duration::from_millis(ms)))

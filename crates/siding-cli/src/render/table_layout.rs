@@ -1,24 +1,24 @@
-//! Rows of cells under titles, the last of which takes what room is left.
+//! Formats rows of cells under titles; the last column takes the remaining width.
 
 use siding_model::text::one_line;
 
 use super::LINE_COLUMNS;
 use super::color::{ColorMode, TextStyle};
 
-/// Columns the last cell gets at least.
+/// Minimum columns for the last cell.
 const MIN_LAST_COLUMNS: usize = 20;
 
-/// On which side the cells of a column stand.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// Words.
+    /// For words.
     Left,
-    /// Numbers.
+    /// For numbers.
     Right,
 }
 
-/// Returns the rows as a table. All cells but a row's last, which may come from anywhere, are
-/// siding's own and as wide as they have characters.
+/// Formats the rows as a table. Only the last cell of a row may contain untrusted text; every
+/// character of the others must be one column wide.
 pub(crate) fn format_grid<const N: usize>(
     titles: [(&str, Align); N],
     last_title: &str,

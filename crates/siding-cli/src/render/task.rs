@@ -1,4 +1,4 @@
-//! `siding show`: one task on one screen.
+//! The screen of `siding show`: one task.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,24 +18,24 @@ use super::state;
 use super::why;
 use super::wrap::{wrap_untrusted, wrap_words};
 
-/// Columns before the values.
+/// Width of the labels in columns.
 const LABEL_COLUMNS: usize = 13;
-/// Columns of a value.
+/// Width of the values in columns.
 const VALUE_COLUMNS: usize = LINE_COLUMNS - LABEL_COLUMNS;
-/// Lines a long command takes at most.
+/// Maximum lines of a command.
 const MAX_COMMAND_LINES: usize = 5;
-/// Processes listed, of those that live and of those that were ended.
+/// Maximum number of processes in each list: running ones and ended ones.
 const MAX_LISTED_PROCESSES: usize = 12;
-/// Lines a breach takes at most.
+/// Maximum lines of a limit breach.
 const MAX_BREACH_LINES: usize = 4;
-/// Lines that what makes it ready takes at most.
+/// Maximum lines of the readiness conditions.
 const MAX_READY_LINES: usize = 4;
-/// Remotes listed.
+/// Maximum number of remote addresses to list.
 const MAX_LISTED_REMOTES: usize = 5;
-/// Lines shown of the end of the output.
+/// Number of lines shown from the end of the output.
 const TAIL_LINES: usize = 10;
 
-/// Returns a task on one screen. The output's text and the message come from the view.
+/// Formats a task as one screen. The view supplies the output's text and the message.
 pub(crate) fn task_screen(view: &TaskView, colour: ColorMode) -> String {
     let mut sheet = TaskScreen { text: String::new(), colour };
     sheet.add_header(view);
@@ -74,7 +74,7 @@ impl TaskScreen {
         if let Some(name) = &view.name {
             self.add_line("name", &one_line(name, VALUE_COLUMNS));
         }
-        // Paths stay whole: they are there to be used.
+        // Paths are not truncated, so that they can be copied.
         self.add_line("directory", &one_line(&view.cwd, usize::MAX));
         if let Some(cwd) = view.final_cwd.as_ref().filter(|cwd| **cwd != view.cwd) {
             self.add_line("ended in", &one_line(cwd, usize::MAX));
@@ -268,7 +268,7 @@ impl TaskScreen {
         self.text.push_str(&title);
         self.text.push('\n');
         for line in &lines[skipped..] {
-            // Behind a bar no line can pass for one of siding's own.
+            // The bar shows that the line is output and cannot be mistaken for siding's own text.
             let line = one_line(line, LINE_COLUMNS - 2);
             let _writing_to_string = writeln!(self.text, "| {line}");
         }
@@ -292,7 +292,7 @@ impl TaskScreen {
     }
 }
 
-/// Returns what a monitor told, in words: `212 lines in 7 notices; 207 of them together`.
+/// Summarizes what a monitor reported: `212 lines in 7 notices; 207 of them together`.
 fn format_monitor_counts(monitor: &MonitorView) -> String {
     let MonitorView { lines, notices, coalesced, text_dropped, .. } = monitor;
     let plural = |count: bool| if count { "" } else { "s" };

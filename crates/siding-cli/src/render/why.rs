@@ -1,4 +1,4 @@
-//! `siding why`: one screen about a quiet task.
+//! The screen of `siding why`: one quiet task.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use siding_model::text::one_line;
 use super::LINE_COLUMNS;
 use super::wrap::wrap_words;
 
-/// Columns before the values.
+/// Width of the labels in columns.
 const LABEL_COLUMNS: usize = 13;
-/// Columns of a value.
+/// Width of the values in columns.
 const VALUE_COLUMNS: usize = LINE_COLUMNS - LABEL_COLUMNS;
 
-/// Returns why a task is quiet, on one screen.
+/// Formats on one screen why a task is quiet.
 pub(crate) fn why_screen(view: &WhyView) -> String {
     let mut text = format!(
         "{}  {} ({})\n",
@@ -32,7 +32,7 @@ pub(crate) fn why_screen(view: &WhyView) -> String {
     );
     push_line(&mut text, "silent for", &silent);
     if !view.tail.is_empty() {
-        // Behind a bar no line can pass for one of siding's own.
+        // The bar shows that the line is output and cannot be mistaken for siding's own text.
         push_line(
             &mut text,
             "last line",
@@ -55,7 +55,7 @@ pub(crate) fn why_screen(view: &WhyView) -> String {
     text
 }
 
-/// Returns what a task that has stalled does, for the line of its state.
+/// Describes what a stalled task is doing, for the line with its state.
 pub(super) fn format_attention(view: &AttentionView) -> String {
     format!(
         "silent for {}, {} ({})",

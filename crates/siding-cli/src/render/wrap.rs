@@ -1,9 +1,9 @@
-//! Long texts on several lines.
+//! Wraps long texts.
 
 use siding_model::text::one_line;
 
-/// Returns a foreign text in at most `lines` lines of `columns` columns each, safe to print. What
-/// does not fit ends in `…`.
+/// Wraps an untrusted text into at most `lines` lines of `columns` columns each, escaped for
+/// printing. Omitted text is replaced by `…`.
 pub(super) fn wrap_untrusted(text: &str, columns: usize, lines: usize) -> Vec<String> {
     let safe = one_line(text, usize::MAX);
     let mut rest = safe.as_str();
@@ -22,8 +22,8 @@ pub(super) fn wrap_untrusted(text: &str, columns: usize, lines: usize) -> Vec<St
     }
 }
 
-/// Returns siding's own text in lines of at most `columns` columns, broken between words. A longer
-/// word, such as a path, has a line of its own and stays whole.
+/// Wraps siding's own text into lines of at most `columns` columns, between words. A longer word,
+/// such as a path, gets a line of its own and is not broken.
 pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -38,8 +38,8 @@ pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Says something of siding's own on standard error, where it does not mix with a command's
-/// output, in lines that fit a terminal.
+/// Prints a remark of siding on standard error, wrapped to fit a terminal. Standard output is left
+/// to the command's output.
 pub(crate) fn print_note(text: &str) {
     for (number, line) in wrap_words(text, super::LINE_COLUMNS - 8).into_iter().enumerate() {
         let lead = if number == 0 { "siding:" } else { "       " };

@@ -1,4 +1,4 @@
-//! The program of a task of the kind `remote_agent`.
+//! The program that runs in a task of the kind `remote_agent`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use siding_a2a::client::{self, RemoteTask};
 
 use crate::failure::Failure;
 
-/// What it is called by `siding a2a send`.
+/// The subcommand that `siding a2a send` runs in the task.
 pub(super) const FOLLOW_COMMAND: &str = siding_model::spec::self_command::FOLLOW_ARG;
 
 /// Sends a message and writes down what becomes of it: what runs in a task of `siding a2a send`.
@@ -35,7 +35,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// Returns the words that lead here, behind the program's own name.
+    /// Returns this program's arguments without the program's own name.
     pub(super) fn to_argv(&self) -> Vec<String> {
         let given = |flag: &str, value: &Option<String>| {
             value.as_ref().map(|value| format!("--{flag}={value}"))
@@ -50,7 +50,7 @@ impl Args {
         words
     }
 
-    /// Returns the token, where there is to be one.
+    /// Returns the token, or `None` if the server needs none.
     pub(super) fn read_bearer_token(&self) -> Result<Option<String>, Failure> {
         let Some(name) = &self.bearer_env else { return Ok(None) };
         let token = std::env::var(name).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `siding a2a send`: a task on another agent's server, as a task of this machine.
+//! `siding a2a send`: runs a task on another agent's server and supervises it here.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::context::SHIM_PROGRAM;
 use crate::failure::Failure;
 use crate::install::program::SidingProgram;
 
-/// Columns of the name that it gets when nobody names it.
+/// Maximum width in columns of the default task name.
 const TASK_NAME_COLUMNS: usize = 80;
 
 /// Gives another agent a task, and follows it to its end.
@@ -88,7 +88,8 @@ impl Args {
         };
         let bearer = follow.read_bearer_token()?;
         let mut run = run::Args::default();
-        // In the environment alone: an argument can be read by everybody, and is on record.
+        // The token goes into the environment only: arguments can be read by every user of the
+        // machine and are written to the journal.
         let variable = |(name, token): (String, String)| format!("{name}={token}");
         run.env = follow.bearer_env.clone().zip(bearer).map(variable).into_iter().collect();
         run.kind = TaskKind::RemoteAgent;
@@ -96,7 +97,7 @@ impl Args {
         run.budget = self.budget;
         run.background = self.background;
         run.timeout = self.timeout;
-        // An agent may think for long; what is asked of somebody is told by other means.
+        // An agent may think for a long time in silence; its questions arrive as monitor notices.
         run.stall_after = Some("0s".to_owned());
         run.session = self.session;
         run.allow_duplicate = self.allow_duplicate;

@@ -1,4 +1,4 @@
-//! `siding a2a serve`: siding's own agent for others.
+//! `siding a2a serve`: offers siding's own agent as a server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::install::program::SidingProgram;
 use crate::stdout;
 
-/// Tasks that may run at once: each is an agent with commands of its own.
+/// Default number of concurrent tasks. Each one is an agent with commands of its own.
 const DEFAULT_MAX_TASKS: usize = 8;
 
 /// Offers siding's own agent as an A2A 1.0 server.
@@ -77,7 +77,7 @@ impl Args {
             None => sources,
         };
         let settings = context::load_settings_from(&sources)?;
-        // A session begins.
+        // A new session starts, so clean up first.
         reap::run_quietly(&root, &settings)?;
         let named = std::env::var(provider::MODEL_VARIABLE).ok();
         let model = Model::choose(self.model.as_deref(), named.as_deref()).map_err(Failure::new)?;
@@ -96,7 +96,7 @@ impl Args {
             max_running: self.max_tasks.max(1),
         };
         serve::serve(root, options, |line| {
-            // Standard output is nobody else's. Nobody need read it.
+            // Nothing else writes to standard output. A closed one does not stop the server.
             let _peer_gone = stdout::print_text(&format!("{line}\n"));
         })?;
         Ok(ExitCode::SUCCESS)
@@ -110,7 +110,7 @@ impl Args {
     }
 }
 
-/// Has a script found from wherever the agent works.
+/// Makes a script's path absolute, because the agent may work in another directory.
 fn with_absolute_script_path(model: Model) -> Result<Model, Failure> {
     match model {
         Model::Script(path) => match std::path::absolute(&path) {

@@ -1,4 +1,4 @@
-//! Lines of JSON for a program that follows an agent.
+//! Writes the events of an agent as JSON, one object a line.
 
 use std::cell::OnceCell;
 use std::io;
@@ -9,32 +9,33 @@ use siding_core::sys::{pipe, poll};
 
 use crate::render::{json, out};
 
-/// Bytes that a pipe takes whole or not at all, however full it is (`PIPE_BUF` of pipe(7)).
+/// Maximum size of an atomic write to a pipe, in bytes (`PIPE_BUF`, pipe(7)).
 const PIPE_BUF_BYTES: usize = 4 << 10;
-/// Bytes that a pipe is made to hold, so that long lines have room: the most that an ordinary user may
-/// ask for (`pipe-max-size` of proc_sys_fs(5)).
+/// Requested capacity of the pipe in bytes, so that long lines fit: the maximum that an
+/// unprivileged user may set (`pipe-max-size`, proc_sys_fs(5)).
 const LARGE_PIPE_BYTES: usize = 1 << 20;
-/// Bytes that a pipe holds which cannot be made larger.
+/// Default capacity of a pipe in bytes, used if it cannot be enlarged.
 const DEFAULT_PIPE_BYTES: usize = 64 << 10;
-/// Time between two looks whether a reader has made room, in milliseconds.
+/// Pause between two checks for room in the pipe, in milliseconds.
 const ROOM_POLL_MS: u64 = 10;
 
-/// Writes whole lines to standard output, whatever ends the agent.
+/// Writes complete lines to standard output, even if the agent is killed.
 ///
-/// A pipe takes a line whole where it has room for all of it: the kernel looks for a kill only when it has
-/// to wait. So a line begins when there is room.
+/// A pipe accepts a line in one piece if it has room for all of it: the kernel handles a kill only
+/// while the writer has to wait. Each line is therefore written only once there is room.
 #[derive(Debug, Default)]
 pub(super) struct LineWriter {
-    /// Bytes that standard output holds, where it is a pipe. Found out for the first long line.
+    /// Capacity in bytes if standard output is a pipe. Determined at the first long line.
     pipe_bytes: OnceCell<Option<usize>>,
 }
 
 impl LineWriter {
-    /// Makes standard output hold much, where it is a pipe. Returns how many bytes it holds then.
+    /// Enlarges the pipe on standard output. Returns its capacity in bytes, or `None` if it is no
+    /// pipe.
     fn enlarge_pipe() -> Option<usize> {
         match pipe::set_size(io::stdout(), LARGE_PIPE_BYTES) {
             Ok(()) => Some(LARGE_PIPE_BYTES),
-            // A user may have only so many pages in pipes.
+            // The kernel limits the pipe pages of each user.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Some(DEFAULT_PIPE_BYTES)
             }
@@ -42,7 +43,7 @@ impl LineWriter {
         }
     }
 
-    /// Prints lines. The agent works on without a reader.
+    /// Prints lines. The agent continues even if the reader has closed its end.
     pub(super) fn print_lines(&self, lines: &[StreamLine<'_>]) {
         for line in lines {
             let Ok(line) = json::to_line(line) else { continue };
@@ -51,13 +52,14 @@ impl LineWriter {
         }
     }
 
-    /// Waits until a pipe has room for so many bytes, or nobody reads it.
+    /// Waits until the pipe has room for `bytes`, or its reader has closed it.
     fn wait_for_room(&self, bytes: usize) {
         if bytes <= PIPE_BUF_BYTES {
             return;
         }
         let Some(capacity) = *self.pipe_bytes.get_or_init(Self::enlarge_pipe) else { return };
-        // A page may be half empty, since a write that does not fit into the rest of one begins another.
+        // A page may be half empty: a write that does not fit into the remainder of a page starts a
+        // new one.
         let fits = |held: usize| {
             held.saturating_mul(2).saturating_add(bytes + 2 * PIPE_BUF_BYTES) <= capacity
         };

@@ -1,4 +1,4 @@
-//! What is said of an agent at work, and of its end.
+//! Prints an agent's events and its end as text.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Shows what the agent does.
+/// Prints an event of the agent.
 pub(super) fn show_event(sight: UiEvent<'_>) {
     match sight {
         UiEvent::Started(session) => errln!("siding: conversation {session}"),
         UiEvent::Response(said) => {
             for one in said {
                 if let AssistantContent::Text { text } = one {
-                    // Nobody need read it.
+                    // A closed standard output does not stop the agent.
                     let _peer_gone = stdout::print_text(&format!("{}\n", make_visible(text)));
                 }
             }
@@ -50,18 +50,19 @@ pub(super) fn show_event(sight: UiEvent<'_>) {
         | UiEvent::RequestSent
         | UiEvent::ApprovalRequested { .. }
         | UiEvent::Idle(_)
-        // It ends with this, and that is told.
+        // The agent ends after this error, and the end is printed.
         | UiEvent::RequestFailed(_) => {}
     }
 }
 
-/// Returns what a call is about: what a person looks for first, or all of its arguments.
+/// Returns the argument that best describes a call, or all of its arguments.
 fn call_summary(input: &Value) -> String {
     let first = ["command", "path", "subject", "id"].iter().find_map(|name| input[*name].as_str());
     first.map_or_else(|| input.to_string(), str::to_owned)
 }
 
-/// Shows what a subagent does: what it calls. Its words are for whoever has started it, when it is done.
+/// Prints the tool calls of a subagent. Its answer is printed when it ends, for the agent that
+/// started it.
 pub(super) fn show_subagent_event(sight: UiEvent<'_>) {
     match sight {
         UiEvent::CallStarted(_) | UiEvent::ResponsePart(ResponsePart::Retry { .. }) => show_event(sight),
@@ -76,16 +77,16 @@ pub(super) fn show_subagent_event(sight: UiEvent<'_>) {
         | UiEvent::Summarizing
         | UiEvent::ApprovalRequested { .. }
         | UiEvent::Idle(_)
-        // It ends with this, and that is told.
+        // The agent ends after this error, and the end is printed.
         | UiEvent::RequestFailed(_) => {}
     }
 }
 
-/// Says how it ended, and where to go on.
+/// Prints how the agent ended and how to resume it.
 pub(super) fn print_end(report: &AgentReport) {
     let usage = report.usage;
     errln!("siding: {}", format_end(&report.end));
-    // A model from a file costs nothing.
+    // A model from a file has no usage.
     if usage != Usage::default() {
         let read = usage.context_tokens() - usage.output;
         let (cached, written) = (usage.cache_read, usage.output);
@@ -107,7 +108,7 @@ pub(super) fn print_end(report: &AgentReport) {
     }
 }
 
-/// Says what whoever has started a subagent wants to know: last what it said last.
+/// Prints a subagent's end for the agent that started it; the subagent's final answer is last.
 pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
     let mut text = String::new();
     for view in &report.handed_up {
@@ -125,7 +126,7 @@ pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says how it ended.
+/// Describes the end in words.
 fn format_end(end: &EndReason) -> String {
     match end {
         EndReason::Done => "done".to_owned(),
@@ -152,7 +153,7 @@ fn format_end(end: &EndReason) -> String {
     }
 }
 
-/// Returns the exit code.
+/// Returns the exit code for an end.
 pub(super) fn exit_code(end: &EndReason) -> u8 {
     match end {
         EndReason::Done | EndReason::Left => 0,

@@ -1,4 +1,4 @@
-//! `siding config check`.
+//! `siding config check`: reports mistakes in settings.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use siding_model::settings::Key;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Exit code when there are mistakes.
+/// Exit code if there are mistakes.
 const MISTAKES_EXIT_CODE: u8 = 1;
 
 /// Checks a settings file, or everything that settings come from here.
@@ -33,7 +33,7 @@ pub(super) struct Args {
     layer: FileLayer,
 }
 
-/// Whose file it is.
+/// The layer of a settings file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FileLayer {
     /// The administrator's: may lock keys and raise the cap
@@ -69,9 +69,9 @@ impl Args {
     }
 }
 
-/// Reads one file alone.
+/// Reads a single settings file.
 fn read_file(file: &Path, layer: FileLayer) -> Result<LoadedSettings, Failure> {
-    // A missing file counts as one without settings elsewhere; here it was asked for.
+    // A missing file normally counts as an empty one; here the user named it.
     std::fs::metadata(file).map_err(|error| {
         Failure::new(format!("could not read `{}`: {error}", file.display()))
             .with_hint("`siding config check` without a file checks what is in force here")
@@ -84,7 +84,7 @@ fn read_file(file: &Path, layer: FileLayer) -> Result<LoadedSettings, Failure> {
     Ok(settings::read(&environment))
 }
 
-/// Names the variables that set nothing and look as if they were to.
+/// Returns a message for each variable that sets nothing but resembles a setting's variable.
 fn misspelled_variables(variables: impl Iterator<Item = String>) -> Vec<String> {
     let mistake = |name: String| {
         let meant = Key::suggest_for_variable(&name)?.env_var();

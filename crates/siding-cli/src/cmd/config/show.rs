@@ -1,4 +1,4 @@
-//! `siding config show`.
+//! `siding config show`: shows every setting with its origin.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,22 +27,22 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What `--json` prints about one setting.
+/// JSON output for one setting.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "setting")]
 struct SettingView {
-    /// Its name in a settings file.
+    /// Name of the setting in a settings file.
     key: &'static str,
-    /// The value in force, as a file would hold it.
+    /// The effective value, as written in a file.
     #[schemars(with = "serde_json::Value")]
     value: RawValue,
-    /// The layer: `built-in`, `system`, `host`, `user`, `project` or `environment`.
+    /// The layer that sets it: `built-in`, `system`, `host`, `user`, `project` or `environment`.
     origin: &'static str,
-    /// The file or variable.
+    /// Path of the file, or name of the variable.
     source: Option<String>,
-    /// Line in the file, from 1.
+    /// Line in the file, counted from 1.
     line: Option<usize>,
-    /// Whether the system file locked it.
+    /// Whether the system file locks the key.
     locked: bool,
 }
 
@@ -84,18 +84,19 @@ impl Args {
     }
 }
 
-/// Says what was not applied.
+/// Prints the settings that were ignored.
 pub(super) fn print_warnings(settings: &Settings) {
     for warning in settings.warnings() {
         errln!("siding: {warning}");
     }
 }
 
-/// Returns the settings in columns. A long list takes several lines, and an origin that does not fit
-/// follows on a line of its own.
+/// Formats the settings as a table. A long list is wrapped; an origin that does not fit moves to a
+/// line of its own.
 fn format_table(views: &[SettingView], home: Option<&Path>) -> String {
     let key = views.iter().map(|view| view.key.len()).max().unwrap_or(0);
-    // A list that is longer than the others by far has its origin on a line of its own.
+    // Only short values determine the column's width; a much longer list gets its origin on a
+    // separate line.
     let short = |view: &SettingView| {
         Some(view.value.to_string().chars().count()).filter(|count| *count <= 12)
     };
@@ -155,7 +156,7 @@ mod tests {
     #[test]
     fn the_table_shows_each_value_with_its_origin() {
         let text = format_table(&sample_views("/home/me/s.toml"), Some(Path::new("/home/me")));
-        // The origin of a long list is on a line of its own, set in.
+        // The origin of a long list is on an indented line of its own.
         let rows = text.lines().filter(|line| !line.starts_with(' '));
         assert_eq!(rows.count(), Key::ALL.len());
         assert!(text.contains("kill_grace            2s"), "{text}");

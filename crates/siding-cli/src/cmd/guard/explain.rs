@@ -1,4 +1,4 @@
-//! `siding guard explain`.
+//! `siding guard explain`: explains a rule, or what the guard sees in a command.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -42,18 +42,18 @@ pub(super) struct Args {
 /// What the guard sees. `docs/schema/guard_explain.schema.json` is the contract.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Explanation {
-    /// What it says.
+    /// The guard's judgement.
     judgement: GuardReport,
-    /// The programs that run, behind all wrappers, wrappers included.
+    /// The programs that run, including wrappers and the programs behind them.
     calls: Vec<ObservedCall>,
 }
 
-/// One program with its arguments.
+/// A program with its arguments.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ObservedCall {
-    /// Where it stands, in bytes of the command.
+    /// Position in the command, in bytes.
     span: Span,
-    /// Its words, `?` for what is known only when it runs.
+    /// The program's words, with `?` for text that is known only at run time.
     words: String,
 }
 

@@ -1,14 +1,14 @@
-//! Judgements and rules as text.
+//! Formats judgements and rules as text.
 
 use siding_guard::{Finding, GuardReport, ParseCompleteness, Rule};
 use siding_model::text::one_line;
 
 use crate::stdout::{TEXT_COLUMNS, wrap_indented};
 
-/// Columns before the text of a finding.
+/// Columns of indentation before the text of a finding.
 const INDENT_COLUMNS: usize = 6;
 
-/// Returns what the guard says.
+/// Formats a judgement.
 pub(super) fn format_judgement(judgement: &GuardReport) -> String {
     let mut text = format!("{}\n", judgement.verdict.name());
     for finding in &judgement.findings {
@@ -36,7 +36,7 @@ fn wrap_reason(text: &str) -> String {
     wrap_indented(&one_line(text, usize::MAX), INDENT_COLUMNS, TEXT_COLUMNS)
 }
 
-/// Returns all about a rule.
+/// Formats a rule with its source, reason and examples.
 pub(super) fn format_rule(rule: &Rule) -> String {
     let how = if rule.background_only { ", for commands in the background" } else { "" };
     let mut text = format!("{}: {}{how}\n", rule.name, rule.verdict.name());
@@ -64,7 +64,7 @@ pub(super) fn format_rule(rule: &Rule) -> String {
     text
 }
 
-/// Returns whose a rule is.
+/// Returns the layer that a rule comes from, and its file.
 pub(super) fn format_source(rule: &Rule) -> String {
     let layer = rule.source.layer.name();
     match &rule.source.path {

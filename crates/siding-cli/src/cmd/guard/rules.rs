@@ -1,4 +1,4 @@
-//! `siding guard rules`.
+//! `siding guard rules`: lists the rules in force.
 
 use std::process::ExitCode;
 
@@ -25,24 +25,25 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// A rule. `docs/schema/guard_rules.schema.json` is the contract.
+/// JSON output for one rule. `docs/schema/guard_rules.schema.json` is the contract.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct RuleView<'r> {
-    /// Its name.
+    /// Name of the rule.
     name: &'r str,
-    /// What happens to a command that it is about; `allow` switches it off.
+    /// The verdict on a command that the rule matches; `allow` disables the rule.
     verdict: GuardVerdict,
-    /// It is about commands alone that are about to run in the background.
+    /// Whether the rule applies only to commands that will run in the background.
     background: bool,
-    /// Why.
+    /// The reason for the verdict.
     why: &'r str,
-    /// What to do instead.
+    /// A suggested alternative.
     instead: Option<&'r str>,
-    /// Whose it is, or who set its verdict: `built-in`, `system`, `user` or `project`.
+    /// The layer that defined the rule or set its verdict: `built-in`, `system`, `user` or
+    /// `project`.
     layer: &'r str,
-    /// The file, for those that are not built in.
+    /// Path of the rule file; null for a built-in rule.
     path: Option<String>,
-    /// Commands that it is about, and some that it is not.
+    /// Example commands that the rule matches, and some that it does not.
     examples: &'r Examples,
 }
 

@@ -1,4 +1,4 @@
-//! `siding guard test`.
+//! `siding guard test`: tests the examples of rules.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::guard_rules;
 use crate::render::{json, out};
 use crate::stdout::TEXT_COLUMNS;
 
-/// Exit code when an example failed.
+/// Exit code if an example failed.
 const EXAMPLES_FAILED_EXIT_CODE: u8 = 1;
 
 /// Tries the examples of rules: each `hit` must be found by its rule, no `miss` may be.
@@ -40,7 +40,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Whose file it is.
+/// The layer of a rule file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum RuleFileLayer {
     /// The administrator's: may lock rules
@@ -80,7 +80,7 @@ fn test_file(file: &Path, layer: RuleFileLayer) -> Result<ExampleResults, Failur
     };
     let source = RuleSource { layer, path: Some(file.to_owned()) };
     let mut rules = Rules::builtin();
-    // Tried as if it were the user's first: a project's mistakes would only be warnings.
+    // Load it as a user's file first: mistakes in a project's file would only be warnings.
     if layer == Layer::Project {
         Rules::builtin()
             .add_layer(&text, RuleSource { layer: Layer::User, path: Some(file.to_owned()) })

@@ -1,4 +1,4 @@
-//! What `history` and `stats` say in the same way.
+//! Text that `history` and `stats` share.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::failure::Failure;
 /// Columns of a directory before a command.
 const DIRECTORY_COLUMNS: usize = 20;
 
-/// Whether directories are worth a word.
+/// Whether a listing has to show directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DirectoryCount {
-    /// All is in one.
+    /// All runs were in the same directory.
     One,
-    /// They differ.
+    /// The runs were in different directories.
     Several,
 }
 
-/// Returns the filter for a command and a directory.
+/// Returns the history filter for a command and a directory.
 pub(crate) fn build_filter(command: &[String], cwd: Option<PathBuf>) -> Result<Filter, Failure> {
     let bad = |why: &dyn std::fmt::Display| Failure::new(format!("--cwd: {why}"));
     let cwd = match cwd {
@@ -36,7 +36,7 @@ pub(crate) fn build_filter(command: &[String], cwd: Option<PathBuf>) -> Result<F
     Ok(Filter::new(command.as_deref(), cwd.as_deref()))
 }
 
-/// Says that nothing is remembered.
+/// Prints that the history has no matching run.
 pub(crate) fn report_no_runs(filter: &Filter) {
     if *filter == Filter::default() {
         errln!("siding: no command has ended yet; `siding run -- COMMAND` runs one");
@@ -45,14 +45,14 @@ pub(crate) fn report_no_runs(filter: &Filter) {
     }
 }
 
-/// Returns how long ago something was, in one part: `3h ago`.
+/// Formats the age of an event with one unit: `3h ago`.
 pub(crate) fn format_age(then: UnixMs, now: UnixMs) -> String {
     let ms = u64::try_from(now.0.saturating_sub(then.0)).unwrap_or(0);
     let seconds = format_duration(Duration::from_secs(ms / 1000));
     format!("{} ago", seconds.split(' ').next().unwrap_or(&seconds))
 }
 
-/// Returns whether these are several directories.
+/// Returns whether the directories differ.
 pub(crate) fn count_directories<'d>(
     mut directories: impl Iterator<Item = &'d str>,
 ) -> DirectoryCount {
@@ -64,7 +64,7 @@ pub(crate) fn count_directories<'d>(
     }
 }
 
-/// Returns a command, behind the end of its directory where that says something: `…/p/web$ make`.
+/// Formats a command. If directories differ, the end of its directory precedes it: `…/p/web$ make`.
 pub(crate) fn format_command(
     command: &str,
     directory: &str,
@@ -75,7 +75,7 @@ pub(crate) fn format_command(
     }
     let mut shown = directory;
     while one_line(shown, DIRECTORY_COLUMNS) != shown {
-        // Whole parts go as long as there are several.
+        // Remove leading path components while more than one remains.
         let Some(cut) = shown.get(1..).and_then(|rest| rest.find('/')) else { break };
         shown = &shown[1 + cut..];
     }

@@ -1,47 +1,48 @@
-//! What a hook answers, whoever the host is.
+//! The answers of hooks, independent of the host.
 
 use siding_core::notices::{DeliveryLock, Outbox};
 use siding_core::store::StateDir;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId};
 
-/// What a hook answers.
+/// The answer of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HookAnswer {
-    /// Nothing, and no decision.
+    /// No output and no decision.
     Nothing,
     /// Facts for the agent.
     Context(String),
     /// Facts for the agent, and a line for the person.
     ContextAndPerson {
-        /// The facts.
+        /// Text for the agent.
         context: String,
-        /// The line.
+        /// Text for the person.
         person: String,
     },
     /// A line for the person.
     Person(String),
-    /// The person is to decide about the tool's call, for this reason.
+    /// The person must decide about the tool call, for this reason.
     Ask(String),
-    /// The tool's call must not be, for this reason.
+    /// The tool call is denied, for this reason.
     Deny(String),
-    /// The turn is to go on, with these facts.
+    /// The turn must continue, with these facts.
     Hold(String),
 }
 
-/// An answer, and the notices that it tells.
+/// An answer, and the notices that it contains.
 pub(super) struct AnswerWithAcks<'r> {
     answer: HookAnswer,
     acks: Option<PendingAcks<'r>>,
-    /// What else is recorded once the host has the answer.
+    /// An additional record, written once the host has received the answer.
     on_delivered: Option<Box<dyn FnOnce() + 'r>>,
 }
 
-/// Notices to be acknowledged once they were read.
+/// Notices to acknowledge once the host has read them.
 #[derive(Debug)]
 pub(super) struct PendingAcks<'r> {
     root: &'r StateDir,
-    /// From the look to the acknowledgement: nobody else tells them meanwhile.
+    /// Held from the read until the acknowledgement, so that no other process delivers the same
+    /// notices.
     delivery_locks: Vec<DeliveryLock>,
     notices: Vec<(SessionId, Vec<NoticeId>)>,
 }
@@ -53,17 +54,17 @@ impl From<HookAnswer> for AnswerWithAcks<'_> {
 }
 
 impl<'r> AnswerWithAcks<'r> {
-    /// Returns an answer that tells notices.
+    /// Returns an answer that contains notices.
     pub(super) const fn with_acks(answer: HookAnswer, acks: PendingAcks<'r>) -> Self {
         Self { answer, acks: Some(acks), on_delivered: None }
     }
 
-    /// Adds what is recorded once the host has the answer.
+    /// Adds a record to write once the host has received the answer.
     pub(super) fn on_delivered(self, record: impl FnOnce() + 'r) -> Self {
         Self { on_delivered: Some(Box::new(record)), ..self }
     }
 
-    /// Adds a line for the person to facts.
+    /// Adds a line for the person to an answer with facts.
     pub(super) fn with_person_line(mut self, line: Option<String>) -> Self {
         self.answer = match (self.answer, line) {
             (HookAnswer::Context(context), Some(person)) => {
@@ -74,12 +75,12 @@ impl<'r> AnswerWithAcks<'r> {
         self
     }
 
-    /// Returns the answer.
+    /// The answer itself, without the acknowledgements.
     pub(super) const fn answer(&self) -> &HookAnswer {
         &self.answer
     }
 
-    /// Notes that the agent was told.
+    /// Records that the agent received the answer.
     pub(super) fn acknowledge(self) {
         if let Some(acks) = self.acks {
             let _logged_by_callee = acks.acknowledge();
@@ -99,7 +100,8 @@ impl<'r> PendingAcks<'r> {
         Self { root, delivery_locks: turns, notices }
     }
 
-    /// Notes that the agent was told. What cannot be noted is told again; returns whether all was.
+    /// Records the delivery. A notice whose acknowledgement fails is delivered again; returns
+    /// whether all were recorded.
     pub(super) fn acknowledge(self) -> bool {
         let mut is_noted = true;
         for (session, notices) in &self.notices {

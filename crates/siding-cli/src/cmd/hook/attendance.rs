@@ -1,13 +1,13 @@
-//! Whether a person answers what a hook would ask.
+//! Decides whether a person can answer a question of a hook.
 
 use super::await_notice::{ENTRYPOINT_VARIABLE, can_be_idle};
 use super::host::HookHost;
 use super::input::HookInput;
 
-/// Claude Code's modes in which no question reaches a person.
+/// Claude Code's permission modes in which no question reaches a person.
 const UNATTENDED_MODES: [&str; 3] = ["auto", "bypassPermissions", "dontAsk"];
 
-/// Whether the host puts a question of a hook to a person.
+/// Returns whether the host shows a hook's question to a person.
 pub(super) fn is_attended(input: &HookInput, host: HookHost) -> bool {
     let entrypoint = std::env::var(ENTRYPOINT_VARIABLE).ok();
     question_reaches_person(host, input.permission_mode.as_deref(), entrypoint.as_deref())
@@ -19,7 +19,7 @@ fn question_reaches_person(
     entrypoint: Option<&str>,
 ) -> bool {
     match host {
-        // It refuses that word, or has none for it.
+        // Codex rejects that decision, and Gemini CLI has none for it.
         HookHost::Codex | HookHost::Gemini => false,
         HookHost::ClaudeCode => {
             permission_mode.is_none_or(|mode| !UNATTENDED_MODES.contains(&mode))

@@ -1,8 +1,8 @@
-//! Waiting for news that is worth waking an idle agent for.
+//! Waits for a notice that should wake an idle agent.
 //!
-//! The host starts one after each turn and takes exit code 2 as a reason to wake its agent, with
-//! what stands on stderr. One is enough for a conversation: the others leave at once. It sleeps
-//! until a journal changes, and goes when the host does.
+//! The host starts one waiter after each turn. Exit code 2 makes it wake its agent, with the text
+//! on stderr. One waiter for each conversation is enough: any other exits immediately. The waiter
+//! sleeps until a journal changes, and ends with its host.
 
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
@@ -20,14 +20,14 @@ use crate::failure::Failure;
 use crate::render::out::ReaderState;
 use crate::stderr;
 
-/// How long news waits for an event of the conversation to tell it. While the agent is at work
-/// there is one in a moment, and nobody need be woken.
+/// How long a notice waits for another hook to deliver it. While the agent works, its next event
+/// follows within moments, and no wake-up is needed.
 pub(super) const OTHER_HOOKS_GRACE: Duration = Duration::from_secs(1);
 
-/// How Claude Code says in what way it was started.
+/// Variable in which Claude Code states how it was started.
 pub(super) const ENTRYPOINT_VARIABLE: &str = "CLAUDE_CODE_ENTRYPOINT";
 
-/// Waits, tells, and returns what wakes.
+/// Waits for a notice, prints it, and returns the exit code that wakes the host.
 pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
     if is_headless() {
         return Ok(ExitCode::SUCCESS);
@@ -38,7 +38,7 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
     let root = &conversation.root;
     let outbox = Outbox::new(root, conversation.session.clone(), Consumer::agent())?;
     let Some(_keeps_alive) = outbox.try_become_waiter()? else { return Ok(ExitCode::SUCCESS) };
-    // One descriptor for each task that runs.
+    // The follower opens one descriptor for each running task.
     descriptor::raise_open_limit();
     let mut follower = OutboxFollower::for_owner(&outbox, conversation.owner, SHIM_PROGRAM)?;
     let stderr = std::io::stderr();
@@ -53,14 +53,16 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
             std::thread::sleep(OTHER_HOOKS_GRACE);
             let Some(new_notices) = NewNotices::for_sessions(root, &conversation.sessions()?)?
             else {
-                // It was told meanwhile, or somebody is at it, who may be ended before he has.
+                // Another process has delivered it or is doing so; the latter may be killed before
+                // it finishes.
                 delivery_pending = true;
                 continue;
             };
             if new_notices.notices().iter().any(wakes_agent) {
                 let (text, acks) = new_notices.into_text("");
-                // What cannot be noted, on a full disk, would wake it again and again, a turn of its
-                // model each time: it is told when somebody speaks.
+                // A failed acknowledgement, for example on a full disk, would wake the agent
+                // repeatedly, and each turn of its model costs money. The notice is delivered at
+                // the next prompt instead.
                 if stderr::print(&text) == ReaderState::Connected && !acks.acknowledge() {
                     return Ok(ExitCode::SUCCESS);
                 }
@@ -82,16 +84,16 @@ pub(super) fn is_headless() -> bool {
     !can_be_idle(std::env::var(ENTRYPOINT_VARIABLE).ok().as_deref())
 }
 
-/// Whether a host that was started so waits for somebody between two turns. One that does not
-/// would be kept from ending: `claude -p` 2.1.197 waits 30 s for a hook that still runs when its
-/// answer is complete, or waits for it before it goes on at all.
+/// Returns whether a host with this entry point waits for a person between two turns. In a host
+/// that does not, a waiter would delay the end: `claude -p` 2.1.197 waits 30 s for a hook that
+/// still runs when its answer is complete, or waits for the hook before it continues.
 pub(super) fn can_be_idle(entrypoint: Option<&str>) -> bool {
     let headless = ["sdk-cli", "sdk-ts", "sdk-py", "mcp", "claude-code-github-action"];
     entrypoint.is_none_or(|entrypoint| !headless.contains(&entrypoint))
 }
 
-/// Whether somebody who does nothing wants to hear this now. That something lingers or is silent
-/// can wait until he speaks.
+/// Returns whether a notice should wake an idle agent. Lingering and silent tasks can wait until
+/// the next prompt.
 pub(super) fn wakes_agent(notice: &NoticeView) -> bool {
     notice.priority == Priority::Next
         || matches!(notice.kind, NoticeKind::Ended | NoticeKind::Matched)

@@ -1,4 +1,5 @@
-//! Tool calls have returned: news, and at the end of a batch a reminder of what runs.
+//! Tool calls have returned: delivers notices and, at the end of a batch, a reminder of running
+//! tasks.
 
 use siding_core::session;
 
@@ -10,7 +11,7 @@ use super::notices::NewNotices;
 use super::reminder;
 use crate::failure::Failure;
 
-/// Answers news, and a reminder where one is due.
+/// Answers with new notices, and with a reminder if one is due.
 pub(super) fn answer<'c>(
     input: &HookInput,
     conversation: &'c Conversation,
@@ -24,7 +25,7 @@ pub(super) fn answer<'c>(
                 Failure::from(error).report();
             });
     }
-    // A subagent's messages are thrown away with it: news is for the agent that stays.
+    // A subagent's messages are discarded with it, so notices wait for the main agent.
     if input.agent_id.is_some() {
         return Ok(HookAnswer::Nothing.into());
     }
@@ -32,7 +33,7 @@ pub(super) fn answer<'c>(
     if !is_open || !ends_batch {
         return Ok(reminder::build_answer(new_notices, None));
     }
-    // News is told also where no reminder can be: on a full disk.
+    // On a full disk the reminder fails; the notices must be delivered nevertheless.
     let reminder =
         reminder::after_batch(conversation, new_notices.as_ref()).unwrap_or_else(|failure| {
             failure.report();
@@ -41,8 +42,8 @@ pub(super) fn answer<'c>(
     Ok(reminder::build_answer(new_notices, reminder))
 }
 
-/// Whether an event is the last one of a batch of tool calls. Codex and Gemini CLI have none for a
-/// batch: each of their calls is one.
+/// Returns whether an event is the last one of a batch of tool calls. Codex and Gemini CLI have no
+/// event for a batch: each of their calls is one.
 pub(super) fn ends_batch(event: HookEvent, host: HookHost) -> bool {
     match host {
         HookHost::ClaudeCode => event == HookEvent::PostToolBatch,

@@ -1,8 +1,8 @@
 //! The blocking budget of the host's own shell calls.
 //!
 //! PreToolUse sets the `timeout` of a call, and Claude Code moves the command to the background in
-//! place when that passes. PostToolUse then says whose timeout it was: the host's own words name a
-//! timeout that the agent never set. Nothing else of a call changes.
+//! place when it expires. PostToolUse then explains the timeout, because the host's message names
+//! one that the agent never set. Nothing else in a call changes.
 
 use std::time::Duration;
 
@@ -19,26 +19,28 @@ use crate::context;
 const SHELL_TOOL: &str = "Bash";
 /// The tool of siding's own server that runs commands.
 const SIDING_RUN_TOOL: &str = "mcp__siding__run";
-/// Time after the kill within which the end is known.
+/// Time after a kill within which the end of the command is known.
 const AFTER_KILL_MARGIN: Duration = Duration::from_secs(60);
-/// The timeout of a call that names none, in milliseconds (Claude Code 2.1.330).
+/// The timeout of a call that sets none, in milliseconds (Claude Code 2.1.330).
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 /// The host's variable for that timeout.
 const DEFAULT_TIMEOUT_VARIABLE: &str = "BASH_DEFAULT_TIMEOUT_MS";
-/// The host's variable that turns background commands off. It then kills at a timeout.
+/// The host's variable that disables background commands. The host then kills a command at its
+/// timeout.
 const BACKGROUND_DISABLED_VARIABLE: &str = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS";
 
-/// Returns the policy for the host's calls. A `budget` in siding's settings counts before the one that
-/// install wrote into the hook.
+/// Returns the policy for the host's calls. A `budget` in siding's settings takes precedence over
+/// the one that `siding install` wrote into the hook.
 fn budget_policy(installed: HostBudget) -> Option<BudgetPolicy> {
-    // `siding config check` reports mistakes in settings; here the legal ones decide.
+    // `siding config check` reports mistakes in settings; here only the valid ones count.
     let settings = context::load_valid_settings();
     let is_set = *settings.origin(Key::Budget) != Origin::BuiltIn;
     let budget = if is_set { settings.budget } else { installed };
     Some(BudgetPolicy { budget: budget.duration()?, ..settings.budget_policy() })
 }
 
-/// Returns the whole input of a call with the budget as its timeout; `None` leaves the call as it is.
+/// Returns the complete input of a call with the budget as its timeout; `None` leaves the call
+/// unchanged.
 pub(super) fn updated_input(input: &HookInput, installed: HostBudget) -> Option<Value> {
     let call = shell_call(input)?;
     let policy = budget_policy(installed)?;
@@ -51,14 +53,15 @@ pub(super) fn updated_input(input: &HookInput, installed: HostBudget) -> Option<
         is_subagent: input.agent_id.is_some(),
         can_move: !is_truthy(std::env::var(BACKGROUND_DISABLED_VARIABLE).ok().as_deref()),
     })?;
-    // The host replaces the whole input.
+    // The host replaces the complete input.
     let mut updated = call.clone();
     updated.insert("timeout".to_owned(), json!(to_millis(timeout)));
     Some(Value::Object(updated))
 }
 
-/// Returns the whole input of a subagent's call of siding's own `run`, which then waits for the end: the
-/// server cannot tell a subagent's call from another. `None` leaves the call as it is.
+/// Returns the complete input of a subagent's call of siding's own `run` tool, changed to wait for
+/// the end: the server cannot distinguish a subagent's call from others. `None` leaves the call
+/// unchanged.
 pub(super) fn updated_subagent_input(input: &HookInput) -> Option<Value> {
     let call = input
         .tool_input
@@ -90,7 +93,7 @@ pub(super) fn updated_subagent_input(input: &HookInput) -> Option<Value> {
     Some(Value::Object(updated))
 }
 
-/// Returns what to tell an agent whose call was moved to the background at the budget.
+/// Returns a remark for an agent whose call was moved to the background at the budget.
 pub(super) fn format_background_move(input: &HookInput, installed: HostBudget) -> Option<String> {
     let call = shell_call(input)?;
     let response = input.tool_response.as_ref()?;
@@ -109,7 +112,7 @@ pub(super) fn format_background_move(input: &HookInput, installed: HostBudget) -
     })
 }
 
-/// Columns of the host's id of a task.
+/// Maximum columns of the host's task id.
 const HOST_TASK_ID_COLUMNS: usize = 40;
 
 /// Returns the input of a call of the shell tool.
@@ -117,8 +120,8 @@ fn shell_call(input: &HookInput) -> Option<&Map<String, Value>> {
     input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(SHELL_TOOL))
 }
 
-/// Returns the timeout that a call has without a budget; `None` when it names one that is no number,
-/// which the host judges.
+/// Returns the timeout that a call has without a budget. `None` if its `timeout` is no number: the
+/// host judges that.
 fn call_timeout(call: &Map<String, Value>) -> Option<Duration> {
     let timeout = match call.get("timeout") {
         None | Some(Value::Null) => {
@@ -130,7 +133,7 @@ fn call_timeout(call: &Map<String, Value>) -> Option<Duration> {
     Some(Duration::from_millis(timeout))
 }
 
-/// Returns whether a variable of the host is set to something that it takes for true.
+/// Returns whether a host's variable has a value that the host takes for true.
 fn is_truthy(value: Option<&str>) -> bool {
     value.is_some_and(|value| !["", "0", "false", "no", "off"].contains(&value.trim()))
 }

@@ -1,10 +1,10 @@
-//! Waking an idle Codex.
+//! Wakes an idle Codex.
 //!
-//! Codex has no hook that wakes its agent. `codex queue --thread ID --message TEXT` adds a prompt to a
-//! thread, and an idle thread takes it at once, in the background server as well as in a terminal that
-//! runs without one (0.169.0). So the Stop hook starts a waiter, and the waiter queues one prompt when
-//! there is news. The prompt only names the event: the hook of UserPromptSubmit adds the notices and
-//! acknowledges them, as at every prompt.
+//! Codex has no hook that wakes its agent. `codex queue --thread ID --message TEXT` adds a prompt
+//! to a thread, and an idle thread processes it immediately, both in the background server and in a
+//! terminal that runs without one (0.169.0). The Stop hook therefore starts a waiter, and the
+//! waiter queues one prompt when there is a new notice. The prompt names only the event: the
+//! UserPromptSubmit hook adds the notices and acknowledges them, as for every prompt.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -27,27 +27,28 @@ use crate::failure::Failure;
 
 /// The program that queues prompts.
 const CODEX_PROGRAM: &str = "codex";
-/// The prompt. A person reads it too.
+/// The queued prompt. A person can read it too.
 const WAKE_PROMPT: &str = "siding: there is news of background tasks of this session. This is an \
                       automated event, not input from the user and not their consent.";
-/// Time that the program may take.
+/// Maximum time for `codex queue`.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Pause between two looks at whether it has ended.
+/// Pause between two checks whether `codex queue` has ended.
 const QUEUE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Starts the waiter of a conversation whose turn ends. It leaves at once when one waits already.
+/// Starts the waiter of a conversation whose turn ends. The waiter exits immediately if there is
+/// one already.
 pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Result<(), Failure> {
     let failed = |error| Failure::new(format!("could not start the waiter for news: {error}"));
     let owner = conversation.owner.pid.to_string();
     let mut waiter = Command::new(SELF_PROGRAM_PATH)
-        // The name under which a person sees it.
+        // The process name that a person sees in ps(1).
         .arg0("siding")
         .args(["hook", "--host", "codex", "--owner-pid", &owner, "await-notice"])
         .stdin(Stdio::piped())
-        // Codex waits until nothing holds the pipes of a hook.
+        // Codex waits until no process holds the pipes of a hook.
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // A signal to the hook's group is not for the waiter.
+        // A signal to the hook's process group must not end the waiter.
         .process_group(0)
         .spawn()
         .map_err(failed)?;
@@ -59,11 +60,11 @@ pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Re
     Ok(())
 }
 
-/// This very program, also after an update has replaced its file.
+/// The running program, even after an update has replaced its file (proc(5)).
 const SELF_PROGRAM_PATH: &str = "/proc/self/exe";
 
-/// Waits for news and queues a prompt for it, unless a turn has begun meanwhile: then the hooks of that
-/// turn deliver the news, and its end starts another waiter.
+/// Waits for a notice and queues a prompt for it. Does not queue one if a turn has started
+/// meanwhile: the hooks of that turn deliver the notice, and its end starts another waiter.
 pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode, Failure> {
     let Conversation { root, session, owner } = conversation;
     if !conversation.sessions()?.contains(session) {
@@ -93,7 +94,7 @@ pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode,
     }
 }
 
-/// Returns whether the outboxes hold a notice that is worth waking an agent for.
+/// Returns whether the outboxes hold a notice that should wake an agent.
 fn has_waking_notice(
     conversation: &Conversation,
     follower: &mut OutboxFollower<'_, '_>,
@@ -129,7 +130,7 @@ fn queue_prompt(conversation: &Conversation, thread: &str) -> Result<(), Failure
     }
 }
 
-/// Waits for a program and returns whether it succeeded; `None` for one that was killed because it took
+/// Waits for a program and returns whether it succeeded; `None` if it was killed because it took
 /// too long.
 fn wait_with_timeout(mut child: Child) -> std::io::Result<Option<bool>> {
     let start = Instant::now();
@@ -143,8 +144,8 @@ fn wait_with_timeout(mut child: Child) -> std::io::Result<Option<bool>> {
     child.wait().map(|_| None)
 }
 
-/// Returns the program of the host itself, which is of the right version, otherwise the one in the search
-/// path.
+/// Returns the program of the running host, which has the right version, or the one in the search
+/// path if it is unknown.
 fn codex_program(conversation: &Conversation) -> PathBuf {
     let host = std::fs::read_link(format!("/proc/{}/exe", conversation.owner.pid)).ok();
     host.filter(|path| path.file_name().is_some_and(|name| name == CODEX_PROGRAM))

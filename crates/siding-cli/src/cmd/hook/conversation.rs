@@ -1,4 +1,4 @@
-//! Whose event it is: the conversation, the process that owns it, and its sessions.
+//! Identifies the conversation of an event, the process that owns it, and its sessions.
 
 use siding_core::adopt;
 use siding_core::session::{self, SessionError};
@@ -12,19 +12,20 @@ use super::input::HookInput;
 use crate::context;
 use crate::failure::Failure;
 
-/// A conversation of a host that runs.
+/// A conversation of a running host.
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) root: StateDir,
     /// The host's process.
     pub(super) owner: ProcRef,
-    /// The session that is the conversation's.
+    /// The session that belongs to this conversation.
     pub(super) session: SessionId,
 }
 
 impl Conversation {
-    /// Finds the conversation of an event, and its owner: the process with the number `owner`, otherwise
-    /// the host above this process. `None` when the event names no conversation.
+    /// Finds the conversation of an event and its owner: the process with the id `owner` or, if
+    /// that is `None`, the host above this process. Returns `None` if the event names no
+    /// conversation or `owner` has ended.
     pub(super) fn from_input(
         input: &HookInput,
         host: HookHost,
@@ -32,7 +33,7 @@ impl Conversation {
     ) -> Result<Option<Self>, Failure> {
         let Some(conversation) = input.session_id.as_deref() else { return Ok(None) };
         if let Some(pid) = owner {
-            // Without its owner a conversation has no news for anyone.
+            // If the owner has ended, the conversation has no reader for notices.
             let Some(owner) = procfs::identify(pid) else { return Ok(None) };
             let session = host.session_id_for(conversation);
             return Ok(Some(Self { root: context::open_state_dir()?, owner, session }));
@@ -40,7 +41,7 @@ impl Conversation {
         let this_process = procfs::self_ref().ok_or_else(|| {
             Failure::new("this process could not be found in /proc").with_hint("is it mounted?")
         })?;
-        // In a container the host may be the first process.
+        // In a container the host may be process 1.
         let owner = adopt::find_host(this_process.pid).or_else(|| procfs::identify(1));
         let owner = owner.ok_or_else(|| Failure::new("no process is above this one"))?;
         let session = host.session_id_for(conversation);
@@ -51,7 +52,7 @@ impl Conversation {
     pub(super) fn open_session(&self) -> Result<(), Failure> {
         let boot = context::boot_id()?;
         match session::require_live(&self.root, &self.session) {
-            // Compacted or cleared: nothing changes.
+            // The conversation was compacted or cleared; its session stays as it is.
             Ok(session) if session.is_owned_by(self.owner, &boot) => return Ok(()),
             Ok(_) | Err(SessionError::Unknown { .. } | SessionError::Ended { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -66,12 +67,14 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns the sessions of the host's process, the conversation's own first: an earlier
-    /// conversation in the same process may have left tasks, and its MCP server has a session too.
+    /// Returns the sessions that the host's process owns, the conversation's own first. There are
+    /// others if an earlier conversation in the same process has left tasks, and its MCP server has
+    /// a session too.
     pub(super) fn sessions(&self) -> Result<Vec<SessionId>, Failure> {
         let sessions = session::list_owned_by(&self.root, self.owner)?;
         let mut ids: Vec<SessionId> = sessions.into_iter().map(|session| session.id).collect();
-        // One that another process has opened since is both's. Its other sessions are not ours.
+        // A session that another process has opened since belongs to both processes. The other
+        // sessions of that process do not count.
         let boot = context::boot_id()?;
         let is_owned_here = |one: session::Session| one.is_owned_by(self.owner, &boot);
         if !ids.contains(&self.session)

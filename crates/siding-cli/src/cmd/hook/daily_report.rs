@@ -1,4 +1,4 @@
-//! The daily report: what `siding report` shows, told once a day by the first event that can.
+//! The daily report: the output of `siding report`, given once a day by the first hook that can.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::failure::Failure;
 use crate::render::color::ColorMode;
 use crate::run_history;
 
-/// The daily report for both who read it.
+/// The daily report for the agent and for the person.
 #[derive(Debug)]
 pub(super) struct DailyReport {
-    /// The whole, for the agent.
+    /// The complete report, for the agent.
     pub(super) context: String,
     /// One line, for the person.
     pub(super) person: String,
 }
 
-/// Returns the report of the day where the settings ask for one, none was given today, and something
-/// happened. A failure is said on stderr: an event does not fail for it.
+/// Returns the daily report if the settings enable it, none was given today, and at least one task
+/// ran. A failure is only reported on stderr: it must not fail the event.
 pub(super) fn due_report(root: &StateDir, settings: &Settings) -> Option<DailyReport> {
     if !settings.report_daily {
         return None;
@@ -51,7 +51,7 @@ fn build_report(
         return Ok(None);
     }
     let length = period.until.0.saturating_sub(period.since.0);
-    // Whole hours: a report over the weekend is not one of 65h 3m 12s.
+    // Round to whole hours, so that a report over a weekend does not cover 65h 3m 12s.
     let hours = u64::try_from(length).unwrap_or(0) / 3_600_000;
     let since = Duration::from_secs(hours * 3_600);
     Ok(Some(DailyReport {

@@ -1,15 +1,16 @@
-//! How an answer is said to a host.
+//! Encodes an answer for each host.
 //!
 //! | answer | Claude Code | Codex | Gemini CLI |
 //! |---|---|---|---|
-//! | facts | `additionalContext` | the same | the same |
-//! | a line for the person | `systemMessage` | the same | the same |
-//! | ask | `permissionDecision: ask` | it refuses that word: a `systemMessage` | a `systemMessage` |
+//! | facts | `additionalContext` | as Claude Code | as Claude Code |
+//! | a line for the person | `systemMessage` | as Claude Code | as Claude Code |
+//! | ask | `permissionDecision: ask` | rejected there: a `systemMessage` | a `systemMessage` |
 //! | deny | the JSON, and exit code 2 with the reason on stderr | exit code 2 | exit code 2 |
-//! | hold the turn | `decision: block` | the same | a retry would read as a person's prompt: never |
+//! | hold the turn | `decision: block` | as Claude Code | never: a retry would read as a prompt |
 //!
-//! Codex refuses fields that an event does not list, so nothing is said twice. Claude Code has
-//! ignored a `deny` in JSON before (failure F63); exit code 2 always blocks.
+//! Codex rejects an answer with a field that the event does not list, so each host gets only its
+//! own fields. Claude Code has ignored a `deny` in JSON before (failure F63); exit code 2 always
+//! blocks.
 
 use std::process::ExitCode;
 
@@ -21,7 +22,7 @@ use crate::failure::Failure;
 use crate::render;
 use crate::render::out::ReaderState;
 
-/// What is written, and where.
+/// The output and exit code of an encoded answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EncodedAnswer {
     stdout: Option<Value>,
@@ -29,7 +30,7 @@ pub(super) struct EncodedAnswer {
     blocks: bool,
 }
 
-/// Returns how an answer to an event is said.
+/// Encodes the answer to an event.
 pub(super) fn encode_answer(
     answer: &HookAnswer,
     host: HookHost,
@@ -71,7 +72,7 @@ pub(super) fn encode_answer(
 }
 
 impl EncodedAnswer {
-    /// Adds the input with which a tool is called instead.
+    /// Adds the input that replaces the tool's own.
     pub(super) fn with_updated_input(self, input: Option<Value>, event: &str) -> Self {
         match input {
             Some(input) => self.with_specific("updatedInput", |_| input, event),
@@ -79,7 +80,7 @@ impl EncodedAnswer {
         }
     }
 
-    /// Adds a fact for the agent before those that are there.
+    /// Adds a fact for the agent before the existing ones.
     pub(super) fn with_fact(self, fact: Option<String>, event: &str) -> Self {
         let Some(fact) = fact else { return self };
         let before = |facts: Option<&Value>| match facts.and_then(Value::as_str) {
@@ -104,7 +105,7 @@ impl EncodedAnswer {
         self
     }
 
-    /// Writes it, and tells whether somebody read it.
+    /// Writes the answer, and returns whether the reader is still connected.
     pub(super) fn print(&self) -> Result<ReaderState, Failure> {
         if let Some(text) = &self.stderr {
             errln!("{text}");
@@ -115,7 +116,7 @@ impl EncodedAnswer {
         }
     }
 
-    /// Returns the exit code that says it too.
+    /// Returns the exit code that matches the answer.
     pub(super) fn exit_code(&self) -> ExitCode {
         if self.blocks { block_exit_code() } else { ExitCode::SUCCESS }
     }

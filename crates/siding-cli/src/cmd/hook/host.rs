@@ -1,4 +1,4 @@
-//! The programs that call hooks, and their events.
+//! The hosts that call hooks, and their events.
 
 use clap::ValueEnum;
 use siding_model::id::SessionId;
@@ -14,7 +14,7 @@ pub(super) enum HookHost {
     Gemini,
 }
 
-/// A moment of a conversation. The aliases are Gemini CLI's names.
+/// An event of a conversation. The aliases are Gemini CLI's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum HookEvent {
     /// A conversation begins, is resumed, cleared or compacted.
@@ -44,7 +44,7 @@ pub(super) enum HookEvent {
 }
 
 impl HookEvent {
-    /// Returns a host's name for it.
+    /// Returns a host's name for the event.
     pub(super) const fn name(self, host: HookHost) -> &'static str {
         let is_gemini = matches!(host, HookHost::Gemini);
         match self {
@@ -61,18 +61,18 @@ impl HookEvent {
             Self::Stop => "Stop",
             Self::SessionEnd => "SessionEnd",
             Self::AwaitNotice => "await-notice",
-            // It is an entry of that event.
+            // It is called by an entry for that event.
             Self::NotifyPerson => "SessionStart",
         }
     }
 }
 
-/// Longest name of a conversation that is taken into a session's: with the host's name before it
-/// that is less than a session's name may have.
+/// Maximum length of a conversation's name inside a session id; the host's prefix and these fit
+/// into the maximum length of a session id.
 const MAX_CONVERSATION_CHARS: usize = 50;
 
 impl HookHost {
-    /// Returns its name as `siding doctor --host` takes it.
+    /// Returns the host's name as an argument of `siding doctor --host`.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -89,7 +89,7 @@ impl HookHost {
         }
     }
 
-    /// Returns its name as an argument.
+    /// Returns the host's name as an argument of `siding hook --host`.
     pub(super) const fn long_name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -98,16 +98,17 @@ impl HookHost {
         }
     }
 
-    /// Returns the session of one of its conversations: the same when it is resumed.
+    /// Returns the session id of one of its conversations; a resumed conversation gets the same
+    /// one.
     ///
     /// # Panics
     ///
-    /// Never: only what a name may hold is left.
+    /// Never: every other character is replaced, and the length is limited.
     pub(super) fn session_id_for(self, conversation: &str) -> SessionId {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
         let rest: String = conversation.chars().take(MAX_CONVERSATION_CHARS).map(plain).collect();
         let name = format!("{}-{rest}", self.session_prefix());
-        name.parse().expect("only plain characters, and not many")
+        name.parse().expect("only allowed characters, and short enough")
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a host says of an event.
+//! Parses the events that a host sends.
 
 use std::io::Read;
 
@@ -9,34 +9,34 @@ use siding_guard::ExecMode;
 use super::host::HookEvent;
 use crate::failure::Failure;
 
-/// Longest input that is read, in bytes: an event after a tool has all that the tool answered, and
-/// hosts keep that below a few MiB.
+/// Maximum size of the input, in bytes. An event after a tool call contains the tool's complete
+/// result, which hosts limit to a few MiB.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
 
-/// Most commands of one batch that are looked at.
+/// Maximum number of commands that are read from one batch.
 const MAX_BATCH_COMMANDS: usize = 256;
 
-/// An event as a host tells it. Hosts add fields as they like; only these are looked at.
+/// An event as sent by the host. Hosts add fields at will; unknown ones are ignored.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct HookInput {
-    /// The conversation.
+    /// The host's id of the conversation.
     pub(super) session_id: Option<String>,
     cwd: Option<String>,
-    /// How a conversation begins: `startup`, `resume`, `clear`, `compact`, `fork`.
+    /// Why a conversation starts: `startup`, `resume`, `clear`, `compact`, `fork`.
     pub(super) source: Option<String>,
-    /// The subagent in which it happens, `None` for the conversation's own agent.
+    /// The subagent that caused the event; `None` for the main agent.
     pub(super) agent_id: Option<String>,
     pub(super) tool_name: Option<String>,
     pub(super) tool_input: Option<Map<String, Value>>,
-    /// The result of a tool that has run, in the form of the tool.
+    /// The result of a tool call, in the tool's own format.
     pub(super) tool_response: Option<Value>,
-    /// The calls of a batch that has ended, each with a `tool_input`.
+    /// The calls of a finished batch, each with a `tool_input`.
     tool_calls: Option<Value>,
-    /// How the host decides about calls of tools: `default`, `plan`, `acceptEdits`, `auto`,
-    /// `dontAsk`, `bypassPermissions`.
+    /// How the host decides about tool calls: `default`, `plan`, `acceptEdits`, `auto`, `dontAsk`,
+    /// `bypassPermissions`.
     pub(super) permission_mode: Option<String>,
-    /// Whether the turn goes on only because a hook has held it.
+    /// Whether the turn continues only because a hook held it.
     pub(super) stop_hook_active: bool,
 }
 
@@ -63,38 +63,39 @@ impl HookInput {
         })
     }
 
-    /// Reads a host's JSON object.
+    /// Parses a host's JSON object.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
-        // A list would be taken for the fields in their order.
+        // serde would read a JSON array as the fields in their order.
         if !text.trim_ascii_start().starts_with(b"{") {
             return Err("it is no JSON object".to_owned());
         }
         serde_json::from_slice(text).map_err(|error| error.to_string())
     }
 
-    /// Goes to where the host is: a project's settings and rules hold there.
+    /// Changes to the host's working directory, whose project settings and rules apply.
     pub(super) fn enter_directory(&self) {
         if let Some(cwd) = &self.cwd {
-            // It may have been removed. Then the host's own directory, which is this one, decides.
+            // The directory may have been removed; then this process's directory, inherited from
+            // the host, is used.
             let _best_effort = std::env::set_current_dir(cwd);
         }
     }
 
-    /// Returns the command that a tool is about to run, `None` where it is no tool that runs one.
+    /// Returns the command that a tool is about to run; `None` if the tool runs no command.
     pub(super) fn command(&self) -> Option<&str> {
         self.tool_input.as_ref()?.get("command")?.as_str()
     }
 
-    /// Returns the commands of the calls that have returned, at most [`MAX_BATCH_COMMANDS`].
+    /// Returns the commands of the returned calls, at most `MAX_BATCH_COMMANDS`.
     pub(super) fn returned_commands(&self) -> Vec<&str> {
         let calls = self.tool_calls.as_ref().and_then(Value::as_array).into_iter().flatten();
         let of_batch = calls.filter_map(|call| call["tool_input"]["command"].as_str());
         of_batch.chain(self.command()).take(MAX_BATCH_COMMANDS).collect()
     }
 
-    /// Returns how the tool runs its command.
+    /// Returns whether the tool runs its command in the foreground or in the background.
     pub(super) fn exec_mode(&self) -> ExecMode {
-        // Claude Code's, siding's own and Gemini CLI's words for it.
+        // The flags of Claude Code, siding's own tools and Gemini CLI.
         let flags = ["run_in_background", "background", "is_background"];
         let is_set = |flag| {
             self.tool_input.as_ref().and_then(|input| input.get(flag)) == Some(&Value::Bool(true))

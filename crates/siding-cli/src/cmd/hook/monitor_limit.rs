@@ -1,7 +1,8 @@
-//! The longest life of the host's own monitors.
+//! The maximum lifetime of the host's own monitors.
 //!
-//! Claude Code ends a `Monitor` after 30 minutes, in a headless run after 10 (2.1.330), and says so
-//! in a schema that an agent may not have read. `siding monitor` has no such limit.
+//! Claude Code ends a `Monitor` after 30 minutes, or after 10 in a headless run (2.1.330), and
+//! documents that only in a schema that an agent may not have read. `siding monitor` has no such
+//! limit.
 
 use std::time::Duration;
 
@@ -12,14 +13,14 @@ use super::await_notice;
 use super::input::HookInput;
 use crate::context;
 
-/// The tool that watches a command.
+/// The host's tool that watches a command.
 const MONITOR_TOOL: &str = "Monitor";
-/// Its longest life in a session with a terminal.
+/// Maximum lifetime of a monitor in a session with a terminal.
 const MAX_INTERACTIVE_LIFETIME: Duration = Duration::from_secs(30 * 60);
-/// Its longest life in a headless run.
+/// Maximum lifetime of a monitor in a headless run.
 const MAX_HEADLESS_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// Returns what to tell an agent that asks for a longer monitor than the host keeps.
+/// Returns a remark for an agent that requests a longer lifetime than the host allows.
 pub(super) fn format_limit_remark(input: &HookInput) -> Option<String> {
     let call =
         input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(MONITOR_TOOL))?;

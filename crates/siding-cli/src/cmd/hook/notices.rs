@@ -1,4 +1,4 @@
-//! Telling what is new of background tasks, once.
+//! Delivers new notices of background tasks, each once.
 
 mod agent_text;
 
@@ -15,11 +15,11 @@ use crate::failure::Failure;
 
 pub(super) use agent_text::{NoticeWithSurvivors, NoticesText, escape_xml};
 
-/// How long another who is telling the same is waited for, in milliseconds. The agent waits
-/// meanwhile; what he tells need not be told here.
+/// Maximum wait for another process that is delivering notices, in milliseconds. The agent is
+/// blocked meanwhile; notices which that process delivers need no second delivery.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 100;
 
-/// What is new, and the right to tell it.
+/// New notices, with the locks that allow this process to deliver them.
 #[derive(Debug)]
 pub(super) struct NewNotices<'r> {
     root: &'r StateDir,
@@ -28,17 +28,17 @@ pub(super) struct NewNotices<'r> {
 }
 
 impl<'r> NewNotices<'r> {
-    /// Returns what is new in the conversation's sessions, `None` for nothing.
+    /// Returns the new notices of the conversation's sessions; `None` if there are none.
     pub(super) fn for_conversation(
         conversation: &'r Conversation,
     ) -> Result<Option<Self>, Failure> {
-        // Ends that nobody has recorded yet are news.
+        // A recovered end is a new notice.
         let _logged_by_callee = context::recover_all(&conversation.root)?;
         let sessions = conversation.sessions()?;
         Self::for_sessions(&conversation.root, &sessions)
     }
 
-    /// Returns what is new in some sessions, `None` for nothing.
+    /// Returns the new notices of these sessions; `None` if there are none.
     pub(super) fn for_sessions(
         root: &'r StateDir,
         sessions: &[SessionId],
@@ -46,7 +46,7 @@ impl<'r> NewNotices<'r> {
         let (mut turns, mut notices) = (Vec::new(), Vec::new());
         for session in sessions {
             let outbox = Outbox::new(root, session.clone(), Consumer::agent())?;
-            // Mostly there is nothing, and then nobody need wait for a turn.
+            // There are usually no notices; then waiting for the lock would be pointless.
             if outbox.pending()?.notices.is_empty() {
                 continue;
             }
@@ -61,12 +61,13 @@ impl<'r> NewNotices<'r> {
         Ok((!notices.is_empty()).then_some(Self { root, delivery_locks: turns, notices }))
     }
 
-    /// Returns the notices.
+    /// The new notices, oldest first in each session.
     pub(super) fn notices(&self) -> &[NoticeView] {
         &self.notices
     }
 
-    /// Returns the text with `beside` at its end, and the acknowledgement of what is in it.
+    /// Returns the text of the notices followed by `suffix`, and the acknowledgement of those it
+    /// contains.
     pub(super) fn into_text(self, suffix: &str) -> (String, PendingAcks<'r>) {
         let Self { root, delivery_locks: turns, notices } = self;
         let mut facts = NoticesText::with_suffix(suffix);

@@ -1,8 +1,8 @@
-//! Telling a person what needs them, for as long as the host's process lives.
+//! Notifies a person of notices until the host's process ends.
 //!
-//! The hook returns immediately; a detached process follows the sessions of the host, sleeps until a
-//! journal changes, and ends with the host. One is enough for a host, however often its
-//! conversations begin.
+//! The hook returns immediately. A detached process follows the sessions of the host, sleeps until
+//! a journal changes, and ends with the host. There is one such process for each host, even if the
+//! host starts several conversations.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
@@ -23,10 +23,10 @@ use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 use crate::install::notify;
 
-/// Descriptors of a host that may be its terminal.
+/// Descriptors of a host that may refer to its terminal.
 const STANDARD_FDS: [i32; 3] = [1, 2, 0];
 
-/// What the detached process is told in place of an event.
+/// Arguments of the detached process.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct FollowArgs {
     /// How the person is told
@@ -39,7 +39,7 @@ pub(super) struct FollowArgs {
 }
 
 impl FollowArgs {
-    /// Returns the conversation that the detached process is to follow, whose host has the number
+    /// Returns the conversation that the detached process follows, whose host has the process id
     /// `owner_pid`; `None` in a hook.
     pub(super) fn followed_conversation(
         &self,
@@ -73,7 +73,8 @@ pub(super) fn start_detached(
         .args(["--owner-pid", &conversation.owner.pid.to_string()])
         .args(["--owner-start", &conversation.owner.start_ticks.to_string()])
         .arg("notify-person")
-        // The host waits for whoever holds the hook's pipes, and ends the hook's group.
+        // The host waits until no process holds the hook's pipes, and kills the hook's process
+        // group.
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -94,12 +95,13 @@ pub(super) fn follow(
     };
     let root = &conversation.root;
     let mut notifier = open_notifier(conversation, host, &args.via)?;
-    // One descriptor for each task that runs.
+    // The follower opens one descriptor for each running task.
     descriptor::raise_open_limit();
     let outbox = Outbox::new(root, conversation.session.clone(), Consumer::person())?;
     let mut follower = OutboxFollower::for_owner(&outbox, conversation.owner, SHIM_PROGRAM)?;
     let stderr = std::io::stderr();
-    // What happened before it began is no news: a resumed conversation may have a long past.
+    // Notices from before the start are not delivered: a resumed conversation may have a long
+    // history.
     let mut is_past_first_pass = false;
     loop {
         for session in conversation.sessions()? {
@@ -125,11 +127,12 @@ pub(super) fn follow(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Becomes the only process that tells a person of this host's sessions, `None` when there is one.
+/// Takes the locks that make this the only process that notifies a person about this host's
+/// sessions; `None` if another process holds one.
 fn claim_follower_locks(conversation: &Conversation) -> Result<Option<Vec<DeliveryLock>>, Failure> {
     let mut sessions = conversation.sessions()?;
     if !sessions.contains(&conversation.session) {
-        // The hook that opens it may still be at work.
+        // The hook that opens the session may still be running.
         sessions.push(conversation.session.clone());
     }
     let mut locks = Vec::new();

@@ -1,4 +1,4 @@
-//! Before a tool runs a command: the guard.
+//! Asks the guard before a tool runs a command.
 
 use siding_guard::{ExecMode, GuardReport, GuardVerdict, judge};
 
@@ -8,7 +8,7 @@ use super::host::HookHost;
 use super::input::HookInput;
 use crate::guard_rules;
 
-/// Answers what speaks against the command. What nothing speaks against is the host's to decide.
+/// Answers with the guard's objections. A command without any is left to the host's decision.
 pub(super) fn answer(input: &HookInput, host: HookHost) -> HookAnswer {
     let Some(command) = input.command() else { return HookAnswer::Nothing };
     let mode = input.exec_mode();
@@ -16,7 +16,7 @@ pub(super) fn answer(input: &HookInput, host: HookHost) -> HookAnswer {
     let mode = if is_asked { mode } else { ExecMode::Unattended };
     match guard_rules::load_rules() {
         Ok(rules) => answer_for_judgement(&judge(command, &rules, mode)),
-        // Somebody relies on rules that cannot be read.
+        // If the rules cannot be read, ask: the user relies on them.
         Err(failure) => HookAnswer::Ask(format!("siding guard: {}", failure.message())),
     }
 }

@@ -1,4 +1,4 @@
-//! A person has said something, and a turn of the agent begins.
+//! The person has submitted a prompt, and a turn of the agent starts.
 
 use siding_core::output;
 use siding_core::session;
@@ -10,7 +10,7 @@ use super::{daily_report, reminder, running};
 use crate::context::{self, Task};
 use crate::failure::Failure;
 
-/// Tells what is new, and reminds of what runs.
+/// Answers with new notices and a reminder of running tasks.
 pub(super) fn answer(conversation: &Conversation) -> Result<AnswerWithAcks<'_>, Failure> {
     let unseen = format_unseen_tasks(conversation)?;
     let new_notices = NewNotices::for_conversation(conversation)?;
@@ -18,7 +18,7 @@ pub(super) fn answer(conversation: &Conversation) -> Result<AnswerWithAcks<'_>, 
         true => reminder::remind_outlived_calls(conversation, new_notices.as_ref())?,
         false => None,
     };
-    // A conversation may be open for days.
+    // A conversation may stay open for days, so SessionStart alone cannot give the daily report.
     let (report, headline) =
         match daily_report::due_report(&conversation.root, &context::load_valid_settings()) {
             Some(report) => (Some(escape_xml(&report.context)), Some(report.person)),
@@ -29,8 +29,8 @@ pub(super) fn answer(conversation: &Conversation) -> Result<AnswerWithAcks<'_>, 
     Ok(answer.with_person_line(headline))
 }
 
-/// Returns a reminder of what the agent has started in the background since the last prompt and has
-/// not looked at.
+/// Returns a reminder of the tasks that the agent has started in the background since the last
+/// prompt and has not checked since.
 fn format_unseen_tasks(conversation: &Conversation) -> Result<Option<String>, Failure> {
     let Conversation { root, session, .. } = conversation;
     let sessions = conversation.sessions()?;

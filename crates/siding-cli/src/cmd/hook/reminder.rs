@@ -1,4 +1,4 @@
-//! Reminding the agent of the tasks that run: `siding-model/src/reminder.rs` decides when.
+//! Reminds the agent of running tasks; `siding-model/src/reminder.rs` decides when.
 
 use siding_core::session;
 use siding_core::sys::clock;
@@ -15,8 +15,8 @@ use super::running;
 use crate::context::Task;
 use crate::failure::Failure;
 
-/// Counts a batch of tool calls. Returns the reminder at its end: the host's own commands that have
-/// outlived their calls, each once, or at every twentieth batch all that runs.
+/// Counts a batch of tool calls. Returns the reminder that is due at its end: each of the host's
+/// own commands that has outlived its call, once, or all running tasks at every twentieth batch.
 pub(super) fn after_batch(
     conversation: &Conversation,
     news: Option<&NewNotices<'_>>,
@@ -31,7 +31,7 @@ pub(super) fn after_batch(
         .map(|lines| format!("Background tasks of this session{besides}:\n{}", escape_xml(&lines))))
 }
 
-/// Returns a list of all that runs in the background, the host's own commands included.
+/// Returns a list of all tasks in the background, including the host's own commands.
 pub(super) fn list_background_tasks(
     conversation: &Conversation,
 ) -> Result<Option<String>, Failure> {
@@ -47,7 +47,7 @@ fn list_tasks_except(
     let is_included = |task: &Task| !excluded.contains(&task.state.spec.task_id);
     let hosted = hosted_tasks(conversation, &sessions, is_included)?;
     let ids: Vec<TaskId> = hosted.iter().map(|view| view.task_id).collect();
-    // Whether they were named before or not: this names them.
+    // This list names them, so no later reminder should.
     let _best_effort = session::claim_reminders(root, session, &ids)?;
     let mut views = running::background_tasks(root, &sessions, is_included)?;
     views.extend(hosted);
@@ -79,7 +79,7 @@ pub(super) fn remind_outlived_calls(
     }))
 }
 
-/// Returns the wanted commands of the host's own that have outlived their calls.
+/// Returns the host's own commands that have outlived their calls and satisfy `is_wanted`.
 fn hosted_tasks(
     conversation: &Conversation,
     sessions: &[SessionId],
@@ -93,7 +93,7 @@ fn hosted_tasks(
     })
 }
 
-/// Returns an answer with news and a reminder, as far as there are any.
+/// Combines notices and a reminder into an answer; either may be missing.
 pub(super) fn build_answer<'c>(
     news: Option<NewNotices<'c>>,
     reminder: Option<String>,
@@ -111,7 +111,7 @@ pub(super) fn build_answer<'c>(
     }
 }
 
-/// Returns the tasks of which news says that they run.
+/// Returns the tasks that a notice already reports as running.
 fn tasks_reported_running(news: Option<&NewNotices<'_>>) -> Vec<TaskId> {
     let notices = news.map(NewNotices::notices).unwrap_or_default().iter();
     let says_it_runs =

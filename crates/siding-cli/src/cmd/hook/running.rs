@@ -1,4 +1,4 @@
-//! The tasks of a conversation that run, one a line.
+//! Lists the running tasks of a conversation, one a line.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use siding_model::text::one_line;
 use crate::context::Task;
 use crate::failure::Failure;
 
-/// Tasks that are named; the others are counted.
+/// Maximum number of tasks to name; the others are counted.
 const MAX_NAMED_TASKS: usize = 10;
-/// Columns of a command.
+/// Maximum columns of a command.
 const COMMAND_COLUMNS: usize = 60;
 
-/// Returns the running tasks of some sessions that are wanted, the oldest first.
+/// Returns the running tasks of these sessions that satisfy `is_wanted`, oldest first.
 pub(super) fn running_tasks(
     root: &StateDir,
     sessions: &[SessionId],
@@ -34,8 +34,8 @@ pub(super) fn running_tasks(
     Ok(views)
 }
 
-/// Returns the running background tasks that are wanted. A command of the host's own that it still
-/// waits for, or lists itself, is left out.
+/// Returns the running background tasks that satisfy `is_wanted`. Omits the host's own commands
+/// that the host still waits for or lists itself.
 pub(super) fn background_tasks(
     root: &StateDir,
     sessions: &[SessionId],
@@ -46,13 +46,13 @@ pub(super) fn background_tasks(
     Ok(views)
 }
 
-/// Whether a task runs on although nothing waits for it, without a host that keeps it.
+/// Returns whether nothing waits for a task: it lingers, or siding started it in the background.
 pub(super) fn is_background_task(task: &TaskView) -> bool {
     let lingers = task.phase == PhaseName::Lingering;
     lingers || (!task.adopted && task.placement.kind == PlacementKind::Background)
 }
 
-/// Returns tasks one a line, `None` for none.
+/// Formats tasks, one a line; `None` if there are none.
 pub(super) fn format_lines(views: &[TaskView]) -> Option<String> {
     let mut text: String = views.iter().take(MAX_NAMED_TASKS).map(format_line).collect();
     if views.len() > MAX_NAMED_TASKS {

@@ -1,4 +1,4 @@
-//! A conversation begins, or goes on after it was resumed, cleared or compacted.
+//! A conversation starts, or continues after it was resumed, cleared or compacted.
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -21,17 +21,18 @@ use crate::cmd::{reap, shell_init};
 use crate::context;
 use crate::failure::Failure;
 
-/// What each shell of the host reads first: where a hook finds its name.
+/// The variable that names the file that each of Claude Code's shells reads first.
 const CLAUDE_ENV_FILE_VARIABLE: &str = "CLAUDE_ENV_FILE";
-/// Codex's name for it. Codex runs the file once and keeps the variables.
+/// The same variable of Codex, which runs the file once and keeps the variables that it sets.
 const CODEX_ENV_FILE_VARIABLE: &str = "CODEX_ENV_FILE";
 
-/// Opens the session, clears what earlier ones left, and answers what there is to know.
+/// Opens the session, removes what earlier ones left, and answers with facts for the agent.
 pub(super) fn answer(
     conversation: &Conversation,
     host: HookHost,
 ) -> Result<AnswerWithAcks<'_>, Failure> {
-    // First, so that what a resumed conversation left is its own again.
+    // Open it before the reaper runs, so that the tasks of a resumed conversation belong to it
+    // again.
     conversation.open_session()?;
     session::record_hooks(&conversation.root, &conversation.session)?;
     write_adoption_line(host, &conversation.session).unwrap_or_else(|failure| {
@@ -41,14 +42,14 @@ pub(super) fn answer(
     let settings = context::load_settings()?;
     let steps =
         reap::run_for_session_fast(&conversation.root, &settings).unwrap_or_else(|failure| {
-            // The session is open all the same.
+            // A failure of the reaper leaves the session open.
             failure.report();
             Vec::new()
         });
     let mut text = String::new();
     match supervision::start(conversation, host, &settings) {
         Ok(unkept) => text.extend(unkept),
-        // The session is open all the same.
+        // A failure of the supervisor leaves the session open.
         Err(failure) => drop(failure.report()),
     }
     if let Some(left) = stale_sessions::report_and_close_stale(&conversation.root)? {
@@ -72,22 +73,23 @@ pub(super) fn answer(
     let context = format!("siding reports (automated, not from the user):\n{}", escape_xml(&text));
     let answer = AnswerWithAcks::from(HookAnswer::Context(context))
         .with_person_line(daily.map(|daily| daily.person));
-    // The report of foreign orphans counts once the host has it.
+    // The report of unowned processes counts as given once the host has received it.
     Ok(answer.on_delivered(move || {
         reap::record_report_shown(&conversation.root, &settings, &steps, ReportAudience::Agent);
     }))
 }
 
-/// Returns what the reaper did that a conversation wants to know.
+/// Returns a summary of the reaper's steps for a conversation.
 fn format_cleared(steps: &[ReapStep]) -> Option<String> {
-    // What is told with its conversation, or reported by itself, is no news.
+    // Tasks that are reported with their own conversation, and processes with a report of their
+    // own, are omitted.
     let is_news = |step: &&ReapStep| {
         !matches!(step, ReapStep::Leaving { .. } | ReapStep::ForeignFound { .. })
     };
     reap::format_summary(&steps.iter().filter(is_news).cloned().collect::<Vec<_>>())
 }
 
-/// Lets the host's shells have themselves adopted.
+/// Writes the line that lets the host's shells be adopted.
 fn write_adoption_line(host: HookHost, session: &SessionId) -> Result<(), Failure> {
     let (name, text) = match host {
         HookHost::ClaudeCode => {
@@ -106,7 +108,8 @@ fn write_adoption_line(host: HookHost, session: &SessionId) -> Result<(), Failur
     })
 }
 
-/// Adds a text to a file unless it is in it: a conversation begins anew when it is compacted.
+/// Appends a text to a file that does not contain it: SessionStart occurs again when a conversation
+/// is compacted.
 fn append_once(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file =
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;

@@ -1,4 +1,4 @@
-//! What conversations that ended without closing have left, told to the next one.
+//! Reports to a new conversation which tasks were ended with sessions that were never closed.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use siding_model::text::one_line;
 use crate::context;
 use crate::failure::Failure;
 
-/// Tasks that are named; the others are counted.
+/// Maximum number of tasks to name; the others are counted.
 const MAX_NAMED_TASKS: usize = 10;
-/// Columns of a command.
+/// Maximum columns of a command.
 const COMMAND_COLUMNS: usize = 100;
 
-/// Returns what siding ended when sessions were over, each once: a session of which nothing runs
-/// any more is closed then. It may be opened again.
+/// Returns a report of the tasks that siding ended with stale sessions. Each session is reported
+/// once: it is closed when none of its tasks runs any more. It may be opened again.
 pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, Failure> {
     let boot = context::boot_id()?;
     let mut text = String::new();
     let live = sessions_with_running_tasks(root)?;
     for session in session::list_sessions(root)? {
-        // What may live elsewhere is nobody's here to judge.
+        // A process of another machine or PID namespace cannot be checked from here.
         if session.is_closed || session.may_live_elsewhere(&boot) {
             continue;
         }
-        // A subagent's that lives on is told to by that.
+        // The session of a live subagent is still in use.
         if !session::is_ended(root, &session.id, &boot) {
             continue;
         }
@@ -43,19 +43,19 @@ pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, 
             continue;
         }
         text.push_str(&format_session(root, &session)?);
-        // Somebody may resume it in this moment: then it is theirs.
+        // The session may be resumed at this moment; then it has an owner and stays open.
         let _best_effort = session::close_if_unowned(root, &session)?;
     }
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// Returns the sessions that have tasks which run, and are not to outlive them.
+/// Returns the sessions that have running tasks which must not outlive them.
 fn sessions_with_running_tasks(root: &StateDir) -> Result<Vec<SessionId>, Failure> {
     let specs = crate::cmd::session::running_specs(root)?;
     Ok(specs.into_iter().filter(|spec| !spec.keep).map(|spec| spec.session_id).collect())
 }
 
-/// Returns what was ended of one session and its agent was not told.
+/// Returns the ended tasks of one session of which its agent has not been notified.
 fn format_session(root: &StateDir, session: &Session) -> Result<String, Failure> {
     let outbox = Outbox::new(root, session.id.clone(), Consumer::agent())?;
     let mut ended = outbox.pending()?.notices;

@@ -1,4 +1,4 @@
-//! What a host's status line says: what runs, what has run longest, and what waits for an answer.
+//! The text of a host's status line: running tasks, the longest one, and tasks that need an answer.
 
 use std::time::Duration;
 
@@ -13,11 +13,13 @@ use super::input::HookInput;
 use super::running;
 use crate::failure::Failure;
 
-/// Columns of the command that has run longest, and of the one that asks: the line keeps to 80.
+/// Maximum columns of the longest-running command and of one that needs input; they keep the line
+/// within 80 columns.
 const LONGEST_COMMAND_COLUMNS: usize = 40;
 const ASKING_COMMAND_COLUMNS: usize = 18;
 
-/// Returns the line for a conversation, from what its host writes to a status line's standard input.
+/// Returns the line for a conversation. `input` is the JSON that the host writes to a status line's
+/// standard input.
 pub(crate) fn status_line(input: &[u8]) -> Result<String, Failure> {
     let input = HookInput::parse(input).map_err(|why| {
         Failure::new(format!("the host's JSON on standard input cannot be read: {why}"))
@@ -29,7 +31,7 @@ pub(crate) fn status_line(input: &[u8]) -> Result<String, Failure> {
     Ok(format_line(&running::running_tasks(&conversation.root, &sessions, |_| true)?))
 }
 
-/// `views` are the oldest first.
+/// Formats the line. `views` must be sorted, oldest first.
 fn format_line(views: &[TaskView]) -> String {
     let Some(longest) = views.first() else { return "siding: nothing runs".to_owned() };
     let elapsed = format_duration(Duration::from_secs(longest.elapsed_ms / 1000));

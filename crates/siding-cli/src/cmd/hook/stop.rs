@@ -11,11 +11,11 @@ use super::notices::{NewNotices, escape_xml};
 use super::running;
 use crate::failure::Failure;
 
-/// Turns in a row that are held at most: as many as Claude Code lets hooks hold (2.1.240). What is
-/// new after that waits for the next prompt.
+/// Maximum number of consecutive turns to hold, the limit that Claude Code sets for hooks
+/// (2.1.240). Later notices wait for the next prompt.
 const MAX_HELD_TURNS: u64 = 8;
 
-/// Holds the turn while there is news; otherwise tells the person what runs on.
+/// Holds the turn if there are new notices; otherwise names the running tasks to the person.
 pub(super) fn answer<'c>(
     input: &HookInput,
     conversation: &'c Conversation,
@@ -27,7 +27,8 @@ pub(super) fn answer<'c>(
         return Ok(HookAnswer::Nothing.into());
     }
     let running = running::format_lines(&running::background_tasks(root, &sessions, |_| true)?);
-    // A held turn of Gemini CLI begins with a text that reads as a person's.
+    // Gemini CLI continues a held turn with a text that reads as a person's prompt, so its turns
+    // are never held.
     if host != HookHost::Gemini
         && let Some(new_notices) = NewNotices::for_conversation(conversation)?
         && session::count_hold(root, session, !input.stop_hook_active, MAX_HELD_TURNS)?

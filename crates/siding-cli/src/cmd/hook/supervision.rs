@@ -1,4 +1,5 @@
-//! Having the host's process watched: its commands in a sandbox are kept, and what it leaves is ended.
+//! Starts and notifies the host supervisor, which keeps a host's sandboxed commands and ends the
+//! processes it leaves behind.
 
 use siding_core::adopt::AdoptionSettings;
 use siding_core::host::{self, HostContext, HostFiles, SuperviseError};
@@ -14,11 +15,11 @@ use super::input::HookInput;
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 
-/// Name of the file by which a session knows that its agent was told.
+/// Name of the file that records that the session's agent was warned about unsupervised commands.
 const UNSUPERVISED_MARKER: &str = "told-unsupervised";
 
-/// Has the host watched from now on. Returns what its agent is to know: which commands are not kept,
-/// the first time in this conversation.
+/// Starts the supervision of the host. Returns a warning for its agent if some commands are not
+/// supervised, once in each conversation.
 pub(super) fn start(
     conversation: &Conversation,
     host: HookHost,
@@ -42,8 +43,8 @@ pub(super) fn start(
     )))
 }
 
-/// Tells the supervisor what happens, and starts another where it was killed. That the host's event is
-/// answered matters more: what fails here is tried again with the next one.
+/// Notifies the supervisor of an event, and starts another one if it was killed. Failures are
+/// ignored, because the host waits for the hook's answer; the next event tries again.
 pub(super) fn notify_supervisor(input: &HookInput, host: HookHost, event: HookEvent) {
     let ring = match event {
         HookEvent::PreToolUse if input.command().is_some() => BellByte::CallStarted,
@@ -58,8 +59,8 @@ pub(super) fn notify_supervisor(input: &HookInput, host: HookHost, event: HookEv
             return;
         }
     };
-    // Whatever a marked host starts carries its mark, this process too. Where none does nothing is
-    // touched: an event that needs no record must make none.
+    // A supervised host passes its mark on to each process, including this one. Without a mark
+    // there is no supervisor to notify, and an event that needs no record must create none.
     if birthmark::own_birthmark().and_then(Birthmark::host_mark).is_none() {
         return;
     }

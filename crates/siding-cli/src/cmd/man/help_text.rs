@@ -1,17 +1,17 @@
-//! The text behind the options of `--help`, as sections of a manual page.
-//!
+//! Converts the text after the options of `--help` into sections of a manual page.
 //! roff fills text: it joins lines and stretches the spaces between words (groff(7), "Filling").
-//! An example has to stay as it is typed, and a table in its columns, so both go between `.EX` and
-//! `.EE`, which turn that off (groff_man(7)).
+//! An example must keep its spacing and a table its columns, so both are written between `.EX` and
+//! `.EE`, which turn filling off (groff_man(7)).
 
 use clap_mangen::roff::{Roff, roman};
 
 /// The indentation of literal lines in a help text.
 const LITERAL_INDENT: &str = "  ";
-/// Begins the paragraph that lists the exit codes.
+/// Prefix of the paragraph that lists the exit codes.
 const EXIT_CODES_PREFIX: &str = "Exit codes: ";
 
-/// Returns the sections of a help text: `EXAMPLES`, `EXIT STATUS` and, for all else, `NOTES`.
+/// Returns the sections of a help text: `EXAMPLES`, `EXIT STATUS`, and `NOTES` for the remaining
+/// paragraphs.
 pub(super) fn to_sections(text: &str) -> Roff {
     let mut page = Roff::new();
     let mut section = "";

@@ -1,4 +1,4 @@
-//! `siding notices ack`.
+//! `siding notices ack`: acknowledges notices.
 
 use std::process::ExitCode;
 
@@ -43,7 +43,7 @@ impl Args {
                         None => by_session.push((session, ids)),
                     }
                 }
-                // One that is not there does not hide the others.
+                // An unknown id must not keep the others from being acknowledged.
                 Err(failure) => {
                     failed = true;
                     failure.report();
@@ -57,7 +57,7 @@ impl Args {
     }
 }
 
-/// Returns what a text names: one notice, or all that a task has told so far.
+/// Returns the notices that an id names: one, or all that its task has given so far.
 fn resolve_notices(root: &StateDir, text: &str) -> Result<(SessionId, Vec<NoticeId>), Failure> {
     if let Ok(id) = text.parse::<NoticeId>() {
         let (session, ids) = caller_notices(root, id.task)?;

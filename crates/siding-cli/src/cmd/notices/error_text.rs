@@ -1,4 +1,4 @@
-//! What keeps a webhook from being reached, in words that do not hold its address.
+//! Describes why a webhook request failed, without revealing its address.
 
 use rustls::CertificateError;
 use siding_model::notice::DeliveryStatus;
@@ -7,13 +7,13 @@ use ureq::Error;
 
 use super::webhook_client::REQUEST_TIMEOUT;
 
-/// Columns of what a library says.
+/// Maximum columns of a library's error message.
 const ERROR_COLUMNS: usize = 200;
 
-/// Returns whether another try is worth while.
+/// Returns whether the request is worth retrying.
 ///
-/// Not after a wrong certificate: nobody gets another within minutes, and what is meant for one
-/// server is not offered again and again to whoever answers in its place.
+/// A rejected certificate is not: it will not change within minutes, and the notice must not be
+/// offered repeatedly to an impostor.
 pub(super) fn classify_error(error: &Error) -> DeliveryStatus {
     if certificate_error(error).is_some() {
         DeliveryStatus::Rejected
@@ -22,8 +22,8 @@ pub(super) fn classify_error(error: &Error) -> DeliveryStatus {
     }
 }
 
-/// Returns what is wrong with the server's certificate, where that is what ended a try.
-#[expect(clippy::wildcard_enum_match_arm, reason = "only these two can hold one")]
+/// Returns the certificate error if one caused the failure.
+#[expect(clippy::wildcard_enum_match_arm, reason = "other variants hold no certificate error")]
 fn certificate_error(error: &Error) -> Option<&CertificateError> {
     let found = match error {
         Error::Rustls(found) => Some(found),
@@ -36,8 +36,8 @@ fn certificate_error(error: &Error) -> Option<&CertificateError> {
     }
 }
 
-/// Says what went wrong without the address.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others name no part of an address")]
+/// Describes the failure without the address.
+#[expect(clippy::wildcard_enum_match_arm, reason = "other messages contain no part of the address")]
 pub(super) fn format_error(error: &Error) -> String {
     if let Some(why) = certificate_error(error) {
         return format_certificate_error(why);
@@ -53,8 +53,8 @@ pub(super) fn format_error(error: &Error) -> String {
     }
 }
 
-/// Says what is wrong with a certificate, and what can be done.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the library says the rest well enough")]
+/// Describes what is wrong with a certificate, and what the user can do.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library's other messages are clear")]
 fn format_certificate_error(why: &CertificateError) -> String {
     let why = match why {
         CertificateError::UnknownIssuer => {

@@ -1,17 +1,17 @@
-//! Notices that were not sent to a server: each is said, and a row of them is counted.
+//! Reports notices that were not sent to a server; repeated failures are only counted.
 
 use siding_model::notice::NoticeId;
 
-/// What was not sent since the last notice that was.
+/// Delivery failures since the last success.
 ///
-/// The first of a row is named with the reason. Those that follow it for the same reason are
-/// counted, and the number is said when the row is over, so that a server that refuses a thousand
-/// notices neither fills a screen nor hides one.
+/// The first failure is reported with its reason. Later ones for the same reason are counted, and
+/// the number is reported when the reason changes or a delivery succeeds. A server that rejects a
+/// thousand notices thus neither fills the screen nor hides another error.
 #[derive(Debug)]
 pub(super) struct DeliveryFailures {
     server: String,
     last_reason: Option<String>,
-    /// Of the row, those that were not named.
+    /// Number of failures with `last_reason` that were not reported individually.
     unnamed: usize,
 }
 
@@ -20,12 +20,12 @@ impl DeliveryFailures {
         Self { server: server.to_owned(), last_reason: None, unnamed: 0 }
     }
 
-    /// Scheme and host.
+    /// The server's scheme and host.
     pub(super) fn server(&self) -> &str {
         &self.server
     }
 
-    /// Says that a notice was not sent.
+    /// Reports or counts a notice that was not sent.
     pub(super) fn record_failure(&mut self, id: NoticeId, why: &str) {
         if self.last_reason.as_deref() == Some(why) {
             self.unnamed += 1;
@@ -36,13 +36,13 @@ impl DeliveryFailures {
         self.last_reason = Some(why.to_owned());
     }
 
-    /// Ends a row: a notice was sent.
+    /// Records a delivery, which ends a series of failures.
     pub(super) fn record_success(&mut self) {
         self.report_unnamed();
         self.last_reason = None;
     }
 
-    /// Says how many were lost without being named.
+    /// Reports the number of failures that were only counted.
     pub(super) fn report_unnamed(&mut self) {
         let (count, server) = (std::mem::take(&mut self.unnamed), &self.server);
         match count {

@@ -1,5 +1,5 @@
-//! Telling a person: a desktop notification, the terminal's bell, a server of theirs. Off unless the
-//! settings say so.
+//! Notifies a person by a desktop notification, the terminal's bell or a webhook. All are off
+//! unless the settings enable them.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -15,27 +15,27 @@ use siding_model::text::one_line;
 use super::webhook;
 use crate::failure::Failure;
 
-/// Shows notifications where a desktop is (freedesktop.org's specification).
+/// Program that shows notifications (Desktop Notifications Specification of freedesktop.org).
 const NOTIFY_SEND_PROGRAM: &str = "notify-send";
-/// Columns of a title and of a line below it; desktops cut what is longer.
+/// Maximum columns of a title and of a line below it; desktops truncate longer ones.
 const NOTIFICATION_COLUMNS: usize = 100;
-/// What rings a terminal.
+/// The BEL character.
 const BELL_BYTES: &[u8] = b"\x07";
-/// Lines of the summary that are shown: its end says how it went.
+/// Number of lines of the summary to show, counted from its end, which has the result.
 const MAX_SUMMARY_LINES: usize = 3;
 
-/// Where a bell rings.
+/// Where to ring the bell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BellTarget {
-    /// Nowhere.
+    /// The bell is off.
     Off,
-    /// On standard error, where that is a terminal.
+    /// On standard error, if that is a terminal.
     Stderr,
-    /// On this terminal.
+    /// On the terminal with this path.
     Terminal(PathBuf),
 }
 
-/// Ways to tell a person.
+/// The enabled ways to notify a person.
 #[derive(Debug)]
 pub(crate) struct PersonNotifier {
     desktop: bool,
@@ -44,7 +44,7 @@ pub(crate) struct PersonNotifier {
 }
 
 impl PersonNotifier {
-    /// Returns the ways that the settings allow.
+    /// Returns the ways that the settings enable.
     pub(super) fn from_settings(settings: &Settings) -> Result<Self, Failure> {
         let bell = if settings.notify_bell { BellTarget::Stderr } else { BellTarget::Off };
         let people = Self::from_ways(settings.notify_desktop, bell, &settings.notify_webhook)?;
@@ -57,7 +57,7 @@ impl PersonNotifier {
         Ok(people)
     }
 
-    /// Returns these ways.
+    /// Returns a notifier for these ways.
     pub(crate) fn from_ways(
         desktop: bool,
         bell: BellTarget,
@@ -66,7 +66,8 @@ impl PersonNotifier {
         Ok(Self { desktop, bell, server: webhook::WebhookSender::start(webhook)? })
     }
 
-    /// Tells a person of news. What cannot be told is said once and does not hold up the others.
+    /// Notifies the person of each notice. A failure is reported once and does not delay the other
+    /// ways.
     pub(crate) fn notify(&mut self, notices: &[&NoticeView]) {
         if notices.is_empty() {
             return;
@@ -90,7 +91,7 @@ impl PersonNotifier {
         }
     }
 
-    /// Ends what is still under way.
+    /// Waits for deliveries in progress, then stops.
     pub(crate) fn finish(self) {
         if let Some(server) = self.server {
             server.finish();
@@ -98,7 +99,7 @@ impl PersonNotifier {
     }
 }
 
-/// Rings. Standard output may be read by a program; a bell is for the terminal.
+/// Rings the bell. On standard error, because a program may read standard output.
 fn ring_bell(bell: &BellTarget) {
     let stderr = std::io::stderr();
     let _best_effort = match bell {
@@ -109,7 +110,7 @@ fn ring_bell(bell: &BellTarget) {
     };
 }
 
-/// Writes to a terminal that this process does not have.
+/// Writes to a terminal that is not this process's controlling terminal.
 fn write_to_terminal(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     match file::open_terminal(path)? {
         Some(terminal) => file::write(terminal, bytes).map(drop),
@@ -136,12 +137,13 @@ fn show_desktop_notification(notice: &NoticeView) -> std::io::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    // A desktop that does not answer must not keep the next news back.
+    // Another thread waits for the program: a desktop that does not answer must not delay the next
+    // notice.
     let _best_effort = std::thread::Builder::new().spawn(move || child.wait())?;
     Ok(())
 }
 
-/// A desktop may read markup in the text below a title.
+/// Escapes text for the body of a notification, in which a desktop may interpret markup.
 fn escape_markup(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

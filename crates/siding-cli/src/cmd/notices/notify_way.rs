@@ -1,10 +1,10 @@
-//! Ways to tell a person, as they are chosen on a command line.
+//! The command-line values for ways to notify a person.
 
 use std::fmt;
 
 use clap::ValueEnum;
 
-/// A way to tell a person.
+/// A way to notify a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NotifyWay {
     /// A notification of the desktop, by notify-send.
@@ -25,7 +25,7 @@ impl fmt::Display for NotifyWay {
     }
 }
 
-/// Returns ways as one argument: `desktop,bell`.
+/// Returns the ways as one argument: `desktop,bell`.
 pub(crate) fn join_ways(ways: &[NotifyWay]) -> String {
     ways.iter().map(NotifyWay::to_string).collect::<Vec<_>>().join(",")
 }

@@ -1,4 +1,4 @@
-//! A notice for people, in 80 columns.
+//! Formats a notice for people, in 80 columns.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use siding_model::text::one_line;
 
 use crate::stdout::TEXT_COLUMNS;
 
-/// Lines of the summary that are shown: its first, which are errors, and its last.
+/// Number of lines shown from the start of the summary, which has the errors, and from its end.
 const FIRST_LINES: usize = 3;
 const LAST_LINES: usize = 5;
-/// Columns before each of them.
+/// Indentation of each line of the summary.
 const SUMMARY_INDENT: &str = "    ";
 
-/// Returns a notice as text.
+/// Formats a notice.
 pub(super) fn format_notice(notice: &NoticeView) -> String {
     let how = match (notice.exit_code, &notice.signal, &notice.limit) {
         (Some(0), ..) | (None, None, None) => String::new(),
@@ -35,7 +35,7 @@ pub(super) fn format_notice(notice: &NoticeView) -> String {
     let lines: Vec<&str> = notice.summary.lines().collect();
     let mut show = |line: &str| {
         text.push_str(SUMMARY_INDENT);
-        // A tab would be shown as `\t`.
+        // `one_line` would show a tab as `\t`.
         text.push_str(&one_line(&line.replace('\t', "  "), TEXT_COLUMNS - SUMMARY_INDENT.len()));
         text.push('\n');
     };

@@ -1,4 +1,4 @@
-//! Telling a server: each notice as a POST, in order, by a thread that nobody waits for.
+//! Sends each notice to a webhook as a POST, in order, on a separate thread.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -19,37 +19,38 @@ use super::webhook_client::WebhookClient;
 use crate::failure::Failure;
 use crate::render::json;
 
-/// Notices that wait for their turn. A server that is away for ten minutes finds as many later.
+/// Maximum number of queued notices. A server that was unreachable for ten minutes receives up to
+/// this many afterwards.
 const MAX_QUEUED_NOTICES: usize = 64;
-/// Time for what is under way when nobody reads any more.
+/// Time for queued requests to finish once the reader has closed its end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest time a server in trouble is not spoken of: most are back at once, and whoever leaves
-/// meanwhile is told only that a notice was not sent.
+/// Delay before a failing server is reported: most failures are brief, and if siding ends within
+/// it, the only report is that a notice was not sent.
 const REPORT_DELAY: Duration = Duration::from_secs(2);
 
-/// A notice on its way.
+/// A queued notice.
 struct WebhookRequest {
     id: NoticeId,
     body: String,
 }
 
-/// Hands notices to the thread that sends them.
+/// Queues notices for the thread that sends them.
 #[derive(Debug)]
 pub(super) struct WebhookSender {
     server: String,
     queue: SyncSender<WebhookRequest>,
-    /// Those that found no room.
+    /// Notices that found no room in the queue.
     failures: DeliveryFailures,
-    /// Those that were taken and neither delivered nor given up so far.
+    /// Number of queued notices that were neither delivered nor given up yet.
     in_flight: Arc<AtomicUsize>,
-    /// Closed to say that nobody waits for another try.
+    /// Dropped to make the thread stop retrying.
     retry_token: std::sync::mpsc::Sender<()>,
-    /// Closed by the thread when it has nothing left.
+    /// Closed by the thread when the queue is empty and it ends.
     done: Receiver<()>,
 }
 
 impl WebhookSender {
-    /// Starts the thread, or returns nothing when no address is set.
+    /// Starts the thread; returns `None` if no address is set.
     pub(super) fn start(webhook: &Webhook) -> Result<Option<Self>, Failure> {
         let Some(client) = WebhookClient::new(webhook)? else { return Ok(None) };
         let (queue, requests) = sync_channel(MAX_QUEUED_NOTICES);
@@ -75,7 +76,7 @@ impl WebhookSender {
         Ok(Some(Self { server, queue, failures: losses, in_flight: under_way, retry_token, done }))
     }
 
-    /// Puts a notice into the queue. One that finds no room is said and lost to the server.
+    /// Queues a notice. If there is no room, the notice is reported and not sent to the server.
     pub(super) fn send(&mut self, notice: &NoticeView) {
         let id = notice.notice_id;
         let body = match json::to_line(notice) {
@@ -97,7 +98,7 @@ impl WebhookSender {
         self.failures.record_failure(id, &why);
     }
 
-    /// Lets what waits be tried once more, for a short time.
+    /// Lets queued notices be tried once more, for `DRAIN_TIMEOUT` at most.
     pub(super) fn finish(self) {
         let Self {
             server,
@@ -117,12 +118,12 @@ impl WebhookSender {
     }
 }
 
-/// The thread's own.
+/// State of the thread that sends the requests.
 struct WebhookWorker {
     client: WebhookClient,
     retry_cancelled: Receiver<()>,
     failures: DeliveryFailures,
-    /// What was last said to be the trouble, since the last success: once is enough.
+    /// The last reported error since the last success; it is not reported again.
     reported_error: Option<String>,
 }
 
@@ -158,9 +159,9 @@ impl WebhookWorker {
         }
     }
 
-    /// Waits, or returns early, that nobody reads any more.
+    /// Waits, and returns true as soon as retrying was cancelled.
     fn is_cancelled_within(&self, wait: Duration) -> bool {
-        // Nothing is ever sent through it: it is closed.
+        // No value is ever sent through this channel: dropping the sender is the signal.
         self.retry_cancelled.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected)
     }
 

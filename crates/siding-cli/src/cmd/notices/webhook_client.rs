@@ -1,6 +1,6 @@
-//! One request to a webhook, and what came of it in words.
+//! Sends one request to a webhook and describes its result.
 //!
-//! No message holds more of the address than scheme and host: the rest may be a password.
+//! A message contains only the scheme and host of the address: the rest may be a secret.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,26 +14,26 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use super::error_text;
 use crate::failure::Failure;
 
-/// Time for one try, from the look-up of the name to the end of the answer's head.
+/// Maximum time for one request, from name resolution to the end of the response's header.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who asks a server.
+/// An HTTP client for one webhook.
 pub(super) struct WebhookClient {
     agent: Agent,
     address: String,
 }
 
-/// Why a try failed.
+/// A failed request.
 pub(super) struct RequestFailure {
     pub(super) answer: DeliveryStatus,
-    /// For a person.
+    /// Description for a person.
     pub(super) why: String,
-    /// How long the server wants to be left alone.
+    /// How long the server asks clients to wait (the `Retry-After` header).
     pub(super) retry_after: Option<Duration>,
 }
 
 impl WebhookClient {
-    /// Returns who asks this server, or nothing when none is set.
+    /// Returns a client for the webhook; `None` if no address is set.
     pub(super) fn new(webhook: &Webhook) -> Result<Option<Self>, Failure> {
         let Some(address) = webhook.address() else { return Ok(None) };
         if address.parse::<ureq::http::Uri>().is_err() {
@@ -42,11 +42,11 @@ impl WebhookClient {
         }
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
-            // What was meant for one server is not sent to another.
+            // Notices meant for one server must not go to another.
             .max_redirects(0)
             .timeout_global(Some(REQUEST_TIMEOUT))
             .user_agent(concat!("siding/", env!("CARGO_PKG_VERSION")));
-        // The machine's certificates are read only where they are needed.
+        // The system's certificates are read only if they are needed.
         if webhook.to_string().starts_with("https:") {
             config = config.tls_config(tls_config(webhook)?);
         }

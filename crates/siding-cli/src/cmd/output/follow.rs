@@ -1,4 +1,4 @@
-//! Printing output as it comes, until the task ends. Nothing is polled: the shim tells of growth.
+//! Prints output as it is written until the task ends. Nothing is polled: the shim reports growth.
 
 use std::io;
 
@@ -13,10 +13,11 @@ use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render::{ended_line, out};
 
-/// Silence after which a line without its newline is printed, in milliseconds: a prompt.
+/// Silence after which an incomplete line is printed, in milliseconds; it may be a prompt.
 const PARTIAL_LINE_DELAY_MS: u64 = 300;
 
-/// Follows a task. Returns the offset behind what was printed, `None` when nobody reads any more.
+/// Follows a task. Returns the offset after the printed output, or `None` if the reader has closed
+/// its end.
 pub(super) fn run(
     args: &Args,
     root: &StateDir,
@@ -33,7 +34,7 @@ pub(super) fn run(
     follow_task(printer, root, task)
 }
 
-/// What prints.
+/// How output is printed.
 enum Printer<'c, F> {
     Raw { next: u64 },
     Text(Box<TailFollower<'c, F>>),
@@ -99,8 +100,8 @@ fn follow_task<F: FnMut(&str) -> io::Result<()>>(
     Ok(Some(next))
 }
 
-/// Takes in what the shim said, and asks for the next growth once this one was told. What grew
-/// between the two is seen when that request is answered.
+/// Processes the shim's messages, and requests the next growth message after this one was handled.
+/// Output that is written in between is seen with the answer to that request.
 fn recv_messages(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
     let renewed = watch.reconnects();
     let mut again = false;
@@ -116,7 +117,7 @@ fn recv_messages(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
             | ShimMessage::CannotStart { .. } => {}
         }
     }
-    // Another shim knows nothing of this follower.
+    // A new shim does not know this follower.
     if again || watch.reconnects() != renewed {
         watch.send(&ShimRequest::Subscribe { follow: true })?;
     }

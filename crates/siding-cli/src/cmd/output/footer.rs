@@ -1,4 +1,4 @@
-//! What the text of a look does not say: how the task stands, and what to do next.
+//! The line below the output: the state of the task, and what to do next.
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use siding_model::text::one_line;
 
 use crate::context::Task;
 
-/// Columns of an outcome among other words.
+/// Maximum columns of an outcome inside the line.
 const OUTCOME_COLUMNS: usize = 200;
 
-/// Which kind of look it was.
+/// What was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadMode {
-    /// At all that is there, or is new.
+    /// All output, or all new output.
     Unfiltered,
-    /// At one page.
+    /// One page.
     Page,
-    /// At chosen lines.
+    /// Filtered lines.
     Filtered,
 }
 
-/// Whether there was anything to print.
+/// Whether any text was printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Printed {
-    /// There was.
+    /// Text was printed.
     Something,
-    /// There was not: then the remark is the answer, and a short one.
+    /// Nothing was printed, so the line is the answer.
     Nothing,
 }
 
-/// Returns one line for standard error.
+/// Returns the line for standard error; `None` if there is nothing to add.
 pub(super) fn format_footer(
     task: &Task,
     mode: ReadMode,

@@ -1,4 +1,4 @@
-//! What `siding output --json` prints.
+//! The JSON of `siding output --json`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,27 +7,27 @@ use siding_model::outcome::Outcome;
 use siding_model::record::OutputGap;
 use siding_model::task_view::PhaseName;
 
-/// One look at a task's output. `docs/schema/output.schema.json` is the contract.
+/// JSON output. `docs/schema/output.schema.json` is the contract.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "output")]
 pub(super) struct OutputView {
-    /// Name of the task.
+    /// The task's id.
     pub(super) task_id: TaskId,
-    /// Offset at which the text begins.
+    /// Offset of the first byte of the text.
     pub(super) from: u64,
-    /// Offset at which to go on, as in `--since`.
+    /// Offset for the next call's `--since`.
     pub(super) next: u64,
-    /// Bytes the task has written so far.
+    /// Number of bytes that the task has written so far.
     pub(super) bytes: u64,
-    /// The part of them that is gone for good.
+    /// The part of the output that is no longer kept.
     pub(super) gap: Option<OutputGap>,
-    /// The text.
+    /// The readable text.
     pub(super) text: String,
-    /// Whether the text lacks something between `from` and `bytes`.
+    /// Whether text between `from` and `bytes` is missing.
     pub(super) truncated: bool,
-    /// Where the task stands.
+    /// The task's phase.
     pub(super) phase: PhaseName,
-    /// How it ended; null until the whole tree has ended.
+    /// How the task ended; null until its whole process tree has ended.
     pub(super) outcome: Option<Outcome>,
 }
 

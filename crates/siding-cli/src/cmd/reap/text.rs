@@ -1,4 +1,4 @@
-//! What the reaper did, in words.
+//! Formats the reaper's steps as text.
 
 pub(in crate::cmd) mod unowned;
 
@@ -11,12 +11,12 @@ use siding_model::text::one_line;
 
 use crate::stdout;
 
-/// Column in which what is said about a task begins.
+/// Column at which the text of a step starts.
 const INDENT_COLUMNS: usize = 16;
-/// Longest command that is shown.
+/// Maximum columns of a command.
 const COMMAND_COLUMNS: usize = 100;
 
-/// Returns all steps, one paragraph each, and a summary.
+/// Formats all steps, one paragraph each, and a summary.
 pub(super) fn format_steps(steps: &[ReapStep], settings: &Settings, dry_run: bool) -> String {
     let mut text: String = steps.iter().map(|step| format_step(step, dry_run)).collect();
     if steps.iter().any(|step| matches!(step, ReapStep::ForeignFound { .. })) {
@@ -39,7 +39,7 @@ pub(super) fn format_steps(steps: &[ReapStep], settings: &Settings, dry_run: boo
     text
 }
 
-/// Returns how many of what were done, `None` for nothing.
+/// Returns the number of steps of each kind; `None` if there are no steps.
 pub(in crate::cmd) fn format_summary(steps: &[ReapStep]) -> Option<String> {
     let counts: BTreeMap<&str, usize> = reap::count_by_kind(steps);
     let parts: Vec<_> =
@@ -47,7 +47,7 @@ pub(in crate::cmd) fn format_summary(steps: &[ReapStep]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Returns what the steps of a kind are about.
+/// Returns the noun for the steps of a kind.
 fn step_noun(kind: &str) -> &str {
     match kind {
         "continued" => "shims continued",
@@ -81,11 +81,11 @@ fn step_noun(kind: &str) -> &str {
 fn format_step(step: &ReapStep, dry_run: bool) -> String {
     let (subject, said) = step_text(step, dry_run);
     let paragraph = stdout::wrap_indented(&said, INDENT_COLUMNS, stdout::TEXT_COLUMNS);
-    // The first line begins with whom it is about, in the room that the others leave free.
+    // The subject of the step takes the place of the first line's indentation.
     format!("{subject:<INDENT_COLUMNS$}{}\n", paragraph.trim_start())
 }
 
-/// Returns whom a step is about, and what is said about it.
+/// Returns the subject of a step and its text.
 fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
     // `("ended", "end")` becomes `ended` or `would end`.
     let verb = |done: &str, will: &str| {

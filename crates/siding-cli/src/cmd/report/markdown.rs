@@ -1,4 +1,4 @@
-//! A report as Markdown.
+//! Formats a report as Markdown.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use siding_model::text::one_line;
 
 use super::text::{format_disk_use, format_elapsed, format_headline, format_state};
 
-/// Entries of each list.
+/// Maximum number of entries in each list.
 const MAX_LIST_ENTRIES: usize = 10;
-/// Columns of a command.
+/// Maximum columns of a command.
 const COMMAND_COLUMNS: usize = 200;
 
-/// Returns the report as a document.
+/// Formats the report as a document.
 pub(super) fn format_document(report: &ActivityReport, since: Duration) -> String {
     let mut text = format!("# siding report\n\n{}\n", format_headline(report, since));
     let tasks = |tasks: &[ActivityTask], after: fn(&ActivityTask) -> String| -> Vec<String> {
@@ -70,7 +70,8 @@ fn append_section(text: &mut String, title: &str, entries: Vec<String>) {
     }
 }
 
-/// Returns a text as code, which no text can leave: its fence is longer than any run of backticks.
+/// Formats a text as a code span that no text can end early: its fence is longer than any run of
+/// backticks in it.
 fn inline_code(text: &str) -> String {
     let text = one_line(text, COMMAND_COLUMNS);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! A report on one screen: 80 columns and 24 lines.
+//! Formats a report for one screen of 80 columns and 24 lines.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::render::short_outcome;
 use crate::render::table_layout::{Align, format_grid};
 use crate::stdout::{TEXT_COLUMNS, wrap_indented};
 
-/// Rows of a group that matters most, and of the others.
+/// Maximum number of rows of an important group, and of the others.
 const MAX_GROUP_ROWS: usize = 3;
 const MAX_MINOR_GROUP_ROWS: usize = 2;
-/// Columns of a rule's name.
+/// Maximum columns of a rule's name.
 const RULE_COLUMNS: usize = 16;
-/// A day, in seconds.
+/// The length of a day in seconds.
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 /// The cells of a row before its command.
 type RowCells = [String; 4];
 
-/// Returns the report as a screen of text.
+/// Formats the report as a screen of text.
 pub(crate) fn format_screen(report: &ActivityReport, since: Duration, colour: ColorMode) -> String {
     let mut text = wrap_indented(&format_headline(report, since), 0, TEXT_COLUMNS);
     text.push('\n');
@@ -43,7 +43,7 @@ pub(crate) fn format_screen(report: &ActivityReport, since: Duration, colour: Co
     text
 }
 
-/// Returns one line: how many tasks ran, and how they ended.
+/// Formats one line with the number of tasks and their outcomes.
 pub(crate) fn format_headline(report: &ActivityReport, since: Duration) -> String {
     let counts = &report.counts;
     let period = format_period(since);
@@ -66,7 +66,7 @@ pub(crate) fn format_headline(report: &ActivityReport, since: Duration) -> Strin
     format!("last {period}: {} {tasks}, {}", counts.ran, parts.join(", "))
 }
 
-/// Returns a period as people say it: `24 hours`, `7 days`.
+/// Formats a period: `24 hours`, `7 days`.
 fn format_period(since: Duration) -> String {
     let seconds = since.as_secs();
     match seconds / DAY_SECONDS {
@@ -76,7 +76,7 @@ fn format_period(since: Duration) -> String {
     }
 }
 
-/// Returns a line on the disk.
+/// Formats a line about disk usage.
 pub(super) fn format_disk_use(disk: &DiskUse) -> String {
     let tasks = if disk.tasks == 1 { "task" } else { "tasks" };
     format!(
@@ -87,12 +87,12 @@ pub(super) fn format_disk_use(disk: &DiskUse) -> String {
     )
 }
 
-/// Returns how long a task took.
+/// Formats the duration of a task.
 pub(super) fn format_elapsed(task: &ActivityTask) -> String {
     task.elapsed_ms.map_or_else(|| "-".to_owned(), |ms| format_duration(Duration::from_millis(ms)))
 }
 
-/// Returns how a task ended or stands, in a word or two.
+/// Formats a task's outcome or phase in one or two words.
 pub(super) fn format_state(task: &ActivityTask) -> String {
     task.outcome.as_ref().map_or_else(|| task.phase.as_str().to_owned(), short_outcome)
 }

@@ -1,4 +1,4 @@
-//! Whether a command goes to the background at once.
+//! Decides whether a command starts in the background.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use siding_model::spec::TaskCommand;
 use super::{Args, OnTimeout};
 use crate::run_history;
 
-/// Where a command starts.
+/// Where a command starts, and how long its caller waits.
 #[derive(Debug)]
 pub(super) struct ChosenPlacement {
     pub(super) placement: Placement,
-    /// How long its caller is kept waiting; `None` until the end.
+    /// Maximum wait of the caller; `None` waits until the end.
     pub(super) budget: Option<Duration>,
-    /// Why it is not where the caller may have expected it.
+    /// Why the placement differs from what the caller may expect.
     pub(super) note: Option<String>,
 }
 
-/// Decides where a command starts. The history is opened only when the setting is on and nothing
-/// else decides.
+/// Decides where a command starts. Opens the history only if the setting is on and neither the
+/// flags nor the budget decide.
 pub(super) fn choose_placement(
     args: &Args,
     settings: &Settings,
@@ -49,7 +49,7 @@ pub(super) fn choose_placement(
     ChosenPlacement { placement, budget, note: found.explanation(limit) }
 }
 
-/// Returns what the caller said, and the time it would wait.
+/// Returns the placement that the caller requested, and the budget.
 fn requested_mode(
     args: &Args,
     settings: &Settings,
@@ -58,7 +58,7 @@ fn requested_mode(
     let limit = budget.unwrap_or(settings.blocking_budget);
     let waits_to_the_end =
         args.budget.as_deref() == Some("none") || args.on_timeout == Some(OnTimeout::Stop);
-    // A person at a terminal sees what goes on and waits, unless the call says otherwise.
+    // A person at a terminal sees the output and waits, unless a flag requests otherwise.
     let may_decide = settings.auto_background
         && settings.background_tasks
         && !waits_to_the_end

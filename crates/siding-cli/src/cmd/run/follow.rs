@@ -1,7 +1,8 @@
-//! Waiting for a task in the foreground: until its end, its shell's end, the budget, or a signal.
+//! Waits for a task in the foreground: until it ends, its shell ends, the budget passes, or a
+//! signal arrives.
 //!
-//! One loop and one `poll`, for what the shim says, for signals, and for a reader who takes more of
-//! the output. So none of them waits for another, and the budget for none.
+//! A single loop with one poll(2) waits for the shim's messages, for signals, and for room in
+//! standard output. A slow reader therefore delays neither signals nor the budget.
 
 use std::os::fd::AsFd;
 
@@ -18,50 +19,51 @@ use super::plan::RunPlan;
 use crate::context::Task;
 use crate::failure::Failure;
 
-/// How long a shim may take to put a task into the background, in milliseconds.
+/// Maximum time for the shim to move a task to the background, in milliseconds.
 const HAND_OVER_TIMEOUT_MS: u64 = 10_000;
-/// How long a reader may take nothing before the call returns without the rest of the output, in
-/// milliseconds. The output of a command that ended by itself is waited for: a pager reads slowly.
+/// Time without progress of the reader after which the call returns without the remaining output,
+/// in milliseconds. It does not apply to a command that has ended by itself: a pager reads slowly.
 const READER_TIMEOUT_MS: u64 = 5_000;
 
-/// What to show meanwhile.
+/// What to show while waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ShownOutput {
-    /// The output, as it comes.
+    /// The output, as it is written.
     Output,
-    /// Nothing.
+    /// No output.
     Nothing,
 }
 
-/// Why the wait is over.
+/// Why the wait ended.
 #[derive(Debug)]
 pub(super) enum FollowEnd {
-    /// There is nothing more to wait for: this is how the task stands.
+    /// The task, or its foreground part, is finished; the task's state at that time.
     Finished(Box<Task>),
-    /// This caller was told to leave. The task goes on.
+    /// A signal ended the wait. The task continues.
     Detached(Signal),
 }
 
-/// What the wait came to, while the rest of the output is not shown yet.
+/// The result of the wait while output still has to be shown.
 #[derive(Debug)]
 enum WaitOutcome {
-    /// The command or its shell is over: this is how the task stood.
+    /// The command or its shell has ended; the task's state at that time.
     Finished(Box<Task>),
-    /// Its budget is over, or it is in the background as was asked, perhaps once it was ready.
+    /// The budget has passed, or the task moved to the background as requested, possibly once it
+    /// was ready.
     Background,
 }
 
-/// What came of the wait.
+/// The result of the wait and of showing the output.
 #[derive(Debug)]
 pub(super) struct FollowResult {
     pub(super) end: FollowEnd,
-    /// Offset behind the output that the caller was given, `None` when it was to be given none.
+    /// Offset after the output that was shown; `None` if none was requested.
     pub(super) shown: Option<u64>,
-    /// Bytes that the command had written by then and nobody took.
+    /// Number of bytes that the command had written by then and that were not shown.
     pub(super) unshown: u64,
 }
 
-/// Waits.
+/// Waits for the task and shows its output.
 pub(super) fn follow(
     watch: &mut TaskWatch<'_>,
     plan: &RunPlan,
@@ -100,15 +102,15 @@ struct TaskFollower<'f, 'r> {
     output: Option<OutputStream>,
     /// Whether the command started in the foreground.
     foreground: bool,
-    /// How long the caller is kept waiting, in milliseconds; `None` until the end.
+    /// Maximum wait of the caller, in milliseconds; `None` waits until the end.
     budget: Option<u64>,
-    /// Why the command is in the background once that time has passed.
+    /// Reason that is recorded when the budget moves the command to the background.
     background_reason: BackgroundReason,
     is_running: bool,
     interrupts: u32,
 }
 
-/// What there is to do.
+/// The sources that are ready.
 #[derive(Debug, Clone, Copy, Default)]
 struct PollResult {
     shim_message: bool,
@@ -116,7 +118,7 @@ struct PollResult {
     reader: bool,
 }
 
-/// What a look at the signals found.
+/// The action that the pending signals require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SignalAction {
     Nothing,
@@ -141,7 +143,7 @@ impl TaskFollower<'_, '_> {
                     if task.state.is_live() {
                         return Ok(FollowEnd::Finished(task));
                     }
-                    // It has ended meanwhile, and what it wrote until then is not shown yet.
+                    // The task has ended meanwhile, and its last output is not shown yet.
                     self.refresh_written()?;
                     if !self.has_unshown_output() {
                         return Ok(FollowEnd::Finished(task));
@@ -151,8 +153,8 @@ impl TaskFollower<'_, '_> {
                 None => {}
             }
             let remaining_ms = match end {
-                // A caller who asked for the background waits for the exec all the same, so that
-                // it learns of a command that does not exist.
+                // Even a caller that requested the background waits for the exec, to report a
+                // command that does not exist.
                 None => self
                     .budget
                     .filter(|_| self.is_running)
@@ -167,30 +169,33 @@ impl TaskFollower<'_, '_> {
                 && ready.reader
                 && self.write_step()? == WriteResult::Disconnected
             {
-                // What has ended the reader was meant for the command as well.
+                // A signal that ended the reader was meant for the command as well, so it comes
+                // first.
                 action = self.take_signals()?;
                 if action == SignalAction::Nothing && self.interrupts == 0 {
-                    // Whoever read is gone, perhaps with the host: the task goes on by itself.
+                    // The reader has closed its end, perhaps because the host ended: the task
+                    // continues alone.
                     action = SignalAction::Detach(Signal::PIPE);
                 }
             }
             match action {
                 SignalAction::Detach(signal) => return Ok(FollowEnd::Detached(signal)),
-                // There is nothing to stop any more, only something to show.
+                // The command has ended, so there is only output left to skip.
                 SignalAction::Stop
                     if matches!(end, Some(WaitOutcome::Finished(_)))
                         || self.watch.is_finished() =>
                 {
                     return Ok(FollowEnd::Detached(Signal::INT));
                 }
-                // Also when it was in the background already: to the person it never left.
+                // An interrupt stops a task in the background, too: the person still sees it as
+                // running here.
                 SignalAction::Stop => end = None,
                 SignalAction::Nothing if ready.shim_message => end = self.recv_event()?,
                 SignalAction::Nothing if end.is_none() && remaining_ms == Some(0) => {
                     end = Some(self.hand_over(self.background_reason)?);
                 }
                 SignalAction::Nothing => {
-                    // Nobody takes the rest.
+                    // The reader did not take the remaining output in time.
                     if end.take_if(|_| remaining_ms.is_some() && !ready.reader).is_some() {
                         self.refresh_written()?;
                         return Ok(FollowEnd::Finished(self.current_task()?));
@@ -200,13 +205,13 @@ impl TaskFollower<'_, '_> {
         }
     }
 
-    /// Returns how the task stands now.
+    /// Reads the current state of the task.
     fn current_task(&self) -> Result<Box<Task>, Failure> {
         let (dir, story) = self.watch.read_notices()?;
         Ok(Box::new(Task::from_parts(dir, story)))
     }
 
-    /// Whether there is output to be shown.
+    /// Returns whether there is output to show.
     fn has_unshown_output(&self) -> bool {
         self.output.as_ref().is_some_and(|live| live.writable_fd().is_some())
     }
@@ -235,16 +240,16 @@ impl TaskFollower<'_, '_> {
         self.output.as_mut().map_or(Ok(()), |live| live.refresh_written(self.watch))
     }
 
-    /// Takes the next message. Returns what the wait came to by it.
+    /// Handles the next message. Returns the result if the message ends the wait.
     fn recv_event(&mut self) -> Result<Option<WaitOutcome>, Failure> {
         let event = run::recv_event(self.watch)?;
         if let Some(live) = &mut self.output {
             match event {
-                // Another shim may have taken over, and knows nothing of who follows.
+                // A new shim may have taken over; it does not know this follower.
                 ShimEvent::MayBeNewShim => live.subscribe_growth(self.watch)?,
                 ShimEvent::OutputGrown => live.on_growth(self.watch)?,
-                // The shim follows from now on; what came before, to this shim or to a dead one, is
-                // stored. And after the end nothing comes.
+                // The shim follows the output from here on; earlier output, of this shim or a
+                // killed one, is already stored. After the end no output follows.
                 ShimEvent::RequestDone | ShimEvent::Finished(..) => {
                     live.refresh_written(self.watch)?
                 }
@@ -255,7 +260,7 @@ impl TaskFollower<'_, '_> {
             ShimEvent::Finished(dir, story) => {
                 Some(WaitOutcome::Finished(Box::new(Task::from_parts(dir, *story))))
             }
-            // It goes on, as was asked for.
+            // The readiness conditions are met, so the task moves to the background as requested.
             ShimEvent::Ready(..) => Some(self.hand_over(BackgroundReason::Asked)?),
             ShimEvent::Running | ShimEvent::MayBeNewShim => {
                 self.is_running = true;
@@ -265,20 +270,20 @@ impl TaskFollower<'_, '_> {
         })
     }
 
-    /// Puts the task into the background. What it has written by then is still to be shown.
+    /// Moves the task to the background. Output written until then is still shown.
     fn hand_over(&mut self, why: BackgroundReason) -> Result<WaitOutcome, Failure> {
-        // Once: an interrupt may call it back.
+        // Applies only once: an interrupt may return the task to the foreground.
         self.budget = None;
         if self.foreground {
-            // The shim decides: when the end came first, this changes nothing.
+            // The shim decides: if the task ended first, the request changes nothing.
             self.watch.request(&ShimRequest::Place { why }, HAND_OVER_TIMEOUT_MS)?;
         }
         self.refresh_written()?;
         Ok(WaitOutcome::Background)
     }
 
-    /// An interrupt ends the command, a second one at once. Being ended or hung up on leaves it
-    /// alone: that is how a host dies, and its commands go on.
+    /// Handles signals. SIGINT stops the command, a second one without grace. SIGTERM and SIGHUP
+    /// only detach: a host that ends sends them, and its tasks continue.
     fn take_signals(&mut self) -> Result<SignalAction, Failure> {
         let mut action = SignalAction::Nothing;
         for signal in self.signals.read_pending() {

@@ -1,4 +1,4 @@
-//! The flags that limit what a command may use.
+//! The flags of `siding run` that limit a command's resources.
 
 use siding_model::settings::Key;
 
@@ -38,7 +38,7 @@ pub(super) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// Returns each with the setting that it stands for.
+    /// Returns each limit with its setting, flag and value.
     pub(super) fn flags(&self) -> [(Key, &'static str, Option<&String>); 9] {
         [
             (Key::MaxMemory, "--max-memory", self.max_memory.as_ref()),

@@ -1,5 +1,5 @@
-//! The output of a command, shown as it comes and as fast as somebody reads it, but never waited
-//! for: each step writes what the reader takes at once.
+//! Shows the output of a command as fast as the reader accepts it, without ever blocking: each step
+//! writes only what the reader accepts immediately.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
@@ -14,41 +14,42 @@ use crate::failure::Failure;
 use crate::render;
 use crate::stderr;
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteResult {
-    /// It goes on, with or without more to show.
+    /// The stream is still open, with or without more to show.
     Continue,
-    /// Whoever read has gone.
+    /// The reader has closed its end.
     Disconnected,
 }
 
-/// The output, shown as it comes.
+/// The output of a command, shown as it is written.
 #[derive(Debug)]
 pub(super) struct OutputStream {
-    /// Unbuffered, so that it is known what was taken.
+    /// Unbuffered, so that the number of accepted bytes is known.
     stdout: File,
-    /// Whether it takes anything.
+    /// False once writing has failed.
     is_open: bool,
-    /// Whether siding speaks on the same terminal.
+    /// Whether standard output and standard error are the same terminal, where lost output must be
+    /// reported.
     is_terminal: bool,
     pieces: Option<RawChunks>,
-    /// Offset behind what the caller was given; what is gone for good counts as given.
+    /// Offset after the output that was shown; lost output counts as shown.
     shown: u64,
     /// Offset up to which the command is known to have written.
     written: u64,
-    /// What lies at `shown`, in memory, and how much of it was given.
+    /// The chunk of output at `shown`, and how much of it was written.
     piece: Vec<u8>,
     piece_offset: usize,
-    /// Whether the shim is to be asked for growth once all that is known of is shown.
+    /// Whether to request a growth message from the shim once all known output is shown.
     growth_pending: bool,
-    /// Bytes that are gone, and how many of them the person knows of.
+    /// Number of lost bytes, and how many of them were reported.
     lost_bytes: u64,
     reported_lost_bytes: u64,
 }
 
 impl OutputStream {
-    /// Begins, with a request to be told of growth.
+    /// Opens the stream and asks the shim to report growth.
     pub(super) fn new(watch: &mut TaskWatch<'_>) -> Result<Self, Failure> {
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(output_failure)?;
         let live = Self {
@@ -68,35 +69,35 @@ impl OutputStream {
         Ok(live)
     }
 
-    /// Returns the offset behind what the caller was given.
+    /// Returns the offset after the output that was shown.
     pub(super) const fn shown_offset(&self) -> u64 {
         self.shown
     }
 
-    /// Returns how much is known to be written and was not given, where it can be.
+    /// Returns the number of bytes that are known to be written and can still be shown.
     pub(super) const fn unshown_bytes(&self) -> u64 {
         if self.is_open { self.written.saturating_sub(self.shown) } else { 0 }
     }
 
-    /// Returns what to write to, if there is something to show.
+    /// Returns standard output if there is something to show.
     pub(super) fn writable_fd(&self) -> Option<BorrowedFd<'_>> {
         (self.is_open && self.shown < self.written).then(|| self.stdout.as_fd())
     }
 
-    /// Asks to be told, once, when more was written.
+    /// Asks the shim to report, once, that more output was written.
     pub(super) fn subscribe_growth(&self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         Ok(watch.send(&ShimRequest::Subscribe { follow: true })?)
     }
 
-    /// Takes in that more was written. The next growth is asked for when this one is shown: a shim
-    /// need not tell of what nobody could read yet.
+    /// Handles a growth message. The next one is requested only after this output was shown: a shim
+    /// need not report what cannot be shown yet.
     pub(super) fn on_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         self.growth_pending = true;
         self.refresh_written(watch)?;
         self.subscribe_when_shown(watch)
     }
 
-    /// Looks how much was written.
+    /// Updates the number of bytes that were written.
     pub(super) fn refresh_written(&mut self, watch: &TaskWatch<'_>) -> Result<(), Failure> {
         if self.pieces.is_none() {
             self.pieces = RawChunks::open(&watch.dir()?).ok().flatten();
@@ -107,8 +108,8 @@ impl OutputStream {
         Ok(())
     }
 
-    /// Writes the next block, exactly as the command wrote it. Only when standard output can be
-    /// written: it takes that much at once then.
+    /// Writes the next block, exactly as the command wrote it. Call only if standard output is
+    /// writable: it then accepts a block without waiting.
     pub(super) fn write_block(
         &mut self,
         watch: &mut TaskWatch<'_>,
@@ -125,7 +126,7 @@ impl OutputStream {
                 self.piece_offset += count;
                 self.shown += count as u64;
             }
-            // Somebody made it non-blocking and was faster.
+            // Another process made the descriptor non-blocking and filled the pipe first.
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
@@ -146,15 +147,15 @@ impl OutputStream {
         Ok(WriteResult::Continue)
     }
 
-    /// Says how much was not shown, as far as nobody knows yet.
+    /// Reports the lost bytes that were not reported yet.
     pub(super) fn report_lost_bytes(&self) {
         if self.reported_lost_bytes < self.lost_bytes {
             render::print_note(&format!("{} bytes in all {TOO_FAST_TEXT}", self.lost_bytes));
         }
     }
 
-    /// Reads what comes next. What the reader was too slow for is passed over and told: the first
-    /// of it at once, the rest in one sum.
+    /// Reads the next chunk. Output that was lost because the reader is too slow is skipped and
+    /// reported: the first gap immediately, the others as one sum.
     fn read_piece(&mut self) -> Result<(), Failure> {
         self.piece_offset = 0;
         self.piece.clear();
@@ -169,7 +170,7 @@ impl OutputStream {
                 render::print_note(&format!("{} bytes {TOO_FAST_TEXT}", gap.len()));
             }
         } else if self.piece.is_empty() {
-            // Shorter than it was, which nobody but a vandal makes it.
+            // The file is shorter than before; siding itself never truncates it.
             self.written = self.shown;
         }
         Ok(())

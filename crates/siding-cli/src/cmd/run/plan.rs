@@ -1,4 +1,4 @@
-//! From arguments and settings to a task that is on record.
+//! Turns arguments and settings into a recorded task.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -19,24 +19,24 @@ use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 use super::{Args, OnTimeout, StdinSource, auto_background};
 use crate::failure::Failure;
 
-/// What was decided before anything was started.
+/// The decisions that are made before a task starts.
 #[derive(Debug)]
 pub(super) struct RunPlan {
     pub(super) spec: TaskSpec,
-    /// The variables that the call sets.
+    /// Variables that the call sets.
     env: Vec<(String, String)>,
-    /// How long the caller is kept waiting; `None` until the end.
+    /// Maximum wait of the caller; `None` waits until the end.
     pub(super) budget: Option<Duration>,
-    /// Why it is in the background once that time has passed.
+    /// Reason that is recorded when the budget moves the task to the background.
     pub(super) hand_over: BackgroundReason,
-    /// Bytes of output text to print of a command that is over, and of one that goes on.
+    /// Maximum bytes of output text to print for an ended command, and for one that continues.
     pub(super) output_max_bytes: usize,
     pub(super) handover_max_bytes: usize,
-    /// What the caller should know about what was decided.
+    /// Remarks for the caller about these decisions.
     pub(super) notes: Vec<String>,
 }
 
-/// Decides everything.
+/// Makes all decisions.
 pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> {
     let settings = siding_core::settings::load(&settings_sources(args))?;
     if args.background && !settings.background_tasks {
@@ -83,7 +83,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         },
         output_max_bytes: to_usize(settings.output_max_bytes),
         handover_max_bytes: to_usize(settings.handover_max_bytes.min(settings.output_max_bytes)),
-        // What a lock or the cap did not admit: a caller must learn what is in force.
+        // A caller must learn which values a lock or the cap replaced.
         notes: settings.warnings().iter().map(ToString::to_string).chain(chosen.note).collect(),
     })
 }
@@ -92,9 +92,9 @@ fn to_usize(bytes: Bytes) -> usize {
     usize::try_from(bytes.0).unwrap_or(usize::MAX)
 }
 
-/// Returns the settings' sources with what the flags say on top.
+/// Returns the sources of the settings, with the flags on top.
 fn settings_sources(args: &Args) -> Environment {
-    // With `--on-timeout background` the timeout says when to stop waiting, not when to end.
+    // With `--on-timeout background` the timeout ends the wait, not the task.
     let deadline = args.timeout.as_ref().filter(|_| args.on_timeout != Some(OnTimeout::Background));
     let budget = args.budget.as_ref().filter(|text| *text != "none");
     let budget = budget.or_else(|| timeout_as_budget(args));
@@ -121,7 +121,7 @@ fn settings_sources(args: &Args) -> Environment {
         })
 }
 
-/// Returns the timeout where it says when to stop waiting, and no budget does.
+/// Returns the timeout if it ends the wait and no budget is given.
 fn timeout_as_budget(args: &Args) -> Option<&String> {
     let is_budget = args.on_timeout == Some(OnTimeout::Background)
         && args.budget.as_ref().is_none_or(|text| text == "none");
@@ -133,7 +133,7 @@ struct TimeLimits {
     deadline: Duration,
 }
 
-/// Returns how long to wait and how long the task may live.
+/// Returns the maximum wait and the maximum duration of the task.
 fn time_limits(args: &Args, settings: &Settings, is_subagent: bool) -> TimeLimits {
     let mut deadline = settings.max_elapsed.min(settings.max_elapsed_hard_cap);
     let call = BudgetCall {
@@ -150,14 +150,14 @@ fn time_limits(args: &Args, settings: &Settings, is_subagent: bool) -> TimeLimit
         && !args.background
         && let Some(budget) = budget
     {
-        // The shim holds it, so it holds when this caller is dead.
+        // The shim enforces it, so it applies even if this caller is killed.
         deadline = deadline.min(budget);
         return TimeLimits { budget: None, deadline };
     }
     TimeLimits { budget, deadline }
 }
 
-/// Returns the wait that the flags ask for.
+/// Returns the wait that the flags request.
 fn requested_wait(args: &Args) -> WaitRequest {
     let is_wait = args.timeout.is_some() && args.on_timeout == Some(OnTimeout::Background);
     match args.budget.as_deref() {
@@ -184,7 +184,7 @@ fn utf8_word(word: &OsString) -> Result<String, Failure> {
     })
 }
 
-/// Puts the task on record and gives it to its shim.
+/// Records the task and hands it to its shim.
 pub(super) fn start_task(
     args: &Args,
     root: &StateDir,

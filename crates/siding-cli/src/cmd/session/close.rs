@@ -1,4 +1,4 @@
-//! `siding session close`.
+//! `siding session close`: closes a session and stops its tasks.
 
 use std::process::ExitCode;
 
@@ -35,15 +35,15 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What `--json` prints.
+/// JSON output.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "session_close")]
 struct CloseReport {
-    /// Name of the session.
+    /// The session's name.
     session_id: SessionId,
-    /// The tasks that were stopped, as they ended.
+    /// The tasks that were stopped, with their outcomes.
     stopped: Vec<TaskView>,
-    /// The tasks that go on, as they were started with `--keep`.
+    /// The tasks that continue because they were started with `--keep`.
     kept: Vec<TaskId>,
     /// The tasks that could not be stopped.
     failed: Vec<FailedTask>,
@@ -51,9 +51,9 @@ struct CloseReport {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct FailedTask {
-    /// Name of the task.
+    /// The task's id.
     task_id: TaskId,
-    /// What, and why.
+    /// The error message.
     why: String,
 }
 
@@ -61,9 +61,9 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         descriptor::raise_open_limit();
-        // First, so that nothing new is started in it meanwhile.
+        // Close it first, so that no task can be started in it meanwhile.
         session::close(&root, &self.id)?;
-        // What its subagents have started would be its own.
+        // Includes the tasks of its subagents, which it would inherit.
         let sessions = session::session_tree(&root, &self.id)?;
         let running = stop::list_running(&root, |spec| sessions.contains(&spec.session_id))?;
         let (kept, ending): (Vec<_>, Vec<_>) =
@@ -101,7 +101,7 @@ impl Args {
 }
 
 fn stop_task(root: &StateDir, id: TaskId) -> Result<TaskView, Failure> {
-    // What a subagent has started is of the session too.
+    // The stop also covers what a subagent has started.
     stop::stop_one(
         root,
         SHIM_PROGRAM,

@@ -1,4 +1,4 @@
-//! `siding session list`.
+//! `siding session list`: lists sessions.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        // What runs is only known once dead shims have been replaced.
+        // Dead shims must be replaced first: only then is it known which tasks run.
         let _logged_by_callee = context::recover_all(&root)?;
         let mut views = session_views(&root)?;
         if self.json {
@@ -47,7 +47,7 @@ impl Args {
     }
 }
 
-/// Returns all sessions, and the implicit one when it has tasks.
+/// Returns all sessions, including the implicit one if it has tasks.
 fn session_views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
     let boot = context::boot_id()?;
     let mut tasks: BTreeMap<SessionId, Vec<TaskId>> = BTreeMap::new();
@@ -56,19 +56,19 @@ fn session_views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
     }
     let mut views = Vec::new();
     for name in root.session_names()? {
-        // What cannot name a session was not made by siding.
+        // siding did not create an entry whose name is no valid session id.
         let Ok(id) = name.parse::<SessionId>() else { continue };
         let running = tasks.remove(&id).unwrap_or_default();
         match session_view(root, id.clone(), &boot, running.clone()) {
             Some(view) => views.push(view),
             None if running.is_empty() => {}
-            // It only has notices on record, as the implicit one.
+            // It has only notices, as the implicit session does.
             None => {
                 tasks.insert(id, running);
             }
         }
     }
-    // The implicit one, and any whose directory somebody has removed.
+    // The implicit session, and sessions whose directory was removed.
     for (session_id, running) in tasks {
         let state =
             if session_id.is_implicit() { SessionStatus::Live } else { SessionStatus::Over };
@@ -86,7 +86,7 @@ fn session_view(
 ) -> Option<SessionView> {
     match session::read(root, &id) {
         Ok(Some(session)) => Some(SessionView::new(&session, boot, running)),
-        // Its directory was made and its owner not yet recorded.
+        // The directory exists but its owner is not recorded yet.
         Ok(None) => None,
         Err(error) => {
             errln!("siding: {error}");
@@ -110,7 +110,8 @@ fn format_table(views: &[SessionView]) -> String {
         let opened = view.opened_at.as_deref().map_or("-", |at| at.get(..19).unwrap_or(at));
         let mut name = format!("{:<width$}", view.session_id.as_str());
         if name.len() > width {
-            // Whole, so that it can be copied, and what is said about it on the next line.
+            // Print the complete name, so that it can be copied, and the other columns on the next
+            // line.
             name = format!("{name}\n{:<width$}", "");
         }
         text.push_str(&format!(

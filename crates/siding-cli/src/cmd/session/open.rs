@@ -1,4 +1,4 @@
-//! `siding session open`.
+//! `siding session open`: opens a session.
 
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ impl Args {
         let session = session::open(&root, &self.id, self.owner_pid)?;
         descriptor::raise_open_limit();
         let reaped = reap::run_for_session(&root, &settings).unwrap_or_else(|failure| {
-            // The session is open all the same.
+            // A failure of the reaper leaves the session open.
             failure.report();
             Vec::new()
         });

@@ -1,4 +1,4 @@
-//! `siding workflow check`: looks whether a file is a workflow.
+//! `siding workflow check`: checks whether a file is a valid workflow.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The inner command: what the task of a workflow is. It is in no help, since nobody calls it.
+//! The program of a workflow's task. It has no help, because only `siding workflow` calls it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::exit;
 use crate::failure::{self, Failure};
 use crate::stdout;
 
-/// Steps at once where the machine does not say how many processors it has.
+/// Default number of concurrent steps if the number of processors is unknown.
 const DEFAULT_MAX_PARALLEL: usize = 4;
 
 #[derive(Debug, clap::Parser)]
@@ -35,7 +35,7 @@ struct Args {
     checked: Option<u32>,
 }
 
-/// Carries out a workflow.
+/// Runs a workflow in its task.
 pub(crate) fn main() -> ExitCode {
     match Args::try_parse_from(std::env::args_os().skip(1)) {
         Ok(args) => args.run().unwrap_or_else(|failure| failure.report()),
@@ -61,7 +61,7 @@ impl Args {
             (None, None) => return Err(Failure::new(format!("{} is missing", task::FILE_FLAG))),
         };
         let verdict = run_workflow(&root, &settings, source, this_task, &mut |line| {
-            // What is on record does not depend on who reads.
+            // The workflow is recorded in its journal; a closed standard output does not stop it.
             let _peer_gone = stdout::print_text(line);
         })?;
         Ok(match verdict {

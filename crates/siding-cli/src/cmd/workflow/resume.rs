@@ -1,4 +1,4 @@
-//! `siding workflow resume`: goes on with a workflow that was killed or stopped.
+//! `siding workflow resume`: continues a workflow that was killed or stopped.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `siding workflow run`: begins a workflow.
+//! `siding workflow run`: starts a workflow.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub(super) struct Args {
     how: WorkflowRunArgs,
 }
 
-/// Reads how many steps may run at once.
+/// Parses the number of concurrent steps.
 fn parse_parallel(text: &str) -> Result<usize, String> {
     let number: i64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
     siding_workflow::parse_max_parallel(number)
@@ -48,7 +48,7 @@ fn parse_parallel(text: &str) -> Result<usize, String> {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        // A mistake is told before anything runs.
+        // A mistake must be reported before a task starts.
         let text = siding_workflow::read_text(&self.file).map_err(WorkflowError::from)?;
         let plan = Plan::parse(&self.file, &text).map_err(WorkflowError::from)?;
         let file = std::path::absolute(&self.file)

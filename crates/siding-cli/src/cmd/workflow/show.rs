@@ -1,4 +1,4 @@
-//! `siding workflow show`: how a workflow stands.
+//! `siding workflow show`: shows the state of a workflow.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use crate::render::json;
 use crate::render::table_layout::{Align, format_grid};
 use crate::stdout;
 
-/// What stands for standard output.
+/// The path that stands for standard output.
 const STDOUT_PATH: &str = "-";
 
 /// Shows how the steps of a workflow stand, or those of a file.
@@ -64,7 +64,7 @@ impl Args {
 
 fn load_view(what: &str) -> Result<WorkflowView, Failure> {
     let path = Path::new(what);
-    // An id has no dot and no slash, and a file that is called like one can be written as `./NAME`.
+    // An id has no dot and no slash, and a file with such a name can be given as `./NAME`.
     if what.contains(['.', '/']) || (path.is_file() && !what.starts_with("w-")) {
         let text = siding_workflow::read_text(path).map_err(WorkflowError::from)?;
         let plan = Plan::parse(path, &text).map_err(WorkflowError::from)?;
@@ -80,7 +80,7 @@ fn load_view(what: &str) -> Result<WorkflowView, Failure> {
     Ok(load_workflow(&root, id)?.1)
 }
 
-/// Reads a workflow, and how it stands.
+/// Reads a workflow and its current state.
 pub(super) fn load_workflow(
     root: &StateDir,
     id: TaskId,
@@ -90,10 +90,11 @@ pub(super) fn load_workflow(
         if is_running(root, &story) {
             break true;
         }
-        // It may have got done between the two looks, or somebody may go on with it.
+        // The workflow may have ended between the two checks, or another call may have resumed it.
         let before = std::mem::replace(&mut story, read_journal(root, id)?);
         if story.tasks == before.tasks {
-            // Its steps go on until their session's grace is over, and nobody records how they end.
+            // Its steps run until the session's grace has passed, and no process records their
+            // ends.
             siding_workflow::apply_ended_steps(root, &mut story);
             break false;
         }
@@ -102,7 +103,7 @@ pub(super) fn load_workflow(
     Ok((story, view))
 }
 
-/// Shows a workflow whose task runs and has put nothing on record yet.
+/// Shows a workflow whose task runs but has not written a record yet.
 fn starting_view(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
     let task = Task::read(root, id).ok().filter(|task| task.state.is_live())?;
     let file = Path::new(argument_after(&task.state, task::FILE_FLAG)?);
@@ -112,10 +113,10 @@ fn starting_view(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
     Some(view)
 }
 
-/// Whether a task carries the workflow out now.
+/// Returns whether a task is running the workflow.
 fn is_running(root: &StateDir, story: &LoadedWorkflow) -> bool {
     let lives = |id: &TaskId| {
-        // One that was removed has ended.
+        // A removed task has ended.
         context::recover(root, *id).is_ok()
             && Task::read(root, *id).is_ok_and(|task| task.state.is_live())
     };
@@ -143,7 +144,7 @@ fn format_row(step: &StepView) -> ([String; 3], String) {
     let task = step.task_id.map(|id| id.to_string()).unwrap_or_default();
     let mut last = step.id.clone();
     if step.attempt > 1 {
-        // A resumed one may have one more.
+        // A resumed workflow may have used an additional attempt.
         let attempts = step.attempts.max(step.attempt);
         last += &format!(" (attempt {} of {attempts})", step.attempt);
     }
@@ -153,7 +154,7 @@ fn format_row(step: &StepView) -> ([String; 3], String) {
     ([step.state.as_str().replace('_', " "), took, task], last)
 }
 
-/// Says what can be done next.
+/// Returns the next command to try.
 fn format_next_step(view: &WorkflowView) -> Option<String> {
     let id = view.workflow_id?;
     match view.state {
@@ -184,7 +185,7 @@ mod tests {
         schema::assert_committed::<WorkflowView>("workflow");
     }
 
-    /// Text keeps to the columns of a terminal, whatever the names in it.
+    /// Text must fit a terminal, even with arbitrary names in it.
     #[test]
     fn text_fits_a_terminal() {
         let long = "x".repeat(60);

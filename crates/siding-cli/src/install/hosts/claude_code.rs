@@ -1,9 +1,9 @@
-//! Claude Code: its hooks, and where it has its files.
+//! Claude Code: its hooks and the locations of its files.
 //!
-//! As 2.1.197 does it, tried with that version: a settings file with a comment or a trailing comma
-//! is ignored as a whole; `args` beside `command` makes a call without a shell; MCP servers are in
-//! `.claude.json` in the home or `CLAUDE_CONFIG_DIR`, those of one person in one project under the
-//! repository's root, those of a project in `.mcp.json`.
+//! Observed with 2.1.197: a settings file with a comment or a trailing comma is ignored as a whole;
+//! `args` next to `command` makes a call without a shell; MCP servers are in `.claude.json` in the
+//! home directory or `CLAUDE_CONFIG_DIR`, those of one person in one project under the repository's
+//! root, those of a project in `.mcp.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ impl Scope {
     /// Every scope, the widest first.
     pub(crate) const ALL: [Self; 3] = [Self::User, Self::Project, Self::Local];
 
-    /// Returns the flag for it, with a blank before; none for the one that is meant without.
+    /// Returns the flag of the scope, with a leading space; empty for the default scope.
     pub(crate) const fn flag(self) -> &'static str {
         match self {
             Self::User => "",
@@ -50,7 +50,7 @@ impl Scope {
         }
     }
 
-    /// Returns whose settings those are.
+    /// Returns a description of whose settings these are.
     pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::User => "for you in all projects",
@@ -60,14 +60,14 @@ impl Scope {
     }
 }
 
-/// One row of the table below.
+/// A row of `HOOK_ROWS`.
 struct HookRow {
     event: &'static str,
     matcher: Option<&'static str>,
     event_arg: &'static str,
-    /// Seconds after which the host gives up.
+    /// Seconds after which the host stops waiting for the hook.
     timeout: u64,
-    /// Whether it runs beside the session and wakes it by exit code 2.
+    /// Whether the hook runs in the background and wakes the host with exit code 2.
     wakes_host: bool,
 }
 
@@ -81,12 +81,12 @@ const fn hook_row(
 
 /// Tools that run commands.
 const COMMAND_TOOLS: Option<&str> = Some("Bash|Monitor|mcp__siding__run");
-/// The tool whose calls are looked after.
+/// The host's shell tool.
 const BASH_TOOL: Option<&str> = Some("Bash");
-/// Eight hours: longer than a person leaves a session alone in which something runs.
+/// Eight hours: longer than a person usually leaves a session with running tasks unattended.
 const WAITER_TIMEOUT_SECONDS: u64 = 28_800;
 
-/// Every entry that siding has there, and the only place that lists them.
+/// Every hook entry of siding; this is the only list of them.
 const HOOK_ROWS: [HookRow; 10] = [
     HookRow { timeout: 10, ..hook_row("SessionStart", None, "session-start") },
     hook_row("UserPromptSubmit", None, "user-prompt-submit"),
@@ -105,14 +105,15 @@ const HOOK_ROWS: [HookRow; 10] = [
         wakes_host: true,
         ..hook_row("Stop", None, "await-notice")
     },
-    // The host shortens all of them to 1.5 s unless a settings file says more.
+    // The host reduces the timeout of all these hooks to 1.5 s unless a settings file has a larger
+    // one.
     HookRow { timeout: 10, ..hook_row("SessionEnd", None, "session-end") },
 ];
 
-/// Events at which the budget of foreground calls is set, and told.
+/// Arguments of the hooks that set the budget of foreground calls and report it.
 const BUDGET_EVENTS: [&str; 2] = ["pre-tool-use", "post-tool-use"];
 
-/// Returns the hook entries that call `program`, those that need the budget with it.
+/// Returns the hook entries that call `program`; some have the budget as an argument.
 fn hook_entries(program: &str, budget: Option<&str>) -> Vec<HookEntry> {
     HOOK_ROWS
         .iter()
@@ -126,7 +127,7 @@ fn hook_entries(program: &str, budget: Option<&str>) -> Vec<HookEntry> {
                 ("args".to_owned(), JsonValue::texts(args)),
             ];
             if row.wakes_host {
-                // Without the first, 2.1.197 waits for it where nobody is idle (`claude -p`).
+                // Without `async`, 2.1.197 waits for the hook in a headless run (`claude -p`).
                 handler.push(("async".to_owned(), JsonValue::Flag(true)));
                 handler.push(("asyncRewake".to_owned(), JsonValue::Flag(true)));
             }
@@ -137,7 +138,7 @@ fn hook_entries(program: &str, budget: Option<&str>) -> Vec<HookEntry> {
         .collect()
 }
 
-/// Returns the server's entry as `claude mcp add` writes it.
+/// Returns the server's entry in the form of `claude mcp add`.
 fn server_entry(program: &str) -> JsonValue {
     JsonValue::map([
         ("type", JsonValue::text("stdio")),
@@ -147,7 +148,7 @@ fn server_entry(program: &str) -> JsonValue {
     ])
 }
 
-/// Returns the files, the settings first.
+/// Returns the host's files, the settings first.
 pub(super) fn targets(
     places: &BaseDirs,
     scope: Scope,
@@ -187,7 +188,7 @@ pub(super) fn targets(
     ]
 }
 
-/// Returns what a person should know beside.
+/// Returns remarks for the person.
 pub(super) fn notes(scope: Scope, program: &SidingProgram) -> Vec<String> {
     let mut notes = Vec::new();
     if scope == Scope::Project {
@@ -208,7 +209,7 @@ fn config_dir(places: &BaseDirs) -> PathBuf {
     places.variable_dir("CLAUDE_CONFIG_DIR").unwrap_or_else(|| places.home.join(".claude"))
 }
 
-/// Returns the file in which the host keeps what it knows.
+/// Returns the file in which the host keeps its state.
 fn state_file(places: &BaseDirs) -> PathBuf {
     places
         .variable_dir("CLAUDE_CONFIG_DIR")
@@ -216,13 +217,14 @@ fn state_file(places: &BaseDirs) -> PathBuf {
         .join(".claude.json")
 }
 
-/// Returns the directory by which the host knows a project: the root of its repository, that of
-/// the main one for a work tree beside it.
+/// Returns the directory by which the host identifies a project: the root of its repository or, in
+/// a linked work tree, that of the main work tree.
 fn repository_root(cwd: &Path) -> PathBuf {
     let Some(root) = cwd.ancestors().find(|dir| dir.join(".git").exists()) else {
         return cwd.to_owned();
     };
-    // In a work tree `.git` is a file: `gitdir: MAIN/.git/worktrees/NAME` (gitrepository-layout(5)).
+    // In a linked work tree `.git` is a file: `gitdir: MAIN/.git/worktrees/NAME`
+    // (gitrepository-layout(5)).
     let main = std::fs::read_to_string(root.join(".git")).ok().and_then(|text| {
         let dir = PathBuf::from(text.strip_prefix("gitdir:")?.trim());
         let git = dir.parent().filter(|dir| dir.ends_with("worktrees"))?.parent()?;

@@ -1,9 +1,9 @@
 //! Codex: hooks, MCP server, and adoption of its shells by `BASH_ENV`.
 //!
-//! Read in its source (`codex-rs/hooks`, `codex-rs/config`): `hooks.json` beside `config.toml` has
-//! Claude Code's shape, commands are lines for a shell, timeouts are seconds, and there is no event
-//! for the end of a session. `shell_environment_policy.set` is what its commands find in their
-//! environment.
+//! From its source (`codex-rs/hooks`, `codex-rs/config`): `hooks.json` next to `config.toml` has
+//! the format of Claude Code's hooks, commands are shell command lines, timeouts are in seconds,
+//! and the end of a session has no event. `shell_environment_policy.set` adds variables to the
+//! environment of its commands.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::install::program::SidingProgram;
 use crate::install::target::{FileContent, TargetFile};
 use crate::install::toml::CodexBlock;
 
-/// Every entry that siding has there: event, matcher, word, seconds.
+/// Every hook entry of siding: event, matcher, argument, timeout in seconds.
 const HOOK_ROWS: [(&str, Option<&str>, &str, u64); 5] = [
     ("SessionStart", None, "session-start", 10),
     ("UserPromptSubmit", None, "user-prompt-submit", 5),
@@ -26,7 +26,7 @@ const HOOK_ROWS: [(&str, Option<&str>, &str, u64); 5] = [
     ("Stop", None, "stop", 5),
 ];
 
-/// Returns the files.
+/// Returns the host's files.
 pub(super) fn targets(
     places: &BaseDirs,
     program: &SidingProgram,
@@ -57,12 +57,12 @@ pub(super) fn targets(
     ])
 }
 
-/// Returns the file that its shells read first.
+/// Returns the file that the host's shells read first.
 fn shell_file(places: &BaseDirs) -> PathBuf {
     places.config_dir().join("siding/bash-env")
 }
 
-/// Returns what a person should know beside.
+/// Returns remarks for the person.
 pub(super) fn notes(places: &BaseDirs) -> Vec<String> {
     vec![
         "Codex runs new hooks only when you have looked at them: call `/hooks` in a session and \

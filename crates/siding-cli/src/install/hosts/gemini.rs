@@ -1,7 +1,7 @@
-//! Gemini CLI: hooks and MCP server, both in one file, with comments.
+//! Gemini CLI: hooks and MCP server, both in one file that may have comments.
 //!
-//! Read in its documentation (docs/hooks/reference.md of its source): events have names of their
-//! own, commands are lines for a shell, and timeouts are milliseconds.
+//! From its documentation (docs/hooks/reference.md of its source): events have their own names,
+//! commands are shell command lines, and timeouts are in milliseconds.
 
 use super::{BaseDirs, hook_command_line};
 use crate::install::hooks::HookEntry;
@@ -10,7 +10,7 @@ use crate::install::json_value::JsonValue;
 use crate::install::program::SidingProgram;
 use crate::install::target::{FileContent, TargetFile};
 
-/// Every entry that siding has there: event, matcher, word, milliseconds.
+/// Every hook entry of siding: event, matcher, argument, timeout in milliseconds.
 const HOOK_ROWS: [(&str, Option<&str>, &str, u64); 6] = [
     ("SessionStart", None, "session-start", 10_000),
     ("BeforeAgent", None, "before-agent", 5_000),
@@ -20,7 +20,7 @@ const HOOK_ROWS: [(&str, Option<&str>, &str, u64); 6] = [
     ("SessionEnd", None, "session-end", 10_000),
 ];
 
-/// Returns the files.
+/// Returns the host's files.
 pub(super) fn targets(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetFile> {
     let hooks = HOOK_ROWS.iter().map(|(event, matcher, word, timeout)| {
         let handler = JsonValue::map([

@@ -1,7 +1,7 @@
 //! opencode: MCP server. It has no hooks that call a program.
 //!
-//! Its file is JSON with comments and commas at the end, `opencode.json` or `opencode.jsonc` in
-//! `~/.config/opencode`; a server's command is a list (seen in its documentation).
+//! Its file is JSON with comments and trailing commas, `opencode.json` or `opencode.jsonc` in
+//! `~/.config/opencode`; a server's command is a list (from its documentation).
 
 use super::BaseDirs;
 use crate::install::json::Dialect;
@@ -9,7 +9,7 @@ use crate::install::json_value::JsonValue;
 use crate::install::program::SidingProgram;
 use crate::install::target::{FileContent, TargetFile};
 
-/// Returns the files.
+/// Returns the host's files.
 pub(super) fn targets(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetFile> {
     let dir = places.config_dir().join("opencode");
     let with_comments = dir.join("opencode.jsonc");
@@ -25,7 +25,7 @@ pub(super) fn targets(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetF
     vec![TargetFile { path, content }]
 }
 
-/// Returns what a person should know or do beside.
+/// Returns remarks for the person.
 pub(super) fn notes() -> Vec<String> {
     vec![
         "opencode calls no hooks; to have its shells adopted: `siding shell-init bash > \

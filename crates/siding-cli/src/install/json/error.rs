@@ -1,8 +1,8 @@
-//! What is wrong with a text, and where.
+//! A mistake in a text, with its position.
 
 use jsonc_parser::errors::ParseError;
 
-/// What is wrong with a text, and where. Lines and columns count from 1, columns in characters.
+/// A mistake in a text, with its position. Lines and columns count from 1, columns in characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {what}")]
 pub(crate) struct TextError {
@@ -12,7 +12,7 @@ pub(crate) struct TextError {
 }
 
 impl TextError {
-    /// Returns a fault at a byte of a text.
+    /// Returns an error at a byte offset of a text.
     pub(crate) fn at_offset(text: &str, offset: usize, what: String) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
@@ -20,7 +20,7 @@ impl TextError {
         Self { line, column: before[start..].chars().count() + 1, what }
     }
 
-    /// Returns what the parser has found.
+    /// Converts an error of the parser.
     pub(super) fn from_parse_error(text: &str, error: &ParseError) -> Self {
         let what = error.kind().to_string();
         let mut chars = what.chars();
@@ -28,7 +28,7 @@ impl TextError {
         Self::at_offset(text, error.range().start, lower.unwrap_or_default())
     }
 
-    /// Counts the byte order mark before the first line.
+    /// Adds the byte order mark to a column in the first line.
     pub(super) fn after_byte_order_mark(mut self, mark: bool) -> Self {
         if mark && self.line == 1 {
             self.column += 1;

@@ -1,4 +1,4 @@
-//! Where the values, commas and comments of a JSON text are.
+//! Finds the positions of values, commas and comments in a JSON text.
 
 use std::ops::Range;
 
@@ -10,34 +10,34 @@ use serde_json::Value;
 
 use super::{Dialect, JsonPath, PathStep, TextError};
 
-/// A text, read.
+/// A parsed text.
 pub(super) struct JsonSpans<'t> {
     root: Node<'t>,
     tokens: Vec<TokenAndRange<'t>>,
 }
 
-/// An object or array.
+/// An object or array with its positions.
 #[derive(Debug)]
 pub(super) struct Container {
-    /// All of it.
+    /// From the opening to the closing bracket, both included.
     pub(super) range: Range<usize>,
     /// Between the brackets.
     pub(super) inside: Range<usize>,
-    /// Its members, each with its key, or its elements.
+    /// The object's members, each with its key, or the array's elements.
     pub(super) members: Vec<Range<usize>>,
 }
 
-/// A token or comment.
+/// The end of a token or comment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TokenEnd {
-    /// Where it ends.
+    /// Offset after its last byte.
     pub(super) end: usize,
-    /// Whether the rest of its line belongs to it: a comment with `//`.
+    /// Whether it is a line comment, which extends to the end of the line.
     pub(super) ends_line: bool,
 }
 
 impl<'t> JsonSpans<'t> {
-    /// Reads a text.
+    /// Parses a text.
     pub(super) fn parse(text: &'t str, dialect: Dialect) -> Result<Self, TextError> {
         let collect =
             CollectOptions { comments: CommentCollectionStrategy::AsTokens, tokens: true };
@@ -67,7 +67,7 @@ impl<'t> JsonSpans<'t> {
         Ok(Self { root, tokens })
     }
 
-    /// Returns where the whole value is.
+    /// Returns the position of the root value.
     pub(super) fn root_span(&self) -> Range<usize> {
         self.root.start()..self.root.end()
     }
@@ -86,17 +86,17 @@ impl<'t> JsonSpans<'t> {
         Some(node)
     }
 
-    /// Returns a value.
+    /// Returns the value at a path.
     pub(super) fn value(&self, path: JsonPath<'_>) -> Option<Value> {
         self.node(path).map(|node| node.clone().into())
     }
 
-    /// Returns where a value is.
+    /// Returns the position of a value.
     pub(super) fn value_span(&self, path: JsonPath<'_>) -> Option<Range<usize>> {
         self.node(path).map(|node| node.start()..node.end())
     }
 
-    /// Returns where a member, with its key, or an element is.
+    /// Returns the position of a member, including its key, or of an element.
     pub(super) fn member_span(&self, path: JsonPath<'_>) -> Option<Range<usize>> {
         let (step, above) = path.split_last()?;
         match (step, self.node(above)?) {
@@ -109,7 +109,7 @@ impl<'t> JsonSpans<'t> {
         }
     }
 
-    /// Returns the first key on a way that its object has twice, and where the second is.
+    /// Returns the first key on a path that occurs twice in its object, with the second position.
     pub(super) fn find_duplicate_key(&self, path: JsonPath<'_>) -> Option<(usize, String)> {
         path.iter().enumerate().find_map(|(depth, step)| {
             let (PathStep::Key(key), Some(Node::Object(object))) =
@@ -122,7 +122,7 @@ impl<'t> JsonSpans<'t> {
         })
     }
 
-    /// Returns an object or array.
+    /// Returns the object or array at a path.
     pub(super) fn container(&self, path: JsonPath<'_>) -> Option<Container> {
         let (range, members): (_, Vec<Range<usize>>) = match self.node(path)? {
             Node::Object(object) => {
@@ -143,7 +143,7 @@ impl<'t> JsonSpans<'t> {
         Some(Container { range: range.start..range.end, inside, members })
     }
 
-    /// Returns the last token or comment inside a container, else its opening bracket.
+    /// Returns the last token or comment inside a container, or its opening bracket.
     pub(super) fn last_token_in(&self, container: &Container) -> TokenEnd {
         self.token_before(container.inside.end)
     }
@@ -153,7 +153,7 @@ impl<'t> JsonSpans<'t> {
         self.comma_before(container.inside.end).is_some()
     }
 
-    /// Returns the last token or comment before a place.
+    /// Returns the last token or comment before an offset.
     pub(super) fn token_before(&self, at: usize) -> TokenEnd {
         let before = self.tokens.iter().rfind(|token| token.range.end <= at);
         before.map_or(TokenEnd { end: 0, ends_line: false }, |token| TokenEnd {
@@ -162,13 +162,13 @@ impl<'t> JsonSpans<'t> {
         })
     }
 
-    /// Returns the token behind a place, comments passed over, if it is a comma.
+    /// Returns the next token after an offset, ignoring comments, if it is a comma.
     pub(super) fn comma_after(&self, at: usize) -> Option<Range<usize>> {
         let mut behind = self.tokens.iter().filter(|token| !is_comment(&token.token));
         behind.find(|token| token.range.start >= at).and_then(as_comma)
     }
 
-    /// Returns the token before a place, comments passed over, if it is a comma.
+    /// Returns the last token before an offset, ignoring comments, if it is a comma.
     pub(super) fn comma_before(&self, at: usize) -> Option<Range<usize>> {
         let before = self.tokens.iter().filter(|token| !is_comment(&token.token));
         before.take_while(|token| token.range.end <= at).last().and_then(as_comma)

@@ -47,7 +47,7 @@ fn trailing_comments_and_commas_stay_in_place() {
     }
 }
 
-/// What somebody has put behind ours stays, and so does a comment beside it.
+/// Members that another program added after siding's stay, and so do comments next to it.
 #[test]
 fn remove_deletes_only_the_member_and_its_comma() {
     for (text, left) in [

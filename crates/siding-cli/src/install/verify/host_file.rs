@@ -1,4 +1,4 @@
-//! A host's file, as far as it can be read.
+//! A host's file for the checks; it may be unreadable.
 
 use crate::install::file::OriginalFile;
 use crate::install::hosts::Scope;
@@ -7,15 +7,15 @@ use crate::install::program::SidingProgram;
 use crate::install::target::{FileContent, TargetFile};
 use crate::install::{mcp_server, toml};
 
-/// One file, read.
+/// A file of a host.
 pub(super) struct HostSettingsFile {
     pub(super) scope: Scope,
     pub(super) target: TargetFile,
-    /// What is in it; `None` when there is no file or nothing in it.
+    /// Its text; `None` if the file is missing or blank.
     pub(super) text: Option<String>,
-    /// The same, if it is JSON.
+    /// The parsed text, if it is JSON.
     pub(super) json: Option<JsonDocument>,
-    /// Why it cannot be read.
+    /// The error, if it cannot be read.
     pub(super) error: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Whether commands in a host's sandbox are kept, and what it leaves is ended.
+//! Checks whether a host is supervised: whether its sandboxed commands are kept and its remaining
+//! processes ended.
 
 use siding_core::doctor::{Check, CheckState, CheckWeight};
 use siding_core::host::{check_supervisable, supervised_mark};
@@ -10,10 +11,11 @@ use siding_model::process::ProcRef;
 use super::Host;
 use crate::context;
 
-/// What was found, and what repairs it.
+/// The state, a description and a repair.
 type CheckResult = (CheckState, String, Option<String>);
 
-/// Says whether this user's processes can be marked, and which sessions that run are not watched.
+/// Checks whether processes of this user can be marked, and which running sessions are not
+/// supervised.
 pub(super) fn check_supervision(host: Host) -> (Check, Option<String>) {
     let (state, found, repair) = check_system().unwrap_or_else(|| check_sessions(host));
     let without = "commands in the host's sandbox are not kept, what a killed host leaves stays";
@@ -21,7 +23,7 @@ pub(super) fn check_supervision(host: Host) -> (Check, Option<String>) {
     (Check { name, state, weight: CheckWeight::Guarantee, found, without }, repair)
 }
 
-/// Returns what keeps any host from being watched.
+/// Returns what prevents the supervision of any host.
 fn check_system() -> Option<CheckResult> {
     if !context::load_valid_settings().supervise_hosts {
         let repair = "supervise_hosts = true in the settings (`siding config show`)";
@@ -36,7 +38,7 @@ fn check_system() -> Option<CheckResult> {
     None
 }
 
-/// Looks at the sessions of this host that run.
+/// Checks the running sessions of this host.
 fn check_sessions(host: Host) -> CheckResult {
     let quiet = (CheckState::Ok, "its process is marked with each session".to_owned(), None);
     let (Some(path), Ok(boot)) = (StateDir::default_path(), procfs::boot_id()) else {
@@ -73,7 +75,7 @@ fn check_sessions(host: Host) -> CheckResult {
     (CheckState::Limited, why.join("; "), Some(repair))
 }
 
-/// Returns how the names of a host's sessions begin, `None` for one that opens none.
+/// Returns the prefix of a host's session ids; `None` if the host opens no sessions.
 const fn session_prefix(host: Host) -> Option<&'static str> {
     match host {
         Host::ClaudeCode => Some("claude-"),

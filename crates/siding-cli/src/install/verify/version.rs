@@ -1,4 +1,4 @@
-//! What a host's program says of its version.
+//! Queries the version of a host's program.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -8,28 +8,28 @@ use std::time::Duration;
 
 use siding_model::text::one_line;
 
-/// Longest time a program may take to say it; the slowest known needs one second.
+/// Maximum time for the answer; the slowest known program takes one second.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Columns of a version.
+/// Maximum columns of a version.
 const VERSION_COLUMNS: usize = 60;
-/// Bytes that are read.
+/// Maximum number of bytes to read.
 const MAX_VERSION_BYTES: u64 = 4 << 10;
 
-/// Asks a program.
+/// Returns the first line that `--version` prints.
 pub(super) fn query_version(program: &Path) -> Result<String, String> {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
-    let stdout = child.stdout.take().expect("it was asked for");
+    let stdout = child.stdout.take().expect("standard output is piped");
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut text = String::new();
         let read = stdout.take(MAX_VERSION_BYTES).read_to_string(&mut text);
-        // Nobody waits any more when that took too long.
+        // After a timeout the receiver is dropped.
         let _receiver_dropped = sender.send(read.map(|_| text));
     });
     let said = receiver.recv_timeout(VERSION_TIMEOUT);
-    // It has said what it will, and must not outlive the question.
+    // The answer is complete or too late; do not leave the process behind.
     let _already_ended = child.kill();
     let _already_ended = child.wait();
     match said {

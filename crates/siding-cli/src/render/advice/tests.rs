@@ -1,4 +1,4 @@
-//! The words that somebody gets.
+//! Tests of the advice.
 
 use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
 use siding_model::record::{EndedProcess, StopReport, Survivor};

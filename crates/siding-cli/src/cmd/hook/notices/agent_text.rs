@@ -1,4 +1,4 @@
-//! The text in which notices reach an agent through a hook.
+//! Formats notices for an agent that receives them through a hook.
 
 use std::fmt::Write as _;
 
@@ -6,44 +6,45 @@ use siding_model::notice::{NoticeView, format_notice_xml};
 use siding_model::task_view::TaskView;
 use siding_model::text::{cut_head, cut_tail, one_line};
 
-/// Longest text that a host passes on whole, as JavaScript counts: in units of UTF-16 (Claude
-/// Code 2.1.240: a longer one becomes a file and a preview).
+/// Maximum length of a text that the host passes on in full, in UTF-16 code units, as JavaScript
+/// counts (Claude Code 2.1.240 turns a longer one into a file and a preview).
 const MAX_TEXT_UTF16_UNITS: usize = 10_000;
-/// Room for what stands around the notices.
+/// Units reserved for the text around the notices.
 const RESERVED_UTF16_UNITS: usize = 400;
-/// Bytes of a summary and of a command where the whole would not fit: both may be all entities,
-/// five times as long in XML.
+/// Maximum bytes of a summary and of a command if the full notice does not fit: escaping may make
+/// each five times as long.
 const SHORTENED_BYTES: usize = 600;
-/// Columns of a command.
+/// Maximum columns of a command.
 const COMMAND_COLUMNS: usize = 80;
-/// Processes that are named; the others are counted.
+/// Maximum number of processes to name; the others are counted.
 const MAX_NAMED_PROCESSES: usize = 8;
 
-/// A notice, and what lives on of its task.
+/// A notice, and the processes of its task that still run.
 #[derive(Debug)]
 pub(in crate::cmd::hook) struct NoticeWithSurvivors {
     pub(in crate::cmd::hook) notice: NoticeView,
     pub(in crate::cmd::hook) survivors: Option<String>,
 }
 
-/// Notices as one text.
+/// Several notices as one text.
 #[derive(Debug)]
 pub(in crate::cmd::hook) struct NoticesText {
     blocks: String,
     included: usize,
     omitted: usize,
-    /// Longest `blocks`, as JavaScript counts.
+    /// Maximum length of `blocks`, in UTF-16 code units.
     max_units: usize,
 }
 
 impl NoticesText {
-    /// Begins a text that `beside` is to be added to.
+    /// Starts a text to which `suffix` will be appended.
     pub(in crate::cmd::hook) fn with_suffix(suffix: &str) -> Self {
         let most = (MAX_TEXT_UTF16_UNITS - RESERVED_UTF16_UNITS).saturating_sub(utf16_len(suffix));
         Self { blocks: String::new(), included: 0, omitted: 0, max_units: most }
     }
 
-    /// Adds a notice if there is room. Returns whether there was. The first always has some.
+    /// Adds a notice if there is room, and returns whether there was. The first notice is shortened
+    /// until it fits.
     pub(in crate::cmd::hook) fn try_add(&mut self, mut fact: NoticeWithSurvivors) -> bool {
         let room = self.max_units.saturating_sub(utf16_len(&self.blocks));
         let mut text = fact.format_notice();
@@ -57,7 +58,7 @@ impl NoticesText {
             text = fact.format_notice();
         }
         if self.omitted > 0 || (utf16_len(&text) > room && !is_first) {
-            // In order: what comes later does not overtake.
+            // Notices stay in order: a later, shorter one must not precede this one.
             self.omitted += 1;
             return false;
         }
@@ -66,7 +67,7 @@ impl NoticesText {
         true
     }
 
-    /// Returns the text.
+    /// Returns the complete text, with the number of omitted notices.
     pub(in crate::cmd::hook) fn format_text(&self) -> String {
         let mut text = format!(
             "Reported by siding, which keeps background tasks of this session:\n{}",
@@ -109,7 +110,8 @@ impl NoticeWithSurvivors {
         *evidence = None;
     }
 
-    /// Leaves only what no task can make long, so that none keeps back what comes behind it.
+    /// Keeps only text whose length no task controls, so that a long notice cannot block the ones
+    /// after it.
     fn reduce_to_reference(&mut self) {
         let NoticeView { summary, command, task_id, .. } = &mut self.notice;
         *summary = format!("too long to be told here: siding show {task_id}");
@@ -120,8 +122,8 @@ impl NoticeWithSurvivors {
     }
 }
 
-/// Returns the processes that a command has left running, in one line. Its text is escaped: a
-/// process names itself.
+/// Returns the processes that a command has left running, in one line. The text is escaped, because
+/// a process chooses its own name.
 pub(in crate::cmd::hook) fn format_survivors(task: &TaskView) -> Option<String> {
     let named = task.processes.iter().take(MAX_NAMED_PROCESSES).map(|process| {
         format!("{} {}", process.pid, escape_xml(&one_line(&process.command, COMMAND_COLUMNS)))
@@ -139,7 +141,7 @@ pub(in crate::cmd::hook) fn format_survivors(task: &TaskView) -> Option<String> 
     (!parts.is_empty()).then(|| parts.join("; ") + &listens)
 }
 
-/// Returns a text in which nothing that a task chose can forge an element.
+/// Escapes a text so that a task cannot forge an XML element in it.
 pub(in crate::cmd::hook) fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }

@@ -1,4 +1,4 @@
-//! What was done to what siding had not started, in words.
+//! Formats steps about processes and sockets that siding did not start.
 
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ use siding_model::text::one_line;
 
 use super::{COMMAND_COLUMNS, INDENT_COLUMNS};
 
-/// Longest path that is shown.
+/// Maximum columns of a path.
 const PATH_COLUMNS: usize = 120;
 
-/// Processes that a report names; the others are counted.
+/// Maximum number of processes that a report names; the others are counted.
 const MAX_REPORTED_PROCESSES: usize = 5;
 
-/// Returns what a step is about, and what is said about it. `verb` gives what was done, or would.
+/// Returns the subject of a step and its text. `verb` returns the past tense or, in a dry run, the
+/// conditional.
 pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) -> (String, String) {
     match step {
         ReapStep::SocketRemoved { path } => {
@@ -71,14 +72,14 @@ pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) ->
     }
 }
 
-/// Returns a process that is only reported.
+/// Formats a process that is only reported.
 fn format_process(pid: i32, top_pid: i32, age_ms: u64, command: &str) -> String {
     let tree = if pid == top_pid { String::new() } else { format!(" below {top_pid}") };
     let age = duration::format_duration(Duration::from_millis(age_ms));
     format!("{pid}{tree}, {age} old: {}", one_line(command, COMMAND_COLUMNS))
 }
 
-/// Returns the report of foreign orphans for an agent or a person, `None` without any.
+/// Returns the report of unowned processes for an agent or a person; `None` if there are none.
 pub(in crate::cmd) fn format_report(steps: &[ReapStep], settings: &Settings) -> Option<String> {
     let lines: Vec<String> = steps.iter().filter_map(format_found_step).collect();
     if lines.is_empty() {
@@ -93,7 +94,8 @@ pub(in crate::cmd) fn format_report(steps: &[ReapStep], settings: &Settings) -> 
     Some(text + &format_next_steps(settings) + "\n")
 }
 
-/// Returns what an agent is told once where `siding reap` had reported before any session started.
+/// Returns the text that an agent receives once if `siding reap` reported before any session
+/// started.
 pub(in crate::cmd) fn format_unseen_report() -> String {
     "`siding reap` (the timer) has reported processes of agent sessions that are gone, and ends such \
      processes since then; each kill is in `reaped.log` of the state directory. \
@@ -106,7 +108,7 @@ fn format_found_step(step: &ReapStep) -> Option<String> {
     Some(format!("- {} (rule {rule})\n", format_process(*pid, *top_pid, *age_ms, command)))
 }
 
-/// Returns what happens next to processes that were only reported, and how to change that.
+/// Explains what happens next to reported processes, and how to change that.
 pub(super) fn format_next_steps(settings: &Settings) -> String {
     if *settings.origin(Key::ForeignReap) == Origin::BuiltIn {
         "This first time they are only reported. The next session start, or the timer, ends them; \
@@ -120,7 +122,7 @@ pub(super) fn format_next_steps(settings: &Settings) -> String {
     }
 }
 
-/// Returns a rule's name as it fits before the text.
+/// Truncates a rule's name to fit before the text.
 fn rule_subject(rule: &str) -> String {
     one_line(rule, INDENT_COLUMNS - 2)
 }
