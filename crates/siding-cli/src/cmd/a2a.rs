@@ -8,9 +8,9 @@ use std::process::ExitCode;
 
 use crate::failure::Failure;
 
-/// Works with agents elsewhere, over A2A 1.0.
+/// Exchanges tasks with other agents over A2A 1.0.
 ///
-/// `send` gives another agent a task and follows it as a task of this machine; `serve` offers
+/// `send` gives a task to another agent and supervises it as a task of this machine. `serve` offers
 /// siding's own agent to others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -18,7 +18,7 @@ Examples:
   siding a2a send http://127.0.0.1:7434 'what fails here?'
   siding a2a send http://127.0.0.1:7434 'and now build it'
 
-How to offer siding's own: siding help a2a serve. More: docs/a2a.md.")]
+To offer siding's own agent: siding help a2a serve. More: docs/a2a.md.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -18,28 +18,28 @@ use crate::failure::Failure;
 use crate::render;
 use crate::stdout;
 
-/// Keeps a process that runs already: a shell of an agent, with all it will start.
+/// Supervises a process that already runs: a shell of an agent, with everything it starts.
 ///
-/// It gets a deadline, belongs to a session, and is looked at when it is quiet. Its command, its
-/// directory, its output and its exit code stay as they are. One that ends within adopt_keep_after
-/// (2s) and leaves nothing is not put on record.
+/// The process gets a deadline, belongs to a session, and is checked for stalls. Its command,
+/// directory, output and exit code do not change. A process that ends within adopt_keep_after (2s)
+/// and leaves nothing behind is not recorded.
 ///
-/// Prints the task's id and its session. A process that a task has already is left as it is.
+/// Prints the task's id and its session. A process that already belongs to a task is left as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding adopt 4242                   in the session of the program above it
-  siding adopt 4242 --session chat-7  in one that is open
-  siding shell-init bash              what lets each shell do so itself")]
+  siding adopt 4242 --session chat-7  in a session that is open
+  siding shell-init bash              the script that does it for each shell")]
 pub(crate) struct Args {
-    /// The process
+    /// Id of the process
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: i32,
-    /// Session that owns the task (default: $SIDING_SESSION); when it is not open, that of the
+    /// Session that owns the task (default: $SIDING_SESSION); if it is not open, the session of the
     /// program above the process
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
-    /// Print as soon as the process is marked, before anything keeps it: for a shell that waits
+    /// Print as soon as the process is marked, before a shim supervises it: for a shell that waits
     #[arg(long, conflicts_with = "json")]
     at_once: bool,
     /// Print JSON

@@ -50,73 +50,73 @@ const SUBAGENTS_VARIABLE: &str = "SIDING_MAX_SUBAGENTS";
 /// Maximum width in columns of the line that shows a tool call.
 const CALL_COLUMNS: usize = stdout::TEXT_COLUMNS;
 
-/// Works on prompts with a model and tools, at a terminal or on a single one with -p.
+/// Works on prompts with a model and tools: at a terminal, or on a single prompt with -p.
 ///
-/// Slow commands go on in the background, and the model is told when they end, or ask for
-/// something. At a terminal Ctrl-B sends the running command to the background, Esc interrupts what
-/// is waited for, and Ctrl-D leaves, which ends what still runs.
+/// Slow commands continue in the background, and the model gets a notice when they end or need
+/// something. At a terminal Ctrl-B moves the running command to the background, Esc interrupts the
+/// current wait, and Ctrl-D quits, which stops every task that still runs.
 ///
-/// With -p: when the model has ended its turn and tasks still run, they are waited for, for
-/// --wait-bound at most; then they are ended, and the exit code says so. What it says goes to
-/// standard output, what it does to standard error.
+/// With -p, tasks that still run when the model has ended its turn are waited for, for --wait-bound
+/// at most. After that they are stopped, and the exit code says so. The model's answers go to
+/// standard output, its tool calls to standard error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding agent --model anthropic:NAME       talk to it at this terminal
+  siding agent --model anthropic:NAME       conversation at this terminal
   siding agent --model anthropic:NAME -p 'fix the failing test'
   siding agent --model openai:NAME -p '…'   any server with that API
-  siding agent --model script:FILE -p '…'   answers from a file, without a key
-  siding agent --resume agent-4711-99 -p 'go on'
+  siding agent --model script:FILE -p '…'   answers from a file, no key needed
+  siding agent --resume agent-4711-99 -p 'continue'
   siding agent -p '…' --output-format stream-json   for a program
 
 Keys: $ANTHROPIC_API_KEY or $ANTHROPIC_AUTH_TOKEN, $OPENAI_API_KEY. Addresses
-of other servers: $ANTHROPIC_BASE_URL, $OPENAI_BASE_URL. Without --model it is
-$SIDING_MODEL; with --resume it is the model the conversation began with.
-$SIDING_SMALL_MODEL is the default of --small-model.
+of other servers: $ANTHROPIC_BASE_URL, $OPENAI_BASE_URL. With --resume the
+default model is that of the conversation.
 
-Exit codes: 0 when it is done, 1 when it could not go on, 124 when tasks had
-to be ended.")]
+Exit codes: 0 when the agent is done, 1 when it could not continue, 124 when
+tasks were stopped after --wait-bound.")]
 pub(crate) struct Args {
-    /// What it is to do; without it you are asked at the terminal
+    /// Prompt for the agent; without it the agent asks at the terminal
     #[arg(short, long, value_name = "TEXT", value_parser = parse_prompt)]
     prompt: Option<String>,
-    /// The model: PROVIDER:NAME
+    /// Model: PROVIDER:NAME (default: $SIDING_MODEL)
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// A small, fast model that labels what was done: PROVIDER:NAME
+    /// Small, fast model that labels what was done: PROVIDER:NAME (default: $SIDING_SMALL_MODEL)
     #[arg(long, value_name = "MODEL")]
     small_model: Option<String>,
-    /// Work in this directory
+    /// Working directory (default: the current one)
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     cwd: Option<PathBuf>,
-    /// Go on with this conversation
+    /// Continue this conversation
     #[arg(long, value_name = "ID")]
     resume: Option<SessionId>,
-    /// Be the subagent that this task is
+    /// Run as the subagent of this task
     #[arg(long, value_name = "TASK", hide = true, conflicts_with_all = ["prompt", "resume", "cwd"])]
     subagent: Option<TaskId>,
-    /// Stand in for a teammate in the process HOST
+    /// Run as the proxy task of a teammate in the process HOST
     #[arg(long, value_name = "HOST", hide = true, exclusive = true)]
     stand_in: Option<String>,
-    /// Requests to the model that may follow the prompt
+    /// Maximum number of requests to the model for one prompt
     #[arg(long, value_name = "N", default_value_t = MAX_TURNS)]
     max_turns: u32,
-    /// How long tasks are waited for at the end
+    /// Maximum time to wait for running tasks at the end
     #[arg(long, value_name = "D", default_value = "10m", value_parser = super::parse_duration)]
     wait_bound: Duration,
-    /// Run what the guard would ask a person about
+    /// Run commands for which the guard would ask a person
     #[arg(long, value_name = "ask", value_parser = ["ask"])]
     yes_to: Option<String>,
-    /// A directory beside its own in which it may read and write files; may be repeated
+    /// Directory, in addition to the working directory, where the agent may read and write files;
+    /// may be repeated
     #[arg(long, value_name = "DIR")]
     allow_path: Vec<PathBuf>,
-    /// The only tools that it has, with commas between them (default: all)
+    /// Tools that the agent may use, separated by commas (default: all)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tools: Option<Vec<String>>,
-    /// Print what came of it as JSON, and nothing of what it does: --output-format json
+    /// Print only the result, as JSON: the same as --output-format json
     #[arg(long, conflicts_with = "output_format")]
     json: bool,
-    /// What -p prints
+    /// Output format of -p
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     output_format: OutputFormat,
 }
@@ -124,11 +124,11 @@ pub(crate) struct Args {
 /// The output format of an agent that has a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum OutputFormat {
-    /// The model's words on standard output, what it does on standard error.
+    /// The model's answers on standard output, its tool calls on standard error
     Text,
-    /// One JSON object at the end.
+    /// One JSON object at the end
     Json,
-    /// A JSON object a line as it happens: words, calls, results, notices, labels, usage, the end.
+    /// One JSON object a line for each event: text, calls, results, notices, labels, usage, the end
     StreamJson,
 }
 

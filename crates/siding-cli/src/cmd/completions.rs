@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Prints a script that completes siding's commands and flags in a shell.
+/// Prints a completion script for a shell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -16,7 +16,7 @@ Examples:
   siding completions zsh > ~/.zfunc/_siding     (with ~/.zfunc in fpath)
   siding completions fish > ~/.config/fish/completions/siding.fish")]
 pub(crate) struct Args {
-    /// The shell
+    /// Shell to print the script for
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -11,15 +11,15 @@ use siding_model::settings;
 use crate::failure::Failure;
 use crate::{render, stdout};
 
-/// Shows settings and where each comes from, prints their schema, and checks files.
+/// Shows settings and their origins, prints their schema, and checks files.
 ///
 /// Settings come from /etc/siding/config.toml, the host's own file, ~/.config/siding/config.toml,
-/// .siding/config.toml of the project, SIDING_ variables, and the call; the later wins, except
-/// against a lock or the cap of the first.
+/// the project's .siding/config.toml, SIDING_ variables, and the command line. Later ones take
+/// precedence, except over a key that the first file locks and over its cap.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding config show                     every setting, its value, who set it
+  siding config show                     every setting, its value, its origin
   siding config check my-config.toml     mistakes in a file, each with its line
   siding config schema > siding.json     for an editor")]
 pub(crate) struct Args {

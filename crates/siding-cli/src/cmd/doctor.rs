@@ -29,11 +29,11 @@ const GUARD_RULES_TEXT: &str = "rules of `siding guard rules`";
 /// Exit code if siding works but a guarantee is weaker.
 const WEAKER_EXIT_CODE: u8 = 1;
 
-/// Says what this machine offers, and which guarantee is weaker without.
+/// Reports which features this system has, and which guarantee is weaker without them.
 ///
-/// Tries each thing in the state directory itself where that does no harm. With --host it looks at
-/// what `siding install` put into an agent instead, and says which command repairs it. With --watch it
-/// lists the failure classes that siding watches for in tasks that are started here.
+/// Tests each feature in the state directory itself if that is harmless. With --host it checks
+/// instead what `siding install` added to an agent, and names the command that repairs it. With
+/// --watch it lists the failure classes that siding detects in tasks started here.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,10 +42,10 @@ Examples:
   siding doctor --watch
   siding doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
-Exit codes: 0 when every guarantee holds, 1 when one is weaker, 125 when siding
-cannot work.")]
+Exit codes: 0 if every guarantee holds, 1 if one is weaker, 125 if siding cannot
+work.")]
 pub(crate) struct Args {
-    /// Look at siding in this agent instead of at the machine
+    /// Check the installation in this agent instead of the system
     #[arg(long, value_enum, value_name = "HOST")]
     host: Option<Host>,
     /// List the failure classes, each with its detector and the setting that arms it

@@ -35,12 +35,12 @@ const DEFAULT_TIMEOUT: &str = "5m";
 /// Maximum columns of the model's answer if nothing is to be changed.
 const ANSWER_COLUMNS: usize = 400;
 
-/// Has a model read a conversation and bring the notes on its project up to date.
+/// Lets a model read a conversation and update the notes on its project.
 ///
-/// The notes are `.siding/memory.md` in the directory of the conversation. They are given to the
-/// model at the beginning of every conversation there. What has changed is shown as a diff. While a
-/// turn of the conversation is under way nothing is done, and a turn that begins ends it. Nothing
-/// that looks like a password, a token or a key is written.
+/// The notes are in `.siding/memory.md` in the directory of the conversation. The model gets them
+/// at the start of every conversation there. Changes are shown as a diff. Nothing is changed while
+/// a turn of the conversation is in progress, and a new turn cancels the update. Text that looks
+/// like a password, a token or a key is never written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -48,28 +48,28 @@ Examples:
   siding dream --session agent-4711-99 --dry-run
   siding dream --background
 
-The model: --model, else $SIDING_SMALL_MODEL, else $SIDING_MODEL.
-Exit codes: 0 when the notes are up to date; 1 when that could not be done.")]
+Default of --model: $SIDING_SMALL_MODEL, otherwise $SIDING_MODEL.
+Exit codes: 0 if the notes are up to date, 1 if they could not be updated.")]
 pub(crate) struct Args {
-    /// The conversation (default: $SIDING_SESSION)
+    /// Conversation to read (default: $SIDING_SESSION)
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
-    /// The model: PROVIDER:NAME
+    /// Model: PROVIDER:NAME (default: see below)
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// The project whose notes are written (default: that of the conversation)
+    /// Project whose notes are updated (default: that of the conversation)
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Tokens that the model may read and write in all
+    /// Maximum number of tokens that the model may read and write in total
     #[arg(long, value_name = "N", default_value_t = MAX_TOKENS)]
     max_tokens: u64,
-    /// How long it may take
+    /// Maximum duration of the run
     #[arg(long, value_name = "D", default_value = DEFAULT_TIMEOUT)]
     timeout: String,
-    /// Show what would be changed, and change nothing
+    /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print the task's id and return at once
+    /// Print the task's id and return immediately
     #[arg(long)]
     background: bool,
     /// Print the task as JSON

@@ -22,22 +22,22 @@ use crate::{render, stdout};
 /// Maximum time to wait for the shim's answer, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
 
-/// Moves the deadline of a task that runs.
+/// Moves the deadline of a running task.
 ///
-/// Deadlines count the time the machine is awake. None can be moved beyond the cap
-/// (max_elapsed_hard_cap) that held when the task was started: what lies beyond it is cut, and the
-/// answer says so.
+/// Deadlines count only the time the system is awake. A deadline cannot be later than the cap
+/// (max_elapsed_hard_cap) that was set when the task started; a later one is cut to the cap, and
+/// the answer says so.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding extend b-4k7q 30m       thirty minutes more; twice is an hour
-  siding extend b-4k7q --to 2h   two hours in all, counted from its start
-  siding extend b-4k7q --to 5m   less is possible too, as long as it lies ahead")]
+  siding extend b-4k7q 30m       30 minutes more; repeated calls add up
+  siding extend b-4k7q --to 2h   2 hours in total, from the task's start
+  siding extend b-4k7q --to 5m   may be earlier, if it is in the future")]
 pub(crate) struct Args {
-    /// The task
+    /// Id of the task, or a unique prefix
     #[arg(value_name = "ID")]
     id: String,
-    /// How much later than now set, such as 30m
+    /// How much to add to the deadline, such as 30m
     #[arg(
         value_name = "DURATION",
         value_parser = parse_extension,
@@ -45,7 +45,7 @@ pub(crate) struct Args {
         conflicts_with = "to"
     )]
     more: Option<Duration>,
-    /// How long it may live in all, counted from its start
+    /// New maximum duration, counted from the task's start
     #[arg(long, value_name = "D", value_parser = super::parse_duration)]
     to: Option<Duration>,
     /// Print the task as JSON

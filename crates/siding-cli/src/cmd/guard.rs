@@ -16,13 +16,14 @@ use crate::failure::Failure;
 use crate::guard_rules;
 use crate::render::{json, out};
 
-/// Judges a command before it runs: allow, ask or deny, by which rule, and where in the text.
+/// Judges a command before it runs: allow, ask or deny, with the rule and the position in the text.
 ///
-/// The text is parsed, not searched: every program in it is looked at, behind sudo, env, xargs and
-/// find, in the texts of bash -c, eval and ssh, in what a heredoc or a pipe gives to a shell; a
-/// commit message or a heredoc for cat is data. What it cannot follow it asks about.
+/// The text is parsed, not searched. The guard checks every program in it: behind sudo, env, xargs
+/// and find, in the scripts of bash -c, eval and ssh, and in what a heredoc or a pipe feeds to a
+/// shell. A commit message or a heredoc for cat is data. For text that it cannot follow the verdict
+/// is ask.
 ///
-/// It is no sandbox. It catches mistakes; whoever means harm and takes care passes.
+/// The guard is not a sandbox. It catches mistakes; it does not stop a careful attacker.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -36,25 +37,26 @@ Examples:
   siding guard explain -- 'sudo bash -c \"rm -rf /\"'
   siding guard test my-rules.toml
 
-One word is a text for bash, several are a program and its arguments.
+A single argument is a bash command line; several are a program and its
+arguments.
 Rules: built-in, /etc/siding/guard.toml, ~/.config/siding/guard.toml, and
 .siding/guard.toml of the project, which can only make it stricter.
-Exit codes: 0 allow, 20 ask, 21 deny, 125 when siding itself failed."
+Exit codes: 0 allow, 20 ask, 21 deny, 125 if siding itself failed."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The command is about to run in the background: look also for what never ends, asks
-    /// somebody, or gets away
+    /// Judge the command as one that will run in the background: also find programs that never end,
+    /// wait for a person, or detach
     #[arg(long)]
     background: bool,
-    /// Nobody can answer a question about it: what would be asked about in the background is denied
+    /// No person can answer: in the background, deny instead of ask
     #[arg(long, requires = "background")]
     unattended: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The command: one text for the shell, or a program and its arguments
+    /// Command: one string for the shell, or a program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     text: Vec<OsString>,
 }

@@ -25,31 +25,31 @@ pub(super) use text::{
 /// Runs that are listed without --limit.
 const DEFAULT_LISTED_RUNS: usize = 20;
 
-/// Shows how earlier runs of commands went: when, how long, with how much memory, and how they
-/// ended.
+/// Shows earlier runs of commands: when they ran, their duration, memory and outcome.
 ///
-/// Runs are remembered by their command and directory, also when the task itself has been removed.
-/// Blanks do not count, and of assignments before a command only the names.
+/// The history identifies runs by command and directory and keeps them after the task has been
+/// removed. Whitespace is ignored, as are the values of variables that are assigned before the
+/// command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding history                   the last runs of all commands
-  siding history make test         of `make test`, with any more arguments
-  siding history --cwd . make      of those in this directory
-  siding history --json            all that is remembered, as a list
+  siding history                   the latest runs of all commands
+  siding history make test         those of `make test`, with any arguments
+  siding history --cwd . make      those of make in this directory
+  siding history --json            all remembered runs, as a list
 
-Words with a dash in front go behind `--`, as in `siding history -- ls -l`.")]
+Put words that start with a dash after `--`, as in `siding history -- ls -l`.")]
 pub(crate) struct Args {
-    /// The command, or its first words
+    /// Command to show, or its first words (default: all commands)
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
-    /// Only runs in this directory
+    /// Show only runs in this directory
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// List at most this many (default: 20, with --json all)
+    /// Maximum number of runs to list (default: 20, with --json all)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Print JSON: a list of runs, the newest first
+    /// Print JSON: a list of runs, newest first
     #[arg(long)]
     json: bool,
 }

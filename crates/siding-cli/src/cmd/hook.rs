@@ -47,30 +47,30 @@ use crate::render::out::ReaderState;
 
 /// Answers an event of an agent's conversation: JSON on stdin, JSON on stdout.
 ///
-/// `siding install` puts it into the host's settings. session-start opens the session, clears what
-/// earlier ones left, and has the host's shells adopted; pre-tool-use asks the guard; the others
-/// tell what is new of background tasks, once; await-notice wakes a host that is idle, and
-/// notify-person has the person told what needs them until the host ends.
+/// `siding install` adds it to the host's settings. session-start opens the session, removes what
+/// earlier ones left, and lets the host's shells be adopted; pre-tool-use asks the guard; the other
+/// tool and turn events report new notices of background tasks, each once; await-notice wakes an
+/// idle host; notify-person notifies the person until the host ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding hook pre-tool-use < event.json
-  siding install claude-code --dry-run   where the calls stand
+  siding install claude-code --dry-run   shows the installed calls
 
-Unknown fields are ignored. What cannot be read gives one line on stderr, exit
-code 125 and no decision. Exit code 2 means: denied, or (await-notice) news.")]
+Unknown fields are ignored. Invalid input leads to one line on stderr, exit code
+125 and no decision. Exit code 2 means denied or, for await-notice, a notice.")]
 pub(crate) struct Args {
-    /// The event
+    /// Event to answer
     #[arg(value_enum, value_name = "EVENT")]
     event: HookEvent,
-    /// The program that calls
+    /// Host that calls the hook
     #[arg(long, value_enum, default_value = "claude-code")]
     host: HookHost,
     /// How long the host waits for a shell call of its main agent (`15s`, `off`); a `budget` in
-    /// siding's settings counts before it
+    /// siding's settings takes precedence
     #[arg(long, value_name = "D", default_value_t)]
     budget: HostBudget,
-    /// The host's process, for a process that is no child of it
+    /// Process id of the host, for a caller that is not its child
     #[arg(long, value_name = "PID", hide = true)]
     owner_pid: Option<i32>,
     #[command(flatten)]

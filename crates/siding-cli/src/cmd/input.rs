@@ -24,27 +24,27 @@ Examples:
   siding input b-4k7q yes                   the line `yes`
   siding input b-4k7q --no-newline y        one character
   siding input b-4k7q --file answers.txt    a file as it is; `-` is stdin
-  siding input b-4k7q --eof                 nothing more will come
-  siding input b-4k7q last line --eof       both
+  siding input b-4k7q --eof                 close the input
+  siding input b-4k7q last line --eof       write, then close
 
-Words are joined by spaces. A task that does not read for 10 s is reported.")]
+Words are joined by spaces. Fails if the task does not read for 10 s.")]
 pub(crate) struct Args {
-    /// The task
+    /// Id of the task, or a unique prefix
     #[arg(value_name = "ID")]
     id: String,
-    /// What to write, with a newline after it
+    /// Text to write; a newline is added
     #[arg(value_name = "TEXT", required_unless_present_any = ["file", "eof"])]
     text: Vec<String>,
-    /// Write what is in this file instead, as it is
+    /// Write the contents of this file instead, unchanged; `-` is standard input
     #[arg(long, value_name = "F", conflicts_with = "text")]
     file: Option<PathBuf>,
-    /// Write no newline after the text
+    /// Do not add a newline to the text
     #[arg(long, requires = "text")]
     no_newline: bool,
-    /// Close the input: the task sees its end once it has read what was written
+    /// Close the input: the task reads end of file after what was written
     #[arg(long)]
     eof: bool,
-    /// Print what was done as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

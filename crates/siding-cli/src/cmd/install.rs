@@ -22,21 +22,21 @@ use crate::{render, stdout};
 
 /// Installs siding in an agent: its hooks and siding's MCP server.
 ///
-/// Shows each change as a diff, keeps the file as it was beside it, and touches nothing else in it.
-/// A second call changes nothing. What an earlier siding installed, or one at another path, is
-/// brought up to date. `siding uninstall` takes out exactly what was put in.
+/// Shows each change as a diff, saves a backup of the file next to it, and changes nothing else in
+/// it. A second call changes nothing. An installation of an earlier version, or of a siding at
+/// another path, is updated. `siding uninstall` removes exactly what was added.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding install claude-code
   siding install claude-code --dry-run            show what would change
-  siding install claude-code --scope project      for everybody in this project
+  siding install claude-code --scope project      for everyone in this project
   siding install claude-code --budget 15s         wait 15 s for a command
-  siding install claude-code --statusline         what runs, below the prompt
-  siding install codex --notify desktop,bell      tell me what needs me
-  siding install timer                            the reaper every 15 minutes
+  siding install claude-code --statusline         running tasks below the prompt
+  siding install codex --notify desktop,bell      notify me of what needs me
+  siding install timer                            run the reaper every 15 min
 
-What each host gets: docs/hosts.md.")]
+Details for each host: docs/hosts.md.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) call: CommonArgs,
@@ -48,15 +48,17 @@ pub(crate) struct Args {
 /// missing.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct InstallOptions {
-    /// Budget of the host's own shell calls: a foreground command of the main agent that takes longer
-    /// is moved to the background (`15s`, `off`); for claude-code. A later install keeps it
+    /// Budget of the host's own shell calls: a foreground command of the main agent that takes
+    /// longer moves to the background (`15s`, `off`); claude-code only. Later installs keep it
+    /// (default: off)
     #[arg(long, value_name = "D")]
     budget: Option<HostBudget>,
-    /// Tell me what needs me (an answer, a failure, a deadline, a limit) while the host runs: some of
-    /// desktop, bell, webhook, webhook=URL with commas between; off takes it out again
+    /// Notify me of what needs me (an answer, a failure, a deadline, a limit) while the host runs:
+    /// desktop, bell, webhook, webhook=URL, separated by commas; off removes it
     #[arg(long, value_name = "WAYS")]
     notify: Option<NotifyChoice>,
-    /// Show what runs in the status line; one that is there is kept and called first. For claude-code
+    /// Show running tasks in the status line; an existing one is kept and called first. claude-code
+    /// only
     #[arg(long)]
     statusline: bool,
 }
@@ -64,16 +66,16 @@ pub(super) struct InstallOptions {
 /// Arguments that `install` and `uninstall` share.
 #[derive(Debug, clap::Args)]
 pub(super) struct CommonArgs {
-    /// The host
+    /// Host to change
     #[arg(value_enum, value_name = "HOST")]
     what: InstallTarget,
-    /// Whose settings are changed; for claude-code
+    /// Whose settings to change (default: user); claude-code only
     #[arg(long, value_enum)]
     scope: Option<Scope>,
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print what was done as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

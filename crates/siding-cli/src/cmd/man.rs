@@ -15,11 +15,11 @@ use crate::stdout;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding man | man -l -                   read the page of siding
-  siding man run | man -l -               read the page of one command
+  siding man | man -l -                   show the page of siding
+  siding man run | man -l -               show the page of one command
   siding man --dir ~/.local/share/man/man1   write all pages there")]
 pub(crate) struct Args {
-    /// The command whose page is printed, such as `run` or `session open`
+    /// Command whose page to print, such as `run` or `session open` (default: siding itself)
     #[arg(value_name = "COMMAND", conflicts_with = "dir")]
     command: Vec<String>,
     /// Write one page for siding and one for each command into this directory

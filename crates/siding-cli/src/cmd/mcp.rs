@@ -12,30 +12,30 @@ use crate::stdout;
 
 /// Serves siding's tools to an MCP client, over standard input and output or over HTTP.
 ///
-/// Tools: run, output, wait, stop, list, input, why. What a client starts belongs to a session that
-/// ends with the client, with everything in it. Over HTTP every request needs the token that is
+/// Tools: run, output, wait, stop, list, input, why. The tasks of a client belong to a session that
+/// ends with the client; then they are stopped. Over HTTP every request needs the token that is
 /// printed at the start, or the one in $SIDING_MCP_TOKEN.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding mcp                              as a client starts it
-  siding mcp --session chat-7             in a session that is open
-  siding mcp --http 127.0.0.1:7433        for clients of this user
+  siding mcp                              how a client starts it
+  siding mcp --session chat-7             with an open session
+  siding mcp --http 127.0.0.1:7433        for this user's clients
   siding mcp --http 10.0.0.5:7433 --allow-remote --allow-host build.example
 
-How to add it to clients: docs/mcp.md.")]
+Client configuration: docs/mcp.md.")]
 pub(crate) struct Args {
-    /// Listen here instead; port 0 takes a free one
+    /// Serve HTTP on this address instead; port 0 chooses a free port
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
-    /// Let in other machines: ADDR need not be one of loopback
+    /// Accept other machines: ADDR may be outside loopback
     #[arg(long, requires = "http")]
     allow_remote: bool,
-    /// A name under which clients reach it, beside those of loopback; may be repeated
+    /// Host name that clients may use, in addition to those of loopback; may be repeated
     #[arg(long, value_name = "HOST", requires = "http")]
     allow_host: Vec<String>,
-    /// Session that owns the tasks (default: $SIDING_SESSION if the client owns it, else one that
-    /// ends with the client)
+    /// Session that owns the tasks (default: $SIDING_SESSION if the client owns it, otherwise a new
+    /// one that ends with the client)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 }

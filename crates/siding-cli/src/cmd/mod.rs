@@ -46,8 +46,8 @@ use crate::failure::Failure;
 
 pub(crate) use notices::{NotifyWay, join_ways};
 
-/// Runs slow commands off the main line: moves them to the background in place, watches them, ends
-/// them with everything they started, and tells how they ended.
+/// Runs slow commands outside an agent's main loop: moves them to the background in place, watches
+/// them, stops them with everything they started, and reports how they ended.
 #[derive(Debug, Parser)]
 #[command(name = "siding", version, max_term_width = 80, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -58,12 +58,12 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   siding run --budget 15s -- 'npm test'        in the background after 15 s
-  siding ps                                    what runs
-  siding wait b-4k7q && siding output b-4k7q   wait for the end, then read
-  siding stop --all                            end all, with all they started
+  siding ps                                    list tasks
+  siding wait b-4k7q && siding output b-4k7q   wait, then show output
+  siding stop --all                            stop all tasks
 
-Tasks are named by their id or any unique beginning of it.
-State is kept in $SIDING_STATE_DIR, else in $XDG_STATE_HOME/siding.";
+A task is named by its id or a unique prefix of it.
+State is in $SIDING_STATE_DIR, otherwise in $XDG_STATE_HOME/siding.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

@@ -14,12 +14,12 @@ use crate::failure::Failure;
 /// monitor does no harm.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Runs a command in the background and tells its lines.
+/// Runs a command in the background and gives a notice for each line of its output.
 ///
-/// Each line the command writes, to standard output or standard error, becomes a notice; with
-/// --match only those that match. Five at once, then one a second: lines in between are told
-/// together with their count, the last of them as text. All of them are in its output. Its end is
-/// told as that of every task.
+/// Lines of standard output and standard error count; with --match only matching ones. The rate is
+/// limited: a burst of five notices, then one a second. Lines in between are combined into one
+/// notice with their count and the text of the last one. The task's output has all lines. The end
+/// of the command gives a notice, as for every task.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,47 +27,47 @@ Examples:
   siding monitor --match 'FAIL|panicked' --timeout 30m -- cargo watch -x test
   siding monitor --persistent --name deploy -- ./watch-deploy.sh
 
-A command that buffers its lines when nobody is at a terminal is told late: see
+A program that buffers its output without a terminal causes late notices; see
 grep --line-buffered, stdbuf -oL, python -u.")]
 pub(crate) struct Args {
-    /// Only lines that match this regular expression
+    /// Count only lines that match this regular expression
     #[arg(long = "match", value_name = "RE", value_parser = check_pattern)]
     pattern: Option<String>,
-    /// How long it may live (default: 5m)
+    /// Maximum duration of the task (default: 5m)
     #[arg(long, value_name = "D", conflicts_with = "persistent")]
     timeout: Option<String>,
-    /// No timeout but the cap on every task (max_elapsed_hard_cap)
+    /// Set no timeout; only the cap on every task applies (max_elapsed_hard_cap)
     #[arg(long)]
     persistent: bool,
-    /// How long it may be silent before what it does is put on record; `0s` never looks
-    /// (default: stall_after, 45s)
+    /// Silence after which a stall is recorded; `0s` turns the check off (default: stall_after,
+    /// 45s)
     #[arg(long, value_name = "D")]
     stall_after: Option<String>,
-    /// Session that is told and owns the task (default: $SIDING_SESSION)
+    /// Session that owns the task and receives the notices (default: $SIDING_SESSION)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Directory to run in
+    /// Working directory of the command (default: the current one)
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
-    /// Set a variable for the command; may be repeated
+    /// Variable to set for the command; may be repeated
     #[arg(long, value_name = "K=V")]
     env: Vec<String>,
-    /// What of the network it may reach: see `siding run --help` (default: net, host)
+    /// Network access of the command: see `siding run --help` (default: net, host)
     #[arg(long, value_name = "POLICY")]
     net: Option<String>,
-    /// Start even though the same command runs already in the same directory
+    /// Start even if the same command already runs in the same directory
     #[arg(long)]
     allow_duplicate: bool,
-    /// A name for people
+    /// Display name of the task
     #[arg(long)]
     name: Option<String>,
-    /// Shell for a single argument (default: bash)
+    /// Shell that runs a single argument (default: shell, bash)
     #[arg(long, value_name = "SHELL")]
     shell: Option<String>,
     /// Print the task as JSON instead of its id
     #[arg(long)]
     json: bool,
-    /// The command: one text for the shell, or a program and its arguments
+    /// Command: one string for the shell, or a program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<std::ffi::OsString>,
 }

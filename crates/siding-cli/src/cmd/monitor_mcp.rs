@@ -35,13 +35,12 @@ const REASON_COLUMNS: usize = 400;
 /// Maximum columns of the default task name.
 const TASK_NAME_COLUMNS: usize = 80;
 
-/// Watches a resource or a tool of another MCP server and tells its changes.
+/// Watches a resource or a tool of another MCP server and gives a notice for each change.
 ///
-/// The resource is subscribed to where the server can tell of changes, and read every --every
-/// elsewhere; a tool is called every --every. Each change of the text becomes a notice that says in
-/// one line what is different: five at once, then one a second. The first reading is in the output
-/// and is not told. A server that is gone is started again, and given up after --restarts tries:
-/// then the task fails.
+/// The resource is subscribed to if the server supports that, otherwise it is read every --every; a
+/// tool is called every --every. Each change of the text gives a notice that summarizes the
+/// difference in one line: a burst of five notices, then one a second. The first reading is only in
+/// the output. A server that ends is started again; after --restarts attempts the task fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -49,27 +48,27 @@ Examples:
   siding monitor-mcp --tool alerts --every 30s -- 'npx -y some-server'
   siding monitor-mcp --tool ci --url https://ci.example/mcp --bearer-env TOKEN
 
-The server's own words on standard error are in the output, behind `server:`.
-A token is named by its variable, and is on no command line and no disk.")]
+The server's standard error is in the output, with the prefix `server:`.
+A token is given by its variable; it is on no command line and not on disk.")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: WatchTarget,
-    /// How long it may live (default: 5m)
+    /// Maximum duration of the task (default: 5m)
     #[arg(long, value_name = "D", conflicts_with = "persistent")]
     timeout: Option<String>,
-    /// No timeout but the cap on every task (max_elapsed_hard_cap)
+    /// Set no timeout; only the cap on every task applies (max_elapsed_hard_cap)
     #[arg(long)]
     persistent: bool,
-    /// Session that is told and owns the task (default: $SIDING_SESSION)
+    /// Session that owns the task and receives the notices (default: $SIDING_SESSION)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Directory to run the server in
+    /// Working directory of the server (default: the current one)
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
-    /// Start even though the same is watched already from the same directory
+    /// Start even if the same is already watched from the same directory
     #[arg(long)]
     allow_duplicate: bool,
-    /// A name for people
+    /// Display name of the task
     #[arg(long)]
     name: Option<String>,
     /// Print the task as JSON instead of its id
@@ -80,32 +79,32 @@ pub(crate) struct Args {
 /// The target of the watch, the same on both command lines.
 #[derive(Debug, clap::Args)]
 struct WatchTarget {
-    /// The resource to watch
+    /// URI of the resource to watch
     #[arg(long, value_name = "URI", required_unless_present = "tool", conflicts_with = "tool")]
     resource: Option<String>,
-    /// The tool to call again and again: one that changes nothing
+    /// Tool to call repeatedly; it must not change anything
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// What the tool is called with: a JSON object
+    /// Arguments of the tool: a JSON object (default: none)
     #[arg(long, value_name = "JSON", value_parser = parse_object)]
     #[arg(requires = "tool", conflicts_with = "resource")]
     arguments: Option<Map<String, Value>>,
-    /// How often to look; at least 1s
+    /// Pause between two requests; at least 1s
     #[arg(long, value_name = "D", default_value = "10s", value_parser = parse_interval)]
     every: Duration,
-    /// Only tell changes with a line that matches this regular expression
+    /// Give notices only for changes with a line that matches this regular expression
     #[arg(long = "match", value_name = "RE", value_parser = parse_pattern)]
     pattern: Option<Regex>,
-    /// How often in a row the server is started or reached again
+    /// Number of consecutive attempts to start or reach the server again
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_RESTARTS)]
     restarts: u32,
-    /// The address of a server that speaks Streamable HTTP
+    /// Address of a server that uses Streamable HTTP
     #[arg(long, value_name = "URL", value_parser = parse_url, conflicts_with = "command")]
     url: Option<String>,
-    /// The variable that holds the token the server wants
+    /// Environment variable that holds the server's token
     #[arg(long, value_name = "VARIABLE", requires = "url", conflicts_with = "command")]
     bearer_env: Option<String>,
-    /// The server: one text for the shell, or a program and its arguments
+    /// Command that starts the server: one string for the shell, or a program and its arguments
     #[arg(trailing_var_arg = true, required_unless_present = "url", value_name = "COMMAND")]
     command: Vec<String>,
 }

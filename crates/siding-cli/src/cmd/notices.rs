@@ -28,48 +28,48 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::render::{json, out};
 
-/// Prints what a session's tasks have to tell: how they ended, and what needs attention.
+/// Prints the notices of a session's tasks: how they ended, and what needs attention.
 ///
-/// What was acknowledged is not printed again. Reading the final output of a task, waiting for its
-/// end, or stopping it acknowledges what it has to tell.
+/// Acknowledged notices are not printed again. Reading the final output of a task, waiting for its
+/// end, or stopping it acknowledges its notices.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  siding notices                     what is new in this session
-  siding notices --xml --ack         for a model; each is printed once
-  siding notices --json              as a list
-  siding notices --follow --ack      as it comes, until nobody reads
-  siding notices --follow --ack --notify   and on the desktop
-  siding notices ack b-4k7q0n2m8x5t  what this task told is known
+  siding notices                     new notices of this session
+  siding notices --xml --ack         for a model; prints each once
+  siding notices --json              as a JSON list
+  siding notices --follow --ack      as they arrive
+  siding notices --follow --ack --notify   also notify me
+  siding notices ack b-4k7q0n2m8x5t  acknowledge its notices
 
-Each consumer is told by itself: --consumer names another than the agent. With
---follow, --json prints one object a line."
+Each consumer has its own acknowledgements: --consumer names one other than the
+agent. With --follow, --json prints one object a line."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The session (default: $SIDING_SESSION, else the implicit one)
+    /// Session to read (default: $SIDING_SESSION, otherwise the implicit one)
     #[arg(long, value_name = "S")]
     session: Option<SessionId>,
-    /// Who is told (default: agent)
+    /// Consumer whose acknowledgements count (default: agent)
     #[arg(long, value_name = "NAME")]
     consumer: Option<Consumer>,
     /// Print JSON
     #[arg(long, conflicts_with = "xml")]
     json: bool,
-    /// Print one XML element for each, for a model
+    /// Print one XML element for each notice, for a model
     #[arg(long)]
     xml: bool,
-    /// Acknowledge what was printed, once it was printed completely
+    /// Acknowledge the notices after all of them were printed
     #[arg(long)]
     ack: bool,
-    /// Go on until nobody reads any more
+    /// Continue until the reader closes the output
     #[arg(long)]
     follow: bool,
-    /// With --follow: tell the person too, as notify_desktop, notify_bell and notify_webhook say; the
-    /// consumer is then `person`
+    /// With --follow: also notify the person, as notify_desktop, notify_bell and notify_webhook
+    /// say; the default consumer is then `person`
     #[arg(long, requires = "follow")]
     notify: bool,
 }

@@ -26,50 +26,51 @@ use crate::render::{self, out};
 use self::footer::{Printed, ReadMode, format_footer};
 use self::view::OutputView;
 
-/// Prints what a task wrote: by default what is new since the last look.
+/// Prints the output of a task: by default what is new since the last call.
 ///
-/// The text is made readable: progress bars in their last state, no colours, repeated lines counted,
-/// invalid UTF-8 shown as such, and at most `output_max_bytes` of it: the beginning and the end.
+/// The text is made readable: progress bars show their last state, colors are removed, repeated
+/// lines are counted, and invalid UTF-8 is marked. At most `output_max_bytes` are printed, from the
+/// beginning and the end.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding output b-4k7q                what is new since the last look
-  siding output b-4k7q --all          everything; the middle of much is cut out
-  siding output b-4k7q --since 8192   a page; says where the next one begins
+  siding output b-4k7q                new output since the last call
+  siding output b-4k7q --all          everything; cut in the middle if long
+  siding output b-4k7q --since 8192   one page, and where the next starts
   siding output b-4k7q --tail 20      the last lines
-  siding output b-4k7q --errors       what looks like errors, and lines around
+  siding output b-4k7q --errors       likely errors with surrounding lines
   siding output b-4k7q --grep 'FAIL|panic'
   siding output b-4k7q --raw > log    the exact bytes
   siding output b-4k7q --follow       until the task ends
 
-Looks are counted for each session ($SIDING_SESSION) by itself. One with --tail,
---grep, --errors or --raw does not count.")]
+Each session ($SIDING_SESSION) has its own position. Calls with --tail, --grep,
+--errors or --raw do not advance it.")]
 pub(crate) struct Args {
-    /// The task
+    /// Id of the task, or a unique prefix
     #[arg(value_name = "ID")]
     id: String,
-    /// From this offset on, cut at the end instead of in the middle
+    /// Start at this offset in bytes; if there is too much text, cut its end instead of its middle
     #[arg(long, value_name = "OFFSET", conflicts_with = "all")]
     since: Option<u64>,
-    /// From the beginning
+    /// Start at the beginning
     #[arg(long)]
     all: bool,
-    /// Only this many lines at the end
+    /// Print only this many lines from the end
     #[arg(long, value_name = "N")]
     tail: Option<NonZeroUsize>,
-    /// Only lines that match this regular expression
+    /// Print only lines that match this regular expression
     #[arg(long, value_name = "RE", conflicts_with = "errors")]
     grep: Option<Regex>,
-    /// Only lines that look like errors, with two lines before and after each
+    /// Print only lines that look like errors, each with two lines before and after it
     #[arg(long)]
     errors: bool,
-    /// How much text at most (`32KiB`, `none`; default: output_max_bytes)
+    /// Maximum size of the text (`32KiB`, `none`; default: output_max_bytes)
     #[arg(long, value_name = "N", value_parser = parse_max_bytes)]
     max_bytes: Option<MaxBytes>,
-    /// The exact bytes that are kept
+    /// Print the exact bytes that are kept
     #[arg(long, conflicts_with_all = ["grep", "errors", "max_bytes", "json"])]
     raw: bool,
-    /// Go on printing until the task ends
+    /// Continue printing until the task ends
     #[arg(long, conflicts_with_all = ["max_bytes", "json"])]
     follow: bool,
     /// Print JSON

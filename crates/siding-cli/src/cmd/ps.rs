@@ -25,23 +25,23 @@ const ENDED_CANDIDATES: usize = 64;
 
 /// Lists tasks: those that run, and those that ended last.
 ///
-/// First a new shim is put in place where one was killed, so nothing is said to run that does not.
+/// Killed shims are replaced first, so that no ended task is shown as running.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding ps                 what runs, and the ten that ended last
-  siding ps --all           everything that is kept
-  siding ps --running       what runs
-  siding ps --session S     of one session
-  siding ps --json          all that is kept, as a list; --running for less")]
+  siding ps                 running tasks, and the ten that ended last
+  siding ps --all           every task that is kept
+  siding ps --running       running tasks
+  siding ps --session S     tasks of one session
+  siding ps --json          every task, as a list; --running for fewer")]
 pub(crate) struct Args {
-    /// Every task that is kept
+    /// List every task that is kept
     #[arg(long, conflicts_with = "running")]
     all: bool,
-    /// Only tasks that have not ended
+    /// List only tasks that have not ended
     #[arg(long)]
     running: bool,
-    /// Only the tasks of this session, and of its subagents
+    /// List only the tasks of this session and of its subagents
     #[arg(long, value_name = "S")]
     session: Option<SessionId>,
     /// Print JSON: a list of tasks, without the text of their output

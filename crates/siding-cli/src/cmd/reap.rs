@@ -24,33 +24,33 @@ pub(super) use text::unowned::format_report;
 /// Exit code if something could not be cleared.
 const INCOMPLETE_EXIT_CODE: u8 = 1;
 
-/// Clears what crashes left, and what has outlived its retention.
+/// Removes what crashes left behind, and tasks whose retention has expired.
 ///
-/// Puts new shims in the place of killed ones, records ends that nobody saw, waits for the tasks
-/// of sessions that are over, ends processes whose task has ended, and removes what is kept no
-/// longer: by default tasks that ended 7 days ago, or that are over 1,000 tasks or 2 GiB
-/// (retention_age, retention_tasks, retention_bytes). Socket files that nobody holds are removed
-/// from watched places (reap_sockets). Other processes and files that no record here explains are
-/// never touched.
+/// Replaces killed shims, records ends that no shim saw, waits for the tasks of ended sessions,
+/// ends processes whose task has ended, and removes old tasks: by default those that ended more
+/// than 7 days ago or exceed 1,000 tasks or 2 GiB (retention_age, retention_tasks,
+/// retention_bytes). Removes unused socket files that match reap_sockets. Other processes and files
+/// that no record explains are never touched.
 ///
-/// What other programs left is ended by rules: whole trees of your processes that a rule names,
-/// older than 4h by default, whose host is gone. The built-in rules run each time, as foreign_reap
-/// says; the first time they only report. With --foreign all rules of reap_foreign end what they
-/// find, yours too.
+/// Processes that other programs left behind are ended by rules: whole trees of your processes that
+/// match a rule, are older than 4h by default, and whose host has ended. The built-in rules run on
+/// every call, as foreign_reap says; the first time they only report. With --foreign, all rules of
+/// reap_foreign apply, including your own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding reap                       clear, and say what was done
-  siding reap --dry-run             only say what would be done
+  siding reap                       clean up, and print what was done
+  siding reap --dry-run             only print what would be done
   siding reap --json                the same as JSON
-  siding reap --foreign --dry-run   what dead agents left, and why others stay
+  siding reap --foreign --dry-run   processes of dead agents
 
-Exit codes: 0 when everything could be cleared, 1 when something is left.")]
+Exit codes: 0 if everything could be cleared, 1 if something is left.")]
 pub(crate) struct Args {
-    /// Change nothing, only say what would be done
+    /// Change nothing; only print what would be done
     #[arg(long)]
     dry_run: bool,
-    /// End what other programs left behind, by all rules of reap_foreign, whatever foreign_reap says
+    /// End what other programs left behind, by all rules of reap_foreign, whatever foreign_reap
+    /// says
     #[arg(long)]
     foreign: bool,
     /// Print what was done as JSON

@@ -24,18 +24,18 @@ const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
 const MAX_NAMED_PROCESSES: usize = 5;
 const COMMAND_COLUMNS: usize = 40;
 
-/// Gives an adopted process back: it goes on, and nothing keeps it.
+/// Ends the supervision of an adopted process, which continues to run.
 ///
-/// No deadline, no limit and no end of a session ends it or what it starts any more. The record says so:
-/// the task has ended as `released`. Only what siding adopted can be given back; what it started is
-/// ended by `siding stop`. It cannot be adopted again, since its mark stays.
+/// No deadline, limit or end of a session stops it or what it starts any more, and the task is
+/// recorded as `released`. Only adopted processes can be released; use `siding stop` to end what
+/// siding started. A released process cannot be adopted again, because its mark stays.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding release b-4k7q            an editor that an agent's shell has opened
+  siding release b-4k7q            an editor opened by an agent's shell
   siding release --json b-4k7q     the task as JSON")]
 pub(crate) struct Args {
-    /// The task
+    /// Id of the task, or a unique prefix
     #[arg(value_name = "ID")]
     id: String,
     /// Print the task as JSON

@@ -20,23 +20,22 @@ use crate::run_history;
 pub(crate) use text::{format_headline, format_screen};
 
 /// Shows what ran in the last 24 hours: how much failed, what was stopped or reaped and by which
-/// rule, what lingers, the slowest and the noisiest tasks, and the disk they take.
+/// rule, what lingers, the slowest and the noisiest tasks, and their disk usage.
 ///
-/// Tasks of all sessions and projects count, those that the retention has removed included, as far
-/// as the history remembers them. With report_daily the first hook of a host tells the same once a
-/// day.
+/// Covers the tasks of all sessions and projects; removed tasks count as far as the history has
+/// them. With report_daily, the first hook of a host gives the same report once a day.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding report                the last 24 hours, on one screen
   siding report --since 7d     the last week
-  siding report --markdown     for a mail or a merge request
+  siding report --markdown     for an email or a merge request
   siding report --json         for a program, with longer lists
 
-TIME is how long a task took, or, where it has an ×, how many there were; of
-the noisiest it is what they wrote.")]
+TIME is the duration of a task, a count if it ends in ×, or, for the noisiest
+tasks, the size of their output.")]
 pub(crate) struct Args {
-    /// How far back, as in `8h` or `7d`
+    /// Length of the period up to now, such as `8h` or `7d`
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = super::parse_duration)]
     since: Duration,
     /// Print JSON

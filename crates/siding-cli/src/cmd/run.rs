@@ -32,86 +32,88 @@ use crate::stderr;
 
 /// Runs a command as a task.
 ///
-/// One argument is a text for the shell, several are a program and its arguments. The call returns
-/// as soon as the shell has ended, or at the budget; then the same process goes on in the
-/// background. The task is ended with everything it started when its deadline passes.
+/// A single argument is a shell command line; several are a program and its arguments. The call
+/// returns when the shell ends, or after the budget; then the same process continues in the
+/// background. At its deadline, the task is stopped with everything it started.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// How long to wait before the command goes on in the background (`15s`, `2m`, `none`)
+    /// How long to wait before the command moves to the background (`15s`, `2m`, `none`; default:
+    /// blocking_budget, 15s)
     #[arg(long, value_name = "D")]
     pub(super) budget: Option<String>,
-    /// Start in the background and return at once
+    /// Start in the background and return immediately
     #[arg(long)]
     pub(super) background: bool,
-    /// Start in the background at once what is known to take longer than the budget: by earlier
-    /// runs, else by the words of the command (`cargo build`, `npm install`, `make` …)
+    /// Start in the background if the command is known to take longer than the budget: from earlier
+    /// runs, otherwise by its words (`cargo build`, `npm install`, `make` …)
     #[arg(long)]
     auto_background: bool,
-    /// Tell the agent, once, when this is so: `output:REGEX`, `port:N`, `http:URL`, `file:PATH`; all
-    /// of them, where several are given. Without --background the call returns then, or at the
-    /// budget, and the command goes on
+    /// Notify the agent, once, when this is true: `output:REGEX`, `port:N`, `http:URL`,
+    /// `file:PATH`; if repeated, when all are. Without --background the call returns then, or after
+    /// the budget, and the command continues
     #[arg(long, value_name = "WHAT", value_parser = super::wait::parse_readiness_condition)]
     wait_for: Vec<Condition>,
-    /// With --background: wait this long for an early end
+    /// With --background: how long to wait for an early end (default: settle, 0s)
     #[arg(long, value_name = "D")]
     settle: Option<String>,
-    /// Deadline: how long the command may live (default: max_elapsed, 30m)
+    /// Maximum duration of the task (default: max_elapsed, 30m)
     #[arg(long, value_name = "D")]
     pub(super) timeout: Option<String>,
-    /// What happens when the budget or the timeout passes: the budget sends to the background and
-    /// the timeout stops, unless this says one thing for both
+    /// Action after the budget or the timeout. By default the budget moves the command to the
+    /// background and the timeout stops it; this sets one action for both
     #[arg(long, value_name = "WHAT")]
     on_timeout: Option<OnTimeout>,
-    /// How long it may be silent before what it does is put on record; `0s` never looks
-    /// (default: stall_after, 45s)
+    /// Silence after which a stall is recorded; `0s` turns the check off (default: stall_after,
+    /// 45s)
     #[arg(long, value_name = "D")]
     pub(super) stall_after: Option<String>,
-    /// Time between the polite signal and the kill (default: kill_grace, 10s)
+    /// Time between the termination signal and the kill (default: kill_grace, 10s)
     #[arg(long, value_name = "D")]
     pub(super) grace: Option<String>,
-    /// The polite signal (default: kill_signal, TERM)
+    /// Termination signal (default: kill_signal, TERM)
     #[arg(long, value_name = "SIGNAL")]
     pub(super) signal: Option<String>,
-    /// Session that owns the task (default: $SIDING_SESSION, else the implicit one)
+    /// Session that owns the task (default: $SIDING_SESSION, otherwise the implicit one)
     #[arg(long, value_name = "ID")]
     pub(super) session: Option<String>,
     /// Let the task outlive its session, up to its deadline
     #[arg(long)]
     keep: bool,
-    /// Directory to run in
+    /// Working directory of the command (default: the current one)
     #[arg(long, value_name = "DIR")]
     pub(super) cwd: Option<std::path::PathBuf>,
-    /// Set a variable for the command; may be repeated
+    /// Variable to set for the command; may be repeated
     #[arg(long, value_name = "K=V")]
     pub(super) env: Vec<String>,
     /// Start from an empty environment
     #[arg(long)]
     env_clear: bool,
-    /// What the command reads: nothing, or what `siding input` writes
+    /// Standard input of the command: nothing, or what `siding input` writes
     #[arg(long, value_name = "FROM", default_value = "null")]
     stdin: StdinSource,
-    /// What happens to processes that outlive the shell
+    /// Action on processes that outlive the shell: `linger` or `reap` (default: on_leader_exit,
+    /// linger)
     #[arg(long, value_name = "WHAT")]
     pub(super) on_leader_exit: Option<String>,
-    /// What of the network it may reach, with all it starts: `host` (everything), `none`,
-    /// `loopback` (its own), TCP `ports:443,8000-8010`, or through a proxy `allow:HOST,…`
-    /// (default: net, host)
+    /// Network access of the command and everything it starts: `host` (unrestricted), `none`,
+    /// `loopback` (its own), TCP `ports:443,8000-8010`, or through a proxy `allow:HOST,…` (default:
+    /// net, host)
     #[arg(long, value_name = "POLICY")]
     pub(super) net: Option<String>,
-    /// Start even though the same command runs already in the same directory
+    /// Start even if the same command already runs in the same directory
     #[arg(long)]
     pub(super) allow_duplicate: bool,
-    /// A name for people
+    /// Display name of the task
     #[arg(long)]
     pub(super) name: Option<String>,
-    /// Shell for a single argument (default: bash)
+    /// Shell that runs a single argument (default: shell, bash)
     #[arg(long, value_name = "SHELL")]
     pub(super) shell: Option<String>,
     /// Print the task as JSON instead of its output
     #[arg(long)]
     pub(super) json: bool,
-    /// The command: one text for the shell, or a program and its arguments
+    /// Command: one string for the shell, or a program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(super) command: Vec<std::ffi::OsString>,
     /// Lines that become notices; set by `siding monitor`.
@@ -127,35 +129,34 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  siding run -- 'make -j2 && make test'            a shell text
-  siding run --budget 2s -- cargo build            argv; in background after 2 s
-  siding run --background --name web -- npm start  at once in the background
+  siding run -- 'make -j2 && make test'            a shell command line
+  siding run --budget 2s -- cargo build            background after 2 s
+  siding run --background --name web -- npm start  in the background
   siding run --wait-for port:3000 -- npm start     returns when it listens
   siding run --timeout 5m --on-timeout stop -- ./flaky.sh
-  siding run --net none -- ./tests.sh              reaches no network
+  siding run --net none -- ./tests.sh              without network
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
-Exit codes: the command's own; 128+n when signal n ended it; 75 when it went on
-in the background; 124 at the deadline; 125 when siding itself failed; 126 and
-127 as a shell. With --wait-for: 0 when it is ready, 1 when it ended with 0 and
-was not.";
+Exit codes: the command's own; 128+n if signal n ended it; 75 if it continues in
+the background; 124 at the deadline; 125 if siding itself failed; 126 and 127 as
+in a shell. With --wait-for: 0 if it is ready, 1 if it ended with 0 before.";
 
 /// The action after the budget or the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OnTimeout {
-    /// It goes on in the background.
+    /// Move the command to the background
     Background,
-    /// It is stopped.
+    /// Stop the command
     Stop,
 }
 
 /// Standard input of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum StdinSource {
-    /// Nothing: prompts fail at once.
+    /// Nothing: prompts fail immediately
     #[default]
     Null,
-    /// What `siding input` writes.
+    /// What `siding input` writes
     Pipe,
 }
 

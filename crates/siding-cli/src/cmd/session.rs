@@ -21,8 +21,8 @@ use crate::failure::Failure;
 
 /// Opens, closes and lists sessions: conversations that own tasks.
 ///
-/// A session ends with its owner, the process whose number it was opened with, however that ends. One
-/// that was opened with several ends with the last of them. Its tasks are then stopped, except those
+/// A session ends with its owner, the process given when it was opened, however that process ends.
+/// A session with several owners ends with the last one. Its tasks are then stopped, except those
 /// started with --keep.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -32,8 +32,8 @@ Examples:
   siding session list
   siding session close chat-7
 
-`siding run` takes the session from --session, else from SIDING_SESSION, else it
-is `cli`, which is always there and never ends.")]
+`siding run` uses the session of --session, otherwise that of SIDING_SESSION,
+otherwise the implicit session `cli`, which always exists and never ends.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -9,13 +9,14 @@ use siding_model::id::SessionId;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Prints what lets each shell of an agent have itself adopted, as its first act.
+/// Prints a script that lets each shell of an agent be adopted when it starts.
 ///
-/// The shell then has a deadline and belongs to the agent's session, with all that it starts, and
-/// SIDING_SESSION is set. It waits for siding a tenth of a second at most, says nothing when siding
-/// is missing or broken, and leaves options, traps, arguments and `$?` as they are. Shells of a
-/// person are left alone, and so are shells inside one that is kept.
+/// The shell and everything it starts then have a deadline and belong to the agent's session, and
+/// SIDING_SESSION is set. The shell waits for siding for a tenth of a second at most, prints
+/// nothing if siding is missing or broken, and keeps its options, traps, arguments and `$?`. A
+/// person's shells and shells inside an adopted one are not adopted.
 ///
+/// Set the variable for the agent only: every script that inherits it gets a deadline.
 /// Set the variable for the agent alone: every script that inherits it gets a deadline.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -25,14 +26,14 @@ Examples:
   siding shell-init bash --session chat-7 >> $CLAUDE_ENV_FILE
 
 Then start the agent as `BASH_ENV=~/.config/siding/bash-env codex`, or with
-`ZDOTDIR=~/.config/siding/zsh`. In a file of your own: eval \"$(siding shell-init
-bash)\", which starts siding twice for each shell.")]
+`ZDOTDIR=~/.config/siding/zsh`. In a file of your own, use eval
+\"$(siding shell-init bash)\", which starts siding twice for each shell.")]
 pub(crate) struct Args {
-    /// The shell
+    /// Shell to print the script for
     #[arg(value_enum)]
     shell: Shell,
-    /// Session that owns what is adopted (default: $SIDING_SESSION of the shell, else that of the
-    /// program above it)
+    /// Session that owns the adopted shells (default: $SIDING_SESSION of the shell, otherwise that
+    /// of the program above it)
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
 }
@@ -40,9 +41,9 @@ pub(crate) struct Args {
 /// A shell that reads a file before it runs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
-    /// By BASH_ENV; 4.4 and later.
+    /// By BASH_ENV; version 4.4 or later
     Bash,
-    /// By .zshenv in ZDOTDIR.
+    /// By .zshenv in ZDOTDIR
     Zsh,
 }
 

@@ -17,17 +17,17 @@ use crate::render::color::ColorMode;
 use crate::render::{self, out};
 use crate::run_history;
 
-/// Shows how tasks stand: state, processes, ports, what a stop ended, the last output, what next.
+/// Shows tasks: state, processes, ports, what a stop ended, the last output, and what to do next.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding show b-4k7q               one screen about one task
-  siding show b-4k7q b-9x2m        one after the other
-  siding show --json b-4k7q        everything, with the output's text
+  siding show b-4k7q               one task on one screen
+  siding show b-4k7q b-9x2m        two tasks
+  siding show --json b-4k7q        all data, with the output's text
 
 With --json: an object for one id, a list for several.")]
 pub(crate) struct Args {
-    /// The tasks
+    /// Ids of the tasks, or unique prefixes
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     /// Print JSON

@@ -20,34 +20,33 @@ use crate::run_history;
 /// Number of commands that are listed without --limit.
 const DEFAULT_LISTED_COMMANDS: usize = 20;
 
-/// Shows what is usual for each command: runs, median, p90, how many succeed, memory, the last
-/// ones.
+/// Shows statistics for each command: runs, median, p90, success rate, memory, the latest runs.
 ///
-/// Half of the runs take no longer than the median, nine of ten no longer than the p90; old runs
-/// count less. With fewer than 3 runs that say something nothing is usual. A run that something
-/// ended counts for as long as it lasted; `>` says that too many were ended to tell.
+/// Half of the runs take at most the median, nine of ten at most the p90; older runs have less
+/// weight. At least 3 usable runs are needed. A run that was stopped counts with the time it
+/// lasted; `>` marks a value that is only a lower bound, because too many runs were stopped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding stats                  each command in each directory, the last first
-  siding stats cargo            those that begin with `cargo`
-  siding stats --cwd .          those in this directory
-  siding stats --json           all that is remembered, as a list
+  siding stats                  each command and directory, latest first
+  siding stats cargo            commands that start with `cargo`
+  siding stats --cwd .          commands in this directory
+  siding stats --json           all remembered commands, as a list
 
-OK is the share that exited with 0, of those that nobody stopped. MEMORY is the
-most that any of them was seen to take. RECENT are the lengths of the last ten
+OK is the share of runs that exited with 0, without stopped ones. MEMORY is the
+highest usage measured in any run. RECENT shows the durations of the last ten
 runs, the newest on the right.")]
 pub(crate) struct Args {
-    /// The command, or its first words
+    /// Command to show, or its first words (default: all commands)
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
-    /// Only in this directory
+    /// Show only runs in this directory
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// List at most this many (default: 20, with --json all)
+    /// Maximum number of commands to list (default: 20, with --json all)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Print JSON: a list of commands, the one that ran last first
+    /// Print JSON: a list of commands, most recently run first
     #[arg(long)]
     json: bool,
 }

@@ -17,11 +17,11 @@ const OUTPUT_MAX_BYTES: u64 = 64 << 10;
 /// update.
 const PREVIOUS_LINE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Prints one line on the tasks of a conversation: what runs, what has run longest, and what waits
-/// for an answer.
+/// Prints one line about the tasks of a conversation: how many run, the longest, and tasks that
+/// need an answer.
 ///
-/// Reads what Claude Code writes to the program of its status line: a JSON object with the
-/// session_id. `siding install claude-code --statusline` puts it into the settings.
+/// Reads what Claude Code writes to its status line program: a JSON object with the session_id.
+/// `siding install claude-code --statusline` adds it to the settings.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,10 +29,9 @@ Examples:
   siding statusline --before ~/.claude/my-line.sh
   siding install claude-code --statusline --dry-run
 
-Another status line that was there before is run with the same input, and its
-output is printed first.")]
+The command of --before gets the same input, and its output is printed first.")]
 pub(crate) struct Args {
-    /// Run this status line first, as a shell would, and print its output above
+    /// Run this command line first, in a shell, and print its output above
     #[arg(long, value_name = "COMMAND")]
     before: Option<String>,
 }

@@ -24,34 +24,34 @@ const OUTCOME_COLUMNS: usize = 64;
 /// Maximum columns of the reason why a process survived.
 const REASON_COLUMNS: usize = 400;
 
-/// Ends tasks with everything they started.
+/// Stops tasks with everything they started.
 ///
-/// Asks the whole tree to end, kills what is left after the grace, and returns when it is proven
-/// that nothing is left, with a report.
+/// Sends the termination signal to the whole process tree, kills what is left after the grace, and
+/// returns a report once it is proven that nothing is left.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding stop b-4k7q            end one task
-  siding stop --all             end every task
-  siding stop --all --session S end the tasks of one session
-  siding stop --grace 0s b-4k7q kill at once")]
+  siding stop b-4k7q            stop one task
+  siding stop --all             stop every task
+  siding stop --all --session S stop the tasks of one session
+  siding stop --grace 0s b-4k7q kill immediately")]
 pub(crate) struct Args {
-    /// The tasks
+    /// Ids of the tasks, or unique prefixes
     #[arg(required_unless_present = "all", value_name = "ID")]
     ids: Vec<String>,
-    /// Every task that runs
+    /// Stop every running task
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// With --all: only the tasks of this session, and of its subagents
+    /// With --all: only the tasks of this session and of its subagents
     #[arg(long, requires = "all", value_name = "ID")]
     session: Option<SessionId>,
-    /// Time between the polite signal and the kill instead of the task's own
+    /// Time between the termination signal and the kill (default: the task's own grace)
     #[arg(long, value_name = "D", value_parser = super::parse_duration)]
     grace: Option<Duration>,
-    /// The polite signal instead of the task's own
+    /// Termination signal (default: the task's own signal)
     #[arg(long, value_name = "SIGNAL")]
     signal: Option<Signal>,
-    /// Print the tasks as JSON: an object for one id, else a list
+    /// Print the tasks as JSON: an object for one id, otherwise a list
     #[arg(long)]
     json: bool,
 }

@@ -6,10 +6,10 @@ use super::install::{CommonArgs, InstallOptions};
 use crate::failure::Failure;
 use crate::install::plan::Action;
 
-/// Takes siding out of an agent: exactly what `siding install` put in.
+/// Removes from an agent exactly what `siding install` added.
 ///
-/// A file that nobody else has written to is afterwards as it was before, and one that install made
-/// is gone. Sessions that run keep what they have read.
+/// A file that no other program has changed is restored byte for byte, and one that install created
+/// is deleted. Running sessions keep the settings they have loaded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

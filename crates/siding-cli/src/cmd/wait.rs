@@ -23,45 +23,46 @@ use crate::failure::Failure;
 use crate::render::{self, out};
 use crate::stdout;
 
-/// Waits for tasks to end, or for what they do.
+/// Waits for tasks to end, or for other conditions.
 ///
-/// Returns within milliseconds of the event, at the latest at the bound, and at once when a task
-/// ends so that what is waited for can no longer come. What came true once counts, whatever comes
-/// after it. Works on tasks of every session, and on those that have ended.
+/// Returns within milliseconds of the event, at the bound, or immediately if a task ends and the
+/// condition can no longer become true. A condition that was true once counts as met. Works on
+/// tasks of every session, including ended ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding wait b-4k7q                        until it has ended
-  siding wait --any b-4k7q b-9x2m           until one of them has
-  siding wait --timeout 10m b-4k7q          at most ten minutes
+  siding wait --any b-4k7q b-9x2m           until one of them has ended
+  siding wait --timeout 10m b-4k7q          for ten minutes at most
   siding wait b-4k7q --for port:3000        until its server listens
   siding wait b-4k7q --for 'output:ready in [0-9]+ ms'
   siding wait b-4k7q --for http://localhost:3000/health
   siding wait b-4k7q --for file:target/report.xml
   siding wait b-4k7q --any --for output:FAIL --for exit
 
-What --for takes:
-  exit          all its processes have ended (this is the default)
-  output:REGEX  a line of its output matches, also one written before
+Conditions of --for:
+  exit          all its processes have ended (the default)
+  output:REGEX  a line of its output matches, including earlier ones
   port:N        a process of this task listens on TCP port N
-  http:URL      a GET of http://… is answered with 2xx or 3xx
-  file:PATH     the file is there; PATH counts from the task's directory
+  http:URL      a GET of http://… returns 2xx or 3xx
+  file:PATH     the file exists; PATH is relative to the task's directory
 
-Exit codes: 0 when it came true, 1 when a task ended first, 124 at the bound.")]
+Exit codes: 0 if the conditions are met, 1 if a task ended first, 124 at the
+bound.")]
 pub(crate) struct Args {
-    /// The tasks
+    /// Ids of the tasks, or unique prefixes
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
-    /// What to wait for; may be repeated
+    /// Condition to wait for; may be repeated
     #[arg(long = "for", value_name = "WHAT", value_parser = parse_condition)]
     conditions: Vec<Condition>,
-    /// Until one of these comes true for one of the tasks
+    /// Wait until one of the conditions is true for one of the tasks
     #[arg(long, conflicts_with = "all")]
     any: bool,
-    /// Until all of these have come true for all tasks (this is the default)
+    /// Wait until all conditions are true for all tasks (the default)
     #[arg(long)]
     all: bool,
-    /// How long to wait at most (default: wait_bound)
+    /// Maximum wait (default: wait_bound, 4h)
     #[arg(long, value_name = "D", value_parser = super::parse_duration)]
     timeout: Option<Duration>,
     /// Print the result as JSON

@@ -13,23 +13,23 @@ use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render::{self, out};
 
-/// Says why a task is quiet: which process of it waits, and on what.
+/// Explains why a task is quiet: which of its processes waits, and for what.
 ///
-/// It is looked at twice, 150 ms apart, by the shim that keeps it: the kernel tells in which
-/// system call each process waits, and on which object. Nothing is done to the task.
+/// The task's shim takes two samples, 150 ms apart: the kernel reports in which system call each
+/// process waits, and on which object. The task is not affected.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding why b-4k7q           one screen: verdict, chain, last line, advice
-  siding why --json b-4k7q    the same for a program
+  siding why --json b-4k7q    as JSON
 
 Verdicts: input_wait, input_likely, password_likely, tty_stopped, stopped,
 serving, waiting (on a child, timer, lock, fifo, pipe, network, disk), busy,
-quiet, unknown. `hard` ones are proven by two looks that agree.
+quiet, unknown. A `hard` verdict is proven by two samples that agree.
 
-A task that has ended is not quiet: that is told, with the code 125.")]
+Fails with exit code 125 if the task has ended.")]
 pub(crate) struct Args {
-    /// The task
+    /// Id of the task, or a unique prefix
     #[arg(value_name = "ID")]
     id: String,
     /// Print JSON

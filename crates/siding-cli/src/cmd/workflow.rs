@@ -22,11 +22,12 @@ use siding_workflow::{WorkflowError, read_journal, task};
 use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 
-/// Runs, resumes and shows workflows: files of steps that need each other.
+/// Runs, resumes and shows workflows: files of steps that depend on each other.
 ///
-/// A workflow is a task, and so is each of its steps: `siding ps`, `output`, `wait` and `stop` work on
-/// them. Steps whose needs are over run at once. When one fails the others are stopped, unless the file
-/// or the call says otherwise. Whatever is killed, `resume` goes on and runs no finished step again.
+/// A workflow is a task, and so is each of its steps: `siding ps`, `output`, `wait` and `stop` work
+/// on them. Steps whose dependencies are done run concurrently. When one fails the others are
+/// stopped, unless the file or the call requests otherwise. After a crash or a kill, `resume`
+/// continues and repeats no finished step.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +36,7 @@ Examples:
   siding workflow show w-4k7q --svg=ci.svg
   siding workflow resume w-4k7q
 
-The format of the file: docs/workflow.md.")]
+File format: docs/workflow.md.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -63,16 +64,17 @@ impl Args {
 /// Options for the task that runs a workflow.
 #[derive(Debug, clap::Args)]
 struct WorkflowRunArgs {
-    /// Start in the background and return at once
+    /// Start in the background and return immediately
     #[arg(long)]
     background: bool,
-    /// How long to wait before it goes on in the background (`15s`, `2m`, `none`)
+    /// How long to wait before the workflow moves to the background (`15s`, `2m`, `none`)
     #[arg(long, value_name = "D")]
     budget: Option<String>,
-    /// Deadline of all of it (default: `timeout` of the file, else max_elapsed_hard_cap)
+    /// Maximum duration of the workflow (default: `timeout` of the file, otherwise
+    /// max_elapsed_hard_cap)
     #[arg(long, value_name = "D")]
     timeout: Option<String>,
-    /// Session that owns it (default: $SIDING_SESSION, else the implicit one)
+    /// Session that owns the workflow (default: $SIDING_SESSION, otherwise the implicit one)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Print the task as JSON instead of its output

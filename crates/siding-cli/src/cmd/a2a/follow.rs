@@ -10,27 +10,28 @@ use crate::failure::Failure;
 /// The subcommand that `siding a2a send` runs in the task.
 pub(super) const FOLLOW_COMMAND: &str = siding_model::spec::self_command::FOLLOW_ARG;
 
-/// Sends a message and writes down what becomes of it: what runs in a task of `siding a2a send`.
+/// Sends a message to an A2A server and writes its answer to standard output. `siding a2a send`
+/// runs this command in its task.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding a2a follow -- http://127.0.0.1:7434 'what fails here?'")]
 pub(super) struct Args {
-    /// A file to send with it; may be repeated
+    /// File to send with the message; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(super) file: Vec<PathBuf>,
-    /// The conversation it belongs to
+    /// Conversation that the message belongs to (an A2A contextId)
     #[arg(long, value_name = "ID")]
     pub(super) context: Option<String>,
-    /// The task it answers
+    /// Remote task that the message answers
     #[arg(long, value_name = "ID")]
     pub(super) task: Option<String>,
-    /// The variable that holds the server's token
+    /// Environment variable that holds the server's token
     #[arg(long, value_name = "VAR")]
     pub(super) bearer_env: Option<String>,
-    /// Where the agent is
+    /// URL of the agent or of its card
     pub(super) url: String,
-    /// What it is told
+    /// Text of the message
     pub(super) text: String,
 }
 

@@ -18,12 +18,13 @@ use crate::install::program::SidingProgram;
 /// Maximum width in columns of the default task name.
 const TASK_NAME_COLUMNS: usize = 80;
 
-/// Gives another agent a task, and follows it to its end.
+/// Gives a task to another agent and supervises it until it ends.
 ///
-/// It is a task of this machine like any other: it goes on in the background over its budget, is
-/// listed, stopped, and told when it ends. What the server says is its output. When the agent
-/// waits for an answer, or needs to be let in somewhere, a notice tells so at once, and how to
-/// answer. A stop has the server cancel it. A broken connection is taken up again.
+/// It is a task of this machine like any other: it moves to the background after its budget,
+/// appears in `siding ps`, can be stopped, and gives a notice when it ends. Its output is what the
+/// server sends. A notice is given immediately when the agent needs an answer or a permission; the
+/// notice says how to answer. Stopping the task makes the server cancel it. A broken connection is
+/// restored.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,43 +33,43 @@ Examples:
   siding a2a send http://127.0.0.1:7434 --task 4f2a 'the main branch'
   siding a2a send http://127.0.0.1:7434 --file log.txt --background 'explain'
 
-Exit codes: 0 completed, 1 failed, rejected or refused, 3 canceled, 4 the server
-cannot be reached any more; 75, 124, 125 as `siding run`.")]
+Exit codes: 0 completed, 1 failed, rejected or refused, 3 canceled, 4 server
+unreachable; 75, 124 and 125 as for `siding run`.")]
 pub(super) struct Args {
-    /// Where the agent is: what stands before /.well-known/agent-card.json, or its card
+    /// URL of the agent: its card, or the part before /.well-known/agent-card.json
     #[arg(value_name = "URL")]
     url: String,
-    /// What it is told
+    /// Text of the message
     #[arg(value_name = "TEXT")]
     text: String,
-    /// A file to send with it; may be repeated
+    /// File to send with the message; may be repeated
     #[arg(long, value_name = "FILE")]
     file: Vec<PathBuf>,
-    /// The conversation it belongs to
+    /// Conversation that the message belongs to (an A2A contextId)
     #[arg(long, value_name = "ID")]
     context: Option<String>,
-    /// The task it answers
+    /// Remote task that the message answers
     #[arg(long, value_name = "ID")]
     task: Option<String>,
-    /// The variable that holds the server's token
+    /// Environment variable that holds the server's token
     #[arg(long, value_name = "VAR")]
     bearer_env: Option<String>,
-    /// How long to wait before it goes on in the background (`15s`, `2m`, `none`)
+    /// How long to wait before the task moves to the background (`15s`, `2m`, `none`)
     #[arg(long, value_name = "D")]
     budget: Option<String>,
-    /// Start in the background and return at once
+    /// Start in the background and return immediately
     #[arg(long)]
     background: bool,
-    /// Deadline: how long it may take (default: max_elapsed, 30m)
+    /// Maximum duration of the task (default: max_elapsed, 30m)
     #[arg(long, value_name = "D")]
     timeout: Option<String>,
-    /// Session that owns the task (default: $SIDING_SESSION, else the implicit one)
+    /// Session that owns the task (default: $SIDING_SESSION, otherwise the implicit one)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Send it even though the same is on its way already
+    /// Send the message even if the same one is being processed already
     #[arg(long)]
     allow_duplicate: bool,
-    /// A name for people
+    /// Display name of the task
     #[arg(long)]
     name: Option<String>,
     /// Print the task as JSON instead of its output

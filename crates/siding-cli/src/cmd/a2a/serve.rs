@@ -22,10 +22,10 @@ const DEFAULT_MAX_TASKS: usize = 8;
 
 /// Offers siding's own agent as an A2A 1.0 server.
 ///
-/// Each task that it is given is a `siding agent` in a task of its own: `siding ps` lists it,
-/// `siding stop` ends it, and a server that is started anew at the same port knows it. Every
-/// request needs the token that is printed at the start, or the one in $SIDING_A2A_TOKEN.
-/// Whoever has it runs commands as you.
+/// Each task it receives runs `siding agent` in a task of its own: `siding ps` lists it, `siding
+/// stop` stops it, and a server that is restarted on the same port finds it again. Every request
+/// needs the token that is printed at the start, or the one in $SIDING_A2A_TOKEN. Anyone who holds
+/// the token can run commands as you.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,33 +33,33 @@ Examples:
   siding a2a serve --addr 127.0.0.1:0 --model script:demo.toml --cwd work
   siding a2a serve --addr 10.0.0.5:7434 --allow-remote --allow-host b.example
 
-Who may use it, and what it can do: docs/a2a.md.")]
+Access and limits: docs/a2a.md.")]
 pub(super) struct Args {
-    /// Listen here; port 0 takes a free one
+    /// Address to listen on; port 0 chooses a free port
     #[arg(long, value_name = "ADDR")]
     addr: SocketAddr,
-    /// Let in other machines: ADDR need not be one of loopback
+    /// Accept other machines: ADDR may be outside loopback
     #[arg(long)]
     allow_remote: bool,
-    /// A name under which clients reach it, beside those of loopback; may be repeated
+    /// Host name that clients may use, in addition to those of loopback; may be repeated
     #[arg(long, value_name = "HOST")]
     allow_host: Vec<String>,
-    /// The model: PROVIDER:NAME (default: $SIDING_MODEL)
+    /// Model: PROVIDER:NAME (default: $SIDING_MODEL)
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Work in this directory
+    /// Working directory of the tasks (default: the current one)
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Deadline of a task (default: max_elapsed, 30m)
+    /// Maximum duration of a task (default: max_elapsed, 30m)
     #[arg(long, value_name = "D")]
     timeout: Option<String>,
-    /// Requests to the model that may follow one message
+    /// Maximum number of requests to the model for one message
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
-    /// Tasks that may run at once
+    /// Maximum number of concurrent tasks
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_TASKS)]
     max_tasks: usize,
-    /// Run what the guard would ask a person about
+    /// Run commands for which the guard would ask a person
     #[arg(long, value_name = "ask", value_parser = ["ask"])]
     yes_to: Option<String>,
     /// Session that owns the tasks (default: one named after the port)

@@ -13,22 +13,22 @@ use crate::stdout;
 /// Exit code if there are mistakes.
 const MISTAKES_EXIT_CODE: u8 = 1;
 
-/// Checks a settings file, or everything that settings come from here.
+/// Checks a settings file, or all settings that apply in this directory.
 ///
-/// Names every mistake with its file, line, key and what is allowed.
+/// Reports every mistake with its file, line and key, and the values that are allowed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding config check                           all that is in force here
+  siding config check                           all settings that apply here
   siding config check .siding/config.toml       one file
   siding config check new.toml --layer system   a file that may lock keys
 
-Exit codes: 0 without mistakes, 1 with some, 125 when the file cannot be read.")]
+Exit codes: 0 without mistakes, 1 with mistakes, 125 if the file is unreadable.")]
 pub(super) struct Args {
-    /// The file
+    /// File to check (default: all files and variables that apply here)
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Whose file it is meant to be
+    /// Layer whose rules the file must follow
     #[arg(long, value_enum, default_value_t = FileLayer::User, requires = "file")]
     layer: FileLayer,
 }
@@ -36,9 +36,9 @@ pub(super) struct Args {
 /// The layer of a settings file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FileLayer {
-    /// The administrator's: may lock keys and raise the cap
+    /// The administrator's file: may lock keys and raise the cap
     System,
-    /// A user's or a project's
+    /// The file of a user or a project
     User,
 }
 

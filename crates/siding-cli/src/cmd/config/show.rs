@@ -12,10 +12,10 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::{render, stdout};
 
-/// Shows every setting, its value, and who set it.
+/// Shows every setting with its value and origin.
 ///
-/// What is wrong in a file or variable is named with its line and left out; commands that need
-/// settings, such as `run`, refuse until it is mended.
+/// A mistake in a file or variable is reported with its line, and the setting is ignored; commands
+/// that need settings, such as `run`, refuse to start until it is corrected.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -15,7 +15,7 @@ use crate::guard_rules;
 use crate::render::{json, out};
 use crate::stdout::TEXT_COLUMNS;
 
-/// Says what a rule is about, or what the guard sees in a command.
+/// Explains a rule, or shows what the guard sees in a command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,18 +23,18 @@ Examples:
   siding guard explain -- 'find . -name x -exec rm {} +'
   siding guard explain --json -- 'ssh host reboot'
 
-`?` stands for what is known only when the command runs.")]
+`?` stands for text that is known only at run time.")]
 pub(super) struct Args {
-    /// The rule
+    /// Name of the rule
     #[arg(value_name = "RULE", required_unless_present = "text", conflicts_with = "text")]
     rule: Option<String>,
-    /// The command is about to run in the background
+    /// Judge the command as one that will run in the background
     #[arg(long)]
     background: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The command
+    /// Command: one string for the shell, or a program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     text: Vec<OsString>,
 }

@@ -13,7 +13,7 @@ use crate::render::color::ColorMode;
 use crate::render::table_layout::{Align, format_grid};
 use crate::render::{json, out};
 
-/// Lists the rules in force, each with its verdict and whose it is.
+/// Lists the rules in force, each with its verdict and origin.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -15,10 +15,10 @@ use crate::stdout::TEXT_COLUMNS;
 /// Exit code if an example failed.
 const EXAMPLES_FAILED_EXIT_CODE: u8 = 1;
 
-/// Tries the examples of rules: each `hit` must be found by its rule, no `miss` may be.
+/// Tests the examples of rules: the rule must match each `hit` and no `miss`.
 ///
-/// With a file its rules are laid over the built-in ones, and their examples are tried; without
-/// one all rules in force here are.
+/// With a file, its rules are added to the built-in ones and their examples are tested. Without
+/// one, all rules that apply in this directory are tested.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,13 +26,13 @@ Examples:
   siding guard test ~/.config/siding/guard.toml
   siding guard test --layer project .siding/guard.toml
 
-Exit codes: 0 when all are right, 1 when some are not, 125 when the file cannot
-be read or is no rule file.")]
+Exit codes: 0 if all examples pass, 1 if one fails, 125 if the file is
+unreadable or not a rule file.")]
 pub(super) struct Args {
-    /// The file
+    /// Rule file to test (default: all rules that apply here)
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Whose file it is meant to be
+    /// Layer whose rules the file must follow
     #[arg(long, value_enum, default_value_t = RuleFileLayer::User, requires = "file")]
     layer: RuleFileLayer,
     /// Print JSON
@@ -43,11 +43,11 @@ pub(super) struct Args {
 /// The layer of a rule file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum RuleFileLayer {
-    /// The administrator's: may lock rules
+    /// The administrator's file: may lock rules
     System,
-    /// The user's
+    /// The user's file
     User,
-    /// A project's: can only make the guard stricter
+    /// A project's file: can only make the guard stricter
     Project,
 }
 

@@ -3,43 +3,43 @@
 use clap::ValueEnum;
 use siding_model::id::SessionId;
 
-/// A program that people talk to an agent with.
+/// An agent program that calls hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum HookHost {
-    /// Claude Code.
+    /// Claude Code
     ClaudeCode,
-    /// Codex.
+    /// Codex
     Codex,
-    /// Gemini CLI.
+    /// Gemini CLI
     Gemini,
 }
 
 /// An event of a conversation. The aliases are Gemini CLI's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum HookEvent {
-    /// A conversation begins, is resumed, cleared or compacted.
+    /// A conversation starts, is resumed, cleared or compacted
     SessionStart,
-    /// A tool is about to run.
+    /// A tool is about to run
     #[value(alias = "before-tool")]
     PreToolUse,
-    /// A tool has run.
+    /// A tool has succeeded
     #[value(alias = "after-tool")]
     PostToolUse,
-    /// A tool has failed.
+    /// A tool has failed
     PostToolUseFailure,
-    /// All tools of one answer have run.
+    /// All tool calls of one response have returned
     PostToolBatch,
-    /// The person has said something.
+    /// The person has submitted a prompt
     #[value(alias = "before-agent")]
     UserPromptSubmit,
-    /// The agent is about to end its turn.
+    /// The agent is about to end its turn
     #[value(alias = "after-agent")]
     Stop,
-    /// A conversation ends.
+    /// A conversation ends
     SessionEnd,
-    /// Waits for news that is worth waking an idle agent for.
+    /// Wait for a notice that should wake an idle agent
     AwaitNotice,
-    /// Has a person told what needs them, for as long as the host runs.
+    /// Notify the person until the host ends
     NotifyPerson,
 }
 

@@ -29,7 +29,7 @@ const STANDARD_FDS: [i32; 3] = [1, 2, 0];
 /// Arguments of the detached process.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct FollowArgs {
-    /// How the person is told
+    /// How to notify the person, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WAYS")]
     via: Vec<NotifyWay>,
     #[arg(long, hide = true, requires_all = ["owner_pid", "owner_start"])]

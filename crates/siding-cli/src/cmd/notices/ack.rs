@@ -12,19 +12,19 @@ use crate::context;
 use crate::exit;
 use crate::failure::Failure;
 
-/// Acknowledges notices: they are not told to this consumer again.
+/// Acknowledges notices: this consumer does not receive them again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding notices ack b-4k7q0n2m8x5t.3   one notice
-  siding notices ack b-4k7q             all that this task has told so far
+  siding notices ack b-4k7q             all notices of this task so far
 
-Whatever was acknowledged before stays so.")]
+Acknowledging a notice again has no effect.")]
 pub(super) struct Args {
-    /// Notices, or tasks
+    /// Ids of notices, or of tasks
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
-    /// Who was told (default: agent)
+    /// Consumer that received them (default: agent)
     #[arg(long, value_name = "NAME")]
     consumer: Option<Consumer>,
 }

@@ -7,11 +7,11 @@ use clap::ValueEnum;
 /// A way to notify a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NotifyWay {
-    /// A notification of the desktop, by notify-send.
+    /// A desktop notification, by notify-send
     Desktop,
-    /// The bell of the host's terminal.
+    /// The bell of the host's terminal
     Bell,
-    /// A POST to an address.
+    /// A POST request to an address
     Webhook,
 }
 

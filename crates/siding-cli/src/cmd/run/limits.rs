@@ -2,37 +2,37 @@
 
 use siding_model::settings::Key;
 
-/// What the command may use. Each is also a setting; `0` is no limit.
+/// Resource limits of the command. Each is also a setting; `0` means no limit.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(super) struct LimitArgs {
-    /// Memory of all its processes; what they share counts once (`512MiB`, `4GiB`)
+    /// Memory of all its processes; shared memory counts once (`512MiB`, `4GiB`)
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<String>,
-    /// Memory that the machine is to have left: passed when this command alone could make up for
-    /// what is missing
+    /// Memory that the system must keep available; exceeded if this command's own memory would make
+    /// up the shortfall
     #[arg(long, value_name = "SIZE")]
     min_available: Option<String>,
-    /// Processes at once
+    /// Number of concurrent processes
     #[arg(long, value_name = "N")]
     max_processes: Option<String>,
-    /// Open descriptors of all its processes together
+    /// Open descriptors of all its processes in total
     #[arg(long, value_name = "N")]
     max_fds: Option<String>,
-    /// Time at nine tenths of a core or more without any output
+    /// Time at nine tenths of a core or more without output
     #[arg(long, value_name = "D")]
     max_cpu_spin: Option<String>,
     /// Age of any of its TCP connections
     #[arg(long, value_name = "D")]
     max_connection_age: Option<String>,
-    /// Bytes sent over TCP to any one remote address
+    /// Bytes sent over TCP to any single remote address
     #[arg(long, value_name = "SIZE")]
     max_sent: Option<String>,
     /// Output a second, averaged over ten seconds (`1MiB/s`)
     #[arg(long, value_name = "SIZE/s")]
     max_output_rate: Option<String>,
-    /// What happens when a limit is passed: `notice` puts it on record, `stop` ends the task
-    /// (default: on_limit, notice)
+    /// Action when a limit is exceeded: `notice` records it and gives a notice, `stop` stops the
+    /// task (default: on_limit, notice)
     #[arg(long, value_name = "WHAT")]
     on_limit: Option<String>,
 }

@@ -20,7 +20,7 @@ use crate::{render, stdout};
 
 /// Closes a session and stops its tasks.
 ///
-/// Tasks started with --keep go on to their deadline. Returns when the others have ended.
+/// Tasks started with --keep continue until their deadline. Returns when the others have ended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -13,15 +13,15 @@ use crate::context;
 use crate::failure::Failure;
 use crate::{render, stdout};
 
-/// Lists sessions, and how many tasks of each run.
+/// Lists sessions and the number of running tasks in each.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding session list
-  siding session list --all    also those that are over and have no task left
-  siding session list --json   all of them, with the ids of their tasks")]
+  siding session list --all    include ended ones without tasks
+  siding session list --json   all, with the ids of their tasks")]
 pub(super) struct Args {
-    /// Also those that are over and have no task left
+    /// Include sessions that have ended and have no running task
     #[arg(long)]
     all: bool,
     /// Print all sessions as a JSON list

@@ -15,11 +15,11 @@ use crate::context;
 use crate::failure::Failure;
 use crate::{render, stdout};
 
-/// Opens a session, or gives it one more owner.
+/// Opens a session, or adds an owner to it.
 ///
-/// Its tasks are stopped when its last owner has ended, after a short grace (session_grace) in which a
-/// resumed conversation may open it again under a new owner. Also clears what earlier crashes and
-/// dead agents left, as `siding reap` does.
+/// Its tasks are stopped when its last owner has ended and a grace period (session_grace) has
+/// passed, in which a resumed conversation may open the session again with a new owner. Also
+/// removes what crashes and dead agents left behind, as `siding reap` does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// Name of the session
     #[arg(value_name = "ID", value_parser = super::parse_session_id)]
     id: SessionId,
-    /// The process whose end is the session's end
+    /// Process with whose end the session ends
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     owner_pid: i32,
     /// Print the session as JSON

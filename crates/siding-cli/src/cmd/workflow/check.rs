@@ -11,21 +11,21 @@ use crate::failure::Failure;
 use crate::render::json;
 use crate::stdout;
 
-/// Looks whether a file is a workflow, and runs nothing.
+/// Checks a workflow file without running anything.
 ///
-/// The first mistake is named with its line, its step and what is allowed.
+/// Reports the first mistake with its line, its step and what is allowed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding workflow check ci.toml
-  siding workflow check --json ci.toml     its steps, each matrix expanded
+  siding workflow check --json ci.toml     its steps, with each matrix expanded
 
-Exit codes: 0 when it is one, 1 when it is not.")]
+Exit codes: 0 if the file is valid, 1 if it is not.")]
 pub(super) struct Args {
-    /// The file
+    /// Workflow file to check
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Print its steps as JSON
+    /// Print the steps as JSON
     #[arg(long)]
     json: bool,
 }

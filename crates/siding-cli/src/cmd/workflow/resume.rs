@@ -8,18 +8,18 @@ use super::{WorkflowRunArgs, find_workflow, show};
 use crate::context;
 use crate::failure::Failure;
 
-/// Goes on with a workflow that was killed or stopped.
+/// Continues a workflow that was killed or stopped.
 ///
-/// Steps that still run are taken up, those that are over are left as they are, and those that were
-/// ended together with the workflow are begun again. The file is taken as it was when the workflow
-/// began. One that has ended with a failure is over: run the file again.
+/// Steps that still run are supervised again, finished ones are kept, and those that were stopped
+/// with the workflow start again. The file's text from the first start is used. A workflow that has
+/// failed cannot be resumed: run the file again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding workflow resume w-4k7q
   siding workflow resume --background w-4k7q")]
 pub(super) struct Args {
-    /// The workflow, by the id of one of its tasks
+    /// Id of the workflow or of one of its tasks, or a unique prefix
     #[arg(value_name = "ID")]
     id: String,
     #[command(flatten)]

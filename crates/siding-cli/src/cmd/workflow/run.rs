@@ -10,10 +10,11 @@ use crate::context;
 use crate::failure::Failure;
 use crate::render;
 
-/// Runs a workflow: a file of steps that need each other.
+/// Runs a workflow: a file of steps that depend on each other.
 ///
-/// Returns when all steps are over, or at the budget; then it goes on in the background. A line is
-/// written for each step that begins or ends. Steps end with the workflow, however that ends.
+/// Returns when all steps are finished, or after the budget; then the workflow continues in the
+/// background. Prints a line for each step that starts or ends. The steps end with the workflow,
+/// however it ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,19 +22,20 @@ Examples:
   siding workflow run --background --name nightly ci.toml
   siding workflow run --keep-going --max-parallel 2 ci.toml
 
-Exit codes: 0 when no step has failed, 1 when one has, 75 when it goes on in the
-background, 124 at the deadline, 125 when siding itself failed.")]
+Exit codes: 0 if no step failed, 1 if one failed, 75 if the workflow continues
+in the background, 124 at the deadline, 125 if siding itself failed.")]
 pub(super) struct Args {
-    /// The file
+    /// Workflow file to run
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// When a step fails, go on with what does not need it
+    /// After a failed step, continue with the steps that do not depend on it
     #[arg(long)]
     keep_going: bool,
-    /// Steps that may run at once (default: `max_parallel` of the file, else one a processor)
+    /// Maximum number of concurrent steps (default: `max_parallel` of the file, otherwise one for
+    /// each processor)
     #[arg(long, value_name = "N", value_parser = parse_parallel)]
     max_parallel: Option<usize>,
-    /// A name for people (default: `name` in the file, else the file's own)
+    /// Display name (default: `name` in the file, otherwise the name of the file)
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]

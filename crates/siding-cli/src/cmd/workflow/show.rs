@@ -25,22 +25,22 @@ use crate::stdout;
 /// The path that stands for standard output.
 const STDOUT_PATH: &str = "-";
 
-/// Shows how the steps of a workflow stand, or those of a file.
+/// Shows the state of the steps of a workflow, or the steps of a file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding workflow show w-4k7q
-  siding workflow show --svg w-4k7q > ci.svg     a picture
-  siding workflow show --svg=ci.svg ci.toml      of a file that was not run
+  siding workflow show --svg w-4k7q > ci.svg     as an image
+  siding workflow show --svg=ci.svg ci.toml      the steps of a file
   siding workflow show --json w-4k7q")]
 pub(super) struct Args {
-    /// The workflow, by the id of one of its tasks, or a file
+    /// Id of the workflow or of one of its tasks, or a workflow file
     #[arg(value_name = "ID|FILE")]
     what: String,
     /// Print JSON
     #[arg(long, conflicts_with = "svg")]
     json: bool,
-    /// Draw a picture, into this file or to standard output
+    /// Draw the workflow as SVG, into this file or to standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STDOUT_PATH)]
     svg: Option<PathBuf>,
 }

@@ -28,12 +28,12 @@ use crate::install::target::{FileContent, StatusLineTarget, TargetFile};
 )]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scope {
-    /// Yours, in all projects
+    /// For you, in all projects
     #[default]
     User,
-    /// Everybody's in this project; files that are checked in
+    /// For everyone in this project; the files are checked in
     Project,
-    /// Yours in this project
+    /// For you, in this project
     Local,
 }
 
