@@ -32,7 +32,7 @@ pub(crate) fn build_report(
     for (id, task) in listing::read_views(root, &ids, |view| ActivityTask::from_view(&view))? {
         match task {
             Ok(task) => tasks.extend(task),
-            Err(error) => errln!("siding: task {id} is left out: {error}"),
+            Err(error) => errln!("siding: task {id} is omitted: {error}"),
         }
     }
     let kept: HashSet<TaskId> = tasks.iter().map(|task| task.task_id).collect();

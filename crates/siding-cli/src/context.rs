@@ -33,7 +33,7 @@ pub(crate) const SHIM_PROGRAM: &CStr = siding_process::SELF_EXE;
 /// Opens the state directory.
 pub(crate) fn open_state_dir() -> Result<StateDir, Failure> {
     let path = StateDir::default_path().ok_or_else(|| {
-        Failure::new("there is no place for siding's state: neither HOME nor XDG_STATE_HOME is set")
+        Failure::new("no location for siding's state: neither HOME nor XDG_STATE_HOME is set")
             .with_hint("set SIDING_STATE_DIR to a directory of your own")
     })?;
     Ok(StateDir::open(&path)?)
@@ -142,8 +142,10 @@ impl OtherMachineTasks {
         let line = |(machine, ids): (String, Vec<TaskId>)| {
             let machine = one_line(&machine, MACHINE_NAME_COLUMNS);
             match ids.as_slice() {
-                [id] => format!("{id}: another machine keeps it, `{machine}`; ask there"),
-                ids => format!("another machine keeps {} tasks, `{machine}`; ask there", ids.len()),
+                [id] => format!("{id}: it runs on another machine, `{machine}`; ask there"),
+                ids => {
+                    format!("{} tasks run on another machine, `{machine}`; ask there", ids.len())
+                }
             }
         };
         self.0.into_iter().map(line).collect()
@@ -154,7 +156,7 @@ impl OtherMachineTasks {
 pub(crate) fn prepare_recovery(root: &StateDir) -> Result<Recovery<'_>, Failure> {
     Recovery::new(root, SHIM_PROGRAM).map_err(|error| {
         Failure::new(format!("could not read this boot's id: {error}"))
-            .with_hint("is `/proc` mounted? `siding doctor` tells what this machine lacks")
+            .with_hint("is `/proc` mounted? `siding doctor` checks this machine")
     })
 }
 
@@ -213,7 +215,7 @@ pub(crate) fn mark_returned(root: &StateDir, task: &Task) {
 
 fn report_consume_error(result: Result<(), notices::NoticesError>) {
     if let Err(error) = result {
-        errln!("siding: this will be told again by `siding notices`: {error}");
+        errln!("siding: could not acknowledge, `siding notices` will show this again: {error}");
     }
 }
 
@@ -223,7 +225,9 @@ pub(crate) fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u
         if offset > seen { output::advance_read_cursor(dir, consumer, offset) } else { Ok(()) }
     });
     if let Err(error) = noted {
-        errln!("siding: could not note what was seen, it will be shown again: {error}");
+        errln!(
+            "siding: could not store the read position, this output will be shown again: {error}"
+        );
     }
 }
 
@@ -234,10 +238,10 @@ pub(crate) fn report_recovery(id: TaskId, found: &RecoveryOutcome) {
             errln!("siding: {id}: its shim had been stopped; continued it")
         }
         RecoveryOutcome::TakenOver => {
-            errln!("siding: {id}: its shim had been killed; a new one keeps it")
+            errln!("siding: {id}: its shim had been killed; a new one supervises it")
         }
         RecoveryOutcome::EndRecorded => {
-            errln!("siding: {id}: its shim had been killed and nothing of it is left");
+            errln!("siding: {id}: its shim had been killed and no process of it is left");
         }
         RecoveryOutcome::SetAside { path, why } => {
             errln!("siding: {id}: {why}; moved to `{}`", path.display());
@@ -273,8 +277,8 @@ mod tests {
         assert_eq!(
             elsewhere.format_lines(),
             [
-                "another machine keeps 3 tasks, `far 1`; ask there",
-                "b-4k7q0n2m8x5t: another machine keeps it, `near\\u{202e} 2`; ask there",
+                "3 tasks run on another machine, `far 1`; ask there",
+                "b-4k7q0n2m8x5t: it runs on another machine, `near\\u{202e} 2`; ask there",
             ]
         );
     }

@@ -94,7 +94,7 @@ fn io_error_hint(kind: ErrorKind) -> Option<&'static str> {
     } else if matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
         Some(
             "free some space, or set SIDING_STATE_DIR to a directory on another disk; \
-             `siding reap` removes what has outlived its retention",
+             `siding reap` removes tasks whose retention has expired",
         )
     } else {
         None
@@ -132,12 +132,12 @@ impl From<InputError> for Failure {
         match error {
             InputError::Watch(error) => error.into(),
             InputError::Ended { id } => {
-                failure.with_hint(format!("`siding show {id}` tells how it ended"))
+                failure.with_hint(format!("`siding show {id}` shows how it ended"))
             }
             InputError::NoPipe { .. } => failure
                 .with_hint("only a task started with `siding run --stdin pipe` can be written to"),
             InputError::Unread { id, .. } => {
-                failure.with_hint(format!("`siding show {id}` tells what it does"))
+                failure.with_hint(format!("`siding show {id}` shows what it does"))
             }
             InputError::Teammate { .. } | InputError::Closed { .. } | InputError::Io { .. } => {
                 failure
@@ -153,15 +153,14 @@ impl From<RunError> for Failure {
             RunError::Session(error) => error.into(),
             RunError::Watch(error) => error.into(),
             error @ RunError::Shim(_) => {
-                Self::new(error).with_hint("`siding doctor` tells what this machine lacks")
+                Self::new(error).with_hint("`siding doctor` checks this machine")
             }
             RunError::Net(error) => {
                 let hint = error.advice();
                 Self::new(error).with_hint(hint)
             }
-            error @ RunError::NotStarted { .. } => {
-                Self::new(error).with_hint("nothing runs; `siding doctor` checks this machine")
-            }
+            error @ RunError::NotStarted { .. } => Self::new(error)
+                .with_hint("no process was left running; `siding doctor` checks this machine"),
             error @ (RunError::SessionName(_)
             | RunError::Id(_)
             | RunError::ZeroByte { .. }

@@ -25,7 +25,7 @@ pub(crate) fn load_rules() -> Result<Rules, Failure> {
     }
     for (origin, mistake) in found.mistakes {
         match layer_of_origin(&origin) {
-            Layer::Project => errln!("siding: {mistake}; the file is not used"),
+            Layer::Project => errln!("siding: {mistake}; the file is ignored"),
             Layer::BuiltIn | Layer::System | Layer::User => return Err(mistake.into()),
         }
     }
@@ -33,7 +33,7 @@ pub(crate) fn load_rules() -> Result<Rules, Failure> {
     for file in found.files {
         let source = RuleSource { layer: layer_of_origin(&file.origin), path: Some(file.path) };
         rules.add_layer(&file.text, source).map_err(|error| {
-            Failure::new(error).with_hint("`siding guard test FILE` tells all about a rule file")
+            Failure::new(error).with_hint("`siding guard test FILE` checks a rule file")
         })?;
     }
     for warning in rules.warnings() {

@@ -41,7 +41,7 @@ pub(crate) fn ingest_ended_runs(root: &StateDir) {
         siding_history::with_history(root, |history| history.ingest(root, usize::MAX))
             .map(report_moved_file)
     {
-        render::print_note(&format!("what has ended is not remembered: {error}"));
+        render::print_note(&format!("ended tasks were not added to the history: {error}"));
     }
 }
 
@@ -80,7 +80,7 @@ fn report_moved_file<T>(done: HistoryOutcome<T>) -> T {
     if let Some((path, why)) = done.quarantined {
         let path = path.display();
         render::print_note(&format!(
-            "{why}; moved to `{path}`, and begun anew with what is still kept"
+            "{why}; moved to `{path}`, and a new history started from the tasks that are kept"
         ));
     }
     done.value

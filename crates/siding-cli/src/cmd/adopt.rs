@@ -82,8 +82,9 @@ impl Args {
                 let why = format!(
                     "process {pid} was released from task {task} and cannot be adopted again: its mark stays"
                 );
-                return Err(Failure::new(why)
-                    .with_hint("what it starts has that mark too; start it anew to have it kept"));
+                return Err(Failure::new(why).with_hint(
+                    "what it starts carries the mark too; restart the program to have it adopted",
+                ));
             }
             ClaimOutcome::AlreadyMarked { task } => {
                 AdoptView::already_adopted(self.pid, task, &root)

@@ -246,7 +246,7 @@ impl Args {
             return Ok(None);
         }
         if self.effective_format() != OutputFormat::Text {
-            let is_alone = "JSON is printed of one prompt: give it with -p TEXT";
+            let is_alone = "JSON output needs a prompt: give it with -p TEXT";
             return self.resume.as_ref().map(|_| None).ok_or_else(|| Failure::new(is_alone));
         }
         match Console::open() {
@@ -260,7 +260,7 @@ impl Args {
 /// Checks that a prompt is not blank.
 fn parse_prompt(given: &str) -> Result<String, &'static str> {
     if given.trim().is_empty() {
-        return Err("say what it is to do");
+        return Err("the prompt is empty; give the task as text");
     }
     Ok(given.to_owned())
 }
@@ -283,7 +283,7 @@ fn read_count_variable(
     let Some(text) = given.filter(|text| !text.is_empty()) else { return Ok(usual) };
     text.trim().parse().ok().filter(|count| *count >= least).ok_or_else(|| {
         Failure::new(format!(
-            "{name}: `{}` is not how many there may be; write a number from {least} on",
+            "{name}: `{}` is not a valid count; use a number of {least} or more",
             one_line(text, CALL_COLUMNS)
         ))
     })

@@ -152,7 +152,7 @@ fn check_host_settings() -> Check {
         [] => (CheckState::Ok, "no unknown `bash.background…` key".to_owned()),
         remarks => (CheckState::Limited, remarks.join("; ")),
     };
-    let without = "deadline, cap, signal and grace are not those that the host's file was to set";
+    let without = "deadline, cap, signal and grace are not those of the host's file";
     Check { name: HOST_SETTINGS_CHECK_NAME, state, weight: CheckWeight::Comfort, found, without }
 }
 
@@ -207,7 +207,7 @@ fn format_checks(
             let said = format!("{weight} {}", check.without);
             text.push_str(&format!("{}\n", stdout::wrap_indented(&said, 9, stdout::TEXT_COLUMNS)));
             if let Some(repair) = repairs.get(name) {
-                let said = format!("to repair it: {repair}");
+                let said = format!("repair: {repair}");
                 text.push_str(&format!(
                     "{}\n",
                     stdout::wrap_indented(&said, 9, stdout::TEXT_COLUMNS)
@@ -220,16 +220,16 @@ fn format_checks(
             "Every guarantee holds on this machine.".to_owned()
         }
         (DoctorVerdict::Whole, VerdictSubject::Host(host)) => {
-            format!("siding is whole in {}.", host.title())
+            format!("siding is complete in {}.", host.title())
         }
         (DoctorVerdict::Weaker, VerdictSubject::Machine) => {
-            "siding works here; what is said above is weaker.".to_owned()
+            "siding works here; the guarantees named above are weaker.".to_owned()
         }
         (DoctorVerdict::Weaker, VerdictSubject::Host(host)) => {
-            format!("siding is not whole in {}; see above what repairs it.", host.title())
+            format!("siding is incomplete in {}; see the repairs above.", host.title())
         }
         (DoctorVerdict::Broken, _) => {
-            "siding cannot work here until what is missing is there.".to_owned()
+            "siding cannot work here; see what is missing above.".to_owned()
         }
     };
     text.push_str(&format!("\n{end}\n"));

@@ -81,8 +81,8 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         let session = self.session.clone().or_else(session_from_env).ok_or_else(|| {
-            Failure::new("no conversation is named: give --session ID, or set SIDING_SESSION")
-                .with_hint("`siding session list` shows them")
+            Failure::new("no conversation given: use --session ID, or set SIDING_SESSION")
+                .with_hint("`siding session list` lists conversations")
         })?;
         let (opened, _entries) = Transcript::read_snapshot(&root, &session)?;
         let model = choose_model(self.model.as_deref())?;

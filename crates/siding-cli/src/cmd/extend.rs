@@ -111,7 +111,7 @@ fn parse_extension(text: &str) -> Result<Duration, String> {
 
 fn refusal(id: TaskId, why: &str) -> Failure {
     Failure::new(format!("the deadline of task {id} cannot be moved: {why}"))
-        .with_hint(format!("`siding show {id}` tells how it stands"))
+        .with_hint(format!("`siding show {id}` shows its state"))
 }
 
 /// The result of a change to a deadline. All times are in milliseconds after the start.

@@ -76,7 +76,7 @@ impl Args {
         }
         out::print(&format_table(&runs, ColorMode::for_stdout()))?;
         if more {
-            errln!("siding: there are more; --limit N lists them");
+            errln!("siding: there are more runs; --limit N lists them");
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -144,13 +144,13 @@ impl CommonArgs {
         let memory = InstallRecords::locate()?;
         let scopes = matches!(self.what, InstallTarget::Host(host) if host.has_scopes());
         if self.scope.is_some() && !scopes {
-            return Err(Failure::new("only claude-code has scopes").with_hint("leave out --scope"));
+            return Err(Failure::new("only claude-code has scopes").with_hint("omit --scope"));
         }
         let scope = self.scope.unwrap_or_default();
         let has_budget = matches!(self.what, InstallTarget::Host(host) if host.has_budget());
         if options.budget.is_some() && !has_budget {
             return Err(Failure::new("only claude-code moves its own calls to the background")
-                .with_hint("leave out --budget; `blocking_budget` is that of siding's tools"));
+                .with_hint("omit --budget; `blocking_budget` sets the budget of siding's tools"));
         }
         let mut notes = Vec::new();
         let (changed, files) = match self.what {
@@ -168,8 +168,8 @@ impl CommonArgs {
                 (address || files.iter().any(FileChange::is_change), files)
             }
             InstallTarget::Timer if options.notify.is_some() || options.statusline => {
-                return Err(Failure::new("a timer tells nobody, and has no status line")
-                    .with_hint("leave out --notify and --statusline"));
+                return Err(Failure::new("a timer has no notifications and no status line")
+                    .with_hint("omit --notify and --statusline"));
             }
             InstallTarget::Timer => {
                 timer::apply_timer(&places, action, self.dry_run, &program, &memory)?
@@ -226,16 +226,16 @@ impl InstallOptions {
     ) -> Result<Vec<String>, Failure> {
         if self.notify.is_some() && !host.has_hooks() {
             return Err(Failure::new(format!(
-                "{} calls no hooks, so --notify has no place there",
+                "{} calls no hooks, so --notify is not supported",
                 host.title()
             ))
             .with_hint(
-                "`siding notices --follow --ack --notify` in a terminal of its own tells you",
+                "`siding notices --follow --ack --notify` in a separate terminal notifies you",
             ));
         }
         if self.statusline && !request_status_line(targets) {
-            return Err(Failure::new("only claude-code has a status line that a program fills")
-                .with_hint("leave out --statusline"));
+            return Err(Failure::new("only claude-code has a status line from a program")
+                .with_hint("omit --statusline"));
         }
         let ways = notify::add_entry(targets, self.notify.as_ref(), &program.names);
         let mut notes = Vec::new();
@@ -257,7 +257,7 @@ impl InstallOptions {
                 && !stored()
                 && context::load_valid_settings().notify_webhook.address().is_none()
             {
-                return Err(Failure::new("--notify webhook: no address is known").with_hint(
+                return Err(Failure::new("--notify webhook: no address is set").with_hint(
                     "give it as `--notify webhook=URL`, or set notify_webhook in your own settings",
                 ));
             }
@@ -335,22 +335,22 @@ impl InstallReport {
             text.push_str(&format!("{what} {path}\n"));
             if let Some(backup) = &done.backup {
                 let backup = make_visible(&backup.display().to_string());
-                text.push_str(&format!("  as it was: {backup}\n"));
+                text.push_str(&format!("  backup: {backup}\n"));
             }
             for backup in &done.backups_removed {
                 let backup = make_visible(&backup.display().to_string());
-                text.push_str(&format!("  removed a backup that says the same: {backup}\n"));
+                text.push_str(&format!("  removed an identical backup: {backup}\n"));
             }
         }
         let verdict = match (self.action, self.changed, self.dry_run) {
             (Action::Install, false, _) => "siding is installed in HOST; nothing to change",
             (Action::Install, true, false) => "siding is installed in HOST",
-            (Action::Uninstall, false, _) => "siding is not in HOST; nothing to change",
-            (Action::Uninstall, true, false) => "siding is gone from HOST",
+            (Action::Uninstall, false, _) => "siding is not installed in HOST; nothing to change",
+            (Action::Uninstall, true, false) => "siding is removed from HOST",
             (_, true, true) => "nothing was changed (--dry-run)",
         };
         let scope = match self.scope {
-            Some(Scope::Project) => " (this project, for everybody)",
+            Some(Scope::Project) => " (this project, for everyone)",
             Some(Scope::Local) => " (this project, for you)",
             Some(Scope::User) | None => "",
         };

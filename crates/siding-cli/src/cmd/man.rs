@@ -53,19 +53,19 @@ fn page_for(words: &[String]) -> Result<Vec<u8>, Failure> {
             let names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
             let name = command.get_display_name().unwrap_or("siding").replace('-', " ");
             let hint = match names.as_slice() {
-                [] => format!("`{name}` has no commands below it"),
-                names => format!("there are {}", names.join(", ")),
+                [] => format!("`{name}` has no subcommands"),
+                names => format!("commands: {}", names.join(", ")),
             };
             Failure::new(format!("`{name}` has no command `{word}`")).with_hint(hint)
         })?;
     }
-    render(command).map_err(|error| Failure::new(format!("could not make the page: {error}")))
+    render(command).map_err(|error| Failure::new(format!("could not generate the page: {error}")))
 }
 
 fn write_all_pages(dir: &Path) -> Result<(), Failure> {
     let failed = |doing: &str, error: &std::io::Error| {
         Failure::new(format!("could not {doing} `{}`: {error}", dir.display()))
-            .with_hint("give a directory that you may write, such as ~/.local/share/man/man1")
+            .with_hint("give a writable directory, such as ~/.local/share/man/man1")
     };
     std::fs::create_dir_all(dir).map_err(|error| failed("create", &error))?;
     write_pages(&command_tree(), dir).map_err(|error| failed("write to", &error))

@@ -121,7 +121,7 @@ fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
 fn parse_interval(text: &str) -> Result<Duration, String> {
     let every = super::parse_duration(text)?;
     if every < MIN_POLL_INTERVAL {
-        return Err("a server is asked once a second at most; write `1s` or more".to_owned());
+        return Err("a server is queried once a second at most; use `1s` or more".to_owned());
     }
     Ok(every)
 }
@@ -134,7 +134,7 @@ fn parse_url(text: &str) -> Result<String, String> {
     match host {
         None | Some("") => Err("write http://HOST:PORT/PATH or https://…".to_owned()),
         Some(host) if host.contains('@') => {
-            Err("an address is no place for a password; name a variable with --bearer-env"
+            Err("an address is no place for a password; give a variable with --bearer-env"
                 .to_owned())
         }
         Some(_) => Ok(text.to_owned()),
@@ -213,7 +213,7 @@ impl WatchTarget {
             (None, Some(name)) => {
                 McpTarget::Tool { name, arguments: self.arguments.unwrap_or_default() }
             }
-            (None, None) => return Err(Failure::new("name a --resource or a --tool")),
+            (None, None) => return Err(Failure::new("give a --resource or a --tool")),
         };
         let server = match self.url {
             Some(url) => WatchedServer::Url { url, bearer },
@@ -228,7 +228,7 @@ impl WatchTarget {
 fn read_bearer_token(name: &str) -> Result<BearerToken, Failure> {
     let token = std::env::var(name).ok().filter(|token| !token.is_empty());
     token.map(BearerToken).ok_or_else(|| {
-        Failure::new(format!("--bearer-env {name}: there is no such variable, or nothing in it"))
+        Failure::new(format!("--bearer-env {name}: the variable is unset or empty"))
             .with_hint("give the name of the variable, not the token")
     })
 }
@@ -251,7 +251,7 @@ pub(crate) fn main() -> Result<ExitCode, Failure> {
         let _peer_gone = stdout::print_text(&format!("{line}\n"));
     };
     let why = watch(&watched, print_line)
-        .map_err(|error| Failure::new(format!("could not begin to watch: {error}")))?;
+        .map_err(|error| Failure::new(format!("could not start watching: {error}")))?;
     print_line(&format!("! {}", one_line(&why, REASON_COLUMNS)));
     Ok(ExitCode::from(exit::INCOMPLETE))
 }

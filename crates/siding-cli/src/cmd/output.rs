@@ -90,7 +90,7 @@ fn parse_max_bytes(text: &str) -> Result<MaxBytes, String> {
         return Ok(MaxBytes::None);
     }
     match text.parse::<Bytes>() {
-        Ok(Bytes(0)) => Err("nothing would be left; write `none` for no limit".to_owned()),
+        Ok(Bytes(0)) => Err("0 would print nothing; use `none` for no limit".to_owned()),
         Ok(bytes) => Ok(MaxBytes::Some(bytes)),
         Err(error) => Err(error.to_string()),
     }
@@ -252,7 +252,7 @@ impl Args {
         let copied = out::map_broken_pipe(output::copy(&task.dir, from, out::write))?;
         if let Some(copied) = copied.filter(|copied| copied.released > 0) {
             errln!(
-                "siding: {} bytes are gone for good and were skipped; `siding show {}` says which",
+                "siding: {} bytes are no longer kept and were skipped; `siding show {}` shows which",
                 copied.released,
                 task.dir.id()
             );

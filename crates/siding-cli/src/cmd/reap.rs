@@ -84,7 +84,7 @@ impl Args {
                 run_history::ingest_ended_runs(&root)
             })?;
             if !self.json && steps.iter().any(|step| matches!(step, ReapStep::Leaving { .. })) {
-                errln!("siding: waiting for shims to end the tasks of sessions that are over");
+                errln!("siding: waiting for shims to stop the tasks of ended sessions");
             }
             reap::await_stopping(&root, SHIM_PROGRAM, &mut steps);
             steps
@@ -134,7 +134,7 @@ pub(super) fn record_report_shown(
     reader: ReportAudience,
 ) {
     if let Err(error) = reap::record_unowned_report(root, settings, steps, reader) {
-        errln!("siding: could not record this report, it will be given again: {error}");
+        errln!("siding: could not record this report, it will be shown again: {error}");
     }
 }
 

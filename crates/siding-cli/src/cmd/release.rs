@@ -85,7 +85,7 @@ pub(super) fn is_released(task: &Task) -> bool {
 
 fn refusal(id: TaskId, why: &str) -> Failure {
     Failure::new(format!("task {id} cannot be released: {why}"))
-        .with_hint(format!("`siding show {id}` tells how it stands"))
+        .with_hint(format!("`siding show {id}` shows its state"))
 }
 
 /// Names the processes that continue to run.
@@ -98,10 +98,10 @@ fn format_released(id: TaskId, processes: &[ProcessView]) -> String {
         named.push(format!("{} more", processes.len() - MAX_NAMED_PROCESSES));
     }
     let going_on = match named.as_slice() {
-        [] => "what is left of it goes on".to_owned(),
-        named => format!("what goes on: {}", named.join(", ")),
+        [] => "its remaining processes continue".to_owned(),
+        named => format!("still running: {}", named.join(", ")),
     };
-    format!("{id} is released: siding does not end it any more, at no deadline; {going_on}")
+    format!("{id} is released: siding no longer stops it, not even at a deadline; {going_on}")
 }
 
 #[cfg(test)]
@@ -121,6 +121,6 @@ mod tests {
         let said = format_released(id, &all);
         assert!(said.contains("1 (vim notes") && said.ends_with("2 more"), "{said}");
         assert!(!said.contains('\u{1b}'), "{said:?}");
-        assert!(format_released(id, &[]).ends_with("what is left of it goes on"));
+        assert!(format_released(id, &[]).ends_with("its remaining processes continue"));
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if self.since.is_zero() {
-            return Err(Failure::new("--since 0s: no time to report on")
+            return Err(Failure::new("--since 0s: the period is empty")
                 .with_hint("give a duration such as `24h` or `7d`"));
         }
         let root = context::open_state_dir()?;

@@ -201,7 +201,7 @@ impl Args {
             let unshown = followed.unshown;
             let id = task.state.spec.task_id;
             render::print_note(&format!(
-                "nobody has read the last {unshown} bytes; `siding output {id}` shows them"
+                "the last {unshown} bytes were not read; `siding output {id}` shows them"
             ));
         }
         if detached_by.is_none() && reader == out::ReaderState::Connected {

@@ -68,7 +68,7 @@ impl Args {
 pub(crate) fn init_script(program: &Path, session: Option<&SessionId>) -> Result<String, Failure> {
     let Some(path) = program.to_str() else {
         return Err(Failure::new(format!("the path `{}` is not UTF-8", program.display()))
-            .with_hint("install siding in a directory whose name is"));
+            .with_hint("install siding in a directory with a UTF-8 name"));
     };
     let quoted = format!("'{}'", path.replace('\'', r"'\''"));
     let template = include_str!("shell_init/line.sh");

@@ -71,7 +71,7 @@ impl Args {
         }
         out::print(&format_table(&summaries, ColorMode::for_stdout()))?;
         if more > 0 {
-            errln!("siding: {more} more; --limit N lists them");
+            errln!("siding: {more} more commands; --limit N lists them");
         }
         Ok(ExitCode::SUCCESS)
     }

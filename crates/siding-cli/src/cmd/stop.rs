@@ -61,7 +61,7 @@ impl Args {
         let root = context::open_state_dir()?;
         let (ids, mut failures) = self.select_tasks(&root)?;
         if self.all && ids.is_empty() {
-            errln!("siding: nothing runs");
+            errln!("siding: no task is running");
         }
         let mut tasks = Vec::new();
         // All tasks are stopped concurrently: a hundred stops take as long as the slowest.

@@ -84,9 +84,8 @@ fn parse_condition(text: &str) -> Result<Condition, String> {
 pub(super) fn parse_readiness_condition(text: &str) -> Result<Condition, String> {
     let condition = parse_condition(text)?;
     if condition == Condition::Exit {
-        return Err(
-            "its end is told anyway; write output:REGEX, port:N, http:URL or file:PATH".to_owned()
-        );
+        return Err("the end is always reported; use output:REGEX, port:N, http:URL or file:PATH"
+            .to_owned());
     }
     Ok(condition)
 }
@@ -148,7 +147,10 @@ impl Args {
         match answer.verdict {
             WaitVerdict::Satisfied => {}
             WaitVerdict::Ended => {
-                errln!("siding: ended first; {} can no longer come", self.format_conditions());
+                errln!(
+                    "siding: ended first; {} can no longer become true",
+                    self.format_conditions()
+                );
             }
             WaitVerdict::Timeout => {
                 let bound = duration::format_duration(bound);
@@ -157,7 +159,7 @@ impl Args {
                 } else {
                     format!("no {}", self.format_conditions())
                 };
-                errln!("siding: {wanted} within the bound of {bound}; they go on");
+                errln!("siding: {wanted} within the bound of {bound}; the tasks continue");
             }
         }
         Ok(reader)

@@ -57,7 +57,7 @@ fn request_why(root: &StateDir, id: TaskId) -> Result<WhyView, Failure> {
         WhyError::Ended(id) => Err(ended_failure(root, &Task::read(root, id)?)),
         WhyError::Watch(error) => Err(error.into()),
         error @ WhyError::Ask { .. } => {
-            Err(Failure::new(error).with_hint(format!("`siding show {id}` tells how it stands")))
+            Err(Failure::new(error).with_hint(format!("`siding show {id}` shows its state")))
         }
     })
 }
@@ -67,7 +67,7 @@ fn ended_failure(root: &StateDir, task: &Task) -> Failure {
     let id = view.task_id;
     let how = view.outcome.map_or_else(String::new, |outcome| format!(": {outcome}"));
     Failure::new(format!("task {id} has ended{how}"))
-        .with_hint(format!("`siding show {id}` tells more"))
+        .with_hint(format!("`siding show {id}` shows more"))
 }
 
 #[cfg(test)]

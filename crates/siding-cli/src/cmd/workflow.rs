@@ -132,7 +132,7 @@ fn find_workflow(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
     };
     if id.kind() != TaskKind::LocalWorkflow {
         let kind = id.kind().name();
-        return Err(Failure::new(format!("{id} is no workflow but a task of kind {kind}"))
+        return Err(Failure::new(format!("{id} is not a workflow but a task of kind {kind}"))
             .with_hint(format!("`siding show {id}` shows it")));
     }
     Ok(Task::read(root, id).map_or(id, |task| workflow_of_task(&task.state)))

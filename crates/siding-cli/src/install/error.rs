@@ -19,7 +19,7 @@ pub(crate) enum InstallError {
         strict: bool,
     },
     /// A file is not UTF-8.
-    #[error("`{path}` is not UTF-8: byte {offset} is none of a character")]
+    #[error("`{path}` is not UTF-8: invalid UTF-8 at byte {offset}")]
     NotUtf8 {
         /// The file.
         path: PathBuf,
@@ -27,13 +27,13 @@ pub(crate) enum InstallError {
         offset: usize,
     },
     /// The path exists but is not a regular file.
-    #[error("`{path}` is no file")]
+    #[error("`{path}` is not a regular file")]
     NotAFile {
         /// The path.
         path: PathBuf,
     },
     /// The file is larger than any host's settings.
-    #[error("`{path}` has {len} bytes, at most {max} are read")]
+    #[error("`{path}` has {len} bytes; the maximum is {max}")]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -43,19 +43,19 @@ pub(crate) enum InstallError {
         max: u64,
     },
     /// The target of a symbolic link does not exist.
-    #[error("`{path}` is a link that leads nowhere")]
+    #[error("`{path}` is a symbolic link to a missing file")]
     DanglingLink {
         /// The link.
         path: PathBuf,
     },
     /// Another program changed the file in the meantime.
-    #[error("`{path}` was changed by somebody else meanwhile; it was left alone")]
+    #[error("`{path}` was changed by another program in the meantime; it was not modified")]
     ConcurrentChange {
         /// The file.
         path: PathBuf,
     },
     /// A newer siding wrote the installation record.
-    #[error("`{path}` has format {found}, this siding knows {known}")]
+    #[error("`{path}` has format {found}; this siding supports up to {known}")]
     TooNew {
         /// The file.
         path: PathBuf,
@@ -81,16 +81,16 @@ impl InstallError {
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::InvalidText { strict: true, .. } => Some(
-                "correct that line and call siding again; until then the host ignores all of the \
-                 file, whatever siding adds",
+                "correct that line and call siding again; until then the host ignores the whole \
+                 file, including what siding adds",
             ),
             Self::InvalidText { strict: false, .. } => {
                 Some("correct that line and call siding again")
             }
             Self::NotUtf8 { .. } => Some("save it as UTF-8 and call siding again"),
-            Self::DanglingLink { .. } => Some("make the file it leads to, or remove the link"),
+            Self::DanglingLink { .. } => Some("create its target, or remove the link"),
             Self::ConcurrentChange { .. } => Some("call siding again"),
-            Self::TooNew { .. } => Some("call the siding that installed it, or upgrade this one"),
+            Self::TooNew { .. } => Some("use the siding that installed it, or upgrade this one"),
             Self::NotAFile { .. } | Self::TooLarge { .. } | Self::Io { .. } => None,
         }
     }

@@ -51,7 +51,7 @@ impl OriginalFile {
             }
             Err(error) => return Err(InstallError::io("find", path)(error)),
         };
-        let facts = path.metadata().map_err(InstallError::io("look at", &path))?;
+        let facts = path.metadata().map_err(InstallError::io("read", &path))?;
         if !facts.is_file() {
             return Err(InstallError::NotAFile { path });
         }
@@ -162,7 +162,7 @@ impl OriginalFile {
         made.reverse();
         for dir in &made {
             let result = DirBuilder::new().mode(NEW_DIRECTORY_MODE).create(dir);
-            result.map_err(InstallError::io("make", dir))?;
+            result.map_err(InstallError::io("create", dir))?;
         }
         Ok(made)
     }
@@ -200,7 +200,7 @@ impl OriginalFile {
     fn sync_directory(&self) -> Result<(), InstallError> {
         let Some(dir) = self.path.parent() else { return Ok(()) };
         let synced = File::open(dir).and_then(|dir| dir.sync_all());
-        synced.map_err(InstallError::io("write out", dir))
+        synced.map_err(InstallError::io("sync", dir))
     }
 }
 

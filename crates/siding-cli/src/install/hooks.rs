@@ -162,7 +162,7 @@ fn check_shape(json: &JsonDocument, entries: &[HookEntry]) -> Result<(), TextErr
         json.ensure_unique_keys(&way)?;
         let Some(groups) = json.get(&way) else { continue };
         let Value::Array(groups) = groups else {
-            return wrong(&way, &format!("`{HOOKS_KEY}.{}` is no list", entry.event));
+            return wrong(&way, &format!("`{HOOKS_KEY}.{}` is not a list", entry.event));
         };
         for (index, group) in groups.iter().enumerate() {
             let way = [way[0], way[1], PathStep::Index(index)];

@@ -31,7 +31,7 @@ impl BaseDirs {
     pub(crate) fn from_process() -> Result<Self, Failure> {
         let home = absolute_path_variable("HOME").ok_or_else(|| {
             Failure::new("HOME is not set to an absolute path")
-                .with_hint("set it to your home directory: the host's files are found by it")
+                .with_hint("set it to your home directory, where the host's files are")
         })?;
         let cwd = std::env::current_dir().map_err(|error| {
             Failure::new(format!("could not find the working directory: {error}"))
@@ -143,8 +143,8 @@ impl Host {
         let name = self.name();
         let scope = if self.has_scopes() { scope.flag() } else { "" };
         notes.push(format!(
-            "new sessions have it; `siding doctor --host {name}` checks it, `siding uninstall \
-             {name}{scope}` takes it out"
+            "new sessions use it; `siding doctor --host {name}` checks it, `siding uninstall \
+             {name}{scope}` removes it"
         ));
         notes
     }

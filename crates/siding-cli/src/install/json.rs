@@ -127,7 +127,7 @@ impl JsonDocument {
         match self.spans().find_duplicate_key(path) {
             None => Ok(()),
             Some((start, key)) => {
-                Err(TextError::at_offset(self.body(), start, format!("`{key}` is there twice")))
+                Err(TextError::at_offset(self.body(), start, format!("`{key}` occurs twice")))
             }
         }
     }

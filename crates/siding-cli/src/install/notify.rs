@@ -56,8 +56,8 @@ impl std::str::FromStr for NotifyChoice {
                 _ => {
                     let word = word.split('=').next().unwrap_or_default();
                     return Err(format!(
-                        "`{word}` is no way to notify; allowed are desktop, bell, webhook, \
-                         webhook=URL, with commas between, or off"
+                        "`{word}` is not a way to notify; allowed are desktop, bell, webhook and \
+                         webhook=URL, separated by commas, or off"
                     ));
                 }
             };

@@ -108,7 +108,7 @@ pub(crate) fn apply_plan(
         };
         all.push(done.inspect_err(|_| {
             for done in all.iter().filter(|done| done.is_change()) {
-                errln!("siding: before that, `{}` was changed", done.path.display());
+                errln!("siding: `{}` was already changed", done.path.display());
             }
         })?);
     }

@@ -33,7 +33,7 @@ impl SidingProgram {
         let own = std::env::current_exe()
             .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
         if !file::is_program(&own) {
-            let message = format!("`{}` is no program any more", own.display());
+            let message = format!("`{}` is no longer a program", own.display());
             return Err(Failure::new(message).with_hint("call siding again by its new path"));
         }
         // Prefer a link in the search path, which stays valid after an upgrade.
@@ -41,7 +41,7 @@ impl SidingProgram {
         let path = on_path.as_deref().unwrap_or(&own);
         let Some(text) = path.to_str() else {
             return Err(Failure::new(format!("the path `{}` is not UTF-8", path.display()))
-                .with_hint("install siding in a directory whose name is"));
+                .with_hint("install siding in a directory with a UTF-8 name"));
         };
         let names = ProgramNames::with_name(own.file_name().and_then(|name| name.to_str()));
         Ok(Self { path: text.to_owned(), on_path: on_path.is_some(), names })

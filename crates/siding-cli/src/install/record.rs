@@ -90,8 +90,8 @@ pub(crate) fn ensure_objects(json: &JsonDocument, keys: &[&str]) -> Result<(), T
     for depth in 0..=path.len() {
         if json.get(&path[..depth]).is_some_and(|value| !value.is_object()) {
             let what = match depth.checked_sub(1) {
-                None => "the file's value is no object".to_owned(),
-                Some(last) => format!("`{}` is no object", keys[last]),
+                None => "the file's value is not an object".to_owned(),
+                Some(last) => format!("`{}` is not an object", keys[last]),
             };
             return Err(json.error_at(&path[..depth], what));
         }

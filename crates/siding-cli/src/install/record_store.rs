@@ -37,7 +37,7 @@ impl InstallRecords {
     /// The location of siding's state is unknown.
     pub(crate) fn locate() -> Result<Self, Failure> {
         let state = StateDir::default_path().ok_or_else(|| {
-            Failure::new("there is no place for siding's state: HOME is not set")
+            Failure::new("no location for siding's state: HOME is not set")
                 .with_hint("set SIDING_STATE_DIR to a directory of your own")
         })?;
         Ok(Self { dir: state.join("installed") })

@@ -87,8 +87,7 @@ pub(super) fn install(
             json.replace(&command_path(), &JsonValue::text(call.command_line(program)));
         }
         (None, _) if json.get(&[PathStep::Key(STATUS_LINE_KEY)]).is_some() => {
-            let what =
-                format!("`{STATUS_LINE_KEY}` has no text `{COMMAND_KEY}` that could be called");
+            let what = format!("`{STATUS_LINE_KEY}` has no string `{COMMAND_KEY}`");
             return Err(json.error_at(&[PathStep::Key(STATUS_LINE_KEY)], what));
         }
         (None, _) => {

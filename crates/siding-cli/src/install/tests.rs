@@ -172,13 +172,13 @@ fn sorted_hooks(text: &str) -> Vec<String> {
 #[test]
 fn unexpected_structures_are_rejected_and_left_unchanged() {
     for (text, line, column, what) in [
-        ("[]", 1, 1, "no object"),
-        ("{\n  \"hooks\": []\n}", 2, 12, "`hooks` is no object"),
-        ("{\n  \"hooks\": null\n}", 2, 12, "`hooks` is no object"),
-        ("{\"hooks\": {\"Stop\": {}}}", 1, 20, "`hooks.Stop` is no list"),
+        ("[]", 1, 1, "not an object"),
+        ("{\n  \"hooks\": []\n}", 2, 12, "`hooks` is not an object"),
+        ("{\n  \"hooks\": null\n}", 2, 12, "`hooks` is not an object"),
+        ("{\"hooks\": {\"Stop\": {}}}", 1, 20, "`hooks.Stop` is not a list"),
         ("{\"hooks\": {\"Stop\": [{\"x\": 1}]}}", 1, 21, "no list `hooks`"),
         ("{\"hooks\": {}, \"hooks\": {}}", 1, 15, "twice"),
-        ("{\"mcpServers\": 3}", 1, 16, "`mcpServers` is no object"),
+        ("{\"mcpServers\": 3}", 1, 16, "`mcpServers` is not an object"),
         ("{\"mcpServers\": {\"siding\": {\"command\": \"npx\"}}}", 1, 27, "does not start siding"),
     ] {
         let mut made = InstallRecord::default();

@@ -51,7 +51,7 @@ pub(crate) fn apply_timer(
                 }
                 go(Action::Uninstall)?;
                 let _best_effort = reload();
-                return Err(failure.with_hint("the files were taken back: all is as it was"));
+                return Err(failure.with_hint("the files were restored; nothing was changed"));
             }
             Ok((changed || !was_on, files))
         }
@@ -99,7 +99,7 @@ fn service_unit(program: &str, carried: &[(&str, String)]) -> String {
     format!(
         "# Written by `siding install timer`.\n\
          [Unit]\n\
-         Description=Clears what crashed agent sessions left\n\
+         Description=Cleans up after crashed agent sessions\n\
          \n\
          [Service]\n\
          Type=oneshot\n\
@@ -113,7 +113,7 @@ fn service_unit(program: &str, carried: &[(&str, String)]) -> String {
 fn timer_unit() -> String {
     "# Written by `siding install timer`.\n\
      [Unit]\n\
-     Description=Clears what crashed agent sessions left, every 15 minutes\n\
+     Description=Cleans up after crashed agent sessions, every 15 minutes\n\
      \n\
      [Timer]\n\
      OnStartupSec=1min\n\
@@ -138,11 +138,11 @@ fn unit_quote(word: &str) -> String {
 /// None is running; the hint shows the alternatives.
 fn ensure_manager(places: &BaseDirs, program: &SidingProgram) -> Result<(), Failure> {
     systemctl(&["show-environment"]).map(drop).map_err(|why| {
-        let message = format!("no systemd user manager answers here: {why}");
+        let message = format!("no systemd user manager is running: {why}");
         let cron = crontab_line(&program.path, &unit_environment(places));
         Failure::new(message).with_hint(format!(
             "nothing was changed; with cron the line `{cron}` in `crontab -e` does the same, and \
-             sessions clear what is left when they start"
+             sessions clean up when they start"
         ))
     })
 }

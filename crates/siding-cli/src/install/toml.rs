@@ -54,7 +54,7 @@ pub(crate) fn install(
         .render(&base, get_item(parse(&base)?.as_table(), &[POLICY_TABLE, SET_TABLE]).is_none());
     let new = format!("{base}{added}");
     parse(&new).map_err(|fault| {
-        let what = format!("no table can be put behind what is there ({})", fault.what);
+        let what = format!("no table can be appended to the file ({})", fault.what);
         TextError::at_offset(text, text.len(), what)
     })?;
     *record = InstallRecord { blank, appended: Some(added), ..InstallRecord::default() };
@@ -249,7 +249,7 @@ mod tests {
         for (text, line, what) in [
             ("a = \n", 1, ""),
             ("x = 1\n[mcp_servers]\nsiding = { command = \"npx\" }\n", 3, "does not start siding"),
-            ("mcp_servers = {}\n", 2, "no table can be put"),
+            ("mcp_servers = {}\n", 2, "no table can be appended"),
         ] {
             let fault =
                 install(Some(text), &block("/o/siding"), &names(), &mut InstallRecord::default());

@@ -62,7 +62,7 @@ impl Findings {
         } else {
             (CheckState::Missing, "not installed")
         };
-        let without = "what crashed sessions left is cleared only when a session starts";
+        let without = "leftovers of crashed sessions are cleared only when a session starts";
         let found = found.to_owned();
         let check = Check { name: "timer", state, weight: CheckWeight::Comfort, found, without };
         findings.add_check(check, Some("siding install timer".to_owned()));
@@ -83,11 +83,11 @@ impl Findings {
             Some(path) => match version::query_version(path) {
                 Ok(version) => (CheckState::Ok, format!("`{}`, {version}", path.display())),
                 Err(why) => {
-                    (CheckState::Limited, format!("`{}`, version not known: {why}", path.display()))
+                    (CheckState::Limited, format!("`{}`, version unknown: {why}", path.display()))
                 }
             },
         };
-        let without = "there is nothing to be installed in";
+        let without = "there is no program to install siding in";
         let check = Check { name: "host", state, weight: CheckWeight::Guarantee, found, without };
         self.add_check(check, None);
     }
@@ -100,11 +100,11 @@ impl Findings {
         // Several scopes may share one file.
         shown.dedup();
         let (state, found) = match (faults.as_slice(), shown.is_empty()) {
-            ([], true) => (CheckState::Ok, "none there".to_owned()),
+            ([], true) => (CheckState::Ok, "no files".to_owned()),
             ([], false) => (CheckState::Ok, shown.join(", ")),
             (faults, _) => (CheckState::Missing, faults.join("; ")),
         };
-        let without = "the host ignores the whole file, with everything siding has there";
+        let without = "the host ignores the whole file, including siding's entries";
         let check = Check { name: "files", state, weight: CheckWeight::Guarantee, found, without };
         let repair = format!("correct that line, then `siding install {}`", host.name());
         self.add_check(check, Some(repair));
@@ -140,7 +140,7 @@ impl Findings {
         let missing: Vec<String> =
             wanted.iter().filter(|entry| !has(entry)).map(HookEntry::title).collect();
         let (state, found) = if all.is_empty() {
-            (CheckState::Missing, "none of siding's".to_owned())
+            (CheckState::Missing, "no hook of siding".to_owned())
         } else if missing.is_empty() {
             (CheckState::Ok, format!("all {} entries, {}", wanted.len(), scope.description()))
         } else {
@@ -156,13 +156,13 @@ impl Findings {
         self.check_duplicates(host, &all);
         self.check_budget(host, &all, program);
         let (state, found) = match off.as_slice() {
-            [] => (CheckState::Ok, "not switched off".to_owned()),
-            off => (CheckState::Missing, format!("switched off by {}", off.join(", "))),
+            [] => (CheckState::Ok, "not disabled".to_owned()),
+            off => (CheckState::Missing, format!("disabled by {}", off.join(", "))),
         };
         let without = "the host calls no hook at all";
         let check =
             Check { name: "hooks allowed", state, weight: CheckWeight::Guarantee, found, without };
-        self.add_check(check, Some("take that setting out".to_owned()));
+        self.add_check(check, Some("remove that setting".to_owned()));
     }
 
     /// Checks for the hook that lets the session's shells be adopted.
@@ -229,11 +229,11 @@ impl Findings {
             let path =
                 if one.contains('/') { Some(Path::new(one).to_owned()) } else { find_in_path(one) };
             let (state, what) = match path {
-                Some(path) if !file::is_program(&path) => (CheckState::Missing, "is no program"),
+                Some(path) if !file::is_program(&path) => (CheckState::Missing, "is not a program"),
                 Some(path) if file::is_same_file(&path, Path::new(&program.path)) => {
                     (CheckState::Ok, "is this siding")
                 }
-                Some(_) => (CheckState::Limited, "is another siding than this one"),
+                Some(_) => (CheckState::Limited, "is a different siding"),
                 None => (CheckState::Missing, "is not in the search path"),
             };
             if state == CheckState::Missing || worst == CheckState::Ok {
@@ -241,7 +241,7 @@ impl Findings {
             }
             said.push(format!("`{one}` {what}"));
         }
-        let without = "the host says that its hook failed, or a siding of another age answers";
+        let without = "the host reports a failed hook, or another version of siding answers";
         let found = said.join(", ");
         let check = Check { name, state: worst, weight: CheckWeight::Guarantee, found, without };
         self.add_check(check, Some(install.to_owned()));
@@ -270,10 +270,10 @@ impl Findings {
         } else {
             (
                 CheckState::Limited,
-                format!("more than once, in different words: {}", twice.join(", ")),
+                format!("more than once, with different handlers: {}", twice.join(", ")),
             )
         };
-        let without = "each notice may come twice, each command be judged twice";
+        let without = "each notice may arrive twice, and each command may be judged twice";
         let check =
             Check { name: "one of each", state, weight: CheckWeight::Guarantee, found, without };
         let repair =
@@ -318,7 +318,7 @@ impl Findings {
                     (CheckState::Ok, format!("BASH_ENV=`{path}`"))
                 }
                 Some(path) => {
-                    (CheckState::Missing, format!("BASH_ENV=`{path}`, which is not there"))
+                    (CheckState::Missing, format!("BASH_ENV=`{path}`, which does not exist"))
                 }
                 None => (CheckState::Missing, "BASH_ENV is not set".to_owned()),
             };

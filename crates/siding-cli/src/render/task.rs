@@ -83,17 +83,17 @@ impl TaskScreen {
             let how = match &view.sandbox {
                 Some(sandbox) => {
                     format!(
-                        "its host has started it, in a sandbox ({})",
+                        "started by its host, in a sandbox ({})",
                         one_line(sandbox, VALUE_COLUMNS)
                     )
                 }
-                None => "its host has started it".to_owned(),
+                None => "started by its host".to_owned(),
             };
             self.add_line("adopted", &how);
         }
         let session = one_line(view.session_id.as_str(), VALUE_COLUMNS);
         self.add_line("session", &session);
-        for (label, id) in [("inside of", view.parent_task), ("same as", view.duplicate_of)] {
+        for (label, id) in [("inside", view.parent_task), ("same as", view.duplicate_of)] {
             if let Some(id) = id {
                 self.add_line(label, &id.to_string());
             }
@@ -155,7 +155,7 @@ impl TaskScreen {
     fn add_output(&mut self, view: &TaskView) {
         let output = &view.output;
         let gap = output.gap.map_or_else(String::new, |gap| {
-            format!(", {} gone for good from offset {} to {}", size(gap.len()), gap.from, gap.to)
+            format!(", {} no longer kept, from offset {} to {}", size(gap.len()), gap.from, gap.to)
         });
         let lost = match output.lost_bytes {
             0 => String::new(),
@@ -292,14 +292,14 @@ impl TaskScreen {
     }
 }
 
-/// Summarizes what a monitor reported: `212 lines in 7 notices; 207 of them together`.
+/// Summarizes what a monitor reported: `212 lines in 7 notices; 207 of them combined`.
 fn format_monitor_counts(monitor: &MonitorView) -> String {
     let MonitorView { lines, notices, coalesced, text_dropped, .. } = monitor;
     let plural = |count: bool| if count { "" } else { "s" };
     let mut text =
         format!("{lines} line{} in {notices} notice{}", plural(*lines == 1), plural(*notices == 1));
     if *coalesced > 0 {
-        text += &format!("; {coalesced} of them together with others");
+        text += &format!("; {coalesced} of them combined");
     }
     if *text_dropped > 0 {
         text += &format!(", {text_dropped} only counted");
@@ -338,7 +338,7 @@ mod tests {
                  ended        2025-11-21T22:41:27.348Z, after 15s\n\
                  background   budget\n\
                  pipeline     0 | 7\n\
-                 output       1500 bytes, 500B gone for good from offset 500 to 1000\n\
+                 output       1500 bytes, 500B no longer kept, from offset 500 to 1000\n\
                  \x20            /s/tasks/b-4k7q0n2m8x5t/output\n\
                  -- last 10 lines --\n{lines}--\n\
                  next         look at line 11\n"
@@ -388,12 +388,9 @@ mod tests {
             MonitorView { pattern: None, lines: 1, notices: 1, coalesced: 0, text_dropped: 0 };
         assert_eq!(format_monitor_counts(&monitor), "1 line in 1 notice");
         monitor = MonitorView { lines: 212, notices: 7, coalesced: 207, ..monitor };
-        assert_eq!(
-            format_monitor_counts(&monitor),
-            "212 lines in 7 notices; 207 of them together with others"
-        );
+        assert_eq!(format_monitor_counts(&monitor), "212 lines in 7 notices; 207 of them combined");
         monitor.text_dropped = 90;
-        assert!(format_monitor_counts(&monitor).ends_with("with others, 90 only counted"));
+        assert!(format_monitor_counts(&monitor).ends_with("combined, 90 only counted"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn why_screen(view: &WhyView) -> String {
     );
     let spent = |ms| format_duration(Duration::from_millis(ms));
     let silent = format!(
-        "{}, seen so for {}, {:.1} % of a core",
+        "{}, observed for {}, {:.1} % of a core",
         spent(view.silent_ms),
         spent(view.since_ms),
         view.cpu_percent
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(
             why_screen(&sample_view()),
             "b-4k7q0n2m8x5t  input_wait (hard)\n\
-             silent for   4s, seen so for 2s, 0.0 % of a core\n\
+             silent for   4s, observed for 2s, 0.0 % of a core\n\
              last line    | Continue? [y/N] \n\
              processes    401 S  cat; true\n\
              \x20              wait4: a child\n\

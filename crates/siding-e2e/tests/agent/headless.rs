@@ -108,7 +108,7 @@ fn command_continues_in_the_background_at_its_budget() {
     let done = agent_with_script(&sandbox, script, &["-p", "go"]).run().expect_code(0);
     assert_eq!(done.stdout_text(), "done\n");
     // The agent waited for the task's end, so there is no notice.
-    assert!(!done.stderr_text().contains("news of"), "{}", done.stderr_text());
+    assert!(!done.stderr_text().contains("notice of"), "{}", done.stderr_text());
 }
 
 #[test]
@@ -118,10 +118,14 @@ fn turn_limit_and_provider_errors_end_the_run() {
     let call = "[[answer]]\n[[answer.call]]\ntool = \"task_list\"\ninput = {}\n";
     let args = ["-p", "loop", "--max-turns", "3"];
     let done = agent_with_script(&sandbox, &call.repeat(9), &args).run().expect_code(1);
-    assert!(done.stderr_text().contains("asked 3 times"), "{}", done.stderr_text());
+    assert!(done.stderr_text().contains("not done after 3 requests"), "{}", done.stderr_text());
     let unknown_stop = "[[answer]]\ntext = \"I pause\"\nstop = \"other\"\n";
     let done = agent_with_script(&sandbox, unknown_stop, &["-p", "go"]).run().expect_code(1);
-    assert!(done.stderr_text().contains("stopped by its provider"), "{}", done.stderr_text());
+    assert!(
+        done.stderr_text().contains("the provider stopped the model"),
+        "{}",
+        done.stderr_text()
+    );
     let refused = "[[answer]]\nerror = { status = 401, message = \"no such key\" }\n";
     let done = agent_with_script(&sandbox, refused, &["-p", "hello"]).run().expect_code(1);
     assert!(done.stderr_text().contains("no such key"), "{}", done.stderr_text());
@@ -186,7 +190,7 @@ fn small_context_limit_triggers_an_earlier_summary() {
         .run()
         .expect_code(0);
     assert_eq!(done.stdout_text(), "Well.\n");
-    assert!(done.stderr_text().contains("what was said is put in short"), "{}", done.stderr_text());
+    assert!(done.stderr_text().contains("summarizing the conversation"), "{}", done.stderr_text());
     let wrong =
         agent_with_script(&sandbox, script, &["-p", "go"]).env(small.0, "4").run().expect_code(125);
     assert!(wrong.stderr_text().contains("SIDING_CONTEXT_TOKENS: `4`"), "{}", wrong.stderr_text());

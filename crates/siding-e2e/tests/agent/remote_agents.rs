@@ -80,7 +80,7 @@ fn foreground_remote_agent_call_returns_the_answer() {
         agent_with_script(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
     assert_eq!(done.stdout_text(), "Three, it says.\n");
     // The agent waited for the task's end, so there is no notice.
-    assert!(!done.stderr_text().contains("news of"), "{done}");
+    assert!(!done.stderr_text().contains("notice of"), "{done}");
     server.stop();
 }
 

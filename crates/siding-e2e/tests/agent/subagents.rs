@@ -118,7 +118,7 @@ fn foreground_subagent_returns_its_answer() {
         "#;
     let done = agent_with_script(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
     assert_eq!(done.stdout_text(), "It has found 3.\n");
-    assert!(!done.stderr_text().contains("news of"), "{}", done.stderr_text());
+    assert!(!done.stderr_text().contains("notice of"), "{}", done.stderr_text());
 }
 
 /// Promise P126: the tasks of a subagent belong to its session, and its parent inherits them when

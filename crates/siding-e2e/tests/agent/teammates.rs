@@ -310,7 +310,7 @@ fn agent_waits_for_the_task_of_a_teammate_without_requests() {
     let done = host.wait().expect_code(0);
     assert!(!done.stderr_text().contains("  ended  "), "work was lost: {}", done.stderr_text());
     assert_eq!(
-        done.stderr_text().matches("* message of tester").count(),
+        done.stderr_text().matches("* message from tester").count(),
         1,
         "{}",
         done.stderr_text()

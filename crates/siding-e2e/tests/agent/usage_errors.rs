@@ -37,7 +37,7 @@ fn missing_or_blank_prompt_is_an_error() {
         none.stderr_text()
     );
     let blank = sandbox.siding(&["agent", "--model", "script:x", "-p", " "]).run();
-    assert!(blank.stderr_text().contains("say what it is to do"), "{}", blank.stderr_text());
+    assert!(blank.stderr_text().contains("the prompt is empty"), "{}", blank.stderr_text());
 }
 
 /// For an ambiguous id prefix, the model sees the candidates.

@@ -83,7 +83,7 @@ begin > third
     assert!(foretold.contains("would do: foreign orphans found 1\n"), "{foretold}");
     let first = additional_context(&sandbox, "first");
     for part in [
-        "Processes of an agent session that is gone still run:\n- ",
+        "Processes of an ended agent session are still running:\n- ",
         "(rule claude-sandbox)",
         "mark UNIX-LISTEN:/tmp/cla",
         "`siding reap --foreign` ends them now",

@@ -103,7 +103,7 @@ fn config_check_checks_a_file_as_the_given_layer() {
     let sandbox = sandbox();
     assert_eq!(
         run_ok(&sandbox, &["config", "check"]).stdout_text(),
-        "no settings file is there\nno mistakes\n"
+        "there is no settings file\nno mistakes\n"
     );
     write(&sandbox, "new.toml", "kill_grace = \"5s\"\nlocked = [\"kill_grace\"]\n");
     let out = run_ok(&sandbox, &["config", "check", "new.toml", "--layer", "system"]).stdout_text();

@@ -68,7 +68,7 @@ fn doctor_explains_what_a_missing_feature_weakens() {
     let about: Vec<&str> = about.lines().take(3).collect();
     assert!(about[0].contains("`/no/such/shell`"), "{out}");
     assert!(about.iter().any(|line| line.trim_start().starts_with("without it: ")), "{out}");
-    assert!(out.ends_with("siding works here; what is said above is weaker.\n"), "{out}");
+    assert!(out.ends_with("siding works here; the guarantees named above are weaker.\n"), "{out}");
 }
 
 /// Promise P95: each class of the failure table is listed with its detector and the setting that
@@ -182,7 +182,7 @@ fn doctor_checks_a_host_and_suggests_repairs() {
     std::fs::write(&path, other).expect("test file");
     let ill = doctor_host_checks(&sandbox, 1);
     assert!(found(&ill, "hooks").contains("missing: Stop stop"), "{ill:#}");
-    assert!(found(&ill, "hook program").contains("is no program"), "{ill:#}");
+    assert!(found(&ill, "hook program").contains("is not a program"), "{ill:#}");
     assert!(found(&ill, "hooks allowed").contains("disableAllHooks"), "{ill:#}");
     // A file that the host cannot parse.
     std::fs::write(&path, "{ // mine\n}").expect("test file");

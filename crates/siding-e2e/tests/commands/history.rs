@@ -311,7 +311,7 @@ fn a_newer_history_format_is_not_changed_and_commands_still_work() {
     let _nothing_to_remove = run_ok(&sandbox, &["reap"]);
     let reaped = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0").run().expect_code(0);
     assert!(
-        reaped.stderr_text().contains("not remembered") && reaped.stderr_text().contains("upgrade"),
+        reaped.stderr_text().contains("not added") && reaped.stderr_text().contains("upgrade"),
         "{reaped}"
     );
     assert!(

@@ -86,7 +86,7 @@ fn uninstall_restores_the_settings_file_exactly() {
     assert!(again.contains("nothing to change"), "{again}");
     assert_eq!(snapshot_user_files(&sandbox), installed);
     let gone = run_ok(&sandbox, &["uninstall", "claude-code"]).stdout_text();
-    assert!(gone.contains("--- ") && gone.contains("siding is gone"), "{gone}");
+    assert!(gone.contains("--- ") && gone.contains("siding is removed"), "{gone}");
     assert_eq!(snapshot_user_files(&sandbox), before);
     let remembered = fs::read_dir(sandbox.state_dir().join("installed")).expect("a directory");
     assert_eq!(remembered.count(), 0);
@@ -180,7 +180,7 @@ fn a_settings_file_that_the_host_cannot_parse_is_rejected() {
     for (text, place) in [
         ("{\n  // mine\n  \"model\": \"x\"\n}\n", "line 2, column 3: a comment"),
         ("{\n  \"model\": \"x\",\n}\n", "line 2, column 15: trailing comma"),
-        ("{\"hooks\": []}", "line 1, column 11: `hooks` is no object"),
+        ("{\"hooks\": []}", "line 1, column 11: `hooks` is not an object"),
         ("nonsense", "line 1, column 1: "),
     ] {
         let path = write_settings(&sandbox, text);
@@ -209,7 +209,7 @@ fn install_changes_the_target_of_a_symlink_and_keeps_the_link() {
     assert_eq!(snapshot_user_files(&sandbox), before);
     fs::remove_file(sandbox.path("real.json")).expect("test file");
     let err = run_refused(&sandbox, &["install", "claude-code"]);
-    assert!(err.contains("a link that leads nowhere"), "{err}");
+    assert!(err.contains("a symbolic link to a missing file"), "{err}");
 }
 
 /// A person's later edits survive, and a copy of the original file is kept.
@@ -376,7 +376,7 @@ fn the_timer_unit_carries_the_directories_of_its_installer() {
 fn a_failed_timer_install_leaves_no_files() {
     let sandbox = sandbox();
     for (refuses, says) in [
-        ("show-environment", "no systemd user manager answers here: No medium found"),
+        ("show-environment", "no systemd user manager is running: No medium found"),
         ("enable --now", "systemd did not start the timer: No medium found"),
     ] {
         let path = write_fake_systemctl(&sandbox, refuses);

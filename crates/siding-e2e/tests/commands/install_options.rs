@@ -70,7 +70,7 @@ fn notify_hooks_are_installed_changed_and_removed() {
     let why = run_refused(&sandbox, &["install", "opencode", "--notify", "bell"]);
     assert!(why.contains("calls no hooks"), "{why}");
     let why = run_refused(&sandbox, &["install", "timer", "--notify", "bell"]);
-    assert!(why.contains("leave out"), "{why}");
+    assert!(why.contains("omit"), "{why}");
 }
 
 /// The address of a webhook is a secret: it is in no file of a host and is never printed.

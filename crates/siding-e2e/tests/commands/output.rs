@@ -202,7 +202,7 @@ fn conflicting_or_invalid_output_flags_are_rejected() {
         (&["--all", "--since", "1"], "cannot be used with"),
         (&["--grep", "("], "unclosed group"),
         (&["--tail", "0"], "--tail"),
-        (&["--max-bytes", "0"], "write `none` for no limit"),
+        (&["--max-bytes", "0"], "use `none` for no limit"),
         (&["--max-bytes", "many"], "many"),
     ] {
         let err = run_refused(&sandbox, &[&["output", &id], flags].concat());

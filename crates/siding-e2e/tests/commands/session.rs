@@ -123,7 +123,7 @@ fn session_close_prints_what_happened_to_each_task() {
     let kept = start_task(&sandbox, &["--session", "chat", "--keep"], HANG_COMMAND);
     let out = run_ok(&sandbox, &["session", "close", "chat"]).stdout_text();
     let expected = format!(
-        "session `chat` is closed\n{task}  stopped by session\n{kept}  goes on: it was started \
+        "session `chat` is closed\n{task}  stopped by session\n{kept}  continues: it was started \
          with --keep\n"
     );
     assert_eq!(out, expected);

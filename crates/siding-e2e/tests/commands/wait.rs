@@ -58,7 +58,7 @@ fn a_wait_that_times_out_says_so_and_the_tasks_continue() {
     assert!(done.elapsed >= bound && done.elapsed < MAX_PROMPT_TIME, "{done}");
     assert!(done.stdout_text().starts_with(&format!("{}  exited 0", ids[0])), "{done}");
     assert!(
-        done.stderr_text().contains("not ended within the bound of 300ms; they go on"),
+        done.stderr_text().contains("not ended within the bound of 300ms; the tasks continue"),
         "{done}"
     );
     let args = ["wait", "--json", "--timeout", "300ms", &ids[0], &ids[1]];

@@ -106,7 +106,7 @@ fn a_client_error_is_reported_without_the_path_and_not_retried() {
     // The first of a series of failures is named, the others are counted.
     assert_eq!(said.matches("it answered 404 Not Found; notice").count(), 2, "{said}");
     assert_eq!(said.matches("for the same reason 2 more were not sent").count(), 1, "{said}");
-    assert!(said.contains("redirections are not followed"), "{said}");
+    assert!(said.contains("redirects are not followed"), "{said}");
     assert!(!said.contains("secret"), "{said}");
 }
 
@@ -192,7 +192,7 @@ fn notices_beyond_the_queue_are_reported_and_counted() {
     });
     drop(gate);
     let said = follower.close();
-    let full = "64 others wait for their turn; notice ";
+    let full = "64 others are waiting; notice ";
     let named: Vec<&str> =
         said.split(full).skip(1).map(|rest| rest.split('.').next().expect("an id")).collect();
     let more = said.split("for the same reason ").skip(1);

@@ -470,7 +470,7 @@ fn unsupervisable_host_is_reported_once() {
     let call = sandbox.host(host.to_str().expect("UTF-8"), &["-c", &text]);
     let _done = with_host_supervision(call).run().expect_code(0);
     let hook_output = read_test_file(&sandbox, "told");
-    assert_eq!(hook_output.matches("are not kept by siding").count(), 1, "{hook_output}");
+    assert_eq!(hook_output.matches("are not supervised by siding").count(), 1, "{hook_output}");
     assert!(hook_output.contains("RLIMIT_RTTIME 900000000000"), "{hook_output}");
     assert!(hook_output.contains("siding doctor --host claude-code"), "{hook_output}");
     let doctor = read_test_file(&sandbox, "doctor");

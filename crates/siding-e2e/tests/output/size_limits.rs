@@ -140,7 +140,7 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
     let gone: u64 = said
         .lines()
         .rev()
-        .find(|line| line.contains("came too fast to be shown and are gone"))
+        .find(|line| line.contains("were lost: the reader was too slow"))
         .and_then(|line| line.split(' ').nth(1)?.parse().ok())
         .unwrap_or_else(|| panic!("no message about the discarded bytes: {said}"));
     assert_eq!(done.stdout.len() as u64 + gone, TOTAL_BYTES, "{said}");

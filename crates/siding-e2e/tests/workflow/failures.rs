@@ -48,7 +48,7 @@ fn failure_stops_other_steps_and_runs_failure_handlers() {
     let out = sandbox.siding(&["output", id]).run().expect_code(0).stdout_text();
     assert!(out.contains("    | it is broken\n"), "{out}");
     let shown = sandbox.siding(&["workflow", "show", id]).run().expect_code(0).stdout_text();
-    assert!(shown.contains("shows what the first failure wrote"), "{shown}");
+    assert!(shown.contains("shows the output of the first failed step"), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }
 

@@ -31,7 +31,7 @@ fn invalid_workflow_is_rejected_before_any_step_runs() {
     let path = write_workflow(&sandbox, MATRIX_WORKFLOW).display().to_string();
     let checked = sandbox.siding(&["workflow", "check", &path]).run().expect_code(0);
     assert!(
-        checked.stdout_text().ends_with("nothing is wrong; 2 steps in 2 layers\n"),
+        checked.stdout_text().ends_with("valid; 2 steps in 2 layers\n"),
         "{}",
         checked.stdout_text()
     );
@@ -86,7 +86,7 @@ fn second_run_of_a_file_is_allowed_with_a_warning() {
     let first = start_in_background(&sandbox, text, &[]);
     let second = run_call(&sandbox, text, &["--background"]).run().expect_code(0);
     let stderr = second.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(stderr.contains(&format!("being run already as {first}")), "{stderr}");
+    assert!(stderr.contains(&format!("already being run as {first}")), "{stderr}");
     std::fs::write(sandbox.path("gate"), "").expect("test file");
     for id in [first.as_str(), second.stdout_text().trim()] {
         assert_eq!(super::wait_until_ended(&sandbox, id)["state"], "ok");

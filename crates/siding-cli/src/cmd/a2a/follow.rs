@@ -57,7 +57,7 @@ impl Args {
         let token = std::env::var(name).unwrap_or_default();
         if token.is_empty() {
             return Err(Failure::new(format!("--bearer-env {name}: the variable is not set"))
-                .with_hint("it holds the token that the server has given"));
+                .with_hint("it must hold the server's token"));
         }
         Ok(Some(token))
     }
@@ -73,7 +73,7 @@ impl Args {
             bearer,
         };
         let code = client::run_remote_task(&remote_task);
-        let code = code.map_err(|error| Failure::new(format!("could not begin: {error}")))?;
+        let code = code.map_err(|error| Failure::new(format!("could not start: {error}")))?;
         Ok(ExitCode::from(code))
     }
 }

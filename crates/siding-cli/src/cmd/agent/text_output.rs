@@ -37,13 +37,13 @@ pub(super) fn show_event(sight: UiEvent<'_>) {
             errln!("{}", one_line(&format!("{mark}{first}"), CALL_COLUMNS));
         }
         UiEvent::Label(label) => errln!("= {}", label.text),
-        UiEvent::Input(UserContent::Notice { id, .. }) => errln!("* news of {}", id.task),
-        UiEvent::Input(UserContent::Message { from, .. }) => errln!("* message of {}", one_line(from, CALL_COLUMNS)),
+        UiEvent::Input(UserContent::Notice { id, .. }) => errln!("* notice of {}", id.task),
+        UiEvent::Input(UserContent::Message { from, .. }) => errln!("* message from {}", one_line(from, CALL_COLUMNS)),
         UiEvent::ResponsePart(ResponsePart::Retry { reason: why, pause_ms }) => {
             let pause = format_duration(Duration::from_millis(pause_ms));
             errln!("{}", one_line(&format!("! again in {pause}: {why}"), CALL_COLUMNS * 4));
         }
-        UiEvent::Summarizing => errln!("  what was said is put in short"),
+        UiEvent::Summarizing => errln!("  summarizing the conversation"),
         UiEvent::ResponsePart(ResponsePart::Text(_) | ResponsePart::Thinking(_))
         | UiEvent::Input(UserContent::Prompt { .. } | UserContent::Reminder { .. } | UserContent::Summary { .. })
         | UiEvent::Usage(_)
@@ -102,7 +102,7 @@ pub(super) fn print_end(report: &AgentReport) {
     }
     let was_interactive = matches!(report.end, EndReason::Left | EndReason::Signaled { .. });
     let prompt = if was_interactive { "" } else { " -p TEXT" };
-    errln!("        go on: siding agent --resume {}{prompt}", report.session_id);
+    errln!("        resume: siding agent --resume {}{prompt}", report.session_id);
     for view in &report.ended {
         errln!("  ended  {}", advice::format_task_line(view, CALL_COLUMNS - 9));
     }
@@ -113,7 +113,7 @@ pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
     let mut text = String::new();
     for view in &report.handed_up {
         text.push_str(&format!(
-            "siding: goes on as yours: {}\n",
+            "siding: continues as your task: {}\n",
             advice::format_task_line(view, CALL_COLUMNS)
         ));
     }
@@ -136,16 +136,14 @@ fn format_end(end: &EndReason) -> String {
                 format_duration(Duration::from_millis(*bound_ms))
             )
         }
-        EndReason::Refused => "the provider has refused to let the model go on".to_owned(),
-        EndReason::Cut => "the model's answer was longer than it may be, and was cut".to_owned(),
-        EndReason::Stopped => {
-            "the model was stopped by its provider, which does not say why".to_owned()
-        }
+        EndReason::Refused => "the provider refused to continue".to_owned(),
+        EndReason::Cut => "the model's answer exceeded the maximum length and was cut".to_owned(),
+        EndReason::Stopped => "the provider stopped the model without a reason".to_owned(),
         EndReason::Requests { most } => {
-            format!("the model was asked {most} times (--max-turns) and is not done")
+            format!("the model is not done after {most} requests (--max-turns)")
         }
         EndReason::Failed { why } => {
-            format!("it cannot go on: {}", one_line(why, CALL_COLUMNS * 6))
+            format!("it cannot continue: {}", one_line(why, CALL_COLUMNS * 6))
         }
         EndReason::Interrupted => "interrupted".to_owned(),
         EndReason::Left => "left".to_owned(),

@@ -74,7 +74,7 @@ fn read_file(file: &Path, layer: FileLayer) -> Result<LoadedSettings, Failure> {
     // A missing file normally counts as an empty one; here the user named it.
     std::fs::metadata(file).map_err(|error| {
         Failure::new(format!("could not read `{}`: {error}", file.display()))
-            .with_hint("`siding config check` without a file checks what is in force here")
+            .with_hint("`siding config check` without a file checks all settings that apply here")
     })?;
     let mut environment = Environment::default();
     match layer {
@@ -99,7 +99,7 @@ fn format_summary(files: &[PathBuf], mistakes: usize) -> String {
     let mut text: String =
         files.iter().map(|file| format!("checked {}\n", file.display())).collect();
     if files.is_empty() {
-        text.push_str("no settings file is there\n");
+        text.push_str("there is no settings file\n");
     }
     text.push_str(&match mistakes {
         0 => "no mistakes\n".to_owned(),

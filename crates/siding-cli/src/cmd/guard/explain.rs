@@ -62,8 +62,8 @@ impl Args {
         let rules = guard_rules::load_rules()?;
         if let Some(name) = &self.rule {
             let rule = rules.get(name).ok_or_else(|| {
-                Failure::new(format!("there is no rule `{name}`"))
-                    .with_hint("`siding guard rules` lists all")
+                Failure::new(format!("no rule `{name}`"))
+                    .with_hint("`siding guard rules` lists all rules")
             })?;
             if self.json {
                 json::print(&RuleView::from(rule))?;
@@ -93,7 +93,7 @@ fn format_explanation(explanation: &Explanation) -> String {
         text += &format!("      {}\n", one_line(&call.words, TEXT_COLUMNS - 6));
     }
     if explanation.calls.is_empty() {
-        text += "      no program that can be told\n";
+        text += "      no program that can be determined\n";
     }
     text + "\n" + &judgement_text::format_judgement(&explanation.judgement)
 }

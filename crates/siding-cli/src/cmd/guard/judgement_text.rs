@@ -15,7 +15,7 @@ pub(super) fn format_judgement(judgement: &GuardReport) -> String {
         text += &format_finding(finding);
     }
     if judgement.parse == ParseCompleteness::Partial {
-        text += "\nNot all of it was understood.\n";
+        text += "\nThe command was not completely understood.\n";
     }
     text
 }

@@ -41,7 +41,7 @@ pub(crate) fn report_no_runs(filter: &Filter) {
     if *filter == Filter::default() {
         errln!("siding: no command has ended yet; `siding run -- COMMAND` runs one");
     } else {
-        errln!("siding: no such run is remembered; `siding stats` lists what is");
+        errln!("siding: no matching run in the history; `siding stats` lists all commands");
     }
 }
 

@@ -108,7 +108,7 @@ impl<'r> PendingAcks<'r> {
             let noted = Outbox::new(self.root, session.clone(), Consumer::agent())
                 .and_then(|outbox| outbox.acknowledge(notices));
             if let Err(error) = noted {
-                errln!("siding: this will be told again: {error}");
+                errln!("siding: could not acknowledge, this will be reported again: {error}");
                 is_noted = false;
             }
         }

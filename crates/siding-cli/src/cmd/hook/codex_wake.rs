@@ -38,7 +38,7 @@ const QUEUE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Starts the waiter of a conversation whose turn ends. The waiter exits immediately if there is
 /// one already.
 pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Result<(), Failure> {
-    let failed = |error| Failure::new(format!("could not start the waiter for news: {error}"));
+    let failed = |error| Failure::new(format!("could not start the waiter for notices: {error}"));
     let owner = conversation.owner.pid.to_string();
     let mut waiter = Command::new(SELF_PROGRAM_PATH)
         // The process name that a person sees in ps(1).
@@ -112,7 +112,7 @@ fn has_waking_notice(
 fn queue_prompt(conversation: &Conversation, thread: &str) -> Result<(), Failure> {
     let program = codex_program(conversation);
     let failed = |why: String| {
-        Failure::new(format!("`{} queue` {why}; the news waits for a prompt", program.display()))
+        Failure::new(format!("`{} queue` {why}; the notices wait for a prompt", program.display()))
     };
     let child = Command::new(&program)
         .args(["queue", "--thread", thread, "--message", WAKE_PROMPT])
@@ -125,8 +125,8 @@ fn queue_prompt(conversation: &Conversation, thread: &str) -> Result<(), Failure
         .map_err(|error| failed(format!("could not be waited for: {error}")))?
     {
         Some(true) => Ok(()),
-        Some(false) => Err(failed("failed; it takes Codex 0.169 or newer".to_owned())),
-        None => Err(failed(format!("took longer than {}", QUEUE_TIMEOUT.as_secs()))),
+        Some(false) => Err(failed("failed; it needs Codex 0.169 or newer".to_owned())),
+        None => Err(failed(format!("took longer than {} s", QUEUE_TIMEOUT.as_secs()))),
     }
 }
 

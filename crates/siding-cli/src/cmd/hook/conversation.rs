@@ -43,7 +43,7 @@ impl Conversation {
         })?;
         // In a container the host may be process 1.
         let owner = adopt::find_host(this_process.pid).or_else(|| procfs::identify(1));
-        let owner = owner.ok_or_else(|| Failure::new("no process is above this one"))?;
+        let owner = owner.ok_or_else(|| Failure::new("this process has no parent process"))?;
         let session = host.session_id_for(conversation);
         Ok(Some(Self { root: context::open_state_dir()?, owner, session }))
     }
@@ -60,7 +60,7 @@ impl Conversation {
         let opened = session::open(&self.root, &self.session, self.owner.pid)?;
         if !opened.is_owned_by(self.owner, &boot) {
             return Err(Failure::new(format!(
-                "process {} ended and its number went to another while session `{}` was opened",
+                "process {} ended and its id was reused while session `{}` was opened",
                 self.owner.pid, self.session
             )));
         }

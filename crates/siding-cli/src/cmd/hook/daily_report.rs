@@ -30,9 +30,7 @@ pub(super) fn due_report(root: &StateDir, settings: &Settings) -> Option<DailyRe
         return None;
     }
     let report = claim_daily_report(root, clock::unix_now())
-        .map_err(|error| {
-            Failure::new(format!("could not note when the daily report was given: {error}"))
-        })
+        .map_err(|error| Failure::new(format!("could not record the daily report: {error}")))
         .and_then(|due| due.map(|period| build_report(root, settings, period)).transpose());
     report.unwrap_or_else(|failure| {
         failure.report();

@@ -67,7 +67,7 @@ impl HookInput {
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         // serde would read a JSON array as the fields in their order.
         if !text.trim_ascii_start().starts_with(b"{") {
-            return Err("it is no JSON object".to_owned());
+            return Err("it is not a JSON object".to_owned());
         }
         serde_json::from_slice(text).map_err(|error| error.to_string())
     }

@@ -48,7 +48,7 @@ fn format_unseen_tasks(conversation: &Conversation) -> Result<Option<String>, Fa
     let unseen = running::format_lines(&running::background_tasks(root, &sessions, is_unseen)?);
     Ok(unseen.map(|unseen| {
         format!(
-            "Started since the last prompt, still running, and not looked at:\n{}",
+            "Started since the last prompt, still running, output not read:\n{}",
             escape_xml(&unseen)
         )
     }))

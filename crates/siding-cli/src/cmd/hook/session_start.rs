@@ -58,10 +58,10 @@ pub(super) fn answer(
     let report = reap::report_for_agent(&conversation.root, &settings, &steps);
     text.push_str(report.as_deref().unwrap_or_default());
     if let Some(cleared) = format_cleared(&steps) {
-        text.push_str(&format!("siding cleared what earlier crashes left: {cleared}.\n"));
+        text.push_str(&format!("siding cleaned up after earlier crashes: {cleared}.\n"));
     }
     if let Some(running) = reminder::list_background_tasks(conversation)? {
-        text.push_str(&format!("Background tasks of this session that run now:\n{running}"));
+        text.push_str(&format!("Running background tasks of this session:\n{running}"));
     }
     let daily = daily_report::due_report(&conversation.root, &settings);
     if let Some(daily) = &daily {

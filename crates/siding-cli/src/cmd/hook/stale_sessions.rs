@@ -37,7 +37,7 @@ pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, 
         if live.contains(&session.id) {
             let _writing_to_string = writeln!(
                 text,
-                "Session {} is over; siding is ending what it left running.",
+                "Session {} has ended; siding is stopping what it left running.",
                 session.id
             );
             continue;
@@ -66,7 +66,7 @@ fn format_session(root: &StateDir, session: &Session) -> Result<String, Failure>
         return Ok(String::new());
     }
     let mut text = format!(
-        "Session {} ended without closing. siding ended what it left running:\n",
+        "Session {} ended without closing. siding stopped what it left running:\n",
         session.id
     );
     for notice in ended.iter().take(MAX_NAMED_TASKS) {

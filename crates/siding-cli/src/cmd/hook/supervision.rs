@@ -35,10 +35,10 @@ pub(super) fn start(
         return Ok(None);
     }
     Ok(Some(format!(
-        "Commands that this program runs in a sandbox are not kept by siding in this session: no \
-         deadline, not in `siding ps`; and what it leaves running when it is killed is not ended. \
-         Why: {why}. `siding doctor --host {}` says what to do. Commands outside of a sandbox are \
-         kept as ever.\n",
+        "Commands that this program runs in a sandbox are not supervised by siding in this session: no \
+         deadline, not in `siding ps`; and what it leaves running when it is killed is not stopped. \
+         Reason: {why}. `siding doctor --host {}` shows what to do. Commands outside a sandbox are \
+         supervised as usual.\n",
         host.name()
     )))
 }

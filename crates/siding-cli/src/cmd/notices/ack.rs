@@ -63,7 +63,7 @@ fn resolve_notices(root: &StateDir, text: &str) -> Result<(SessionId, Vec<Notice
         let (session, ids) = caller_notices(root, id.task)?;
         if !ids.contains(&id) {
             return Err(Failure::new(format!("no notice `{id}`"))
-                .with_hint("`siding notices` lists what there is"));
+                .with_hint("`siding notices` lists new notices"));
         }
         return Ok((session, vec![id]));
     }

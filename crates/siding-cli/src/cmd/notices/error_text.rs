@@ -44,11 +44,11 @@ pub(super) fn format_error(error: &Error) -> String {
     }
     match error {
         Error::Io(error) => one_line(&format!("cannot reach it: {error}"), ERROR_COLUMNS),
-        Error::HostNotFound => "its name is not known here".to_owned(),
+        Error::HostNotFound => "its host name cannot be resolved".to_owned(),
         Error::Timeout(_) => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
         Error::ConnectionFailed => "cannot reach it".to_owned(),
-        Error::BadUri(_) | Error::RequireHttpsOnly(_) => "its address is refused".to_owned(),
-        Error::ConnectProxyFailed(_) => "the proxy does not let us through".to_owned(),
+        Error::BadUri(_) | Error::RequireHttpsOnly(_) => "its address is rejected".to_owned(),
+        Error::ConnectProxyFailed(_) => "the proxy refused the connection".to_owned(),
         other => one_line(&other.to_string(), ERROR_COLUMNS),
     }
 }
@@ -58,17 +58,17 @@ pub(super) fn format_error(error: &Error) -> String {
 fn format_certificate_error(why: &CertificateError) -> String {
     let why = match why {
         CertificateError::UnknownIssuer => {
-            "nobody that this machine trusts has signed it; if the server is yours, name your \
-             authority in SSL_CERT_FILE"
+            "this machine does not trust its issuer; if the server is yours, set \
+             SSL_CERT_FILE to your authority's certificate"
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "it is not valid yet; is the clock of this machine right?"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "it is for another name"
+            "it was issued for another host name"
         }
-        other => return one_line(&format!("its certificate is refused: {other}"), ERROR_COLUMNS),
+        other => return one_line(&format!("its certificate is rejected: {other}"), ERROR_COLUMNS),
     };
-    format!("its certificate is refused: {why}")
+    format!("its certificate is rejected: {why}")
 }

@@ -71,7 +71,7 @@ impl WebhookSender {
             worker.failures.report_unnamed();
         };
         let started = std::thread::Builder::new().name("webhook".to_owned()).spawn(run);
-        started.map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+        started.map_err(|error| Failure::new(format!("could not start a thread: {error}")))?;
         let losses = DeliveryFailures::new(&server);
         Ok(Some(Self { server, queue, failures: losses, in_flight: under_way, retry_token, done }))
     }
@@ -90,7 +90,7 @@ impl WebhookSender {
         let why = match self.queue.try_send(WebhookRequest { id, body }) {
             Ok(()) => return self.failures.record_success(),
             Err(TrySendError::Full(_)) => {
-                format!("{MAX_QUEUED_NOTICES} others wait for their turn")
+                format!("{MAX_QUEUED_NOTICES} others are waiting")
             }
             Err(TrySendError::Disconnected(_)) => "its thread has ended".to_owned(),
         };

@@ -37,8 +37,8 @@ impl WebhookClient {
     pub(super) fn new(webhook: &Webhook) -> Result<Option<Self>, Failure> {
         let Some(address) = webhook.address() else { return Ok(None) };
         if address.parse::<ureq::http::Uri>().is_err() {
-            return Err(Failure::new(format!("notify_webhook is no address: {webhook}"))
-                .with_hint("write a whole address such as `https://example.org/hook`"));
+            return Err(Failure::new(format!("notify_webhook is not an address: {webhook}"))
+                .with_hint("use a complete address such as `https://example.org/hook`"));
         }
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
@@ -71,7 +71,7 @@ impl WebhookClient {
         }
         let mut why = format!("it answered {status}");
         if status.is_redirection() {
-            why.push_str(", and redirections are not followed: set notify_webhook to the target");
+            why.push_str(", and redirects are not followed: set notify_webhook to the target");
         }
         let asked = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let asked = asked.and_then(|value| parse_retry_after(value, clock::unix_now()));

@@ -57,12 +57,12 @@ fn step_noun(kind: &str) -> &str {
         "set_aside" => "set aside",
         "too_new" => "too new",
         "never_started" => "never started",
-        "leaving" => "of sessions that are over",
+        "leaving" => "of ended sessions",
         "stray_ended" => "strays ended",
         "stray_left" => "strays STILL ALIVE",
         "expired" => "past retention",
         "session_expired" => "old sessions removed",
-        "aside_expired" => "removed that was set aside",
+        "aside_expired" => "set-aside files removed",
         "unclaimed" => "stale claims",
         "socket_removed" => "dead sockets removed",
         "socket_left" => "dead sockets LEFT",
@@ -103,7 +103,7 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
             (task_id, verb("recorded", "record") + " its end, which no shim saw" + &what)
         }
         ReapStep::Cleared { task_id } => {
-            (task_id, verb("cleared", "clear") + " what its shim left; it had ended")
+            (task_id, verb("removed", "remove") + " what its shim left; it had ended")
         }
         ReapStep::SetAside { task_id, path, why } => {
             let place =
@@ -122,7 +122,7 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
                 |outcome| format!("its shim has ended it: {outcome}"),
             );
             let how = if dry_run { "its shim ends it" } else { how.as_str() };
-            (task_id, format!("its session `{session_id}` is over; {how}"))
+            (task_id, format!("its session `{session_id}` has ended; {how}"))
         }
         ReapStep::StrayEnded { task_id, pid, command, signal } => {
             let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
@@ -144,7 +144,7 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
         ReapStep::SessionExpired { session_id, last_at } => {
             let said = format!(
                 "{} what was kept of session `{session_id}`: it is over, no task of it is left, and \
-                 it was last heard of {last_at}",
+                 it was last seen {last_at}",
                 verb("removed", "remove")
             );
             return ("session".to_owned(), said);

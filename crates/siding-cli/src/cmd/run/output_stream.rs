@@ -137,7 +137,7 @@ impl OutputStream {
                 self.is_open = false;
                 let id = watch.id();
                 render::print_note(&format!(
-                    "the output cannot be shown here: {error}; the command goes on, and \
+                    "the output cannot be shown here: {error}; the command continues, and \
                      `siding output {id}` shows it"
                 ));
                 return Ok(WriteResult::Continue);
@@ -150,7 +150,7 @@ impl OutputStream {
     /// Reports the lost bytes that were not reported yet.
     pub(super) fn report_lost_bytes(&self) {
         if self.reported_lost_bytes < self.lost_bytes {
-            render::print_note(&format!("{} bytes in all {TOO_FAST_TEXT}", self.lost_bytes));
+            render::print_note(&format!("{} bytes in total {TOO_FAST_TEXT}", self.lost_bytes));
         }
     }
 
@@ -185,7 +185,7 @@ impl OutputStream {
     }
 }
 
-const TOO_FAST_TEXT: &str = "came too fast to be shown and are gone";
+const TOO_FAST_TEXT: &str = "were lost: the reader was too slow";
 
 fn output_failure(error: io::Error) -> Failure {
     Failure::new(format!("could not show the output: {error}"))

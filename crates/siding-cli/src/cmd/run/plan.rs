@@ -44,7 +44,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
             .with_hint("see `siding config show background_tasks`, or run without --background"));
     }
     if !args.wait_for.is_empty() && !settings.background_tasks {
-        return Err(Failure::new("--wait-for: what is ready goes on in the background, and background tasks are turned off")
+        return Err(Failure::new("--wait-for: a ready command continues in the background, and background tasks are turned off")
             .with_hint("see `siding config show background_tasks`, or run without --wait-for"));
     }
     let command = parse_command(args, &settings)?;
@@ -180,7 +180,7 @@ fn parse_command(args: &Args, settings: &Settings) -> Result<TaskCommand, Failur
 fn utf8_word(word: &OsString) -> Result<String, Failure> {
     word.clone().into_string().map_err(|word| {
         Failure::new(format!("`{}` is not UTF-8", word.to_string_lossy()))
-            .with_hint("write it inside a shell text with $'\\xNN' instead")
+            .with_hint("write it as $'\\xNN' in a shell command line instead")
     })
 }
 
@@ -200,6 +200,6 @@ fn parse_variable(text: &str) -> Result<(String, String), Failure> {
     let (name, value) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
-        .ok_or_else(|| Failure::new(format!("--env `{text}`: write NAME=VALUE")))?;
+        .ok_or_else(|| Failure::new(format!("--env `{text}`: use NAME=VALUE")))?;
     Ok((name.to_owned(), value.to_owned()))
 }

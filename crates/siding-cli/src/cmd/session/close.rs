@@ -133,7 +133,7 @@ impl CloseReport {
             }
         }
         for id in &self.kept {
-            line(*id, "goes on: it was started with --keep");
+            line(*id, "continues: it was started with --keep");
         }
         for failed in &self.failed {
             line(failed.task_id, &format!("NOT STOPPED: {}", failed.why));

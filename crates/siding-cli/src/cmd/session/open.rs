@@ -66,11 +66,11 @@ impl Args {
             self.id, self.owner_pid
         );
         if !running.is_empty() {
-            text.push_str(&format!("; of it run {}", running.len()));
+            text.push_str(&format!("; running tasks: {}", running.len()));
         }
         let mut text = stdout::wrap_indented(&text, 0, stdout::TEXT_COLUMNS) + "\n";
         if let Some(summary) = reap::format_summary(&reaped) {
-            let cleared = format!("cleared what earlier crashes left: {summary}");
+            let cleared = format!("cleaned up after earlier crashes: {summary}");
             text += &(stdout::wrap_indented(&cleared, 0, stdout::TEXT_COLUMNS) + "\n");
         }
         if let Some(report) = reap::format_report(&reaped, &settings) {

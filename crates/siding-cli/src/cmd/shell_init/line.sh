@@ -1,4 +1,4 @@
-# Has siding keep this shell and all that it will start: `siding shell-init`. For bash and zsh.
+# Lets siding adopt this shell and everything it starts: `siding shell-init`. For bash and zsh.
 __siding_adopt() {
   unset -f __siding_adopt
   # Options are restored at the end (bash 4.4 and later).
@@ -12,15 +12,15 @@ __siding_adopt() {
     return 0
   fi
   local IFS=$' \t\n' limits= line= session= had=
-  # Whoever carries a task's mark is kept already; a variable could say anything. In a sandbox $$ may
-  # be another's number in /proc.
+  # A process with a task's mark is adopted already; a variable could have any value. In a sandbox $$
+  # may be the id of another process in /proc.
   if [ -n "${ZSH_VERSION-}" ]; then
     limits=$(</proc/self/limits)
   else
     builtin read -r -d '' limits </proc/self/limits
   fi
-  # No mark, or that of the agent's program: 19 digits, of which the first is 2 to 4. The limit is the
-  # last line.
+  # No mark, or the mark of the agent's program: 19 digits, the first one is 2 to 4. The limit is in
+  # the last line.
   limits=${limits##*Max realtime timeout}
   if [[ $limits != *unlimited*unlimited* &&
     $limits != *' '[234][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]' '*us* ]]; then
@@ -32,9 +32,9 @@ __siding_adopt() {
       had=not
       shopt -s lastpipe
     fi
-    # Whatever siding does, this waits no longer than a tenth of a second: until this shell is
-    # marked. One that is late goes on without this shell. As the last of a pipeline this shell reads without a subshell, and what
-    # is sent away by another one leaves $! as it is.
+    # Waits until this shell is marked, for a tenth of a second at most, whatever siding does. A slow
+    # siding continues alone. With lastpipe the read runs in this shell, and a command that another
+    # process starts in the background does not change $!.
     { PROGRAM adopt "$$" --at-onceSESSION </dev/null 2>/dev/null & } |
       builtin read -t "${SIDING_ADOPT_WAIT:-0.1}" -r line session || session=
     if [ -n "$had" ]; then
@@ -43,7 +43,7 @@ __siding_adopt() {
     if [[ -n $session ]]; then
       export SIDING_SESSION=$session
     else
-      # The shells below need not wait for it again.
+      # Child shells need not wait for siding again.
       export SIDING_ADOPT_FAILED=1
     fi
   fi

@@ -47,7 +47,7 @@ impl Args {
             let layers = plan.steps().iter().map(|step| step.layer + 1).max().unwrap_or(0);
             let file = self.file.display().to_string();
             stdout::print_text(&format!(
-                "{}: nothing is wrong; {} in {}\n",
+                "{}: valid; {} in {}\n",
                 one_line(&file, usize::MAX),
                 format_count(plan.steps().len(), "step"),
                 format_count(layers, "layer")

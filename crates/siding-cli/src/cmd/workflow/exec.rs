@@ -51,7 +51,7 @@ impl Args {
         let this_task =
             this_task.filter(|own| own.kind() == TaskKind::LocalWorkflow).ok_or_else(|| {
                 Failure::new(format!(
-                    "`{}` is what `siding workflow run` starts",
+                    "`{}` can be started only by `siding workflow run`",
                     task::WORKFLOW_SUBCOMMAND
                 ))
             })?;
@@ -74,7 +74,7 @@ impl Args {
         let text = siding_workflow::read_text(file).map_err(WorkflowError::from)?;
         if self.checked.is_some_and(|number| number != task::content_checksum(&text)) {
             return Err(Failure::new(format!(
-                "`{}` has changed since it was looked at, and nothing was run",
+                "`{}` has changed since it was checked; nothing was run",
                 file.display()
             ))
             .with_hint("run it again"));

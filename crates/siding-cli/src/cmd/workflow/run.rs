@@ -44,7 +44,7 @@ pub(super) struct Args {
 
 /// Parses the number of concurrent steps.
 fn parse_parallel(text: &str) -> Result<usize, String> {
-    let number: i64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    let number: i64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     siding_workflow::parse_max_parallel(number)
 }
 
@@ -62,7 +62,7 @@ impl Args {
         let root = context::open_state_dir()?;
         for other in running_workflows_of_file(&root, &file)? {
             render::print_note(&format!(
-                "the same file is being run already as {other}; this is another run"
+                "the same file is already being run as {other}; this is another run"
             ));
         }
         let number = task::content_checksum(&text).to_string();

@@ -159,12 +159,15 @@ fn format_next_step(view: &WorkflowView) -> Option<String> {
     let id = view.workflow_id?;
     match view.state {
         RunState::Interrupted => Some(format!(
-            "Nobody carries it out, and its steps end with it; `siding workflow resume\n{id}` goes on."
+            "No process runs it, and its steps end with it; `siding workflow resume\n{id}` continues."
         )),
-        RunState::Stopped => Some(format!("`siding workflow resume {id}` goes on.")),
+        RunState::Stopped => Some(format!("`siding workflow resume {id}` continues.")),
         RunState::Failed => {
             let failed = view.steps.iter().find(|step| step.state == StepStatus::Failed)?;
-            Some(format!("`siding output {}` shows what the first failure wrote.", failed.task_id?))
+            Some(format!(
+                "`siding output {}` shows the output of the first failed step.",
+                failed.task_id?
+            ))
         }
         RunState::Running => Some(format!("`siding wait {id}` waits for its end.")),
         RunState::Ok | RunState::Planned => None,

@@ -54,7 +54,7 @@ impl Scope {
     pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::User => "for you in all projects",
-            Self::Project => "for everybody in this project",
+            Self::Project => "for everyone in this project",
             Self::Local => "for you in this project",
         }
     }
@@ -196,8 +196,8 @@ pub(super) fn notes(scope: Scope, program: &SidingProgram) -> Vec<String> {
     }
     if scope == Scope::Project && !program.on_path {
         notes.push(format!(
-            "these files are for everybody, and they name `{}`, since no `siding` in the search \
-             path is this one; put siding there and install again",
+            "these files are for everyone, and they contain the path `{}`, because this siding is \
+             not in the search path; put it there and install again",
             program.path
         ));
     }

@@ -65,12 +65,12 @@ fn shell_file(places: &BaseDirs) -> PathBuf {
 /// Returns remarks for the person.
 pub(super) fn notes(places: &BaseDirs) -> Vec<String> {
     vec![
-        "Codex runs new hooks only when you have looked at them: call `/hooks` in a session and \
+        "Codex runs new hooks only after you have approved them: call `/hooks` in a session and \
          trust siding's"
             .to_owned(),
         format!(
             "its shells are adopted by BASH_ENV=`{}`; if your [shell_environment_policy] has a \
-             `set` of its own, put that line there yourself",
+             `set` of its own, add that line there yourself",
             shell_file(places).display()
         ),
     ]

@@ -28,7 +28,7 @@ pub(super) fn targets(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetF
 /// Returns remarks for the person.
 pub(super) fn notes() -> Vec<String> {
     vec![
-        "opencode calls no hooks; to have its shells adopted: `siding shell-init bash > \
+        "opencode calls no hooks; to let its shells be adopted: `siding shell-init bash > \
          ~/.config/siding/bash-env`, then start it as `BASH_ENV=~/.config/siding/bash-env opencode`"
             .to_owned(),
     ]

@@ -58,7 +58,7 @@ impl<'t> JsonSpans<'t> {
         let tokens = parsed.tokens.unwrap_or_default();
         let comment = tokens.iter().find(|token| is_comment(&token.token));
         if let (Dialect::Strict, Some(comment)) = (dialect, comment) {
-            let what = "a comment, which is no JSON".to_owned();
+            let what = "a comment, which JSON does not allow".to_owned();
             return Err(TextError::at_offset(text, comment.range.start, what));
         }
         let root = parsed

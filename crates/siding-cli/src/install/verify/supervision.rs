@@ -18,7 +18,8 @@ type CheckResult = (CheckState, String, Option<String>);
 /// supervised.
 pub(super) fn check_supervision(host: Host) -> (Check, Option<String>) {
     let (state, found, repair) = check_system().unwrap_or_else(|| check_sessions(host));
-    let without = "commands in the host's sandbox are not kept, what a killed host leaves stays";
+    let without =
+        "sandboxed commands are not supervised, and what a killed host leaves keeps running";
     let name = "sandboxed commands";
     (Check { name, state, weight: CheckWeight::Guarantee, found, without }, repair)
 }
@@ -32,7 +33,7 @@ fn check_system() -> Option<CheckResult> {
     }
     if let Err(error) = birthmark::probe_set_birthmark() {
         let found = format!("no process can be marked: prlimit (RLIMIT_RTTIME): {error}");
-        let repair = "allow prlimit64 in the filter of system calls of this container";
+        let repair = "allow prlimit64 in this container's seccomp filter";
         return Some((CheckState::Missing, found, Some(repair.to_owned())));
     }
     None
@@ -57,21 +58,20 @@ fn check_sessions(host: Host) -> CheckResult {
     let unwatched = owners.iter().filter(|owner| supervised_mark(&root, **owner).is_none());
     let why = |owner: &ProcRef| match check_supervisable(*owner) {
         Err(why) => format!("process {}: {why}", owner.pid),
-        Ok(_) => format!("process {} began before siding marked hosts", owner.pid),
+        Ok(_) => format!("process {} started before siding marked hosts", owner.pid),
     };
     let why: Vec<String> = unwatched.map(why).collect();
     if why.is_empty() {
         let found = match owners.len() {
             0 => return quiet,
-            1 => "the session that runs is watched".to_owned(),
-            count => format!("{count} sessions that run are watched"),
+            1 => "the running session is supervised".to_owned(),
+            count => format!("{count} running sessions are supervised"),
         };
         return (CheckState::Ok, found, None);
     }
-    let repair =
-        "start the agent as an ordinary process of this user, outside of `siding run` and \
-                  not as the first process of a container (`docker run --init`), and anew"
-            .to_owned();
+    let repair = "restart the agent as an ordinary process of this user, outside `siding run` and \
+                  not as the first process of a container (`docker run --init`)"
+        .to_owned();
     (CheckState::Limited, why.join("; "), Some(repair))
 }
 

@@ -35,9 +35,9 @@ pub(super) fn query_version(program: &Path) -> Result<String, String> {
     match said {
         Ok(Ok(text)) => match text.lines().find(|line| !line.trim().is_empty()) {
             Some(line) => Ok(one_line(line.trim(), VERSION_COLUMNS)),
-            None => Err("it says nothing".to_owned()),
+            None => Err("it prints nothing".to_owned()),
         },
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer in {} s", VERSION_TIMEOUT.as_secs())),
+        Err(_) => Err(format!("no answer within {} s", VERSION_TIMEOUT.as_secs())),
     }
 }

@@ -60,10 +60,15 @@ fn an_invalid_certificate_is_rejected_and_reported() {
             SERVER_CERTIFICATE,
             OTHER_CA_CERTIFICATE,
             "127.0.0.1",
-            "nobody that this machine trusts has signed it; if the",
+            "this machine does not trust its issuer; if the",
         ),
         (EXPIRED_CERTIFICATE, CA_CERTIFICATE, "127.0.0.1", "it has expired; notice"),
-        (SERVER_CERTIFICATE, CA_CERTIFICATE, "localhost", "it is for another name; notice"),
+        (
+            SERVER_CERTIFICATE,
+            CA_CERTIFICATE,
+            "localhost",
+            "it was issued for another host name; notice",
+        ),
     ] {
         let sandbox = sandbox();
         let (address, requests) = server::start_tls_server(tls_config(certificate));
@@ -72,7 +77,7 @@ fn an_invalid_certificate_is_rejected_and_reported() {
         let mut follower = start_follower(&sandbox, &format!("{address}/secret"), authorities);
         assert_eq!(task_id(&follower.next_line()), task);
         let said = follower.close();
-        let expected = format!("siding: webhook {address}: its certificate is refused: {why}");
+        let expected = format!("siding: webhook {address}: its certificate is rejected: {why}");
         assert!(said.contains(&expected) && said.contains("was not sent"), "{said}");
         assert_eq!(said.matches("webhook").count(), 1, "{said}");
         assert!(!said.contains("secret") && !said.contains("trying again"), "{said}");

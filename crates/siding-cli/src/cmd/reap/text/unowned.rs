@@ -21,11 +21,11 @@ pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) ->
     match step {
         ReapStep::SocketRemoved { path } => {
             let path = one_line(path, PATH_COLUMNS);
-            ("socket".to_owned(), format!("{} {path}: nobody holds it", verb("removed", "remove")))
+            ("socket".to_owned(), format!("{} {path}: it is unused", verb("removed", "remove")))
         }
         ReapStep::SocketLeft { path, why } => {
             let path = one_line(path, PATH_COLUMNS);
-            ("socket".to_owned(), format!("LEFT {path}, which nobody holds: {why}"))
+            ("socket".to_owned(), format!("LEFT {path}, which is unused: {why}"))
         }
         ReapStep::ForeignEnded { rule, pid, top_pid, age_ms, command, signal } => {
             let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
@@ -85,7 +85,7 @@ pub(in crate::cmd) fn format_report(steps: &[ReapStep], settings: &Settings) -> 
     if lines.is_empty() {
         return None;
     }
-    let mut text = "Processes of an agent session that is gone still run:\n".to_owned();
+    let mut text = "Processes of an ended agent session are still running:\n".to_owned();
     lines.iter().take(MAX_REPORTED_PROCESSES).for_each(|line| text.push_str(line));
     if lines.len() > MAX_REPORTED_PROCESSES {
         let more = lines.len() - MAX_REPORTED_PROCESSES;
