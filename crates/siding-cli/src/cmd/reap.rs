@@ -148,8 +148,8 @@ pub(super) fn run_quietly(root: &StateDir, settings: &Settings) -> Result<Vec<Re
     Ok(steps)
 }
 
-/// Removes what crashes and ended hosts left behind when a session is opened. The caller shows
-/// [`report_for_agent`] and then calls [`record_report_shown`].
+/// Removes what crashes and ended hosts left behind when a session is opened. The caller prints
+/// the text of [`format_report`] and then calls [`record_report_shown`].
 pub(super) fn run_for_session(
     root: &StateDir,
     settings: &Settings,
