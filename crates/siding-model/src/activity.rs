@@ -1,7 +1,7 @@
-//! What the tasks of a period of time did, in short: `siding report`.
+//! A summary of the tasks in a period of time: `siding report`.
 //!
-//! The committed schema is `docs/schema/report.schema.json`. Fields may be added, never renamed,
-//! removed or given another meaning.
+//! The committed schema is `docs/schema/report.schema.json`. Fields may be added; an existing field
+//! is never renamed, removed or given another meaning.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,166 +16,167 @@ use crate::process::UnixMs;
 use crate::task_view::{PhaseName, TaskView};
 use crate::text::{cut_head, make_visible};
 
-/// Most entries of each list; the counts are of all.
+/// Most entries in each list. The counts cover all tasks.
 const MAX_LISTED_ENTRIES: usize = 20;
-/// Longest command, in bytes.
+/// Longest command in the report, in bytes.
 const MAX_COMMAND_BYTES: usize = 1 << 10;
-/// Milliseconds between two daily reports. Less than a day: a person who begins a little earlier than
-/// the day before has one too.
+/// Milliseconds between two daily reports. Less than a day, so that a person who starts work a
+/// little earlier than the day before still gets a report.
 const MIN_DAILY_REPORT_INTERVAL_MS: i64 = 20 * 60 * 60 * 1000;
-/// Milliseconds that a daily report tells of, when the last one is not longer ago.
+/// Longest period that a daily report covers, in milliseconds, unless the last report is older.
 const DAILY_REPORT_PERIOD_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// What happened in a period of time, as `siding report --json` prints it.
+/// The activity of a period of time, as printed by `siding report --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "report"))]
 pub struct ActivityReport {
-    /// Beginning of the period, RFC 3339.
+    /// Start of the period, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub since: String,
-    /// Its end, RFC 3339.
+    /// End of the period, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub until: String,
     /// How many tasks there were, by how they ended.
     pub counts: ActivityCounts,
-    /// Tasks that failed, the newest first; at most 20, as in every list here.
+    /// Tasks that failed, the newest first; at most 20, like every list of this report.
     pub failed: Vec<ActivityTask>,
-    /// What ended tasks that did not end by themselves, the most frequent first.
+    /// Causes that ended tasks from outside, the most frequent first.
     pub stopped_by: Vec<StopCause>,
-    /// Rules by which processes of other programs were ended, the most frequent first.
+    /// Rules under which the reaper ended processes of other programs, the most frequent first.
     pub reaped: Vec<ReapRule>,
-    /// Tasks whose shell has ended while processes that it started live, the oldest first.
+    /// Tasks whose shell has ended while processes that it started are still alive, the oldest
+    /// first.
     pub lingering: Vec<ActivityTask>,
     /// Running tasks that wait for an answer, the oldest first.
     pub needs_input: Vec<ActivityTask>,
-    /// Tasks that took longest.
+    /// Tasks that took longest, the longest first.
     pub slowest: Vec<ActivityTask>,
-    /// Tasks that wrote most.
+    /// Tasks that wrote most output, the largest first.
     pub noisiest: Vec<ActivityTask>,
-    /// What all kept tasks take on the disk.
+    /// Disk space that all kept tasks use.
     pub disk: DiskUse,
 }
 
-/// How many tasks there were, by how they ended.
+/// The number of tasks, by how they ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActivityCounts {
-    /// Tasks that ended in the period or run now.
+    /// Tasks that ended in the period or are running now.
     pub ran: usize,
-    /// Tasks that run now, those that linger included.
+    /// Tasks that are running now, including lingering ones.
     pub running: usize,
-    /// Tasks that ended in the period: the sum of the following.
+    /// Tasks that ended in the period: the sum of the fields below.
     pub ended: usize,
-    /// They exited with 0.
+    /// Tasks that exited with code 0.
     pub succeeded: usize,
-    /// They exited with another code, died of a signal, or could not be started.
+    /// Tasks that exited with another code, died of a signal, or could not be started.
     pub failed: usize,
-    /// They were stopped on request.
+    /// Tasks that were stopped on request.
     pub stopped: usize,
-    /// They were stopped at their deadline.
+    /// Tasks that were stopped at their deadline.
     pub timed_out: usize,
-    /// They were stopped at a limit.
+    /// Tasks that were stopped at a limit.
     pub limit: usize,
-    /// Their end was not seen.
+    /// Tasks whose end was not observed.
     pub lost: usize,
-    /// They were adopted and given back: siding does not know their end.
+    /// Adopted tasks that were released: siding does not know how they ended.
     pub released: usize,
 }
 
-/// One task.
+/// One task in a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActivityTask {
-    /// Name of the task.
+    /// The task's id.
     pub task_id: TaskId,
-    /// The command, or the name of a task that is siding itself at other work; at most 1 KiB.
+    /// The command, or a title if the task runs siding itself; at most 1 KiB.
     pub command: String,
-    /// Directory in which it started.
+    /// Directory in which the task started.
     pub cwd: String,
-    /// Where it stands.
+    /// The task's phase.
     pub phase: PhaseName,
-    /// How it ended; null while it runs.
+    /// How the task ended; null while it runs.
     pub outcome: Option<Outcome>,
-    /// When it ended, RFC 3339; null while it runs.
+    /// Time of the end, RFC 3339; null while the task runs.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub ended_at: Option<String>,
-    /// Awake time from start to end, or to now; null where nobody saw the end.
+    /// Awake time from start to end, or to now, in milliseconds; null if the end was not observed.
     pub elapsed_ms: Option<u64>,
-    /// Bytes that it wrote; null for a task that is no longer kept.
+    /// Output of the task, in bytes; null for a task that is no longer kept.
     pub output_bytes: Option<u64>,
-    /// Whether it waits for an answer.
+    /// Whether the task waits for an answer.
     pub needs_input: bool,
 }
 
-/// What ended tasks that did not end by themselves.
+/// A cause that ended tasks from outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StopCause {
-    /// `deadline`, a limit such as `max-memory`, `out of memory` for the kernel, or whoever asked:
-    /// `user`, `session`, or what a host calls itself.
+    /// `deadline`, a limit such as `max-memory`, `out of memory` for the kernel's OOM killer, or
+    /// the requester of the stop: `user`, `session`, or the name of a host.
     pub rule: String,
-    /// How many tasks.
+    /// Number of tasks with this cause.
     pub tasks: usize,
-    /// The last one of them.
+    /// The last of these tasks.
     pub last: ActivityTask,
 }
 
-/// A rule of the reaper by which processes of other programs were ended.
+/// A reaper rule under which processes of other programs were ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReapRule {
-    /// Its name.
+    /// Name of the rule.
     pub rule: String,
-    /// How many processes.
+    /// Number of processes that were sent a signal.
     pub processes: usize,
-    /// When the last one was sent a signal, RFC 3339.
+    /// Time of the last signal, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub last_at: String,
-    /// Command line of the last one, shortened.
+    /// Command line of the last process, shortened.
     pub command: String,
 }
 
-/// What all kept tasks take on the disk.
+/// Disk space that all kept tasks use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiskUse {
-    /// Tasks that are kept, running ones included.
+    /// Number of kept tasks, including running ones.
     pub tasks: usize,
-    /// Bytes that their directories take.
+    /// Size of their directories, in bytes.
     pub bytes: u64,
-    /// Bytes that ended tasks may take: `retention_bytes`.
+    /// Limit for the directories of ended tasks, in bytes: `retention_bytes`.
     pub max_bytes: u64,
 }
 
 /// A signal that the reaper sent to a process of another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReapedProcess {
-    /// When, RFC 3339 in UTC.
+    /// Time of the signal, RFC 3339 in UTC.
     pub at: String,
-    /// The rule.
+    /// Name of the rule.
     pub rule: String,
-    /// The process, and its start in clock ticks: a process may be sent several signals.
+    /// The process's pid and start time in clock ticks: one process may receive several signals.
     pub process: (i32, u64),
-    /// Its command line, shortened.
+    /// Command line of the process, shortened.
     pub command: String,
 }
 
 /// A period of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
-    /// Its beginning.
+    /// Start of the period.
     pub since: UnixMs,
-    /// Its end.
+    /// End of the period.
     pub until: UnixMs,
 }
 
 impl Period {
-    /// Returns the period of the daily report that is due, `None` when the last one is not long
-    /// enough ago: the last 24 hours, or all that happened since the last report.
+    /// Returns the period of the daily report that is due: the last 24 hours, or the time since the
+    /// last report if that is longer. Returns `None` when the last report is too recent.
     #[must_use]
     pub fn for_daily_report(last: Option<UnixMs>, now: UnixMs) -> Option<Self> {
-        // A clock that was set back makes none due twice.
+        // The absolute age: a clock that was set back does not make a report due twice.
         let age = last.map(|last| now.0.saturating_sub(last.0).abs());
         if age.is_some_and(|age| age < MIN_DAILY_REPORT_INTERVAL_MS) {
             return None;
@@ -185,16 +186,16 @@ impl Period {
         Some(Self { since, until: now })
     }
 
-    /// Whether the period holds a moment, RFC 3339 in UTC with milliseconds.
+    /// Returns whether a moment, RFC 3339 in UTC with milliseconds, is in the period.
     #[must_use]
     pub fn contains(&self, moment: &str) -> bool {
-        // All such texts have the same length, so they sort as the moments do.
+        // All these texts have the same length, so their lexical order is their order in time.
         self.since.rfc3339().as_str() <= moment
     }
 }
 
 impl ActivityTask {
-    /// Returns a task that is kept.
+    /// Returns the entry of a task that is still kept.
     #[must_use]
     pub fn from_view(view: &TaskView) -> Self {
         let asks = |verdict| {
@@ -216,7 +217,7 @@ impl ActivityTask {
         }
     }
 
-    /// Returns a task that is only remembered.
+    /// Returns the entry of a task that only the history still holds.
     #[must_use]
     pub fn from_run(run: &Run) -> Self {
         Self {
@@ -239,8 +240,8 @@ fn shorten_command(command: &str) -> String {
 }
 
 impl ActivityReport {
-    /// Returns the report of a period. Tasks that ended before it, and signals sent before it, are
-    /// left out.
+    /// Returns the report of a period. Tasks that ended before the period, and signals sent before
+    /// it, are left out.
     #[must_use]
     pub fn new(
         period: Period,
@@ -249,7 +250,7 @@ impl ActivityReport {
         disk: DiskUse,
     ) -> Self {
         tasks.retain(|task| task.ended_at.as_ref().is_none_or(|at| period.contains(at)));
-        // The newest first; what runs before all that has ended.
+        // The newest first; running tasks precede all ended ones.
         tasks.sort_by_key(|task| Reverse((task.ended_at.is_none(), task.ended_at.clone())));
         let is = |phase| move |task: &&ActivityTask| task.phase == phase;
         let list = |chosen: &mut dyn Iterator<Item = &ActivityTask>| -> Vec<ActivityTask> {
@@ -275,7 +276,7 @@ impl ActivityReport {
         }
     }
 
-    /// Whether nothing ran and nothing was reaped.
+    /// Returns whether no task ran and no process was reaped.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.counts.ran == 0 && self.reaped.is_empty()
@@ -326,7 +327,7 @@ fn has_failed(task: &ActivityTask) -> bool {
     }
 }
 
-/// Returns what ended a task that did not end by itself.
+/// Returns the cause that ended a task from outside, or `None` for a task that ended by itself.
 fn stop_rule(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Deadline { .. } => Some("deadline".to_owned()),
@@ -343,7 +344,8 @@ fn stop_rule(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// `tasks` are the newest first.
+/// Counts the causes. `tasks` must have the newest first, so that the first task of a cause is its
+/// last one in time.
 fn stop_causes(tasks: &[ActivityTask]) -> Vec<StopCause> {
     let mut causes: BTreeMap<String, StopCause> = BTreeMap::new();
     for task in tasks {

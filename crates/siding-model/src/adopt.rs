@@ -1,11 +1,12 @@
-//! Adoption: what can be told of a command that somebody else has started.
+//! Adoption: what the command line of a process that siding did not start reveals about its
+//! command.
 
 use crate::id::SessionId;
 use crate::process::ProcRef;
 use crate::spec::TaskCommand;
 
-/// Programs that stand between a host and the shell that it started: shells, and what only starts
-/// another program. What owns the conversation is above them.
+/// Programs between a host and the shell that it started: shells, and programs that only start
+/// another program. The process that owns the conversation is above them.
 const WRAPPER_PROGRAMS: [&str; 26] = [
     "ash",
     "bash",
@@ -35,21 +36,21 @@ const WRAPPER_PROGRAMS: [&str; 26] = [
     "zsh",
 ];
 
-/// Most bytes of a host's name in the name of its session.
+/// Most characters of a host's name in the name of its session.
 const MAX_HOST_NAME_CHARS: usize = 16;
 
-/// Whether a program of this name only stands between a host and its shell.
+/// Returns whether a program of this name is only a wrapper between a host and its shell.
 #[must_use]
 pub fn is_wrapper_program(program: &str) -> bool {
     WRAPPER_PROGRAMS.binary_search(&program).is_ok()
 }
 
-/// Returns the name of the session of a host that has opened none: the same for the whole life of
-/// the process, and never that of another.
+/// Returns the session name for a host that has opened no session. The name is the same for the
+/// whole life of the process and differs from that of every other process.
 ///
 /// # Panics
 ///
-/// Never: only what a name may hold is left.
+/// Never: only characters that a session name allows are kept.
 #[must_use]
 pub fn session_for_host(host: &str, process: ProcRef) -> SessionId {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
@@ -57,10 +58,10 @@ pub fn session_for_host(host: &str, process: ProcRef) -> SessionId {
     let name = name.trim_matches('-');
     let name = if name.is_empty() { "host" } else { name };
     let ProcRef { pid, start_ticks } = process;
-    format!("{name}-{pid}-{start_ticks}").parse().expect("only plain characters, and not many")
+    format!("{name}-{pid}-{start_ticks}").parse().expect("a session name is built from allowed characters only")
 }
 
-/// Returns what a process runs, from the words of its command line.
+/// Returns the command that a process runs, derived from its argument vector.
 #[must_use]
 pub fn command_from_argv(words: &[String]) -> TaskCommand {
     match dash_c_text(words) {
@@ -73,18 +74,20 @@ pub fn command_from_argv(words: &[String]) -> TaskCommand {
     }
 }
 
-/// Returns the command that a host runs by a shell of its own, where that shell's text stands in these
-/// words: its own, or those of what will start it, quoted once more for each shell in between.
+/// Returns the command that a host runs in a shell of its own. The shell's `-c` text is either an
+/// argument in `words`, or is nested in the text of outer shells and quoted once more for each of
+/// them.
 #[must_use]
 pub fn find_host_command(words: &[String]) -> Option<TaskCommand> {
-    /// Shells around the host's that are looked into.
+    /// Most outer shells whose text is searched.
     const MAX_SHELL_NESTING: u32 = 4;
-    // The rest of a program's words, behind its options, may be a shell's.
+    // The arguments after a program's options may themselves be a shell's argument vector.
     (0..words.len())
         .find_map(|from| find_quoted_command(dash_c_text(&words[from..])?, MAX_SHELL_NESTING))
 }
 
-/// Returns the command of a host's text, or of one that stands in this text as a shell's word.
+/// Returns the command from a host's wrapper text, or from such a text nested in this one as a
+/// shell argument.
 fn find_quoted_command(text: &str, nesting_left: u32) -> Option<TaskCommand> {
     if let Some(text) = unwrap_host_text(text) {
         return Some(TaskCommand::Shell { text, shell: "bash".to_owned() });
@@ -94,24 +97,24 @@ fn find_quoted_command(text: &str, nesting_left: u32) -> Option<TaskCommand> {
     texts.find_map(inner)
 }
 
-/// What stands before a shell's text in the text of another.
+/// Precedes a shell's text inside the text of another shell.
 const DASH_C: &str = " -c ";
 
-/// Returns the command that a host runs by the shell whose words these are.
+/// Returns the command that a host runs in the shell with this argument vector.
 #[must_use]
 pub fn host_shell_command(words: &[String]) -> Option<TaskCommand> {
     let text = unwrap_host_text(dash_c_text(words)?)?;
     Some(TaskCommand::Shell { text, shell: words[0].trim_start_matches('-').to_owned() })
 }
 
-/// Whether these are the words of a shell that was given its text by `-c`.
+/// Returns whether this is the argument vector of a shell that was started with `-c`.
 #[must_use]
 pub fn is_shell_with_dash_c(words: &[String]) -> bool {
     let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
     is_wrapper_program(name.trim_start_matches('-')) && dash_c_text(words).is_some()
 }
 
-/// Returns the text that a shell was started with by `-c`.
+/// Returns the `-c` text of a shell.
 fn dash_c_text(words: &[String]) -> Option<&str> {
     let mut rest = words.iter().skip(1);
     let mut has_text = false;
@@ -121,14 +124,14 @@ fn dash_c_text(words: &[String]) -> Option<&str> {
             return has_text.then_some(word.as_str());
         };
         if letters.starts_with('-') {
-            // `--norc`; `--` ends the options.
+            // `--norc` and other long options; `--` ends the options.
             if letters == "-" {
                 return if has_text { rest.next().map(String::as_str) } else { None };
             }
             continue;
         }
         has_text |= word.starts_with('-') && letters.contains('c');
-        // `-o pipefail`, also as `-euo pipefail`.
+        // `-o` takes a value, also inside `-euo pipefail`.
         if letters.ends_with(['o', 'O']) {
             rest.next();
         }
@@ -136,22 +139,21 @@ fn dash_c_text(words: &[String]) -> Option<&str> {
     None
 }
 
-/// What stands before and behind the command in the text of a Claude Code shell: it restores the
-/// shell's state, runs the command by `eval`, and notes the directory.
+/// The text around the command in a Claude Code shell, which restores the shell's state, runs the
+/// command with `eval`, and writes down the working directory.
 const CLAUDE_EVAL_PREFIX: &str = "&& eval ";
 const CLAUDE_PWD_SUFFIX: &str = " && pwd -P >| ";
 
-/// How the command begins in the text of a shell around the host's shell: with a quote that was
-/// quoted itself. Its words are those of the inner shell's text, not the command's.
+/// The start of a command that is nested in the text of an outer shell: a quote that was itself
+/// quoted. Splitting at this level would yield words of the inner shell's text, not the command's.
 const NESTED_QUOTE: &str = r#"'"'"'"#;
 
-/// How the text of a Codex shell begins, and what stands before the shell and the command that it
-/// becomes when it has restored the environment (0.169.0).
+/// The start of a Codex shell's text, and the text before the shell and the command that the
+/// process executes after it has restored the environment (0.169.0).
 const CODEX_TEXT_PREFIX: &str = "__CODEX_SNAPSHOT";
 const CODEX_EXEC: &str = "\n\nexec ";
 
-/// Returns the command that a host has wrapped into a text of its own, `None` where it is not known
-/// to have.
+/// Returns the command inside a host's wrapper text, or `None` if the text is not a known wrapper.
 fn unwrap_host_text(text: &str) -> Option<String> {
     if text.starts_with(CODEX_TEXT_PREFIX) {
         let (_, becomes) = text.split_once(CODEX_EXEC)?;
@@ -166,14 +168,14 @@ fn unwrap_host_text(text: &str) -> Option<String> {
     }
     let (quoted, _) = rest.rsplit_once(CLAUDE_PWD_SUFFIX)?;
     let mut words = split_shell_words(quoted)?;
-    // The host's own redirection, not the command's.
+    // This redirection was added by the host; it is not part of the command.
     if words.ends_with(&["<".to_owned(), "/dev/null".to_owned()]) {
         words.truncate(words.len() - 2);
     }
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// Returns the first word of a text as a shell would take it.
+/// Returns the first word of a text, split as a shell does.
 fn first_word(text: &str) -> Option<String> {
     let mut chars = text.chars();
     let mut word = None;
@@ -185,7 +187,7 @@ fn first_word(text: &str) -> Option<String> {
     }
 }
 
-/// Returns the words of a text as a shell would take them, `None` when a quote is left open.
+/// Returns the words of a text, split as a shell does, or `None` when a quote is not closed.
 fn split_shell_words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -202,15 +204,15 @@ fn split_shell_words(text: &str) -> Option<Vec<String>> {
     }
 }
 
-/// What a shell has read.
+/// The result of reading one shell token.
 enum ShellToken {
     InWord,
     Separator,
     End,
 }
 
-/// Reads one quoted part, one character, or what stands between two words. `None` when a quote is left
-/// open.
+/// Reads one quoted part, one character, or the separator between two words. Returns `None` when a
+/// quote is not closed.
 fn next_shell_token(
     chars: &mut std::str::Chars<'_>,
     word: &mut Option<String>,

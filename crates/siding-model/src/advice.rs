@@ -1,4 +1,4 @@
-//! What a person or an agent should know or do next, as text.
+//! Advice for a person or an agent: what they should know or do next, as text.
 
 mod time_left;
 
@@ -16,19 +16,20 @@ use crate::text::one_line;
 use time_left::time_limit;
 pub use time_left::until_deadline;
 
-/// In whose words it is said what can be done.
+/// The interface in whose terms advice is worded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// Commands and flags of the program.
+    /// Commands and flags of the `siding` program.
     Commands,
-    /// Names and arguments of the tools that a model calls, as the MCP server offers them.
+    /// Names and arguments of the tools that the MCP server offers to a model.
     Tools,
-    /// The same, as siding's own agent offers them.
+    /// Names and arguments of the tools of siding's own agent.
     Agent,
 }
 
 impl Dialect {
-    /// Returns what does something, quoted: `run`, `wait`, `output`, `stop`, `list`, `input`, `why`.
+    /// Returns the quoted name of an operation: `run`, `wait`, `output`, `stop`, `list`, `input`,
+    /// `why`.
     #[must_use]
     pub fn format_tool(self, what: &str) -> String {
         match (self, what) {
@@ -40,17 +41,17 @@ impl Dialect {
         }
     }
 
-    /// Returns how to do something with a task: `wait`, `output`, `stop`, `show`.
+    /// Returns the call for an operation on one task: `wait`, `output`, `stop`, `show`.
     fn format_task_call(self, what: &str, id: TaskId) -> String {
         match (self, what) {
             (Self::Commands, what) => format!("`siding {what} {id}`"),
-            // How a task stands is told by the list.
+            // The tools have no `show`: the list contains the state of each task.
             (Self::Tools | Self::Agent, "show") => self.format_tool("list"),
             (Self::Tools | Self::Agent, what) => self.format_tool(what),
         }
     }
 
-    /// Returns how a call says more than its command.
+    /// Returns the name of an option of a call in this dialect.
     #[must_use]
     pub fn format_option(self, name: &str) -> String {
         match (self, name) {
@@ -61,19 +62,19 @@ impl Dialect {
     }
 }
 
-/// How the reader of an advice learns that a task in the background has ended.
+/// How the reader of an advice learns that a background task has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeChannel {
-    /// Only by asking.
+    /// Only by polling.
     PollOnly,
-    /// By a notice of its own: siding's agent, or hooks of the host, deliver it.
+    /// By a notice that siding's agent or the hooks of the host deliver.
     Pushed,
-    /// By a notice in a later answer of the tools.
+    /// By a notice in the result of a later tool call.
     WithToolResults,
 }
 
 impl NoticeChannel {
-    /// Returns the clause that promises the notice, with the separator before it.
+    /// Returns the clause that promises the notice, including the leading separator.
     const fn promise_clause(self) -> &'static str {
         match self {
             Self::PollOnly => "",
@@ -85,20 +86,20 @@ impl NoticeChannel {
     }
 }
 
-/// Processes that are named one by one.
+/// Most processes that are listed individually.
 const MAX_NAMED_PROCESSES: usize = 5;
-/// Columns of why it is not known whether anything is left.
+/// Columns for the reason why the end of all processes is unproven.
 const UNPROVEN_COLUMNS: usize = 200;
-/// Columns of what makes a task ready, and of what was seen.
+/// Columns for the readiness condition and its result.
 const READY_COLUMNS: usize = 400;
-/// Columns of a command line among others.
+/// Columns for a command line inside a sentence.
 const COMMAND_COLUMNS: usize = 40;
 
-/// Columns in which a command says anything, with the blanks before it.
+/// Fewest columns in which a command line is still informative, including the blanks before it.
 const MIN_COMMAND_COLUMNS: usize = 14;
 
-/// Returns one line of at most `columns` about how a task ended, or how it stands:
-/// `b-4k7q0n2m8x5t  exited 7 after 3m 12s  npm test`.
+/// Returns a line of at most `columns` with a task's outcome or current phase: `b-4k7q0n2m8x5t
+/// exited 7 after 3m 12s  npm test`.
 #[must_use]
 pub fn format_task_line(view: &TaskView, columns: usize) -> String {
     let (id, after) = (
@@ -116,8 +117,7 @@ pub fn format_task_line(view: &TaskView, columns: usize) -> String {
     one_line(&format!("{id}{state}{after}  {}", view.display_name()), columns)
 }
 
-/// Returns what the one who looks at a task should know or do next, `None` when its outcome says
-/// all there is.
+/// Returns advice for the reader of a task's state, or `None` when the outcome says everything.
 #[must_use]
 pub fn task_advice(
     view: &TaskView,
@@ -145,8 +145,8 @@ pub fn task_advice(
         .reduce(|all, next| format!("{all}; {next}"))
 }
 
-/// Whether it is ready, where somebody said what makes it so. Of one that has ended and was ready
-/// there is nothing to say.
+/// Describes the readiness of a task that has a readiness condition. Returns `None` for an ended
+/// task that was ready.
 fn readiness_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
     let ready = view.ready.as_ref()?;
     let is_live = view.phase != PhaseName::Ended;
@@ -278,15 +278,15 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// The limit at which it was stopped, in numbers where they are on record.
+/// Names the limit at which the task was stopped, with the recorded numbers if there are any.
 fn limit_advice(which: LimitKind, view: &TaskView) -> String {
     let breach = view.breaches.iter().find(|breach| breach.which == which);
     let detail = breach.map_or(which.flag_name(), |breach| breach.detail.as_str());
     format!("stopped at its limit {}", one_line(detail, 400))
 }
 
-/// A failure that the shell's own code hides. Whoever wrote to a reader that had enough, such as
-/// `head`, died of SIGPIPE as it is meant to.
+/// Reports a failure that the shell's own exit code hides. A writer that dies of SIGPIPE because
+/// its reader, such as `head`, has exited is not a failure.
 fn masked_failure_advice(code: u8, view: &TaskView) -> Option<String> {
     const SIGPIPE_STATUS: i32 = 128 + 13;
     let statuses = view.pipeline_statuses.as_deref()?;
@@ -365,11 +365,11 @@ fn truncate_to_seconds(duration: Duration) -> Duration {
     if duration.as_secs() > 0 { Duration::from_secs(duration.as_secs()) } else { duration }
 }
 
-/// Columns of a bar between other words.
+/// Cells of a progress bar inside a line.
 const PROGRESS_BAR_CELLS: usize = 10;
 
-/// Returns how far `done` is on the way to `all`, as `[###-------]` with `cells` cells. Beyond it
-/// the last cell is a `+`.
+/// Returns the progress from `done` to `all` as `[###-------]` with `cells` cells. When `done`
+/// exceeds `all` the last cell is a `+`.
 #[must_use]
 pub fn progress_bar(done: u64, all: u64, cells: usize) -> String {
     if done > all {
@@ -380,7 +380,8 @@ pub fn progress_bar(done: u64, all: u64, cells: usize) -> String {
     format!("[{}{}]", "#".repeat(full), "-".repeat(cells - full))
 }
 
-/// Returns what is usual and how far it is, `4m 10s, 2m in [####------]`, `None` when nothing is usual.
+/// Returns the usual duration and the progress towards it, `4m 10s, 2m in [####------]`, or `None`
+/// when no usual duration is known.
 #[must_use]
 pub fn format_progress(view: &TaskView) -> Option<String> {
     let usual = view.expected_ms?;

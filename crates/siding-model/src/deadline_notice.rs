@@ -1,7 +1,8 @@
-//! The time of the notice before a task's deadline.
+//! The time of the notice that precedes a task's deadline.
 //!
-//! One notice for each deadline: a deadline that was moved gets another. A task whose whole life is
-//! short gets none, and neither does one in the foreground, whose caller waits for its end.
+//! Each deadline has at most one notice; moving the deadline allows another. A task with a short
+//! total lifetime gets none, and neither does a foreground task, because its caller waits for its
+//! end.
 
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;
@@ -11,8 +12,8 @@ use crate::record::FORMAT_WITH_EXPIRING;
 use crate::spec::MIN_NOTICE_LIFETIME_MS;
 
 impl TaskState {
-    /// Returns when the notice of the current deadline is due, `None` if none is wanted or it is
-    /// recorded.
+    /// Returns the time at which the notice of the current deadline is due, or `None` if no notice
+    /// is wanted or it has been recorded.
     #[must_use]
     pub fn deadline_notice_at(&self) -> Option<MonotonicMs> {
         let deadline = self.lifecycle.deadline();

@@ -1,17 +1,17 @@
-//! Durations: the text people write them in and the text they are shown in.
+//! Durations: how they are parsed and how they are displayed.
 //!
-//! Text is jiff's friendly format (`1h30m`, `1 hour 30 minutes`, `1.5h`), narrowed to what cannot
-//! be misread: every number needs a unit, no sign, no `ago`, no clock form (`1:30:00`), no comma,
-//! no unit above the day, and nothing longer than [`MAX_DURATION`]. A day is 24 hours. `none` is not a
-//! duration; where it is allowed, the caller looks for it first.
+//! The syntax is jiff's friendly format (`1h30m`, `1 hour 30 minutes`, `1.5h`), restricted to what
+//! cannot be misread: every number needs a unit, and signs, `ago`, the clock form (`1:30:00`),
+//! commas, units above the day and values above [`MAX_DURATION`] are rejected. A day is 24 hours.
+//! `none` is not a duration; callers that allow it check for it first.
 
 use std::time::Duration;
 
 use jiff::fmt::friendly::{Spacing, SpanParser, SpanPrinter};
 use jiff::{SignedDuration, Span, SpanRelativeTo, SpanRound, Unit};
 
-/// Longest duration that is read: ten years. Sums of a few of them stay far from any overflow,
-/// also when they are counted in nanoseconds.
+/// Longest duration that is accepted: ten years. Sums of a few such durations do not overflow, even
+/// in nanoseconds.
 pub const MAX_DURATION: Duration = Duration::from_secs(3650 * DAY_SECONDS);
 
 const MINUTE_SECONDS: u64 = 60;
@@ -25,43 +25,44 @@ const PRINTER: SpanPrinter = SpanPrinter::new().spacing(Spacing::None);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurationError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("an empty text is not a duration; write one such as `500ms`, `15s`, `30m` or `1h30m`")]
     Empty,
-    /// A number stands alone.
+    /// The number has no unit.
     #[error("`{text}` has no unit; write `{text}s` for seconds, or another of ms, s, m, h, d")]
     NoUnit {
-        /// What was given.
+        /// The rejected text.
         text: String,
     },
-    /// The sign is minus.
+    /// The duration is negative.
     #[error("`{text}` is negative; a duration is zero or more, such as `0s` or `15s`")]
     Negative {
-        /// What was given.
+        /// The rejected text.
         text: String,
     },
-    /// Longer than [`MAX_DURATION`].
+    /// The duration exceeds [`MAX_DURATION`].
     #[error("`{text}` is too long; at most `3650d` is allowed")]
     TooLong {
-        /// What was given.
+        /// The rejected text.
         text: String,
     },
-    /// Anything else.
+    /// The text is malformed in another way.
     #[error(
         "`{text}` is not a duration; write numbers with ms, s, m, h or d, the largest first, such as `500ms`, `15s` or `1h30m`, at most `3650d`"
     )]
     Unreadable {
-        /// What was given.
+        /// The rejected text.
         text: String,
     },
 }
 
-/// Reads a duration such as `500ms`, `15s`, `30m`, `1h30m`, `1h 30m`, `1.5h` or `2d`.
+/// Parses a duration such as `500ms`, `15s`, `30m`, `1h30m`, `1h 30m`, `1.5h` or `2d`.
 ///
 /// # Errors
 ///
-/// [`DurationError`] for an empty text, a number without a unit, a negative duration, one longer than
-/// [`MAX_DURATION`], and anything else that is not a duration. Its text says what is allowed.
+/// Returns [`DurationError`] for an empty text, a number without a unit, a negative duration, a
+/// duration longer than [`MAX_DURATION`], or any other malformed text. The error's message states
+/// the allowed form.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let owned_text = || text.to_owned();
     let trimmed = text.trim();
@@ -74,7 +75,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     if trimmed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return Err(DurationError::NoUnit { text: owned_text() });
     }
-    // jiff would also read `1:30:00`, `+15s`, `1h, 30m` and `15s ago`.
+    // jiff would also accept `1:30:00`, `+15s`, `1h, 30m` and `15s ago`.
     let plain = |c: char| c.is_alphanumeric() || c == ' ' || c == '.';
     if !trimmed.chars().all(plain) || trimmed.contains("ago") {
         return Err(DurationError::Unreadable { text: owned_text() });
@@ -91,9 +92,9 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     Ok(duration)
 }
 
-/// Returns the shortest text that [`parse`] reads back as the same duration, such as `1h30m`.
+/// Returns the shortest text that [`parse`] converts back to the same duration, such as `1h30m`.
 ///
-/// A duration over [`MAX_DURATION`], which `parse` never returns, is shown in hours.
+/// A duration above [`MAX_DURATION`], which `parse` never returns, is formatted in hours.
 #[must_use]
 pub fn format_duration_exact(duration: Duration) -> String {
     let days = SpanRound::new().largest(Unit::Day).days_are_24_hours();
@@ -104,11 +105,11 @@ pub fn format_duration_exact(duration: Duration) -> String {
     }
 }
 
-/// Returns a short text for people, of at most two parts: `850ms`, `1.2s`, `3m 12s`, `2h 5m`,
-/// `3d 4h`.
+/// Formats a duration for people, with at most two parts: `850ms`, `1.2s`, `3m 12s`, `2h 5m`, `3d
+/// 4h`.
 ///
-/// What does not fit is cut off, never rounded up, so a task is not said to have run longer than
-/// it did. Less than a millisecond is shown in microseconds, nothing as `0s`.
+/// The remainder is truncated, never rounded up, so that a task is not reported to have run longer
+/// than it did. A duration below a millisecond is formatted in microseconds, zero as `0s`.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -249,7 +250,7 @@ mod tests {
         #[test]
         fn displayed_durations_lose_less_than_their_smaller_unit(ms in 0..=3650 * DAY_SECONDS * 1000) {
             let duration = Duration::from_millis(ms);
-            let shown = parse(&format_duration(duration)).expect("own text is read");
+            let shown = parse(&format_duration(duration)).expect("a formatted duration parses");
             prop_assert!(shown <= duration);
             let lost = duration.saturating_sub(shown);
             let part = match duration.as_secs() {

@@ -1,7 +1,7 @@
 //! The failure classes that siding watches for, and the settings that arm their detectors.
 //!
-//! The classes are those of the incident that siding exists for (anthropics/claude-code#51932).
-//! Which detector is armed follows from the settings alone.
+//! The classes are those of the incident that led to siding (anthropics/claude-code#51932). The
+//! settings alone determine which detectors are armed.
 
 use crate::limits::OnLimit;
 use crate::net::NetPolicy;
@@ -11,13 +11,13 @@ use crate::settings::{Key, Settings};
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureClass {
-    /// The class.
+    /// Name of the class.
     pub class: &'static str,
     /// The facts that reveal it.
     pub detector: &'static str,
     /// Whether the detector is armed.
     pub armed: bool,
-    /// The action on a finding.
+    /// The action when the detector fires.
     pub action: &'static str,
     /// The settings that arm it.
     pub settings: Vec<ArmingSetting>,
@@ -27,11 +27,11 @@ pub struct FailureClass {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ArmingSetting {
-    /// Its name.
+    /// Name of the setting.
     pub key: &'static str,
-    /// Its value, as a file would have it.
+    /// Value of the setting, in the syntax of a settings file.
     pub value: String,
-    /// The layer that set it.
+    /// The settings layer that set the value.
     pub origin: &'static str,
 }
 
@@ -43,7 +43,7 @@ pub fn failure_classes(settings: &Settings) -> Vec<FailureClass> {
     classes
 }
 
-/// Returns the classes that are judged before a command runs, or from its start.
+/// Returns the classes that are checked before a command runs or when it starts.
 fn launch_time_classes(settings: &Settings) -> Vec<FailureClass> {
     let row = |class, detector, armed, action, keys: &[Key]| {
         let settings = arming_settings(settings, keys);
@@ -73,7 +73,7 @@ fn launch_time_classes(settings: &Settings) -> Vec<FailureClass> {
     ]
 }
 
-/// Returns the classes that are watched while a task runs.
+/// Returns the classes that are monitored while a task runs.
 fn runtime_classes(settings: &Settings) -> Vec<FailureClass> {
     let (limits, watch) = (settings.limits(), settings.watchdog_thresholds());
     let watched = |class, detector, is_limited: bool, is_watched: bool, keys: &[Key]| {

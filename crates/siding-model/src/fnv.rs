@@ -1,10 +1,10 @@
-//! FNV-1a with 64 bits (RFC 9923): the hash of names that are kept on disk.
+//! 64-bit FNV-1a (RFC 9923): the hash for names of files on disk.
 //!
-//! The hasher of the standard library may change with any release, so its result is no name for
-//! anything that the next build of siding has to find. Not for anything that an attacker chooses:
-//! collisions are easy to make, and each user of a name tells two texts with the same one apart.
+//! The standard library may change its hasher in any release, so its result cannot name a file that
+//! a later build has to find. FNV is not collision-resistant: every user of such a name compares
+//! the full text as well, because an attacker can construct collisions.
 
-/// The hash of the bytes so far.
+/// The hash state after the bytes so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fnv1a(u64);
 
@@ -15,14 +15,14 @@ impl Default for Fnv1a {
 }
 
 impl Fnv1a {
-    /// Returns the hash with more bytes behind it.
+    /// Returns the hash extended by these bytes.
     #[must_use]
     pub fn with_bytes(self, bytes: &[u8]) -> Self {
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
         Self(bytes.iter().fold(self.0, step))
     }
 
-    /// Returns the 16 hexadecimal digits that name it on disk.
+    /// Returns the hash as the 16 hexadecimal digits used in file names.
     #[must_use]
     pub fn to_hex(self) -> String {
         format!("{:016x}", self.0)
@@ -33,7 +33,8 @@ impl Fnv1a {
 mod tests {
     use super::*;
 
-    /// The vectors of RFC 9923. A build that hashes otherwise does not find what others have named.
+    /// The test vectors of RFC 9923. A build with a different hash does not find the files of
+    /// others.
     #[test]
     fn hashes_match_the_rfc_9923_vectors() {
         for (text, hex) in

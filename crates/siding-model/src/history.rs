@@ -1,8 +1,9 @@
-//! What ended runs of a command tell about the next one.
+//! Predictions about a command from its ended runs.
 //!
-//! Owns which runs count as the same command ([`normalize_command`]), how long a run took and whether that
-//! is its whole length ([`Run`]), what is usual ([`Expectation`]), and whether a command goes to
-//! the background at once ([`at_once()`]). It is given runs and never looks for them.
+//! Owns the definition of the same command ([`normalize_command`]), the length of a run and whether
+//! it is complete ([`Run`]), the usual duration ([`Expectation`]), and the decision to start a
+//! command in the background ([`decide_auto_background`]). Callers pass the runs in; this module
+//! never looks them up.
 
 mod auto_background;
 mod expectation;

@@ -1,21 +1,21 @@
-//! How much of its time a task has left.
+//! The time that a task has left.
 
 use std::time::Duration;
 
 use crate::process::UnixMs;
 use crate::task_view::TaskView;
 
-/// Returns how long it is until the deadline, `None` when there is none any more.
+/// Returns the time until the deadline, or `None` when the task has no deadline now.
 #[must_use]
 pub fn until_deadline(view: &TaskView, now: UnixMs) -> Option<Duration> {
     let deadline = parse_rfc3339_ms(view.deadline_at.as_deref()?)?;
     Some(Duration::from_millis(u64::try_from(deadline - now.0).unwrap_or(0)))
 }
 
-/// Returns the limit that is in force, counted from the start.
+/// Returns the time limit that is in force, counted from the start.
 ///
-/// To the second, a short one to a tenth of it: the deadline was put into the view a moment before
-/// `now`.
+/// The result is rounded to a second, and to a tenth of a second below 10 s, because the view was
+/// computed a moment before `now`.
 pub(super) fn time_limit(view: &TaskView, now: UnixMs) -> Option<Duration> {
     let limit = until_deadline(view, now)? + Duration::from_millis(view.elapsed_ms);
     let step: u64 = if limit < Duration::from_secs(10) { 100 } else { 1000 };
@@ -23,7 +23,7 @@ pub(super) fn time_limit(view: &TaskView, now: UnixMs) -> Option<Duration> {
     Some(Duration::from_millis(limit_ms.saturating_add(step / 2) / step * step))
 }
 
-/// Returns the milliseconds since 1970 of a time in the form of [`UnixMs::rfc3339`].
+/// Parses a time in the form of [`UnixMs::rfc3339`] into milliseconds since 1970.
 fn parse_rfc3339_ms(text: &str) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
     if text.len() != "2026-11-21T22:41:12.345Z".len() || !text.ends_with('Z') {
@@ -31,7 +31,8 @@ fn parse_rfc3339_ms(text: &str) -> Option<i64> {
     }
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
     let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    // Days from the civil calendar: years begin in March, so that a leap day ends one.
+    // Days from the civil calendar: years start in March here, so that a leap day is the last day
+    // of a year.
     let shifted = if month <= 2 { year - 1 } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let days = 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + day_of_year - 719_468;

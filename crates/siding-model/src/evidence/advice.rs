@@ -1,4 +1,4 @@
-//! What whoever looks after a quiet task can do, in one sentence.
+//! The advice for a diagnosis: the next step for the agent or person in charge of a quiet task.
 
 use super::diagnose::Diagnosis;
 use super::prompt::Prompt;
@@ -8,7 +8,7 @@ use crate::id::TaskId;
 use crate::spec::StdinMode;
 
 impl Diagnosis {
-    /// Returns one sentence.
+    /// Returns the advice as one sentence.
     #[must_use]
     pub fn advice(&self, id: TaskId, stdin: StdinMode) -> String {
         match self.verdict {

@@ -1,60 +1,64 @@
-//! What one process does, in one word.
+//! Classification of the activity of one process.
 
 use super::sample::{
     BlockedSyscall, BlockingCall, FdObject, ProcessFacts, TaskSample, ThreadFacts, ThreadState,
 };
 
-/// What a process does. In the order in which they explain the silence of a whole task: of a
-/// process with several threads the first one counts, and of a task the first that is no
-/// [`ProcessActivity::waits_for_other_process`].
+/// The activity of a process. The variants are ordered by how well they explain the silence of a
+/// whole task: in a process with several threads the first one in this order counts, and in a task
+/// the first one that is not [`ProcessActivity::waits_for_other_process`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProcessActivity {
-    /// It reads the input, a terminal, or what it takes for one, and waits for nothing else.
+    /// It is blocked reading the task's input, a terminal, or a pipe that it treats as one, and
+    /// waits for nothing else.
     ReadingInput,
-    /// It was stopped.
+    /// It was stopped by a signal or a debugger.
     Stopped,
-    /// It runs.
+    /// It is running.
     Running,
-    /// It waits for the input and for other things.
+    /// It waits for input and for other objects.
     PollingInput,
     /// It waits for a disk.
     Disk,
-    /// It waits for another end of a socket.
+    /// It waits for the peer of a socket.
     Network,
-    /// It waits for connections.
+    /// It waits for incoming connections.
     Serving,
-    /// It waits for a file's lock.
+    /// It waits for a file lock.
     Lock,
-    /// It waits for a FIFO.
+    /// It waits for the other end of a FIFO.
     Fifo,
-    /// It waits for somebody to take what it writes.
+    /// It waits for a reader to drain the pipe that it writes to.
     PipeFull,
-    /// It may not be looked into.
+    /// The kernel denies access to its state.
     Denied,
-    /// It waits for the clock.
+    /// It waits for a timer.
     Timer,
     /// Its threads wait for each other.
     Futex,
-    /// It waits for files to change, for a signal, or nobody knows for what.
+    /// It waits for file changes, for a signal, or for an unknown event.
     Idle,
-    /// It waits for somebody to write into a pipe.
+    /// It waits for a writer of a pipe.
     PipeRead,
     /// It waits for a child.
     Child,
 }
 
 impl ProcessActivity {
-    /// Whether it only waits for another process, so that the reason lies there.
+    /// Returns whether the process only waits for another process, which then holds the
+    /// explanation.
     pub(super) const fn waits_for_other_process(self) -> bool {
         matches!(self, Self::PipeRead | Self::Child)
     }
 
-    /// Whether it explains nothing by itself: what it would prove was looked for before.
+    /// Returns whether the activity alone explains nothing. The verdicts that it could support were
+    /// tried before.
     pub(super) const fn is_inconclusive(self) -> bool {
         matches!(self, Self::ReadingInput | Self::Stopped | Self::Running | Self::PollingInput)
     }
 
-    /// Whether it is work of its own that a waiting reader elsewhere in the tree does not hold up.
+    /// Returns whether the activity is independent work, which a blocked reader elsewhere in the
+    /// tree does not hold up.
     pub(super) const fn is_independent_work(self) -> bool {
         matches!(
             self,
@@ -70,7 +74,7 @@ impl ProcessActivity {
     }
 }
 
-/// What a process does, and the thread that says so.
+/// A process, its activity, and the thread that shows this activity.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClassifiedProcess<'s> {
     pub(super) process: &'s ProcessFacts,
@@ -78,8 +82,8 @@ pub(super) struct ClassifiedProcess<'s> {
     pub(super) activity: ProcessActivity,
 }
 
-/// Returns what each living process of a sample does. One that reads the input in one thread and
-/// works in another is there twice: neither explains it alone.
+/// Returns the activity of each living process of a sample. A process that reads input in one
+/// thread and works in another yields two entries, because neither alone explains it.
 pub(super) fn classify_sample(sample: &TaskSample) -> Vec<ClassifiedProcess<'_>> {
     let both = |process| {
         let first = classify_process(sample, process);
@@ -106,7 +110,7 @@ fn classify_process<'s>(
     first.unwrap_or(ClassifiedProcess { process, thread: None, activity: ProcessActivity::Idle })
 }
 
-/// Returns the thread of a process that works.
+/// Returns the thread of a process that does independent work.
 fn find_working_thread<'s>(
     sample: &'s TaskSample,
     process: &'s ProcessFacts,
@@ -150,7 +154,7 @@ fn classify_wait(asleep: &BlockedSyscall, is_parent: bool) -> ProcessActivity {
         BlockingCall::Lock => ProcessActivity::Lock,
         BlockingCall::Open if asleep.is_uninterruptible => ProcessActivity::Disk,
         BlockingCall::Open => ProcessActivity::Fifo,
-        // How most shells wait for their children.
+        // Most shells wait for their children in sigsuspend(2).
         BlockingCall::Signal if is_parent => ProcessActivity::Child,
         BlockingCall::Signal if !asleep.has_no_timeout => ProcessActivity::Timer,
         BlockingCall::Signal => ProcessActivity::Idle,
@@ -213,7 +217,7 @@ fn classify_poll(asleep: &BlockedSyscall, is_parent: bool) -> ProcessActivity {
     {
         ProcessActivity::PipeFull
     } else if is_parent {
-        // An event loop that looks after its children.
+        // An event loop that supervises its children.
         ProcessActivity::Child
     } else if has(|object| object == FdObject::FileWatch) {
         ProcessActivity::Idle

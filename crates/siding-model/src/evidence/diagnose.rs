@@ -1,42 +1,42 @@
-//! What two samples prove.
+//! The diagnosis that two samples of a task support.
 
 use super::classify::{self, ClassifiedProcess, ProcessActivity};
 use super::prompt::{OutputTail, Prompt};
 use super::sample::{BlockedSyscall, FdObject, TaskSample, ThreadState};
 use super::verdict::{Certainty, WaitingOn, WhyVerdict};
 
-/// Ticks in a second in [`super::ProcessFacts`] (`sysconf(_SC_CLK_TCK)`, 100 on every Linux).
+/// Clock ticks per second in [`super::ProcessFacts`] (`sysconf(_SC_CLK_TCK)`, 100 on every Linux).
 const TICKS_PER_SECOND: u64 = 100;
-/// Processor time, in thousandths of a core, from which on a task counts as busy.
+/// Processor time at and above which a task counts as busy, in thousandths of a core.
 const BUSY_PERMILLE: u32 = 100;
-/// The same, from which on there is no doubt.
+/// Processor time at and above which a task is certainly busy, in thousandths of a core.
 const CERTAINLY_BUSY_PERMILLE: u32 = 500;
 
-/// What was decided about a task.
+/// The result of diagnosing a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// What it does.
+    /// The task's activity.
     pub verdict: WhyVerdict,
-    /// On what it waits.
+    /// The object that the task waits for.
     pub waiting_on: Option<WaitingOn>,
-    /// How sure that is.
+    /// How certain the verdict is.
     pub certainty: Certainty,
     /// Processor time of the tree between the samples, in thousandths of one core.
     pub cpu_permille: u32,
-    /// Processes from the topmost one to the one that explains the verdict.
+    /// Pids from the topmost process down to the one that explains the verdict.
     pub process_path: Vec<i32>,
-    /// The thread that does, where it is not the process's first.
+    /// The thread that explains the verdict, if it is not the process's first thread.
     pub thread: Option<i32>,
-    /// A process that reads the input while another, which explains the verdict, works.
+    /// A process that reads input while another process, which explains the verdict, works.
     pub concurrent_reader: Option<i32>,
-    /// Where an answer could be typed.
+    /// The object into which an answer could be typed.
     pub input_channel: Option<FdObject>,
-    /// What the output asks.
+    /// The prompt at the end of the output.
     pub prompt: Option<Prompt>,
 }
 
 impl Diagnosis {
-    /// Whether somebody has to do something, and there is no doubt about it.
+    /// Returns whether the verdict is certain and requires action from an agent or a person.
     #[must_use]
     pub const fn is_urgent(&self) -> bool {
         matches!(self.certainty, Certainty::Hard)
@@ -46,14 +46,14 @@ impl Diagnosis {
             )
     }
 
-    /// Returns what tells this from another judgement of the same task.
+    /// Returns the key by which two diagnoses of the same task count as the same finding.
     #[must_use]
     pub fn dedup_key(&self) -> (WhyVerdict, Option<WaitingOn>, Option<i32>) {
         (self.verdict, self.waiting_on, self.process_path.last().copied())
     }
 }
 
-/// Whether one sample alone gives reason to look again soon.
+/// Returns whether one sample alone justifies another sample soon.
 #[must_use]
 pub fn is_suspicious(sample: &TaskSample) -> bool {
     classify::classify_sample(sample)
@@ -61,9 +61,9 @@ pub fn is_suspicious(sample: &TaskSample) -> bool {
         .any(|one| matches!(one.activity, ProcessActivity::ReadingInput | ProcessActivity::Stopped))
 }
 
-/// Judges a task by two samples and the end of its output.
+/// Diagnoses a task from two samples and the end of its output.
 ///
-/// Nothing is called certain that is not the same in both.
+/// A verdict is certain only if both samples agree.
 #[must_use]
 pub fn diagnose(first: &TaskSample, second: &TaskSample, tail: &OutputTail) -> Diagnosis {
     let case = Evaluation { first, second, tail, processes: classify::classify_sample(second) };
@@ -84,7 +84,7 @@ struct Evaluation<'s> {
     processes: Vec<ClassifiedProcess<'s>>,
 }
 
-/// A verdict and the process that explains it.
+/// A verdict, and the process that explains it.
 #[derive(Clone, Copy)]
 struct Finding<'s> {
     verdict: WhyVerdict,
@@ -104,7 +104,8 @@ impl<'s> Finding<'s> {
 }
 
 impl<'s> Evaluation<'s> {
-    /// A process that is blocked on the input, and nobody else in the tree goes on without it.
+    /// Finds a process that is blocked reading input while no other process of the tree does
+    /// independent work.
     fn find_blocked_reader(&self) -> Option<Finding<'s>> {
         if let Some(reader) = self.blocked_readers().find(|one| !self.has_concurrent_work(one)) {
             return Some(Finding::new(WhyVerdict::InputWait, Certainty::Hard, reader));
@@ -125,14 +126,15 @@ impl<'s> Evaluation<'s> {
             .copied()
     }
 
-    /// A reader beside which others work.
+    /// Finds a blocked reader while other processes work.
     fn find_concurrent_reader(&self) -> Option<ClassifiedProcess<'s>> {
         self.blocked_readers().find(|one| self.has_concurrent_work(one))
     }
 
-    /// Whether somebody works whom a reader does not hold up: another thread of its process, what
-    /// such a process has started, or anybody who does not wait for it. A process whose only thread
-    /// reads asks on behalf of all that it has in its background.
+    /// Returns whether independent work continues that the reader does not hold up: in another
+    /// thread of its process, in a child of such a process, or in any process that does not wait
+    /// for the reader. A process whose only thread reads is taken to ask on behalf of all its
+    /// background jobs.
     fn has_concurrent_work(&self, reader: &ClassifiedProcess<'s>) -> bool {
         let pid = reader.process.process.pid;
         let is_all_of_it = reader.process.threads.len() == 1;
@@ -145,14 +147,15 @@ impl<'s> Evaluation<'s> {
         self.processes.iter().any(|other| works(other) && !waits(other.process.process.pid))
     }
 
-    /// Whether anybody works who is no kin of a process that was stopped.
+    /// Returns whether a process works that is neither an ancestor nor a descendant of a stopped
+    /// one.
     fn has_unrelated_work(&self, stopped: &ClassifiedProcess<'s>) -> bool {
         self.processes
             .iter()
             .any(|other| other.activity.is_independent_work() && !self.are_related(stopped, other))
     }
 
-    /// Whether one is the other, or an ancestor of it.
+    /// Returns whether the two are the same process, or one is an ancestor of the other.
     fn are_related(&self, one: &ClassifiedProcess<'s>, other: &ClassifiedProcess<'s>) -> bool {
         let (one, other) = (one.process.process.pid, other.process.process.pid);
         self.ancestor_path(one).contains(&other) || self.ancestor_path(other).contains(&one)
@@ -185,7 +188,8 @@ impl<'s> Evaluation<'s> {
         Some(Finding::new(WhyVerdict::Busy, certainty, *subject))
     }
 
-    /// A process that hides behind another user's rights, and the signs of a password prompt.
+    /// Finds a process that another user's rights protect from inspection, together with the signs
+    /// of a password prompt.
     fn find_password_prompt(&self) -> Option<Finding<'s>> {
         let found = self.processes.iter().find(|one| {
             let asks = self.tail.prompt == Some(Prompt::Password);
@@ -196,7 +200,7 @@ impl<'s> Evaluation<'s> {
         Some(Finding::new(WhyVerdict::PasswordLikely, Certainty::Soft, *found))
     }
 
-    /// An event loop with the input in its set, and output that ends like a question.
+    /// Finds an event loop that polls the input while the output ends like a question.
     fn find_prompting_loop(&self) -> Option<Finding<'s>> {
         let strictly = self.tail.prompt.is_some();
         let asks = |one: &&ClassifiedProcess<'s>| {
@@ -211,7 +215,8 @@ impl<'s> Evaluation<'s> {
         Some(Finding::new(WhyVerdict::InputLikely, Certainty::Soft, *found))
     }
 
-    /// The first reason in the order of [`ProcessActivity`], relays last.
+    /// Returns the first explanation in the order of [`ProcessActivity`]; processes that only wait
+    /// for others come last.
     fn remaining_reason(&self) -> Finding<'s> {
         let rank = |one: &&ClassifiedProcess<'s>| {
             (one.activity.waits_for_other_process(), one.activity.is_inconclusive(), one.activity)
@@ -237,7 +242,7 @@ impl<'s> Evaluation<'s> {
             }
             ProcessActivity::Timer => waits(WaitingOn::Timer, certainty),
             ProcessActivity::Child => waits(WaitingOn::Child, certainty),
-            // A queue inside a program looks the same.
+            // An idle worker that waits on a queue inside the program blocks in futex(2) too.
             ProcessActivity::Futex => waits(WaitingOn::Lock, Certainty::Soft),
             ProcessActivity::Serving => Finding::new(WhyVerdict::Serving, certainty, *subject),
             ProcessActivity::Denied => {
@@ -253,7 +258,7 @@ impl<'s> Evaluation<'s> {
         }
     }
 
-    /// Where nothing else is known, a strict prompt at the end of the output is.
+    /// Falls back to a strict prompt at the end of the output when the kernel shows nothing more.
     fn or_prompt(&self, found: Finding<'s>) -> Finding<'s> {
         if self.tail.prompt.is_none() {
             return found;
@@ -261,14 +266,15 @@ impl<'s> Evaluation<'s> {
         Finding { verdict: WhyVerdict::InputLikely, certainty: Certainty::Soft, ..found }
     }
 
-    /// Whether the process did the same in the first sample.
+    /// Returns whether the process was in the same state in the first sample.
     fn is_unchanged(&self, one: &ClassifiedProcess<'s>) -> bool {
         let Some(before) = self.first.process(one.process.process.pid) else { return false };
         if before.process != one.process.process || before.state != one.process.state {
             return false;
         }
         let Some(thread) = one.thread else { return true };
-        // What tells an endless wait from a short one is looked at where it matters.
+        // The processor time that separates an endless wait from a short one is compared by the
+        // callers that need it.
         let same = |old: &&super::ThreadFacts| match (&old.state, &thread.state) {
             (ThreadState::Blocked(old), ThreadState::Blocked(new)) => {
                 old.call == new.call
@@ -280,7 +286,7 @@ impl<'s> Evaluation<'s> {
         before.threads.iter().find(|old| old.tid == thread.tid).is_some_and(|old| same(&old))
     }
 
-    /// Whether the process used no processor time at all between the samples.
+    /// Returns whether the process used no processor time between the samples.
     fn used_no_cpu(&self, one: &ClassifiedProcess<'s>) -> bool {
         let Some(before) = self.first.process(one.process.process.pid) else { return false };
         let Some(thread) = one.thread else { return false };
@@ -297,7 +303,8 @@ impl<'s> Evaluation<'s> {
     }
 
     fn cpu_permille(&self) -> u32 {
-        // What a child had used when it ended is its parent's, so sums stay comparable.
+        // When a child is reaped its processor time moves to its parent, so the sums stay
+        // comparable.
         let sum = |sample: &TaskSample| -> u64 {
             sample.processes.iter().map(|one| one.self_ticks + one.reaped_children_ticks).sum()
         };
@@ -307,7 +314,7 @@ impl<'s> Evaluation<'s> {
         u32::try_from(permille).unwrap_or(u32::MAX)
     }
 
-    /// Returns the processes from the topmost one down to this one.
+    /// Returns the pids from the topmost process down to this one.
     fn ancestor_path(&self, pid: i32) -> Vec<i32> {
         let mut path = Vec::new();
         let mut next = self.second.process(pid);
@@ -323,7 +330,8 @@ impl<'s> Evaluation<'s> {
         let Finding { verdict, waiting_on, certainty, subject } = found;
         let pid = subject.map(|one| one.process.process.pid);
         let path = pid.map(|pid| self.ancestor_path(pid)).unwrap_or_default();
-        // Whoever stands between the input and a terminal of its own passes on what is typed.
+        // A process that reads the task's input and runs a terminal of its own, such as script(1),
+        // forwards the typed text.
         let passes_on = |one: &&ClassifiedProcess<'s>| {
             path.contains(&one.process.process.pid)
                 && input_channel(one) == Some(FdObject::TaskStdin)
@@ -348,7 +356,7 @@ impl<'s> Evaluation<'s> {
     }
 }
 
-/// Returns where a process would take input from.
+/// Returns the object from which a process would read input.
 fn input_channel(one: &ClassifiedProcess<'_>) -> Option<FdObject> {
     let Some(ThreadState::Blocked(asleep)) = one.thread.map(|thread| &thread.state) else {
         return None;

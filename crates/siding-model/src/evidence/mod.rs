@@ -1,8 +1,9 @@
 //! Why a task is quiet: from facts of the kernel to a verdict.
 //!
-//! Owns the facts of one sample ([`TaskSample`]), what two samples prove ([`judge()`]), prompts in
-//! output ([`prompt`]), the words for both, and when a silent task is looked at ([`SilenceWatch`]). It
-//! never looks itself, and nothing in it ends a task: silence is no crime.
+//! Owns the facts of one sample ([`TaskSample`]), the diagnosis from two samples ([`diagnose()`]),
+//! prompts in output ([`prompt`]), the text for both, and the times at which a silent task is
+//! sampled ([`SilenceWatch`]). The module takes no samples itself and never ends a task, because
+//! silence alone is no failure.
 
 mod advice;
 mod classify;

@@ -1,8 +1,8 @@
 //! Prompts at the end of a task's output.
 //!
 //! The patterns are strict: a last line that merely ends in `:`, `?`, `$` or `>` is no prompt. The
-//! corpus in `crates/siding-e2e/corpus` has prompts of real programs and lines that look like some; what is
-//! found there is printed by `cargo xtask bench --stall`.
+//! corpus in `crates/siding-e2e/corpus` holds prompts of real programs and lines that resemble
+//! prompts; `cargo xtask bench --stall` prints the detection rates.
 
 mod patterns;
 
@@ -13,25 +13,25 @@ use patterns::{
 
 use crate::text::{self, RenderOptions};
 
-/// Bytes of output that are looked at.
+/// Bytes at the end of the output that are examined.
 pub const MAX_TAIL_BYTES: usize = 1024;
-/// Longest line that can be a prompt, in characters. Who asks is brief.
+/// Longest line that can be a prompt, in characters. Prompts are short.
 const MAX_PROMPT_CHARS: usize = 200;
-/// Columns of the last line that are told.
+/// Columns of the last line in reports.
 const LAST_LINE_COLUMNS: usize = 200;
-/// Lines above the last one that can belong to a menu.
+/// Most lines above the last one that can belong to a menu.
 const MAX_MENU_LINES: usize = 14;
 
-/// What is asked.
+/// The kind of answer that a prompt expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prompt {
-    /// Yes or no, a line of text, a number.
+    /// Yes or no, a line of text, or a number.
     Question,
-    /// A password, a passphrase, a code.
+    /// A password, passphrase or code.
     Password,
-    /// One of several lines, by arrow keys.
+    /// A selection among several lines with the arrow keys.
     Menu,
-    /// A key, to go on.
+    /// A key press to continue.
     Key,
     /// A command: the prompt of an interpreter.
     Command,
@@ -40,15 +40,15 @@ pub enum Prompt {
 /// The end of a task's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputTail {
-    /// The last line with text, readable, not longer than a few lines of a screen.
+    /// The last line with text, sanitized, and cut to a few screen lines.
     pub line: String,
-    /// What it asks; `None` when it does not look like a prompt.
+    /// The prompt in this line; `None` when it does not look like one.
     pub prompt: Option<Prompt>,
     is_unterminated: bool,
 }
 
 impl OutputTail {
-    /// Reads the last bytes of a task's output; more than [`MAX_TAIL_BYTES`] are not needed.
+    /// Parses the last bytes of a task's output; more than [`MAX_TAIL_BYTES`] are not needed.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let text = text::render_output(bytes, RenderOptions::default());
@@ -58,7 +58,7 @@ impl OutputTail {
         Self { line, prompt: detect_prompt(&text), is_unterminated: is_open }
     }
 
-    /// Whether the last line has no end, so that more is to come on it.
+    /// Returns whether the last line has no line break yet, so that more may follow on it.
     #[must_use]
     pub const fn is_unterminated(&self) -> bool {
         self.is_unterminated
@@ -69,7 +69,7 @@ fn last_line(text: &str) -> Option<&str> {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty())
 }
 
-/// Returns what a folded text asks at its end.
+/// Returns the prompt at the end of a rendered text.
 fn detect_prompt(text: &str) -> Option<Prompt> {
     let mut lines = text.lines().rev().skip_while(|line| line.trim().is_empty());
     let line = lines.next()?;
@@ -86,14 +86,14 @@ fn detect_prompt(text: &str) -> Option<Prompt> {
         return None;
     }
     let lowercase = line.to_lowercase();
-    // These are asked in whole lines too.
+    // Prompts of these two kinds may also end with a line break.
     if ends_with_choice(&lowercase) || is_confirmation(&lowercase) {
         return Some(Prompt::Question);
     }
     if is_key_prompt(&lowercase) {
         return Some(Prompt::Key);
     }
-    // All others leave the cursor behind the question.
+    // All other prompts leave the cursor after the question.
     if !is_open {
         return None;
     }

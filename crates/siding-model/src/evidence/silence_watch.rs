@@ -1,50 +1,52 @@
-//! When a silent task is looked at.
+//! The schedule for sampling a silent task.
 //!
-//! While a task writes nothing happens here but noting the time. After two seconds of silence it
-//! is looked at, then ever more rarely, at most once a minute: who asks writes its question first,
-//! so that what is not seen at the first look seldom comes later without a word. Once a stall is on
-//! record it is not looked at any more, until it has written something or was given input.
+//! While a task writes output, only the time is updated. The first sample follows after two seconds
+//! of silence, later samples at growing intervals of at most one minute: a program prints its
+//! question before it blocks, so a state that the first sample does not show seldom appears later
+//! without new output. Once a stall is recorded, no more samples are taken until the task writes
+//! output or receives input.
 
 use crate::process::MonotonicMs;
 
-/// First look after this much silence, in milliseconds; also the time for which evidence that
-/// calls for somebody must have held.
+/// Silence before the first sample, in milliseconds; also the time for which evidence that requires
+/// action must persist.
 pub const FIRST_SAMPLE_DELAY_MS: u64 = 2_000;
-/// By how much the time between two looks grows.
+/// Factor by which the interval between two samples grows.
 const INTERVAL_GROWTH_FACTOR: u64 = 6;
-/// Longest time between two looks, in milliseconds.
+/// Longest interval between two samples, in milliseconds.
 const MAX_SAMPLE_INTERVAL_MS: u64 = 60_000;
 
-/// The watch over one task's silence. Times are those of `CLOCK_MONOTONIC`.
+/// The silence of one task. Times are those of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SilenceWatch {
-    /// Silence after which a stall is recorded, whatever was found; zero records none.
+    /// Silence after which a stall is recorded regardless of the evidence, in milliseconds; zero
+    /// disables the watch.
     record_after_ms: u64,
     silent_since: MonotonicMs,
-    /// Since when it is watched: its last output, or its last input.
+    /// Start of the watch: the last output or the last input.
     watching_since: MonotonicMs,
-    /// Time until the next look, and the look it counts from.
+    /// Interval until the next sample, counted from `last_sample`.
     interval_ms: u64,
     last_sample: Option<MonotonicMs>,
     is_recorded: bool,
 }
 
-/// What a look found, as far as the watch is concerned.
+/// The result of one sample, as far as the schedule needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleResult {
-    /// Nothing that cannot wait.
+    /// The sample shows no reason to sample again soon.
     Inconclusive,
-    /// Something that calls for somebody, in one sample.
+    /// One sample suggests that action is required.
     Suspicious,
-    /// The same, and it has held since this moment.
+    /// Two samples agree that action is required.
     Certain {
-        /// First sample that showed it.
+        /// Time of the first sample that showed it.
         since: MonotonicMs,
     },
 }
 
 impl SilenceWatch {
-    /// Begins to watch.
+    /// Starts a watch. With `is_told` the stall has already been recorded.
     #[must_use]
     pub const fn new(after_ms: u64, silent_since: MonotonicMs, is_told: bool) -> Self {
         let since = silent_since;
@@ -58,12 +60,13 @@ impl SilenceWatch {
         }
     }
 
-    /// Notes that the task has written.
+    /// Records that the task wrote output.
     pub const fn record_output(&mut self, now: MonotonicMs) {
         *self = Self::new(self.record_after_ms, now, false);
     }
 
-    /// Notes that the task was given input. It is as silent as before, but may go on now.
+    /// Records that the task received input. The silence continues, but the task may proceed, so
+    /// the sampling starts over.
     pub const fn record_input(&mut self, now: MonotonicMs) {
         let silent_since = self.silent_since;
         self.record_output(now);
@@ -76,7 +79,7 @@ impl SilenceWatch {
         now.ms_since(self.silent_since)
     }
 
-    /// Returns when to look next, `None` when there is no need.
+    /// Returns the time of the next sample, or `None` when none is needed.
     #[must_use]
     pub fn wake_at(&self) -> Option<MonotonicMs> {
         if self.record_after_ms == 0 || self.is_recorded {
@@ -84,7 +87,8 @@ impl SilenceWatch {
         }
         let end = self.watching_since.plus_ms(self.record_after_ms);
         let Some(looked) = self.last_sample else {
-            // There must be two looks before anything is said.
+            // A stall is recorded only after two samples, so the first one is due after half the
+            // time at the latest.
             return Some(
                 self.watching_since.plus_ms(FIRST_SAMPLE_DELAY_MS.min(self.record_after_ms / 2)),
             );
@@ -93,7 +97,7 @@ impl SilenceWatch {
         Some(if looked < end { next.min(end) } else { next })
     }
 
-    /// Takes in what a look has found. Returns whether the stall is to be put on record now.
+    /// Processes the result of a sample. Returns whether the stall must be recorded now.
     pub fn record_sample(&mut self, now: MonotonicMs, found: SampleResult) -> bool {
         let is_first = self.last_sample.replace(now).is_none();
         let silence_is_over = now.ms_since(self.watching_since) >= self.record_after_ms;
@@ -118,7 +122,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs the watch over an hour of silence; returns when it looked, and when it told.
+    /// Runs the watch over an hour of silence; returns the times of the samples and of the recorded
+    /// stall.
     fn run_silence(
         after_ms: u64,
         found: impl Fn(MonotonicMs) -> SampleResult,
@@ -149,7 +154,7 @@ mod tests {
             _ => SampleResult::Certain { since },
         };
         assert_eq!(run_silence(45_000, found), (vec![2_000, 4_000], Some(4_000)));
-        // A prompt that comes after a long silent computation.
+        // A prompt that appears after a long silent computation.
         let late = |now: MonotonicMs| match now.0 {
             ..10_000 => SampleResult::Inconclusive,
             10_000..15_000 => SampleResult::Suspicious,
@@ -192,7 +197,7 @@ mod tests {
             let mut looks = 0;
             for (found, written) in found.into_iter().zip(written) {
                 let Some(at) = watch.wake_at() else { break };
-                // A due watch makes progress.
+                // A watch that is due makes progress.
                 prop_assert!(at >= watch.silent_since);
                 looks += 1;
                 let found = match found {

@@ -1,4 +1,4 @@
-//! What `siding why --json` prints, and the short form in a task's own JSON.
+//! The output of `siding why --json`, and its short form in a task's own JSON.
 
 use serde::Serialize;
 
@@ -11,30 +11,30 @@ use crate::process::MonotonicMs;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "why"))]
 pub struct WhyView {
-    /// Name of the task.
+    /// The task's id.
     pub task_id: TaskId,
-    /// What it does.
+    /// The task's activity.
     pub verdict: WhyVerdict,
-    /// On what it waits; null unless the verdict is `waiting`.
+    /// The object that the task waits for; null unless the verdict is `waiting`.
     pub waiting_on: Option<WaitingOn>,
-    /// How sure that is.
+    /// How certain the verdict is.
     pub certainty: Certainty,
-    /// For how long it has been seen to be so, in milliseconds.
+    /// Time for which the state has been observed, in milliseconds.
     pub since_ms: u64,
     /// Time without output, in milliseconds.
     pub silent_ms: u64,
-    /// Processor time of its tree while it was looked at, in percent of one core.
+    /// Processor time of the task's tree between the samples, in percent of one core.
     pub cpu_percent: f64,
-    /// From the leader to the process that waits.
+    /// The processes from the leader to the waiting process.
     pub chain: Vec<ChainLink>,
-    /// Last line of its output.
+    /// Last line of the task's output.
     pub tail: String,
-    /// What can be done.
+    /// The next step for the agent or person in charge of the task.
     pub advice: String,
 }
 
 impl WhyView {
-    /// Returns how evidence about a task is shown.
+    /// Builds the view of a task's evidence.
     #[must_use]
     pub fn new(task_id: TaskId, evidence: Evidence) -> Self {
         let Evidence {
@@ -64,24 +64,24 @@ impl WhyView {
     }
 }
 
-/// That a task has stalled, as its journal tells it.
+/// A recorded stall of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AttentionView {
-    /// What it did when that was found.
+    /// The task's activity when the stall was found.
     pub verdict: WhyVerdict,
-    /// On what it waited; null unless the verdict is `waiting`.
+    /// The object that the task waited for; null unless the verdict is `waiting`.
     pub waiting_on: Option<WaitingOn>,
-    /// How sure that is.
+    /// How certain the verdict is.
     pub certainty: Certainty,
     /// Time without output until now, in milliseconds.
     pub silent_ms: u64,
-    /// What can be done.
+    /// The next step for the agent or person in charge of the task.
     pub advice: String,
 }
 
 impl AttentionView {
-    /// Returns how a stall that still lasts is shown.
+    /// Builds the view of a stall that still lasts.
     #[must_use]
     pub fn new(stalled: &StallRecord, now: MonotonicMs) -> Self {
         let evidence = &stalled.evidence;

@@ -1,4 +1,4 @@
-//! Whether a command goes to the background at once.
+//! The decision whether a command starts in the background.
 
 use std::time::Duration;
 
@@ -8,30 +8,30 @@ use super::quantile::Quantile;
 use crate::duration::format_duration;
 use crate::outcome::BackgroundReason;
 
-/// What the caller said about where to run.
+/// The placement that a caller requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlacementRequest {
-    /// In the background.
+    /// In the background, from the start.
     Background,
-    /// In the foreground, however long it takes.
+    /// In the foreground until the command ends.
     Foreground,
-    /// Nothing: the command decides.
+    /// No request: the command decides.
     Unspecified,
 }
 
-/// Why a command goes to the background at once.
+/// The reason for starting a command in the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AutoBackground {
-    /// The caller asked for it.
+    /// The caller requested it.
     Requested,
-    /// It usually takes longer than the caller would wait.
+    /// The command usually takes longer than the caller would wait.
     Known(Expectation),
-    /// It is known to everybody to take long; these are the words that tell.
+    /// The command is in the built-in list of slow commands; these are the matching words.
     Heuristic(String),
 }
 
 impl AutoBackground {
-    /// Returns the word for it.
+    /// Returns the reason that the journal records.
     #[must_use]
     pub const fn background_reason(&self) -> BackgroundReason {
         match self {
@@ -41,7 +41,7 @@ impl AutoBackground {
         }
     }
 
-    /// Returns what to tell a caller who did not ask for it.
+    /// Returns the explanation for a caller that did not request the background.
     #[must_use]
     pub fn explanation(&self, budget: Duration) -> Option<String> {
         let budget = format_duration(budget);
@@ -66,11 +66,11 @@ impl AutoBackground {
     }
 }
 
-/// Decides whether a command goes to the background at once, `None` when its caller waits for it.
+/// Decides whether a command starts in the background; `None` means that its caller waits for it.
 ///
-/// What was asked for comes first. Then what is `known`, asked for only when it matters: a median
-/// over the `budget`. A median within it keeps the command in the foreground whatever it is
-/// called. A command that is not known is judged by its words.
+/// The caller's request has precedence. Next comes `known`, which is evaluated only when needed: a
+/// median over the `budget` sends the command to the background, and a median within it keeps the
+/// command in the foreground whatever its name. The words decide for a command without history.
 pub fn decide_auto_background(
     request: PlacementRequest,
     budget: Duration,
@@ -85,7 +85,8 @@ pub fn decide_auto_background(
     let budget_ms = u64::try_from(budget.as_millis()).unwrap_or(u64::MAX);
     match known() {
         Some(known) if known.median.exceeds_ms(budget_ms) => Some(AutoBackground::Known(known)),
-        // Cut short before the budget was over: that says nothing about the budget.
+        // The runs were cut short before the budget had passed, so they do not show whether it
+        // suffices.
         Some(Expectation { median: Quantile::MoreThan(_), .. }) | None => {
             known_slow_words(commands).map(AutoBackground::Heuristic)
         }
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(why(decide(Quantile::Exact(15_001))), Some(BackgroundReason::Known));
         assert_eq!(why(decide(Quantile::Exact(15_000))), None);
         assert_eq!(why(decide(Quantile::MoreThan(15_000))), Some(BackgroundReason::Known));
-        // Stopped by impatient people after ten seconds: the words decide.
+        // Users stopped these runs after ten seconds, so the words decide.
         assert_eq!(why(decide(Quantile::MoreThan(10_000))), Some(BackgroundReason::Heuristic));
         let found =
             decide_auto_background(PlacementRequest::Unspecified, BUDGET, || None, &make_command());

@@ -1,17 +1,17 @@
-//! Which commands are known to everybody to take long.
+//! The built-in list of slow commands.
 //!
-//! Judged are the words of parsed commands, never their text: `cat latest.txt` and
-//! `git commit -m "tests"` are no tests.
+//! Only the words of parsed commands are compared, never the raw text: `cat latest.txt` and `git
+//! commit -m "tests"` do not run tests.
 
-/// One simple command of a shell text, or a program with its arguments. A word is `None` when only
-/// the running shell knows it, such as `$CC`.
+/// A simple command of a shell text, or a program with its arguments. A word is `None` when only
+/// the running shell can expand it, such as `$CC`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SimpleCommand {
-    /// The words, the program first, without assignments before it and without redirections.
+    /// The words, starting with the program; assignments before it and redirections are left out.
     pub words: Vec<Option<String>>,
 }
 
-/// Programs that take long whatever their arguments.
+/// Programs that are slow with any arguments.
 const ALWAYS_SLOW_PROGRAMS: &[&str] = &[
     "ant",
     "ctest",
@@ -34,8 +34,7 @@ const ALWAYS_SLOW_PROGRAMS: &[&str] = &[
     "xcodebuild",
 ];
 
-/// Programs that take long for some of their subcommands. A subcommand of two words is found as
-/// two words.
+/// Programs that are slow with some subcommands. A subcommand of two words matches two words.
 const SLOW_SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("amplify", &["push", "publish"]),
     ("apt", &["dist-upgrade", "full-upgrade", "install", "update", "upgrade"]),
@@ -123,7 +122,7 @@ const SLOW_SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("yum", &["install", "update"]),
 ];
 
-/// Programs that run another: the number of their own words before it, options not counted.
+/// Programs that run another program, each with the number of its own operands before that program.
 const WRAPPER_PROGRAMS: &[(&str, usize)] = &[
     ("command", 0),
     ("doas", 0),
@@ -139,14 +138,14 @@ const WRAPPER_PROGRAMS: &[(&str, usize)] = &[
     ("timeout", 1),
 ];
 
-/// Options of wrappers whose value is the next word.
+/// Options of wrappers that take the next word as their value.
 const OPTIONS_WITH_VALUE: &[&str] = &["-C", "-S", "-c", "-g", "-k", "-n", "-p", "-s", "-u"];
 
-/// Words with which any program answers at once.
+/// Arguments with which any program returns immediately.
 const IMMEDIATE_ARGUMENTS: &[&str] = &["--dry-run", "--help", "--version", "-V", "-h", "help"];
 
-/// Returns the words by which one of these commands is known to take long, such as `cargo build`,
-/// `None` when none is.
+/// Returns the words that identify one of these commands as slow, such as `cargo build`, or `None`
+/// when none is known to be slow.
 #[must_use]
 pub fn known_slow_words(commands: &[SimpleCommand]) -> Option<String> {
     commands.iter().find_map(slow_words)
@@ -161,7 +160,7 @@ fn slow_words(command: &SimpleCommand) -> Option<String> {
         return None;
     }
     if ALWAYS_SLOW_PROGRAMS.contains(&program) {
-        // `make -n` only says what it would do.
+        // `make -n` only prints the commands.
         let asks = arguments.iter().flatten().any(|word| matches!(*word, "-n" | "--collect-only"));
         return (!asks).then(|| program.to_owned());
     }
@@ -171,7 +170,7 @@ fn slow_words(command: &SimpleCommand) -> Option<String> {
     Some(format!("{program} {found}"))
 }
 
-/// Returns the words of the program that is run in the end: `timeout 5m cargo build` runs cargo.
+/// Strips wrapper programs from a command: `timeout 5m cargo build` becomes `cargo build`.
 fn strip_wrappers<'w>(mut words: &'w [Option<&'w str>]) -> &'w [Option<&'w str>] {
     while let Some((Some(first), rest)) = words.split_first() {
         let name = first.rsplit('/').next().unwrap_or(first);
@@ -192,8 +191,8 @@ fn strip_wrappers<'w>(mut words: &'w [Option<&'w str>]) -> &'w [Option<&'w str>]
     words
 }
 
-/// Whether the arguments begin with this subcommand, options before and between its words passed
-/// over.
+/// Returns whether the arguments start with this subcommand; options before and between its words
+/// are skipped.
 fn starts_with_subcommand(arguments: &[Option<&str>], subcommand: &str) -> bool {
     let mut rest = arguments.iter();
     subcommand.split(' ').all(|wanted| {

@@ -1,21 +1,22 @@
-//! Which command texts are the same command.
+//! Normalization: which command texts count as the same command.
 
-/// Bytes of a normalised text. A longer one is cut and told apart by a checksum of the whole.
+/// Longest normalized text, in bytes. A longer text is cut and gets a checksum of the whole.
 pub const MAX_NORMALIZED_BYTES: usize = 1_000;
 
-/// Words behind which assignments still stand: `export A=1`, `env A=1 make`.
+/// Programs that are followed by assignments: `export A=1`, `env A=1 make`.
 const ASSIGNMENT_PREFIXES: [&str; 3] = ["export", "env", "sudo"];
 
-/// Returns the text under which runs of a command are remembered together.
+/// Returns the key under which the history groups the runs of a command.
 ///
-/// - Blanks outside of quotes count as one, at the ends as none; a line break stays one.
-/// - Of assignments before a command the names count and the values do not: `CI=1 make` and
-///   `CI=2 make` are the same command, `make` is another. Values change from run to run (a build
-///   number) and hold secrets, names say what is asked for.
-/// - Everything else counts: options, arguments, quoting, comments.
-/// - A text with a here-document stays as it is but for its ends: blanks mean something there.
+/// - Runs of blanks outside of quotes become one blank, and blanks at the ends are removed; a line
+///   break stays one.
+/// - Assignments before a command keep their names and lose their values: `CI=1 make` and `CI=2
+///   make` are the same command, `make` is another. Values change from run to run (a build number)
+///   and may hold secrets; the names show what was requested.
+/// - Everything else is significant: options, arguments, quoting, comments.
+/// - A text with a here-document is only trimmed, because blanks are significant inside it.
 ///
-/// What this returns is returned unchanged for itself, unless it had to be cut.
+/// The function is idempotent, except for texts that had to be cut.
 #[must_use]
 pub fn normalize_command(text: &str) -> String {
     let text = text.trim();
@@ -26,8 +27,8 @@ pub fn normalize_command(text: &str) -> String {
     }
 }
 
-/// Returns a directory without what does not change which one it is: double and trailing slashes
-/// and `.`; `..` is kept, since the part before it may be a link.
+/// Returns a directory without redundant parts: double and trailing slashes, and `.`. A `..` is
+/// kept, because the component before it may be a symbolic link.
 #[must_use]
 pub fn normalize_directory(path: &str) -> String {
     let parts: Vec<_> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
@@ -39,7 +40,7 @@ fn collapse_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     let mut gap = None;
-    // Whether the next word may be a program or an assignment before one.
+    // Whether the next word may be a program, or an assignment before one.
     let mut begins = true;
     while let Some(first) = rest.chars().next() {
         if let Some(after) = rest.strip_prefix("\\\n") {
@@ -76,13 +77,13 @@ fn collapse_blanks(text: &str) -> String {
     out
 }
 
-/// Whether a word ends before this character.
+/// Returns whether this character ends a word.
 fn is_word_break(c: char) -> bool {
     c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(' | ')')
 }
 
-/// Returns the lengths of `NAME=` or `NAME+=` and of the value behind it, `None` when no
-/// assignment stands here.
+/// Returns the lengths of `NAME=` or `NAME+=` and of the value after it, or `None` when the text
+/// does not start with an assignment.
 fn assignment_lengths(text: &str) -> Option<(usize, usize)> {
     let name = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
     if name == 0 || text.as_bytes()[0].is_ascii_digit() {
@@ -93,7 +94,7 @@ fn assignment_lengths(text: &str) -> Option<(usize, usize)> {
     Some((start, word_length(&text[start..])))
 }
 
-/// Returns the length of the word at the start. Blanks inside of parentheses belong to it, as in
+/// Returns the length of the word at the start. Blanks inside parentheses belong to the word, as in
 /// `$(date +%s)` and `(a b)`.
 fn word_length(text: &str) -> usize {
     let (mut at, mut depth) = (0, 0_usize);
@@ -109,8 +110,8 @@ fn word_length(text: &str) -> usize {
     at
 }
 
-/// Returns the length of what stands together at the start: a quoted text, an escaped character or
-/// one character. A quote that is never closed reaches to the end.
+/// Returns the length of the token at the start: a quoted text, an escaped character or one
+/// character. An unclosed quote extends to the end.
 fn token_length(text: &str) -> usize {
     let first = text.chars().next().map_or(0, char::len_utf8);
     match text.as_bytes() {
@@ -122,7 +123,7 @@ fn token_length(text: &str) -> usize {
     }
 }
 
-/// Returns the length of a quoted text in which a backslash protects the next character.
+/// Returns the length of a quoted text in which a backslash escapes the next character.
 fn quoted_length(text: &str, start: usize, quote: u8) -> usize {
     let bytes = text.as_bytes();
     let mut at = start;
@@ -185,7 +186,7 @@ mod tests {
             ("make; B=7 test", "make; B= test"),
             ("env A=1 make", "env A= make"),
             ("cd x\nA=1 make", "cd x\nA= make"),
-            // Not before a command: these are arguments.
+            // These follow a command, so they are arguments.
             ("make V=1", "make V=1"),
             ("dd if=/dev/zero of=x", "dd if=/dev/zero of=x"),
             ("echo 'A=1 b'", "echo 'A=1 b'"),

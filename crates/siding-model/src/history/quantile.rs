@@ -1,27 +1,27 @@
-//! Quantiles of lengths, some of which are only known to be longer than they were seen.
+//! Quantiles of durations, some of which are censored: known only as a lower bound.
 
-/// How long one run took.
+/// The length of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunSample {
     /// Milliseconds.
     pub ms: u64,
-    /// Whether it ended by itself then; if not it would have taken longer.
+    /// Whether the run ended by itself; otherwise it would have taken longer.
     pub is_complete: bool,
-    /// How much it counts against the others. Above zero; only ratios matter.
+    /// Weight of the run. Above zero; only ratios matter.
     pub weight: f64,
 }
 
-/// A quantile, as far as it is known.
+/// A quantile, or a lower bound of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantile {
     /// This many milliseconds.
     Exact(u64),
-    /// More than this many milliseconds: too many runs were cut short to say how many.
+    /// More than this many milliseconds: too many runs were cut short for an exact value.
     MoreThan(u64),
 }
 
 impl Quantile {
-    /// Returns the milliseconds, where they are known.
+    /// Returns the milliseconds if they are known.
     #[must_use]
     pub const fn exact_ms(self) -> Option<u64> {
         match self {
@@ -30,7 +30,7 @@ impl Quantile {
         }
     }
 
-    /// Whether it is surely more than this many milliseconds.
+    /// Returns whether the quantile certainly exceeds this many milliseconds.
     #[must_use]
     pub const fn exceeds_ms(self, ms: u64) -> bool {
         match self {
@@ -40,22 +40,22 @@ impl Quantile {
     }
 }
 
-/// How far a sum of weights may be off for the order in which it was made.
+/// Tolerance for the rounding error of a sum of weights, which depends on the order of addition.
 const WEIGHT_TOLERANCE: f64 = 1e-9;
 
-/// Returns the length that a share `q` of the runs does not exceed, `None` without runs.
+/// Returns the length that a share `q` of the runs does not exceed, or `None` without runs.
 ///
-/// This is the estimate of Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958), weighted: a run that
-/// was cut short counts among those that may still end for as long as it was seen, and nothing
-/// after that. Without such runs it is the plain weighted quantile: the shortest length that a
-/// share `q` of the weight does not exceed.
+/// This is the estimator of Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958) with weights: a run
+/// that was cut short counts among those at risk up to its observed length, and not beyond. Without
+/// such runs it is the plain weighted quantile: the shortest length that a share `q` of the weight
+/// does not exceed.
 #[must_use]
 pub fn quantile(samples: &[RunSample], q: f64) -> Option<Quantile> {
     let mut sorted: Vec<&RunSample> = samples.iter().filter(|sample| sample.weight > 0.0).collect();
     sorted.sort_unstable_by_key(|sample| sample.ms);
     let longest = sorted.last()?.ms;
     let mut at_risk: f64 = sorted.iter().map(|sample| sample.weight).sum();
-    // The share that takes longer than what was looked at.
+    // The share of runs that take longer than the lengths processed so far.
     let mut survival = 1.0;
     for same in sorted.chunk_by(|a, b| a.ms == b.ms) {
         let all: f64 = same.iter().map(|sample| sample.weight).sum();
@@ -93,29 +93,29 @@ mod tests {
         assert_eq!(quantile(&runs, 0.9), Some(Quantile::Exact(5)));
         assert_eq!(quantile(&runs, 0.0), Some(Quantile::Exact(1)));
         assert_eq!(quantile(&[], 0.5), None);
-        // One run that takes very long moves a mean, not a median.
+        // One very long run moves the mean, but not the median.
         assert_eq!(
             quantile(&[complete_run(1), complete_run(2), complete_run(9_000)], 0.5),
             Some(Quantile::Exact(2))
         );
     }
 
-    /// The example of the estimate itself: what was cut short at 2 counts until then.
+    /// The example from the paper: the run that was cut short at 2 counts until then.
     #[test]
     fn a_censored_run_counts_until_its_cutoff() {
-        // After 1: 3/4. At 3 two are left: 3/4 * 1/2 = 3/8, below a half.
+        // After 1: 3/4. At 3, two runs are left: 3/4 * 1/2 = 3/8, below one half.
         let runs = [complete_run(1), cut_run(2), complete_run(3), complete_run(4)];
         assert_eq!(quantile(&runs, 0.5), Some(Quantile::Exact(3)));
-        // As if it had ended at 2, the median would be 2.
+        // If it had ended at 2, the median would be 2.
         assert_eq!(
             quantile(&[complete_run(1), complete_run(2), complete_run(3), complete_run(4)], 0.5),
             Some(Quantile::Exact(2))
         );
-        // Three that ran into a deadline of 30 and two that ended: the median is beyond it.
+        // Three runs reached a deadline of 30 and two ended: the median is above 30.
         let runs = [complete_run(10), complete_run(20), cut_run(30), cut_run(30), cut_run(30)];
         assert_eq!(quantile(&runs, 0.5), Some(Quantile::MoreThan(30)));
         assert!(quantile(&runs, 0.5).is_some_and(|median| median.exceeds_ms(15)));
-        // One that is cut in the moment in which another ends was there when it ended.
+        // A run that is cut at the moment another one ends was at risk at that moment.
         assert_eq!(quantile(&[complete_run(5), cut_run(5)], 0.5), Some(Quantile::Exact(5)));
     }
 
@@ -126,7 +126,7 @@ mod tests {
         prop::collection::vec(one, 1..30)
     }
 
-    /// A number to compare by: what is only known to be longer is longer than everything known.
+    /// Maps a quantile to a sortable number: a lower bound sorts above every known value.
     fn sort_value(quantile: Option<Quantile>) -> u64 {
         quantile.and_then(Quantile::exact_ms).unwrap_or(u64::MAX)
     }
@@ -141,7 +141,7 @@ mod tests {
             let share = |ms| -> f64 {
                 runs.iter().filter(|run| run.ms <= ms).map(|run| run.weight).sum::<f64>() / total
             };
-            let found = quantile(&runs, q).and_then(Quantile::exact_ms).expect("all ended");
+            let found = quantile(&runs, q).and_then(Quantile::exact_ms).expect("all runs are complete");
             prop_assert!(share(found) >= q - 1e-6);
             prop_assert!(found == 0 || share(found - 1) < q + 1e-6);
             prop_assert!(runs.iter().any(|run| run.ms == found));

@@ -1,4 +1,4 @@
-//! One run that has ended.
+//! A run of a command that has ended.
 
 use super::normalize::{normalize_command, normalize_directory};
 use crate::id::TaskId;
@@ -9,39 +9,39 @@ use crate::limits::PeakUsage;
 use crate::outcome::Outcome;
 use crate::process::UnixMs;
 
-/// How long a run took, as far as it tells something about the next one.
+/// The length of a run, as far as it predicts the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunLength {
-    /// It exited by itself after this many milliseconds.
+    /// The command exited by itself after this many milliseconds.
     Complete(u64),
-    /// It was ended after this many milliseconds and would have taken longer.
+    /// The run was cut short after this many milliseconds; it would have taken longer.
     AtLeast(u64),
-    /// Nothing ran, or nobody saw the end.
+    /// The command did not run, or its end was not observed.
     Unknown,
 }
 
-/// One run of a command, as it is remembered.
+/// One run of a command in the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// The task.
+    /// The task's id.
     pub task_id: TaskId,
-    /// Its command, normalised.
+    /// The normalized command.
     pub command: String,
-    /// Directory in which it started.
+    /// Directory in which the command started.
     pub cwd: String,
-    /// When it ended.
+    /// Time of the end.
     pub ended: UnixMs,
-    /// Awake milliseconds until its shell or program ended, or until siding began to end it.
-    /// `None` when that moment is not known.
+    /// Awake milliseconds until the shell or program ended, or until siding started to end it.
+    /// `None` when that moment is unknown.
     pub ran_ms: Option<u64>,
-    /// How it ended.
+    /// How the run ended.
     pub outcome: Outcome,
-    /// Most memory it was seen to take, in bytes: see [`PeakUsage::memory_bytes`].
+    /// Highest observed memory use, in bytes: see [`PeakUsage::memory_bytes`].
     pub peak_memory: Option<u64>,
 }
 
 impl Run {
-    /// Returns the run that a task was, `None` while it has not ended.
+    /// Returns the run of a task, or `None` while the task has not ended.
     #[must_use]
     pub fn from_state(state: &TaskState) -> Option<Self> {
         let Phase::Ended { outcome, .. } = state.lifecycle.phase() else { return None };
@@ -59,10 +59,10 @@ impl Run {
         })
     }
 
-    /// Returns how long it took.
+    /// Returns the length of the run.
     ///
-    /// Only an exit is a whole length. What a deadline, a limit, a stop or a signal ended, would
-    /// have taken longer. What failed to start or was lost says nothing.
+    /// Only an exit gives a complete length. A run that a deadline, a limit, a stop or a signal
+    /// ended would have taken longer. A run that failed to start or was lost has no known length.
     #[must_use]
     pub const fn length(&self) -> RunLength {
         let Some(ms) = self.ran_ms else { return RunLength::Unknown };

@@ -1,33 +1,34 @@
-//! All runs of one command in one directory, in a line.
+//! A summary of all runs of one command in one directory.
 
 use super::expectation::Expectation;
 use super::run::Run;
 use crate::outcome::Outcome;
 
-/// Lengths that are shown one by one.
+/// Most run lengths that are listed individually.
 pub const MAX_RECENT_RUNS: usize = 10;
 
-/// All remembered runs of one command in one directory.
+/// A summary of the remembered runs of one command in one directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSummary {
-    /// Runs, whatever came of them.
+    /// Number of runs with any outcome.
     pub runs: usize,
-    /// Those that exited with 0.
+    /// Runs that exited with code 0.
     pub succeeded: usize,
-    /// Those that exited with another code, or that a signal, a deadline or a limit ended.
+    /// Runs that exited with another code, or that a signal, a deadline or a limit ended.
     pub failed: usize,
-    /// What is usual; `None` with too few runs.
+    /// The usual duration; `None` with too few runs.
     pub expectation: Option<Expectation>,
-    /// How long the last [`MAX_RECENT_RUNS`] took, in milliseconds, the oldest first, whatever ended them.
+    /// Lengths of the last [`MAX_RECENT_RUNS`] runs with any outcome, in milliseconds, the oldest
+    /// first.
     pub recent: Vec<u64>,
-    /// Most memory that any of them was seen to take, in bytes.
+    /// Highest observed memory use of any run, in bytes.
     pub peak_memory: Option<u64>,
     /// The newest run.
     pub last: Run,
 }
 
 impl RunSummary {
-    /// Returns the summary of runs, the newest first, `None` when there are none.
+    /// Returns the summary of runs, given with the newest first, or `None` when there are none.
     #[must_use]
     pub fn from_runs(runs: &[Run]) -> Option<Self> {
         let last = runs.first()?.clone();
@@ -47,12 +48,12 @@ impl RunSummary {
         })
     }
 
-    /// Returns the share of runs that succeeded, `None` when none succeeded or failed. What
-    /// somebody stopped, what never started and what nobody saw end did neither.
+    /// Returns the share of runs that succeeded, or `None` when none succeeded or failed. Runs that
+    /// were stopped, never started or lost count as neither.
     #[must_use]
     pub fn success_rate(&self) -> Option<f64> {
         let judged = self.succeeded + self.failed;
-        #[expect(clippy::cast_precision_loss, reason = "counts of runs are small")]
+        #[expect(clippy::cast_precision_loss, reason = "the number of runs is small")]
         (judged > 0).then(|| self.succeeded as f64 / judged as f64)
     }
 }

@@ -1,18 +1,18 @@
-//! The patterns: each is one kind of question, or something that looks like one.
-//! `small` is the line in lower case.
+//! Patterns for prompts: each function matches one kind of prompt, or lines that only resemble one.
+//! `lowercase` is the line in lower case.
 
-/// What follows a question: signs that carry no meaning of their own.
+/// Removes trailing punctuation that carries no meaning of its own.
 fn trim_prompt_suffix(line: &str) -> &str {
     line.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '?' | '>' | '›' | '-'))
 }
 
-/// `(y/n)`, `[Y/n]`, `(yes/no/[fingerprint])`, `[y,n,q,a,d,e,?]`, `([y]/n)` at the end.
+/// Matches `(y/n)`, `[Y/n]`, `(yes/no/[fingerprint])`, `[y,n,q,a,d,e,?]` and `([y]/n)` at the end.
 pub(super) fn ends_with_choice(lowercase: &str) -> bool {
     let line = trim_prompt_suffix(lowercase);
     let pairs = [('(', ')'), ('[', ']')];
     pairs.into_iter().any(|(open, close)| {
         let Some(inner) = line.strip_suffix(close) else { return false };
-        // The outermost one that could belong to it: choices have brackets of their own.
+        // Tries each opening bracket from the left, because choices contain brackets of their own.
         inner.match_indices(open).any(|(at, _)| is_yes_no_choice(&inner[at + 1..]))
     })
 }
@@ -37,7 +37,7 @@ fn is_yes_no_choice(inner: &str) -> bool {
     words.len() > 1 && words.iter().all(|word| word.len() <= 24) && any(&YES) && any(&NO)
 }
 
-/// `Are you sure you want to go on?`, `Is this OK? (yes)`, `Continue?`.
+/// Matches `Are you sure you want to go on?`, `Is this OK? (yes)` and `Continue?`.
 pub(super) fn is_confirmation(lowercase: &str) -> bool {
     const CONFIRMATIONS: [&str; 10] = [
         "continue?",
@@ -51,7 +51,7 @@ pub(super) fn is_confirmation(lowercase: &str) -> bool {
         "try again?",
         "replace?",
     ];
-    // A default may stand behind it: `(yes)`, `[no]`.
+    // A default may follow the question: `(yes)`, `[no]`.
     let without_default = lowercase
         .strip_suffix([')', ']'])
         .and_then(|line| line.rsplit_once(['(', '[']))
@@ -76,7 +76,8 @@ pub(super) fn is_key_prompt(lowercase: &str) -> bool {
         "hit any key",
         "--more--",
     ];
-    // What a server offers is no prompt: `press any key to stop`, `press enter to show help`.
+    // An optional key of a server is no prompt: `press any key to stop`, `press enter to show
+    // help`.
     const OPTIONAL_KEY_SUFFIXES: [&str; 6] =
         ["to stop", "to quit", "to shut", "to show", "for help", "to restart"];
     let Some((at, key)) = KEY_PHRASES.iter().find_map(|key| Some((lowercase.find(key)?, key)))
@@ -146,7 +147,7 @@ pub(super) fn is_question(line: &str, lowercase: &str) -> bool {
         "answer:",
         "#?",
     ];
-    // `?` at the beginning is the sign of the prompt libraries of JavaScript and Python.
+    // A leading `?` marks the questions of the prompt libraries of JavaScript and Python.
     let of_library = line
         .strip_prefix("? ")
         .is_some_and(|rest| rest.chars().next().is_some_and(char::is_alphabetic));
@@ -163,7 +164,7 @@ pub(super) fn is_question(line: &str, lowercase: &str) -> bool {
                 .any(|asked| lowercase.starts_with(asked))
 }
 
-/// The prompts of interpreters and debuggers, which stand alone.
+/// Matches the prompts of interpreters and debuggers, which are alone on their line.
 pub(super) fn is_interpreter_prompt(line: &str) -> bool {
     const INTERPRETER_PROMPTS: [&str; 18] = [
         ">>>",
@@ -196,13 +197,13 @@ pub(super) fn is_interpreter_prompt(line: &str) -> bool {
         })
 }
 
-/// A list of which one line is marked, below a question.
+/// Matches a list with one marked line, below a question.
 pub(super) fn is_menu(line: &str, above: &[&str]) -> bool {
     const SELECTION_MARKERS: [char; 5] = ['❯', '›', '▸', '◉', '◆'];
     const RAIL_CHARS: [char; 4] = ['│', '└', '┃', '|'];
     let asks = |line: &str| {
         let line = line.trim();
-        // What has been answered is marked otherwise: `✔ Pick a name`, `◇  Pick a name`.
+        // These libraries mark an answered question differently: `✔ Pick a name`, `◇  Pick a name`.
         line.starts_with("? ")
             || line.starts_with("◆ ")
             || line.ends_with("(Use arrow keys)")
@@ -219,7 +220,7 @@ pub(super) fn is_menu(line: &str, above: &[&str]) -> bool {
     (question > 0 && below.copied().any(is_marked)) || (closes && line.trim().starts_with("◆ "))
 }
 
-/// A line that says when and how badly before it says what.
+/// Matches a log line, which starts with a time or a level.
 pub(super) fn is_log_line(line: &str) -> bool {
     const LOG_LEVELS: [&str; 9] =
         ["info", "warn", "warning", "error", "debug", "trace", "notice", "fatal", "critical"];
@@ -232,7 +233,7 @@ pub(super) fn is_log_line(line: &str) -> bool {
     LOG_LEVELS.contains(&word.as_str()) || is_time
 }
 
-/// A bar, a share, a rate.
+/// Matches a progress bar, a percentage or a rate.
 pub(super) fn is_progress_line(line: &str) -> bool {
     let has_share = line.split_whitespace().any(|word| {
         let word = word.trim_matches(|c: char| !c.is_ascii_digit() && c != '%');
