@@ -58,7 +58,7 @@ pub fn session_for_host(host: &str, process: ProcRef) -> SessionId {
     let name = name.trim_matches('-');
     let name = if name.is_empty() { "host" } else { name };
     let ProcRef { pid, start_ticks } = process;
-    format!("{name}-{pid}-{start_ticks}").parse().expect("a session name is built from allowed characters only")
+    format!("{name}-{pid}-{start_ticks}").parse().expect("only allowed characters are left")
 }
 
 /// Returns the command that a process runs, derived from its argument vector.

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use crate::settings::{AssistantMode, Settings};
 
-/// The settings that decide about a budget.
+/// The settings that determine a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetPolicy {
-    /// The budget that applies when one does.
+    /// The length of the budget.
     pub budget: Duration,
     /// Whether budgets apply at all.
     pub assistant_mode: AssistantMode,
@@ -20,26 +20,27 @@ pub struct BudgetPolicy {
     pub background_tasks: bool,
 }
 
-/// What a call says of itself.
+/// The properties of a call that affect its budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetCall {
     /// The wait that it asks for.
     pub request: WaitRequest,
     /// Whether a subagent calls. It ends with its answer, so a later notice cannot reach it.
     pub is_subagent: bool,
-    /// Whether a person's terminal shows the output, which `assistant_mode = "auto"` leaves alone.
+    /// Whether the output goes to a person's terminal; `assistant_mode = "auto"` applies no budget
+    /// then.
     pub is_person: bool,
 }
 
 /// The wait that a call asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitRequest {
-    /// The call names none.
+    /// The call specifies no wait.
     Unspecified,
     /// The call asks for the background.
     Background,
-    /// The call names a budget, which is the one of the policy: a call is the topmost layer of the
-    /// settings.
+    /// The call specifies a budget. Its value is in [`BudgetPolicy::budget`], because the arguments
+    /// of a call are the topmost layer of the settings.
     Budget,
     /// The call asks to wait for the end, however long that takes.
     UntilEnd,
@@ -48,9 +49,9 @@ pub enum WaitRequest {
 /// How long a caller waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallerWait {
-    /// Until the command has started: it runs in the background.
+    /// Until the command has started; it then runs in the background.
     UntilStart,
-    /// For this long. Then the command continues in the background.
+    /// For this long; the command then continues in the background.
     For(Duration),
     /// Until the command ends.
     UntilEnd,
@@ -108,13 +109,14 @@ impl CallerWait {
 pub struct HostCall<'c> {
     /// The command text.
     pub command: &'c str,
-    /// The timeout that holds without a budget: that of the call, otherwise the host's own.
+    /// The timeout without a budget: that of the call, otherwise the host's default.
     pub timeout: Duration,
     /// Whether the call asks for the background.
     pub is_background: bool,
     /// Whether a subagent of the host calls.
     pub is_subagent: bool,
-    /// Whether the host moves commands at all. Without that it kills each one at its timeout.
+    /// Whether the host can move commands to the background. If not, it kills each command at its
+    /// timeout.
     pub can_move: bool,
 }
 
@@ -136,9 +138,9 @@ impl BudgetPolicy {
     }
 }
 
-/// Returns whether Claude Code kills a command at its timeout instead of moving it: a command whose
-/// first word is `sleep`, after white space, comments and continued lines (2.1.330, seen with 27
-/// forms: `(sleep 9)`, `time sleep 9` and `X=1 sleep 9` are moved).
+/// Returns whether Claude Code kills a command at its timeout instead of moving it. It kills
+/// commands whose first word is `sleep`, after white space, comments and continued lines (2.1.330,
+/// observed with 27 forms: `(sleep 9)`, `time sleep 9` and `X=1 sleep 9` are moved).
 fn is_killed_at_timeout(command: &str) -> bool {
     let mut rest = command;
     loop {
@@ -244,7 +246,7 @@ mod tests {
         assert_eq!(disabled.decide_host_timeout(&HOST_CALL), None);
     }
 
-    /// As seen with Claude Code 2.1.330 (docs/claude-code.md).
+    /// Observed with Claude Code 2.1.330 (docs/claude-code.md).
     #[test]
     fn commands_starting_with_sleep_are_killed_at_their_timeout() {
         for killed in [

@@ -1,9 +1,10 @@
-//! Hosts: the programs that people talk to an agent with, and what siding decides about all that
-//! such a process starts.
+//! Hosts: the programs through which people talk to an agent, and the rules for the processes that
+//! they start.
 //!
-//! A host's process carries a [`HostMark`], and so does everything it starts outside of tasks. A
-//! small process of siding's, the host's supervisor, holds it, takes on the commands that it runs
-//! in a sandbox, and ends what is left when it has ended (`docs/adr/0020-host-supervisor.md`).
+//! A host's process carries a [`HostMark`], and so does every process that it starts outside of
+//! tasks. The host supervisor, a small process of siding, sets the mark, adopts the commands that
+//! the host runs in a sandbox, and ends the remaining processes when the host has ended
+//! (`docs/adr/0020-host-supervisor.md`).
 
 mod excluded_programs;
 mod sandboxed;
@@ -23,26 +24,26 @@ pub use scan_schedule::{BellByte, ScanSchedule};
 /// Newest format of a [`HostRecord`].
 pub const HOST_RECORD_FORMAT: u32 = 1;
 
-/// What is on record of a host while a supervisor watches it, and until what it left has been
-/// ended.
+/// The record of a host. It exists while a supervisor watches the host, and until the processes
+/// that the host left have been ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostRecord {
-    /// Format of the record.
+    /// Format version of the record.
     pub format: u32,
     /// The mark that the host's process carries.
     pub mark: HostMark,
     /// The host's process.
     pub host: ProcRef,
-    /// Name of its program, as the kernel has it.
+    /// Name of the host's program, as the kernel reports it.
     pub name: String,
-    /// Path of the program that it executes, where `/proc` tells.
+    /// Path of the host's executable, if `/proc` shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Boot in which it runs.
+    /// Boot in which the process runs.
     pub boot: BootId,
-    /// PID namespace in which its number counts, where `/proc` tells.
+    /// PID namespace to which the pid belongs, if `/proc` shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<u64>,
-    /// When it was marked.
+    /// Time at which the host was marked.
     pub wall: UnixMs,
 }

@@ -1,16 +1,17 @@
-//! Names of tasks and sessions.
+//! Identifiers of tasks, hosts and sessions.
 //!
-//! A task id is more than a name: its 60 random bits are also the task's *birthmark*, the number
-//! that every process of the task inherits as its `RLIMIT_RTTIME` (see [`Birthmark`]).
+//! The 60 random bits of a task id are also the task's *birthmark*: the number that every process
+//! of the task inherits as its `RLIMIT_RTTIME` (see [`Birthmark`]).
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Crockford's base32 in lower case: no `i`, `l`, `o`, `u`, so an id survives being read aloud.
+/// Crockford's base32 in lower case, without `i`, `l`, `o` and `u`, so that an id can be read
+/// aloud.
 const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// What each byte stands for as a digit.
+/// Value of each byte as a base32 digit.
 const DIGIT_VALUES: [u8; 256] = {
     let mut values = [INVALID_DIGIT; 256];
     let mut value = 0;
@@ -21,12 +22,12 @@ const DIGIT_VALUES: [u8; 256] = {
     values
 };
 const INVALID_DIGIT: u8 = u8::MAX;
-/// Characters after the kind's letter and the dash; 12 × 5 bits = 60 bits.
+/// Digits after the kind's letter and the dash; 12 × 5 bits = 60 bits.
 const ID_DIGITS: usize = 12;
-/// The bits of a number that say which kind it is of.
+/// The bits of an id that encode its kind.
 const KIND_TAG_MASK: u64 = 0xfff;
 
-/// Kind of a task, shown in its id's first letter.
+/// Kind of a task, which determines the first letter of its id.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -36,17 +37,17 @@ pub enum TaskKind {
     /// A shell command or program on this machine.
     #[default]
     LocalBash,
-    /// An agent that works for another.
+    /// A subagent, which works for another agent.
     LocalAgent,
-    /// A task on another machine's agent.
+    /// A task of an agent on another machine.
     RemoteAgent,
-    /// An agent that lives in the process of another.
+    /// An agent that runs in the process of another agent.
     InProcessTeammate,
-    /// Steps with dependencies.
+    /// A workflow: steps with dependencies.
     LocalWorkflow,
-    /// A watch over another MCP server.
+    /// A monitor of another MCP server.
     MonitorMcp,
-    /// Notes that are put in order while nobody works.
+    /// Consolidation of an agent's notes while no user works.
     Dream,
 }
 
@@ -62,7 +63,7 @@ impl TaskKind {
         Self::Dream,
     ];
 
-    /// Returns its name, as in JSON.
+    /// Returns the name of the kind in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,8 +77,8 @@ impl TaskKind {
         }
     }
 
-    /// Whether a task of this kind is an agent, with a session of its own that is named as the task: what
-    /// it starts is of that session, and goes to whoever started it when it ends.
+    /// Returns whether a task of this kind is an agent with a session of its own, named after the
+    /// task. The session's tasks pass to the session that started the agent when the agent ends.
     #[must_use]
     pub const fn has_session(self) -> bool {
         match self {
@@ -102,7 +103,8 @@ impl TaskKind {
         }
     }
 
-    /// Returns what the last bits of its numbers are, but for a command's: those are any other.
+    /// Returns the kind tag in the low bits of an id. A shell command has none: it uses all
+    /// remaining values.
     const fn tag_bits(self) -> Option<u64> {
         match self {
             Self::LocalBash => None,
@@ -115,7 +117,8 @@ impl TaskKind {
         }
     }
 
-    /// Returns the kind of a number, so that a process's mark alone names its task.
+    /// Returns the kind that an id's bits encode, so that a process's birthmark alone identifies
+    /// its task.
     const fn from_bits(bits: u64) -> Self {
         match bits & KIND_TAG_MASK {
             0x5d1 => Self::LocalAgent,
@@ -129,19 +132,19 @@ impl TaskKind {
     }
 }
 
-/// Identifies one task for ever: a kind's letter, a dash, and a random number of 60 bits.
+/// The permanent id of one task: a kind's letter, a dash, and 60 random bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u64);
 
 impl TaskId {
-    /// Smallest number usable as an id. Below it the birthmark would be a real limit: 2^40 µs is
-    /// twelve days of real-time CPU, and smaller values could end a real-time program.
+    /// Smallest usable id. A smaller birthmark would be an effective limit: 2^40 µs are twelve days
+    /// of real-time CPU, while smaller values could end a real-time program.
     pub const MIN_BITS: u64 = 1 << 40;
-    /// Largest number usable as an id.
+    /// Largest usable id.
     pub const MAX_BITS: u64 = (1 << 60) - 1;
 
-    /// Returns the id with these bits, or `None` when they lie outside
-    /// [`Self::MIN_BITS`]`..=`[`Self::MAX_BITS`] or are of another kind.
+    /// Returns the id with these bits, or `None` when they are outside
+    /// [`Self::MIN_BITS`]`..=`[`Self::MAX_BITS`] or encode another kind.
     #[must_use]
     pub const fn new(kind: TaskKind, bits: u64) -> Option<Self> {
         match Self::from_bits(bits) {
@@ -154,11 +157,11 @@ impl TaskId {
         if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self(bits)) }
     }
 
-    /// Makes an id of a kind from a random number, with bits below `most`; `None` when hardly any
-    /// are left there.
+    /// Derives an id of a kind from a random number, below `upper_bound`. Returns `None` when too
+    /// few ids are left below that bound.
     #[must_use]
     pub const fn from_random(kind: TaskKind, random: u64, upper_bound: u64) -> Option<Self> {
-        /// Fewer than these would soon be drawn twice.
+        /// With fewer ids than these a collision would soon occur.
         const MIN_ID_COUNT: u64 = 1 << 28;
         let most = if upper_bound > Self::MAX_BITS { Self::MAX_BITS } else { upper_bound }
             & !KIND_TAG_MASK;
@@ -169,19 +172,19 @@ impl TaskId {
         let bits = Self::MIN_BITS + random % span;
         Some(Self(match kind.tag_bits() {
             Some(tag) => bits & !KIND_TAG_MASK | tag,
-            // Another bit, and it is a command's.
+            // Flipping one more bit turns the tag of another kind into an id of a shell command.
             None if !matches!(TaskKind::from_bits(bits), TaskKind::LocalBash) => bits ^ 0x800,
             None => bits,
         }))
     }
 
-    /// Returns the kind that the id's letter names.
+    /// Returns the kind of the task.
     #[must_use]
     pub const fn kind(self) -> TaskKind {
         TaskKind::from_bits(self.0)
     }
 
-    /// Returns the number that the task's processes carry.
+    /// Returns the birthmark of the task's processes.
     #[must_use]
     pub const fn birthmark(self) -> Birthmark {
         Birthmark(self.0)
@@ -205,11 +208,11 @@ impl fmt::Debug for TaskId {
     }
 }
 
-/// A text that is not a task id.
+/// The error for a text that is not a task id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a task id; an id looks like `b-4k7q0n2m8x5t`")]
 pub struct BadTaskId {
-    /// What was given.
+    /// The rejected text.
     pub text: String,
 }
 
@@ -262,71 +265,73 @@ impl schemars::JsonSchema for TaskId {
     }
 }
 
-/// The number that marks every process of one task.
+/// The number that marks every process of a task.
 ///
-/// It is set as soft and hard `RLIMIT_RTTIME` before exec, is inherited over fork, exec, setsid,
-/// a cleared environment and sudo, and any user may read it in `/proc/PID/limits`. A limit can only
-/// be lowered, so a task inside a task takes a smaller number than its parent's.
+/// It is set as the soft and hard `RLIMIT_RTTIME` before exec, is inherited across fork, exec,
+/// setsid, a cleared environment and sudo, and is readable by every user in `/proc/PID/limits`
+/// (setrlimit(2)). An unprivileged process can only lower a hard limit, so a nested task gets a
+/// smaller number than its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Birthmark(pub u64);
 
 impl Birthmark {
-    /// Returns the id of the task that carries this mark, if the number can be one.
+    /// Returns the id of the task with this birthmark, if the number is a valid task id.
     #[must_use]
     pub const fn task_id(self) -> Option<TaskId> {
         TaskId::from_bits(self.0)
     }
 
-    /// Returns the mark of the host that carries this number, if it can be one.
+    /// Returns the host mark with this number, if the number is a valid host mark.
     #[must_use]
     pub const fn host_mark(self) -> Option<HostMark> {
         HostMark::new(self.0)
     }
 
-    /// Number of siding's own processes that watch a host. They carry no host's mark, whoever has
-    /// started them: whatever carries one ends with its host.
+    /// Birthmark of siding's host supervisors. They never carry a host mark, because all processes
+    /// with a host mark end with that host.
     pub const SUPERVISOR: Self = Self(TaskId::MAX_BITS + 1);
-    /// Number of what was a task's and is none any more. Smaller than every task's, so that an
-    /// ordinary user's process can be given it.
+    /// Birthmark of a process that has been released from its task. It is smaller than every task's
+    /// birthmark, so that an unprivileged process can still be given it.
     pub const RELEASED: Self = Self(TaskId::MIN_BITS - 1);
 }
 
-/// The number that marks a host's process and what it starts outside of tasks: a [`Birthmark`]
-/// greater than every task's.
+/// The mark of a host's process and of the processes that it starts outside of tasks: a
+/// [`Birthmark`] greater than every task's.
 ///
-/// A hard limit can only be lowered by an ordinary user. So a shell that carries its host's mark
-/// can still be given its task's.
+/// An unprivileged process can only lower a hard limit, so a shell that carries the mark of its
+/// host can still be given the birthmark of a task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostMark(u64);
 
 impl HostMark {
-    /// Smallest number usable as a host's mark. In decimal digits, as `/proc/PID/limits` shows it,
-    /// every mark of a host has 19 digits and begins with 2, 3 or 4; no task's has both.
+    /// Smallest usable host mark. In decimal, as `/proc/PID/limits` shows it, every host mark has
+    /// 19 digits and starts with 2, 3 or 4; no task's birthmark has both properties.
     pub const MIN_BITS: u64 = 1 << 61;
-    /// Largest number usable as a host's mark.
+    /// Largest usable host mark.
     pub const MAX_BITS: u64 = (1 << 62) - 1;
     /// Hexadecimal digits after the letter and the dash.
     const HEX_DIGITS: usize = 16;
 
-    /// Returns the mark with these bits, `None` when they lie outside
+    /// Returns the mark with these bits, or `None` when they are outside
     /// [`Self::MIN_BITS`]`..=`[`Self::MAX_BITS`].
     #[must_use]
     pub const fn new(bits: u64) -> Option<Self> {
         if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self(bits)) }
     }
 
-    /// Makes a mark below `most` from a random number; `None` when hardly any are left there. The mark
-    /// of a host that another host has started must be smaller than that one's.
+    /// Derives a mark below `upper_bound` from a random number, or returns `None` when too few
+    /// marks are left below that bound. A host that another host started must have a smaller mark
+    /// than its parent.
     #[must_use]
     pub const fn from_random(random: u64, upper_bound: u64) -> Option<Self> {
-        /// Fewer than these would soon be drawn twice.
+        /// With fewer marks than these a collision would soon occur.
         const MIN_ID_COUNT: u64 = 1 << 28;
         let most = if upper_bound > Self::MAX_BITS { Self::MAX_BITS } else { upper_bound };
         let span = most.saturating_sub(Self::MIN_BITS);
         if span <= MIN_ID_COUNT { None } else { Some(Self(Self::MIN_BITS + random % span)) }
     }
 
-    /// Returns the number that processes carry.
+    /// Returns the birthmark of the host's processes.
     #[must_use]
     pub const fn birthmark(self) -> Birthmark {
         Birthmark(self.0)
@@ -345,11 +350,11 @@ impl fmt::Debug for HostMark {
     }
 }
 
-/// A text that is not a host's mark.
+/// The error for a text that is not a host mark.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not the mark of a host; one looks like `h-2f3c9a0b1d4e5f60`")]
 pub struct BadHostMark {
-    /// What was given.
+    /// The rejected text.
     pub text: String,
 }
 
@@ -360,7 +365,8 @@ impl FromStr for HostMark {
         let bad = || BadHostMark { text: text.to_owned() };
         let digits = text.strip_prefix("h-").filter(|digits| digits.len() == Self::HEX_DIGITS);
         let digits = digits.ok_or_else(bad)?;
-        // `from_str_radix` takes a sign and capital letters too; a mark has one spelling.
+        // `from_str_radix` also accepts a sign and capital letters, but a mark has only one
+        // spelling.
         if !digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(bad());
         }
@@ -381,20 +387,20 @@ impl<'de> Deserialize<'de> for HostMark {
     }
 }
 
-/// Names one agent conversation that owns tasks.
+/// The name of an agent conversation that owns tasks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct SessionId(String);
 
-/// A text that cannot name a session.
+/// The error for a text that cannot name a session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` cannot name a session; use 1 to {} of `A-Z a-z 0-9 . _ -`, not starting with `.` or `-`",
     SessionId::MAX_BYTES
 )]
 pub struct BadSessionId {
-    /// What was given.
+    /// The rejected text.
     pub text: String,
 }
 
@@ -402,13 +408,13 @@ impl SessionId {
     /// Longest name, in bytes.
     pub const MAX_BYTES: usize = 64;
 
-    /// Returns the implicit session of commands that name none. It has no owner and never ends.
+    /// Returns the session of commands that specify none. It has no owner and never ends.
     #[must_use]
     pub fn implicit() -> Self {
         Self("cli".to_owned())
     }
 
-    /// Whether this is the implicit session.
+    /// Returns whether this is the session of commands that specify none.
     #[must_use]
     pub fn is_implicit(&self) -> bool {
         self.0 == "cli"
@@ -472,7 +478,7 @@ mod tests {
             random: u64,
             most in TaskId::MIN_BITS * 2..=u64::MAX,
         ) {
-            let id = TaskId::from_random(kind, random, most).expect("there is room");
+            let id = TaskId::from_random(kind, random, most).expect("ids are left below the bound");
             prop_assert_eq!(id.kind(), kind);
             prop_assert!(id.birthmark().0 < most);
             prop_assert!((TaskId::MIN_BITS..=TaskId::MAX_BITS).contains(&id.birthmark().0));
@@ -489,7 +495,7 @@ mod tests {
             random: u64,
             most in HostMark::MIN_BITS * 5 / 4..=u64::MAX,
         ) {
-            let mark = HostMark::from_random(random, most).expect("there is room");
+            let mark = HostMark::from_random(random, most).expect("marks are left below the bound");
             prop_assert!(mark.birthmark().0 < most);
             prop_assert_eq!(mark.to_string().parse::<HostMark>(), Ok(mark));
             prop_assert_eq!(mark.birthmark().host_mark(), Some(mark));
@@ -549,7 +555,7 @@ mod tests {
         }
         const { assert!(Birthmark::SUPERVISOR.0 > TaskId::MAX_BITS) };
         const { assert!(Birthmark::RELEASED.0 < TaskId::MIN_BITS) };
-        // As decimal digits, which is how a shell tells a host's mark from a task's.
+        // In decimal, which is how a shell distinguishes a host mark from a task's birthmark.
         let most = TaskId::MAX_BITS.to_string();
         assert!(most.len() == 19 && most.starts_with('1'));
     }

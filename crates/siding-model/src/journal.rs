@@ -1,8 +1,9 @@
-//! Folding a journal into the state of its task.
+//! Replay of a journal into the state of its task.
 //!
-//! Owns the rules of reading: numbers are contiguous, the first record says the format, every
-//! event must change something when it goes through [`Life::step`]. A torn last line is what a
-//! crash leaves and is no corruption: what was never written whole was never acted on.
+//! Owns the rules of reading: sequence numbers are contiguous, the first record contains the
+//! format, and every event must change the state in [`Lifecycle::step`]. A torn last line is left
+//! by a crash and is not corruption, because siding acts on a record only after it was written
+//! completely.
 
 use std::borrow::Cow;
 
@@ -20,42 +21,42 @@ use crate::record::{
 use crate::spec::TaskSpec;
 use crate::wait::ReadyRecord;
 
-/// Why a journal cannot be read.
+/// The reason why a journal cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
-    /// Nothing was recorded, so nothing was ever started.
+    /// The journal has no complete record, so nothing was started.
     #[error("the journal is empty")]
     Empty,
-    /// A newer siding wrote it; only an upgrade helps.
+    /// A newer siding wrote the journal; only an upgrade can read it.
     #[error("the journal has format {found}, this build reads up to {NEWEST_FORMAT}")]
     TooNew {
-        /// Format found.
+        /// Format in the journal.
         found: u32,
     },
-    /// It is damaged.
+    /// The journal is damaged.
     #[error("the journal is damaged at record {seq} (byte {offset}): {why}")]
     Corrupt {
-        /// Number of the record that should have been there.
+        /// Expected sequence number of the damaged record.
         seq: u64,
-        /// Byte at which its line begins.
+        /// Byte offset of the damaged line.
         offset: usize,
-        /// What is wrong.
+        /// Description of the damage.
         why: String,
     },
 }
 
-/// State of a task, as its journal tells it.
+/// The state of a task after replaying its journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskState {
-    /// What it was asked to be.
+    /// The specification with which the task was started.
     pub spec: TaskSpec,
-    /// Boot in which all this happened.
+    /// Boot in which the task ran.
     pub boot: BootId,
-    /// Format of the journal: no newer record may be written.
+    /// Format of the journal; records of newer formats must not be appended.
     pub format: u32,
-    /// The shim that keeps it, the newest one.
+    /// The shim that currently supervises the task.
     pub shim: ProcRef,
-    /// Directory of the control group that was to be made for it.
+    /// Directory of the task's control group, if one was planned.
     pub cgroup: Option<String>,
     /// Set for a command that siding did not start.
     pub adopted: Option<AdoptionInfo>,
@@ -63,9 +64,9 @@ pub struct TaskState {
     pub started: MonotonicMs,
     /// Start on the wall clock.
     pub started_wall: UnixMs,
-    /// Its life so far.
+    /// The task's lifecycle.
     pub lifecycle: Lifecycle,
-    /// The leader, once it runs.
+    /// The leader, once it is running.
     pub leader: Option<LeaderRef>,
     /// How the leader ended.
     pub leader_end: Option<LeaderEnd>,
@@ -75,43 +76,44 @@ pub struct TaskState {
     pub final_cwd: Option<String>,
     /// Status of each stage of the leader's last pipeline.
     pub pipeline: Option<Vec<i32>>,
-    /// Moment of the last event.
+    /// Time of the last event.
     pub last_event_at: MonotonicMs,
-    /// Until when it ran undisturbed: to its leader's own end, or to when siding began to end it.
+    /// End of the undisturbed run: the time of the leader's own end, or at which siding started to
+    /// end it.
     pub ran_until: Option<MonotonicMs>,
-    /// What was found at the close.
+    /// Summary that was written when the task was closed.
     pub closed: Option<CloseSummary>,
-    /// Where output began to be lost, and why.
+    /// Output offset at which output was first lost, and the reason.
     pub output_lost: Option<(u64, String)>,
-    /// What its monitor told.
+    /// Totals of the records of the task's monitor.
     pub matched: MatchTotals,
-    /// The last stall that is not over by a record. It is over all the same once there is more
-    /// output than it says, or the task has ended.
+    /// The last stall without a record of its end. A stall also ends when the output exceeds the
+    /// size in the record, or when the task ends.
     pub stall: Option<StallRecord>,
-    /// The limits that were passed, each as it was told last.
+    /// The recorded breaches; a repeated one replaces its predecessor.
     pub breaches: Vec<Breach>,
-    /// The deadline of which a notice is on record.
+    /// The deadline that has a recorded notice.
     pub announced_deadline: Option<MonotonicMs>,
-    /// That what was waited for since its start has come.
+    /// The record that the task's readiness condition holds.
     pub ready: Option<ReadyRecord>,
-    /// Times another shim took over.
+    /// Number of times that another shim took over.
     pub takeovers: u32,
-    /// Number of the next record.
+    /// Sequence number of the next record.
     pub next_seq: u64,
 }
 
-/// What a task's monitor told so far.
+/// Totals of a task's line monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MatchTotals {
-    /// Records.
+    /// Number of records.
     pub records: u32,
-    /// Lines they stand for.
+    /// Number of lines that these records represent.
     pub lines: u64,
-    /// How many of the lines had no record of their own.
+    /// Number of these lines that have no record of their own.
     pub coalesced_lines: u64,
-    /// How many of these only count: no record has their text.
+    /// Number of the coalesced lines that are only counted; no record contains their text.
     pub dropped_lines: u64,
-    /// Stream offset behind the last of these: a rescuer goes on from there.
+    /// Stream offset after the last of these lines, from which a takeover resumes.
     pub end_offset: u64,
 }
 
@@ -128,7 +130,7 @@ impl MatchTotals {
 }
 
 impl TaskState {
-    /// Returns the state of a task of which only the first record is written.
+    /// Returns the state of a task after its first record.
     #[must_use]
     pub fn new(accepted: AcceptedTask) -> Self {
         Self {
@@ -160,17 +162,17 @@ impl TaskState {
         }
     }
 
-    /// Takes in one more record.
+    /// Applies one more record.
     ///
     /// # Errors
     ///
-    /// A text that says why the record cannot follow what came before.
+    /// A text that explains why the record cannot follow the previous ones.
     pub fn apply(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Accepted(_) => return Err("a second `accepted`".to_owned()),
             Record::Event { at, event } => self.apply_event(at, event)?,
             Record::Rescued { at, shim } => {
-                // It would also move the moment of the end.
+                // It would also change the time of the end.
                 if self.lifecycle.is_ended() {
                     return Err("`rescued` after the end".to_owned());
                 }
@@ -208,7 +210,7 @@ impl TaskState {
                 }
                 self.ready = Some(*ready);
             }
-            // Told, and nothing that the task is judged by.
+            // A denied connection is only reported; it does not affect the state.
             Record::Denied { .. } => {
                 if self.lifecycle.is_ended() {
                     return Err("`denied` after the end".to_owned());
@@ -259,15 +261,15 @@ impl TaskState {
         Ok(())
     }
 
-    /// Returns how long the task ran, or has run at `now`, in milliseconds of awake time.
+    /// Returns how long the task ran, or has run by `now`, in milliseconds of awake time.
     #[must_use]
     pub fn elapsed_ms(&self, now: MonotonicMs) -> u64 {
         let end = if self.lifecycle.is_ended() { self.last_event_at } else { now };
         end.ms_since(self.started)
     }
 
-    /// Returns when it ended, or had the last event. The last record may have been lost with a
-    /// crash; then the awake time it ran is added to its start.
+    /// Returns the time of the end, or of the last event. If a crash lost the final record, the
+    /// result is the start time plus the awake time of the run.
     #[must_use]
     pub fn ended_wall(&self) -> UnixMs {
         self.closed.as_ref().map_or_else(
@@ -279,57 +281,57 @@ impl TaskState {
         )
     }
 
-    /// Whether somebody is to be told when it is ready, and it is not yet.
+    /// Returns whether the task has a readiness condition that does not hold yet.
     #[must_use]
     pub const fn is_waiting_for_ready(&self) -> bool {
         !self.spec.wait_for.is_empty() && self.ready.is_none()
     }
 
-    /// Whether it may be put on record that a stall is over.
+    /// Returns whether the end of a stall may be recorded.
     #[must_use]
     pub const fn may_resume(&self) -> bool {
         self.is_live() && self.format >= FORMAT_WITH_RESUMED
     }
 
-    /// Whether it may be put on record that the task is given back.
+    /// Returns whether the release of the task may be recorded.
     #[must_use]
     pub const fn may_release(&self) -> bool {
         self.is_live() && self.adopted.is_some() && self.format >= FORMAT_WITH_RELEASED
     }
 
-    /// Whether the tree may still have living members.
+    /// Returns whether the process tree may still have living members.
     #[must_use]
     pub const fn is_live(&self) -> bool {
         !matches!(self.lifecycle.phase(), Phase::Ended { .. })
     }
 }
 
-/// A journal that was read.
+/// A replayed journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
     /// State of the task.
     pub state: TaskState,
-    /// Bytes that were taken in. Beyond them lies at most one torn line.
+    /// Length of the replayed records, in bytes. At most one torn line follows.
     pub valid_bytes: usize,
-    /// Whether the last line has no newline yet; whoever goes on writes it first.
+    /// Whether the last line has no newline yet; the next writer must write it first.
     pub is_torn: bool,
 }
 
-/// Reads a whole journal.
+/// Replays a whole journal.
 ///
 /// # Errors
 ///
-/// [`JournalError`]; an empty or torn first line is [`JournalError::Empty`].
+/// Returns a [`JournalError`]; an empty journal or a torn first line is [`JournalError::Empty`].
 pub fn replay(bytes: &[u8]) -> Result<Replayed, JournalError> {
     replay_records(bytes, None)
 }
 
-/// Reads a whole journal and calls `each` with the number of every record after the first, the
-/// record, and the state after it.
+/// Replays a whole journal and calls `on_record` for every record after the first, with its
+/// sequence number, the record, and the state after it.
 ///
 /// # Errors
 ///
-/// As [`replay`].
+/// The errors of [`replay`].
 pub fn replay_with(
     bytes: &[u8],
     mut on_record: impl FnMut(u64, &Record, &TaskState),
@@ -337,7 +339,7 @@ pub fn replay_with(
     replay_records(bytes, Some(&mut on_record))
 }
 
-/// What is called for each record.
+/// The callback for each record after the first.
 type RecordCallback<'e> = Option<&'e mut dyn FnMut(u64, &Record, &TaskState)>;
 
 fn replay_records(bytes: &[u8], mut each: RecordCallback<'_>) -> Result<Replayed, JournalError> {
@@ -360,11 +362,12 @@ fn replay_records(bytes: &[u8], mut each: RecordCallback<'_>) -> Result<Replayed
 fn read_first_record(offset: usize, line: &[u8]) -> Result<AcceptedTask, JournalError> {
     let corrupt = |why: String| JournalError::Corrupt { seq: 0, offset, why };
     let (seq, json) = record::parse_frame(line).map_err(|error| corrupt(error.to_string()))?;
-    // What it is stands in its usual place: then there is no need to go through it twice.
+    // The fast path: the record type is at its usual position, so one parse suffices.
     if seq == 0 && record::is_readable_accepted(json) {
         return record::parse_json(json).map_err(|error| corrupt(error.to_string()));
     }
-    // The format comes first: a newer journal may hold records that this build cannot parse.
+    // The format is read first, because a newer journal may hold records that this build cannot
+    // parse.
     #[derive(Deserialize)]
     struct Header<'a> {
         format: u32,
@@ -379,7 +382,8 @@ fn read_first_record(offset: usize, line: &[u8]) -> Result<AcceptedTask, Journal
     if header.record != "accepted" || seq != 0 {
         return Err(corrupt("the first record is not `accepted` number 0".to_owned()));
     }
-    // What it is has been read: past the enum, which would take its longest variant in twice.
+    // The type is known, so the enum is bypassed: serde would buffer the content of a tagged enum,
+    // and so process its largest variant twice.
     serde_json::from_slice(json).map_err(|error| corrupt(error.to_string()))
 }
 
@@ -399,7 +403,7 @@ fn read_next_record(
     Ok(())
 }
 
-/// Whole lines of a journal, with the byte at which each begins.
+/// The whole lines of a journal, with the byte offset of each.
 struct JournalLines<'a> {
     bytes: &'a [u8],
     offset: usize,
@@ -413,18 +417,18 @@ impl<'a> JournalLines<'a> {
             self.offset += end + 1;
             return Some((start, &rest[..end]));
         }
-        // A record of which only the newline is missing counts: the one who goes on will write
-        // the newline, and from then on everybody finds the record whole.
+        // A record without its newline counts if its checksum matches: the next writer adds the
+        // newline, and from then on every reader sees the same complete record.
         record::parse_frame(rest).ok()?;
         self.offset += rest.len();
         Some((start, rest))
     }
 
-    /// Whether the damaged line just read, and those after it, are what crashes left. If so, goes
-    /// on to the next whole record.
+    /// Returns whether the damaged line just read, and the damaged lines after it, were torn by
+    /// crashes. If so, advances to the next whole record.
     ///
-    /// Who resumes a journal ends the torn line with a newline and uses its number again. A record
-    /// that was whole once has used its number up, so damage to it shows as a gap.
+    /// A shim that takes over ends the torn line with a newline and reuses its sequence number. The
+    /// number of a complete record is never reused, so damage to such a record leaves a gap.
     fn skip_torn(&mut self, expected: u64) -> bool {
         let mut ahead = JournalLines { ..*self };
         let next = loop {
@@ -442,7 +446,7 @@ impl<'a> JournalLines<'a> {
     }
 }
 
-/// Returns where the first line ends. Whole blocks are passed over quickly.
+/// Returns the end of the first line. Blocks without a newline are skipped quickly.
 fn find_newline(bytes: &[u8]) -> Option<usize> {
     const BLOCK_BYTES: usize = 64;
     let block = bytes.chunks(BLOCK_BYTES).position(|block| block.contains(&b'\n'))? * BLOCK_BYTES;

@@ -1,9 +1,9 @@
-//! What siding decides, and nothing that it does.
+//! The decisions of siding, without their effects.
 //!
-//! Owns ids, the lifecycle of a task, journal records and their folding, the words clients and
-//! shims exchange, limits, waits, monitors, retention and the shape of what is printed. It must never read a clock,
-//! open a file, start a process or spawn a thread: time and bytes come in as arguments, decisions
-//! go out as values.
+//! Owns ids, the lifecycle of a task, journal records and their replay, the protocol between
+//! clients and shims, limits, waits, monitors, retention, and the format of printed JSON. It must
+//! never read a clock, open a file, start a process or spawn a thread: time and bytes are
+//! arguments, and decisions are return values.
 
 #![forbid(unsafe_code)]
 

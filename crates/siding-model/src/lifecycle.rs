@@ -1,4 +1,5 @@
-//! The life of a task: a pure function from *life, event, time* to *next life, effects*.
+//! The lifecycle of a task: a pure function from state, event and time to the next state and its
+//! effects.
 //!
 //! ```text
 //!  Starting ──spawned──► Running ──leader ended, tree empty────────────► Ended
@@ -11,9 +12,10 @@
 //!  Running, Lingering ──released, processes live──────────────────────► Ended
 //! ```
 //!
-//! [`Life::step`] is the only place that changes a phase. It reads no clock and touches nothing:
-//! time comes in, effects go out. The journal keeps the events that changed something, so a reader
-//! folds them through this same table, and an event that changes nothing there is corruption.
+//! [`Lifecycle::step`] is the only function that changes a phase. It reads no clock and has no side
+//! effects: time is an argument, and effects are return values. The journal holds only the events
+//! that changed the state, so a reader replays them through the same function, and an event that
+//! changes nothing there is corruption.
 
 mod event;
 mod phase;
@@ -28,7 +30,7 @@ use crate::spec::{OnLeaderExit, TaskSpec};
 pub use event::{LifecycleEffect, TaskEvent, TreeLiveness};
 pub use phase::{Phase, StopIntent, StopReason};
 
-/// The parts of a task's specification that its life depends on.
+/// The parts of a task's specification that affect its lifecycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LifecyclePolicy {
     started: MonotonicMs,
@@ -38,7 +40,7 @@ struct LifecyclePolicy {
     on_leader_exit: OnLeaderExit,
 }
 
-/// A task's life so far.
+/// The lifecycle state of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lifecycle {
     phase: Phase,
@@ -48,7 +50,8 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Returns the life of a task that was recorded at `started` and has not been spawned yet.
+    /// Returns the initial state of a task that was recorded at `started` and has not been spawned
+    /// yet.
     #[must_use]
     pub fn new(spec: &TaskSpec, started: MonotonicMs) -> Self {
         let cap = started.plus_ms(spec.cap_ms);
@@ -72,7 +75,7 @@ impl Lifecycle {
         &self.phase
     }
 
-    /// Returns where the task is placed.
+    /// Returns the placement of the task.
     #[must_use]
     pub const fn placement(&self) -> Placement {
         self.placement
@@ -84,25 +87,26 @@ impl Lifecycle {
         self.deadline
     }
 
-    /// Returns the moment beyond which no deadline can be moved.
+    /// Returns the latest time to which the deadline can be moved.
     #[must_use]
     pub const fn cap(&self) -> MonotonicMs {
         self.policy.cap
     }
 
-    /// Returns when the task was recorded.
+    /// Returns the time at which the task was recorded.
     #[must_use]
     pub const fn started(&self) -> MonotonicMs {
         self.policy.started
     }
 
-    /// Whether the task has ended.
+    /// Returns whether the task has ended.
     #[must_use]
     pub const fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended { .. })
     }
 
-    /// Returns when the next timer is due, `None` when only the outside can change something.
+    /// Returns the time at which the next timer is due, or `None` when only an external event can
+    /// change the state.
     #[must_use]
     pub const fn wake_at(&self) -> Option<MonotonicMs> {
         match &self.phase {
@@ -114,7 +118,7 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the timer event that is due at `now`, if one is.
+    /// Returns the timer event that is due at `now`.
     #[must_use]
     pub fn due_event(&self, now: MonotonicMs) -> Option<TaskEvent> {
         if self.wake_at().is_none_or(|at| now < at) {
@@ -130,9 +134,9 @@ impl Lifecycle {
         })
     }
 
-    /// Returns the life after `event` at `now`, and what to do about it.
+    /// Returns the state after `event` at `now`, and the effects to carry out.
     ///
-    /// An event that changes nothing gives the same life and no effects.
+    /// An event that changes nothing returns the same state and no effects.
     #[must_use]
     pub fn step(&self, event: &TaskEvent, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         match event {
@@ -202,7 +206,7 @@ impl Lifecycle {
         self.enter_phase(Phase::Ended { outcome, leader }, Some(LifecycleEffect::Close))
     }
 
-    /// A task moves to the background once; who is first gives the reason.
+    /// Moves the task to the background. This happens at most once, so the first reason is kept.
     fn on_placed(&self, why: BackgroundReason) -> (Self, Vec<LifecycleEffect>) {
         if self.is_ended() || self.placement != Placement::Foreground {
             return self.unchanged();
@@ -211,7 +215,8 @@ impl Lifecycle {
         (Self { placement, ..self.clone() }, vec![LifecycleEffect::Record])
     }
 
-    /// Moves the deadline, never beyond the cap, never into the past, never once ending has begun.
+    /// Moves the deadline, but never beyond the cap, never into the past, and never after ending
+    /// has started.
     fn on_extended(&self, deadline: MonotonicMs, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         let deadline = deadline.min(self.policy.cap);
         let movable = match self.phase {
@@ -259,7 +264,8 @@ impl Lifecycle {
                 };
                 self.enter_phase(phase, Some(LifecycleEffect::Signal(signal)))
             }
-            // A second request may shorten the grace, never stretch it, and the first reason stays.
+            // A second request may shorten the grace but never extend it, and the first reason is
+            // kept.
             Phase::Starting { stop: Some(intent) } if grace < intent.grace => {
                 let stop = Some(StopIntent { grace, ..intent.clone() });
                 self.enter_phase(Phase::Starting { stop }, None)
@@ -279,7 +285,7 @@ impl Lifecycle {
         }
     }
 
-    /// Stops a task for something it did itself, unless it is being stopped already.
+    /// Stops a task because it passed its deadline or a limit, unless it is already being stopped.
     fn stop_for_overrun(
         &self,
         reason: StopReason,
@@ -296,8 +302,8 @@ impl Lifecycle {
         }
     }
 
-    /// Returns when asking is over. A long grace never lets a task live longer than its deadline
-    /// would have, or a stop would be a way around the cap.
+    /// Returns the time of the kill. A long grace must not outlast the deadline by more than the
+    /// task's own grace, otherwise a stop would circumvent the cap.
     fn kill_deadline(&self, grace: Duration, now: MonotonicMs) -> MonotonicMs {
         let latest = self.deadline.max(now).plus_ms(duration_ms(self.policy.grace));
         now.plus_ms(duration_ms(grace)).min(latest)
@@ -341,7 +347,8 @@ impl Lifecycle {
         now: MonotonicMs,
     ) -> (Self, Vec<LifecycleEffect>) {
         match (&self.phase, tree) {
-            // In `Starting` a rescuer speaks, who found what the leader left and never the leader.
+            // In `Starting` the event comes from a takeover that found descendants of the leader
+            // but never observed the leader.
             (Phase::Starting { stop: None } | Phase::Running { .. }, TreeLiveness::Empty) => {
                 self.enter_ended(end.clone().into(), Some(end.clone()))
             }
@@ -385,7 +392,8 @@ impl Lifecycle {
         }
     }
 
-    /// The leader is gone and its descendants are not: they stay, or are ended.
+    /// The leader has ended and descendants are alive: depending on the policy they stay or are
+    /// ended.
     fn linger_or_reap(&self, end: &LeaderEnd, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         let lingering = Phase::Lingering { ended: end.clone() };
         match self.policy.on_leader_exit {
@@ -405,7 +413,8 @@ impl Lifecycle {
             }
             Phase::Stopping { intent, ended: Some(ended), .. } => self
                 .enter_ended(intent.clone().into_outcome(Some(ended.clone())), Some(ended.clone())),
-            // The leader is part of the tree: while its end is unknown the tree is not empty.
+            // The leader is part of the tree, so the tree is not empty while the leader's end is
+            // unknown.
             Phase::Starting { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }
@@ -414,7 +423,8 @@ impl Lifecycle {
         }
     }
 
-    /// Ends the record of a task whose processes go on. What is being ended is not given back.
+    /// Ends the task while its processes continue. A task that is already being stopped cannot be
+    /// released.
     fn on_released(&self, by: &str) -> (Self, Vec<LifecycleEffect>) {
         let released = Outcome::Released { by: by.to_owned() };
         match &self.phase {

@@ -1,8 +1,9 @@
-//! Telling the lines of a task as they come, and not too many of them.
+//! Rate-limited records of a task's output lines.
 //!
-//! A token bucket: [`Monitor::BURST_RECORDS`] records at once, then one every [`Monitor::RECORD_INTERVAL_MS`]. Lines
-//! for which there is no token are held and told together with the next one, counted; of their
-//! text the last lines stay. Nothing is ever forgotten but text.
+//! A token bucket allows [`Monitor::BURST_RECORDS`] records in a burst, then one record every
+//! [`Monitor::RECORD_INTERVAL_MS`]. Lines without a token are held, counted, and reported together
+//! in the next record, which contains the text of the last ones. The counts are always complete;
+//! only text is dropped.
 
 use std::collections::VecDeque;
 
@@ -11,69 +12,70 @@ use serde::{Deserialize, Serialize};
 use crate::process::MonotonicMs;
 use crate::text::cut_head;
 
-/// Which lines are told, and how often. Part of a task's specification.
+/// Which lines are reported, and how often. Part of a task's specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Monitor {
-    /// Regular expression of the lines that are told; `None` for every line.
+    /// Regular expression for the reported lines; `None` reports every line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// Records that may be written at once.
+    /// Records that may be written in a burst.
     pub burst: u32,
-    /// Time after which one more may be written, in milliseconds.
+    /// Interval at which one more record may be written, in milliseconds.
     pub every_ms: u64,
 }
 
 impl Monitor {
-    /// Records at once, unless asked otherwise.
+    /// Default number of records in a burst.
     pub const BURST_RECORDS: u32 = 5;
-    /// Milliseconds for one more.
+    /// Default interval between two records, in milliseconds.
     pub const RECORD_INTERVAL_MS: u64 = 1000;
-    /// Bytes of text in one record.
+    /// Most text in one record, in bytes.
     pub const MAX_TEXT_BYTES: usize = 512;
-    /// Records after which one a second becomes one a minute: four hours, the built-in cap of a
-    /// task's life, come before it. It keeps a journal readable whatever the cap is.
+    /// Number of records after which the interval grows by [`Self::SLOW_DOWN_FACTOR`]. At one
+    /// record per second this takes four hours, the built-in cap of a task's lifetime. It keeps a
+    /// journal readable under any cap.
     pub const SLOW_DOWN_AFTER_RECORDS: u32 = 14_400;
-    /// How many times longer the time between two records is after that.
+    /// Factor by which the interval between two records grows after that.
     const SLOW_DOWN_FACTOR: u64 = 60;
 
-    /// Returns the usual monitor.
+    /// Returns a monitor with the default rate.
     #[must_use]
     pub const fn new(pattern: Option<String>) -> Self {
         Self { pattern, burst: Self::BURST_RECORDS, every_ms: Self::RECORD_INTERVAL_MS }
     }
 }
 
-/// Lines that are to be told together.
+/// Lines that are reported in one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineBatch {
     /// The last of the lines, as many as fit, without the last newline.
     pub text: String,
-    /// How many lines there were.
+    /// Number of lines.
     pub lines: u64,
-    /// How many of them, before those in `text`, are not in it.
+    /// Number of lines that precede those in `text` and are not part of it.
     pub dropped_lines: u64,
-    /// Stream offset behind the last of them.
+    /// Stream offset after the last line.
     pub end_offset: u64,
 }
 
-/// Decides when which lines are told. Holds a bounded part of them.
+/// Groups lines into records and limits the rate. Holds a bounded amount of text.
 #[derive(Debug)]
 pub struct LineCoalescer {
     burst: u32,
     every_ms: u64,
     tokens: u32,
-    /// Since when the next token grows.
+    /// Time from which the next token accrues.
     refilled_at: MonotonicMs,
-    /// Records given out so far.
+    /// Number of records returned so far.
     records_written: u32,
     pending: VecDeque<(String, u64)>,
     pending_bytes: usize,
-    /// Held lines whose text was let go.
+    /// Number of held lines whose text was dropped.
     dropped_lines: u64,
 }
 
 impl LineCoalescer {
-    /// Begins at `now` with a full bucket, after `given` records.
+    /// Starts at `now` with a full bucket, after `records_written` records.
     #[must_use]
     pub fn new(monitor: &Monitor, records_written: u32, now: MonotonicMs) -> Self {
         let burst = monitor.burst.max(1);
@@ -89,12 +91,12 @@ impl LineCoalescer {
         }
     }
 
-    /// Takes a line, without its newline, that ends before the stream offset `to`.
+    /// Adds a line, without its newline, that ends before the stream offset `to`.
     pub fn push_line(&mut self, text: &str, to: u64) {
         let cut = cut_head(text, Monitor::MAX_TEXT_BYTES);
         self.pending_bytes += cut.len() + 1;
         self.pending.push_back((cut.to_owned(), to));
-        // What cannot be told line by line is told in one record.
+        // Lines that exceed one record are reported only as a group, so the oldest text is dropped.
         while self.pending.len() > self.burst as usize
             && self.pending_bytes > Monitor::MAX_TEXT_BYTES
         {
@@ -109,13 +111,14 @@ impl LineCoalescer {
         }
     }
 
-    /// Returns what may be told now. To be called until there is nothing.
+    /// Returns the next batch that may be reported now. Call it until it returns `None`.
     pub fn next_batch(&mut self, now: MonotonicMs) -> Option<LineBatch> {
         self.refill(now);
         if self.pending.is_empty() || self.tokens == 0 {
             return None;
         }
-        // Each line by itself as long as there are tokens to spare; the last one takes the rest.
+        // Each line gets its own record while tokens remain; the last token covers all remaining
+        // lines.
         let alone = self.dropped_lines == 0 && (self.tokens > 1 || self.pending.len() == 1);
         self.tokens -= 1;
         if alone { self.take_first() } else { self.flush() }
@@ -128,7 +131,7 @@ impl LineCoalescer {
         Some(LineBatch { text, lines: 1, dropped_lines: 0, end_offset: to })
     }
 
-    /// Returns all that is held, whatever the rate: for the end, which waits for nobody.
+    /// Returns all held lines regardless of the rate, for the end of a task.
     pub fn flush(&mut self) -> Option<LineBatch> {
         let (_, to) = self.pending.back()?;
         let to = *to;
@@ -143,7 +146,7 @@ impl LineCoalescer {
         Some(LineBatch { text: texts.join("\n"), lines, dropped_lines: dropped, end_offset: to })
     }
 
-    /// Returns when to ask again, `None` while nothing is held.
+    /// Returns the time at which the next batch is due, or `None` while no line is held.
     #[must_use]
     pub fn wake_at(&self) -> Option<MonotonicMs> {
         if self.pending.is_empty() {

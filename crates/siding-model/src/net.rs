@@ -1,7 +1,7 @@
-//! What of the network a task may reach.
+//! Network policies: which part of the network a task may reach.
 //!
-//! A policy is asked for as one word or a word and a list, and written the same way everywhere: in
-//! flags, settings, the journal and what is shown. Enforcing it is siding-core's.
+//! A policy is a word, or a word and a list, with the same spelling in flags, settings, the journal
+//! and output. siding-core enforces it.
 
 mod policy;
 mod ports;
@@ -13,8 +13,8 @@ pub use ports::Ports;
 pub use proxy_request::{MAX_HEADER_BYTES, ProxyRequest, ProxyRequestKind};
 pub use remote_hosts::RemoteHosts;
 
-/// Most hosts that are told of because a task was refused them.
+/// Most refused hosts that are recorded for a task.
 pub const MAX_RECORDED_DENIALS: usize = 16;
 
-/// Most bytes of a host that is told of, with its port: a name has 253 (RFC 1035).
+/// Most bytes of a recorded host with its port. A name has at most 253 (RFC 1035).
 pub const MAX_DENIED_HOST_BYTES: usize = 300;

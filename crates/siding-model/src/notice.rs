@@ -1,11 +1,12 @@
-//! Notices: what a session is told about its tasks, once each.
+//! Notices: the events of its tasks that a session receives, each one once.
 //!
-//! Owns which records of a journal are news ([`TaskNotices`]), the names of notices ([`NoticeId`]), their
-//! order ([`Priority`]) and their two forms, [`NoticeView`] and [`xml()`]. A notice is never stored:
-//! it is read out of the journal, so nothing can disagree with it. What is stored is only who has
-//! been told (siding-core).
+//! Owns the selection of journal records that are notices ([`TaskNotices`]), the ids of notices
+//! ([`NoticeId`]), their order ([`Priority`]) and their two forms, [`NoticeView`] and
+//! [`format_notice_xml`]. Notices are not stored separately: they are extracted from the journal,
+//! so the two cannot disagree. Only the delivery state is stored, by siding-core.
 //!
-//! A text of a task is data. It is shown escaped, and no notice reuses a name that a task chose.
+//! Text from a task is data: it is escaped wherever it is shown, and no field name in a notice
+//! comes from a task.
 
 mod coverage;
 mod delivery;

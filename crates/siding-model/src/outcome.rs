@@ -1,6 +1,7 @@
-//! How a task ended, and where it stood while it ran.
+//! The outcome of a task, and its placement while it runs.
 //!
-//! Death by a signal is its own outcome, never `128 + n`; a code nobody saw is `lost`, never 0.
+//! Death by a signal is a separate outcome, never `128 + n`; an exit code that was not observed is
+//! `lost`, never 0.
 
 use std::fmt;
 
@@ -14,25 +15,25 @@ use crate::signal::Signal;
 pub enum LeaderEnd {
     /// It exited by itself.
     Exited {
-        /// The low eight bits of what it passed to `exit`.
+        /// The low eight bits of the argument of exit(3).
         code: u8,
     },
     /// A signal ended it.
     Signaled {
-        /// Which.
+        /// The signal.
         signal: Signal,
-        /// Who sent it, where there is evidence: `oom` is the kernel, out of memory.
+        /// The sender, if there is evidence: `oom` is the kernel's OOM killer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
-    /// It is gone and its status could not be had.
+    /// It has ended, and its status is not available.
     Unknown {
-        /// Why the status is not known.
+        /// The reason why the status is unknown.
         why: String,
     },
 }
 
-/// What a limit counts.
+/// The resource that a limit restricts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -42,20 +43,20 @@ pub enum LimitKind {
     Memory,
     /// Number of processes.
     Processes,
-    /// Open descriptors.
+    /// Open descriptors of the tree.
     Fds,
-    /// CPU without output.
+    /// Processor time without output.
     CpuSpin,
-    /// Age of a connection.
+    /// Age of a TCP connection.
     ConnectionAge,
-    /// Bytes sent to one remote.
+    /// Bytes sent to one remote address.
     Sent,
     /// Output per second.
     OutputRate,
 }
 
 impl LimitKind {
-    /// Returns the word for it, as in JSON.
+    /// Returns the name in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,7 +70,7 @@ impl LimitKind {
         }
     }
 
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::Memory,
         Self::Processes,
@@ -80,7 +81,7 @@ impl LimitKind {
         Self::OutputRate,
     ];
 
-    /// Returns its name as a flag has it, without the dashes before it.
+    /// Returns the name of the flag, without the leading dashes.
     #[must_use]
     pub const fn flag_name(self) -> &'static str {
         match self {
@@ -95,7 +96,7 @@ impl LimitKind {
     }
 }
 
-/// How a task ended. Known only when its whole tree has ended.
+/// How a task ended. Known only when the whole tree has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -103,15 +104,15 @@ impl LimitKind {
 pub enum Outcome {
     /// The leader exited by itself.
     Exited {
-        /// The low eight bits of what it passed to `exit`.
+        /// The low eight bits of the argument of exit(3).
         code: u8,
     },
     /// A signal that siding did not send ended the leader.
     Signaled {
-        /// Which.
+        /// The signal.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         signal: Signal,
-        /// Who sent it, where that is known.
+        /// The sender, if it is known.
         by: Option<String>,
     },
     /// The deadline passed.
@@ -119,35 +120,35 @@ pub enum Outcome {
         /// The limit that was in force, in milliseconds since the start.
         limit_ms: u64,
     },
-    /// Somebody asked for the end.
+    /// A stop was requested.
     Stopped {
-        /// Who: `user`, `session`, or what a host calls itself.
+        /// The requester: `user`, `session`, or the name of a host.
         by: String,
     },
-    /// A limit was passed.
+    /// A limit was exceeded.
     Limit {
-        /// Which.
+        /// The limit.
         which: LimitKind,
     },
-    /// Nothing ever ran.
+    /// The command was never started.
     FailedToStart {
-        /// The operating system's reason, with the file it is about.
+        /// The error of the operating system, with the file that it concerns.
         error: String,
     },
-    /// An adopted task was given back: what is left of it goes on, and siding does not keep it.
+    /// An adopted task was released: its remaining processes continue without supervision.
     Released {
-        /// Who asked for it.
+        /// The requester.
         by: String,
     },
-    /// The end was not seen.
+    /// The end was not observed.
     Lost {
-        /// Why it could not be known.
+        /// The reason why the outcome is unknown.
         why: String,
     },
 }
 
 impl LeaderEnd {
-    /// Who is named when the kernel ended a process for want of memory.
+    /// The sender if the kernel killed a process because memory ran out.
     pub const OOM_SENDER: &str = "oom";
 }
 
@@ -184,27 +185,27 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Why a task is in the background.
+/// The reason why a task is in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BackgroundReason {
-    /// The call asked for it.
+    /// The call requested it.
     Asked,
     /// It took longer than its budget.
     Budget,
-    /// It took longer than the timeout that the call gave, with the wish that it goes on then.
+    /// It took longer than the timeout of a call that asked for the task to continue then.
     Timeout,
-    /// Its history says that it takes longer.
+    /// Its history predicts that it takes longer than the budget.
     Known,
-    /// Its words say that it may take longer.
+    /// The built-in list of slow commands matches it.
     Heuristic,
-    /// The person or the host sent it there, or left.
+    /// The user or the host moved it to the background, or the caller exited.
     User,
 }
 
 impl BackgroundReason {
-    /// Returns the word for it, as in JSON.
+    /// Returns the name in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -217,22 +218,22 @@ impl BackgroundReason {
         }
     }
 
-    /// Whether the task was moved while it ran because its caller's time to wait was over.
+    /// Returns whether the task was moved while it ran because the time of its caller had passed.
     #[must_use]
     pub const fn is_hand_over(self) -> bool {
         matches!(self, Self::Budget | Self::Timeout)
     }
 }
 
-/// Whether somebody waits for the task. Says nothing about the process, which never moves.
+/// Whether a caller waits for the task. The process itself is the same in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Placement {
     /// A caller waits.
     Foreground,
-    /// Nobody waits.
+    /// No caller waits.
     Background {
-        /// Since when and why.
+        /// The reason for the background.
         why: BackgroundReason,
     },
 }

@@ -1,38 +1,38 @@
-//! What identifies a process, and when.
+//! The identity of processes, and the clocks.
 
 use serde::{Deserialize, Serialize};
 
-/// One process, told apart from a later one that reuses its number.
+/// A process, distinguished from later ones with the same pid.
 ///
-/// Numbers are reused within seconds on a busy machine, so a bare pid is never an identity.
+/// Pids are reused within seconds on a busy machine, so a bare pid is never an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcRef {
-    /// Process number.
+    /// The process id.
     pub pid: i32,
     /// Start time in clock ticks since boot (field 22 of `/proc/PID/stat`, proc_pid_stat(5)).
     pub start_ticks: u64,
 }
 
-/// The leader of a task, as the shim that started it knows it.
+/// The leader of a task, as the shim that started it identifies it.
 ///
-/// A journal has a [`ProcRef`] in its place, of which a start time of 0 stands for an unknown one: no
+/// A journal stores it as a [`ProcRef`], in which a start time of 0 means that it is unknown: no
 /// command is started in the first clock tick after boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "ProcRef", into = "ProcRef")]
 pub enum LeaderRef {
-    /// The one process that it is.
+    /// The leader with its start time.
     Identified(ProcRef),
-    /// `/proc` did not show the start time: no descriptor was left to read it, or the program became
-    /// another user's and `/proc` hides those. Only to the shim, whose child it is, is the number an
-    /// identity.
+    /// The leader without its start time, which `/proc` did not show: no descriptor was left to
+    /// read it, or the program runs as another user and `/proc` hides such processes. The pid
+    /// identifies the process only for the shim, because it is the shim's unreaped child.
     Unidentified {
-        /// Process number.
+        /// The process id.
         pid: i32,
     },
 }
 
 impl LeaderRef {
-    /// Returns the process number.
+    /// Returns the process id.
     #[must_use]
     pub const fn pid(self) -> i32 {
         match self {
@@ -41,7 +41,7 @@ impl LeaderRef {
         }
     }
 
-    /// Returns the identity, where it is known.
+    /// Returns the identity if it is known.
     #[must_use]
     pub const fn process(self) -> Option<ProcRef> {
         match self {
@@ -71,9 +71,10 @@ impl From<LeaderRef> for ProcRef {
 #[serde(transparent)]
 pub struct BootId(pub String);
 
-/// Milliseconds the machine was awake since boot (`CLOCK_MONOTONIC`).
+/// Milliseconds for which the machine was awake since boot (`CLOCK_MONOTONIC`).
 ///
-/// Deadlines are in this clock: suspend does not count and setting the wall clock changes nothing.
+/// Deadlines use this clock: it does not advance during suspend, and setting the wall clock does
+/// not affect it.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
@@ -81,20 +82,20 @@ pub struct BootId(pub String);
 pub struct MonotonicMs(pub u64);
 
 impl MonotonicMs {
-    /// Returns the moment `ms` milliseconds later.
+    /// Returns the time `ms` milliseconds later.
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms))
     }
 
-    /// Returns the milliseconds since `earlier`, zero when it is not earlier.
+    /// Returns the milliseconds since `earlier`; zero when `earlier` is in the future.
     #[must_use]
     pub const fn ms_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// Wall-clock time in milliseconds since 1970, only ever shown to people.
+/// Wall-clock time in milliseconds since 1970. It is only displayed, never used for deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
 #[serde(transparent)]
 pub struct UnixMs(pub i64);
@@ -102,7 +103,7 @@ pub struct UnixMs(pub i64);
 impl UnixMs {
     /// Returns the RFC 3339 form in UTC with milliseconds, as in `2026-11-21T22:41:12.345Z`.
     ///
-    /// A time outside the years that RFC 3339 can show is shown as its nearest end.
+    /// A time outside the years of RFC 3339 is clamped to the nearest one.
     #[must_use]
     pub fn rfc3339(self) -> String {
         let timestamp = jiff::Timestamp::from_millisecond(self.0).unwrap_or(if self.0 < 0 {
@@ -113,7 +114,7 @@ impl UnixMs {
         format!("{timestamp:.3}")
     }
 
-    /// Returns the moment `ms` milliseconds later.
+    /// Returns the time `ms` milliseconds later.
     #[must_use]
     pub const fn plus_ms(self, ms: i64) -> Self {
         Self(self.0.saturating_add(ms))
@@ -124,7 +125,7 @@ impl UnixMs {
 mod tests {
     use super::*;
 
-    /// The form on disk is that of every build before and after.
+    /// The form on disk must not change between builds.
     #[test]
     fn an_unknown_start_time_is_stored_as_zero() {
         for (json, leader, process) in [

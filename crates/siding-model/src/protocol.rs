@@ -1,8 +1,8 @@
-//! What a client and a shim say to each other.
+//! The protocol between clients and shims.
 //!
 //! One message is one packet of a `SOCK_SEQPACKET` socket and holds one JSON object. A shim
-//! answers every request once it was carried out, and pushes every journal record to those who
-//! subscribed, after it was written.
+//! responds to every request after carrying it out, and pushes every journal record to its
+//! subscribers after writing it.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,95 +15,98 @@ use crate::signal::Signal;
 /// Largest packet, in bytes. Well under the kernel's default send buffer of 208 KiB.
 pub const MAX_PACKET_BYTES: usize = 64 << 10;
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum ShimRequest {
-    /// Push every record from now on; with `follow` also say when output has grown.
+    /// Push every record from now on.
     Subscribe {
-        /// Whether output growth is told.
+        /// Whether to report the growth of the output too.
         follow: bool,
     },
-    /// Move the task to the background. Answered with where it is placed, whoever was first.
+    /// Move the task to the background. The response is its placement, even if another client was
+    /// first.
     Place {
-        /// Why.
+        /// The reason.
         why: BackgroundReason,
     },
-    /// End the task. Answered when it has ended.
+    /// Stop the task. The response follows when the task has ended.
     Stop {
-        /// Who asks.
+        /// The requester.
         by: String,
-        /// Grace to use instead of the task's own, in milliseconds.
+        /// Grace period to use instead of the task's own, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grace_ms: Option<u64>,
         /// Signal to use instead of the task's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<Signal>,
     },
-    /// Give an adopted task back: its processes go on, and nothing keeps them.
+    /// Release an adopted task: its processes continue without supervision.
     Release {
-        /// Who asks.
+        /// The requester.
         by: String,
     },
-    /// Set the deadline to this many milliseconds after the start.
+    /// Move the deadline to `to_ms` milliseconds after the start.
     Extend {
-        /// Milliseconds after the start; what lies beyond the cap is cut.
+        /// Milliseconds after the start; a time beyond the cap becomes the cap.
         to_ms: u64,
-        /// How much later than now set, in place of that: of two who ask at once neither is lost.
+        /// Milliseconds to add to the current deadline, used instead of `to_ms`. With a relative
+        /// value, neither of two concurrent requests is lost.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by_ms: Option<u64>,
     },
-    /// Know that the task was given input: what it waited for may be over.
+    /// Reports that a client wrote to the task's input, so that what the task waited for may have
+    /// arrived.
     InputWritten,
-    /// Close the task's standard input. What was written before is read first.
+    /// Close the task's standard input. The task still reads what was written before.
     CloseStdin,
-    /// Say why the task is quiet. Answered with [`Message::Why`], once it was looked at twice.
+    /// Explain why the task is quiet. The response is [`ShimMessage::Why`] after two samples.
     Why,
-    /// Say how much the task has used. Answered with [`ShimMessage::Usage`].
+    /// Report the resource usage of the task. The response is [`ShimMessage::Usage`].
     Usage,
-    /// Answer.
+    /// Respond with [`ShimMessage::Done`].
     Ping,
 }
 
-/// What a shim says.
+/// A message of a shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum ShimMessage {
     /// A record was written.
     Record {
-        /// Its number.
+        /// Sequence number of the record.
         seq: u64,
-        /// The record, whole; `None` when it is longer than a packet, then read the journal.
+        /// The record; `None` when it exceeds a packet and must be read from the journal.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         record: Option<Box<Record>>,
     },
-    /// Output has grown to this many bytes.
+    /// The output has grown.
     Output {
-        /// Bytes the task has written so far.
+        /// Bytes that the task has written so far.
         bytes: u64,
     },
-    /// Why the task is quiet.
+    /// The explanation why the task is quiet.
     Why {
-        /// What was found.
+        /// The evidence.
         evidence: Box<Evidence>,
     },
-    /// How much the task has used.
+    /// The resource usage of the task.
     Usage {
-        /// The most that was seen, this moment included.
+        /// The peaks so far, including this moment.
         peaks: PeakUsage,
     },
     /// The request was carried out.
     Done,
-    /// The request makes no sense now.
+    /// The request is not possible in the current state.
     Refused {
-        /// Why, for a person.
+        /// The reason, for a person.
         why: String,
     },
-    /// The shim could not begin; nothing was recorded and nothing runs.
+    /// The shim could not start. Nothing was recorded, and no process runs.
     CannotStart {
-        /// What it did when it failed.
+        /// The operation that failed.
         doing: String,
-        /// `errno`, zero when there is none.
+        /// `errno`; zero when there is none.
         errno: i32,
     },
 }

@@ -1,7 +1,8 @@
-//! What a journal holds, and how one line of it is written and read.
+//! The records of a journal, and the format of its lines.
 //!
 //! A line is `CRC SEQ JSON`: eight hexadecimal digits of the CRC-32 of everything after the first
-//! space, the record's number from 0 on, and the record. `docs/format.md` is the contract.
+//! space, the record's sequence number starting from 0, and the record. `docs/format.md` is the
+//! specification.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,26 +14,26 @@ use crate::process::{BootId, MonotonicMs, ProcRef, UnixMs};
 use crate::spec::{StdinMode, TaskSpec};
 use crate::wait::ReadyRecord;
 
-/// Format of a journal that holds nothing newer.
+/// Format of a journal that uses no later addition.
 pub const BASE_FORMAT: u32 = 1;
 
-/// Format of a journal that may hold `ready` or `denied`, and nothing newer.
+/// Format of a journal that may contain `ready` or `denied`.
 pub const FORMAT_WITH_READY: u32 = 2;
 
-/// Format of a journal that may also hold `resumed`.
+/// Format of a journal that may also contain `resumed`.
 pub const FORMAT_WITH_RESUMED: u32 = 3;
 
-/// Format of a journal that may also hold `expiring`.
+/// Format of a journal that may also contain `expiring`.
 pub const FORMAT_WITH_EXPIRING: u32 = 4;
 
-/// Format of a journal that may also hold `released`: those of adopted tasks.
+/// Format of a journal that may also contain `released`, which only adopted tasks have.
 pub const FORMAT_WITH_RELEASED: u32 = 5;
 
-/// Newest journal format this build reads.
+/// Newest journal format that this build reads.
 pub const NEWEST_FORMAT: u32 = FORMAT_WITH_RELEASED;
 
-/// Returns the oldest format that can tell of a task. An older program leaves a journal alone that
-/// may hold a record it does not know, and goes on to read all others.
+/// Returns the oldest format that can represent a task. An older program ignores a journal that may
+/// contain records unknown to it, and still reads all others.
 #[must_use]
 pub const fn format_for(spec: &TaskSpec, adopted: Option<&AdoptionInfo>) -> u32 {
     let may_deny = matches!(spec.net, NetPolicy::Allow(_));
@@ -49,169 +50,172 @@ pub const fn format_for(spec: &TaskSpec, adopted: Option<&AdoptionInfo>) -> u32 
     }
 }
 
-/// Longest line that is read, in bytes. A command may be 2 MiB; JSON may escape it sixfold.
+/// Longest line that is read, in bytes. A command may have 2 MiB, and JSON escaping may increase it
+/// sixfold.
 pub const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// One record of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
-    /// Always the first, and only the first.
+    /// The task was accepted. Always the first record, and never a later one.
     Accepted(Box<AcceptedTask>),
-    /// Something happened.
+    /// An event of the lifecycle.
     Event {
-        /// When.
+        /// Time of the event.
         at: MonotonicMs,
-        /// What.
+        /// The event.
         #[serde(flatten)]
         event: TaskEvent,
     },
     /// Another shim took over.
     Rescued {
-        /// When.
+        /// Time of the takeover.
         at: MonotonicMs,
         /// The new shim.
         shim: ProcRef,
     },
     /// Output could not be stored.
     OutputLost {
-        /// When it began.
+        /// Time of the first loss.
         at: MonotonicMs,
-        /// Stream offset of the first byte lost.
+        /// Stream offset of the first lost byte.
         from: u64,
-        /// The operating system's reason.
+        /// The error of the operating system.
         error: String,
     },
-    /// The task wrote lines that a monitor tells of.
+    /// The task wrote lines that its monitor selects.
     Matched {
-        /// When they were told.
+        /// Time of the record.
         at: MonotonicMs,
         /// The last of the lines, as many as fit into
-        /// [`TEXT_MAX`](crate::monitor::Monitor::TEXT_MAX) bytes, without the last newline. Text of
-        /// the task: to be escaped wherever it is shown.
+        /// [`MAX_TEXT_BYTES`](crate::monitor::Monitor::MAX_TEXT_BYTES) bytes, without the last
+        /// newline. Untrusted text of the task: it must be escaped wherever it is shown.
         text: String,
-        /// How many lines matched since the record of this kind before.
+        /// Number of lines that matched since the previous record of this kind.
         lines: u64,
-        /// How many of them, before those in `text`, are not in it.
+        /// Number of these lines that precede those in `text` and are not part of it.
         #[serde(default, skip_serializing_if = "is_zero")]
         dropped: u64,
-        /// Stream offset behind the last of them.
+        /// Stream offset after the last of these lines.
         to: u64,
     },
-    /// The task has been silent, and this is what it did. Once for each silence.
+    /// The task was silent, with evidence for the cause. At most one record per silence.
     Stalled(Box<StallRecord>),
-    /// The stall on record is over though the output does not tell: the task was given input, or
-    /// has written where siding cannot read.
+    /// The recorded stall has ended although the output does not show it: the task received input,
+    /// or wrote to a destination that siding cannot read.
     Resumed {
-        /// When.
+        /// Time of the record.
         at: MonotonicMs,
     },
-    /// A limit was passed. Once for each time.
+    /// A limit was exceeded. One record per occurrence.
     Limit(Box<Breach>),
-    /// The deadline is near. Once for each deadline.
+    /// The deadline is near. One record per deadline.
     Expiring {
-        /// When.
+        /// Time of the record.
         at: MonotonicMs,
-        /// The deadline in force then.
+        /// The deadline at that time.
         deadline: MonotonicMs,
     },
-    /// What was waited for since the start is there. Once.
+    /// The readiness condition holds. At most one record.
     Ready(Box<ReadyRecord>),
-    /// The task asked for a host that its network policy does not let it reach. Once for each.
+    /// The task tried to reach a host that its network policy refuses. One record per host.
     Denied {
-        /// When.
+        /// Time of the refusal.
         at: MonotonicMs,
-        /// The host and its port. Text of the task: to be escaped wherever it is shown.
+        /// The host and its port. Untrusted text of the task: it must be escaped wherever it is
+        /// shown.
         host: String,
     },
-    /// What is known beside the outcome. Follows the event that ended the task.
+    /// The facts besides the outcome. Follows the event that ended the task.
     Closed(Box<CloseSummary>),
 }
 
-/// A task as it was taken on.
+/// A task when it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptedTask {
     /// Format of the whole journal.
     pub format: u32,
-    /// Boot in which everything here happened.
+    /// Boot in which all records of the journal were written.
     pub boot: BootId,
-    /// Monotonic clock.
+    /// Start on the monotonic clock.
     pub at: MonotonicMs,
-    /// The same moment on the wall clock.
+    /// Start on the wall clock.
     pub wall: UnixMs,
-    /// The shim that keeps the task.
+    /// The shim that supervises the task.
     pub shim: ProcRef,
-    /// Directory of the control group that is made for the task next, where it gets one. It may
-    /// have failed.
+    /// Directory of the control group that the shim creates next, if the task gets one. Creating it
+    /// may have failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// What is known of a command that siding did not start.
+    /// The facts about a command that siding did not start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<AdoptionInfo>,
-    /// What it was asked to be.
+    /// The specification of the task.
     pub spec: TaskSpec,
 }
 
-/// What a task is that siding did not start, but took on while it ran.
+/// The facts about a task that siding adopted while it was running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct AdoptionInfo {
-    /// The host's own output file, where its standard output is a file of the user; then the task's
-    /// `output` is a link to it.
+    /// The host's own output file, if the command's standard output is a file of the user. The
+    /// task's `output` is then a symbolic link to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// Program of the sandbox in which the host runs the command, such as `bwrap`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
-    /// Session of the kernel (setsid(2)) in which the command was found.
+    /// Kernel session (setsid(2)) in which the command was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_session: Option<i32>,
-    /// Names of programs that are no members once they have left that session.
+    /// Names of programs that are no longer members once they have left that session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spare_programs: Vec<String>,
 }
 
-/// What was found when a task was closed.
+/// The summary of a task when it was closed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct CloseSummary {
     /// The end on the wall clock.
     pub wall: UnixMs,
     /// The end on the monotonic clock.
     pub at: MonotonicMs,
-    /// Processes that were ended; `None` when nothing had to be.
+    /// Processes that were stopped; `None` when none had to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<StopReport>,
-    /// What became of the output.
+    /// Totals of the output.
     pub output: OutputTotals,
-    /// The most the task was seen to use; `None` when it was not looked at.
+    /// The peak resource usage; `None` when it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peaks: Option<PeakUsage>,
-    /// How it is known that nothing is left, or that it is not (`docs/format.md`).
+    /// How the end of all processes was proven, or that it was not (`docs/format.md`).
     pub proof: String,
 }
 
-/// Which processes a stop ended.
+/// The processes that a stop ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StopReport {
-    /// What was ended, at most [`StopReport::MAX_LISTED_PROCESSES`]; see `ended_total`.
+    /// The ended processes, at most [`StopReport::MAX_LISTED_PROCESSES`]; see `ended_total`.
     pub ended: Vec<EndedProcess>,
-    /// How many were ended in all.
+    /// Number of all ended processes.
     #[serde(default)]
     pub ended_total: u32,
-    /// What could not be ended.
+    /// Processes that could not be ended.
     pub survivors: Vec<Survivor>,
-    /// TCP ports on which the tree listened before.
+    /// TCP ports on which the tree was listening.
     pub ports_freed: Vec<u16>,
-    /// Why it is not known whether anything is left beside `survivors`; `None` when it is.
+    /// The reason why processes besides `survivors` may be left; null when that is ruled out.
     #[serde(default)]
     pub unproven: Option<String>,
 }
 
 impl StopReport {
-    /// Most processes listed one by one. A fork storm must not make a record of megabytes.
+    /// Most processes that are listed individually, so that a fork bomb does not cause a record of
+    /// megabytes.
     pub const MAX_LISTED_PROCESSES: usize = 64;
 
-    /// Whether everything is known to have ended.
+    /// Returns whether all processes are known to have ended.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.survivors.is_empty() && self.unproven.is_none()
@@ -222,11 +226,11 @@ impl StopReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndedProcess {
-    /// Process number.
+    /// The process id.
     pub pid: i32,
-    /// Its command line, shortened.
+    /// Command line of the process, shortened.
     pub command: String,
-    /// Last signal siding sent it, as `SIGTERM`.
+    /// The last signal that siding sent to it, such as `SIGTERM`.
     pub signal: String,
 }
 
@@ -234,22 +238,22 @@ pub struct EndedProcess {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Survivor {
-    /// Process number.
+    /// The process id.
     pub pid: i32,
-    /// Its command line, shortened.
+    /// Command line of the process, shortened.
     pub command: String,
-    /// Its user.
+    /// User id of the process.
     pub uid: u32,
-    /// Why it lives: another user's, or in an uninterruptible wait.
+    /// Why it is alive: it belongs to another user, or is in an uninterruptible wait.
     pub why: String,
 }
 
-/// What became of the output.
+/// Totals of a task's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct OutputTotals {
-    /// Bytes the task wrote.
+    /// Bytes that the task wrote.
     pub bytes: u64,
-    /// The part released in the middle, as stream offsets.
+    /// The part in the middle whose storage was freed, as stream offsets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<OutputGap>,
     /// Bytes that could not be stored.
@@ -266,31 +270,31 @@ const fn is_zero(number: &u64) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutputGap {
-    /// First byte gone.
+    /// Offset of the first byte that is no longer kept.
     pub from: u64,
-    /// First byte kept again.
+    /// Offset of the first byte that is kept again.
     pub to: u64,
 }
 
 impl OutputGap {
-    /// Returns the number of bytes gone.
+    /// Returns the length of the gap, in bytes.
     #[must_use]
     pub const fn len(self) -> u64 {
         self.to.saturating_sub(self.from)
     }
 
-    /// Whether nothing is gone.
+    /// Returns whether the gap is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len() == 0
     }
 }
 
-/// Appends one line to `out`. Session journals use the same frame for their own records.
+/// Appends one line to `out`. Session journals use the same line format for their own records.
 ///
 /// # Panics
 ///
-/// Never: a record has only keys that are strings, so it always serializes.
+/// Never: the keys of a record are strings, so it always serializes.
 pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &impl Serialize) {
     let start = out.len();
     out.extend_from_slice(b"00000000 ");
@@ -303,31 +307,32 @@ pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &impl Serialize) {
     out.push(b'\n');
 }
 
-/// Returns the checksum that lines carry.
+/// Returns the checksum of a line.
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
-/// Why a line is not a record.
+/// The reason why a line is not a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
-    /// The checksum or the frame is wrong.
+    /// The checksum or the frame is invalid.
     #[error("the line is damaged")]
     Damaged,
-    /// The line is whole, but this build does not know what it says.
+    /// The line is intact, but this build does not know the record.
     #[error("the line is whole but not understood: {why}")]
     Unknown {
-        /// The parser's reason.
+        /// The parser's message.
         why: String,
     },
 }
 
-/// Returns the number and the body of a line, without its newline, once its checksum is right.
+/// Returns the sequence number and the body of a line, without its newline, after verifying its
+/// checksum.
 ///
 /// # Errors
 ///
-/// [`BadLine::Damaged`].
+/// Returns [`BadLine::Damaged`].
 pub fn parse_frame(line: &[u8]) -> Result<(u64, &[u8]), BadLine> {
     let (crc, body) = line.split_at_checked(9).ok_or(BadLine::Damaged)?;
     if crc[8] != b' ' || parse_crc(&crc[..8]) != Some(checksum(body)) {
@@ -341,7 +346,8 @@ pub fn parse_frame(line: &[u8]) -> Result<(u64, &[u8]), BadLine> {
     Ok((seq, &body[space + 1..]))
 }
 
-/// Reads a checksum as it is written: lower-case digits only, so that no other bytes mean the same.
+/// Parses a checksum. Only lower-case digits are accepted, so that each value has a single
+/// spelling.
 fn parse_crc(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |crc, digit| match digit {
         b'0'..=b'9' => Some(crc << 4 | u32::from(digit - b'0')),
@@ -350,22 +356,22 @@ fn parse_crc(digits: &[u8]) -> Option<u32> {
     })
 }
 
-/// How the two kinds of record begin that every task has, as they are written.
+/// The serialized start of the two record types that every task has.
 const EVENT_PREFIX: &[u8] = br#"{"record":"event","#;
 const CLOSED_PREFIX: &[u8] = br#"{"record":"closed","#;
 
-/// How the first record begins, as it is written, before the number of its format.
+/// The serialized start of the first record, up to its format number.
 const ACCEPTED_PREFIX: &[u8] = br#"{"record":"accepted","format":"#;
 const _: () = assert!(NEWEST_FORMAT < 10, "`is_accepted_now` reads one digit");
 
-/// Whether the body of a line begins as the first record does in a format that this build reads.
+/// Returns whether a body starts like the first record of a format that this build reads.
 #[must_use]
 pub(crate) fn is_readable_accepted(json: &[u8]) -> bool {
     let Some([digit, b',', ..]) = json.strip_prefix(ACCEPTED_PREFIX) else { return false };
     digit.is_ascii_digit() && u32::from(digit - b'0') <= NEWEST_FORMAT
 }
 
-/// Reads JSON. What is text as a whole need not be looked at again text by text.
+/// Parses JSON. Validating UTF-8 once for the whole text saves serde the validation of each string.
 pub(crate) fn parse_json<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(json) {
         Ok(text) => serde_json::from_str(text),
@@ -373,14 +379,14 @@ pub(crate) fn parse_json<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::
     }
 }
 
-/// Reads the body of a line.
+/// Parses the body of a line.
 ///
 /// # Errors
 ///
-/// [`BadLine::Unknown`] when it is of a kind this build does not know.
+/// Returns [`BadLine::Unknown`] for a record type that this build does not know.
 pub fn parse_body(json: &[u8]) -> Result<Record, BadLine> {
-    // A tagged enum is taken in twice, once to find its tag; a listing of ten thousand tasks goes
-    // past that where the tag stands in its usual place.
+    // serde parses a tagged enum twice, because it has to find the tag first. Listing ten thousand
+    // tasks avoids that when the tag is at its usual position.
     let record = if json.starts_with(EVENT_PREFIX) {
         parse_event(json)
     } else if json.starts_with(CLOSED_PREFIX) {
@@ -400,12 +406,12 @@ fn parse_event(json: &[u8]) -> serde_json::Result<Record> {
     Ok(Record::Event { at, event: parse_json(json)? })
 }
 
-/// Reads one line, without its newline.
+/// Parses one line, without its newline.
 ///
 /// # Errors
 ///
-/// [`BadLine::Damaged`] when the checksum is wrong, [`BadLine::Unknown`] when it is right and the
-/// record is of a kind this build does not know.
+/// Returns [`BadLine::Damaged`] when the checksum is wrong, and [`BadLine::Unknown`] when it is
+/// right and this build does not know the record type.
 pub fn parse_line(line: &[u8]) -> Result<(u64, Record), BadLine> {
     let (seq, json) = parse_frame(line)?;
     Ok((seq, parse_body(json)?))
@@ -439,9 +445,9 @@ mod tests {
         records.push(Record::Closed(Box::default()));
         records.push(Record::Rescued { at: MonotonicMs(5), shim: leader });
         for record in records {
-            let json = serde_json::to_vec(&record).expect("serializes");
+            let json = serde_json::to_vec(&record).expect("a record serializes");
             assert_eq!(parse_body(&json), Ok(record.clone()));
-            assert_eq!(serde_json::from_slice::<Record>(&json).expect("reads"), record);
+            assert_eq!(serde_json::from_slice::<Record>(&json).expect("a record parses"), record);
         }
     }
 
@@ -467,7 +473,7 @@ mod tests {
             0,
             &Record::Rescued { at: MonotonicMs(1), shim: ProcRef { pid: 1, start_ticks: 1 } },
         );
-        let line = line.strip_suffix(b"\n").expect("a line");
+        let line = line.strip_suffix(b"\n").expect("a line ends with a newline");
         assert!(parse_frame(line).is_ok());
         let upper = [line[..8].to_ascii_uppercase(), line[8..].to_vec()].concat();
         assert_eq!(parse_frame(&upper).is_ok(), upper == line);

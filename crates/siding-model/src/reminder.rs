@@ -1,7 +1,8 @@
-//! When an agent is reminded of the tasks that run, and of which ones.
+//! The schedule of reminders about running tasks, and the selection of these tasks.
 //!
-//! An attended conversation has a prompt every few minutes; an unattended one has a single prompt and
-//! hundreds of tool calls. So reminders count batches of tool calls: all calls of one answer.
+//! An attended conversation has a prompt every few minutes; an unattended one has a single prompt
+//! and hundreds of tool calls. Reminders therefore count batches of tool calls: all calls of one
+//! response of the model.
 
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;
@@ -10,14 +11,15 @@ use crate::record;
 
 /// Batches of tool calls between two lists of all running tasks (promise P68).
 const BATCHES_PER_LIST: u64 = 20;
-/// Milliseconds by which a call may return before the task that it became counts as started: a host
+/// Milliseconds by which a call may return before the start time of its adopted task: a host
 /// returns from a background call while its shell still waits to be adopted.
 const ADOPTION_LAG_MS: i64 = 5_000;
-/// Age in milliseconds from which an adopted task has outlived its call, whatever is known of the
-/// call: Claude Code's longest foreground timeout.
+/// Age in milliseconds above which an adopted task has certainly outlived its call: the longest
+/// foreground timeout of Claude Code.
 const FOREGROUND_CALL_MAX_MS: i64 = 600_000;
 
-/// Whether the batch of this number, counted from 1, ends with a list of all running tasks.
+/// Returns whether the batch with this number, counted from 1, ends with a list of all running
+/// tasks.
 #[must_use]
 pub const fn is_list_due(batch: u64) -> bool {
     batch > 0 && batch.is_multiple_of(BATCHES_PER_LIST)
@@ -26,9 +28,9 @@ pub const fn is_list_due(batch: u64) -> bool {
 /// A call of a host's own shell tool that has returned to its agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReturnedCall {
-    /// Checksum of the command: a command may hold secrets, and this is written to a file.
+    /// Checksum of the command: a command may contain secrets, and this value is written to a file.
     command: u32,
-    /// When the call returned.
+    /// Time at which the call returned.
     returned_at: UnixMs,
 }
 
@@ -39,13 +41,13 @@ impl ReturnedCall {
         Self { command: command_checksum(command), returned_at }
     }
 
-    /// Returns its line in a file, with the newline.
+    /// Formats the call as a line of a file, with its newline.
     #[must_use]
     pub fn to_line(self) -> String {
         format!("{} {:08x}\n", self.returned_at.0, self.command)
     }
 
-    /// Reads a line without its newline. `None` for a damaged line.
+    /// Parses a line without its newline. Returns `None` for a damaged line.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         let (returned_at, command) = line.split_once(' ')?;
@@ -60,8 +62,9 @@ fn command_checksum(command: &str) -> u32 {
     record::checksum(command.trim().as_bytes())
 }
 
-/// Whether an adopted task runs although the call that started it has returned: the host keeps it as
-/// a background command. One that a subagent still waits for has not.
+/// Returns whether an adopted task is running although the call that started it has returned, so
+/// that the host treats it as a background command. A task that a subagent still waits for has not
+/// outlived its call.
 #[must_use]
 pub fn has_outlived_its_call(task: &TaskState, calls: &[ReturnedCall], now: UnixMs) -> bool {
     if task.adopted.is_none() || !matches!(task.lifecycle.phase(), Phase::Running { .. }) {

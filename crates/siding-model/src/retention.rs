@@ -1,52 +1,53 @@
-//! Which ended tasks may go.
+//! The retention rule: which ended tasks may be deleted.
 //!
-//! The rule is pure: it is given what is there, and returns what to delete. It judges by when a
-//! task ended, never by the time of a file, and never touches a task that somebody still needs.
+//! The rule is pure: it receives the existing tasks and returns those to delete. It uses the end
+//! time of a task, never the time of a file, and never deletes a task that is still needed.
 
 use std::time::Duration;
 
 use crate::process::UnixMs;
 use crate::size::Bytes;
 
-/// An ended task, as the rule sees it.
+/// An ended task, as input of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedTask<Id> {
-    /// Which task.
+    /// The task's id.
     pub id: Id,
-    /// When it ended. A time in the future, after the clock was set back, counts as now.
+    /// Time of the end. A time in the future, after the clock was set back, counts as now.
     pub ended_at: UnixMs,
-    /// What its directory takes on disk.
+    /// Disk usage of the task's directory.
     pub bytes: Bytes,
-    /// Whether a reader must not lose it yet: its owner lives and has not seen its end.
+    /// Whether a reader still needs it: its owner is alive and has not seen its end.
     pub has_live_owner: bool,
-    /// Whether it has news that nobody has acknowledged.
+    /// Whether it has notices that have not been acknowledged.
     pub unread_notices: UnreadNotices,
 }
 
-/// Whether a task has news that its session has not acknowledged, and who may still ask for it.
+/// Whether a task has notices that its session has not acknowledged, and whether they can still be
+/// requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnreadNotices {
-    /// It has none.
+    /// The task has no unread notices.
     NoNotices,
-    /// The session lives: it will ask, however long that takes.
+    /// The session is alive and will request them, however long that takes.
     ForLiveSession,
-    /// The session is over and may be resumed, or has no owner: it may ask for as long as an ended
-    /// task is kept.
+    /// The session has ended and may be resumed, or has no owner: the notices may be requested for
+    /// as long as an ended task is kept.
     ForSession,
 }
 
-/// How many times the limits of number and size tasks with untold news may take. Something must
-/// bound what nobody ever asks for.
+/// Multiple of the limits on number and size that tasks with unread notices may use. It bounds the
+/// tasks whose notices are never requested.
 const UNREAD_LIMIT_FACTOR: u64 = 2;
 
-/// Bounds on what is kept. Zero keeps nothing that may go.
+/// Limits on the ended tasks that are kept. Zero keeps none that may be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionLimits {
-    /// How long an ended task is kept.
+    /// Longest time for which an ended task is kept.
     pub age: Duration,
-    /// How many ended tasks are kept.
+    /// Most ended tasks.
     pub tasks: u32,
-    /// How much all of them may take.
+    /// Most disk usage of all ended tasks.
     pub bytes: Bytes,
 }
 
@@ -57,14 +58,15 @@ impl Default for RetentionLimits {
     }
 }
 
-/// Returns the tasks to delete, oldest first, so that a deletion cut short took the right ones.
+/// Returns the tasks to delete, the oldest first, so that an interrupted deletion has removed the
+/// right ones.
 ///
-/// It goes as far as the limits need and no further. Tasks that have nothing to tell go first. One
-/// with untold news goes when it is too old and no live session can ask for it, or when all the
-/// others are gone and what is left still takes more than twice what the limits allow. A task with
-/// [`EndedTask::has_live_owner`] is never returned, but counts: with enough of them the limits are
-/// exceeded, and nothing is lost. Tasks that ended in the same millisecond are ordered by id, so two
-/// cleaners agree.
+/// It returns no more than the limits require. Tasks without unread notices are deleted first. A
+/// task with unread notices is deleted when it is too old and no live session can request them, or
+/// when all others have been deleted and the remaining ones still exceed twice the limits. A task
+/// with [`EndedTask::has_live_owner`] is never returned, but counts: enough of them exceed the
+/// limits, and no data is lost. Tasks that ended in the same millisecond are ordered by id, so that
+/// two concurrent cleanups agree.
 #[must_use]
 pub fn expired_tasks<Id: Copy + Ord>(
     ended: &[EndedTask<Id>],
@@ -102,15 +104,15 @@ pub fn expired_tasks<Id: Copy + Ord>(
     delete
 }
 
-/// Whether a moment is at least so long ago. One in the future, after the clock was set back, is
-/// not.
+/// Returns whether a time is at least `age` ago. A time in the future, after the clock was set
+/// back, is not.
 #[must_use]
 pub fn is_older_than(at: UnixMs, age: Duration, now: UnixMs) -> bool {
     at <= now && self::age_at(at, now) >= age
 }
 
 fn age_at(at: UnixMs, now: UnixMs) -> Duration {
-    // The difference of two i64 needs more than an i64.
+    // The difference of two `i64` values can overflow an `i64`.
     let ms = i128::from(now.0) - i128::from(at.0);
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
@@ -252,7 +254,7 @@ mod tests {
             let limits = limits(hours, count, bytes);
             let expired_ids = expired_tasks(&tasks, &limits, NOW);
             let set: BTreeSet<_> = expired_ids.iter().copied().collect();
-            let find = |id: &u32| tasks.iter().find(|task| task.id == *id).expect("a given task");
+            let find = |id: &u32| tasks.iter().find(|task| task.id == *id).expect("a known id");
             let too_old = |task: &EndedTask<u32>| age_at(task.ended_at, NOW) >= limits.age;
             let is_told = |task: &&EndedTask<u32>| match task.unread_notices {
                 UnreadNotices::NoNotices => true,
@@ -264,11 +266,12 @@ mod tests {
                     && kept.iter().map(|task| task.bytes.0).sum::<u64>() <= bytes * times
             };
 
-            // Each at most once, none that is needed; what was told first, each oldest first.
+            // No duplicates, none that is needed; read ones precede unread ones, each the oldest
+            // first.
             prop_assert_eq!(set.len(), expired_ids.len());
             prop_assert!(expired_ids.iter().all(|id| !find(id).has_live_owner));
             prop_assert!(expired_ids.is_sorted_by_key(|id| (!is_told(&find(id)), find(id).ended_at, *id)));
-            // Nothing deletable that stays is older than something of its kind that goes.
+            // No kept task that is deletable is older than a deleted task of the same class.
             let kept: Vec<_> = tasks.iter().filter(|task| !set.contains(&task.id)).collect();
             for told in [true, false] {
                 let stays = kept.iter().filter(|t| !t.has_live_owner && is_told(t) == told);
@@ -279,19 +282,20 @@ mod tests {
                     prop_assert!(goes < stays);
                 }
             }
-            // The limits hold, unless only what is needed or untold is left; then twice the limits.
+            // The limits hold unless only needed or unread tasks remain; then twice the limits
+            // hold.
             let deletable = |told: bool| kept.iter().any(|t| !t.has_live_owner && is_told(t) == told);
             prop_assert!(fits(&kept, 1) || !deletable(true));
             prop_assert!(fits(&kept, 2) || !deletable(false));
             prop_assert!(!kept.iter().any(|t| !t.has_live_owner && is_told(t) && too_old(t)));
-            // The last one had to go.
+            // The last deletion was necessary.
             if let Some(last) = expired_ids.last().map(find) {
                 let mut with_last = kept.clone();
                 with_last.push(last);
                 let times = if is_told(&last) { 1 } else { 2 };
                 prop_assert!(!fits(&with_last, times) || (is_told(&last) && too_old(last)));
             }
-            // What was decided once is final: nothing more goes.
+            // A second run deletes nothing more.
             let remaining: Vec<_> = kept.into_iter().copied().collect();
             prop_assert!(expired_tasks(&remaining, &limits, NOW).is_empty());
         }

@@ -1,19 +1,20 @@
-//! Settings: which there are, what they may be, and which layer wins.
+//! Settings: the keys, their values, and the precedence of layers.
 //!
 //! ```text
 //! built-in < system < host < user < project < environment < call
 //! ```
-//! Owns the table of keys, the reading of single values, and the merge. It is given [`Layer`]s,
-//! each filled from one source through [`Layer::set`], which accepts only legal values; so the
-//! merge cannot fail, and [`Settings`] never hold a value that somebody would have to check again.
-//! Finding and reading the sources belongs to siding-core.
+//! Owns the table of keys, the parsing of single values, and the merge. Its input are [`Layer`]s,
+//! each filled from one source through [`Layer::set`], which accepts only valid values. The merge
+//! therefore cannot fail, and [`Settings`] never hold a value that needs another check. siding-core
+//! finds and reads the sources.
 //!
-//! Three rules stand above the order of layers, and breaking one is no error but a [`SettingsWarning`], so
-//! that an administrator's change does not stop everybody's commands: a key that the system file
-//! locked keeps its value, and `max_elapsed_hard_cap` can only be raised by the system file;
-//! everybody else may lower it, and nobody's `max_elapsed` passes it. And a project cannot set
-//! `notify_webhook`: a repository must not send a user's output anywhere. Nor does it open a network
-//! that its user has closed: its `net` holds only where it is stricter than what it lies on.
+//! Three rules take precedence over the order of layers. A violation is no error but a
+//! [`SettingsWarning`], so that an administrator's change does not break the commands of all users.
+//! First, a key that the system file locked keeps its value, and only the system file can raise
+//! `max_elapsed_hard_cap`; other layers may lower it, and no `max_elapsed` exceeds it. Second, a
+//! project cannot set `notify_webhook`, because a repository must not send a user's output
+//! anywhere. Third, a project cannot open a network that its user has closed: its `net` applies
+//! only where it is stricter than the layers below it.
 
 mod check;
 mod host_budget;

@@ -1,18 +1,19 @@
-//! What the kernel says about a task's processes at one moment.
+//! The state of a task's processes at one moment, as the kernel reports it.
 
 use crate::process::{MonotonicMs, ProcRef};
 
-/// All living processes of a task at one moment. Cheap to take and to hold: no names, no paths.
+/// All living processes of a task at one moment. The sample holds no names or paths, so it is cheap
+/// to take and to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskSample {
-    /// When it was taken.
+    /// Time at which the sample was taken.
     pub taken_at: MonotonicMs,
-    /// The processes, parents before their children.
+    /// The processes; parents precede their children.
     pub processes: Vec<ProcessFacts>,
 }
 
 impl TaskSample {
-    /// Returns the process with this number.
+    /// Returns the process with this pid.
     #[must_use]
     pub fn process(&self, pid: i32) -> Option<&ProcessFacts> {
         self.processes.iter().find(|one| one.process.pid == pid)
@@ -22,150 +23,152 @@ impl TaskSample {
 /// One process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessFacts {
-    /// Which one.
+    /// Pid and start time.
     pub process: ProcRef,
-    /// Its parent.
+    /// Pid of the parent.
     pub parent: i32,
     /// State letter of its first thread (proc_pid_stat(5)).
     pub state: char,
-    /// What its CPU clock said before it was looked at, in nanoseconds; `None` when it did not.
+    /// Value of the process's CPU clock just before its other facts were read, in nanoseconds;
+    /// `None` when the clock could not be read.
     pub cpu_ns: Option<u64>,
-    /// Time it used itself, user and system, in clock ticks.
+    /// User and system time of the process itself, in clock ticks.
     pub self_ticks: u64,
-    /// The same of its children that have ended and were waited for.
+    /// User and system time of its children that have ended and were waited for, in clock ticks.
     pub reaped_children_ticks: u64,
-    /// Its resident memory, in bytes.
+    /// Resident memory, in bytes.
     pub resident_bytes: u64,
     /// Whether it has a controlling terminal.
     pub has_terminal: bool,
-    /// Whether that terminal's foreground belongs to another process group.
+    /// Whether the foreground process group of that terminal is another one.
     pub is_in_terminal_background: bool,
-    /// Whether its terminal shows what is typed; `None` without one, or when it was not asked.
+    /// Whether its terminal echoes typed characters; `None` without a terminal, or when the
+    /// terminal was not queried.
     pub terminal_echo: Option<bool>,
-    /// Its threads, the first one first.
+    /// The threads; the main thread comes first.
     pub threads: Vec<ThreadFacts>,
 }
 
 /// One thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadFacts {
-    /// Its number.
+    /// The thread id.
     pub tid: i32,
-    /// What it does.
+    /// The thread's state.
     pub state: ThreadState,
 }
 
-/// What a thread does.
+/// The state of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ThreadState {
-    /// It runs, or is about to.
+    /// It is running or runnable.
     Running,
-    /// It waits in a system call.
+    /// It is blocked in a system call.
     Blocked(BlockedSyscall),
-    /// The kernel does not let this user look (`EACCES`, `EPERM`): a setuid program, one that is
-    /// not dumpable, or a strict `kernel.yama.ptrace_scope`.
+    /// The kernel denies access (`EACCES`, `EPERM`): the program is setuid or not dumpable, or
+    /// `kernel.yama.ptrace_scope` is strict.
     Denied,
-    /// This kernel does not tell (gVisor, masked files).
+    /// This kernel does not report it (gVisor, masked files in /proc).
     Hidden,
 }
 
 /// A wait in a system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedSyscall {
-    /// The system call's name.
+    /// Name of the system call.
     pub name: &'static str,
-    /// What kind it is of.
+    /// Kind of the system call.
     pub call: BlockingCall,
     /// Whether the wait cannot be interrupted (state `D`).
     pub is_uninterruptible: bool,
-    /// What would end the wait.
+    /// The descriptors that would end the wait.
     pub blocked_on: Vec<BlockedOn>,
     /// Whether the wait has no time limit.
     pub has_no_timeout: bool,
-    /// Processor time of this thread in nanoseconds, where only that tells a wait from a loop of
-    /// short ones: asked for when a terminal or the input is waited for with a time limit.
+    /// Processor time of this thread, in nanoseconds. Measured only for a wait with a timeout on a
+    /// terminal or the input, where it alone distinguishes one long wait from a loop of short ones.
     pub thread_cpu_ns: Option<u64>,
 }
 
-/// Kinds of system calls that can wait.
+/// Kinds of system calls that can block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockingCall {
-    /// `read` and its like.
+    /// `read` and similar calls.
     Read,
-    /// `write` and its like.
+    /// `write` and similar calls.
     Write,
-    /// `poll`, `select`, `epoll_wait` and their like.
+    /// `poll`, `select`, `epoll_wait` and similar calls.
     Poll,
     /// `accept`.
     Accept,
     /// `connect`.
     Connect,
-    /// `recv`, `send` and their like.
+    /// `recv`, `send` and similar calls.
     Transfer,
     /// `wait4`, `waitid`.
     Child,
-    /// `vfork`: the child has not called exec yet.
+    /// `vfork`: the child has not called execve(2) yet.
     Vfork,
-    /// `nanosleep` and its like.
+    /// `nanosleep` and similar calls.
     Sleep,
     /// `futex`.
     Futex,
-    /// `flock`, and `fcntl` with a lock that waits.
+    /// `flock`, and `fcntl` with a blocking lock.
     Lock,
-    /// `open`: of a FIFO that nobody has open on the other side.
+    /// `open` of a FIFO whose other side is not open.
     Open,
     /// `sigsuspend`, `pause`, `sigtimedwait`.
     Signal,
-    /// `fsync` and its like.
+    /// `fsync` and similar calls.
     Sync,
-    /// Anything else.
+    /// Any other system call.
     Other,
 }
 
-/// One descriptor that is waited for.
+/// A descriptor on which a system call is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockedOn {
-    /// Its number in the process that waits.
+    /// Number of the descriptor in the blocked process.
     pub fd: i32,
-    /// What it is.
+    /// The object behind the descriptor.
     pub object: FdObject,
-    /// Whether data is waited for, or else room for it.
+    /// Whether the call waits for data; otherwise it waits for free space.
     pub for_reading: bool,
 }
 
-/// What a descriptor refers to, as far as verdicts need it.
+/// The object behind a descriptor, as precisely as verdicts need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FdObject {
-    /// The pipe that siding gave the task as its standard input.
+    /// The pipe that siding created as the task's standard input.
     TaskStdin,
-    /// The pipe that siding collects the task's output from. Who reads it waits for input: it is
-    /// what a program finds on its standard error when it looks for a terminal there.
+    /// The pipe into which the task writes its output. A process that reads from it waits for
+    /// input: some programs read from standard error because they expect a terminal there.
     OutputPipe,
     /// A terminal.
     Terminal,
-    /// A pipe without a name.
+    /// An unnamed pipe, with its inode number.
     Pipe(u64),
-    /// A FIFO with a name.
+    /// A named FIFO.
     Fifo,
-    /// A socket that waits for connections.
+    /// A listening socket.
     Listener,
     /// Any other socket.
     Socket,
-    /// A watch of files (inotify, fanotify).
+    /// A watch for file changes (inotify, fanotify).
     FileWatch,
-    /// A timer's descriptor.
+    /// A timer descriptor (timerfd).
     Timer,
-    /// Means of a program to wake itself, and children or signals as descriptors: eventfd,
+    /// A descriptor by which a program wakes itself or observes children or signals: eventfd,
     /// signalfd, pidfd.
     WakeupFd,
-    /// A file or a directory.
+    /// A regular file or a directory.
     File,
-    /// Anything else.
+    /// Any other object.
     Other,
 }
 
 impl FdObject {
-    /// Whether somebody could type into it.
+    /// Returns whether a user could type input into the object.
     #[must_use]
     pub const fn accepts_typed_input(self) -> bool {
         matches!(self, Self::TaskStdin | Self::OutputPipe | Self::Terminal)

@@ -1,20 +1,20 @@
-//! The words for what was found.
+//! The verdicts about a quiet task and the evidence for them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::TaskId;
 use crate::process::MonotonicMs;
 
-/// What a quiet task does.
+/// The activity of a quiet task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WhyVerdict {
     /// A process is blocked reading the task's input or a terminal.
     InputWait,
-    /// An event loop has the input in its set and the output ends like a question.
+    /// An event loop polls the input, and the output ends like a question.
     InputLikely,
-    /// A process that may not be looked into has most likely asked for a password.
+    /// A process that cannot be inspected has most likely asked for a password.
     PasswordLikely,
     /// A process was stopped because it used its terminal from the background.
     TtyStopped,
@@ -22,18 +22,18 @@ pub enum WhyVerdict {
     Stopped,
     /// A server waits for connections.
     Serving,
-    /// It waits for something that has a name.
+    /// The task waits for a known object.
     Waiting,
-    /// It computes.
+    /// The task computes.
     Busy,
-    /// It sleeps, and nothing says for what.
+    /// The task sleeps, and the object that it waits for is unknown.
     Quiet,
-    /// Its processes could not be looked into.
+    /// The processes could not be inspected.
     Unknown,
 }
 
 impl WhyVerdict {
-    /// Returns the word for it.
+    /// Returns the name in JSON and text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,29 +51,29 @@ impl WhyVerdict {
     }
 }
 
-/// What [`WhyVerdict::PendingReadiness`] waits on.
+/// The object of [`WhyVerdict::Waiting`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WaitingOn {
     /// A child.
     Child,
-    /// The clock.
+    /// A timer.
     Timer,
-    /// A lock of a file, or of the threads of one process.
+    /// A file lock, or a lock between the threads of one process.
     Lock,
-    /// A FIFO that nobody has open, or writes to.
+    /// A FIFO that is not open on the other side, or that has no data.
     Fifo,
-    /// A pipe that nobody writes to, or reads from.
+    /// A pipe without data, or without free space.
     Pipe,
     /// A socket.
     Network,
-    /// A disk, or a file system behind a network.
+    /// A disk or a network file system.
     Disk,
 }
 
 impl WaitingOn {
-    /// Returns the word for it.
+    /// Returns the name in JSON and text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -88,21 +88,21 @@ impl WaitingOn {
     }
 }
 
-/// How sure a verdict is.
+/// How certain a verdict is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Two samples say the same and the kernel named the object.
+    /// Two samples agree, and the kernel identified the object.
     Hard,
-    /// It fits, and something else may be true.
+    /// The facts fit the verdict, but other explanations remain.
     Soft,
-    /// Nothing speaks for it but the lack of anything else.
+    /// No fact supports the verdict except that no other verdict applies.
     None,
 }
 
 impl Certainty {
-    /// Returns the word for it.
+    /// Returns the name in JSON and text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -113,58 +113,58 @@ impl Certainty {
     }
 }
 
-/// One process between the leader and the one that waits.
+/// One process on the path from the leader to the waiting process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChainLink {
-    /// Process number.
+    /// The process id.
     pub pid: i32,
-    /// Its command line, shortened.
+    /// Command line of the process, shortened.
     pub command: String,
-    /// State letter of proc_pid_stat(5).
+    /// Process state: the letter from proc_pid_stat(5).
     pub state: String,
-    /// System call it waits in.
+    /// System call in which it is blocked.
     #[serde(default)]
     pub syscall: Option<String>,
-    /// What it waits for.
+    /// Object that it waits for.
     #[serde(default)]
     pub object: Option<String>,
-    /// Who could end the wait: a lock's holder, a socket's other end, a pipe's reader; or why
-    /// nothing more is known.
+    /// The process that could end the wait: a lock's holder, a socket's peer, a pipe's reader; or
+    /// the reason why it is unknown.
     #[serde(default)]
     pub detail: Option<String>,
 }
 
-/// What was found, with what a person needs to believe it.
+/// A verdict with the facts that a reader needs to verify it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// What the task does.
+    /// The task's activity.
     pub verdict: WhyVerdict,
-    /// On what it waits, with [`WhyVerdict::PendingReadiness`].
+    /// The object of [`WhyVerdict::Waiting`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_on: Option<WaitingOn>,
-    /// How sure that is.
+    /// How certain the verdict is.
     pub certainty: Certainty,
-    /// For how long it has been seen to be so, in milliseconds.
+    /// Time for which the state has been observed, in milliseconds.
     pub since_ms: u64,
     /// Time without output, in milliseconds.
     pub silent_ms: u64,
     /// Processor time of the tree between the samples, in thousandths of one core.
     pub cpu_permille: u32,
-    /// From the leader to the process that waits.
+    /// The processes from the leader to the waiting process.
     pub chain: Vec<ChainLink>,
-    /// Last line of the output, readable, without escape sequences.
+    /// Last line of the output, without escape sequences and control characters.
     pub tail: String,
-    /// What whoever looks after the task can do.
+    /// The next step for the agent or person in charge of the task.
     pub advice: String,
 }
 
 impl Evidence {
-    /// Steps that are named one by one.
+    /// Most workflow steps that are listed individually.
     const MAX_NAMED_STEPS: usize = 3;
 
-    /// Returns what was found of a workflow of which these steps run. What carries it out waits for their
-    /// shims, which looks like a wait for the network.
+    /// Returns the evidence adjusted for a workflow with these running steps. The workflow runner
+    /// waits for their shims over sockets, which otherwise looks like a wait for the network.
     #[must_use]
     pub fn for_workflow(mut self, steps: &[TaskId]) -> Self {
         let Some(first) = steps.first().filter(|_| self.verdict == WhyVerdict::Waiting) else {
@@ -185,14 +185,14 @@ impl Evidence {
     }
 }
 
-/// A stall on record. Holds all that a notice says.
+/// A recorded stall, with everything that its notice contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StallRecord {
-    /// When it was found.
+    /// Time at which the stall was found.
     pub at: MonotonicMs,
-    /// Output when it was found, in bytes. The stall is over once there is more.
+    /// Output at that time, in bytes. More output ends the stall.
     pub output_bytes: u64,
-    /// What was found.
+    /// The evidence for the stall.
     #[serde(flatten)]
     pub evidence: Evidence,
 }

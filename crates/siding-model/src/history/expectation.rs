@@ -1,4 +1,4 @@
-//! What is usual.
+//! The usual duration of a command.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use super::quantile::{Quantile, RunSample, quantile};
 use super::run::{Run, RunLength};
 use crate::process::UnixMs;
 
-/// Fewer runs than this say nothing: of two lengths neither is usual.
+/// Fewest runs that give an expectation: with two lengths, neither is usual.
 pub const MIN_RUNS: usize = 3;
 
-/// After this long a run counts half as much as one that ends now.
+/// Age at which a run has half the weight of the newest one.
 ///
-/// A command takes another time as the code it works on grows; a month is how long a project
-/// stays much the same. What counts is the age against the newest run, so a command that was not
-/// run for a year is remembered as it was then.
+/// Durations change as the code that a command works on grows; within a month most projects stay
+/// much the same. The age is relative to the newest run, so a command that has not run for a year
+/// keeps its expectation.
 pub const RUN_HALF_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How long a command usually takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
-    /// Runs this rests on, those that were cut short included.
+    /// Number of runs in the estimate, including those that were cut short.
     pub runs: usize,
-    /// Half of the runs take no longer.
+    /// Duration that half of the runs do not exceed.
     pub median: Quantile,
-    /// Nine of ten runs take no longer.
+    /// Duration that nine of ten runs do not exceed.
     pub p90: Quantile,
 }
 
 impl Expectation {
-    /// Returns what is usual for a command with these runs, `None` when there are fewer than
-    /// [`MIN_RUNS`] that say something.
+    /// Returns the usual duration of a command with these runs, or `None` when fewer than
+    /// [`MIN_RUNS`] of them have a known length.
     #[must_use]
     pub fn from_runs<'r>(runs: impl IntoIterator<Item = &'r Run>) -> Option<Self> {
         let lengths: Vec<(UnixMs, RunLength)> =
@@ -56,11 +56,11 @@ impl Expectation {
     }
 }
 
-/// Returns how much a run counts against the newest one: one half for each half-life between.
+/// Returns the weight of a run relative to the newest one: it halves with each half-life of age.
 fn run_weight(ended: UnixMs, newest: UnixMs) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "a weight needs no milliseconds")]
+    #[expect(clippy::cast_precision_loss, reason = "a weight does not need millisecond precision")]
     let age = newest.0.saturating_sub(ended.0) as f64 / RUN_HALF_LIFE.as_millis() as f64;
-    // So old that it counts nothing is still more than zero.
+    // The cap keeps the weight of the oldest runs above zero.
     0.5_f64.powf(age.min(500.0))
 }
 
@@ -86,7 +86,7 @@ mod tests {
         let runs = [days_ago(0, 5), days_ago(1, 6), (NOW, RunLength::Unknown)];
         assert_eq!(Expectation::from_lengths(&runs), None);
         let runs = [days_ago(0, 5), days_ago(1, 6), days_ago(2, 7)];
-        let found = Expectation::from_lengths(&runs).expect("three say something");
+        let found = Expectation::from_lengths(&runs).expect("three runs suffice");
         assert_eq!((found.runs, found.median), (3, Quantile::Exact(6)));
     }
 
@@ -95,10 +95,10 @@ mod tests {
         let old = [90, 91, 92, 93, 94].map(|days| days_ago(days, 1_000));
         let new = [0, 1, 2].map(|days| days_ago(days, 60_000));
         assert_eq!(median(&[&old[..], &new[..]].concat()), Some(60_000));
-        // All of one age count the same, however old they are.
+        // Runs of equal age have equal weight, however old they are.
         let once = old.map(|(ended, length)| (UnixMs(ended.0 - 3_000 * DAY_MS), length));
         assert_eq!(median(&once), Some(1_000));
-        // A clock that was set back makes nobody fail.
+        // A clock that was set back causes no failure.
         let odd = [
             (UnixMs(i64::MIN), RunLength::Complete(1)),
             (UnixMs(i64::MAX), RunLength::Complete(2)),

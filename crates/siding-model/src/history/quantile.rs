@@ -141,7 +141,7 @@ mod tests {
             let share = |ms| -> f64 {
                 runs.iter().filter(|run| run.ms <= ms).map(|run| run.weight).sum::<f64>() / total
             };
-            let found = quantile(&runs, q).and_then(Quantile::exact_ms).expect("all runs are complete");
+            let found = quantile(&runs, q).and_then(Quantile::exact_ms).expect("all complete");
             prop_assert!(share(found) >= q - 1e-6);
             prop_assert!(found == 0 || share(found - 1) < q + 1e-6);
             prop_assert!(runs.iter().any(|run| run.ms == found));

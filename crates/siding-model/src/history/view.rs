@@ -1,5 +1,5 @@
-//! What `siding history --json` and `siding stats --json` print. Fields may be added, never
-//! renamed, removed or given another meaning.
+//! The output of `siding history --json` and `siding stats --json`. Fields may be added; an
+//! existing field is never renamed, removed or given another meaning.
 
 use serde::Serialize;
 
@@ -9,28 +9,29 @@ use super::summary::RunSummary;
 use crate::id::TaskId;
 use crate::outcome::Outcome;
 
-/// One run, as `siding history --json` prints it in a list.
+/// One run in the list that `siding history --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "history"))]
 pub struct RunView {
-    /// The task it was; its output may be gone.
+    /// Id of the task; its output may have been removed.
     pub task_id: TaskId,
-    /// Its command, normalised.
+    /// The normalized command.
     pub command: String,
-    /// Directory in which it started.
+    /// Directory in which the command started.
     pub cwd: String,
-    /// When it ended, RFC 3339.
+    /// Time of the end, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub ended_at: String,
-    /// How long its shell or program ran, or until siding began to end it; null when unknown.
+    /// Time until the shell or program ended, or until siding started to end it, in milliseconds;
+    /// null when unknown.
     pub ran_ms: Option<u64>,
-    /// Whether it would have taken longer than `ran_ms`: something ended it.
+    /// Whether the run was ended from outside and would have taken longer than `ran_ms`.
     pub cut_short: bool,
-    /// How it ended.
+    /// How the run ended.
     pub outcome: Outcome,
-    /// Most memory it was seen to take, in bytes: by the whole tree when somebody looked, else by
-    /// its largest process; null where nobody saw any.
+    /// Highest observed memory use, in bytes: of the whole tree if it was sampled, otherwise of its
+    /// largest process; null if it was not measured.
     pub peak_memory_bytes: Option<u64>,
 }
 
@@ -49,36 +50,38 @@ impl From<Run> for RunView {
     }
 }
 
-/// One command in one directory, as `siding stats --json` prints it in a list.
+/// One command in one directory in the list that `siding stats --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "stats"))]
 pub struct StatsView {
-    /// The command, normalised.
+    /// The normalized command.
     pub command: String,
-    /// The directory.
+    /// Directory in which the command ran.
     pub cwd: String,
-    /// Runs that are remembered.
+    /// Number of remembered runs.
     pub runs: usize,
-    /// Those that exited with 0.
+    /// Runs that exited with code 0.
     pub succeeded: usize,
-    /// Those that exited with another code, or that a signal, a deadline or a limit ended.
+    /// Runs that exited with another code, or that a signal, a deadline or a limit ended.
     pub failed: usize,
-    /// `succeeded` of both, from 0 to 1; null when there are neither.
+    /// Share of `succeeded` in `succeeded` and `failed` together, from 0 to 1; null when both are
+    /// 0.
     pub success_rate: Option<f64>,
-    /// Half of the runs take no longer; null with fewer than 3 runs, or when too many were cut
-    /// short to tell.
+    /// Duration that half of the runs do not exceed, in milliseconds; null with fewer than 3 runs,
+    /// or when too many were cut short for an estimate.
     pub median_ms: Option<u64>,
-    /// Nine of ten runs take no longer; null as for the median.
+    /// Duration that nine of ten runs do not exceed, in milliseconds; null under the same
+    /// conditions.
     pub p90_ms: Option<u64>,
-    /// When the last one ended, RFC 3339.
+    /// Time at which the last run ended, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub last_ended_at: String,
-    /// How the last one ended.
+    /// How the last run ended.
     pub last_outcome: Outcome,
-    /// How long the last ones took, the oldest first.
+    /// Durations of the last runs in milliseconds, the oldest first.
     pub recent_ms: Vec<u64>,
-    /// Most memory that any of them was seen to take, in bytes; null where nobody saw any.
+    /// Highest observed memory use of any run, in bytes; null if it was never measured.
     pub peak_memory_bytes: Option<u64>,
 }
 

@@ -1,13 +1,13 @@
-//! Programs that a person started through an agent and wants to keep: editors and browsers.
+//! Programs that a user starts through an agent and wants to keep: editors and browsers.
 
-/// Most bytes of a program's name that the kernel keeps.
+/// Most bytes of a program's name that the kernel keeps (`TASK_COMM_LEN` without the final zero).
 const MAX_KERNEL_NAME_BYTES: usize = 15;
-/// Beginnings of words by which a program says that no person looks at it.
+/// Prefixes of arguments that mean that the program has no window for a user.
 const HEADLESS_FLAGS: [&str; 3] = ["--headless", "--remote-debugging-", "--enable-automation"];
 
-/// Name that stands for all of [`EDITORS`] in a list of programs.
+/// Name of the group [`EDITORS`] in a list of programs.
 const EDITORS_GROUP: &str = "editors";
-/// Name that stands for all of [`BROWSERS`] in a list of programs.
+/// Name of the group [`BROWSERS`] in a list of programs.
 const BROWSERS_GROUP: &str = "browsers";
 
 /// Editors with a window of their own.
@@ -31,7 +31,7 @@ pub const EDITORS: [&str; 18] = [
     "zed",
     "zed-editor",
 ];
-/// Browsers, and what they leave beside themselves.
+/// Browsers and their helper processes.
 pub const BROWSERS: [&str; 16] = [
     "brave",
     "brave-browser",
@@ -51,13 +51,13 @@ pub const BROWSERS: [&str; 16] = [
     "vivaldi-bin",
 ];
 
-/// Returns the programs that are spared when nobody says otherwise.
+/// Returns the programs that are excluded by default.
 #[must_use]
 pub fn default_excluded_programs() -> Vec<String> {
     vec![EDITORS_GROUP.to_owned(), BROWSERS_GROUP.to_owned()]
 }
 
-/// Returns the names that an item of a list of programs stands for.
+/// Returns the names that an entry of a list of programs stands for.
 fn expand_group(item: &str) -> Vec<&str> {
     match item {
         EDITORS_GROUP => EDITORS.to_vec(),
@@ -66,19 +66,19 @@ fn expand_group(item: &str) -> Vec<&str> {
     }
 }
 
-/// Beginnings of the names of programs that run other programs' text: that two processes execute the same
-/// one says nothing of them.
+/// Name prefixes of interpreters. That two processes execute the same interpreter does not mean
+/// that they run the same program.
 const INTERPRETER_PREFIXES: [&str; 8] =
     ["bun", "deno", "java", "node", "perl", "php", "python", "ruby"];
 
-/// Whether a program of this name runs other programs' text.
+/// Returns whether a program of this name is an interpreter.
 #[must_use]
 pub fn is_interpreter(name: &str) -> bool {
     INTERPRETER_PREFIXES.iter().any(|interpreter| name.starts_with(interpreter))
 }
 
-/// Whether a process is one of these programs with a person in front of it. `name` is that of the
-/// program that it executes, or the kernel's for it, `words` its command line.
+/// Returns whether a process is one of these programs and has a window for a user. `name` is the
+/// file name of the executable, or the kernel's name of the process; `words` is the command line.
 #[must_use]
 pub fn is_excluded_program(name: &str, words: &[String], programs: &[String]) -> bool {
     let first = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));

@@ -1,4 +1,4 @@
-//! Which processes below a host are commands that it runs in a sandbox.
+//! Detection of the commands that a host runs in a sandbox, among the processes below it.
 //!
 //! ```text
 //! claude ─ sh ─ bwrap ─ bwrap ─ bash ─┬─ socat
@@ -15,7 +15,7 @@ use crate::adopt::{
 use crate::process::ProcRef;
 use crate::spec::TaskCommand;
 
-/// Programs that put another program into a sandbox.
+/// Programs that start another program in a sandbox.
 const SANDBOX_PROGRAMS: [&str; 1] = ["bwrap"];
 /// Most processes between a sandbox and its host.
 const MAX_ANCESTOR_DEPTH: usize = 16;
@@ -23,13 +23,13 @@ const MAX_ANCESTOR_DEPTH: usize = 16;
 /// A process that carries a host's mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarkedProcess {
-    /// Which one.
+    /// Pid and start time.
     pub process: ProcRef,
-    /// The process above it.
+    /// Pid of its parent.
     pub parent: i32,
-    /// File name of the program that it executes, or the name that the kernel has for it.
+    /// File name of the executable, or the kernel's name of the process.
     pub program: String,
-    /// Words of its command line.
+    /// Words of the command line.
     pub words: Vec<String>,
 }
 
@@ -38,19 +38,19 @@ pub struct MarkedProcess {
 pub struct SandboxedCommand {
     /// The topmost process below the host.
     pub leader: ProcRef,
-    /// Program of the sandbox.
+    /// Program that created the sandbox.
     pub sandbox: &'static str,
-    /// What runs in it.
+    /// The command that runs in the sandbox.
     pub command: TaskCommand,
-    /// The shell that runs it, where it was found: its directory is the command's.
+    /// The shell that runs the command, if it was found; its working directory is the command's.
     pub shell: Option<ProcRef>,
 }
 
-/// Returns the commands among `marked`, the processes that carry the mark of `host`.
+/// Returns the sandboxed commands among `marked`, the processes that carry the mark of `host`.
 ///
-/// A sandbox whose text is not known to be a host's is a command only when it was started after
-/// `commands_since`, the moment of the first command in clock ticks since boot: a host's servers
-/// may run in a sandbox too, and they are no commands.
+/// A sandbox without a known wrapper text of a host counts as a command only if it was started
+/// after `commands_since`, the time of the first command in clock ticks since boot: a host may run
+/// its servers in a sandbox too, and these are no commands.
 #[must_use]
 pub fn sandboxed_commands(
     host: i32,
@@ -65,7 +65,7 @@ pub fn sandboxed_commands(
     for one in marked {
         let Some(sandbox) = sandbox(one) else { continue };
         let Some(leader) = topmost_below_host(host, one, &by_pid) else { continue };
-        // The sandbox's program starts itself once more, inside.
+        // bwrap starts a second process of itself inside the sandbox.
         if found.iter().any(|known| known.leader == leader.process) {
             continue;
         }
@@ -77,8 +77,9 @@ pub fn sandboxed_commands(
     found
 }
 
-/// Returns the process right below the host from which only shells and starters lead to `one`;
-/// `None` where another program is in between, whose business the sandbox is then.
+/// Returns the process directly below the host from which only shells and wrappers lead to `one`.
+/// Returns `None` if another program is between them, because the sandbox then belongs to that
+/// program.
 fn topmost_below_host<'m>(
     host: i32,
     one: &'m MarkedProcess,
@@ -95,14 +96,14 @@ fn topmost_below_host<'m>(
     None
 }
 
-/// Returns what is below a process, each before what is below it.
+/// Returns the descendants of a process; parents precede their children.
 fn descendants(top: i32, marked: &[MarkedProcess]) -> Vec<&MarkedProcess> {
     let mut found: Vec<&MarkedProcess> = Vec::new();
     let mut next = 0;
     let mut parent = top;
     loop {
         let children = marked.iter().filter(|one| one.parent == parent);
-        // A number that was reused meanwhile may make a loop.
+        // A reused pid can create a cycle.
         let new: Vec<&MarkedProcess> = children
             .filter(|child| found.iter().all(|known| known.process.pid != child.process.pid))
             .collect();
@@ -113,7 +114,8 @@ fn descendants(top: i32, marked: &[MarkedProcess]) -> Vec<&MarkedProcess> {
     }
 }
 
-/// Returns what is run in a sandbox, and the shell that runs it. `below` is what is below its program.
+/// Returns the command in a sandbox and the shell that runs it. `below` holds the descendants of
+/// the sandbox program.
 fn find_command(
     sandbox: &MarkedProcess,
     below: &[&MarkedProcess],
@@ -126,7 +128,8 @@ fn find_command(
     if let Some((command, shell)) = known {
         return Some((command, Some(shell)));
     }
-    // The host's shell may not have been started yet.
+    // The host's shell may not have been started yet, so the sandbox's own arguments are searched
+    // too.
     if let Some(command) = find_host_command(&sandbox.words) {
         return Some((command, None));
     }
@@ -147,11 +150,11 @@ mod tests {
     fn marked(pid: i32, parent: i32, words: &[&str]) -> MarkedProcess {
         let program = words[0].rsplit('/').next().unwrap_or_default().to_owned();
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        let start_ticks = u64::try_from(pid).expect("positive");
+        let start_ticks = u64::try_from(pid).expect("pids are positive");
         MarkedProcess { process: ProcRef { pid, start_ticks }, parent, program, words }
     }
 
-    /// As Claude Code 2.1.330 runs a command, with what it has around it.
+    /// The process tree of a command in Claude Code 2.1.330.
     fn claude_process_tree() -> Vec<MarkedProcess> {
         let inner = "exec 3<&- || exit 126; source /h/s.sh 2>/dev/null || true && export TMPDIR=/tmp \
                      && \\builtin shopt -u extglob 2>/dev/null || true && eval 'sleep 300' < /dev/null \
@@ -199,14 +202,15 @@ mod tests {
             marked(30, HOST, &["bwrap", "--", "sh", "-c", "npx server"]),
             marked(31, 30, &["bwrap", "--", "sh", "-c", "npx server"]),
             marked(32, 31, &["sh", "-c", "npx server"]),
-            // One of its own: another program is between it and the host.
+            // This sandbox belongs to the server, which is between it and the host.
             marked(33, 32, &["node", "server.js"]),
             marked(34, 33, &["bwrap", "--", "sh", "-c", "true"]),
             marked(35, 34, &["sh", "-c", "true"]),
         ];
         assert_eq!(sandboxed_commands(HOST, &server, None), []);
         assert_eq!(sandboxed_commands(HOST, &server, Some(31)), []);
-        // Of another version of the host, whose words nobody knows, after the first command.
+        // After the first command, a sandbox with the text of an unknown host version counts as a
+        // command.
         let found = sandboxed_commands(HOST, &server, Some(30));
         let [command] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(

@@ -1,24 +1,25 @@
-//! When a supervisor looks for commands in a sandbox.
+//! The schedule by which a host supervisor scans for commands in a sandbox.
 //!
-//! It sleeps until its bell is rung. Nobody can be trusted to ring it sparingly: the bell is within
-//! reach of the sandbox. So each look has a least distance to the one before, and what rings in
-//! between is one ring.
+//! The supervisor sleeps until a byte arrives in its bell. Processes in the sandbox can write to
+//! the bell as often as they like, so a minimum interval separates two scans, and all bytes in
+//! between count as one.
 
 use crate::process::MonotonicMs;
 
-/// What a byte in a supervisor's bell says.
+/// The meaning of a byte in a supervisor's bell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BellByte {
-    /// A command runs now, or has gone to the background.
+    /// A command is running, or has moved to the background.
     Scan,
-    /// The host is about to run a command. It may be a while: it may ask a person first.
+    /// The host is about to run a command. The start may be delayed while the host asks a person
+    /// for permission.
     CallStarted,
-    /// A command's call has returned.
+    /// The call of a command has returned.
     CallReturned,
 }
 
 impl BellByte {
-    /// Returns the byte that says it.
+    /// Returns the byte for this message.
     #[must_use]
     pub const fn to_byte(self) -> u8 {
         match self {
@@ -28,7 +29,7 @@ impl BellByte {
         }
     }
 
-    /// Reads a byte. One that says nothing asks for a look: looking is harmless.
+    /// Decodes a byte. An unknown byte requests a scan, which is harmless.
     #[must_use]
     pub const fn from_byte(byte: u8) -> Self {
         match byte {
@@ -39,29 +40,31 @@ impl BellByte {
     }
 }
 
-/// When the next look is due.
+/// The times at which scans are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScanSchedule {
-    /// The next one.
+    /// Time of the next scan.
     next_scan: Option<MonotonicMs>,
-    /// The one after that: what was started a moment ago may not show yet what it is.
+    /// Time of the scan after the next one: a process that was just started may not have called
+    /// execve(2) when the first one runs.
     second_scan: Option<MonotonicMs>,
-    /// The last one.
+    /// Time of the last scan.
     last_scan: Option<MonotonicMs>,
-    /// How many of [`Self::CALL_SCAN_DELAYS_MS`] have passed since a call began; all of them while none runs.
+    /// Number of [`Self::CALL_SCAN_DELAYS_MS`] used since a call started; `None` while no call
+    /// runs.
     delays_used: Option<usize>,
 }
 
 impl ScanSchedule {
-    /// Least time between two looks, in milliseconds.
+    /// Shortest interval between two scans, in milliseconds.
     pub const MIN_SCAN_INTERVAL_MS: u64 = 100;
-    /// Time after a ring at which it is looked once more, in milliseconds.
+    /// Time from a bell byte to the second scan, in milliseconds.
     pub const SECOND_SCAN_DELAY_MS: u64 = 500;
-    /// Times between looks after a call began whose command has not rung itself, in milliseconds:
-    /// about a minute altogether, and no more looks after that until the call returns.
+    /// Intervals between the scans after a call started, if its command sends no byte of its own,
+    /// in milliseconds. They cover about a minute; no more scans follow until the call returns.
     pub const CALL_SCAN_DELAYS_MS: [u64; 8] = [250, 250, 500, 1_000, 2_000, 8_000, 16_000, 32_000];
 
-    /// Takes in what was rung.
+    /// Processes bytes from the bell.
     pub fn record_bell(&mut self, bytes: &[u8], now: MonotonicMs) {
         for ring in bytes.iter().copied().map(BellByte::from_byte) {
             match ring {
@@ -79,20 +82,20 @@ impl ScanSchedule {
         }
     }
 
-    /// Returns when the next look is due.
+    /// Returns the time at which the next scan is due.
     #[must_use]
     pub fn wake_at(&self) -> Option<MonotonicMs> {
         let least = self.last_scan.map(|last| last.plus_ms(Self::MIN_SCAN_INTERVAL_MS));
         self.next_scan.map(|due| least.map_or(due, |least| due.max(least)))
     }
 
-    /// Whether a look is due.
+    /// Returns whether a scan is due.
     #[must_use]
     pub fn is_due(&self, now: MonotonicMs) -> bool {
         self.wake_at().is_some_and(|at| at <= now)
     }
 
-    /// Notes that a look was taken.
+    /// Records a finished scan.
     pub fn record_scan(&mut self, now: MonotonicMs) {
         self.last_scan = Some(now);
         self.next_scan = self.second_scan.take();
@@ -111,7 +114,7 @@ impl ScanSchedule {
         self.next_scan = Some(self.next_scan.map_or(now, |due| due.min(now)));
     }
 
-    /// Plans the next look of a call that has not returned.
+    /// Schedules the next scan for a call that has not returned.
     fn schedule_call_scan(&mut self, now: MonotonicMs) {
         let pause = self.delays_used.and_then(|passed| Self::CALL_SCAN_DELAYS_MS.get(passed));
         if let Some(pause) = pause {
@@ -126,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// Lets the time pass until nothing is due any more, and returns when it was looked.
+    /// Advances the time until no scan is due, and returns the times of the scans.
     fn run_until_idle(looks: &mut ScanSchedule) -> Vec<u64> {
         let mut taken = Vec::new();
         while let Some(at) = looks.wake_at() {

@@ -1,4 +1,4 @@
-//! What happens to a task, and what is to be done about it.
+//! The events of a task and the effects that they cause.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,50 +6,50 @@ use crate::outcome::{BackgroundReason, LeaderEnd, LimitKind};
 use crate::process::{LeaderRef, MonotonicMs};
 use crate::signal::Signal;
 
-/// Whether anything of the task's tree still lives.
+/// Whether processes of the task's tree are alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TreeLiveness {
-    /// Proven empty.
+    /// The tree is proven to be empty.
     Empty,
-    /// Something lives.
+    /// At least one process is alive.
     Alive,
 }
 
-/// What happened. The serialized form is the journal's.
+/// An event in the life of a task. The serialized form is that of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum TaskEvent {
-    /// The leader's exec worked.
+    /// The leader's exec succeeded.
     Spawned {
         /// The leader.
         leader: LeaderRef,
     },
-    /// Nothing was started.
+    /// The command could not be started.
     SpawnFailed {
-        /// The operating system's reason, with the file it is about.
+        /// The error of the operating system, with the file that it concerns.
         error: String,
-        /// `errno`, zero when there is none.
+        /// `errno`; zero when there is none.
         errno: i32,
     },
     /// The leader ended.
     LeaderEnded {
-        /// How.
+        /// How the leader ended.
         end: LeaderEnd,
-        /// What is left.
+        /// Whether descendants are alive.
         tree: TreeLiveness,
-        /// Its last working directory, where the shell told.
+        /// The leader's last working directory, if the shell reported it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         final_cwd: Option<String>,
-        /// Status of each stage of its last pipeline, where the shell told.
+        /// Status of each stage of the leader's last pipeline, if the shell reported it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pipeline: Option<Vec<i32>>,
     },
-    /// The last descendant is gone.
+    /// The last descendant has ended.
     TreeEmpty,
-    /// Somebody asked for the end.
+    /// A stop was requested.
     StopAsked {
-        /// Who.
+        /// The requester.
         by: String,
         /// Grace to use instead of the task's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,47 +58,47 @@ pub enum TaskEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<Signal>,
     },
-    /// The deadline passed.
+    /// The deadline has passed.
     DeadlinePassed,
-    /// A limit was passed at which the task is to be stopped.
+    /// A limit at which the task is to be stopped was exceeded.
     LimitPassed {
-        /// Which.
+        /// The limit.
         which: LimitKind,
     },
-    /// The grace is over.
+    /// The grace period has passed.
     GraceOver,
     /// The deadline was moved.
     Extended {
-        /// New deadline; what lies beyond the cap is cut.
+        /// New deadline; a deadline beyond the cap becomes the cap.
         deadline: MonotonicMs,
     },
     /// The task went to the background.
     Placed {
-        /// Why.
+        /// The reason.
         #[serde(flatten, with = "placed")]
         why: BackgroundReason,
     },
-    /// The kill is done: all are gone but these many.
+    /// The kill is complete: all processes except these have ended.
     Swept {
-        /// Processes that could not be ended.
+        /// Number of processes that could not be killed.
         survivors: u32,
     },
-    /// An adopted task was given back: nothing of it is ended.
+    /// An adopted task was released: its processes continue.
     Released {
-        /// Who asked for it.
+        /// The requester.
         by: String,
     },
-    /// A rescuer found nothing that ever ran, or nothing left of it.
+    /// A takeover found that nothing was ever started, or that nothing is left.
     Vanished {
-        /// What is known.
+        /// The known facts.
         why: String,
     },
 }
 
-/// The fields of [`TaskEvent::Placed`] in a journal.
+/// The journal fields of [`TaskEvent::Placed`].
 ///
-/// A journal of any format may tell of a timeout, so it does so in a field of its own, which a
-/// reader that does not know it ignores: `why` says `budget` then, as it did before.
+/// A journal of any format may contain a timeout. It is therefore written to a separate field,
+/// which older readers ignore; for them `why` remains `budget`, as before.
 mod placed {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -134,15 +134,16 @@ mod placed {
     }
 }
 
-/// What the shell around this function must do, in order.
+/// The side effects that the caller of `step` must carry out, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LifecycleEffect {
-    /// Write the event to the journal. Always first.
+    /// Append the event to the journal. Always the first effect.
     Record,
-    /// Send a signal to the whole tree, then SIGCONT, since a stopped process takes nothing else.
+    /// Send a signal to the whole tree, then SIGCONT: a stopped process acts on no signal except
+    /// SIGKILL and SIGCONT (signal(7)).
     Signal(Signal),
     /// Kill the whole tree and report [`TaskEvent::Swept`].
     Kill,
-    /// Tell everybody and leave.
+    /// Notify all clients and shut down.
     Close,
 }

@@ -1,4 +1,4 @@
-//! Where a task stands, and why it is ended.
+//! The phases of a task, and the reasons for stopping it.
 
 use std::time::Duration;
 
@@ -8,63 +8,63 @@ use crate::outcome::{LeaderEnd, LimitKind, Outcome};
 use crate::process::{LeaderRef, MonotonicMs};
 use crate::signal::Signal;
 
-/// Where a task stands.
+/// The phase of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Recorded; the leader may or may not exist yet.
+    /// The task is recorded; the leader may or may not exist yet.
     Starting {
-        /// A stop that was asked for before the leader was known.
+        /// A stop that was requested before the leader was known.
         stop: Option<StopIntent>,
     },
-    /// The leader runs.
+    /// The leader is running.
     Running {
         /// The shell or program itself.
         leader: LeaderRef,
     },
-    /// The leader has ended, descendants live.
+    /// The leader has ended, and descendants are alive.
     Lingering {
         /// How the leader ended.
         ended: LeaderEnd,
     },
-    /// Everything was asked to end.
+    /// All processes were sent the stop signal.
     Stopping {
-        /// Why, and who asked.
+        /// The reason and the requester.
         intent: StopIntent,
         /// How the leader ended, if it has.
         ended: Option<LeaderEnd>,
-        /// When asking is over.
+        /// Time at which the grace period ends.
         kill_at: MonotonicMs,
     },
-    /// Everything is being killed.
+    /// All processes are being killed.
     Killing {
-        /// Why, and who asked.
+        /// The reason and the requester.
         intent: StopIntent,
         /// How the leader ended, if it has.
         ended: Option<LeaderEnd>,
     },
-    /// The tree is gone, or what is left of it cannot be ended and is named in the report.
+    /// The tree is empty, or the report lists the processes that could not be killed.
     Ended {
-        /// The one outcome.
+        /// The outcome of the task.
         outcome: Outcome,
-        /// How the leader ended; `None` when it never ran or survived.
+        /// How the leader ended; `None` when it never ran or survived the kill.
         leader: Option<LeaderEnd>,
     },
 }
 
-/// A decision to end a task.
+/// A decision to stop a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopIntent {
-    /// Why.
+    /// The reason.
     pub reason: StopReason,
-    /// First signal sent.
+    /// The first signal.
     pub signal: Signal,
     /// Time between that signal and the kill.
     pub grace: Duration,
-    /// The leader's own end, when it came before the decision. It stays the outcome.
+    /// The leader's own end, if it preceded the decision. It then determines the outcome.
     pub earlier_leader_end: Option<LeaderEnd>,
 }
 
-/// Why a task is ended.
+/// The reason for stopping a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum StopReason {
@@ -73,16 +73,16 @@ pub enum StopReason {
         /// The limit in force, in milliseconds since the start.
         limit_ms: u64,
     },
-    /// Somebody asked.
+    /// A stop was requested.
     Stop {
-        /// Who.
+        /// The requester.
         by: String,
     },
-    /// The leader is gone and the task does not want to linger.
+    /// The leader has ended, and the task is not configured to linger.
     LeaderExit,
-    /// A limit was passed.
+    /// A limit was exceeded.
     Limit {
-        /// Which.
+        /// The limit.
         which: LimitKind,
     },
 }
@@ -96,7 +96,8 @@ impl StopIntent {
             StopReason::Deadline { limit_ms } => Outcome::Deadline { limit_ms },
             StopReason::Stop { by } => Outcome::Stopped { by },
             StopReason::Limit { which } => Outcome::Limit { which },
-            // Decided only after the leader's end, so `natural` was there; kept total all the same.
+            // This reason exists only after the leader's end, so `ended` is set; the fallback keeps
+            // the function total.
             StopReason::LeaderExit => ended.map_or_else(
                 || Outcome::Lost { why: "the leader's end was not seen".to_owned() },
                 Outcome::from,

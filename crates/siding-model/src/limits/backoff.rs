@@ -1,21 +1,22 @@
-//! When to look next.
+//! The intervals between the samples of a task's resource usage.
 
 use crate::process::MonotonicMs;
 
-/// Time between two looks at a task that moves, in milliseconds.
+/// Interval between two samples of an active task, in milliseconds.
 pub(super) const ACTIVE_INTERVAL_MS: u64 = 1_000;
-/// The same for one that has been quiet for long.
+/// Longest interval between two samples of an idle task, in milliseconds.
 const MAX_IDLE_INTERVAL_MS: u64 = 16_000;
-/// A look may take one part in this many of the time, unless it is so costly that looks would come
-/// more rarely than at a quiet task.
+/// Least ratio of the interval to the processor time of a sample, so that sampling uses at most a
+/// hundredth of a core. [`MAX_IDLE_INTERVAL_MS`] takes precedence.
 const COST_FACTOR: u64 = 100;
 
-/// How often a task is looked at.
+/// The schedule for sampling a task.
 ///
-/// One without limits is looked at only when its shim is awake anyway. One with limits is looked at
-/// once a second while it works or grows, and ever more rarely while it does not. A look that takes
-/// long, for a tree of hundreds, makes the next one late, so that at most a hundredth of a core is used,
-/// but never later than at a quiet task: a machine without memory is slow, and then limits count.
+/// A task without limits is sampled only when its shim is awake for another reason. A task with
+/// limits is sampled once a second while it works or grows, and at growing intervals while it is
+/// idle. An expensive sample, such as that of a tree of hundreds of processes, delays the next one
+/// so that sampling uses at most a hundredth of a core. The delay never exceeds the longest idle
+/// interval: a system without free memory is slow, and limits matter most then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleSchedule {
     last_sample: MonotonicMs,
@@ -24,7 +25,7 @@ pub struct SampleSchedule {
 }
 
 impl SampleSchedule {
-    /// Begins with a task.
+    /// Starts the schedule of a new task.
     #[must_use]
     pub const fn new(now: MonotonicMs) -> Self {
         Self {
@@ -34,25 +35,26 @@ impl SampleSchedule {
         }
     }
 
-    /// Returns when the next look is due by itself.
+    /// Returns the time at which the next sample is due.
     #[must_use]
     pub fn next_sample_at(&self) -> MonotonicMs {
         self.last_sample.plus_ms(self.interval_ms.max(self.min_interval_ms))
     }
 
-    /// Whether a look in passing would not be too early.
+    /// Returns whether a sample may be taken now, when the shim is awake for another reason.
     #[must_use]
     pub fn may_sample(&self, now: MonotonicMs) -> bool {
         now >= self.earliest_sample_at()
     }
 
-    /// Returns before when any look would be too early.
+    /// Returns the earliest time of the next sample.
     #[must_use]
     pub const fn earliest_sample_at(&self) -> MonotonicMs {
         self.last_sample.plus_ms(self.min_interval_ms)
     }
 
-    /// Notes a look that took so much processor time, and whether the task moved since the one before.
+    /// Records a sample with its cost in microseconds of processor time, and whether the task was
+    /// active since the previous one.
     pub fn record_sample(&mut self, now: MonotonicMs, took_us: u64, moves: bool) {
         self.last_sample = now;
         self.min_interval_ms = (took_us.saturating_mul(COST_FACTOR) / 1_000)

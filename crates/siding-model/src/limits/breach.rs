@@ -1,4 +1,4 @@
-//! A limit that was passed, in numbers and in words.
+//! A breach: an exceeded limit, in numbers and as text.
 
 use std::time::Duration;
 
@@ -8,49 +8,50 @@ use crate::outcome::LimitKind;
 use crate::process::MonotonicMs;
 use crate::{duration, size};
 
-/// A limit that was passed, once for each time it happened. Holds all that a notice says.
+/// An exceeded limit, once per occurrence. It contains everything that a notice needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Breach {
-    /// When it was seen, in milliseconds of the monotonic clock.
+    /// Time at which the breach was found, in milliseconds of the monotonic clock.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub at: MonotonicMs,
-    /// Which limit.
+    /// The exceeded limit.
     pub which: LimitKind,
-    /// What was found: bytes, a number, milliseconds, or bytes a second.
+    /// The measured value: bytes, a count, milliseconds, or bytes per second.
     pub value: u64,
-    /// What was allowed.
+    /// The allowed value.
     pub limit: u64,
-    /// The remote it is about, for connections.
+    /// Address of the remote end, for limits on connections.
     #[serde(default)]
     pub remote: Option<String>,
-    /// One sentence for a person: the limit's name, both numbers, and who is behind it.
+    /// A sentence for people: the name of the limit, both numbers, and the responsible process.
     pub detail: String,
-    /// Whether it is a watchdog's threshold and no limit: the task goes on, whatever `on_limit` says.
+    /// Whether a watchdog's threshold was exceeded instead of a limit. The task then continues,
+    /// whatever the value of `on_limit`.
     #[serde(default)]
     pub watchdog: bool,
 }
 
-/// Who is behind a breach.
+/// The process that contributes most to a breach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BreachSource {
-    /// How much of it, for limits that have parts.
+    /// Its share of the value, for limits that sum over processes.
     pub(super) share: Option<u64>,
-    /// The process.
+    /// The process id.
     pub(super) pid: i32,
-    /// Its name.
+    /// The process's name.
     pub(super) command: String,
 }
 
 impl BreachSource {
-    /// A process that is behind all of it. Its name is not known yet.
+    /// Returns a source for the whole value. Its name is filled in later.
     pub(super) const fn from_pid(pid: i32) -> Self {
         Self { share: None, pid, command: String::new() }
     }
 }
 
 impl Breach {
-    /// Puts it in words. `numbers` are what was found and what was allowed.
+    /// Builds the record of an exceeded limit. `numbers` are the measured and the allowed value.
     pub(super) fn new(
         at: MonotonicMs,
         which: LimitKind,
@@ -72,7 +73,8 @@ impl Breach {
         Self { at, which, value, limit, remote, detail, watchdog: false }
     }
 
-    /// Puts in words what a watchdog has found. `numbers` are that and the threshold of `setting`.
+    /// Builds the record of a watchdog's finding. `numbers` are the measured value and the
+    /// threshold in `setting`.
     pub(super) fn from_watchdog(
         at: MonotonicMs,
         (which, setting): (LimitKind, &str),
@@ -100,7 +102,8 @@ impl Breach {
         Self { at, which, value, limit, remote, detail, watchdog: true }
     }
 
-    /// Says that the machine has only so many bytes of memory left, and that the task has so many.
+    /// Builds the record of low memory on this machine: `available` bytes are left, and the task
+    /// uses `used` bytes.
     pub(super) fn from_low_memory(
         at: MonotonicMs,
         (available, limit): (u64, u64),
@@ -119,13 +122,13 @@ impl Breach {
         Self { at, which, value: available, limit, remote: None, detail, watchdog: false }
     }
 
-    /// Whether it is the machine that has too little left. Every other limit is passed upwards.
+    /// Returns whether the breach is low memory on the machine. All other limits are upper limits.
     pub(super) const fn is_low_memory(&self) -> bool {
         matches!(self.which, LimitKind::Memory) && self.value < self.limit
     }
 
-    /// Says that the kernel, which was told to hold the limit on memory, has ended so many
-    /// processes at it.
+    /// Builds the record for a memory limit that the kernel enforces and at which it killed
+    /// `processes` processes.
     #[must_use]
     pub fn from_kernel_kill(at: MonotonicMs, limit: u64, processes: u64) -> Self {
         let which = LimitKind::Memory;
@@ -140,7 +143,7 @@ impl Breach {
     }
 }
 
-/// Returns who is behind a breach, as the end of its sentence.
+/// Returns the clause that names the process responsible for a breach.
 fn format_source(which: LimitKind, part: Option<&BreachSource>) -> String {
     part.map_or_else(String::new, |BreachSource { share, pid, command }| {
         let of = if which == LimitKind::Memory { "of it" } else { "of them" };
@@ -149,7 +152,7 @@ fn format_source(which: LimitKind, part: Option<&BreachSource>) -> String {
     })
 }
 
-/// Returns what stands behind the number.
+/// Returns the noun after the number.
 const fn unit_noun(which: LimitKind, value: u64) -> &'static str {
     match which {
         LimitKind::Memory => "of memory",
@@ -164,7 +167,7 @@ const fn unit_noun(which: LimitKind, value: u64) -> &'static str {
     }
 }
 
-/// Returns a number with the unit of its limit.
+/// Formats a number with the unit of its limit.
 fn format_amount(which: LimitKind, number: u64) -> String {
     match which {
         LimitKind::Memory | LimitKind::Sent => size::format_size(number),
@@ -176,7 +179,7 @@ fn format_amount(which: LimitKind, number: u64) -> String {
     }
 }
 
-/// Returns a number with commas between its thousands.
+/// Formats a number with commas as thousands separators.
 fn format_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

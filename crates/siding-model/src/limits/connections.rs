@@ -1,33 +1,33 @@
-//! Connections over time: how old each is, and what went to each remote.
+//! The TCP connections of a task over time: their ages, and the bytes sent to each remote.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::usage::{Connection, SentToRemote};
 use crate::process::MonotonicMs;
 
-/// Connections and remotes that are remembered. Beyond it new ones are not counted: a task that
-/// talks to thousands of remotes must not make its shim grow.
+/// Most tracked connections, and most tracked remotes. Further ones are ignored, because a task
+/// that connects to thousands of remotes must not make its shim grow.
 const MAX_TRACKED_ENTRIES: usize = 1_024;
-/// Bytes a second from which on a connection sends more than signs of life.
+/// Rate above which a connection sends more than keepalives, in bytes per second.
 const MIN_UPLOAD_BYTES_PER_SECOND: u64 = 1 << 10;
-/// Remotes that are told.
+/// Most remotes in a report.
 const MAX_REPORTED_REMOTES: usize = 16;
 
-/// What is known of a task's connections.
+/// The tracked connections of a task.
 ///
-/// The kernel counts for each connection, so what a closed one had sent is kept here. What a
-/// connection sends that begins and ends between two looks is not seen.
+/// The kernel counts bytes per connection, so the totals of closed connections are kept here. A
+/// connection that opens and closes between two samples is missed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConnectionLog {
     open: HashMap<u64, TrackedConnection>,
     sent: BTreeMap<String, SentBytes>,
 }
 
-/// Bytes that went to one remote.
+/// Bytes that were sent to one remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct SentBytes {
     total: u64,
-    /// Those that went to somebody other than the task itself.
+    /// Bytes sent over connections whose other end is outside the task.
     to_others: u64,
 }
 
@@ -38,11 +38,11 @@ struct TrackedConnection {
     sent: u64,
     received: u64,
     is_internal: bool,
-    /// What went over it between the last two looks.
+    /// The traffic between the last two samples.
     window: TransferWindow,
 }
 
-/// What went over a connection in some time.
+/// The traffic of a connection in a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct TransferWindow {
     ms: u64,
@@ -62,7 +62,7 @@ impl TrackedConnection {
         }
     }
 
-    /// Takes in another look at it. Returns how much more it has sent.
+    /// Updates the connection from another sample. Returns the number of additional bytes sent.
     fn update(&mut self, now: MonotonicMs, one: &Connection) -> u64 {
         let more = one.sent.saturating_sub(self.sent);
         self.window = TransferWindow {
@@ -70,7 +70,8 @@ impl TrackedConnection {
             sent: more,
             received: one.received.saturating_sub(self.received),
         };
-        // Once nobody holds it, its other end cannot be found any more.
+        // Keeps the flag once it is set: the other end cannot be found any more when no process
+        // holds the connection.
         self.is_internal |= one.is_internal;
         self.last_seen = now;
         self.sent = self.sent.max(one.sent);
@@ -80,7 +81,7 @@ impl TrackedConnection {
 }
 
 impl ConnectionLog {
-    /// Takes in the connections of one look.
+    /// Records the connections of one sample.
     pub fn record_sample(&mut self, now: MonotonicMs, connections: &[Connection]) {
         for one in connections {
             let has_room =
@@ -103,20 +104,20 @@ impl ConnectionLog {
         self.open.retain(|cookie, _| connections.iter().any(|one| one.cookie == *cookie));
     }
 
-    /// Whether a connection was there at the last look.
+    /// Returns whether a connection existed at the last sample.
     #[must_use]
     pub fn contains(&self, cookie: u64) -> bool {
         self.open.contains_key(&cookie)
     }
 
-    /// Returns for how long a connection has been seen, in milliseconds.
+    /// Returns the time for which a connection has been observed, in milliseconds.
     #[must_use]
     pub fn age_ms(&self, cookie: u64, now: MonotonicMs) -> u64 {
         self.open.get(&cookie).map_or(0, |known| now.ms_since(known.first_seen))
     }
 
-    /// Whether a connection sent between the last two looks, and more than it received: something is
-    /// uploaded. A query and its answer, or a sign of life now and then, is none.
+    /// Returns whether a connection uploads data: between the last two samples it sent more than it
+    /// received, and more than keepalives. A query and its response do not count.
     #[must_use]
     pub fn is_upload(&self, cookie: u64) -> bool {
         self.open.get(&cookie).is_some_and(|known| {
@@ -126,17 +127,18 @@ impl ConnectionLog {
         })
     }
 
-    /// Returns what went to each remote.
+    /// Returns the bytes sent to each remote.
     pub fn sent_by_remote(&self) -> impl Iterator<Item = (&str, u64)> {
         self.sent.iter().map(|(remote, bytes)| (remote.as_str(), bytes.total))
     }
 
-    /// Returns what went to each remote, but for what the task sent to itself.
+    /// Returns the bytes sent to each remote, except over connections between processes of the
+    /// task.
     pub fn sent_to_others(&self) -> impl Iterator<Item = (&str, u64)> {
         self.sent.iter().map(|(remote, bytes)| (remote.as_str(), bytes.to_others))
     }
 
-    /// Returns the remotes that got most, the largest first.
+    /// Returns the remotes that received most bytes, the largest first.
     #[must_use]
     pub fn top_remotes(&self) -> Vec<SentToRemote> {
         let mut most: Vec<SentToRemote> = self
@@ -182,7 +184,7 @@ mod tests {
         let mut ledger = ConnectionLog::default();
         let inside = |sent| Connection { is_internal: true, ..connection(1, "127.0.0.1", sent) };
         ledger.record_sample(MonotonicMs(0), &[inside(10), connection(2, "127.0.0.1", 1)]);
-        // Its holder has gone, and what was under way has arrived.
+        // The process that held the connection has exited, and data in flight has been delivered.
         ledger.record_sample(
             MonotonicMs(1_000),
             &[Connection { pid: 0, ..connection(1, "127.0.0.1", 15) }],

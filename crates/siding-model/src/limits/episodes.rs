@@ -1,26 +1,26 @@
-//! Deduplication of breaches: one for each time a limit is passed.
+//! Deduplication of breaches: one breach for each time a limit is exceeded.
 
 use super::breach::Breach;
 use crate::outcome::LimitKind;
 
-/// How far a value must have come back before a limit counts as kept again, in percent of it.
+/// Percentage of a limit below which a value must fall before the limit counts as kept again.
 pub(super) const RECOVERY_PERCENT: u64 = 90;
-/// Breaches of one limit that are told of one task. A value that swings around its limit for hours
-/// must not fill the journal.
+/// Most recorded breaches of one limit in one task, so that a value that oscillates around its
+/// limit for hours does not fill the journal.
 pub(super) const MAX_BREACHES_PER_LIMIT: u8 = 16;
 
-/// The recorded breaches of one task, and those that still hold.
+/// The recorded breaches of a task, and the limits that are currently exceeded.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Episodes {
-    /// Limits that are passed now.
+    /// Limits that are currently exceeded.
     exceeded: Vec<LimitKind>,
-    /// Remotes with a recorded breach, for limits that count once for each remote.
+    /// Remotes with a recorded breach, for limits that apply to each remote.
     remotes: Vec<(LimitKind, String)>,
     breach_counts: [u8; LimitKind::ALL.len()],
 }
 
 impl Episodes {
-    /// Starts with the recorded breaches. `is_for_each_remote` selects the limits that count once for
+    /// Starts with the recorded breaches. `is_for_each_remote` selects the limits that apply to
     /// each remote.
     pub(super) fn new<'b>(
         on_record: impl Iterator<Item = &'b Breach>,
@@ -38,7 +38,7 @@ impl Episodes {
         episodes
     }
 
-    /// Whether a limit is newly passed. Notes it.
+    /// Returns whether a limit is newly exceeded, and records it.
     pub(super) fn is_newly_exceeded(&mut self, which: LimitKind, value: u64, limit: u64) -> bool {
         if value <= limit {
             if value < percent_of(limit, RECOVERY_PERCENT) {
@@ -53,7 +53,7 @@ impl Episodes {
         true
     }
 
-    /// Whether a limit is newly passed with a remote. Notes it.
+    /// Returns whether a limit is newly exceeded for a remote, and records it.
     pub(super) fn is_newly_exceeded_by_remote(
         &mut self,
         which: LimitKind,
@@ -70,7 +70,8 @@ impl Episodes {
         true
     }
 
-    /// Counts one more breach of a limit, unless [`MAX_BREACHES_PER_LIMIT`] are recorded.
+    /// Counts one more breach of a limit. Returns false when [`MAX_BREACHES_PER_LIMIT`] are
+    /// recorded.
     fn count_breach(&mut self, which: LimitKind) -> bool {
         let count = &mut self.breach_counts[which as usize];
         let has_room = *count < MAX_BREACHES_PER_LIMIT;
@@ -79,7 +80,7 @@ impl Episodes {
     }
 }
 
-/// Returns so many percent of a number.
+/// Returns a percentage of a number without overflow.
 pub(super) const fn percent_of(of: u64, percent: u64) -> u64 {
     of / 100 * percent + of % 100 * percent / 100
 }

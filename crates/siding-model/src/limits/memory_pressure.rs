@@ -1,15 +1,15 @@
-//! A machine that is short of memory, and whether a task is behind it.
+//! Detection of low memory on the machine, and of the task that causes it.
 
 use super::breach::{Breach, BreachSource};
 use super::episodes::MAX_BREACHES_PER_LIMIT;
 use super::spec::Limits;
 use super::usage::Usage;
 
-/// How much more than was asked for must be left before the machine counts as well again, in
-/// percent: a value that swings around the limit is one shortage.
+/// Available memory, in percent of the required amount, at which a shortage counts as over. A value
+/// that oscillates around the limit is one shortage.
 const RECOVERY_PERCENT: u64 = 110;
 
-/// What one task has to do with the memory that the machine has left.
+/// The state of the low-memory check for one task.
 #[derive(Debug, Clone)]
 pub(super) struct MemoryPressure {
     is_recorded: bool,
@@ -17,15 +17,17 @@ pub(super) struct MemoryPressure {
 }
 
 impl MemoryPressure {
-    /// Begins; `told` is what is on record already.
+    /// Starts the check with the breaches that are already recorded.
     pub(super) fn new(recorded: &[Breach]) -> Self {
         Self { is_recorded: recorded.iter().any(Breach::is_low_memory), breach_count: 0 }
     }
 
-    /// Takes in one look. Returns what is to be told, and whether the next look should come soon.
+    /// Processes one sample. Returns the breach to record, and whether the next sample should be
+    /// taken soon.
     ///
-    /// A task is told of a shortage when it alone could make up for it. So the small ones beside a
-    /// large one are spared, and nobody is told when many small ones fill the machine together.
+    /// A breach is recorded for a task whose end alone would resolve the shortage. Small tasks next
+    /// to a large one are therefore spared, and no breach is recorded when many small tasks fill
+    /// the memory together.
     pub(super) fn record_usage(
         &mut self,
         limits: &Limits,

@@ -1,10 +1,11 @@
-//! Limits of a task: what may be limited, what a task uses, and when a limit is passed.
+//! The limits of a task: definition, measurement and detection.
 //!
-//! Owns the numbers somebody asked for ([`Limits`]), one look at a tree ([`Usage`]), the judgement
-//! over a row of looks ([`LimitTracker`]), what is put on record ([`Breach`]), the most that was seen
-//! ([`PeakUsage`]), and when to look next ([`SampleSchedule`]). It never looks itself. Passing a limit is a fact;
-//! only a task that was told to stop at it is ended. What no limit was set for is watched all the same
-//! ([`Watchdog`]): from a high threshold on it is told, and nothing is ended for it.
+//! Owns the requested limits ([`Limits`]), one sample of a tree ([`Usage`]), the evaluation of a
+//! series of samples ([`LimitTracker`]), the record of a breach ([`Breach`]), the observed peaks
+//! ([`PeakUsage`]), and the times of samples ([`SampleSchedule`]). It takes no samples itself.
+//! Exceeding a limit is only a fact: a task ends at a limit only if it was started that way.
+//! Resources without a limit are watched too ([`Watchdog`]): above a high threshold they cause a
+//! notice, but never a stop.
 
 mod backoff;
 mod breach;

@@ -1,33 +1,33 @@
-//! What somebody asked for.
+//! The limits that a caller requests.
 
 use serde::{Deserialize, Serialize};
 
 use super::breach::Breach;
 use crate::outcome::LimitKind;
 
-/// What happens when a limit is passed.
+/// The action when a limit is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLimit {
-    /// It is put on record, and the task goes on.
+    /// The breach is recorded, and the task continues.
     #[default]
     Notice,
-    /// The task is stopped as by its deadline.
+    /// The task is stopped as at its deadline.
     Stop,
 }
 
-/// Limits of one task. Zero is no limit.
+/// The limits of one task. Zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Memory of the tree, in bytes. What processes share counts once.
+    /// Memory of the tree, in bytes. Shared memory counts once.
     pub memory: u64,
-    /// Memory that the machine is to have left (`MemAvailable`), in bytes. Passed by a task that
-    /// alone could make up for what is missing.
+    /// Memory that must remain available on the machine (`MemAvailable`), in bytes. A task breaches
+    /// this limit if its end alone would make up for the shortage.
     pub min_available: u64,
-    /// Processes of the tree.
+    /// Number of processes in the tree.
     pub processes: u64,
-    /// Open descriptors of all its processes together.
+    /// Open descriptors of all processes together.
     pub fds: u64,
     /// Time at nine tenths of a core or more without any output, in milliseconds.
     pub cpu_spin_ms: u64,
@@ -35,24 +35,25 @@ pub struct Limits {
     pub connection_age_ms: u64,
     /// Bytes sent to one remote address over TCP.
     pub sent: u64,
-    /// Bytes of output a second, on the average over ten seconds.
+    /// Output rate in bytes per second, averaged over ten seconds.
     pub output_rate: u64,
-    /// What happens then.
+    /// The action when a limit is exceeded.
     pub on_limit: OnLimit,
 }
 
-/// What a task may use and not be told that the machine is short, in bytes, or a sixteenth of what
-/// is to be left: where a little is missing, everybody could make up for it.
+/// Memory that a task may always use during a shortage, in bytes; at most a sixteenth of the
+/// required amount. Without this floor every task would be responsible for a shortage of a few
+/// bytes.
 const MIN_BLAMED_BYTES: u64 = 64 << 20;
 
 impl Limits {
-    /// Whether nothing is limited.
+    /// Returns whether no limit is set.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self { on_limit: self.on_limit, ..Self::default() }
     }
 
-    /// Returns one of them, `None` when it was not set.
+    /// Returns the value of a limit, or `None` if it is not set.
     #[must_use]
     pub fn get(&self, which: LimitKind) -> Option<u64> {
         let limit = match which {
@@ -67,22 +68,22 @@ impl Limits {
         (limit > 0).then_some(limit)
     }
 
-    /// Returns how much a task has to use, in bytes, to be told that the machine is short: what is
-    /// missing, and more than the small ones use. `None` when nothing is missing, nobody looked, or
-    /// it was not asked for.
+    /// Returns the memory, in bytes, above which a task is responsible for a shortage: at least the
+    /// missing amount, and more than small tasks use. Returns `None` when no memory is missing,
+    /// `available` was not measured, or the limit is not set.
     #[must_use]
     pub fn memory_blame_threshold(&self, available: Option<u64>) -> Option<u64> {
         let missing = self.min_available.checked_sub(available?).filter(|missing| *missing > 0)?;
         Some(missing.max(MIN_BLAMED_BYTES.min(self.min_available / 16)))
     }
 
-    /// Whether a task is ended for a breach.
+    /// Returns whether the task is stopped for this breach.
     #[must_use]
     pub fn stops_at(&self, breach: &Breach) -> bool {
         self.on_limit == OnLimit::Stop && !breach.watchdog
     }
 
-    /// Whether connections have to be looked at.
+    /// Returns whether samples must include connections.
     #[must_use]
     pub const fn needs_connections(&self) -> bool {
         self.connection_age_ms > 0 || self.sent > 0

@@ -1,4 +1,4 @@
-//! From looks to breaches.
+//! The evaluation of samples against the limits of a task.
 
 use super::backoff::ACTIVE_INTERVAL_MS;
 use super::breach::{Breach, BreachSource};
@@ -10,17 +10,17 @@ use super::usage::{ProcessUsage, Usage};
 use crate::outcome::LimitKind;
 use crate::process::MonotonicMs;
 
-/// From how much of a core on a task computes, in percent.
+/// Share of a core at and above which a task counts as computing, in percent.
 const SPIN_PERCENT: u64 = 90;
-/// Seconds of output at the limit's rate that may come at once.
+/// Burst of output that the rate limit allows, in seconds at the full rate.
 const OUTPUT_BURST_SECONDS: u64 = 10;
 
-/// What is measured against the limits of one task, over a row of looks.
+/// The measurements of one task against its limits, over a series of samples.
 #[derive(Debug, Clone)]
 pub struct LimitTracker {
     limits: Limits,
     previous: Usage,
-    /// Since when it computes without output.
+    /// Time since which the task computes without output.
     spinning_since: Option<MonotonicMs>,
     /// Output above the rate, in bytes.
     output_bucket: u64,
@@ -28,16 +28,16 @@ pub struct LimitTracker {
     memory_pressure: MemoryPressure,
 }
 
-/// What one look came to.
+/// The result of evaluating one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitReading {
-    /// Limits that are passed now and were not before.
+    /// Limits that are newly exceeded.
     pub breaches: Vec<Breach>,
-    /// Whether the next look should come soon: something works, grows, or is near its limit.
+    /// Whether the next sample should be taken soon: the task works, grows, or is close to a limit.
     pub is_active: bool,
 }
 
-/// One value that is held against its limit.
+/// A measured value that is compared with its limit.
 #[derive(Debug)]
 struct Measurement {
     value: u64,
@@ -52,10 +52,12 @@ impl Measurement {
 }
 
 impl LimitTracker {
-    /// Begins with a task that has written so much. `told` is what is on record already.
+    /// Starts with a task that has already written `written` bytes. `recorded` are the recorded
+    /// breaches.
     ///
-    /// A task that is to stop at its limit and runs although it has passed one lost its shim between
-    /// the two records: then the limit is news again.
+    /// If a task that stops at its limits is still running after a recorded breach, its shim died
+    /// between the record of the breach and that of the stop. Such breaches are ignored, so that
+    /// the limit is reported again.
     #[must_use]
     pub fn new(limits: Limits, now: MonotonicMs, written: u64, recorded: &[Breach]) -> Self {
         let recorded = if limits.on_limit == OnLimit::Stop { &[] } else { recorded };
@@ -70,7 +72,8 @@ impl LimitTracker {
         }
     }
 
-    /// Takes in one look; the ledger has it already. `name` names a process.
+    /// Evaluates one sample, whose connections `ledger` already contains. `name` returns the name
+    /// of a process.
     pub fn record_usage(
         &mut self,
         usage: Usage,
@@ -107,11 +110,11 @@ impl LimitTracker {
         reading
     }
 
-    /// Whether anything worked or grew since the look before.
+    /// Returns whether the task used processor time or grew since the previous sample.
     fn has_activity(&self, usage: &Usage) -> bool {
         let elapsed = usage.at.ms_since(self.previous.at);
         let cpu = usage.cpu_ms().saturating_sub(self.previous.cpu_ms());
-        // A clock tick now and then is no work.
+        // An occasional clock tick is not activity.
         cpu > percent_of(elapsed, 2).max(10)
             || usage.output_bytes != self.previous.output_bytes
             || usage.process_count() > self.previous.process_count()
@@ -119,18 +122,19 @@ impl LimitTracker {
             || usage.resident_bytes() > self.previous.resident_bytes()
     }
 
-    /// Goes on with what is measured over time.
+    /// Updates the measurements that extend over time.
     fn update_rates(&mut self, usage: &Usage) {
         let elapsed = usage.at.ms_since(self.previous.at);
         let written = usage.output_bytes.saturating_sub(self.previous.output_bytes);
         let computes = self.compute_time_ms(usage) >= percent_of(elapsed, SPIN_PERCENT).max(1);
-        // When it began within a long time nobody saw: all cores together may have used it up since.
+        // After a long gap the start is unknown: all cores together may have used the time just
+        // before the sample.
         let began = if elapsed <= 2 * ACTIVE_INTERVAL_MS { self.previous.at } else { usage.at };
         self.spinning_since =
             if written == 0 && computes { self.spinning_since.or(Some(began)) } else { None };
         let allowed = self.limits.output_rate.saturating_mul(elapsed) / 1_000;
         let full = self.limits.output_rate.saturating_mul(OUTPUT_BURST_SECONDS);
-        // Twice full at most, so that it is empty again soon after a flood.
+        // The bucket holds at most twice the limit, so that it drains soon after a burst.
         self.output_bucket = self
             .output_bucket
             .saturating_add(written)
@@ -138,9 +142,9 @@ impl LimitTracker {
             .min(full.saturating_mul(2));
     }
 
-    /// Returns for how long the task computed since the look before, in milliseconds: the CPU time
-    /// of the tree, or the time for which one of its processes would have, had it not had to wait
-    /// for a processor. A busy loop on a busy machine is one all the same.
+    /// Returns for how long the task computed since the previous sample, in milliseconds: the CPU
+    /// time of the tree, or, if larger, the longest time for which one process was runnable. The
+    /// latter detects a busy loop on a busy machine, where it has to wait for a processor.
     fn compute_time_ms(&self, usage: &Usage) -> u64 {
         let used = usage.cpu_ms().saturating_sub(self.previous.cpu_ms());
         let wanted = usage.processes.iter().map(|one| {
@@ -154,7 +158,7 @@ impl LimitTracker {
         self.previous.processes.iter().find(|before| before.process == one.process)
     }
 
-    /// Returns the value that is held against a limit, and who is most behind it.
+    /// Returns the values to compare with a limit, and the processes that contribute most.
     fn measure(
         &self,
         which: LimitKind,
@@ -187,7 +191,8 @@ impl LimitTracker {
                 Measurement { source: part, ..Measurement::from_value(value) }
             }
             LimitKind::ConnectionAge => oldest_connection(usage, ledger),
-            // Above the rate for as long as the bucket is too full; the number is that of now.
+            // The limit is exceeded while the bucket is above its burst size; the reported value is
+            // the current rate.
             LimitKind::OutputRate
                 if self.output_bucket > limit.saturating_mul(OUTPUT_BURST_SECONDS) =>
             {
@@ -202,7 +207,7 @@ impl LimitTracker {
         }
     }
 
-    /// Returns what went to each remote that got more than the limit, or nearly.
+    /// Returns the bytes sent to each remote that is above or close to the limit.
     fn measure_sent(&self, usage: &Usage, ledger: &ConnectionLog, limit: u64) -> Vec<Measurement> {
         let near = ledger
             .sent_by_remote()
@@ -219,7 +224,7 @@ impl LimitTracker {
         .collect()
     }
 
-    /// Whether a limit is passed that was not before, and notes it.
+    /// Returns whether a limit is newly exceeded, and records it.
     fn is_newly_exceeded(&mut self, which: LimitKind, gauge: &Measurement, limit: u64) -> bool {
         match &gauge.remote {
             Some(remote) if which == LimitKind::Sent => {
@@ -230,7 +235,7 @@ impl LimitTracker {
     }
 }
 
-/// Returns the age of the oldest connection that somebody holds.
+/// Returns the age of the oldest connection that a process holds.
 fn oldest_connection(usage: &Usage, ledger: &ConnectionLog) -> Measurement {
     let held = usage.connections.iter().flatten().filter(|one| one.pid > 0);
     let oldest = held.max_by_key(|one| ledger.age_ms(one.cookie, usage.at));

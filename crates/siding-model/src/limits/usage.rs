@@ -1,66 +1,69 @@
-//! What a task uses: at one moment, and at most.
+//! Resource usage of a task: samples and peaks.
 
 use serde::{Deserialize, Serialize};
 
 use crate::process::{MonotonicMs, ProcRef};
 
-/// One look at everything a task uses.
+/// A sample of the resources that a task uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// When.
+    /// Time of the sample.
     pub at: MonotonicMs,
-    /// Its living processes.
+    /// The living processes.
     pub processes: Vec<ProcessUsage>,
-    /// Memory in which what processes share counts once, in bytes: what the task's control group
-    /// counts, else the proportional sizes (PSS), which are asked for only when the sum of the
-    /// resident sizes is over the limit. `None` when nobody asked, or it could not be had.
+    /// Memory in which shared pages count once, in bytes. It comes from the task's control group,
+    /// or otherwise from the proportional set sizes (PSS), which are expensive and therefore read
+    /// only when the sum of the resident sizes exceeds the limit. `None` when it was not measured
+    /// or could not be read.
     pub shared_once_bytes: Option<u64>,
-    /// Memory that the machine has left without swapping, in bytes (`MemAvailable`, proc_meminfo(5):
-    /// with the cache that the kernel would drop, unlike `MemFree`). `None` when nobody looked.
+    /// Memory available on the machine without swapping, in bytes (`MemAvailable` in
+    /// proc_meminfo(5), which unlike `MemFree` includes reclaimable cache). `None` when it was not
+    /// measured.
     pub available_bytes: Option<u64>,
-    /// CPU time of those that have ended, in milliseconds.
+    /// CPU time of the processes that have ended, in milliseconds.
     pub ended_cpu_ms: u64,
     /// Output so far, in bytes.
     pub output_bytes: u64,
-    /// Bytes that its processes have written to disks, or anywhere where siding does not see their
-    /// output. `None` when nobody asked.
+    /// Bytes that the processes have written to disks, or to any other destination outside of the
+    /// output that siding sees. `None` when they were not measured.
     pub written_bytes: Option<u64>,
-    /// Its TCP connections; `None` when nobody looked.
+    /// The TCP connections; `None` when they were not sampled.
     pub connections: Option<Vec<Connection>>,
 }
 
-/// What one process uses.
+/// Resource usage of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessUsage {
-    /// Which one.
+    /// Pid and start time.
     pub process: ProcRef,
-    /// Its resident memory, in bytes.
+    /// Resident memory, in bytes.
     pub resident_bytes: u64,
-    /// CPU time of its own and of the children it has waited for, in milliseconds.
+    /// CPU time of the process and of the children that it has waited for, in milliseconds.
     pub cpu_ms: u64,
-    /// Time for which its first thread ran or waited for a processor, in milliseconds. Zero where
-    /// the kernel does not tell, or nobody asked.
+    /// Time for which the main thread was running or waiting for a processor, in milliseconds. Zero
+    /// when the kernel does not report it, or it was not measured.
     pub runnable_ms: u64,
-    /// Its open descriptors; zero when they may not be counted, or nobody asked.
+    /// Number of open descriptors; zero when they could not be counted, or were not.
     pub fds: u64,
 }
 
 /// One TCP connection of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Connection {
-    /// The kernel's name for it, never used twice in a boot.
+    /// The kernel's socket cookie, which is unique within a boot.
     pub cookie: u64,
-    /// Address of the other end, without its port.
+    /// Address of the remote end, without the port.
     pub remote: String,
-    /// Bytes that the other end has confirmed.
+    /// Bytes that the remote end has acknowledged.
     pub sent: u64,
-    /// Who holds it; zero once nobody does.
+    /// Pid of a process that holds the connection; zero when none does.
     pub pid: i32,
-    /// Bytes that have come from the other end.
+    /// Bytes received from the remote end.
     pub received: u64,
-    /// Whether the other end began it: its local port is one on which somebody listens.
+    /// Whether the remote end opened the connection, that is, whether a socket listens on the local
+    /// port.
     pub is_accepted: bool,
-    /// Whether the task holds the other end too.
+    /// Whether the task holds the remote end too.
     pub is_internal: bool,
 }
 
@@ -68,39 +71,39 @@ pub struct Connection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SentToRemote {
-    /// Its address.
+    /// Address of the remote end.
     pub remote: String,
-    /// How many, as far as they were seen.
+    /// Number of observed bytes.
     pub bytes: u64,
 }
 
-/// The most a task was seen to use. Null is what nobody saw: most of it is looked at in passing.
+/// The highest observed resource usage of a task. Null means that the value was not observed: most
+/// values are sampled only when the shim is awake for another reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PeakUsage {
-    /// Most memory in bytes: the most that a look found in the whole tree, in which what processes
-    /// share may count for each of them, or the largest single process that has ended, whichever
-    /// is more.
+    /// Peak memory in bytes: the largest sample of the whole tree, in which shared pages may count
+    /// once for each process, or the largest ended process, whichever is more.
     pub memory_bytes: Option<u64>,
     /// CPU time of the whole tree, in milliseconds.
     pub cpu_ms: Option<u64>,
-    /// Most processes at once.
+    /// Most concurrent processes.
     pub processes: Option<u64>,
-    /// Most open descriptors at once.
+    /// Most open descriptors at one time.
     pub fds: Option<u64>,
     /// Bytes sent over TCP to each remote, the largest first.
     pub sent: Vec<SentToRemote>,
 }
 
 impl Usage {
-    /// Returns the sum of the resident sizes: never less than the memory in use.
+    /// Returns the sum of the resident sizes, which is an upper bound of the memory in use.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.processes.iter().map(|one| one.resident_bytes).sum()
     }
 
-    /// Returns the memory, as well as it is known.
+    /// Returns the most precise known value of the memory in use.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.shared_once_bytes.unwrap_or_else(|| self.resident_bytes())
@@ -112,13 +115,13 @@ impl Usage {
         self.processes.iter().map(|one| one.fds).sum()
     }
 
-    /// Returns the CPU time used so far.
+    /// Returns the CPU time used so far, in milliseconds.
     #[must_use]
     pub fn cpu_ms(&self) -> u64 {
         self.processes.iter().map(|one| one.cpu_ms).fold(self.ended_cpu_ms, u64::saturating_add)
     }
 
-    /// Returns how many processes there are.
+    /// Returns the number of processes.
     #[must_use]
     pub fn process_count(&self) -> u64 {
         u64::try_from(self.processes.len()).unwrap_or(u64::MAX)
@@ -126,7 +129,7 @@ impl Usage {
 }
 
 impl PeakUsage {
-    /// Takes in one look.
+    /// Updates the peaks from one sample.
     pub fn record_usage(&mut self, usage: &Usage) {
         let raise = |peak: &mut Option<u64>, now: u64| *peak = Some(peak.unwrap_or(0).max(now));
         raise(&mut self.memory_bytes, usage.memory_bytes());

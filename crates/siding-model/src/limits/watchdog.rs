@@ -36,18 +36,18 @@ const SUSPICIOUS_PERCENT: u64 = 25;
 /// does, in milliseconds.
 const ACTIVE_PERCENT: u64 = 1;
 const ACTIVE_CPU_MS: u64 = 20;
-/// Only processes that have one part in this many of the threshold count: a tree of many processes,
-/// such as a browser's, has thousands of descriptors without a leak.
+/// Only processes with at least this fraction of the threshold count: a tree of many processes,
+/// such as that of a browser, has thousands of descriptors without a leak.
 const LEAK_SHARE_DIVISOR: u64 = 16;
-/// Shortest interval of an active task, and longest of an idle one, in milliseconds.
+/// Shortest interval for an active task and longest interval for an idle one, in milliseconds.
 const ACTIVE_INTERVAL_MS: u64 = 60_000;
 const MAX_IDLE_INTERVAL_MS: u64 = 240_000;
 /// Shortest interval where a threshold is low or near, in milliseconds.
 const MIN_INTERVAL_MS: u64 = 1_000;
-/// Samples within the time of a threshold.
+/// Number of samples within the time that a threshold spans.
 const SAMPLES_PER_THRESHOLD: u64 = 5;
-/// Processor time after which connections are sampled sooner, in milliseconds: sending a GiB takes
-/// more. And the interval then.
+/// Processor time after which connections are sampled sooner, in milliseconds, and the interval in
+/// that case. Sending a GiB takes more than this time.
 const BUSY_CPU_MS: u64 = 100;
 const BUSY_INTERVAL_MS: u64 = 10_000;
 
@@ -57,7 +57,7 @@ const BUSY_INTERVAL_MS: u64 = 10_000;
 pub struct Thresholds {
     /// Time at nine tenths of a core or more without any output, in milliseconds.
     pub cpu_spin_ms: u64,
-    /// Open descriptors of all its processes together.
+    /// Open descriptors of all processes together.
     pub fds: u64,
     /// Age of a TCP connection that still sends, in milliseconds.
     pub connection_age_ms: u64,
@@ -66,7 +66,7 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// Whether nothing is watched.
+    /// Returns whether all watchdogs are disarmed.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
@@ -99,9 +99,9 @@ pub struct Watchdog {
     episodes: Episodes,
     /// The previous sample; `None` before the first.
     previous: Option<Baseline>,
-    /// When the task was last active.
+    /// Time at which the task was last active.
     last_active: MonotonicMs,
-    /// When the next sample is due.
+    /// Time at which the next sample is due.
     next_sample: MonotonicMs,
     /// The last sample with connections, and the processor time used by then; the start before the
     /// first.
@@ -131,7 +131,7 @@ struct SuspectedSpin {
 }
 
 impl Watchdog {
-    /// Arms the watchdogs. `told` are the recorded breaches.
+    /// Arms the watchdogs. `recorded` are the recorded breaches.
     #[must_use]
     pub fn new(thresholds: Thresholds, now: MonotonicMs, recorded: &[Breach]) -> Self {
         let own = recorded.iter().filter(|breach| breach.watchdog);
@@ -146,14 +146,14 @@ impl Watchdog {
         }
     }
 
-    /// Returns when the next sample is due.
+    /// Returns the time at which the next sample is due.
     #[must_use]
     pub const fn next_sample_at(&self) -> MonotonicMs {
         self.next_sample
     }
 
-    /// Whether the next sample is to include connections and descriptors. `cpu_ms` is the processor
-    /// time of the tree: a task that used none opened and sent nothing.
+    /// Returns whether the next sample must include connections and descriptors. `cpu_ms` is the
+    /// processor time of the tree: a task that used none opened and sent nothing.
     #[must_use]
     pub fn is_thorough_sample_due(&self, now: MonotonicMs, cpu_ms: u64) -> bool {
         let (at, cpu_before) = self.last_thorough_sample;
@@ -164,8 +164,8 @@ impl Watchdog {
             || used > 0 && elapsed >= quick_ms
     }
 
-    /// Whether the task seems to spin. Then the sample is to include the bytes that its processes
-    /// wrote.
+    /// Returns whether the task seems to spin. In that case the sample must include the bytes that
+    /// its processes wrote.
     #[must_use]
     pub fn suspects_spin(&self, now: MonotonicMs, cpu_ms: u64, output_bytes: u64) -> bool {
         self.thresholds.cpu_spin_ms > 0
@@ -177,14 +177,14 @@ impl Watchdog {
             })
     }
 
-    /// Whether the next sample is to include the time for which each process was runnable.
+    /// Returns whether the next sample must include the runnable time of each process.
     #[must_use]
     pub const fn wants_runnable_time(&self) -> bool {
         self.suspected_spin.is_some()
     }
 
-    /// Judges one sample, which the ledger holds already. `name` returns the name of a process.
-    /// Returns the breaches to record.
+    /// Evaluates one sample, whose connections `ledger` already contains. `name` returns the name
+    /// of a process. Returns the breaches to record.
     pub fn record_usage(
         &mut self,
         usage: &Usage,
@@ -255,10 +255,10 @@ impl Watchdog {
         }
     }
 
-    /// Returns for how long the task has been spinning.
+    /// Returns the time for which the task has been spinning.
     ///
-    /// The time counts from the first of a row of samples that all show a spin. A tree that writes
-    /// files does not spin: a build may write to a log, and compilers write object files.
+    /// The time counts from the first of consecutive samples that all show a spin. A tree that
+    /// writes files does not spin: a build may write to a log, and compilers write object files.
     fn measure_spin(&mut self, usage: &Usage) -> Finding {
         let suspected = self.suspects_spin(usage.at, usage.cpu_ms(), usage.output_bytes);
         let before = self.suspected_spin.take();
@@ -272,7 +272,7 @@ impl Watchdog {
         let spins = computed >= percent_of(elapsed, SPIN_PERCENT) && !has_written;
         let since = match &before {
             Some(before) if spins => before.since.or(Some(baseline.at)),
-            // How much it wrote before this sample is unknown.
+            // The amount written before this sample is unknown, so the spin starts here.
             None if spins => Some(usage.at),
             Some(_) | None => None,
         };
@@ -285,9 +285,9 @@ impl Watchdog {
         Finding { value: since.map_or(0, |since| usage.at.ms_since(since)), remote: None, part }
     }
 
-    /// Returns the descriptors of the processes that have many.
+    /// Returns the number of descriptors in the processes that have many.
     fn measure_descriptors(&self, usage: &Usage) -> Option<Finding> {
-        // Zero means that they were not counted: every process has some.
+        // Zero means that the descriptors were not counted, since every process has some.
         if usage.fds() == 0 {
             return None;
         }
@@ -301,7 +301,7 @@ impl Watchdog {
         Some(Finding { value: many().map(|one| one.fds).sum(), remote: None, part })
     }
 
-    /// Returns the bytes sent to each remote that are near the threshold or above.
+    /// Returns the bytes sent to each remote that is above or close to the threshold.
     fn measure_sent(&self, usage: &Usage, ledger: &ConnectionLog) -> Vec<Finding> {
         let near = percent_of(self.thresholds.sent, RECOVERY_PERCENT);
         let all = ledger.sent_to_others().filter(|(_, bytes)| *bytes >= near);
@@ -317,8 +317,8 @@ impl Watchdog {
         .collect()
     }
 
-    /// Sets the time of the next sample: soon while the task is active, sooner where it would pass a
-    /// threshold before, and at doubling intervals while it is idle.
+    /// Sets the time of the next sample: soon while the task is active, sooner if it would exceed a
+    /// threshold before that, and at doubling intervals while it is idle.
     fn schedule(&mut self, usage: &Usage, ledger: &ConnectionLog, sent: u64) {
         let now = usage.at;
         let quick_ms = self.thresholds.active_interval_ms();
@@ -341,7 +341,7 @@ impl Watchdog {
     }
 }
 
-/// One value that is held against its threshold.
+/// A measured value that is compared with its threshold.
 #[derive(Debug, Clone, Default)]
 struct Finding {
     value: u64,
@@ -366,7 +366,7 @@ fn measure_uploads(usage: &Usage, ledger: &ConnectionLog) -> Vec<Finding> {
 fn max_runnable_ms(before: &[ProcessUsage], now: &[ProcessUsage]) -> u64 {
     let of = |one: &ProcessUsage| {
         let known = before.iter().find(|known| known.process == one.process)?;
-        // Zero means that it was not asked for.
+        // Zero means that the time was not measured.
         (known.runnable_ms > 0).then(|| one.runnable_ms.saturating_sub(known.runnable_ms))
     };
     now.iter().filter_map(of).max().unwrap_or(0)
@@ -381,7 +381,7 @@ fn busiest_process(before: &[ProcessUsage], now: &[ProcessUsage]) -> Option<Brea
     now.iter().max_by_key(used).map(|one| BreachSource::from_pid(one.process.pid))
 }
 
-/// Returns the time until a value passes its threshold at its present growth, in milliseconds.
+/// Returns the time until a value exceeds its threshold at its current growth, in milliseconds.
 fn ms_until_threshold(threshold: u64, (before, now): (u64, u64), elapsed: u64) -> u64 {
     let (grown, missing) = (now.saturating_sub(before), threshold.saturating_sub(now));
     if threshold == 0 || grown == 0 || missing == 0 {

@@ -1,4 +1,4 @@
-//! The policy: its kinds, how it is written, and which of two is stricter.
+//! The network policy: its kinds, its text form, and the comparison of two policies.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,63 +9,63 @@ use super::ports::Ports;
 use super::remote_hosts::RemoteHosts;
 use crate::text::one_line;
 
-/// What of the network a task may reach.
+/// The part of the network that a task may reach.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum NetPolicy {
-    /// All that its starter reaches.
+    /// Everything that siding itself can reach.
     #[default]
     Unrestricted,
-    /// Nothing, not even itself.
+    /// Nothing, not even a loopback interface.
     None,
-    /// Itself: a loopback of its own.
+    /// Only a loopback interface of its own.
     Loopback,
-    /// TCP connections to these ports, wherever they are.
+    /// TCP connections to these ports on any host.
     Ports(Ports),
-    /// HTTP and tunnels to these hosts, through a proxy.
+    /// HTTP requests and tunnels to these hosts, through a proxy.
     Allow(RemoteHosts),
 }
 
-/// A text that is no policy.
+/// The error for a text that is no network policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadNetPolicy {
-    /// No such kind.
+    /// The kind of policy is unknown.
     #[error("`{found}` is no network policy; write {}", NetPolicy::ALLOWED)]
     Kind {
-        /// What was given, made safe to print.
+        /// The rejected text, made safe to print.
         found: String,
     },
-    /// Not a port.
+    /// A port is malformed.
     #[error(
         "`{found}` is no port; write numbers from 1 to 65535 and ranges, as in `ports:443,8000-8010`"
     )]
     Port {
-        /// What was given, made safe to print.
+        /// The rejected text, made safe to print.
         found: String,
     },
-    /// Not a host.
+    /// A host is malformed.
     #[error(
         "`{found}` is no host; write names and addresses, each perhaps with a port, as in \
          `allow:example.org,*.example.org:443,[::1]:8080`"
     )]
     Hostname {
-        /// What was given, made safe to print.
+        /// The rejected text, made safe to print.
         found: String,
     },
-    /// More hosts than are kept.
+    /// The list has more than [`RemoteHosts::MAX_HOSTS`] hosts.
     #[error(
         "{count} hosts are too many: name at most {}, or use `*.example.org`",
         RemoteHosts::MAX_HOSTS
     )]
     TooManyHosts {
-        /// How many.
+        /// Number of hosts in the text.
         count: usize,
     },
-    /// More ports than the kernel is told.
+    /// The list has more than [`Ports::MAX_PORTS`] ports.
     #[error("{count} ports are too many: name at most {}, or use `host`", Ports::MAX_PORTS)]
     TooManyPorts {
-        /// How many.
+        /// Number of ports in the text.
         count: usize,
     },
 }
@@ -81,22 +81,22 @@ impl BadNetPolicy {
 }
 
 impl NetPolicy {
-    /// What may be written, for messages.
+    /// The allowed forms, for messages.
     pub const ALLOWED: &'static str = "`host`, `none`, `loopback`, `ports:443,8000-8010` or \
         `allow:example.org,*.example.org`";
 
-    /// Whether nothing is held back.
+    /// Returns whether the policy restricts nothing.
     #[must_use]
     pub const fn is_host(&self) -> bool {
         matches!(self, Self::Unrestricted)
     }
 
-    /// Whether all that this one lets through the other lets through too.
+    /// Returns whether the other policy allows everything that this one allows.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Unrestricted) | (Self::None, _) | (Self::Loopback, Self::Loopback) => true,
-            // A loopback of its own is nothing of what others reach.
+            // A loopback interface of its own gives no access to what the other policies allow.
             (Self::Loopback, Self::Ports(_) | Self::Allow(_)) => true,
             (Self::Ports(own), Self::Ports(others)) => own.is_subset_of(others),
             (Self::Allow(own), Self::Allow(others)) => own.is_subset_of(others),
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn policy(text: &str) -> NetPolicy {
-        text.parse().expect("a policy")
+        text.parse().expect("a valid policy")
     }
 
     #[test]

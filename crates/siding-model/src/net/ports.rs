@@ -5,18 +5,19 @@ use std::ops::RangeInclusive;
 
 use super::policy::BadNetPolicy;
 
-/// TCP ports, as ranges that neither overlap nor touch, the lowest first. Never empty.
+/// TCP ports as sorted ranges that neither overlap nor touch. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports(Vec<RangeInclusive<u16>>);
 
 impl Ports {
-    /// Most ports of a set. The kernel is told each of them by itself, at about a microsecond.
+    /// Most ports in a set. Each port is a separate kernel rule (landlock(7)), which costs about a
+    /// microsecond.
     pub const MAX_PORTS: usize = 1_024;
 
-    /// The port on which names are asked for.
+    /// The port of the DNS.
     pub const DNS_PORT: u16 = 53;
 
-    /// Reads `443,80-90`.
+    /// Parses a list such as `443,80-90`.
     pub(super) fn parse(text: &str) -> Result<Self, BadNetPolicy> {
         let mut ranges = text.split(',').map(parse_range).collect::<Result<Vec<_>, _>>()?;
         ranges.sort_by_key(|range| *range.start());
@@ -34,18 +35,18 @@ impl Ports {
         if count > Self::MAX_PORTS { Err(BadNetPolicy::TooManyPorts { count }) } else { Ok(ports) }
     }
 
-    /// Returns each of them.
+    /// Iterates over all ports.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().cloned().flatten()
     }
 
-    /// Whether a port is among them.
+    /// Returns whether the set contains a port.
     #[must_use]
     pub fn contains(&self, port: u16) -> bool {
         self.0.iter().any(|range| range.contains(&port))
     }
 
-    /// Whether all of them are in another set.
+    /// Returns whether the other set contains all these ports.
     pub(super) fn is_subset_of(&self, other: &Self) -> bool {
         self.0.iter().all(|one| {
             other.0.iter().any(|range| range.contains(one.start()) && range.contains(one.end()))

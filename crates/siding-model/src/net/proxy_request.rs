@@ -1,49 +1,49 @@
-//! What a client asks of an HTTP proxy (RFC 9110 and 9112).
+//! Parsing of the requests that a client sends to an HTTP proxy (RFC 9110 and 9112).
 
 use super::remote_hosts::split_port;
 
-/// A request that is whole up to the empty line behind its header.
+/// A request whose header is complete up to the empty line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyRequest {
-    /// The host it is for, as it was written: text of a task.
+    /// The target host as the client wrote it: untrusted text of a task.
     pub host: String,
-    /// Its port.
+    /// The target port.
     pub port: u16,
-    /// What it asks for.
+    /// The kind of request.
     pub kind: ProxyRequestKind,
 }
 
-/// What a client asks for.
+/// The kind of a proxy request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProxyRequestKind {
     /// A tunnel (`CONNECT`).
     Tunnel,
-    /// A request to be passed on; the header as it goes to the host.
+    /// A request to forward, with the header to send to the target host.
     Forward(Vec<u8>),
 }
 
 /// Longest header of a request, in bytes.
 pub const MAX_HEADER_BYTES: usize = 16 << 10;
 
-/// Headers that are between a client and its proxy alone.
+/// Headers that concern only the connection between a client and its proxy.
 const HOP_BY_HOP_HEADERS: [&str; 4] =
     ["connection", "proxy-connection", "keep-alive", "proxy-authorization"];
-/// The header that says which of its sites a server is to answer for.
+/// The header that selects one of a server's sites.
 const HOST_HEADER: &str = "host";
 
 impl ProxyRequest {
-    /// Returns where the header of a request ends, `None` while it is not whole.
+    /// Returns the length of a request's header, or `None` while it is incomplete.
     #[must_use]
     pub fn header_len(bytes: &[u8]) -> Option<usize> {
         bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
     }
 
-    /// Reads the header of a request, `None` when it is none for a proxy.
+    /// Parses the header of a request, or returns `None` if it is not a valid proxy request.
     ///
-    /// What is passed on asks the host to close, so that each request comes here and none goes to a
-    /// host that it was not meant for. For the same reason its `Host` is the target's, whatever the
-    /// client has written, and a header that one server may read otherwise than another is refused
-    /// (RFC 9112, 2.2 and 5).
+    /// A forwarded request asks the host to close the connection, so that the proxy sees each
+    /// request and none reaches another host on a reused connection. For the same reason `Host` is
+    /// set to the target, whatever the client wrote, and a header that servers may interpret
+    /// differently is rejected (RFC 9112, 2.2 and 5).
     #[must_use]
     pub fn parse_header(head: &[u8]) -> Option<Self> {
         let head = std::str::from_utf8(head).ok()?;
@@ -94,13 +94,15 @@ impl ProxyRequest {
     }
 }
 
-/// Whether a line has what may end it for some servers, or hide in it: a bare CR or LF above all.
+/// Returns whether a line contains control characters, such as a bare CR or LF, which some servers
+/// accept as a line end.
 fn has_stray_controls(line: &str) -> bool {
     line.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t')
 }
 
-/// Whether a line is a header: a name right before a colon. One that begins with a blank went on with
-/// the line above it once. An empty one stands where there are none.
+/// Returns whether a line is a header field: a name directly followed by a colon. A line that
+/// starts with a blank is rejected (obsolete line folding). An empty line means that there are no
+/// fields.
 fn is_header(line: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let is_named = |(name, _): (&str, &str)| !name.is_empty() && name.bytes().all(is_token);
@@ -144,7 +146,8 @@ mod tests {
         );
     }
 
-    /// A server with many sites goes by this header: a policy that names one of them means no other.
+    /// A server with many sites selects one by this header, and a policy that admits one site does
+    /// not admit the others.
     #[test]
     fn the_forwarded_host_header_is_the_admitted_host() {
         let text = "GET http://u:p@Example.org:8080/ HTTP/1.1\r\nA: b\r\nhOsT: other.net\r\n\

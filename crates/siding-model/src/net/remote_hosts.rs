@@ -1,40 +1,40 @@
-//! A set of hosts by name.
+//! A set of hosts, given by name or address.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use super::policy::BadNetPolicy;
 
-/// Hosts that may be reached, each with a port of its own or with every port. Never empty.
+/// The hosts that a task may reach, each with one port or with all ports. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteHosts(Vec<HostRule>);
 
-/// One of them.
+/// An entry of the set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HostRule {
     name: HostPattern,
     port: Option<u16>,
 }
 
-/// Which names are meant.
+/// The hosts that an entry matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum HostPattern {
-    /// This one, in lower case.
+    /// This name, in lower case.
     Exact(String),
-    /// Those that end with a dot and this: not the name itself.
+    /// All names that end with a dot and this name, but not the name itself.
     SubdomainsOf(String),
-    /// This address, when it is asked for as one.
+    /// This address, if the client requests it as an address.
     Address(IpAddr),
 }
 
-/// Most bytes of a name (RFC 1035).
+/// Longest name, in bytes (RFC 1035).
 const MAX_HOSTNAME_BYTES: usize = 253;
 
 impl RemoteHosts {
-    /// Most hosts of a set.
+    /// Most hosts in a set.
     pub const MAX_HOSTS: usize = 256;
 
-    /// Reads `example.org,*.example.org:443,[::1]:80`.
+    /// Parses a list such as `example.org,*.example.org:443,[::1]:80`.
     pub(super) fn parse(text: &str) -> Result<Self, BadNetPolicy> {
         let rules = text.split(',').map(HostRule::parse).collect::<Result<Vec<_>, _>>()?;
         let count = rules.len();
@@ -45,8 +45,8 @@ impl RemoteHosts {
         }
     }
 
-    /// Whether this host may be reached on this port. The name is as a client asks for it: its case
-    /// and a dot at its end say nothing.
+    /// Returns whether this host may be reached on this port. The name is the one that the client
+    /// requested; its case and a trailing dot are ignored.
     #[must_use]
     pub fn admits(&self, host: &str, port: u16) -> bool {
         let Some(asked) =
@@ -58,14 +58,14 @@ impl RemoteHosts {
         self.0.iter().any(|rule| requested.is_subset_of(rule))
     }
 
-    /// Whether this host is among them, on whatever port.
+    /// Returns whether the set contains this host with any port.
     #[must_use]
     pub fn contains_name(&self, host: &str) -> bool {
         HostPattern::parse(host)
             .is_some_and(|asked| self.0.iter().any(|rule| asked.is_subset_of(&rule.name)))
     }
 
-    /// Whether all of them are in another set.
+    /// Returns whether the other set admits everything that this one admits.
     pub(super) fn is_subset_of(&self, other: &Self) -> bool {
         self.0.iter().all(|rule| other.0.iter().any(|wider| rule.is_subset_of(wider)))
     }
@@ -85,7 +85,7 @@ impl HostRule {
     }
 }
 
-/// Splits `host`, `host:port`, `[address]`, `[address]:port`, and an IPv6 address alone.
+/// Splits `host`, `host:port`, `[address]`, `[address]:port`, or a bare IPv6 address.
 pub(super) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let port = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -119,7 +119,8 @@ impl HostPattern {
             !label.is_empty()
                 && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         };
-        // What ends in a number would be an address to some resolvers (`127.1`, `0x7f.1`).
+        // Some resolvers treat a name whose last label starts with a digit as an address (`127.1`,
+        // `0x7f.1`).
         let last_is_word = name
             .rsplit('.')
             .next()

@@ -1,24 +1,24 @@
-//! What somebody who was shown a task need not be told.
+//! Which notices the result of a call makes redundant.
 
 use super::{Notice, NoticeEvent, NoticeId};
 
-/// What somebody was shown of a task.
+/// The part of a task's state that a result has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
-    /// How it stands, or ended: an answer to a wait or a stop.
+    /// The task's phase or outcome: the result of a wait or a stop.
     Status,
-    /// All that it wrote, and how it ended.
+    /// The complete output and the outcome.
     Output,
-    /// Everything that is known of it, with a piece of its output.
+    /// The complete state, and an excerpt of the output.
     Details,
-    /// What its own caller gets: all that it wrote, and everything that is known of it.
+    /// The complete output and the complete state: the result for the task's own caller.
     FullResult,
 }
 
 impl Coverage {
-    /// Whether this news was in it. A line that somebody wanted is in the output, a limit is among
-    /// what is known, and a host that was refused and a deadline that is near are told by their notice
-    /// alone.
+    /// Returns whether the result included this event. A matched line is part of the output, and a
+    /// limit is part of the state. A refused host and a near deadline are reported only by their
+    /// notice.
     #[must_use]
     pub const fn includes(self, news: &NoticeEvent) -> bool {
         match news {
@@ -32,7 +32,7 @@ impl Coverage {
         }
     }
 
-    /// Returns the names of those notices that need not be told.
+    /// Returns the ids of the notices that need no delivery.
     pub fn covered_ids(self, notices: &[Notice]) -> impl Iterator<Item = NoticeId> {
         notices.iter().filter(move |notice| self.includes(&notice.event)).map(|notice| notice.id)
     }

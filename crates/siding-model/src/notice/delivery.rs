@@ -1,4 +1,4 @@
-//! Sending a notice to a server: what its answers mean, and when to try again.
+//! Delivery of a notice to a server: the meaning of its response, and the time of the next attempt.
 
 use std::time::Duration;
 
@@ -7,28 +7,29 @@ use jiff::tz::TimeZone;
 
 use crate::process::UnixMs;
 
-/// Wait after the first failure; each further one doubles it.
+/// Delay after the first failure; each further failure doubles it.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Longest wait between two tries, unless the server asks for more.
+/// Longest delay between two attempts, unless the server requests more.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
-/// Time after the first try in which another may begin: a server that restarts is back by then.
+/// Time after the first attempt during which further attempts are made. A restarting server is
+/// usually available again within it.
 pub const MAX_DELIVERY_TIME: Duration = Duration::from_secs(10 * 60);
 
-/// What a server's answer means for a notice.
+/// The meaning of a server's response for a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryStatus {
-    /// It has the notice.
+    /// The server accepted the notice.
     Accepted,
-    /// It may take it later.
+    /// The server may accept the notice later.
     RetryLater,
-    /// It will not take it.
+    /// The server will not accept the notice.
     Rejected,
 }
 
 impl DeliveryStatus {
-    /// Returns what an HTTP status means (RFC 9110 section 15).
+    /// Maps an HTTP status (RFC 9110 section 15).
     ///
-    /// A redirection is a refusal: what was meant for one server is not sent to another.
+    /// A redirect counts as a rejection, because data for one server is not sent to another.
     #[must_use]
     pub const fn from_http_status(status: u16) -> Self {
         match status {
@@ -39,19 +40,18 @@ impl DeliveryStatus {
     }
 }
 
-/// The three forms of a date in HTTP, of which a server should send the first and a client must read
-/// all (RFC 9110 section 5.6.7).
+/// The three date formats of HTTP. Servers should send the first one, and clients must accept all
+/// (RFC 9110 section 5.6.7).
 const HTTP_DATE_FORMATS: [&str; 3] =
     ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// Returns how long a server wants to be left alone: what `retry-after` says, which is a number of
-/// seconds or a date (RFC 9110 section 10.2.3). Nothing when it says neither; a date that is over is
-/// no wait.
+/// Parses `retry-after`, which is a number of seconds or a date (RFC 9110 section 10.2.3), into a
+/// delay. Returns `None` for any other text; a date in the past gives a zero delay.
 #[must_use]
 pub fn parse_retry_after(text: &str, now: UnixMs) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More than fits is long all the same.
+        // A number that overflows is certainly a long delay.
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
     let date = HTTP_DATE_FORMATS
@@ -61,11 +61,12 @@ pub fn parse_retry_after(text: &str, now: UnixMs) -> Option<Duration> {
     Some(Duration::from_millis(u64::try_from(at.saturating_sub(now.0)).unwrap_or(0)))
 }
 
-/// Returns how long to wait after a try that failed, or nothing when it was the last.
+/// Returns the delay before the next attempt, or `None` when no further attempt is made.
 ///
-/// `failures` counts them, from 1; `spent` is the time since the first try began; `asked` is what
-/// the server wants (`retry-after`), which is kept to unless it is beyond [`MAX_DELIVERY_TIME`]. The
-/// `dice` may be any number and spread those who failed together over half the wait.
+/// `failures` counts the failed attempts from 1; `spent` is the time since the first one;
+/// `requested_wait` is the server's `retry-after`, which is respected unless it exceeds
+/// [`MAX_DELIVERY_TIME`]. `random` spreads simultaneous failures over half
+/// the delay.
 #[must_use]
 pub fn next_retry_delay(
     failures: u32,
@@ -107,7 +108,7 @@ mod tests {
         }
     }
 
-    /// The examples of RFC 9110, half a minute and a bit before that moment.
+    /// The examples of RFC 9110, as of 30.5 seconds before their date.
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         let now = UnixMs(784_111_777_000 - 30_500);
@@ -147,8 +148,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_delay_is_between_half_and_the_whole_interval(failures in 1_u32.., dice in any::<u64>()) {
-            let half = next_retry_delay(failures, Duration::ZERO, None, 0).expect("nothing is spent");
-            let wait = next_retry_delay(failures, Duration::ZERO, None, dice).expect("nothing is spent");
+            let half = next_retry_delay(failures, Duration::ZERO, None, 0).expect("in time");
+            let wait = next_retry_delay(failures, Duration::ZERO, None, dice).expect("in time");
             prop_assert!(half <= wait && wait <= half * 2 && wait <= MAX_RETRY_DELAY);
         }
 

@@ -1,17 +1,17 @@
-//! Which records of a journal are news.
+//! Extraction of notices from a journal.
 //!
-//! | news | record | no longer told |
+//! | notice | record | expires |
 //! |---|---|---|
-//! | `ended` | the event that ended the task; of an adopted one its own end is its host's to tell | never |
-//! | `lingering` | the leader's end, when its tree lived on and nobody stopped it | once the task has ended |
-//! | `stalled` | evidence of a stall | once the task has written again or was answered, or has ended |
-//! | `ready` | what was waited for is there | once the task has ended |
-//! | `expiring` | the deadline is near | once that deadline has moved, or the task is being ended or has ended |
-//! | `limit` | a limit was passed, or a host refused | never |
-//! | `matched` | a line that somebody wanted | never |
+//! | `ended` | the event that ended the task; the own end of an adopted one is reported by its host | never |
+//! | `lingering` | the leader's end, if the tree is alive and no stop was requested | when the task ends |
+//! | `stalled` | evidence of a stall | when the task writes, receives input, or ends |
+//! | `ready` | the readiness condition holds | when the task ends |
+//! | `expiring` | the deadline is near | when that deadline moves, or the task is stopped or ends |
+//! | `limit` | an exceeded limit, or a refused host | never |
+//! | `matched` | a line that the monitor selects | never |
 //!
-//! What says how a task stands is not told of a task that has ended: it would be false by then.
-//! What says what happened stays true.
+//! A notice about the current state of a task expires with the task, because it would be wrong by
+//! then. A notice about a past event stays true.
 
 use crate::id::TaskId;
 use crate::journal::{self, JournalError, TaskState};
@@ -23,106 +23,106 @@ use crate::record::Record;
 use super::text::{self, expiring_event, limit_event, ready_event, stall_event};
 use super::{Coverage, NoticeId};
 
-/// How long the caller of a foreground task has to take its result before others are told, in
-/// milliseconds. A caller takes a few; only a killed one takes none, and then this is how late the
-/// news is.
+/// Time during which only the caller of a foreground task may take its result, in milliseconds. A
+/// caller needs a few milliseconds. If the caller was killed, other consumers receive the notice
+/// after this delay.
 const CALLER_PRIORITY_MS: u64 = 5_000;
 
-/// What a journal has to tell.
+/// The notices in a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskNotices {
     /// State of the task.
     pub state: TaskState,
-    /// The news in it, in the order of the records.
+    /// The notices, in the order of their records.
     pub notices: Vec<Notice>,
 }
 
-/// One piece of news.
+/// One notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// Its name.
+    /// The id of the notice.
     pub id: NoticeId,
-    /// When, on the clock of the boot in which it happened.
+    /// Time of the event, on the monotonic clock of the boot in which it happened.
     pub at: MonotonicMs,
-    /// The same moment on the wall clock.
+    /// Time of the event on the wall clock.
     pub wall: UnixMs,
-    /// How long the task had run, in milliseconds of awake time.
+    /// Time that the task had run, in milliseconds of awake time.
     pub elapsed_ms: u64,
-    /// Where the task was placed. In the foreground its caller was there to be told.
+    /// Placement of the task. In the foreground its caller receives the result.
     pub placement: Placement,
-    /// What happened.
+    /// The event.
     pub event: NoticeEvent,
 }
 
-/// What happened.
+/// The event that a notice reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoticeEvent {
     /// The whole tree has ended.
     Ended {
-        /// How.
+        /// The outcome.
         outcome: Outcome,
-        /// That it was not ready before, where somebody waits for that.
+        /// A note that the task ended before it was ready, if it has a readiness condition.
         readiness_note: Option<String>,
     },
-    /// The leader has ended and descendants live.
+    /// The leader has ended, and descendants are alive.
     Lingering {
         /// How the leader ended.
         leader: LeaderEnd,
     },
-    /// It writes nothing, and there is evidence why.
+    /// The task writes no output, and there is evidence for the cause.
     Stalled {
-        /// How sure that is.
+        /// How certain the evidence is.
         certainty: StallCertainty,
-        /// One line about it.
+        /// A one-line description.
         text: String,
-        /// What was found.
+        /// The evidence as JSON fields.
         evidence: serde_json::Map<String, serde_json::Value>,
     },
-    /// Its deadline is near.
+    /// The deadline is near.
     Expiring {
         /// The deadline.
         deadline: MonotonicMs,
-        /// One line about it.
+        /// A one-line description.
         text: String,
-        /// The same in numbers.
+        /// The same facts as JSON fields.
         evidence: serde_json::Map<String, serde_json::Value>,
     },
-    /// It passed a limit and was not ended for it.
+    /// The task exceeded a limit and was not stopped for it.
     Limit {
-        /// Which.
+        /// The limit.
         which: LimitKind,
-        /// One line about it.
+        /// A one-line description.
         text: String,
     },
-    /// It asked for a host that its network policy does not let it reach.
+    /// The task tried to reach a host that its network policy refuses.
     Denied {
-        /// One line about it.
+        /// A one-line description.
         text: String,
     },
-    /// It wrote what somebody wanted to know of.
+    /// The task wrote lines that its monitor selects.
     Matched {
-        /// The line, or several with their count.
+        /// The line, or several lines with their number.
         text: String,
     },
-    /// What somebody waited for is there.
+    /// The readiness condition holds.
     Ready {
-        /// One line about it.
+        /// A one-line description.
         text: String,
-        /// What was seen.
+        /// The observation that satisfied the condition, as JSON fields.
         evidence: serde_json::Map<String, serde_json::Value>,
     },
 }
 
-/// How sure evidence is.
+/// How certain the evidence for a stall is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StallCertainty {
-    /// The kernel says it.
+    /// The kernel's facts prove it.
     Hard,
-    /// It looks like it.
+    /// The facts suggest it.
     Soft,
 }
 
-/// The word for a piece of news.
+/// The kind of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "NoticeKind"))]
@@ -130,22 +130,22 @@ pub enum StallCertainty {
 pub enum NoticeKind {
     /// The whole tree has ended.
     Ended,
-    /// It writes nothing, and there is evidence why.
+    /// The task writes no output, and there is evidence for the cause.
     Stalled,
-    /// The leader has ended and descendants live.
+    /// The leader has ended, and descendants are alive.
     Lingering,
-    /// It passed a limit.
+    /// The task exceeded a limit.
     Limit,
-    /// It wrote what somebody wanted to know of.
+    /// The task wrote lines that its monitor selects.
     Matched,
-    /// What somebody waited for is there.
+    /// The readiness condition holds.
     Ready,
-    /// Its deadline is near.
+    /// The deadline is near.
     Expiring,
 }
 
 impl NoticeEvent {
-    /// Returns the word for it.
+    /// Returns the kind of the notice.
     #[must_use]
     pub const fn kind(&self) -> NoticeKind {
         match self {
@@ -159,7 +159,7 @@ impl NoticeEvent {
         }
     }
 
-    /// Whether it says how the task stands, which is over with the task.
+    /// Returns whether the event describes a state that is over when the task ends.
     const fn is_obsolete_after_end(&self) -> bool {
         match self {
             Self::Lingering { .. }
@@ -173,8 +173,8 @@ impl NoticeEvent {
         }
     }
 
-    /// Whether it announces a deadline that has moved since, or that will not come because the task
-    /// is being ended.
+    /// Returns whether the event announces a deadline that has been moved since, or that is
+    /// obsolete because the task is being stopped.
     fn is_stale_deadline(&self, state: &TaskState) -> bool {
         let Self::Expiring { deadline, .. } = self else { return false };
         let runs =
@@ -184,11 +184,11 @@ impl NoticeEvent {
 }
 
 impl TaskNotices {
-    /// Reads a journal.
+    /// Extracts the notices of a journal.
     ///
     /// # Errors
     ///
-    /// As [`journal::fold`].
+    /// The errors of [`journal::replay`].
     pub fn from_journal(journal: &[u8]) -> Result<Self, JournalError> {
         let (mut events, mut resumed) = (Vec::new(), None);
         let folded = journal::replay_with(journal, |seq, record, state| {
@@ -215,7 +215,7 @@ impl TaskNotices {
         Ok(Self { state, notices })
     }
 
-    /// Returns the names of the notices of the first `records` records that were `shown`.
+    /// Returns the ids of the notices of the first `records` records that `shown` covers.
     pub fn covered_ids_before(
         &self,
         records: u64,
@@ -226,7 +226,8 @@ impl TaskNotices {
 }
 
 impl Notice {
-    /// Returns until when it is its caller's turn to take it, `None` when it is nobody's or over.
+    /// Returns the end of the time during which only the caller may take the notice, or `None` when
+    /// there is no caller or that time has passed.
     #[must_use]
     pub fn caller_priority_until(
         &self,
@@ -235,18 +236,20 @@ impl Notice {
         now: MonotonicMs,
     ) -> Option<MonotonicMs> {
         let until = self.at.plus_ms(CALLER_PRIORITY_MS);
-        // Whoever started an adopted command takes no result from siding.
+        // The process that started an adopted command takes no result from siding.
         let has_caller = self.placement == Placement::Foreground && state.adopted.is_none();
-        // A caller does not outlive the machine's boot, and another boot's clock says nothing.
+        // A caller does not survive a reboot, and the monotonic clock of another boot is not
+        // comparable.
         (has_caller && state.boot == *boot && now < until).then_some(until)
     }
 }
 
-/// Leaves of several stalls the last, which says how many there were, unless that was `resumed`
-/// later.
+/// Removes all but the last of several stalls, which then states their number, and removes that one
+/// too if a later record, `resumed`, ended it.
 ///
-/// A stall that another followed is over: the task has written in between. Who is told of it would
-/// answer a question that is asked no more. That it happens again and again is worth knowing.
+/// A stall that is followed by another one is over, because the task has written in between; an
+/// agent that received the first one would answer a question that is no longer asked. The number
+/// matters, because repeated stalls are worth reporting.
 fn keep_last_stall(
     events: &mut Vec<(u64, MonotonicMs, Placement, NoticeEvent)>,
     resumed: Option<u64>,
@@ -268,21 +271,21 @@ fn keep_last_stall(
     }
 }
 
-/// Returns what a record says that is news; `state` is the state after it.
+/// Returns the notice event of a record, if any; `state` is the state after the record.
 ///
-/// Every record is named here, so that whoever adds one decides whether it is told.
+/// The match lists every record type, so that adding one forces a decision about its notice.
 fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, NoticeEvent)> {
     match record {
-        // The phase says what an event came to. An event is only recorded when it changed
-        // something, but a deadline moved or a placement leaves the phase as it was.
+        // The phase shows the result of an event. Every recorded event changed something, but
+        // moving the deadline or the placement leaves the phase unchanged.
         Record::Event { at, event } if changes_phase(event) => match state.lifecycle.phase() {
-            // The host that started an adopted command has seen it end, and tells it itself.
+            // The host that started an adopted command observes its end and reports it itself.
             Phase::Ended { outcome: Outcome::Exited { .. } | Outcome::Signaled { .. }, .. }
                 if state.adopted.is_some() && matches!(event, TaskEvent::LeaderEnded { .. }) =>
             {
                 None
             }
-            // Whether it was kept to its end stands in the record behind this one.
+            // Whether it was supervised until its end is in the record after this one.
             Phase::Ended { outcome, .. } => {
                 Some(NoticeEvent::Ended { outcome: outcome.clone(), readiness_note: None })
             }
@@ -294,7 +297,7 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
         }
         .map(|news| (*at, news)),
         Record::Stalled(found) => Some((found.at, stall_event(&found.evidence))),
-        // A task that is ended for it tells with its end.
+        // If the task is stopped at this limit, the notice of its end reports the limit.
         Record::Limit(breach) => {
             (!state.spec.limits.stops_at(breach)).then(|| (breach.at, limit_event(breach, state)))
         }
@@ -314,16 +317,16 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
         Record::Event { .. }
         | Record::Accepted(_)
         | Record::Rescued { .. }
-        // Ends a piece of news.
+        // Ends the notice of a stall.
         | Record::Resumed { .. }
-        // Told with the output itself.
+        // Reported together with the output.
         | Record::OutputLost { .. }
-        // Told with the event that ended the task.
+        // Reported with the event that ended the task.
         | Record::Closed(_) => None,
     }
 }
 
-/// Whether an event can bring a task into another phase.
+/// Returns whether an event can change the phase of a task.
 const fn changes_phase(event: &TaskEvent) -> bool {
     match event {
         TaskEvent::Spawned { .. }

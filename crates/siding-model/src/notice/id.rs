@@ -1,4 +1,4 @@
-//! Names of notices and of those who are told.
+//! The ids of notices and the names of their consumers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{SessionId, TaskId};
 
-/// Names one notice for ever: a task, and the number of the record that is the news.
+/// The permanent id of a notice: the task's id and the sequence number of the record.
 ///
 /// Written as `b-4k7q0n2m8x5t.3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,11 +24,11 @@ impl fmt::Display for NoticeId {
     }
 }
 
-/// A text that is not the name of a notice.
+/// The error for a text that is not a notice id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a notice; a notice is named like `b-4k7q0n2m8x5t.3`")]
 pub struct BadNoticeId {
-    /// What was given.
+    /// The rejected text.
     pub text: String,
 }
 
@@ -71,36 +71,36 @@ impl schemars::JsonSchema for NoticeId {
     }
 }
 
-/// Names one who is told the notices of a session. Each is told each of them once.
+/// The name of a consumer of a session's notices. Each consumer receives each notice once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Consumer(String);
 
-/// A text that cannot name a consumer.
+/// The error for a text that cannot name a consumer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` cannot name a consumer; use 1 to {} of `A-Z a-z 0-9 . _ -`, not starting with `.` or `-`",
     SessionId::MAX_BYTES
 )]
 pub struct BadConsumer {
-    /// What was given.
+    /// The rejected text.
     pub text: String,
 }
 
 impl Consumer {
-    /// Returns the consumer that is meant when none is named: the agent of the session.
+    /// Returns the default consumer: the agent of the session.
     #[must_use]
     pub fn agent() -> Self {
         Self("agent".to_owned())
     }
 
-    /// Returns the consumer of `--notify`: the person in front of the machine.
+    /// Returns the consumer of `--notify`: the user of the machine.
     #[must_use]
     pub fn person() -> Self {
         Self("person".to_owned())
     }
 
-    /// Returns the name as text, which is also safe as a part of a file's name.
+    /// Returns the name, which is also safe as part of a file name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,17 +1,18 @@
-//! Which notices a person is called for.
+//! Selection of the notices that need a person's attention.
 
 use super::extract::NoticeKind;
 use super::view::{NoticeStatus, NoticeView};
 use crate::evidence::WhyVerdict;
 
-/// Whether a person may have to act: a task waits for an answer, failed, or passed its deadline or a
-/// limit, or will pass its deadline soon. That something ended well, lingers or is merely silent can wait.
+/// Returns whether a person may have to act: the task waits for input, failed, exceeded its
+/// deadline or a limit, or will soon reach its deadline. A successful end, a lingering task and a
+/// task that is merely silent can wait.
 #[must_use]
 pub fn needs_person(notice: &NoticeView) -> bool {
     match notice.kind {
         NoticeKind::Stalled => is_waiting_for_input(notice),
         NoticeKind::Limit | NoticeKind::Expiring => true,
-        // A stop has a caller, who knows of it.
+        // The requester of a stop already knows about it.
         NoticeKind::Ended => matches!(
             notice.status,
             NoticeStatus::Failed

@@ -1,23 +1,23 @@
-//! Which notice comes first.
+//! The order of notices.
 
 use serde::Serialize;
 
 use super::extract::{Notice, NoticeEvent, StallCertainty};
 use crate::outcome::Outcome;
 
-/// How soon a notice is wanted.
+/// The urgency of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// Before everything else: something waits for an answer, or siding had to step in.
+    /// Before all others: a task waits for an answer, or siding had to intervene.
     Next,
-    /// When there is time: an ordinary end in the background.
+    /// Without urgency: an ordinary end in the background.
     Later,
 }
 
 impl NoticeEvent {
-    /// Returns how soon it is wanted.
+    /// Returns the urgency of the notice.
     #[must_use]
     pub const fn priority(&self) -> Priority {
         match self {
@@ -25,9 +25,9 @@ impl NoticeEvent {
             | Self::Stalled { certainty: StallCertainty::Hard, .. }
             | Self::Limit { .. }
             | Self::Denied { .. }
-            // There is little time to move it.
+            // Little time remains to move the deadline.
             | Self::Expiring { .. }
-            // Somebody waits for exactly this.
+            // A caller asked to be notified of exactly this.
             | Self::Ready { .. } => Priority::Next,
             Self::Ended { .. }
             | Self::Lingering { .. }
@@ -38,8 +38,8 @@ impl NoticeEvent {
 }
 
 impl Notice {
-    /// Returns what notices are sorted by: `next` before `later`, then by time. The name decides
-    /// among those of one millisecond, so that every look has the same order.
+    /// Returns the sort key of notices: `next` before `later`, then by time. The id orders notices
+    /// of the same millisecond, so that the order is stable.
     #[must_use]
     pub const fn sort_key(&self) -> impl Ord + use<> {
         (self.event.priority(), self.wall, self.id)

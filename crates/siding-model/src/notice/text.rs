@@ -1,4 +1,4 @@
-//! What news says, in a line of siding's own and in fields.
+//! The text and the evidence fields of notices.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::outcome::Outcome;
 use crate::process::MonotonicMs;
 use crate::wait::{self, ReadyRecord};
 
-/// Returns that what was waited for is there.
+/// Builds the event for a readiness condition that holds.
 pub(super) fn ready_event(found: &ReadyRecord, state: &TaskState) -> NoticeEvent {
     let after_ms = found.at.ms_since(state.started);
     let evidence = into_fields(json!({ "after_ms": after_ms, "by": found.by }));
     NoticeEvent::Ready { text: found.describe(state.started), evidence }
 }
 
-/// Returns that a limit was passed, or a watchdog's threshold.
+/// Builds the event for an exceeded limit or watchdog threshold.
 pub(super) fn limit_event(breach: &Breach, state: &TaskState) -> NoticeEvent {
     let id = state.spec.task_id;
     let next = if breach.watchdog {
@@ -31,7 +31,7 @@ pub(super) fn limit_event(breach: &Breach, state: &TaskState) -> NoticeEvent {
     NoticeEvent::Limit { which: breach.which, text: format!("{}{next}", breach.detail) }
 }
 
-/// Returns that a task's deadline is near, and what would move it.
+/// Builds the event for a near deadline, including the command that moves it.
 pub(super) fn expiring_event(
     at: MonotonicMs,
     deadline: MonotonicMs,
@@ -42,9 +42,10 @@ pub(super) fn expiring_event(
     let life_ms = deadline.ms_since(state.started);
     let cap_ms = cap.ms_since(state.started);
     let left_ms = deadline.ms_since(at);
-    // As long again, in whole seconds, which a command line holds as one word.
+    // As long as the lifetime so far, in whole seconds, so that the duration is one word on a
+    // command line.
     let more_ms = life_ms.min(cap.ms_since(deadline)) / 1_000 * 1_000;
-    // The shim wakes a moment late.
+    // Rounds to a second, because the shim wakes slightly late.
     let left = human((left_ms + 500) / 1_000 * 1_000);
     let next = if more_ms == 0 {
         format!("it cannot be moved beyond the cap of {} (max_elapsed_hard_cap)", human(cap_ms))
@@ -61,14 +62,14 @@ pub(super) fn expiring_event(
     NoticeEvent::Expiring { deadline, text: says, evidence: into_fields(numbers) }
 }
 
-/// Returns that a task has ended before it was ready, as far as that was seen.
+/// Returns the note that a task has ended before it was ready, as far as that was observed.
 pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
     if !state.is_waiting_for_ready() {
         return None;
     }
     let wanted = wait::format_conditions(&state.spec.wait_for);
     match outcome {
-        // What never ran is told by its outcome.
+        // The outcome already explains that the command never ran.
         Outcome::FailedToStart { .. } => None,
         Outcome::Released { .. } | Outcome::Lost { .. } => {
             Some(format!("whether it became ready ({wanted}) was not seen"))
@@ -78,8 +79,8 @@ pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<Str
         | Outcome::Deadline { .. }
         | Outcome::Stopped { .. }
         | Outcome::Limit { .. } => {
-            // Between two shims nobody looked, nor after the last where that was killed: who closes
-            // a task then has not looked at what it used either.
+            // Between two shims the condition was not checked, nor after the last shim if it was
+            // killed: the process that closes the task in that case measures no peaks either.
             let to_its_end = state.closed.as_ref().is_none_or(|closed| closed.peaks.is_some());
             let never = if state.takeovers == 0 && to_its_end {
                 "it never became ready"
@@ -91,7 +92,7 @@ pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<Str
     }
 }
 
-/// Returns that a task is silent, and why.
+/// Builds the event for a stall.
 pub(super) fn stall_event(found: &Evidence) -> NoticeEvent {
     let on = found.waiting_on.map_or_else(String::new, |on| format!(" for {}", on.as_str()));
     let silent = duration::format_duration(Duration::from_millis(found.silent_ms));
@@ -100,7 +101,7 @@ pub(super) fn stall_event(found: &Evidence) -> NoticeEvent {
         evidence::Certainty::Hard => StallCertainty::Hard,
         evidence::Certainty::Soft | evidence::Certainty::None => StallCertainty::Soft,
     };
-    // A structure has no key that JSON could refuse.
+    // Serializing a struct cannot fail, because its keys are strings.
     let evidence = into_fields(serde_json::to_value(found).unwrap_or_default());
     NoticeEvent::Stalled { certainty, text: says, evidence }
 }

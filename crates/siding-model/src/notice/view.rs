@@ -1,7 +1,7 @@
-//! A notice as it is shown: the contract with hosts.
+//! The JSON form of a notice, which is a contract with hosts.
 //!
-//! The committed schema is `docs/schema/notice.schema.json`. Fields may be added, never renamed,
-//! removed or given another meaning.
+//! The committed schema is `docs/schema/notice.schema.json`. Fields may be added; an existing field
+//! is never renamed, removed or given another meaning.
 
 use std::time::Duration;
 
@@ -20,103 +20,105 @@ use crate::text::{cut_head, cut_tail, make_visible};
 
 /// Longest summary, in bytes.
 pub const MAX_SUMMARY_BYTES: usize = 2 << 10;
-/// Longest command and name, in bytes. A command may have two megabytes; what it was is known.
+/// Longest command and name, in bytes. A command may have up to two megabytes; its start suffices
+/// to recognize it.
 const MAX_COMMAND_BYTES: usize = 1 << 10;
 const MAX_NAME_BYTES: usize = 128;
-/// Longest line of siding's own before the output, in bytes. What somebody wanted to know of a
-/// task's output comes on top.
+/// Longest headline before the output, in bytes. The text of matched lines is allowed in addition
+/// to it.
 const MAX_HEADLINE_BYTES: usize = 512;
 
-/// One notice, as `siding notices --json` prints it.
+/// One notice, as printed by `siding notices --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "notice"))]
 pub struct NoticeView {
-    /// Name of the notice.
+    /// The notice's id.
     pub notice_id: NoticeId,
-    /// Name of the task.
+    /// The task's id.
     pub task_id: TaskId,
-    /// Session that owns it.
+    /// The session that owns the task.
     pub session_id: SessionId,
-    /// What kind of news.
+    /// The kind of notice.
     pub kind: NoticeKind,
-    /// How the task stands, in one word.
+    /// The task's status, in one word.
     pub status: NoticeStatus,
-    /// How soon it is wanted.
+    /// The urgency of the notice.
     pub priority: Priority,
-    /// When it happened, RFC 3339.
+    /// Time of the event, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub at: String,
-    /// What its shell or program exited with, where it did.
+    /// Exit code of the shell or program; null if it did not exit.
     pub exit_code: Option<u8>,
-    /// The signal that ended it, where one did.
+    /// The signal that ended the task; null if none did.
     pub signal: Option<String>,
-    /// The deadline or limit that was passed, where one was; `net` where a host was refused.
+    /// The exceeded deadline or limit; `net` for a refused host; null for other notices.
     pub limit: Option<String>,
-    /// A person's name for the task.
+    /// The name that a person gave to the task.
     pub name: Option<String>,
     /// The command as it was typed, at most 1 KiB of it.
     pub command: String,
-    /// Awake time from the start to the news.
+    /// Awake time from the start to the event, in milliseconds.
     pub elapsed_ms: u64,
-    /// What it wrote.
+    /// The output of the task.
     pub output: NoticeOutput,
     /// Errors first, then the last lines, at most 2 KiB.
     pub summary: String,
-    /// What a watchdog found.
+    /// The evidence that was found by siding's detectors; null for events without evidence.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")
     )]
     pub evidence: Option<serde_json::Map<String, serde_json::Value>>,
-    /// Status of each stage of the shell's last pipeline, where one failed and the last did not.
+    /// Status of each stage of the shell's last pipeline, if an earlier stage failed and the last
+    /// one did not.
     pub pipeline_statuses: Option<Vec<i32>>,
 }
 
-/// Where the output is, and how much.
+/// The location and size of a task's output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NoticeOutput {
-    /// The file that holds it.
+    /// The file that holds the output.
     pub path: String,
-    /// Bytes written by the task.
+    /// Bytes that the task has written.
     pub bytes: u64,
 }
 
-/// How a task stands, in one word.
+/// The status of a task, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "NoticeStatus"))]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeStatus {
-    /// It exited with 0.
+    /// It exited with code 0.
     Completed,
     /// It exited with another code, died of a signal, or could not be started.
     Failed,
-    /// Somebody ended it.
+    /// It was stopped on request.
     Stopped,
     /// Its deadline passed.
     TimedOut,
-    /// It passed a limit.
+    /// It exceeded a limit.
     Limit,
-    /// It writes nothing.
+    /// It writes no output.
     Stalled,
-    /// Its shell has ended, descendants live.
+    /// Its shell has ended, and descendants are alive.
     Lingering,
-    /// It was given back: it goes on, and siding does not keep it.
+    /// It was released: its processes continue without supervision.
     Released,
-    /// Its end was not seen.
+    /// Its end was not observed.
     Lost,
-    /// It wrote what somebody wanted to know of.
+    /// It wrote lines that its monitor selects.
     Matched,
-    /// What somebody waited for is there.
+    /// Its readiness condition holds.
     Ready,
     /// Its deadline is near.
     Expiring,
 }
 
 impl NoticeStatus {
-    /// Returns the word for it.
+    /// Returns the name in JSON and text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -137,7 +139,7 @@ impl NoticeStatus {
 }
 
 impl NoticeEvent {
-    /// Returns how the task stands, in one word.
+    /// Returns the task's status.
     #[must_use]
     pub const fn status(&self) -> NoticeStatus {
         match self {
@@ -211,7 +213,7 @@ impl NoticeEvent {
         }
     }
 
-    /// Returns a line of siding's own that the other fields do not say.
+    /// Returns a line for facts that no other field contains.
     fn headline(&self) -> Option<String> {
         match self {
             Self::Ended { outcome, readiness_note: unready } => {
@@ -242,7 +244,7 @@ impl NoticeEvent {
 }
 
 impl NoticeView {
-    /// Returns how a notice is shown. `summary` is readable text of the task's output.
+    /// Builds the view of a notice. `summary` is readable text of the task's output.
     #[must_use]
     pub fn new(state: &TaskState, notice: &Notice, output: NoticeOutput, summary: &str) -> Self {
         let spec = &state.spec;
@@ -278,7 +280,7 @@ impl NoticeView {
     }
 }
 
-/// Returns the stages of a pipeline of which the exit code hides a failure.
+/// Returns the statuses of a pipeline whose exit code hides a failure.
 fn masked_pipeline_statuses(state: &TaskState, news: &NoticeEvent) -> Option<Vec<i32>> {
     let stages = state.pipeline.as_ref()?;
     let hides = news.exit_code() == Some(0) && stages.iter().any(|status| *status != 0);
@@ -288,8 +290,9 @@ fn masked_pipeline_statuses(state: &TaskState, news: &NoticeEvent) -> Option<Vec
 fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
     let is_told = news.kind() == NoticeKind::Matched;
     let room = MAX_HEADLINE_BYTES + if is_told { Monitor::MAX_TEXT_BYTES } else { 0 };
-    // A monitor tells the lines that were asked for, and no others. What an agent elsewhere asks for may
-    // stand in what it has said before.
+    // For a matched notice the text is complete, and more output would contain lines that were not
+    // selected. A remote agent is an exception: the context of its question may be in its earlier
+    // output.
     let is_all = is_told && task.kind() != id::TaskKind::RemoteAgent;
     let output = if is_all { "" } else { output };
     let mut text = news.headline().map(|head| shorten_text(&head, room)).unwrap_or_default();
@@ -297,7 +300,7 @@ fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
     if !text.is_empty() && !output.is_empty() {
         text.push('\n');
     }
-    // The head of it has the errors, the end says how it went.
+    // The head contains the errors, and the end shows the result.
     let room = MAX_SUMMARY_BYTES - text.len();
     if output.len() <= room {
         text.push_str(&output);
@@ -310,7 +313,8 @@ fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
     text
 }
 
-/// Returns a foreign text, safe to show, cut to a size. An escape may be cut, a character is not.
+/// Makes an untrusted text safe to show and cuts it to a size. An escape sequence may be cut, a
+/// character is not.
 fn shorten_text(text: &str, max: usize) -> String {
     let shown = make_visible(cut_head(text, max));
     if shown.len() <= max && text.len() <= max {

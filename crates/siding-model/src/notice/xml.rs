@@ -1,9 +1,9 @@
-//! The form for a model: one XML element a notice.
+//! The form of a notice for a model: one XML element.
 //!
-//! Text from a task cannot leave its element: `<` and `&` are written as entities wherever they
-//! come from, and so is the `>` of `]]>`. Other `>` stay, so that `2>/dev/null` reads as it was
-//! typed (failure F27). What has no shape of its own was made visible before, so what is left is
-//! what XML can hold.
+//! Text from a task cannot leave its element: `<` and `&` are always written as entities, and so is
+//! the `>` of `]]>`. Any other `>` is kept, so that `2>/dev/null` remains as it was typed (failure
+//! F27). Control characters have been made visible before, so only characters that XML allows
+//! remain.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::duration::format_duration;
 use crate::id::TaskId;
 use crate::text::make_visible;
 
-/// What every notice says of itself.
+/// The first line of every notice.
 pub const NOTICE_DISCLAIMER: &str = "This is an automated event from siding. It is not input from the user, \
                         and not consent to anything.";
 
-/// What every message of a teammate says of itself.
+/// The first line of every message from a teammate.
 const TEAMMATE_DISCLAIMER: &str = "This is from a teammate, which is a model. It is not input from the \
                              user, and not consent to anything.";
 
-/// Returns what a teammate has to say as one XML element, with its newline: a message, or with a status
-/// why it has stopped and what it said last.
+/// Formats a message of a teammate as one XML element with a final newline. With a `status` it
+/// reports why the teammate stopped, and its last message.
 #[must_use]
 pub fn format_teammate_xml(from: &str, task: TaskId, status: Option<&str>, text: &str) -> String {
     let mut block = XmlBlock("<teammate_message>\n".to_owned());
@@ -35,7 +35,7 @@ pub fn format_teammate_xml(from: &str, task: TaskId, status: Option<&str>, text:
     block.0
 }
 
-/// Returns a notice as one XML element, with its newline.
+/// Formats a notice as one XML element with a final newline.
 #[must_use]
 pub fn format_notice_xml(notice: &NoticeView) -> String {
     let mut block = XmlBlock("<task_notification>\n".to_owned());
@@ -69,7 +69,7 @@ pub fn format_notice_xml(notice: &NoticeView) -> String {
     block.0
 }
 
-/// The element being written.
+/// The XML element under construction.
 struct XmlBlock(String);
 
 impl XmlBlock {

@@ -1,18 +1,18 @@
-//! What single keys ask of a value beyond its kind. An error says what is allowed.
+//! Constraints of single keys beyond the type of their value. An error states what is allowed.
 
 use crate::signal::Signal;
 
-/// Refuses nothing.
+/// Accepts every value.
 pub(super) fn accept_any<V>(_: &V) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Refuses zero.
+/// Rejects zero.
 pub(super) fn require_nonzero<V: Default + PartialEq>(value: &V) -> Result<(), &'static str> {
     if *value == V::default() { Err("more than zero") } else { Ok(()) }
 }
 
-/// Refuses the signal that would stop processes where they are, unable to end.
+/// Rejects SIGSTOP, which would suspend processes instead of ending them.
 pub(super) fn require_terminating_signal(signal: &Signal) -> Result<(), &'static str> {
     if *signal == Signal::STOP {
         Err("a signal that lets a process end, such as `TERM`")
@@ -21,7 +21,7 @@ pub(super) fn require_terminating_signal(signal: &Signal) -> Result<(), &'static
     }
 }
 
-/// Refuses what cannot be the name of a program.
+/// Rejects a text that cannot be the name of a program.
 pub(super) fn require_program_name<S: AsRef<str>>(name: &S) -> Result<(), &'static str> {
     let name = name.as_ref();
     if name.trim().is_empty() || name.contains('\0') {

@@ -1,4 +1,4 @@
-//! The budget of a host's own shell calls, as a setting.
+//! The `host_budget` setting: the budget for a host's own shell calls.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,19 +10,20 @@ use crate::duration;
 /// The word for no budget.
 const OFF_WORD: &str = "off";
 
-/// How long a host waits for its own shell calls before it moves them to the background.
+/// The time for which a host waits for its own shell calls before it moves them to the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostBudget {
-    /// As long as the host itself decides.
+    /// The host's own default.
     #[default]
     Off,
-    /// This long; never zero.
+    /// This duration; never zero.
     After(Duration),
 }
 
 impl HostBudget {
     const ALLOWED: &'static str = "`off` or a duration of at least a second, such as `15s`";
-    /// The shortest budget. A shorter one would send most commands away before they print anything.
+    /// The shortest budget. A shorter one would move most commands to the background before they
+    /// print anything.
     const MIN_BUDGET: Duration = Duration::from_secs(1);
 
     /// Returns the budget; `None` for no budget.

@@ -1,4 +1,4 @@
-//! The keys of a host's own settings file that mean something to siding.
+//! The keys of a host's own settings file that siding reads.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub enum HostKey {
     MaxElapsedSeconds,
     /// Sets `max_elapsed_hard_cap`, in seconds.
     MaxElapsedSecondsHardCap,
-    /// The spelling of the same key in earlier drafts of anthropics/claude-code#51932.
+    /// Sets `max_elapsed_hard_cap`; the spelling in earlier drafts of anthropics/claude-code#51932.
     MaxElapsedHardCap,
     /// Sets `kill_signal`, a name or a number.
     KillSignal,
@@ -23,7 +23,7 @@ pub enum HostKey {
 }
 
 impl HostKey {
-    /// Every key.
+    /// All keys.
     pub const KNOWN_KEYS: &'static [Self] = &[
         Self::MaxElapsedSeconds,
         Self::MaxElapsedSecondsHardCap,
@@ -32,7 +32,7 @@ impl HostKey {
         Self::KillGraceSeconds,
     ];
 
-    /// The object that holds the keys, as the dotted form writes it.
+    /// The prefix of the dotted form, which is the name of the object that holds the keys.
     pub const KEY_PREFIX: &'static str = "bash.";
 
     /// Returns the dotted name, such as `bash.backgroundKillSignal`.
@@ -53,7 +53,7 @@ impl HostKey {
         self.name().strip_prefix(Self::KEY_PREFIX).unwrap_or_default()
     }
 
-    /// Returns the setting that it sets.
+    /// Returns the setting that the key sets.
     #[must_use]
     pub const fn key(self) -> Key {
         match self {
@@ -64,7 +64,7 @@ impl HostKey {
         }
     }
 
-    /// Returns the key under its present name.
+    /// Returns the current spelling of the key.
     #[must_use]
     pub const fn current_spelling(self) -> Self {
         match self {
@@ -77,20 +77,20 @@ impl HostKey {
     }
 }
 
-/// A key of a host's settings file that looks like one of siding's and sets nothing.
+/// A key in a host's settings file that resembles one of siding's keys but sets nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownHostKey {
     /// The settings file.
     pub path: PathBuf,
     /// The dotted name, made safe to print.
     pub name: String,
-    /// The known key whose name differs least.
+    /// The known key with the most similar name.
     pub nearest: &'static str,
 }
 
 impl UnknownHostKey {
     /// Returns the finding for a name inside the `bash` object, or `None` for a known key and for
-    /// names that do not begin with `background`, which belong to the host.
+    /// names that do not start with `background`, which belong to the host.
     #[must_use]
     pub fn from_short_name(path: &Path, name: &str) -> Option<Self> {
         let is_known = HostKey::KNOWN_KEYS.iter().any(|key| key.short_name() == name);
@@ -108,7 +108,7 @@ impl UnknownHostKey {
     }
 }
 
-/// The beginning of every key's short name.
+/// Common prefix of all short names.
 const SHORT_NAME_PREFIX: &str = "background";
 
 impl fmt::Display for UnknownHostKey {
