@@ -1,8 +1,8 @@
-//! What siding knows of bash's language: just enough to see when a text is nothing but the words
-//! of one program, so that a shell would only execute it.
+//! The parts of bash's syntax that siding knows: just enough to recognize a text that is nothing
+//! but the words of one program, which bash would merely execute.
 
-/// Every word that bash itself acts on when it stands first (bash 5.2: `compgen -b` and
-/// `compgen -k`), sorted.
+/// Every word with a special meaning to bash as the first word (bash 5.2: `compgen -b` and `compgen
+/// -k`), sorted.
 const BASH_BUILTINS_AND_KEYWORDS: [&str; 83] = [
     "!",
     ".",
@@ -89,8 +89,8 @@ const BASH_BUILTINS_AND_KEYWORDS: [&str; 83] = [
     "}",
 ];
 
-/// Variables that change what bash makes of a plain text: files that it reads first, options, and
-/// functions that are exported under a program's name.
+/// Variables that change how bash interprets a plain text: files that it reads first, options, and
+/// functions exported under a program's name.
 const BASH_BEHAVIOR_VARIABLES: [&str; 7] = [
     "BASH_ENV=",
     "BASH_FUNC_",
@@ -101,8 +101,8 @@ const BASH_BEHAVIOR_VARIABLES: [&str; 7] = [
     "EXECIGNORE=",
 ];
 
-/// Returns the words of a text for which `bash -c` would do nothing but execute a program with
-/// them, `None` for every other text and whenever in doubt.
+/// Returns the words of a text for which `bash -c` would only execute a program with these
+/// arguments. Returns `None` for every other text and in case of doubt.
 #[must_use]
 pub fn plain_program_words(text: &str) -> Option<Vec<&str>> {
     let text = text.trim_matches([' ', '\t', '\n']);
@@ -116,12 +116,13 @@ pub fn plain_program_words(text: &str) -> Option<Vec<&str>> {
     if first.contains(['=', '%']) {
         return None;
     }
-    // Alone, these two do as builtins what they do as programs.
+    // Without arguments, these two builtins behave like the programs.
     let is_same = matches!(words.as_slice(), ["true" | "false"]);
     (is_same || BASH_BUILTINS_AND_KEYWORDS.binary_search(&first).is_err()).then_some(words)
 }
 
-/// Whether bash takes a text as it stands in an environment with this variable (`NAME=value`).
+/// Returns whether bash interprets a text unchanged in an environment with this variable
+/// (`NAME=value`).
 #[must_use]
 pub fn has_no_effect_on_bash(variable: &[u8]) -> bool {
     !BASH_BEHAVIOR_VARIABLES.iter().any(|name| variable.starts_with(name.as_bytes()))

@@ -1,7 +1,7 @@
-//! Signals by name and number, as Linux has them.
+//! Signals of Linux, by name and number.
 //!
-//! The numbers are those of signal(7) for x86 and ARM and most other machines. The model only
-//! names signals; sending them belongs to siding-core.
+//! The numbers are those of signal(7) for x86, ARM and most other architectures. This module only
+//! names signals; siding-core sends them.
 
 use std::fmt;
 use std::num::NonZeroU8;
@@ -15,44 +15,44 @@ const SIGNAL_NAMES: [&str; 31] = [
     "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
     "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
-/// Second names that are read but never written.
+/// Alternative names that are accepted but never written.
 const SIGNAL_ALIASES: [(&str, u8); 4] = [("IOT", 6), ("CLD", 17), ("POLL", 29), ("UNUSED", 31)];
-/// First real-time signal programs may use; the C library keeps 32 and 33 for itself.
+/// First real-time signal for programs; the C library reserves 32 and 33.
 const RTMIN: u8 = 34;
-/// Last signal.
+/// Last real-time signal.
 const RTMAX: u8 = 64;
 
-/// One signal of this system.
+/// A signal.
 ///
-/// Shown with its prefix, as `SIGTERM` or `SIGRTMIN+3`; read with or without it, in any case, or
-/// as a number.
+/// Formatted with its prefix, as `SIGTERM` or `SIGRTMIN+3`. Parsed with or without it, in any case,
+/// or as a number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Signal(NonZeroU8);
 
 impl Signal {
-    /// Terminal gone, or "read your settings again".
+    /// The terminal was closed; by convention also a request to reload the configuration.
     pub const HUP: Self = Self::from_known_number(1);
     /// Interrupt from the keyboard.
     pub const INT: Self = Self::from_known_number(2);
     /// Quit from the keyboard.
     pub const QUIT: Self = Self::from_known_number(3);
-    /// End at once; can be neither caught nor ignored.
+    /// Immediate termination; it can be neither caught nor ignored.
     pub const KILL: Self = Self::from_known_number(9);
-    /// Written to a pipe that nobody reads.
+    /// A write to a pipe without a reader.
     pub const PIPE: Self = Self::from_known_number(13);
-    /// Ask to end.
+    /// A request to terminate.
     pub const TERM: Self = Self::from_known_number(15);
     /// A child has ended or stopped.
     pub const CHLD: Self = Self::from_known_number(17);
-    /// Continue after a stop.
+    /// Continuation after a stop.
     pub const CONT: Self = Self::from_known_number(18);
-    /// Stop; can be neither caught nor ignored.
+    /// Stop; it can be neither caught nor ignored.
     pub const STOP: Self = Self::from_known_number(19);
-    /// The terminal has another size.
+    /// The size of the terminal changed.
     pub const WINCH: Self = Self::from_known_number(28);
-    /// The limit on processor time was passed (`RLIMIT_CPU`).
+    /// The limit on processor time was exceeded (`RLIMIT_CPU`).
     pub const XCPU: Self = Self::from_known_number(24);
-    /// A file was to grow beyond the limit on its size (`RLIMIT_FSIZE`).
+    /// A write exceeded the limit on the file size (`RLIMIT_FSIZE`).
     pub const XFSZ: Self = Self::from_known_number(25);
 
     const fn from_known_number(number: u8) -> Self {
@@ -69,7 +69,7 @@ impl Signal {
         NonZeroU8::new(number).map(Self)
     }
 
-    /// Returns the number the kernel knows it by.
+    /// Returns the signal's number.
     #[must_use]
     pub fn number(self) -> i32 {
         i32::from(self.0.get())
@@ -83,7 +83,7 @@ impl fmt::Display for Signal {
             Some(name) => write!(f, "SIG{name}"),
             None if number == RTMIN => write!(f, "SIGRTMIN"),
             None if number > RTMIN => write!(f, "SIGRTMIN+{}", number - RTMIN),
-            // 32 and 33 have no name, yet a process may die of them.
+            // 32 and 33 have no name, but a process may die of them.
             None => write!(f, "SIG{number}"),
         }
     }
@@ -95,13 +95,13 @@ impl fmt::Debug for Signal {
     }
 }
 
-/// A text that names no signal.
+/// The error for a text that is not a signal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a signal; write a name such as `TERM`, `SIGINT` or `RTMIN+1`, or a number from 1 to 64"
 )]
 pub struct BadSignal {
-    /// What was given.
+    /// The rejected text.
     pub text: String,
 }
 
@@ -139,7 +139,7 @@ fn check_real_time(number: i32) -> Option<i32> {
     (i32::from(RTMIN)..=i32::from(RTMAX)).contains(&number).then_some(number)
 }
 
-/// Reads digits alone: `str::parse` would take a sign.
+/// Parses digits only: `str::parse` would accept a sign.
 fn parse_digits(text: &str) -> Option<i32> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
@@ -180,7 +180,7 @@ mod tests {
             assert_eq!(signal.to_string().parse(), Ok(signal));
             assert!(signal.to_string().starts_with("SIG"));
             let json = serde_json::to_string(&signal).expect("a signal is a JSON string");
-            assert_eq!(serde_json::from_str::<Signal>(&json).expect("own JSON is read"), signal);
+            assert_eq!(serde_json::from_str::<Signal>(&json).expect("own JSON parses"), signal);
         }
     }
 

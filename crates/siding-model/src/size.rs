@@ -1,12 +1,12 @@
-//! Sizes in bytes, and the text people write them in.
+//! Sizes in bytes: parsing and formatting.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Units by their text, largest first within each kind. `K`, `M` and `G` alone are not among them:
-/// programs do not agree on whether they mean 1000 or 1024.
+/// Units by name, the largest first within each kind. A bare `K`, `M` or `G` is not accepted,
+/// because programs disagree on whether it means a power of 1000 or of 1024.
 const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -18,12 +18,12 @@ const UNITS: [(&str, u64); 9] = [
     ("kB", 1_000),
     ("B", 1),
 ];
-/// How many of [`UNITS`] are powers of 1024; only these are written.
+/// Number of [`UNITS`] that are powers of 1024; only these are used for formatting.
 const BINARY_UNITS: usize = 4;
 
 /// A number of bytes.
 ///
-/// Written with the largest unit that loses nothing (`8MiB`, `1500B`).
+/// Formatted with the largest unit that is exact (`8MiB`, `1500B`).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
@@ -31,19 +31,19 @@ const BINARY_UNITS: usize = 4;
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// Returns this many times 1024 bytes.
+    /// Returns `count` times 1024 bytes.
     #[must_use]
     pub const fn kib(count: u64) -> Self {
         Self(count.saturating_mul(1 << 10))
     }
 
-    /// Returns this many times 1024 KiB.
+    /// Returns `count` times 1024 KiB.
     #[must_use]
     pub const fn mib(count: u64) -> Self {
         Self(count.saturating_mul(1 << 20))
     }
 
-    /// Returns this many times 1024 MiB.
+    /// Returns `count` times 1024 MiB.
     #[must_use]
     pub const fn gib(count: u64) -> Self {
         Self(count.saturating_mul(1 << 30))
@@ -62,7 +62,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A number of bytes in each second. Written as a size with `/s`.
+/// A number of bytes per second. Formatted as a size with `/s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ByteRate(pub Bytes);
 
@@ -72,22 +72,22 @@ impl fmt::Display for ByteRate {
     }
 }
 
-/// A text that is not a size.
+/// The error for a text that is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizeError {
-    /// Neither digits nor digits with a known unit.
+    /// The text is neither a number nor a number with a known unit.
     #[error(
         "`{text}` is not a size; write bytes, or a whole number with B, KiB, MiB, GiB or TiB, as in `8MiB`"
     )]
     Unreadable {
-        /// What was given.
+        /// The rejected text.
         text: String,
     },
-    /// More than 64 bits of bytes.
+    /// The number of bytes exceeds 64 bits.
     #[error("`{text}` is too large a size; at most 16777215TiB can be counted")]
     TooLarge {
-        /// What was given.
+        /// The rejected text.
         text: String,
     },
 }
@@ -95,7 +95,8 @@ pub enum SizeError {
 impl FromStr for Bytes {
     type Err = SizeError;
 
-    /// Reads a number of bytes, or a whole number and a unit, with or without a space between.
+    /// Parses a number of bytes, or a whole number and a unit, with or without a space between
+    /// them.
     ///
     /// `KiB`, `MiB`, `GiB`, `TiB` are powers of 1024, `kB`, `MB`, `GB`, `TB` powers of 1000; the
     /// case of letters does not matter.
@@ -115,14 +116,14 @@ impl FromStr for Bytes {
             .map(|(_, size)| *size)
             .or(unit.is_empty().then_some(1))
             .ok_or_else(unreadable)?;
-        // Digits alone fail to parse only by being too many.
+        // A text of digits fails to parse only if the number is too large.
         let number: u64 = number.parse().map_err(|_| too_large())?;
         number.checked_mul(factor).map(Self).ok_or_else(too_large)
     }
 }
 
-/// Returns a size of at most seven columns: `812B`, `1.4KiB`, `56MiB`. What does not fit is cut
-/// off, never rounded up.
+/// Formats a size in at most seven columns: `812B`, `1.4KiB`, `56MiB`. The remainder is truncated,
+/// never rounded up.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

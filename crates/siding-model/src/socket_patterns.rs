@@ -1,19 +1,19 @@
-//! Places that are watched for socket files nobody holds.
+//! Patterns for stale socket files, which the reaper removes when no process holds them.
 
-/// An absolute path whose last part may have `*` and `?`.
+/// An absolute path whose last component may contain `*` and `?`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocketPattern {
     directory: String,
     name: String,
 }
 
-/// What a pattern must look like, for messages.
+/// Description of a valid pattern, for messages.
 pub const ALLOWED_PATTERN: &str = "an absolute path with `*` or `?` in its last part only, without `..` \
     or a comma, such as `/tmp/claude-http-*.sock`";
 
 impl SocketPattern {
-    /// The places that are watched when nobody says otherwise: the sockets of Claude Code's
-    /// sandbox (anthropics/claude-code#51932).
+    /// Returns the built-in patterns: the sockets of Claude Code's sandbox
+    /// (anthropics/claude-code#51932).
     #[must_use]
     pub fn built_in() -> Vec<Self> {
         ["/tmp/claude-http-*.sock", "/tmp/claude-socks-*.sock", "/tmp/srt-mux-*.sock"]
@@ -22,7 +22,7 @@ impl SocketPattern {
             .collect()
     }
 
-    /// Reads one, `None` when it is not [`ALLOWED_PATTERN`].
+    /// Parses a pattern, or returns `None` if it is not [`ALLOWED_PATTERN`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (directory, name) =
@@ -36,19 +36,19 @@ impl SocketPattern {
         Some(Self { directory: directory.to_owned(), name: name.to_owned() })
     }
 
-    /// Returns the names of the directories from the root down to the one that is watched.
+    /// Returns the names of the directories from the root down to the one with the socket files.
     pub fn directories(&self) -> impl Iterator<Item = &str> {
         self.directory.split('/').filter(|part| !part.is_empty())
     }
 
-    /// Returns the path of a file in the directory that is watched.
+    /// Returns the path of a file in that directory.
     #[must_use]
     pub fn path_in_directory(&self, name: &str) -> String {
         let slash = if self.directory.is_empty() { "" } else { "/" };
         format!("/{}{slash}{name}", self.directory)
     }
 
-    /// Whether a file of this name in the directory is meant.
+    /// Returns whether the pattern matches a file name in that directory.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         wildcard_match(self.name.as_bytes(), name.as_bytes())
@@ -61,8 +61,8 @@ impl std::fmt::Display for SocketPattern {
     }
 }
 
-/// Goes on after the last `*` whenever the rest does not fit: linear in practice, and at most the
-/// product of two lengths.
+/// Matches with backtracking to the last `*` only: linear in practice, and at most the product of
+/// the two lengths.
 fn wildcard_match(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut star = None;
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn only_absolute_paths_with_trailing_wildcards_are_accepted() {
         for text in ["/tmp/a-*.sock", "/a?", "/run/user/0/x.sock"] {
-            let pattern = SocketPattern::parse(text).expect("legal");
+            let pattern = SocketPattern::parse(text).expect("a valid pattern");
             assert_eq!(pattern.to_string(), text);
         }
         let bad =
@@ -119,7 +119,7 @@ mod tests {
             ("*", "", true),
             ("a.c", "abc", false),
         ] {
-            let pattern = SocketPattern::parse(&format!("/tmp/{pattern}")).expect("legal");
+            let pattern = SocketPattern::parse(&format!("/tmp/{pattern}")).expect("valid");
             assert_eq!(pattern.matches(name), fits, "{pattern} {name}");
         }
     }

@@ -1,4 +1,4 @@
-//! What a task is asked to be. Written once, as the first record of its journal.
+//! The specification of a task. It is written once, in the first record of the task's journal.
 
 pub mod self_command;
 
@@ -12,20 +12,20 @@ use crate::outcome::Placement;
 use crate::signal::Signal;
 use crate::wait::Condition;
 
-/// What runs.
+/// The command of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TaskCommand {
     /// A text for a shell's `-c`.
     Shell {
-        /// The text, as given.
+        /// The text, as the caller gave it.
         text: String,
-        /// Shell, by name or path.
+        /// Name or path of the shell.
         shell: String,
     },
     /// A program with its arguments.
     Argv {
-        /// Program first; never empty.
+        /// The program and its arguments; never empty.
         argv: Vec<String>,
     },
 }
@@ -40,9 +40,9 @@ impl TaskCommand {
         }
     }
 
-    /// Returns the command of a task of this kind as a person would type it. A task of any kind but
-    /// `local_bash` runs siding itself, and siding's path and inner arguments say nothing to a
-    /// person.
+    /// Returns the command of a task of this kind as a person would type it. Tasks of all kinds
+    /// except `local_bash` run siding itself, with a path and internal arguments that mean nothing
+    /// to a person.
     #[must_use]
     pub fn display_for_kind(&self, kind: TaskKind) -> String {
         match self {
@@ -54,12 +54,12 @@ impl TaskCommand {
     }
 }
 
-/// Returns words as a POSIX shell would need them written.
+/// Joins words, quoted for a POSIX shell.
 fn join_quoted<'w>(words: impl Iterator<Item = &'w str>) -> String {
     words.map(shell_quote).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the word as a POSIX shell would need it written.
+/// Quotes a word for a POSIX shell.
 fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -68,91 +68,96 @@ fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// What the task reads.
+/// The standard input of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StdinMode {
-    /// `/dev/null`: prompts fail at once instead of hanging.
+    /// `/dev/null`: a program that prompts fails immediately instead of blocking.
     Null,
-    /// A pipe that `siding input` writes to.
+    /// A pipe to which `siding input` writes.
     Pipe,
 }
 
-/// What happens to descendants that outlive the leader.
+/// The treatment of descendants that outlive the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnLeaderExit {
-    /// They stay, under the task's deadline and limits.
+    /// They continue, under the task's deadline and limits.
     Linger,
-    /// They are ended.
+    /// They are stopped.
     Reap,
 }
 
-/// Everything the shim needs to know. The environment is not part of it: it never touches the disk.
+/// Everything that a shim needs to know about a task. The environment is not part of it, so that it
+/// is never written to disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSpec {
-    /// Name of the task, and its birthmark.
+    /// The task's id, and thereby its birthmark.
     pub task_id: TaskId,
-    /// Session that owns it.
+    /// Session that owns the task.
     pub session_id: SessionId,
-    /// Task inside which it was started.
+    /// Task in which this one was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_task: Option<TaskId>,
-    /// A person's name for it.
+    /// The name that a person gave to the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What runs.
+    /// The command.
     pub command: TaskCommand,
     /// Working directory, absolute.
     pub cwd: String,
-    /// What it reads.
+    /// The standard input.
     pub stdin: StdinMode,
-    /// Where it starts.
+    /// The initial placement.
     pub placement: Placement,
     /// Deadline, in milliseconds after the start.
     pub deadline_ms: u64,
-    /// Upper bound of the deadline, whatever is asked later.
+    /// Latest time to which the deadline can be moved, in milliseconds after the start.
     pub cap_ms: u64,
-    /// Signal that asks it to end.
+    /// Signal that requests termination.
     pub signal: Signal,
-    /// Time between that signal and the kill, in milliseconds. Zero kills at once.
+    /// Time between that signal and the kill, in milliseconds. Zero kills immediately.
     pub grace_ms: u64,
-    /// What happens to descendants that outlive the leader.
+    /// The treatment of descendants that outlive the leader.
     pub on_leader_exit: OnLeaderExit,
-    /// Whether it outlives its session, up to its deadline.
+    /// Whether the task outlives its session, up to its deadline.
     #[serde(default)]
     pub keep: bool,
-    /// How long a session may be without an owner before this task is stopped, in milliseconds.
+    /// Time for which a session may be without an owner before this task is stopped, in
+    /// milliseconds.
     pub session_grace_ms: u64,
-    /// Bytes of output kept from the beginning.
+    /// Bytes of output to keep from the beginning.
     pub keep_head: u64,
-    /// Bytes of output kept at the end.
+    /// Bytes of output to keep at the end.
     pub keep_tail: u64,
-    /// Silence after which a stall is recorded, in milliseconds. Zero records none.
+    /// Silence after which a stall is recorded, in milliseconds. Zero disables the record.
     #[serde(default = "stall_after_ms")]
     pub stall_after_ms: u64,
-    /// How long before its deadline a notice is given, in milliseconds. Zero gives none.
+    /// Time between the notice of the deadline and the deadline, in milliseconds. Zero disables the
+    /// notice.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deadline_notice_ms: u64,
-    /// What it may use, and what happens when it uses more.
+    /// The limits, and the action when one is exceeded.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
-    /// Thresholds of its watchdogs, which are armed in the background.
+    /// Thresholds of the watchdogs, which are armed while the task is in the background.
     #[serde(default, skip_serializing_if = "Thresholds::is_none")]
     pub watch: Thresholds,
-    /// What of the network it may reach.
+    /// The part of the network that the task may reach.
     #[serde(default, skip_serializing_if = "NetPolicy::is_host")]
     pub net: NetPolicy,
-    /// File name under `same/` that tells a second launch of the same command from a first.
+    /// File name under `same/` by which a second launch of the same command is detected.
     pub same_key: String,
-    /// First task with the same command and directory that still ran when this one was insisted on.
+    /// The first task with the same command and directory that was still running when the caller
+    /// insisted on this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<TaskId>,
-    /// Which of its lines are told as they come.
+    /// The output lines that are reported while the task runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor: Option<Monitor>,
-    /// What makes it ready, all of it; its agent is told. Empty when nobody waits for anything.
+    /// The readiness conditions, all of which must hold; the agent is notified when they do. Empty
+    /// without `--wait-for`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wait_for: Vec<Condition>,
 }
@@ -179,7 +184,7 @@ impl TaskSpec {
     }
 }
 
-/// What holds for tasks that were started before the setting was there: its built-in value.
+/// The built-in value of the setting, for tasks that were started before it existed.
 const fn stall_after_ms() -> u64 {
     45_000
 }

@@ -1,7 +1,7 @@
-//! What `--json` prints: the contract with hosts and scripts.
+//! The output of `--json`, which is a contract with hosts and scripts.
 //!
-//! Fields may be added, never renamed, removed or given another meaning. The committed schema is
-//! `docs/schema/task.schema.json`.
+//! Fields may be added; an existing field is never renamed, removed or given another meaning. The
+//! committed schema is `docs/schema/task.schema.json`.
 
 mod wait_view;
 
@@ -18,110 +18,110 @@ use crate::record::{OutputGap, StopReport};
 
 pub use wait_view::{ReadyView, WaitHit, WaitReason, WaitView};
 
-/// One task, as `run` and `show` print it. `ps` prints a list of them without output text.
+/// One task, as `run` and `show` print it. `ps` prints a list of tasks without output text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "task"))]
 pub struct TaskView {
-    /// Name of the task.
+    /// The task's id.
     pub task_id: TaskId,
-    /// Kind of the task.
+    /// The task's kind.
     pub kind: TaskKind,
-    /// Session that owns it.
+    /// Session that owns the task.
     pub session_id: SessionId,
-    /// A person's name for it.
+    /// The name that a person gave to the task.
     pub name: Option<String>,
     /// The command as it was typed.
     pub command: String,
-    /// Directory in which it started.
+    /// Directory in which the task started.
     pub cwd: String,
-    /// Directory in which its shell ended, where the shell told.
+    /// Directory in which the shell ended, if the shell reported it.
     pub final_cwd: Option<String>,
-    /// Whether siding did not start it, but took it on while it ran.
+    /// Whether siding adopted the task while it was running, instead of starting it.
     pub adopted: bool,
-    /// Program of the sandbox in which its host runs it, such as `bwrap`; null where there is none.
+    /// Program of the sandbox in which the host runs the command, such as `bwrap`; null without a
+    /// sandbox.
     pub sandbox: Option<String>,
-    /// Where it stands.
+    /// The task's phase.
     pub phase: PhaseName,
-    /// Whether somebody waits for it.
+    /// Whether a caller waits for the task.
     pub placement: PlacementView,
-    /// How it ended; null until the whole tree has ended.
+    /// How the task ended; null until the whole tree has ended.
     pub outcome: Option<Outcome>,
-    /// How its shell or program ended; known while descendants still linger.
+    /// How the shell or program ended; already known while descendants linger.
     pub leader_outcome: Option<Outcome>,
-    /// Status of each stage of the shell's last pipeline, where it had several.
+    /// Status of each stage of the shell's last pipeline, if it had several stages.
     pub pipeline_statuses: Option<Vec<i32>>,
-    /// When it was accepted, RFC 3339.
+    /// Time of the start, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub started_at: String,
-    /// When it ended, RFC 3339.
+    /// Time of the end, RFC 3339; null while the task runs.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub ended_at: Option<String>,
-    /// Awake time from start to end, or to now.
+    /// Awake time from start to end, or to now, in milliseconds.
     pub elapsed_ms: u64,
-    /// When it will be stopped, RFC 3339; null once it has ended.
+    /// Time at which the task will be stopped, RFC 3339; null when it has ended.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub deadline_at: Option<String>,
-    /// The shim that keeps it; null once it has ended.
+    /// Pid of the shim that supervises the task; null when the task has ended.
     pub shim_pid: Option<i32>,
-    /// Living processes of its tree.
+    /// Living processes of the task's tree.
     pub processes: Vec<ProcessView>,
-    /// TCP ports on which its tree listens.
+    /// TCP ports on which the tree listens.
     pub listening: Vec<u16>,
-    /// What it wrote.
+    /// The output of the task.
     pub output: OutputView,
-    /// That it has been silent for long, and what it does; null when it has not, or has written
-    /// again since.
+    /// A stall that still lasts, with its cause; null if the task is not stalled.
     pub attention: Option<AttentionView>,
-    /// The most it was seen to use; null where nobody looked.
+    /// The highest observed resource usage; null if it was not sampled.
     pub usage: Option<PeakUsage>,
-    /// Limits that it has passed, each as it was told last.
+    /// Limits that the task exceeded, each with its latest breach.
     pub breaches: Vec<Breach>,
-    /// What of the network it may reach, as `--net` takes it.
+    /// The network policy, in the form that `--net` accepts.
     pub net: String,
-    /// Directory of its control group; null where it has none, once it has ended, and in lists.
+    /// Directory of the task's control group; null without one, when the task has ended, and in
+    /// lists.
     pub cgroup: Option<String>,
-    /// What its monitor told; null where it has none.
+    /// Totals of the task's monitor; null without a monitor.
     pub monitor: Option<MonitorView>,
-    /// Whether it is ready; null where nobody said what makes it so.
+    /// Whether the task is ready; null without a readiness condition.
     pub ready: Option<ReadyView>,
-    /// What a stop ended; null when nothing had to be.
+    /// The processes that a stop ended; null when none had to be stopped.
     pub stop_report: Option<StopReport>,
-    /// Task with the same command and directory that ran before it.
+    /// Earlier task with the same command and directory that was still running.
     pub duplicate_of: Option<TaskId>,
-    /// Task inside which it was started.
+    /// Task in which this one was started.
     pub parent_task: Option<TaskId>,
-    /// Times another shim had to take over.
+    /// Number of times that another shim took over.
     pub rescues: u32,
-    /// How long it usually takes, the median of earlier runs; null unless its shell or program
-    /// still runs, and with fewer than 3 runs that say something.
+    /// Usual duration, the median of earlier runs, in milliseconds; null unless the shell or
+    /// program is still running and at least 3 runs have a known duration.
     pub expected_ms: Option<u64>,
-    /// Nine of ten earlier runs took no longer; null as `expected_ms`, or when too many were cut
-    /// short to tell.
+    /// Duration that nine of ten earlier runs did not exceed, in milliseconds; null in the same
+    /// cases as `expected_ms`, or when too many runs were cut short.
     pub expected_p90_ms: Option<u64>,
-    /// Earlier runs this rests on; null as `expected_ms`.
+    /// Number of earlier runs in the estimate; null in the same cases as `expected_ms`.
     pub expected_runs: Option<usize>,
-    /// What a person or an agent should know or do next.
+    /// Advice for a person or an agent.
     pub message: Option<String>,
 }
 
 impl TaskView {
-    /// Returns what it is, for people: the command, and for what is siding itself at other work its name,
-    /// which says more.
+    /// Returns the display name: the command, or, for a task that runs siding itself, its name,
+    /// which is more informative.
     #[must_use]
     pub fn display_name(&self) -> &str {
         let name = self.name.as_deref().filter(|_| self.kind != TaskKind::LocalBash);
         name.unwrap_or(&self.command)
     }
 
-    /// Whether its end is still to be expected: its shell or program has not ended, and nobody
-    /// ends it.
+    /// Returns whether the shell or program has not ended and is not being stopped.
     #[must_use]
     pub const fn is_in_progress(&self) -> bool {
         matches!(self.phase, PhaseName::Starting | PhaseName::Running)
     }
 
-    /// Adds what is usual for its command, where it is under way.
+    /// Adds the usual duration of the command if the task is in progress.
     pub fn set_expectation(&mut self, usual: &Expectation) {
         if self.is_in_progress()
             && let Some(median) = usual.median.exact_ms()
@@ -133,25 +133,25 @@ impl TaskView {
     }
 }
 
-/// Where a task stands.
+/// The phase of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseName {
     /// Recorded, not yet running.
     Starting,
-    /// Its shell or program runs.
+    /// The shell or program is running.
     Running,
-    /// It is being ended.
+    /// The task is being stopped.
     Stopping,
-    /// Its shell has ended, descendants live.
+    /// The shell has ended, and descendants are alive.
     Lingering,
-    /// Nothing of it is left.
+    /// No process of the task is left.
     Ended,
 }
 
 impl PhaseName {
-    /// Returns the word for it.
+    /// Returns the name in JSON and text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -176,24 +176,24 @@ impl From<&Phase> for PhaseName {
     }
 }
 
-/// Whether somebody waits for the task.
+/// Whether a caller waits for the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlacementView {
     /// `foreground` or `background`.
     pub kind: PlacementKind,
-    /// Why it is in the background; null in the foreground.
+    /// The reason for the background; null in the foreground.
     pub why: Option<BackgroundReason>,
 }
 
-/// The two places.
+/// The kinds of placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PlacementKind {
     /// A caller waits.
     Foreground,
-    /// Nobody waits.
+    /// No caller waits.
     Background,
 }
 
@@ -208,24 +208,24 @@ impl From<Placement> for PlacementView {
     }
 }
 
-/// What a monitor told.
+/// Totals of a task's monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MonitorView {
-    /// Regular expression of the lines that are told; null for every line.
+    /// Regular expression for the reported lines; null reports every line.
     pub pattern: Option<String>,
-    /// Lines that were told so far.
+    /// Number of reported lines.
     pub lines: u64,
-    /// Notices in which they were.
+    /// Number of notices with these lines.
     pub notices: u32,
-    /// How many of the lines shared a notice with others, since there were too many at once.
+    /// Number of lines that shared a notice with others because of the rate limit.
     pub coalesced: u64,
-    /// How many of these were only counted: their text is in the output alone.
+    /// Number of the coalesced lines that were only counted; their text is only in the output.
     pub text_dropped: u64,
 }
 
 impl MonitorView {
-    /// Returns what the monitor of a task told, `None` where it has none.
+    /// Returns the totals of a task's monitor, or `None` without a monitor.
     #[must_use]
     pub fn from_state(state: &TaskState) -> Option<Self> {
         let totals = state.matched;
@@ -243,32 +243,32 @@ impl MonitorView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessView {
-    /// Process number.
+    /// The process id.
     pub pid: i32,
-    /// Its command line, shortened.
+    /// Command line of the process, shortened.
     pub command: String,
-    /// State letter of proc_pid_stat(5): `R`, `S`, `D`, `T`, `Z` …
+    /// Process state: the letter from proc_pid_stat(5), such as `R`, `S`, `D`, `T` or `Z`.
     pub state: String,
-    /// User and system time so far.
+    /// User and system time so far, in milliseconds.
     pub cpu_ms: u64,
 }
 
-/// What a task wrote.
+/// The output of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutputView {
-    /// The file that holds it.
+    /// The file that holds the output.
     pub path: String,
-    /// Bytes written by the task.
+    /// Bytes that the task has written.
     pub bytes: u64,
-    /// Bytes still in the file.
+    /// Bytes that are still in the file.
     pub kept_bytes: u64,
-    /// The part released in the middle.
+    /// The part in the middle whose storage was freed.
     pub gap: Option<OutputGap>,
-    /// Bytes that could not be stored, for want of space.
+    /// Bytes that could not be stored because the disk was full.
     pub lost_bytes: u64,
     /// The text for a model or a person; null in lists.
     pub text: Option<String>,
-    /// Whether `text` leaves something out.
+    /// Whether `text` omits a part of the output.
     pub truncated: bool,
 }

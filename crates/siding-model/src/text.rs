@@ -1,10 +1,10 @@
-//! Text for people and models, made from what tasks write.
+//! Conversion of task output to text for people and models.
 //!
-//! Owns the way from raw bytes to readable text ([`OutputRenderer`]), cutting text to a size
-//! ([`head_and_tail`], [`cut_head`], [`cut_tail`]) and making foreign text safe to print in a line
-//! of siding's own ([`one_line`]), among its own text ([`visible`]) or in rows of a screen
-//! ([`wrap()`]). It must never hold more than a bounded part of its input: a task may write 100 MB
-//! without a newline.
+//! Owns the conversion of raw bytes to readable text ([`OutputRenderer`]), truncation
+//! ([`head_and_tail`], [`cut_head`], [`cut_tail`]), and the escaping of untrusted text for one line
+//! of siding's own output ([`one_line`]), for several lines ([`make_visible`]) and for the rows of
+//! a screen ([`wrap_text`]). It must never hold more than a bounded part of its input, because a
+//! task may write 100 MB without a newline.
 
 mod escape_sequences;
 mod line_buffer;

@@ -1,5 +1,5 @@
-//! The table of settings. Everything about one key stands in one place: its name, kind, built-in
-//! value, check and description.
+//! The table of settings. Each key's name, type, built-in value, check and description are in one
+//! place.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::socket_patterns::SocketPattern;
 use crate::spec::OnLeaderExit;
 use crate::unowned::{OrphanRule, UnownedReapMode};
 
-/// Makes [`Key`], [`Settings`] and [`Layer`] from the table below.
+/// Generates [`Key`], [`Settings`] and [`Layer`] from the table below.
 macro_rules! settings {
     ($(
         $(#[doc = $doc:literal])+
         $variant:ident $name:ident: $type:ty = $builtin:expr, $check:path;
     )+) => {
-        /// Name of a setting.
+        /// The name of a setting.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Key {
@@ -33,7 +33,7 @@ macro_rules! settings {
         }
 
         impl Key {
-            /// All keys, in the order in which they are shown.
+            /// All keys, in the order in which they are displayed.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// Returns the name used in files.
@@ -42,7 +42,7 @@ macro_rules! settings {
                 match self { $(Self::$variant => stringify!($name),)+ }
             }
 
-            /// Returns what the setting is for.
+            /// Returns the description of the setting.
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+).trim_ascii(),)+ }
@@ -54,13 +54,13 @@ macro_rules! settings {
             }
         }
 
-        /// What is in force. Every value is legal.
+        /// The settings in effect. Every value is valid.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Settings {
             $($(#[doc = $doc])+ pub $name: $type,)+
-            /// The hard cap as it would be without project files.
+            /// The hard cap without the settings of project files.
             pub(super) cap_without_projects: Duration,
-            /// Where each value comes from, in the order of [`Key::ALL`].
+            /// The source of each value, in the order of [`Key::ALL`].
             pub(super) places: Vec<SettingSource>,
             pub(super) locks: Vec<KeyLock>,
             pub(super) warnings: Vec<SettingsWarning>,
@@ -80,7 +80,7 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// Returns a value in the form in which a file would hold it.
+            /// Returns a value in the form of a settings file.
             #[must_use]
             pub fn value(&self, key: Key) -> RawValue {
                 match key { $(Key::$variant => self.$name.raw(),)+ }
@@ -97,7 +97,7 @@ macro_rules! settings {
             }
         }
 
-        /// What one source sets: legal values, each with its place, and most of them absent.
+        /// The settings of one source: valid values with their positions. Most keys are absent.
         #[derive(Debug, Clone, PartialEq, Eq, Default)]
         pub struct Layer {
             $(pub(super) $name: Option<LayerValue<$type>>,)+
@@ -105,11 +105,11 @@ macro_rules! settings {
         }
 
         impl Layer {
-            /// Takes a value.
+            /// Sets a value.
             ///
             /// # Errors
             ///
-            /// [`InvalidSetting::Value`] when it is not what the key takes.
+            /// Returns [`InvalidSetting::Value`] when the key does not accept the value.
             pub fn set(&mut self, key: Key, raw: &RawValue, place: SettingSource) -> Result<(), InvalidSetting> {
                 let result = match key {
                     $(Key::$variant => read::<$type>(raw, $check).map(|value| {
@@ -122,12 +122,12 @@ macro_rules! settings {
     };
 }
 
-/// Returns seconds as a duration.
+/// Returns a duration of this many seconds.
 const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The built-in upper bound of every task's life.
+/// The built-in upper bound of every task's lifetime.
 const DEFAULT_HARD_CAP: Duration = secs(14_400);
 
 settings! {
@@ -237,14 +237,15 @@ settings! {
 }
 
 impl Key {
-    /// Returns the key with this name in files.
+    /// Returns the key with this name in settings files.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|key| key.name() == name)
     }
 
-    /// Returns whether a project's file may set it. What reaches beyond the project's own tasks it may
-    /// not: a cloned repository would have other projects' records removed, or other programs killed.
+    /// Returns whether a project's file may set the key. It may not set keys that reach beyond the
+    /// project's own tasks: a cloned repository could otherwise remove records of other projects or
+    /// kill other programs.
     #[must_use]
     pub const fn is_allowed_for_projects(self) -> bool {
         !matches!(
@@ -258,19 +259,19 @@ impl Key {
                 | Self::SuperviseHosts
                 | Self::SparePrograms
                 | Self::NotifyWebhook
-                // It tells an agent in one project of commands in others.
+                // The report would reveal commands of other projects to the agent of this one.
                 | Self::ReportDaily
         )
     }
 
-    /// Returns the environment variable that sets it, such as `SIDING_KILL_GRACE`.
+    /// Returns the environment variable of the setting, such as `SIDING_KILL_GRACE`.
     #[must_use]
     pub fn env_var(self) -> String {
         format!("SIDING_{}", self.name().to_ascii_uppercase())
     }
 
-    /// Returns the setting that a variable which sets none was most likely meant to set. `None` where
-    /// it is like no other: siding has variables that are no settings.
+    /// Returns the setting that an unknown variable was most likely meant to set. Returns `None`
+    /// when none is similar, because siding has variables that are not settings.
     #[must_use]
     pub fn suggest_for_variable(variable: &str) -> Option<Self> {
         let name = variable.strip_prefix("SIDING_")?;
@@ -285,11 +286,12 @@ impl std::fmt::Display for Key {
 }
 
 impl Layer {
-    /// Takes a value by the name of its key.
+    /// Sets a value by the name of its key.
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting::UnknownKey`] when there is no such key, [`InvalidSetting::Value`] as in [`Self::set`].
+    /// Returns [`InvalidSetting::UnknownKey`] when there is no such key, and
+    /// [`InvalidSetting::Value`] under the conditions of [`Self::set`].
     pub fn set_by_name(
         &mut self,
         name: &str,
@@ -306,12 +308,12 @@ impl Layer {
         self.set(key, raw, place)
     }
 
-    /// Locks a key by its name: no later layer can change it.
+    /// Locks a key by its name, so that no later layer can change it.
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting::LockNotAllowed`] unless the place is the system file, [`InvalidSetting::UnknownKey`]
-    /// when there is no such key.
+    /// Returns [`InvalidSetting::LockNotAllowed`] unless the source is the system file, and
+    /// [`InvalidSetting::UnknownKey`] when there is no such key.
     pub fn lock(&mut self, name: &str, place: SettingSource) -> Result<(), InvalidSetting> {
         if !matches!(place.origin, Origin::System { .. }) {
             return Err(InvalidSetting::LockNotAllowed { place });

@@ -1,4 +1,5 @@
-//! Settings that are lists. A layer's list takes the place of the one below it, as other values do.
+//! Settings whose value is a list. A layer's list replaces the one of the lower layers, as for
+//! other values.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use super::value::{RawValue, Value, ValueError};
 use crate::socket_patterns::{self, SocketPattern};
 use crate::unowned::{BadOrphanRule, OrphanRule};
 
-/// What stands between the items of a list that is given as one text, as in a variable.
+/// Separates the items of a list that is given as one text, for example in a variable.
 const LIST_SEPARATOR: char = ',';
 
 const SOCKET_PATTERNS_ALLOWED: &str = "a list of texts, each an absolute path with `*` or `?` in its last part \
@@ -18,7 +19,7 @@ const RULES_ALLOWED: &str = "rules: tables `[[reap_foreign]]` with `name`, `patt
     `min_age`, or with the `name` of a built-in rule alone";
 const RULE_KEYS_ALLOWED: &str = "`name`, `pattern`, `hosts` and `min_age`";
 
-/// Returns the items of a list, also of one that is written as a text. `None` for anything else.
+/// Returns the items of a list or of a text with separators, and `None` for any other value.
 fn list_items(raw: &RawValue) -> Option<Vec<RawValue>> {
     match raw {
         RawValue::List(items) => Some(items.clone()),
@@ -117,7 +118,7 @@ impl Value for Vec<OrphanRule> {
     }
 }
 
-/// Reads one rule: a table, or the name of a built-in one.
+/// Parses one rule: a table, or the name of a built-in rule.
 fn read_rule(raw: &RawValue) -> Result<OrphanRule, ValueError> {
     let built_in = |name: &RawValue| {
         let found = as_text(name).and_then(|name| OrphanRule::built_in_named(&name));
@@ -184,7 +185,7 @@ mod tests {
             ("hosts", list(&["claude", "codex"])),
             ("min_age", text("2h")),
         ];
-        let rules = <Vec<OrphanRule>>::read(&table(&whole)).expect("legal");
+        let rules = <Vec<OrphanRule>>::read(&table(&whole)).expect("a valid rule");
         assert_eq!(rules[0].min_age, Some(Duration::from_secs(7200)));
         assert_eq!(rules[0].hosts, ["claude", "codex"]);
         assert_eq!(rules.raw(), table(&whole));
@@ -225,10 +226,10 @@ mod tests {
     #[test]
     fn a_pattern_list_may_be_a_comma_separated_text() {
         let read = <Vec<SocketPattern>>::read;
-        let both = read(&text("/tmp/a-*.sock, /run/b.sock")).expect("legal");
+        let both = read(&text("/tmp/a-*.sock, /run/b.sock")).expect("valid patterns");
         assert_eq!(both.raw(), list(&["/tmp/a-*.sock", "/run/b.sock"]));
         assert_eq!(read(&both.raw()), Ok(both));
-        let error = read(&list(&["a.sock"])).expect_err("relative").to_string();
+        let error = read(&list(&["a.sock"])).expect_err("a relative path").to_string();
         assert!(error.starts_with("`a.sock` is not possible here; write an absolute"), "{error}");
     }
 }

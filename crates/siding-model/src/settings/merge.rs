@@ -1,4 +1,4 @@
-//! Layers to settings.
+//! The merge of layers into settings.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::duration;
 use crate::limits::{Limits, Thresholds};
 use crate::unowned::UnownedReapMode;
 
-/// A legal value and its place.
+/// A valid value and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LayerValue<V> {
     pub(super) value: V,
     pub(super) source: SettingSource,
 }
 
-/// A key that keeps its value.
+/// A key that the system file has locked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyLock {
     pub(super) key: Key,
@@ -28,36 +28,36 @@ pub(super) struct KeyLock {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSetting {
-    /// A key got what it does not take.
+    /// The value is not valid for its key.
     #[error("{place}: `{key}`: {why}")]
     Value {
-        /// Where.
+        /// The source of the value.
         place: SettingSource,
-        /// Which key.
+        /// The key.
         key: Key,
-        /// What is wrong, and what is allowed.
+        /// The mistake, and the allowed values.
         why: ValueError,
     },
-    /// There is no such key.
+    /// The key is unknown.
     #[error("{place}: unknown key `{name}`{}", Self::advice(*nearest))]
     UnknownKey {
-        /// Where.
+        /// The source of the key.
         place: SettingSource,
-        /// The name, made safe to print.
+        /// The rejected name, made safe to print.
         name: String,
-        /// What may have been meant.
+        /// The key with the most similar name, if any.
         nearest: Option<Key>,
     },
-    /// Somebody else than the administrator locks a key.
+    /// A source other than the system file locks a key.
     #[error("{place}: `locked` is allowed in the system file only")]
     LockNotAllowed {
-        /// Where.
+        /// The source of the lock.
         place: SettingSource,
     },
-    /// `locked` is something else than a list of keys.
+    /// The value of `locked` is not a list of keys.
     #[error("{place}: `locked` takes an array of key names, or a table of `key = true`")]
     BadLockList {
-        /// Where.
+        /// The source of the lock.
         place: SettingSource,
     },
 }
@@ -71,84 +71,84 @@ impl InvalidSetting {
     }
 }
 
-/// Something that was not applied and need not stop anybody.
+/// A setting that was ignored, without failing the command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsWarning {
-    /// A locked key was set.
+    /// The value of a locked key.
     #[error("{place}: `{key}` stays `{kept}`: it is locked by the {by}")]
     Locked {
-        /// Who tried.
+        /// The source of the ignored value.
         place: SettingSource,
-        /// Which key.
+        /// The key.
         key: Key,
-        /// The value in force.
+        /// The value in effect.
         kept: RawValue,
-        /// Who locked it.
+        /// The layer that locked the key.
         by: Origin,
     },
-    /// A key was set to more than the cap in force.
+    /// A value above the cap in effect.
     #[error(
         "{place}: `{key}` is `{}`, more than the cap of `{}` ({by}), which is used",
         duration::format_duration_exact(*asked),
         duration::format_duration_exact(*cap)
     )]
     OverCap {
-        /// Who tried.
+        /// The source of the ignored value.
         place: SettingSource,
-        /// Which key.
+        /// The key.
         key: Key,
-        /// What was asked.
+        /// The requested value.
         asked: Duration,
-        /// The cap in force.
+        /// The cap in effect.
         cap: Duration,
-        /// Who set the cap.
+        /// The layer that set the cap.
         by: Origin,
     },
-    /// A project set what is for persons and administrators alone.
+    /// A project's value of a key that only users and administrators may set.
     #[error(
         "{place}: `{key}` is not used: {}; set it in your own settings file",
         Self::beyond_project(*key)
     )]
     NotAllowedForProject {
-        /// Who tried.
+        /// The source of the ignored value.
         place: SettingSource,
-        /// Which key.
+        /// The key.
         key: Key,
     },
-    /// A project's network policy lets through more than the one in force.
+    /// A project's network policy that allows more than the one in effect.
     #[error(
         "{place}: `net` is `{asked}`, which is not stricter than `{kept}` ({by}), which is used"
     )]
     LoosenedByProject {
-        /// Who tried.
+        /// The source of the ignored value.
         place: SettingSource,
-        /// What was asked.
+        /// The requested policy.
         asked: RawValue,
-        /// The policy in force.
+        /// The policy in effect.
         kept: RawValue,
-        /// Who set it.
+        /// The layer that set it.
         by: Origin,
     },
-    /// The host's settings file was left out.
+    /// The whole settings file of a host.
     #[error("`{path}`: {why}; its settings are not used", path = path.display())]
     HostFileUnusable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
-    /// One value of the host's settings file was left out.
+    /// A value in a host's settings file.
     #[error("`{path}`: `{name}`: {why}; it is not used", path = path.display())]
     BadHostValue {
         /// The file.
         path: PathBuf,
         /// The host's name for the key.
         name: &'static str,
-        /// What is wrong, and what is allowed.
+        /// The mistake, and the allowed values.
         why: ValueError,
     },
-    /// A project file that belongs to another user was left out.
+    /// A project file that belongs to another user.
     #[error(
         "`{path}` belongs to user {owner} and is not used: whoever writes it decides what runs",
         path = path.display()
@@ -156,13 +156,13 @@ pub enum SettingsWarning {
     ProjectOfOtherUser {
         /// The file.
         path: PathBuf,
-        /// Number of the user it belongs to.
+        /// User id of the owner.
         owner: u32,
     },
 }
 
 impl SettingsWarning {
-    /// Returns whether it is about a settings file of the host.
+    /// Returns whether the warning concerns a settings file of a host.
     #[must_use]
     pub const fn is_about_host(&self) -> bool {
         matches!(self, Self::HostFileUnusable { .. } | Self::BadHostValue { .. })
@@ -178,21 +178,21 @@ impl SettingsWarning {
     }
 }
 
-/// One setting, for showing.
+/// A setting for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingEntry<'s> {
-    /// Which.
+    /// The key.
     pub key: Key,
-    /// Its value, in the form in which a file would hold it.
+    /// The value, in the form of a settings file.
     pub value: RawValue,
-    /// Where that comes from.
+    /// The source of the value.
     pub source: &'s SettingSource,
     /// Whether the system file locked it.
     pub locked: bool,
 }
 
 impl Settings {
-    /// Returns what is in force when these layers lie on the built-in one, the lowest first.
+    /// Merges the layers, the lowest first, onto the built-in values.
     #[must_use]
     pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Self {
         let mut settings = Self::default();
@@ -225,21 +225,21 @@ impl Settings {
         }
     }
 
-    /// Returns the age from which foreign orphans may be ended: the hard cap, which a project's file
-    /// cannot lower here, because the orphans may be another project's.
+    /// Returns the age at which unowned orphans may be ended: the hard cap. A project's file cannot
+    /// lower it here, because the orphans may belong to another project.
     #[must_use]
     pub const fn unowned_min_age(&self) -> Duration {
         self.cap_without_projects
     }
 
-    /// Returns what a run of the reaper that nobody asked for does about foreign orphans.
+    /// Returns the action of an automatic run of the reaper on unowned orphans.
     #[must_use]
     pub fn effective_unowned_reap(&self, is_reported: bool) -> UnownedReapMode {
         let is_chosen = *self.origin(Key::ForeignReap) != Origin::BuiltIn;
         self.foreign_reap.effective(is_chosen, is_reported)
     }
 
-    /// Returns the thresholds of the watchdogs that no limit replaces.
+    /// Returns the thresholds of the watchdogs whose resource has no limit.
     #[must_use]
     pub fn watchdog_thresholds(&self) -> Thresholds {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -252,7 +252,7 @@ impl Settings {
         all.without_limited(&self.limits())
     }
 
-    /// Returns who set a key.
+    /// Returns the layer that set a key.
     #[must_use]
     pub fn origin(&self, key: Key) -> &Origin {
         &self.places[key as usize].origin
@@ -264,7 +264,7 @@ impl Settings {
         self.locks.iter().any(|lock| lock.key == key)
     }
 
-    /// Returns every setting with its value and place.
+    /// Returns every setting with its value and source.
     pub fn entries(&self) -> impl Iterator<Item = SettingEntry<'_>> {
         Key::ALL.iter().map(|key| SettingEntry {
             key: *key,
@@ -274,13 +274,13 @@ impl Settings {
         })
     }
 
-    /// Returns what was not applied, and why.
+    /// Returns the warnings about ignored settings.
     #[must_use]
     pub fn warnings(&self) -> &[SettingsWarning] {
         &self.warnings
     }
 
-    /// Adds what a reader of sources left out.
+    /// Adds a warning from the code that reads the sources.
     pub fn add_warning(&mut self, warning: SettingsWarning) {
         self.warnings.push(warning);
     }
@@ -305,7 +305,7 @@ impl Settings {
         };
         let by = lock.locked_by.clone();
         let kept = self.value(key);
-        // Agreeing with a locked value is no attempt to change it.
+        // A value equal to the locked one is no attempt to change it.
         if !agrees {
             let place = layer_value.source.clone();
             self.warnings.push(SettingsWarning::Locked { place, key, kept, by });
@@ -313,10 +313,10 @@ impl Settings {
         false
     }
 
-    /// Drops a cap above the one in force, unless it is the administrator's.
+    /// Drops a cap above the one in effect, unless the system file sets it.
     ///
-    /// Each layer can only lower what the layers below it set, so that a user's own lower cap
-    /// also holds against a project.
+    /// Each layer can only lower the cap of the layers below it, so that a user's own lower cap
+    /// also binds a project.
     fn reject_cap_raise(&mut self, layer: &mut Layer) {
         let cap = self.max_elapsed_hard_cap;
         let raise = layer.max_elapsed_hard_cap.take_if(|given| {
@@ -327,7 +327,7 @@ impl Settings {
         }
     }
 
-    /// Brings `max_elapsed` down to the cap.
+    /// Lowers `max_elapsed` to the cap.
     fn clamp_to_cap(&mut self) {
         if self.max_elapsed <= self.max_elapsed_hard_cap {
             return;
@@ -335,7 +335,7 @@ impl Settings {
         let cap_place = self.places[Key::MaxElapsedHardCap as usize].clone();
         let place = std::mem::replace(&mut self.places[Key::MaxElapsed as usize], cap_place);
         let requested = std::mem::replace(&mut self.max_elapsed, self.max_elapsed_hard_cap);
-        // A lower cap is no surprise to those who never asked for the built-in value.
+        // Only a value that a source set explicitly deserves a warning.
         if place.origin != Origin::BuiltIn {
             self.warn_over_cap(Key::MaxElapsed, requested, place);
         }

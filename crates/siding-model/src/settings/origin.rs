@@ -1,40 +1,40 @@
-//! Where a value comes from.
+//! The origin of a setting's value.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The layer that set a value, and what exactly in it.
+/// The layer that set a value, and the exact source in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// Nobody; the program's own value.
+    /// The built-in value of the program.
     BuiltIn,
-    /// The machine's administrator, who may also lock keys and raise the cap.
+    /// The system file of the administrator, which may also lock keys and raise the cap.
     System {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The agent program's own settings file.
     Host {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The user.
+    /// The user's settings file.
     User {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The project that the working directory belongs to.
+    /// The settings file of the project that contains the working directory.
     Project {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// An environment variable.
     Environment {
-        /// Its name.
+        /// Name of the variable.
         name: String,
     },
-    /// The call itself.
+    /// The arguments of the call.
     Call {
         /// The flag or parameter, as the caller wrote it.
         flag: String,
@@ -56,7 +56,7 @@ impl Origin {
         }
     }
 
-    /// Returns the file, for layers that are files.
+    /// Returns the path of the file, for layers that are files.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -83,10 +83,10 @@ impl fmt::Display for Origin {
     }
 }
 
-/// An origin, and the line in it where that is a file.
+/// An origin, and the line number if it is a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingSource {
-    /// Who set the value.
+    /// The layer that set the value.
     pub origin: Origin,
     /// Line in the file, from 1.
     pub line: Option<usize>,

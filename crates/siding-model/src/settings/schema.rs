@@ -1,4 +1,4 @@
-//! JSON Schema of a settings file, for editors and checkers.
+//! The JSON Schema of a settings file, for editors and validators.
 
 use schemars::{Schema, json_schema};
 use serde_json::{Map, Value, json};
@@ -7,8 +7,8 @@ use super::keys::{Key, Settings};
 
 /// Returns the JSON Schema of a settings file.
 ///
-/// A file may pass it and still be refused: a schema cannot say that durations are ordered, or
-/// that only the system file may have `locked`.
+/// A file can satisfy the schema and still be rejected: the schema cannot compare durations, nor
+/// express that only the system file may contain `locked`.
 #[must_use]
 pub fn file_schema() -> Schema {
     let builtin = Settings::default();

@@ -1,12 +1,12 @@
-//! The key that somebody may have meant.
+//! Suggestions for misspelled keys.
 
 use super::keys::Key;
 
-/// Longest name that is compared; what is longer is no slip of the pen.
+/// Longest name that is compared; a longer one is no typing error.
 const MAX_COMPARED_NAME_BYTES: usize = 64;
 
-/// Returns the known key that differs least from `name`, when it differs little: by a third of
-/// its letters at most, where dashes, capitals and `maxElapsed` for `max_elapsed` do not count.
+/// Returns the known key most similar to `name`, if at most a third of its letters differ. Dashes,
+/// capitals and camel case (`maxElapsed` for `max_elapsed`) are ignored.
 pub(super) fn nearest_key(name: &str) -> Option<Key> {
     if name.len() > MAX_COMPARED_NAME_BYTES {
         return None;
@@ -17,8 +17,8 @@ pub(super) fn nearest_key(name: &str) -> Option<Key> {
     (distance * 3 <= key.name().len()).then_some(key)
 }
 
-/// Returns the candidate that begins with `name`, otherwise the one that differs least from it,
-/// however much that is. `None` without candidates, or for a name too long to compare.
+/// Returns the candidate that starts with `name`, otherwise the most similar one, however different
+/// it is. Returns `None` without candidates, or for a name too long to compare.
 pub(super) fn nearest_name<'c>(
     name: &str,
     candidates: impl Iterator<Item = &'c str>,
@@ -29,7 +29,8 @@ pub(super) fn nearest_name<'c>(
     let name = to_snake_case(name);
     candidates.min_by_key(|candidate| {
         let candidate = to_snake_case(candidate);
-        // A name that was cut short differs in length alone.
+        // A prefix match precedes all others, because a truncated name is far away by edit
+        // distance.
         (!candidate.starts_with(&name), edit_distance(&name, &candidate))
     })
 }
@@ -50,7 +51,7 @@ fn to_snake_case(name: &str) -> Vec<u8> {
     snake
 }
 
-/// Returns how many letters must be added, dropped or changed (Levenshtein's distance).
+/// Returns the number of letters to add, drop or change (Levenshtein distance).
 fn edit_distance(a: &[u8], b: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {

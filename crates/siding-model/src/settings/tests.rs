@@ -343,14 +343,14 @@ fn only_the_system_file_can_raise_the_cap() {
                 "{place}: `max_elapsed_hard_cap` is `8h`, more than the cap of `4h` (built-in), which is used"
             )]
         );
-        // Up to what the administrator allows it is no raise.
+        // Up to the administrator's cap, a project's cap is no raise.
         let settings = Settings::merge([
             layer(&system_source(), &[(cap, "9h")]),
             layer(&place, &[(cap, "8h")]),
         ]);
         assert_eq!(settings.max_elapsed_hard_cap, Duration::from_secs(8 * 3600));
     }
-    // What the user lowered, the project cannot raise again.
+    // A project cannot raise a cap that the user lowered.
     let settings = Settings::merge([
         layer(&user_source(), &[(cap, "1h")]),
         layer(&project_source(), &[(cap, "2h")]),
@@ -372,7 +372,7 @@ fn a_project_cannot_lower_the_age_for_ending_unowned_processes() {
     let lower = layer(&env_source(cap), &[(cap, "2s")]);
     let settings = Settings::merge([layer(&project_source(), &[(cap, "1m")]), lower]);
     assert_eq!(settings.unowned_min_age(), Duration::from_secs(2));
-    // Nor does it decide that anything is ended.
+    // A project cannot enable the ending of processes either.
     let settings = Settings::merge([layer(&project_source(), &[(ends, "end")])]);
     assert_eq!(settings.effective_unowned_reap(false), UnownedReapMode::Report);
     assert_eq!(warning_texts(&settings).len(), 1);
@@ -400,13 +400,13 @@ fn a_project_can_only_restrict_the_network() {
         let kept = if wins { (project_net, project_source()) } else { (user_net, user_source()) };
         assert_eq!(
             settings.value(net),
-            text_value(&kept.0.parse::<NetPolicy>().expect("one").to_string())
+            text_value(&kept.0.parse::<NetPolicy>().expect("a policy").to_string())
         );
         assert_eq!(settings.origin(net), &kept.1.origin, "{user_net} {project_net}");
         let warning_text = warning_texts(&settings).join("");
         assert_eq!(warning_text.contains("which is not stricter than"), !wins, "{warning_text}");
     }
-    // A person's own call is a person's decision; a lock is the administrator's.
+    // A user's own call may loosen the policy, unless the administrator locked it.
     let open = || layer(&call_source(), &[(net, "host")]);
     let mut admin = layer(&system_source(), &[(net, "none")]);
     assert!(Settings::merge([admin.clone(), open()]).net.is_host());
@@ -416,7 +416,7 @@ fn a_project_can_only_restrict_the_network() {
     assert!(refused.contains("`https` is no port; write numbers from 1 to 65535"), "{refused}");
 }
 
-/// A cloned repository neither removes what other projects have nor says what is killed.
+/// A cloned repository must neither remove data of other projects nor select processes to kill.
 #[test]
 fn a_project_cannot_set_user_wide_keys() {
     for (key, value) in [
@@ -430,7 +430,7 @@ fn a_project_cannot_set_user_wide_keys() {
     ] {
         let set_by = |place: &SettingSource| {
             let mut layer = Layer::default();
-            layer.set(key, &value, place.clone()).expect("legal");
+            layer.set(key, &value, place.clone()).expect("a valid value");
             Settings::merge([layer])
         };
         let settings = set_by(&project_source());
@@ -454,12 +454,12 @@ fn max_elapsed_is_clamped_to_the_cap() {
         warning_texts(&settings),
         ["`--timeout`: `max_elapsed` is `5h`, more than the cap of `4h` (built-in), which is used"]
     );
-    // A cap below the built-in deadline surprises nobody who did not ask for more.
+    // A cap below the built-in deadline gives no warning if the deadline was not set explicitly.
     let settings = Settings::merge([layer(&project_source(), &[(Key::MaxElapsedHardCap, "1m")])]);
     assert_eq!(settings.max_elapsed, Duration::from_secs(60));
     assert_eq!(settings.origin(Key::MaxElapsed), &project_source().origin);
     assert!(warning_texts(&settings).is_empty());
-    // The order in which a file names the two does not matter.
+    // The order of the two keys in a file does not matter.
     let raised =
         layer(&system_source(), &[(Key::MaxElapsed, "5h"), (Key::MaxElapsedHardCap, "6h")]);
     assert_eq!(Settings::merge([raised]).max_elapsed, Duration::from_secs(5 * 3600));

@@ -1,4 +1,4 @@
-//! Kinds of values: how each is read, checked and written.
+//! The types of setting values: parsing, validation and formatting.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,21 +15,21 @@ use crate::spec::OnLeaderExit;
 use crate::text::one_line;
 use crate::unowned::{BadOrphanRule, UnownedReapMode};
 
-/// A value as its source gives it, before anybody knows whether it is legal.
+/// A value as its source contains it, before validation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum RawValue {
-    /// A string of a file, or the value of a variable or flag.
+    /// A string in a file, or the value of a variable or flag.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A truth value.
+    /// A boolean.
     Boolean(bool),
     /// An array.
     List(Vec<Self>),
     /// A table.
     Table(BTreeMap<String, Self>),
-    /// Something that no setting is, such as a date; named with its article.
+    /// Any other type, such as a date; its name with the article.
     Other(&'static str),
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for RawValue {
                 let items: Vec<String> = items.iter().map(ToString::to_string).collect();
                 f.write_str(&items.join(", "))
             }
-            // Where a list of tables is shown, their names say which they are.
+            // In a displayed list of tables, the names identify them.
             Self::Table(table) => match table.get("name") {
                 Some(name) => write!(f, "{name}"),
                 None => f.write_str("a table"),
@@ -53,38 +53,38 @@ impl fmt::Display for RawValue {
     }
 }
 
-/// Why a value is not legal. The text says what is.
+/// The reason why a value is invalid. The text states the allowed values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// Not a duration.
+    /// The duration is malformed.
     #[error(transparent)]
     BadDuration(#[from] DurationError),
-    /// Not a size.
+    /// The size is malformed.
     #[error(transparent)]
     Size(#[from] SizeError),
-    /// Not a signal.
+    /// The signal is unknown.
     #[error(transparent)]
     Signal(#[from] BadSignal),
-    /// Not a rule.
+    /// The rule is malformed.
     #[error(transparent)]
     Rule(#[from] BadOrphanRule),
-    /// Not a network policy.
+    /// The network policy is malformed.
     #[error(transparent)]
     Net(#[from] BadNetPolicy),
-    /// Not one of the values that this key takes.
+    /// The key does not accept this value.
     #[error("`{found}` is not possible here; write {allowed}")]
     NotAllowed {
-        /// What was given, made safe to print.
+        /// The rejected value, made safe to print.
         found: String,
-        /// What may be given.
+        /// The allowed values.
         allowed: &'static str,
     },
 }
 
 impl ValueError {
     pub(super) fn not_allowed(raw: &RawValue, allowed: &'static str) -> Self {
-        // Of what has parts its kind says more than the parts.
+        // For a compound value, its type says more than its parts.
         let found = match raw {
             RawValue::List(_) => "an array".to_owned(),
             RawValue::Table(_) => "a table".to_owned(),
@@ -97,18 +97,19 @@ impl ValueError {
     }
 }
 
-/// Returns foreign text as it can stand in a message: files and variables may hold anything.
+/// Returns untrusted text in a form that is safe in a message: files and variables may contain
+/// anything.
 pub(super) fn printable(text: &str) -> String {
     one_line(text, 60)
 }
 
-/// A kind of value.
+/// The type of a setting's value.
 pub(super) trait Value: Sized + Clone + PartialEq + fmt::Debug {
-    /// Reads it.
+    /// Parses and validates a value.
     fn read(raw: &RawValue) -> Result<Self, ValueError>;
-    /// Returns what [`Self::read`] reads back, in the form people write it.
+    /// Returns the value in the form that people write and that [`Self::read`] parses.
     fn raw(&self) -> RawValue;
-    /// Returns its form in a settings file.
+    /// Returns the JSON Schema of the value in a settings file.
     #[cfg(feature = "schema")]
     fn schema() -> schemars::Schema;
 }
@@ -117,7 +118,7 @@ impl Value for Duration {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         match raw {
             RawValue::Text(text) => Ok(duration::parse(&printable(text))?),
-            // Refused too, with the advice to write the unit.
+            // Rejected as well, with the advice to add a unit.
             RawValue::Integer(number) => Ok(duration::parse(&number.to_string())?),
             RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
                 Err(ValueError::not_allowed(raw, "a duration such as `15s`, `30m` or `1h30m`"))
@@ -295,20 +296,20 @@ impl Value for String {
 /// Whether the blocking budget applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AssistantMode {
-    /// It does, unless standard output is a person's terminal.
+    /// It applies unless standard output is a terminal of a person.
     #[default]
     Auto,
-    /// It does.
+    /// It always applies.
     On,
-    /// It does not.
+    /// It never applies.
     Off,
 }
 
-/// Values that are one word of a few.
+/// A value that is one of a few keywords.
 trait KeywordValue: Copy + PartialEq + fmt::Debug + 'static {
-    /// All of them, with their words.
+    /// All values with their keywords.
     const KEYWORDS: &'static [(&'static str, Self)];
-    /// All of them, for a message.
+    /// All keywords, for a message.
     const ALLOWED: &'static str;
 }
 

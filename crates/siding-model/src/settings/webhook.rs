@@ -1,41 +1,41 @@
-//! An address that notices are sent to.
+//! The address to which notices are sent.
 
 use std::fmt;
 
 use super::value::{RawValue, Value, ValueError};
 
-/// What turns it off.
+/// The keyword for no webhook.
 const OFF_WORD: &str = "off";
-/// What stands for all behind the host: it may hold a secret.
+/// Replaces everything after the host, which may contain a secret.
 const HIDDEN_SUFFIX: &str = "/…";
-/// Bytes of an address; servers refuse longer ones (RFC 9110 section 4.1 asks for 8000).
+/// Longest address, in bytes; RFC 9110 section 4.1 requires servers to support 8000.
 const MAX_ADDRESS_BYTES: usize = 8000;
 
-/// Where notices are sent to, if anywhere.
+/// The address to which notices are sent, if any.
 ///
-/// The path of such an address is often its password, so that no text form shows more than scheme
-/// and host.
+/// The path of such an address is often its password, so no text form shows more than scheme and
+/// host.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Webhook(Option<String>);
 
 impl Webhook {
-    /// Nowhere.
+    /// No webhook.
     pub const OFF: Self = Self(None);
 
-    /// Returns the whole address. It is for the request alone and must not be printed.
+    /// Returns the complete address. It is only for the request and must not be printed.
     #[must_use]
     pub fn address(&self) -> Option<&str> {
         self.0.as_deref()
     }
 
-    /// Returns scheme and host, with the port where one is given.
+    /// Returns scheme and host, and the port if there is one.
     fn scheme_and_host(&self) -> Option<String> {
         let (scheme, host, _) = split_address(self.address()?)?;
         Some(format!("{}://{host}", scheme.to_ascii_lowercase()))
     }
 }
 
-/// Returns scheme, host with port, and whether anything else is there.
+/// Returns scheme, host with port, and whether the address has further parts.
 fn split_address(address: &str) -> Option<(&str, &str, bool)> {
     let (scheme, rest) = address.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -70,7 +70,7 @@ impl fmt::Debug for Webhook {
 impl Value for Webhook {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         let refused = || ValueError::NotAllowed {
-            // It is not repeated: a mistyped address holds the same secret.
+            // The value is not repeated, because a mistyped address contains the same secret.
             found: "this".to_owned(),
             allowed: "`off` or a whole address such as `https://example.org/hook`",
         };
@@ -85,8 +85,8 @@ impl Value for Webhook {
         if legal { Ok(Self(Some(text.to_owned()))) } else { Err(refused()) }
     }
 
-    /// Returns what can be shown. An address with more than a host is cut, and its mark makes it
-    /// illegal to read, so that a copy fails at once.
+    /// Returns the displayable form. An address with more than a host is cut, and its suffix makes
+    /// the text invalid as input, so that a copied value is rejected immediately.
     fn raw(&self) -> RawValue {
         let more = self.address().and_then(split_address).is_some_and(|(_, _, more)| more);
         RawValue::Text(format!("{self}{}", if more { HIDDEN_SUFFIX } else { "" }))

@@ -1,25 +1,25 @@
-//! Command lines of tasks that run siding itself, as a person would type them.
+//! Display of the command lines of tasks that run siding itself.
 //!
-//! A task of any kind but `local_bash` executes this program by its full path, some of them with a
-//! first argument that no person types. Lists, notices and the history show the public command.
+//! A task of any kind except `local_bash` executes this program by its absolute path, in some cases
+//! with an internal first argument. Lists, notices and the history show the public command instead.
 
-/// The first argument of the program that carries out a workflow.
+/// The first argument of the process that runs a workflow.
 pub const WORKFLOW_ARG: &str = "__workflow";
-/// The first argument of the program that watches another MCP server.
+/// The first argument of the process that monitors another MCP server.
 pub const WATCH_MCP_ARG: &str = "__watch-mcp";
-/// The first argument of the program that rewrites notes.
+/// The first argument of the process that rewrites an agent's notes.
 pub const DREAM_ARG: &str = "__dream";
-/// The second argument, behind `a2a`, of the program that follows a remote task.
+/// The second argument, after `a2a`, of the process that follows a remote task.
 pub const FOLLOW_ARG: &str = "follow";
 
-/// The flag of [`WORKFLOW_ARG`] before its file.
+/// The flag of [`WORKFLOW_ARG`] for its file.
 pub const WORKFLOW_FILE_FLAG: &str = "--file";
-/// The flag of [`WORKFLOW_ARG`] before the checksum of its file.
+/// The flag of [`WORKFLOW_ARG`] for the checksum of its file.
 pub const WORKFLOW_CHECKSUM_FLAG: &str = "--checked";
-/// The flag of [`WORKFLOW_ARG`] before the id of the workflow that it resumes.
+/// The flag of [`WORKFLOW_ARG`] for the id of the workflow that it resumes.
 pub const WORKFLOW_RESUME_FLAG: &str = "--resume";
 
-/// Returns the words of the public command for `argv`, of which the first word is siding's path.
+/// Returns the words of the public command for `argv`, whose first word is siding's path.
 pub(super) fn public_words(argv: &[String]) -> Vec<&str> {
     let words: Vec<&str> = argv.iter().skip(1).map(String::as_str).collect();
     let mut public = vec!["siding"];
@@ -45,7 +45,7 @@ pub(super) fn public_words(argv: &[String]) -> Vec<&str> {
     public
 }
 
-/// Returns `run`, the flags and the file, or `resume` and the id.
+/// Returns `run` with the flags and the file, or `resume` with the id.
 fn workflow_words<'w>(words: &[&'w str]) -> Vec<&'w str> {
     let mut command = "run";
     let (mut flags, mut target) = (Vec::new(), None);

@@ -1,4 +1,4 @@
-//! What was waited for, and what came of it.
+//! The JSON form of waits and of readiness.
 
 use serde::Serialize;
 
@@ -6,21 +6,21 @@ use crate::id::TaskId;
 use crate::journal::TaskState;
 use crate::wait::{self, SatisfiedCondition, WaitDetail};
 
-/// Whether a task is ready that was started with `--wait-for`.
+/// The readiness of a task that was started with `--wait-for`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReadyView {
-    /// What makes it ready, all of it, as it was written: `port:8080`.
+    /// The conditions, all of which must hold, as they were given: `port:8080`.
     pub wait_for: Vec<String>,
-    /// Awake time from the start until it was; null as long as it is not, and of one that ended
-    /// before it was.
+    /// Awake time from the start until the task was ready, in milliseconds; null while it is not
+    /// ready, and for a task that ended before that.
     pub after_ms: Option<u64>,
-    /// What came true; empty until all has.
+    /// The observations that satisfied the conditions; empty until all of them hold.
     pub by: Vec<WaitHit>,
 }
 
 impl ReadyView {
-    /// Returns whether a task is ready, `None` where nobody said what makes it so.
+    /// Returns the readiness of a task, or `None` without a readiness condition.
     #[must_use]
     pub fn from_state(state: &TaskState) -> Option<Self> {
         let wait_for = &state.spec.wait_for;
@@ -37,8 +37,8 @@ impl ReadyView {
         })
     }
 
-    /// Returns it as a sentence, which holds text of the task: `ready after 2.1s: port:3000 (process
-    /// 4711 listens)`.
+    /// Describes the readiness in a sentence, which contains untrusted text of the task: `ready
+    /// after 2.1s: port:3000 (process 4711 listens)`.
     #[must_use]
     pub fn describe(&self, is_live: bool) -> String {
         let wanted = self.wait_for.join(", ");
@@ -56,44 +56,44 @@ impl ReadyView {
     }
 }
 
-/// What `siding wait --json` prints.
+/// The output of `siding wait --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "wait"))]
 pub struct WaitView {
-    /// Whether what was waited for came true.
+    /// Whether the conditions were satisfied.
     pub satisfied: bool,
-    /// Why the wait is over.
+    /// The reason why the wait ended.
     pub reason: WaitReason,
-    /// What came true, and for which task.
+    /// The satisfied conditions, with their tasks.
     pub by: Vec<WaitHit>,
-    /// How long it took.
+    /// Duration of the wait, in milliseconds.
     pub waited_ms: u64,
-    /// The longest it would have taken.
+    /// Upper bound of the wait, in milliseconds.
     pub bound_ms: u64,
 }
 
-/// Why a wait is over.
+/// The reason why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WaitReason {
-    /// What was waited for came true.
+    /// The conditions were satisfied.
     Satisfied,
     /// The task ended first.
     Ended,
-    /// The bound was reached.
+    /// The upper bound was reached.
     Timeout,
 }
 
-/// One thing that came true.
+/// A satisfied condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitHit {
-    /// For which task.
+    /// The task's id.
     pub task_id: TaskId,
-    /// What was waited for, as it was written: `exit`, `port:8080`.
+    /// The condition as it was given: `exit`, `port:8080`.
     pub condition: String,
-    /// What was seen; for `exit`, the outcome.
+    /// The observation that satisfied it; for `exit`, the outcome.
     pub detail: Option<WaitDetail>,
 }

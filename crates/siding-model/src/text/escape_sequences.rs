@@ -1,4 +1,4 @@
-//! Terminal control sequences, taken out of a stream of characters.
+//! Removal of terminal control sequences from a stream of characters.
 //!
 //! ```text
 //!            ESC                 [ or U+009B           final @…~
@@ -10,10 +10,10 @@
 //!                      └─ any other final ─────────────────────► Ground
 //! ```
 //! CAN and SUB cancel a sequence. A newline, a non-ASCII character or a control character ends a
-//! sequence that cannot contain it and is then taken for itself. A newline also ends a string that
-//! was never terminated, so a broken title hides no more than the rest of its own line.
+//! sequence that cannot contain it, and is then processed itself. A newline also ends an
+//! unterminated string, so that a broken title hides no more than the remainder of its own line.
 
-/// Where the parser stands.
+/// State of the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum EscapeParser {
     /// Outside of any sequence.
@@ -29,10 +29,10 @@ pub(super) enum EscapeParser {
     ControlString,
 }
 
-/// What has been seen between `CSI` and its final byte. Only a single digit means something here.
+/// The parameter between `CSI` and the final byte. Only a single digit has a meaning here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CsiParameter {
-    /// Nothing yet.
+    /// No parameter yet.
     None,
     /// One digit.
     One(char),
@@ -40,28 +40,28 @@ pub(super) enum CsiParameter {
     Many,
 }
 
-/// What a character means to the line being built.
+/// The effect of a character on the current line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CharAction {
-    /// It is text, or a control character outside of any sequence.
+    /// Text, or a control character outside of any sequence.
     Print,
-    /// It is part of a sequence.
+    /// Part of a sequence.
     Ignore,
-    /// It completes "cursor to the first column".
+    /// Completes "cursor to the first column".
     CursorHome,
-    /// It completes "erase from the cursor to the end of the line" (or of the screen).
+    /// Completes "erase from the cursor to the end of the line" (or of the screen).
     EraseRight,
-    /// It completes "erase the whole line".
+    /// Completes "erase the whole line".
     EraseLine,
 }
 
 impl EscapeParser {
-    /// Takes the next character.
+    /// Processes the next character.
     pub(super) fn step(&mut self, c: char) -> CharAction {
         match (*self, c) {
             (Self::Ground, _) => self.step_ground(c),
             (_, '\x18' | '\x1a') => self.enter_state(Self::Ground),
-            // ESC inside of anything begins anew; ESC \ after a string is its end.
+            // ESC inside a sequence starts a new one; ESC \ after a string ends it.
             (_, '\x1b') => self.enter_state(Self::Escape),
             (Self::ControlString, '\x07' | '\u{9c}') => self.enter_state(Self::Ground),
             (Self::ControlString, '\n') => self.abort_sequence(c),
@@ -92,7 +92,7 @@ impl EscapeParser {
     fn step_ground(&mut self, c: char) -> CharAction {
         match c {
             '\x1b' => self.enter_state(Self::Escape),
-            // Shift in and shift out select charsets too: `tput sgr0` writes one.
+            // Shift in and shift out select character sets as well; `tput sgr0` writes one.
             '\x0e' | '\x0f' => CharAction::Ignore,
             '\u{9b}' => self.enter_state(Self::Csi(CsiParameter::None)),
             '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.enter_state(Self::ControlString),
@@ -112,8 +112,8 @@ impl EscapeParser {
     }
 }
 
-/// Returns what a control sequence does to a line: the few that redraw it matter, all others only
-/// colour, move or ask.
+/// Returns the effect of a control sequence on a line. Only those that redraw it matter; all others
+/// set colors, move the cursor or query the terminal.
 fn csi_action(parameter: CsiParameter, last: char) -> CharAction {
     match (last, parameter) {
         ('G' | '`', CsiParameter::None | CsiParameter::One('0' | '1')) => CharAction::CursorHome,

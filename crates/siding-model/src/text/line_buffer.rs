@@ -1,42 +1,42 @@
-//! The line being built, with what a terminal does inside a line.
+//! The current line, with the effects of a terminal within a line.
 
 use super::repeated_lines::LineSink;
 
-/// Bytes of one line that are held back for a rewrite; longer lines are given out in pieces of at
-/// most this size. 64 KiB.
+/// Most bytes of a line that are held for a possible rewrite, 64 KiB; a longer line is emitted in
+/// pieces of at most this size.
 pub const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
 
 /// The current line.
 ///
-/// After `\r` the next character starts the line anew: the last state is what stays, also where a
-/// terminal would leave the end of a longer state visible. What was already given out of an
-/// overlong line cannot be taken back; a rewrite then begins on a line of its own.
+/// After `\r` the next character restarts the line: only the last state is kept, even where a
+/// terminal would leave the end of a longer state visible. The emitted part of an overlong line
+/// cannot be taken back, so a rewrite of it starts on a new line.
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     text: String,
-    /// The beginning of this line was given out.
+    /// Whether the beginning of this line was already emitted.
     is_partly_emitted: bool,
-    /// Column and fate of the present state.
+    /// Position at which the next character is written.
     cursor: Cursor,
 }
 
-/// Where the next character goes.
+/// The position of the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Cursor {
-    /// Behind the text.
+    /// After the text.
     #[default]
     End,
-    /// At the first column, after `\r`: the next character starts anew.
+    /// At the first column, after `\r`: the next character restarts the line.
     Start,
-    /// At the first column, after an escape sequence. Starts anew only together with an erasure,
-    /// since programs use the sequence alone for other ends too.
+    /// At the first column, after an escape sequence. The line restarts only with an additional
+    /// erasure, because programs use this sequence for other purposes too.
     Home,
-    /// Behind the text, which was erased; going to the first column starts anew.
+    /// After the text, which was erased; moving to the first column restarts the line.
     Erased,
 }
 
 impl LineBuffer {
-    /// Adds characters that are shown as they are.
+    /// Adds characters that are displayed unchanged.
     pub(super) fn write(&mut self, mut run: &str, out: &mut LineSink<'_>) {
         if run.is_empty() {
             return;
@@ -71,7 +71,7 @@ impl LineBuffer {
         self.clear();
     }
 
-    /// Ends the text. A last line without a newline stays one.
+    /// Ends the text. The last line keeps its lack of a newline.
     pub(super) fn finish(&mut self, out: &mut LineSink<'_>) {
         if !self.text.is_empty() {
             out.push_piece(&self.text);
@@ -84,7 +84,7 @@ impl LineBuffer {
         self.cursor = Cursor::Start;
     }
 
-    /// Applies `\b`: takes the last character back, unless the cursor is at the first column.
+    /// Applies `\b`: removes the last character, unless the cursor is at the first column.
     pub(super) fn backspace(&mut self) {
         match self.cursor {
             Cursor::End | Cursor::Erased => {
@@ -118,12 +118,12 @@ impl LineBuffer {
         }
     }
 
-    /// The text so far, without what was given out already.
+    /// Returns the text of the line that was not emitted yet.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Bytes held.
+    /// Returns the memory in use, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.text.capacity()
     }

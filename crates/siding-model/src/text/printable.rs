@@ -1,28 +1,28 @@
-//! Foreign text in a line of siding's own.
+//! Escaping of untrusted text for display.
 
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Marks that may sit on one character, such as accents. More are written as escapes, since a
-/// tower of them runs over the lines above.
+/// Most combining marks, such as accents, on one character. Further ones are escaped, because a
+/// stack of marks covers the lines above.
 const MAX_COMBINING_MARKS: usize = 3;
 
-/// Returns `text` in one line of at most `columns` columns, safe to print.
+/// Formats `text` as one line of at most `columns` columns that is safe to print.
 ///
-/// Commands, names and paths come from others and could move the cursor, turn the direction of
-/// writing or hide characters. Newline, tab and carriage return are shown as `\n`, `\t`, `\r`,
-/// ESC as `\e`, other control characters as `\x07`, and characters without a shape of their own
-/// (zero-width, bidirectional, tags, line separators) as `\u{202e}`. What does not fit is cut and
-/// ends in `…`; an escape is never cut in half. Backslashes are not doubled: this is for reading,
-/// not for reading back.
+/// Commands, names and paths are untrusted: they could move the cursor, change the direction of
+/// writing or hide characters. Newline, tab and carriage return are written as `\n`, `\t`, `\r`,
+/// ESC as `\e`, other control characters as `\x07`, and invisible characters (zero-width,
+/// bidirectional, tags, line separators) as `\u{202e}`. A longer text is cut and ends in `…`; an
+/// escape is never cut in half. Backslashes are not doubled, because the result is for reading and
+/// is not parsed again.
 ///
-/// Widths are those of Unicode (UAX #11): a wide character takes two columns, a mark none.
+/// Widths follow Unicode (UAX #11): a wide character takes two columns, a combining mark none.
 #[must_use]
 pub fn one_line(text: &str, columns: usize) -> String {
     let mut line = String::new();
     let mut used = 0;
-    // Where to cut if more comes than fits: the last place with a column left for the `…`.
+    // The last position that leaves a column for the `…`, in case the text does not fit.
     let mut cut = 0;
     let mut marks = 0;
     let mut unit = String::new();
@@ -45,10 +45,10 @@ pub fn one_line(text: &str, columns: usize) -> String {
     line
 }
 
-/// Returns `text` with its lines, and everything else that has no shape of its own made visible as
-/// [`one_line`] does it: nothing in it moves a cursor, turns the direction of writing or hides.
+/// Formats `text` with its line breaks and escapes everything invisible like [`one_line`], so that
+/// it cannot move the cursor, change the direction of writing or hide characters.
 ///
-/// Newlines and tabs stay. Characters that XML cannot hold are among those that are escaped.
+/// Newlines and tabs are kept. Characters that XML does not allow are escaped too.
 #[must_use]
 pub fn make_visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -70,13 +70,13 @@ pub fn make_visible(text: &str) -> String {
     out
 }
 
-/// Tells the code points that Unicode keeps for a program's own use; XML allows none of the first
-/// two.
+/// Returns whether Unicode reserves the code point for internal use of a program. XML does not
+/// allow U+FFFE and U+FFFF.
 fn is_noncharacter(c: char) -> bool {
     u32::from(c) & 0xfffe == 0xfffe || matches!(c, '\u{fdd0}'..='\u{fdef}')
 }
 
-/// Writes a character or what stands for it, and returns its width.
+/// Appends a character or its escape, and returns the width.
 fn push_visible(c: char, marks: &mut usize, unit: &mut String) -> usize {
     let short = match c {
         '\n' => "\\n",
@@ -109,7 +109,7 @@ fn push_escape(c: char, unit: &mut String) -> usize {
     unit.len()
 }
 
-/// Tells characters that have no shape but change what is seen: soft hyphen, joiners and
+/// Returns whether a character is invisible but changes the display: soft hyphen, joiners and
 /// zero-width spaces, bidirectional controls, line separators, fillers, variation selectors,
 /// interlinear annotation, tags.
 fn is_invisible(c: char) -> bool {

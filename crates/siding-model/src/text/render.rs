@@ -1,47 +1,47 @@
-//! Raw output to readable text, as a stream.
+//! Streaming conversion of raw output to readable text.
 
 use super::escape_sequences::{CharAction, EscapeParser};
 use super::line_buffer::LineBuffer;
 use super::repeated_lines::{LineSink, RepeatCounter};
 use super::utf8::Decoder;
 
-/// What to do with equal lines that follow each other.
+/// The treatment of consecutive equal lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RepeatMode {
-    /// Show every one.
+    /// Keep all of them.
     #[default]
     Keep,
-    /// Show the first, then `… repeated 42 times` for 42 further ones. A single repetition, and a
-    /// few blank lines, are shown as they are.
+    /// Keep the first, followed by `… repeated 42 times` for 42 more. A single repetition and a few
+    /// blank lines are kept.
     Count,
 }
 
-/// How to fold.
+/// Options of the conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RenderOptions {
-    /// What to do with equal lines.
+    /// The treatment of consecutive equal lines.
     pub repeats: RepeatMode,
 }
 
-/// Turns raw output into text, in pieces of any size and in flat memory.
+/// Converts raw output to text, in pieces of any size and in constant memory.
 ///
-/// | in | out |
+/// | input | output |
 /// |---|---|
 /// | `\r\n` | a newline |
-/// | `\r`, then more | the line starts anew: `10%\r20%\r100%\n` is `100%\n` |
-/// | `\b` | takes the last character of the line back |
-/// | tab, newline | themselves |
-/// | escape sequences, C1 controls, shift in and out | nothing |
+/// | `\r`, then more | the line restarts: `10%\r20%\r100%\n` becomes `100%\n` |
+/// | `\b` | removes the last character of the line |
+/// | tab, newline | unchanged |
+/// | escape sequences, C1 controls, shift in and out | removed |
 /// | any other control character | its picture, `␀` (U+2400) to `␟` and `␡` (U+2421) |
 /// | invalid UTF-8 | one U+FFFD for each maximal invalid sequence |
 ///
-/// Escape sequences are recognised in decoded text, as a UTF-8 terminal does it: a lone byte 0x9B
-/// is invalid UTF-8, the character U+009B introduces a control sequence. Of what they do only the
-/// redrawing of a line is applied (`\x1b[2K\x1b[1G` and its like).
+/// Escape sequences are recognized in decoded text, as in a UTF-8 terminal: a lone byte 0x9B is
+/// invalid UTF-8, while the character U+009B introduces a control sequence. Only sequences that
+/// redraw a line take effect (`\x1b[2K\x1b[1G` and similar ones).
 ///
-/// Holds at most [`LINE_HELD_MAX`](super::MAX_HELD_LINE_BYTES) bytes of the current line, and with
-/// [`RepeatMode::Count`] as much again for the one before. The text is the same however the input is
-/// cut into pieces.
+/// Holds at most [`MAX_HELD_LINE_BYTES`](super::MAX_HELD_LINE_BYTES) bytes of the current line, and
+/// with [`RepeatMode::Count`] as many for the previous line. The result does not depend on how the
+/// input is divided.
 #[derive(Debug, Default)]
 pub struct OutputRenderer {
     decoder: Decoder,
@@ -56,7 +56,7 @@ struct RenderState {
 }
 
 impl OutputRenderer {
-    /// Returns a folder that has seen nothing.
+    /// Returns a renderer without input.
     #[must_use]
     pub fn new(options: RenderOptions) -> Self {
         let counter = match options.repeats {
@@ -69,14 +69,15 @@ impl OutputRenderer {
         }
     }
 
-    /// Takes more output and appends to `out` the text that is settled by now.
+    /// Processes more output and appends the text that is final to `out`.
     ///
-    /// The line that is not ended yet stays here, since it may still be rewritten.
+    /// The last line without a newline is held back, because it may still be rewritten.
     pub fn push(&mut self, bytes: &[u8], out: &mut String) {
         self.decoder.push(bytes, |text| self.state.push(text, out));
     }
 
-    /// Appends to `out` what was held back: the last state of an unended line, without a newline.
+    /// Appends the text that was held back to `out`: the last state of an unterminated line,
+    /// without a newline.
     pub fn finish(mut self, out: &mut String) {
         self.decoder.finish(|text| self.state.push(text, out));
         let RenderState { line, counter, .. } = &mut self.state;
@@ -85,13 +86,13 @@ impl OutputRenderer {
         out.finish();
     }
 
-    /// Returns the line that is not ended yet, as far as it is known: it may still be rewritten.
+    /// Returns the unterminated line in its current state; it may still be rewritten.
     #[must_use]
     pub fn pending_line(&self) -> &str {
         self.state.line.text()
     }
 
-    /// Returns the bytes of memory held for text that is not given out yet.
+    /// Returns the memory in use for text that was not emitted yet, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.state.line.held_bytes()
@@ -104,7 +105,7 @@ impl RenderState {
         let Self { escapes, line, counter } = self;
         let mut out = LineSink { out, counter: counter.as_mut() };
         while !text.is_empty() {
-            // Nearly all output is plain; it goes through in runs.
+            // Nearly all output is plain text, which is processed in runs.
             if escapes.is_ground() {
                 let plain = text.bytes().position(is_special).unwrap_or(text.len());
                 let (run, rest) = text.split_at(plain);
@@ -120,8 +121,8 @@ impl RenderState {
     }
 }
 
-/// Tells the bytes that need a look: control characters, and 0xC2, which begins U+0080 to U+00BF.
-/// Such a byte always begins a character.
+/// Returns whether a byte needs special treatment: control characters, and 0xC2, which starts
+/// U+0080 to U+00BF. Such a byte always starts a character.
 fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == 0x7f || byte == 0xc2
 }
@@ -139,7 +140,7 @@ fn apply_action(meaning: CharAction, c: char, line: &mut LineBuffer, out: &mut L
     }
 }
 
-/// Returns the character that shows a control character; others show themselves.
+/// Returns the picture of a control character, and other characters unchanged.
 fn control_picture(c: char) -> char {
     match c {
         '\t' => c,
@@ -149,7 +150,7 @@ fn control_picture(c: char) -> char {
     }
 }
 
-/// Returns the text of output that is there as a whole.
+/// Converts output that is completely in memory.
 #[must_use]
 pub fn render_output(bytes: &[u8], options: RenderOptions) -> String {
     let mut text = String::with_capacity(bytes.len());

@@ -1,22 +1,23 @@
-//! Lines that repeat.
+//! Collapsing of repeated lines.
 
-/// Repetitions that are folded: two equal lines more after the first. One more is shorter itself
-/// than its count.
+/// Fewest repetitions after the first line that are replaced by a count: a single one is shorter
+/// than the count.
 const MIN_COUNTED_REPEATS: u64 = 2;
-/// The same for blank lines, which part text and cost next to nothing.
+/// Fewest repetitions of a blank line that are replaced by a count: blank lines structure the text
+/// and cost little.
 const MIN_COUNTED_BLANK_REPEATS: u64 = 20;
 
-/// Counts equal lines that follow each other.
+/// Counts consecutive equal lines.
 #[derive(Debug, Default)]
 pub(super) struct RepeatCounter {
     /// The last line, while it can still repeat.
     last_line: Option<String>,
-    /// How often it came again since it was given out.
+    /// Number of repetitions since it was emitted.
     repeat_count: u64,
 }
 
 impl RepeatCounter {
-    /// Bytes held.
+    /// Returns the memory in use, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.last_line.as_ref().map_or(0, String::capacity)
     }
@@ -34,7 +35,7 @@ impl RepeatCounter {
         last.push_str(text);
     }
 
-    /// Says what was held back. The next line starts a new count.
+    /// Emits the repetitions or their count. The next line starts a new count.
     fn flush(&mut self, out: &mut String) {
         let again = std::mem::take(&mut self.repeat_count);
         let Some(last) = self.last_line.as_deref().filter(|_| again > 0) else {
@@ -58,16 +59,16 @@ impl RepeatCounter {
     }
 }
 
-/// Where finished lines go: straight out, or past a [`RepeatCounter`].
+/// The destination of finished lines: directly the output, or a [`RepeatCounter`].
 pub(super) struct LineSink<'a> {
-    /// Text for the reader.
+    /// The output.
     pub(super) out: &'a mut String,
-    /// Counts lines, when that was asked for.
+    /// The counter, if repetitions are collapsed.
     pub(super) counter: Option<&'a mut RepeatCounter>,
 }
 
 impl LineSink<'_> {
-    /// Gives out a whole line; its newline is added.
+    /// Emits a whole line; its newline is added.
     pub(super) fn push_line(&mut self, text: &str) {
         match &mut self.counter {
             Some(counter) => counter.push_line(text, self.out),
@@ -78,13 +79,13 @@ impl LineSink<'_> {
         }
     }
 
-    /// Gives out part of a line, as it is.
+    /// Emits a part of a line unchanged.
     pub(super) fn push_piece(&mut self, text: &str) {
         self.finish();
         self.out.push_str(text);
     }
 
-    /// Gives out what is held back.
+    /// Emits the lines that were held back.
     pub(super) fn finish(&mut self) {
         if let Some(counter) = &mut self.counter {
             counter.finish(self.out);

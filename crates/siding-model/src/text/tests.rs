@@ -42,7 +42,7 @@ fn lines_redrawn_by_escape_sequences_show_their_last_state() {
         ("10%\x1b[1G\x1b[0K20%\n", "20%\n"),
         ("10%\x1b[G\x1b[J20%\n", "20%\n"),
         ("10%\r\x1b[K\n", "\n"),
-        // One of them alone says too little.
+        // A single sequence does not prove a redraw.
         ("a\x1b[1Gb", "ab"),
         ("a\x1b[2Kb", "ab"),
         ("a\x1b[Kb", "ab"),
@@ -77,7 +77,7 @@ fn control_characters_are_shown_as_pictures() {
 fn invalid_utf8_is_shown_as_replacement_characters() {
     assert_eq!(render_plain(b"a\xffb\xc3\n"), "a\u{fffd}b\u{fffd}\n");
     assert_eq!(render_plain(b"\xe2\x82"), "\u{fffd}");
-    // A lone byte 0x9B introduces nothing: the text behind it must not vanish.
+    // A lone byte 0x9B introduces no sequence, so the text after it must not disappear.
     assert_eq!(render_plain(b"\x9b31m"), "\u{fffd}31m");
 }
 
@@ -92,12 +92,12 @@ fn color_sequences_are_removed_and_text_is_kept() {
 fn repeated_lines_are_counted() {
     assert_eq!(render_counted(&"tick\n".repeat(43)), "tick\n… repeated 42 times\n");
     assert_eq!(render_counted("a\nb\nb\nb\na\n"), "a\nb\n… repeated 2 times\na\n");
-    // One more is shown, as are a few blank lines, and a last line that may still grow.
+    // A single repetition is kept, as are a few blank lines, and a last line that may still grow.
     assert_eq!(render_counted("a\na\nb\n"), "a\na\nb\n");
     assert_eq!(render_counted("a\n\n\n\nb"), "a\n\n\n\nb");
     assert_eq!(render_counted(&format!("a{}", "\n".repeat(40))), "a\n\n… repeated 38 times\n");
     assert_eq!(render_counted("a\na\na\na"), "a\n… repeated 2 times\na");
-    // What is compared is what is shown.
+    // The rendered text is compared, not the raw bytes.
     assert_eq!(render_counted("\x1b[31ma\x1b[0m\n1\ra\nb\x08a\n"), "a\n… repeated 2 times\n");
     assert_eq!(render_plain("a\n".repeat(5)), "a\n".repeat(5));
 }
@@ -158,7 +158,7 @@ fn head_and_tail_state_the_omitted_bytes() {
     assert!(text.starts_with("line 0\n") && text.ends_with("line 999\n") && text.len() <= 400);
     assert_eq!(head_and_tail("short", 5), "short");
     assert_eq!(head_and_tail("not even the marker", 6), "marker");
-    // Without newlines the cut is made inside the line, and the marker has a line of its own.
+    // Without newlines the cut is inside the line, and the marker gets a line of its own.
     let text = head_and_tail(&"x".repeat(500), 200).into_owned();
     assert!(text.contains("x\n… ") && text.contains(" left out …\nx"), "{text}");
 }
@@ -193,12 +193,12 @@ fn one_line_respects_its_width() {
     assert_eq!(one_line("abc", 1), "…");
     assert_eq!(one_line("abc", 0), "");
     assert_eq!(one_line("", 0), "");
-    // Accents stack up to three high.
+    // At most three combining marks stack up.
     let tower = format!("z{}", "\u{301}".repeat(5));
     assert_eq!(one_line(&tower, 80).matches("\\u{301}").count(), 2);
 }
 
-/// Bytes among which everything special is common.
+/// Input in which special bytes are common.
 fn any_raw_output() -> impl Strategy<Value = Vec<u8>> {
     let token = prop_oneof![
         4 => "[a-c ]{1,6}".prop_map(String::into_bytes),

@@ -1,34 +1,33 @@
-//! Text cut to a size in bytes, always between characters.
+//! Truncation of text to a size in bytes, always between characters.
 
 use std::borrow::Cow;
 
-/// Bytes that head and tail must get together to be worth a line that parts them.
+/// Fewest bytes for head and tail together that justify a marker between them.
 const MIN_HEAD_TAIL_BYTES: usize = 16;
 
-/// Returns the longest beginning of `text` that takes at most `max_bytes`.
+/// Returns the longest prefix of `text` with at most `max_bytes`.
 #[must_use]
 pub fn cut_head(text: &str, max_bytes: usize) -> &str {
     &text[..text.floor_char_boundary(max_bytes)]
 }
 
-/// Returns the longest end of `text` that takes at most `max_bytes`.
+/// Returns the longest suffix of `text` with at most `max_bytes`.
 #[must_use]
 pub fn cut_tail(text: &str, max_bytes: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(max_bytes))..]
 }
 
-/// Returns the line that stands for `bytes` bytes that are not shown, with its newline.
+/// Returns the marker line for `bytes` omitted bytes, with its newline.
 #[must_use]
 pub fn omitted_marker(bytes: u64) -> String {
     format!("… {bytes} bytes left out …\n")
 }
 
-/// Returns `text`, or its head and its tail around the line of [`omitted_marker`], in at most
-/// `max_bytes`.
+/// Returns `text`, or its head and its tail around an [`omitted_marker`], in at most `max_bytes`.
 ///
-/// The head gets a quarter, since a command says at its end how it went. Where it costs little the
-/// cuts are made between lines. When there is no room for more than the line of `left_out`, only
-/// a tail is returned.
+/// The head gets a quarter, because a command reports its result at the end. The cuts are made
+/// between lines if that costs little. When hardly more than the marker would fit, only a tail is
+/// returned.
 #[must_use]
 pub fn head_and_tail(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes {
@@ -42,7 +41,7 @@ pub fn head_and_tail(text: &str, max_bytes: usize) -> Cow<'_, str> {
     Cow::Owned(join_head_tail(head, tail, (text.len() - head.len() - tail.len()) as u64))
 }
 
-/// How the bytes are shared out.
+/// The distribution of the available bytes.
 #[derive(Debug, Clone, Copy)]
 struct HeadTailSizes {
     head: usize,
@@ -50,9 +49,9 @@ struct HeadTailSizes {
 }
 
 impl HeadTailSizes {
-    /// Returns `None` when hardly anything but the marker would have room.
+    /// Returns `None` when hardly more than the marker would fit.
     fn new(max_bytes: usize) -> Option<Self> {
-        // A newline may have to be put before the marker.
+        // A newline may have to precede the marker.
         let marker = omitted_marker(u64::MAX).len() + 1;
         let room = max_bytes.checked_sub(marker).filter(|room| *room >= MIN_HEAD_TAIL_BYTES)?;
         Some(Self { head: room / 4, tail: room - room / 4 })
@@ -64,7 +63,7 @@ fn join_head_tail(head: &str, tail: &str, bytes: u64) -> String {
     format!("{head}{newline}{}{tail}", omitted_marker(bytes))
 }
 
-/// Drops an unfinished last line, unless that is more than a quarter of the text.
+/// Drops an incomplete last line, unless it is more than a quarter of the text.
 fn whole_lines_head(head: &str) -> &str {
     match head.rfind('\n') {
         Some(newline) if head.len() - newline - 1 <= head.len() / 4 => &head[..=newline],
@@ -72,7 +71,7 @@ fn whole_lines_head(head: &str) -> &str {
     }
 }
 
-/// Drops a first line that began earlier, unless that is more than a quarter of the text.
+/// Drops an incomplete first line, unless it is more than a quarter of the text.
 fn whole_lines_tail(tail: &str) -> &str {
     match tail.find('\n') {
         Some(newline) if newline < tail.len() / 4 => &tail[newline + 1..],
@@ -80,22 +79,22 @@ fn whole_lines_tail(tail: &str) -> &str {
     }
 }
 
-/// [`head_and_tail`] for text that comes in pieces and may be longer than memory.
+/// The streaming form of [`head_and_tail`], for text that may exceed the memory.
 ///
 /// Holds less than three times the maximum.
 #[derive(Debug)]
 pub struct HeadAndTail {
     max_bytes: usize,
     room: HeadTailSizes,
-    /// The beginning; everything, as long as that fits.
+    /// The beginning; the whole text, as long as it fits.
     pub(super) head: String,
-    /// The end of what follows.
+    /// The end of the text after `head`.
     pub(super) tail: String,
     total: u64,
 }
 
 impl HeadAndTail {
-    /// Returns an empty one whose text will take at most `max_bytes`.
+    /// Creates an empty buffer for a text of at most `max_bytes`.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         let room =
@@ -103,7 +102,7 @@ impl HeadAndTail {
         Self { max_bytes, room, head: String::new(), tail: String::new(), total: 0 }
     }
 
-    /// Takes more text.
+    /// Adds text.
     pub fn push(&mut self, text: &str) {
         let whole_so_far = self.total == self.head.len() as u64;
         self.total = self.total.saturating_add(text.len() as u64);
@@ -116,20 +115,20 @@ impl HeadAndTail {
             self.tail.clear();
         }
         self.tail.push_str(end);
-        // Trimming only now and then keeps the cost of a byte constant.
+        // Trimming only occasionally keeps the cost per byte constant.
         if self.tail.len() > 2 * self.room.tail {
             let keep = cut_tail(&self.tail, self.room.tail).len();
             self.tail.drain(..self.tail.len() - keep);
         }
     }
 
-    /// Returns how many bytes of text were pushed.
+    /// Returns the number of bytes that were added.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Returns whether the text will lack something.
+    /// Returns whether the result omits a part of the text.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.total > self.max_bytes as u64

@@ -1,12 +1,12 @@
-//! Bytes to characters, across pushes.
+//! Streaming UTF-8 decoder.
 
-/// Stands for bytes that are no UTF-8.
+/// Replaces invalid UTF-8.
 pub(super) const REPLACEMENT: &str = "\u{fffd}";
 
-/// Decodes UTF-8 that comes in pieces.
+/// Decodes UTF-8 in pieces.
 ///
-/// Each maximal invalid sequence becomes one U+FFFD, as [`String::from_utf8_lossy`] does it for
-/// the whole. Holds at most three bytes: the beginning of a character that is not complete yet.
+/// Each maximal invalid sequence becomes one U+FFFD, as in [`String::from_utf8_lossy`]. Holds at
+/// most three bytes: the start of an incomplete character.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     held: [u8; 4],
@@ -14,7 +14,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Gives `sink` the text of `bytes`, in pieces, in order.
+    /// Passes the text of `bytes` to `sink`, in pieces and in order.
     pub(super) fn push(&mut self, mut bytes: &[u8], mut sink: impl FnMut(&str)) {
         while self.len > 0 {
             let Some((first, rest)) = bytes.split_first() else {
@@ -31,7 +31,7 @@ impl Decoder {
                     self.len += 1;
                     bytes = rest;
                 }
-                // The new byte does not go on with what is held, but may begin something itself.
+                // The new byte does not continue the held ones, but may start a character itself.
                 Err(_) => {
                     sink(REPLACEMENT);
                     self.len = 0;
@@ -56,7 +56,7 @@ impl Decoder {
         }
     }
 
-    /// Gives `sink` what stands for a character that never became complete.
+    /// Passes the replacement of an incomplete character at the end of the input to `sink`.
     pub(super) fn finish(&mut self, mut sink: impl FnMut(&str)) {
         if self.len > 0 {
             self.len = 0;

@@ -6,35 +6,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
 
-/// What was seen when something came true.
+/// The observation that satisfied a condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum WaitDetail {
-    /// The task ended so.
+    /// The task ended with this outcome.
     Outcome(Outcome),
     /// It wrote this line.
     Line {
-        /// Stream offset at which the line begins.
+        /// Stream offset of the start of the line.
         offset: u64,
-        /// The line, without its newline, cut to 1 KiB. Text of the task.
+        /// The line, without its newline, cut to 1 KiB. Untrusted text of the task.
         line: String,
     },
-    /// This process of its tree listens.
+    /// A process of the task's tree listens on a port.
     Port {
-        /// On this port.
+        /// The port.
         port: u16,
-        /// Process number.
+        /// The process id.
         pid: i32,
     },
-    /// The address answered.
+    /// The address responded.
     Http {
-        /// With this status.
+        /// The HTTP status.
         status: u16,
     },
-    /// The file is there.
+    /// The file exists.
     File {
-        /// Its absolute path.
+        /// Absolute path of the file.
         path: String,
     },
 }
