@@ -1,8 +1,9 @@
-//! Foreign orphans: what siding never started, and whose host is gone.
+//! Unowned orphans: processes that siding never started and whose host has ended.
 //!
-//! Owns the rules ([`Rule`]) and the decision ([`decide()`]) which trees of processes go and why
-//! others stay. Facts come in, verdicts go out; siding-core looks and acts. Everything unknown or
-//! in doubt stays: a helper that lives on costs memory, a wrong kill costs somebody's work.
+//! Owns the rules ([`OrphanRule`]) and the decision ([`select_orphan_trees`]) which process trees
+//! are ended, and why others are kept. It maps facts to verdicts; siding-core scans and acts. In
+//! case of doubt a process is kept: a leftover helper only costs memory, while a wrong kill
+//! destroys a user's work.
 
 mod facts;
 mod policy;

@@ -1,5 +1,5 @@
-//! Waiting: what can be waited for, when a wait is over, and how often to look where the kernel
-//! tells nothing.
+//! Waits: their conditions, their end, and the intervals of polling where the kernel sends no
+//! events.
 //!
 //! ```text
 //! every condition of every task:   open ─ it came true ──────────────► holds
@@ -9,7 +9,8 @@
 //!            the bound is reached            timeout
 //! ```
 //!
-//! Nothing here looks at a task: the one who waits says what it saw, and when.
+//! This module does not inspect tasks: the waiting caller passes in its observations with their
+//! times.
 
 mod backoff;
 mod condition;

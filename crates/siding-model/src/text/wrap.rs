@@ -1,4 +1,4 @@
-//! Breaking text into rows of a screen.
+//! Wrapping of text to the rows of a screen.
 
 use unicode_width::UnicodeWidthChar as _;
 
@@ -7,14 +7,14 @@ use super::printable::make_visible;
 /// Columns of a tab.
 const TAB_COLUMNS: usize = 4;
 
-/// Returns the columns that a text takes. Of a character without a shape none.
+/// Returns the number of columns that a text occupies. An invisible character has none.
 #[must_use]
 pub fn display_width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// Returns a character as it is shown in a row: what has no shape of its own made visible, as
-/// [`visible`] does it, and a tab as blanks.
+/// Returns a character as it appears in a row: invisible characters are escaped as in
+/// [`make_visible`], and a tab becomes blanks.
 #[must_use]
 pub fn visible_char(c: char) -> String {
     match c {
@@ -24,10 +24,10 @@ pub fn visible_char(c: char) -> String {
     }
 }
 
-/// Returns a text in rows of at most `columns`, safe to print: each of its lines is broken at blanks,
-/// and within a word that is longer than a row. What a line begins with is not repeated.
+/// Wraps a text to rows of at most `columns` that are safe to print. Lines are broken at blanks, or
+/// inside a word that is longer than a row. The indentation of a line is not repeated.
 ///
-/// A row is wider than `columns` only where a single character is.
+/// A row exceeds `columns` only if a single character is wider.
 #[must_use]
 pub fn wrap_text(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
@@ -42,14 +42,14 @@ pub fn wrap_text(text: &str, columns: usize) -> Vec<String> {
 fn wrap_line(line: &str, columns: usize, rows: &mut Vec<String>) {
     let mut row = String::new();
     let mut used = 0;
-    // Behind the last blank of the row that stands after a word.
+    // Position after the last blank that follows a word of the row.
     let mut blank: Option<usize> = None;
     'characters: for c in line.chars() {
         let wide = c.width().unwrap_or(0);
-        // A word that moves to the next row may fill that too.
+        // A word that moves to the next row may fill that row as well.
         while used + wide > columns && !row.is_empty() {
             let rest = match blank.take() {
-                // It breaks where it is anyway.
+                // The row breaks at this blank.
                 _ if c == ' ' => String::new(),
                 Some(at) => row.split_off(at),
                 None => String::new(),
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(wrap_text("\u{1b}[2J", 80), ["\\e[2J"]);
         assert_eq!(display_width("e\u{301}你"), 3);
         assert_eq!(visible_char('\u{7}'), "\\x07");
-        // The word that moves to the second row has no room there for its last character.
+        // After the word has moved to the second row, its last character does not fit there.
         assert_eq!(wrap_text("\u{301} 你你你你你", 9), ["\u{301}", "你你你你", "你"]);
     }
 

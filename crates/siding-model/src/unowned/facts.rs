@@ -1,90 +1,91 @@
-//! What goes into the decision, and what comes out.
+//! The input and the result of the decision about unowned orphans.
 
 use std::time::Duration;
 
 use crate::duration;
 use crate::process::ProcRef;
 
-/// What is known about one process.
+/// The facts about one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
-    /// Which.
+    /// Pid and start time.
     pub process: ProcRef,
-    /// Its parent; 0 when that is outside of what can be seen.
+    /// Pid of the parent; 0 when the parent is not visible.
     pub ppid: i32,
-    /// Whose it is; `None` when that is not one user, or not known.
+    /// User id; `None` when the process has several, or when they are unknown.
     pub uid: Option<u32>,
-    /// Time since it was started.
+    /// Time since the process was started.
     pub age: Duration,
-    /// Its name, as the kernel has it.
+    /// Name of the process, as the kernel reports it.
     pub name: String,
-    /// Its command line, in words.
+    /// Words of the command line.
     pub argv: Vec<String>,
-    /// Whether it has a controlling terminal, at which somebody may sit.
+    /// Whether the process has a controlling terminal, which a user may be using.
     pub has_terminal: bool,
-    /// Whether it carries a mark of siding's.
+    /// Whether the process carries a birthmark of siding.
     pub has_birthmark: bool,
 }
 
 impl ProcessInfo {
-    /// Returns the names under which a program may know itself: the kernel's, the first word, and
-    /// the second for a script in an interpreter. Without directories and a login shell's dash.
+    /// Returns the possible names of the program: the kernel's name, the first word, and the second
+    /// word, which names a script in an interpreter. Directories and the dash of a login shell are
+    /// removed.
     fn program_names(&self) -> impl Iterator<Item = &str> {
         let base = |word: &'_ String| word.rsplit('/').next().unwrap_or_default().len();
         let words = self.argv.iter().take(2).map(move |word| &word[word.len() - base(word)..]);
         std::iter::once(self.name.as_str()).chain(words).map(|name| name.trim_start_matches('-'))
     }
 
-    /// Whether it, or the script it runs, is one of these.
+    /// Returns whether the process, or the script that it runs, is one of these programs.
     pub(super) fn runs_any_of(&self, names: &[impl AsRef<str>]) -> bool {
         self.program_names().any(|name| names.iter().any(|known| known.as_ref() == name))
     }
 
-    /// Whether the program itself, not a script it runs, is one of these.
+    /// Returns whether the executable itself, not a script that it runs, is one of these programs.
     pub(super) fn is_program_named(&self, names: &[&str]) -> bool {
         let mut own = self.program_names().take(2);
         own.any(|name| names.contains(&name))
     }
 }
 
-/// Who wants to know.
+/// The process on whose behalf the decision is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requester {
-    /// The process that asks: neither it nor what it lives below is ever chosen.
+    /// Its pid. Neither this process nor its ancestors are ever selected.
     pub pid: i32,
-    /// Its user, whose processes alone are looked at.
+    /// Its user id. Only processes of this user are considered.
     pub uid: u32,
-    /// Age from which on rules apply that do not say one.
+    /// Least age of a process for rules without an age of their own.
     pub min_age: Duration,
 }
 
-/// An orphaned tree that goes as a whole.
+/// An orphaned tree that is ended as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanTree {
     /// Name of the rule.
     pub rule: String,
-    /// The process to which the rule applies.
+    /// The process that matches the rule.
     pub matched_process: ProcRef,
-    /// All its processes, the topmost first and parents before children.
+    /// All processes of the tree, the topmost first and parents before children.
     pub members: Vec<ProcRef>,
 }
 
-/// A process that fits a rule's pattern and is left alone.
+/// A process that matches the pattern of a rule and is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptProcess {
     /// Name of the rule.
     pub rule: String,
-    /// Which.
+    /// Pid and start time.
     pub process: ProcRef,
-    /// Why.
+    /// The reason.
     pub reason: KeepReason,
 }
 
-/// Why a process that fits a pattern is left alone.
+/// The reason why a process that matches a pattern is kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeepReason {
-    /// A session of its host lives, above it or in its tree.
+    /// A host process is alive above it or in its tree.
     #[error("the host `{name}` ({pid}) lives")]
     LiveHost {
         /// The host.
@@ -92,17 +93,17 @@ pub enum KeepReason {
         /// Its name.
         name: String,
     },
-    /// It, or the tree's topmost process, has not lived long enough.
+    /// The process, or the topmost process of its tree, is too young.
     #[error("{pid} is {} old, less than {}", duration::format_duration(*age), duration::format_duration(*least))]
     TooYoung {
         /// The process.
         pid: i32,
         /// Its age.
         age: Duration,
-        /// From when on the rule applies.
+        /// Least age for the rule.
         least: Duration,
     },
-    /// A program that is no shell and no helper started it and lives.
+    /// It was started by a living program that is neither a shell nor a helper.
     #[error("it belongs to `{name}` ({pid}), which lives")]
     LiveParent {
         /// The program.
@@ -110,28 +111,28 @@ pub enum KeepReason {
         /// Its name.
         name: String,
     },
-    /// Whoever is above it cannot be seen.
+    /// An ancestor is not visible.
     #[error("not everything above it can be seen from here")]
     HiddenAncestor,
-    /// Its tree has a process of another user.
+    /// Its tree contains a process of another user.
     #[error("{pid} in its tree is not this user's")]
     OtherUser {
         /// That process.
         pid: i32,
     },
-    /// Its tree has a process that siding keeps, or another state directory does.
+    /// Its tree contains a process of a task, in this state directory or another one.
     #[error("{pid} in its tree belongs to a task of siding")]
     OwnedByTask {
         /// That process.
         pid: i32,
     },
-    /// Somebody may sit at its terminal.
+    /// Its tree has a terminal, which a user may be using.
     #[error("{pid} in its tree has a terminal")]
     HasTerminal {
         /// That process.
         pid: i32,
     },
-    /// A process outside of every orphaned tree still names its socket file.
+    /// A process outside of all orphaned trees refers to its socket file.
     #[error("{pid}, which is no orphan, names its socket `{socket}`")]
     SocketInUse {
         /// That process.
@@ -139,16 +140,16 @@ pub enum KeepReason {
         /// The name of the socket file.
         socket: String,
     },
-    /// The one who asks lives below it.
+    /// The requester is one of its descendants.
     #[error("this command was started from its tree")]
     ContainsRequester,
 }
 
-/// What [`decide()`](super::decide()) came to.
+/// The result of [`select_orphan_trees`](super::select_orphan_trees).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReapDecision {
-    /// What goes. No process is in two of them.
+    /// The trees to end. No process is in two of them.
     pub trees: Vec<OrphanTree>,
-    /// What fits a pattern and stays.
+    /// The processes that match a pattern and are kept.
     pub kept: Vec<KeptProcess>,
 }

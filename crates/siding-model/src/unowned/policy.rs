@@ -1,4 +1,4 @@
-//! Which processes a rule is about, and which trees go.
+//! Selection of the trees that the rules match.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use super::facts::{KeepReason, KeptProcess, OrphanTree, ProcessInfo, ReapDecisio
 use super::rule::{OrphanRule, socket_name_regex};
 use crate::process::ProcRef;
 
-/// The process that takes in orphans when nobody else does.
+/// The default process to which orphans are reparented.
 const INIT_PID: i32 = 1;
 
-/// Programs that take in the orphans below them (`PR_SET_CHILD_SUBREAPER`, or as a container's
-/// first process). The kernel does not show who is one, so they are known by name; below any
-/// other, a process is not taken for an orphan.
+/// Programs to which orphans below them are reparented (`PR_SET_CHILD_SUBREAPER`, or the first
+/// process of a container). The kernel does not reveal this attribute, so the programs are
+/// recognized by name. A process below any other program does not count as an orphan.
 const SUBREAPER_PROGRAMS: &[&str] = &[
     "systemd",
     "init",
@@ -27,24 +27,25 @@ const SUBREAPER_PROGRAMS: &[&str] = &[
     "runsvdir",
 ];
 
-/// Programs that only carry out somebody's command: a tree of these has no life of its own, while
-/// one below an editor or a server is that program's business.
+/// Programs that only execute another command: a tree of these does nothing on its own, while one
+/// below an editor or a server belongs to that program.
 const WRAPPER_PROGRAMS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "nohup", "setsid", "timeout",
     "nice", "ionice", "stdbuf", "bwrap", "socat", "unshare", "setpriv", "xargs",
 ];
 
-/// The relays of the built-in rules. They read no terminal, so the one that their host was started
-/// from does not keep them.
+/// The relays of the built-in rules. They read no terminal, so they may be ended despite the
+/// terminal inherited from their host.
 const RELAY_PROGRAMS: &[&str] = &["socat"];
 
-/// Decides which trees go by which rule, and why others that fit a pattern stay.
+/// Decides which trees match which rule, and why other matching processes are kept.
 ///
-/// A tree goes when a process of it fits a rule and is old enough, the topmost process is as old,
-/// all of it is the viewer's and of nobody's terminal, no host lives above it or in it, siding
-/// keeps nothing of it, and what is above it is init or another process that takes in orphans.
-/// Younger processes below an old one go with it. A tree that a built-in rule chose stays as long
-/// as a process outside of all such trees names one of its socket files.
+/// A tree is selected when one of its processes matches a rule and is old enough, the topmost
+/// process is as old, all of its processes belong to the requester's user and have no terminal, no
+/// host is alive above it or in it, none of it belongs to a task, and its parent is init or another
+/// process to which orphans are reparented. Younger processes below an old one are ended with it. A
+/// tree selected by a built-in rule is kept as long as a process outside of all such trees refers
+/// to one of its socket files.
 #[must_use]
 pub fn select_orphan_trees(
     processes: &[ProcessInfo],
@@ -79,7 +80,7 @@ pub fn select_orphan_trees(
         }
     }
     index.keep_trees_in_use(processes, &mut verdicts);
-    // What one rule spares another may take.
+    // A process that one rule keeps may be selected by another rule.
     let chosen: HashSet<ProcRef> =
         verdicts.trees.iter().flat_map(|tree| tree.members.clone()).collect();
     verdicts.kept.retain(|spared| !chosen.contains(&spared.process));
@@ -90,13 +91,13 @@ fn matches_pattern(pattern: &Regex, process: &ProcessInfo) -> bool {
     !process.argv.is_empty() && pattern.is_match(&process.argv.join(" "))
 }
 
-/// All processes, in the ways in which they are looked up.
+/// An index of all processes.
 struct ProcessIndex<'a> {
     by_pid: HashMap<i32, &'a ProcessInfo>,
     children: HashMap<i32, Vec<&'a ProcessInfo>>,
     rules: Vec<(&'a OrphanRule, Regex)>,
     requester: Requester,
-    /// The viewer and everything above it.
+    /// The requester and its ancestors.
     requester_chain: HashSet<i32>,
 }
 
@@ -118,7 +119,7 @@ impl<'a> ProcessIndex<'a> {
         look
     }
 
-    /// Returns what is above a process, the nearest first, and whether that leads up to init.
+    /// Returns the ancestors of a process, the nearest first, and whether they lead up to init.
     fn ancestors(&self, process: &ProcessInfo) -> (Vec<&'a ProcessInfo>, bool) {
         let mut chain: Vec<&ProcessInfo> = Vec::new();
         let mut ppid = process.ppid;
@@ -127,17 +128,17 @@ impl<'a> ProcessIndex<'a> {
             if ppid == INIT_PID {
                 return (chain, true);
             }
-            // A circle can only come from numbers that changed hands during the look.
+            // A cycle can only result from pids that were reused during the scan.
             if chain.len() > self.by_pid.len() {
                 return (chain, false);
             }
             ppid = parent.ppid;
         }
-        // Init itself is another user's, and hidden where `/proc` hides those.
+        // Init belongs to another user and is invisible where `/proc` hides such processes.
         (chain, ppid == INIT_PID)
     }
 
-    /// Returns the tree of a process that fits a rule, or why it stays.
+    /// Returns the tree of a process that matches a rule, or the reason why it is kept.
     fn orphan_tree(
         &self,
         rule: &OrphanRule,
@@ -177,9 +178,9 @@ impl<'a> ProcessIndex<'a> {
         self.rules.iter().any(|(_, pattern)| matches_pattern(pattern, process))
     }
 
-    /// Takes trees of built-in rules out again whose socket files are named outside of all trees.
+    /// Removes trees of built-in rules whose socket files are in use outside of all trees.
     ///
-    /// Repeated until nothing changes: the processes of a tree that stays count as outside.
+    /// Repeats this until nothing changes, because the processes of a kept tree count as outside.
     fn keep_trees_in_use(&self, processes: &[ProcessInfo], verdicts: &mut ReapDecision) {
         let is_built_in = |tree: &OrphanTree| {
             self.rules.iter().any(|(rule, _)| rule.name == tree.rule && rule.is_built_in())
@@ -220,7 +221,7 @@ impl<'a> ProcessIndex<'a> {
         }
     }
 
-    /// Returns a process and all below it, parents before children.
+    /// Returns a process and its descendants; parents precede their children.
     fn descendants(&self, top: &'a ProcessInfo) -> Vec<&'a ProcessInfo> {
         let mut members = vec![top];
         let mut known = HashSet::from([top.process.pid]);

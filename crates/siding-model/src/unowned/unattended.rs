@@ -1,7 +1,8 @@
-//! What a run of the reaper that nobody asked for does about foreign orphans.
+//! The action of an automatic reaper run on unowned orphans.
 //!
-//! Session starts and the timer run the built-in rules by themselves. By default the first such run
-//! that finds an orphan only reports it; a [`OrphanReport`] on record lets later runs end them.
+//! Session starts and the timer apply the built-in rules automatically. By default the first such
+//! run that finds an orphan only reports it; a recorded [`OrphanReport`] allows later runs to end
+//! orphans.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +13,20 @@ use super::OrphanRule;
 /// Version of the records that this build writes and reads.
 const REPORT_FORMAT: u32 = 1;
 
-/// What happens to foreign orphans when the reaper runs by itself.
+/// The action on unowned orphans in an automatic run of the reaper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnownedReapMode {
-    /// Nothing: they are not searched for.
+    /// No search for orphans.
     Off,
-    /// They are reported each time.
+    /// A report in each run.
     Report,
-    /// They are ended.
+    /// The orphans are ended.
     End,
 }
 
 impl UnownedReapMode {
-    /// Returns what holds for this run: the built-in `end`, which nobody chose, only reports until
-    /// a report was given on this machine.
+    /// Returns the mode for this run: an `end` that was not set explicitly only reports until a
+    /// report was given on this machine.
     #[must_use]
     pub const fn effective(self, is_chosen: bool, is_reported: bool) -> Self {
         match self {
@@ -46,24 +47,24 @@ pub enum ReportAudience {
     Caller,
 }
 
-/// The record that a report was given: one line of `foreign-reports`.
+/// The record of a report: one line of `foreign-reports`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrphanReport {
     /// Version of the record.
     pub format: u32,
-    /// When, RFC 3339. Only shown.
+    /// Time of the report, RFC 3339. Only for display.
     pub at: String,
     /// The machine on which the orphans were found.
     pub machine: String,
-    /// Names of the rules that were in force.
+    /// Names of the rules that were in effect.
     pub rules: Vec<String>,
-    /// Its reader.
+    /// The reader of the report.
     #[serde(default)]
     pub reader: ReportAudience,
 }
 
 impl OrphanReport {
-    /// Makes the record of a report that was given just now.
+    /// Creates the record of a report that was just given.
     #[must_use]
     pub fn new(at: String, machine: String, rules: &[OrphanRule], reader: ReportAudience) -> Self {
         let rules = rules.iter().map(|rule| rule.name.clone()).collect();
@@ -71,26 +72,26 @@ impl OrphanReport {
     }
 }
 
-/// The reports on record.
+/// The recorded reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OrphanReports(Vec<OrphanReport>);
 
 impl OrphanReports {
-    /// Reads the records. A line that is damaged or of a newer format counts for nothing: then
-    /// the report is given again.
+    /// Parses the records. A line that is damaged or of a newer format is ignored, so that the
+    /// report is given again.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| serde_json::from_str::<OrphanReport>(line).ok());
         Self(lines.filter(|report| report.format == REPORT_FORMAT).collect())
     }
 
-    /// Whether a report was given on a machine for each of these rules.
+    /// Returns whether a report was given on a machine for each of these rules.
     #[must_use]
     pub fn covers(&self, machine: &str, rules: &[OrphanRule]) -> bool {
         Self::includes_rules(self.for_machine(machine), rules)
     }
 
-    /// Whether an agent was given a report on a machine for each of these rules.
+    /// Returns whether an agent received a report on a machine for each of these rules.
     #[must_use]
     pub fn covers_for_agent(&self, machine: &str, rules: &[OrphanRule]) -> bool {
         Self::includes_rules(
@@ -138,17 +139,17 @@ mod tests {
         let report = |machine: &str| {
             OrphanReport::new("now".to_owned(), machine.to_owned(), &rules, ReportAudience::Caller)
         };
-        let line = serde_json::to_string(&report("here")).expect("plain");
+        let line = serde_json::to_string(&report("here")).expect("it serializes");
         let reports = OrphanReports::parse(&format!("{{\"format\":1,\n{line}\n{{\"torn"));
         assert!(reports.covers("here", &rules) && !reports.covers("there", &rules));
         assert!(!reports.covers_for_agent("here", &rules));
         let agents = OrphanReport { reader: ReportAudience::Agent, ..report("here") };
-        let line = serde_json::to_string(&agents).expect("plain");
+        let line = serde_json::to_string(&agents).expect("it serializes");
         assert!(OrphanReports::parse(&line).covers_for_agent("here", &rules));
         let newer = OrphanRule { name: "newer".to_owned(), ..rules[0].clone() };
         assert!(!reports.covers("here", &[rules[0].clone(), newer]));
         let tomorrow = OrphanReport { format: REPORT_FORMAT + 1, ..report("here") };
-        let line = serde_json::to_string(&tomorrow).expect("plain");
+        let line = serde_json::to_string(&tomorrow).expect("it serializes");
         assert!(!OrphanReports::parse(&line).covers("here", &rules));
         assert!(!OrphanReports::parse("").covers("here", &rules));
     }

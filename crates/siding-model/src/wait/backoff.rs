@@ -1,11 +1,13 @@
-//! How often to look at what the kernel does not tell of.
+//! Polling intervals for conditions without a kernel event.
 
 use crate::process::MonotonicMs;
 
-/// A look costs at most this part of the time: after one that took 1 ms there are 9 ms without.
+/// Least ratio of a pause to the duration of the check before it: a check of 1 ms is followed by a
+/// pause of 9 ms.
 const COST_FACTOR: u64 = 9;
 
-/// Times of looks that grow apart: quick for what is about to happen, cheap for what is not.
+/// A polling schedule with growing pauses: fast for a condition that is about to hold, cheap
+/// otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckBackoff {
     pause_ms: u64,
@@ -14,20 +16,20 @@ pub struct CheckBackoff {
 }
 
 impl CheckBackoff {
-    /// Begins with a look at once, then after `first_ms`, doubling up to `most_ms`.
+    /// Starts with an immediate check, then pauses for `first_ms`, doubling up to `most_ms`.
     #[must_use]
     pub const fn new(first_ms: u64, most_ms: u64) -> Self {
         Self { pause_ms: first_ms, max_pause_ms: most_ms, next_check: MonotonicMs(0) }
     }
 
-    /// Returns when to look next.
+    /// Returns the time of the next check.
     #[must_use]
     pub const fn next_check_at(&self) -> MonotonicMs {
         self.next_check
     }
 
-    /// Takes note of a look and how long it took. One that is expensive is followed by a longer
-    /// pause, so that looking never takes more than a tenth of a core.
+    /// Records a check. An expensive check is followed by a longer pause, so that checks never use
+    /// more than a tenth of a core.
     pub fn record_check(&mut self, from: MonotonicMs, to: MonotonicMs) {
         let cost = to.ms_since(from);
         self.next_check = to.plus_ms(self.pause_ms.max(cost.saturating_mul(COST_FACTOR)));
@@ -35,10 +37,10 @@ impl CheckBackoff {
     }
 }
 
-/// Times of looks by one who waits as long as a task may live, and must cost next to nothing.
+/// A polling schedule for waits that may last as long as a task, at very low cost.
 ///
-/// The pauses grow with the wait, so that what is found is found at most a twentieth of the wait too
-/// late, and at most [`Self::MAX_PAUSE_MS`].
+/// The pauses grow with the wait, so that a change is detected after at most a further twentieth of
+/// the wait so far, and at most [`Self::MAX_PAUSE_MS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongWaitBackoff {
     started: MonotonicMs,
@@ -48,26 +50,27 @@ pub struct LongWaitBackoff {
 impl LongWaitBackoff {
     /// Shortest pause, in milliseconds.
     const MIN_PAUSE_MS: u64 = 5;
-    /// Longest pause, in milliseconds: a thousand who wait for ports take a hundredth of a core.
+    /// Longest pause, in milliseconds: a thousand waits for ports use a hundredth of a core.
     pub const MAX_PAUSE_MS: u64 = 5_000;
-    /// A pause is this part of the wait so far.
+    /// Ratio of the wait so far to a pause.
     const WAIT_DIVISOR: u64 = 20;
-    /// A look costs at most this part of the time: one that took 1 ms is followed by 99 without.
+    /// Least ratio of a pause to the duration of the check before it: a check of 1 ms is followed
+    /// by a pause of 99 ms.
     const COST_FACTOR: u64 = 99;
 
-    /// Begins with a look at once.
+    /// Starts with an immediate check.
     #[must_use]
     pub const fn new(began: MonotonicMs) -> Self {
         Self { started: began, next_check: began }
     }
 
-    /// Returns when to look next.
+    /// Returns the time of the next check.
     #[must_use]
     pub const fn next_check_at(&self) -> MonotonicMs {
         self.next_check
     }
 
-    /// Takes note of a look and how long it took.
+    /// Records a check.
     pub fn record_check(&mut self, from: MonotonicMs, to: MonotonicMs) {
         let pause = (to.ms_since(self.started) / Self::WAIT_DIVISOR)
             .clamp(Self::MIN_PAUSE_MS, Self::MAX_PAUSE_MS);

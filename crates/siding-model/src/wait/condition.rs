@@ -1,4 +1,4 @@
-//! What can be waited for, as a person writes it.
+//! The conditions of a wait, and their text form.
 
 use std::fmt;
 use std::num::NonZeroU16;
@@ -6,48 +6,48 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The forms there are, for messages.
+/// The valid forms, for messages.
 const FORMS: &str = "exit, output:REGEX, port:N, http:URL or file:PATH";
 
-/// Something that a task can make come true. Written in JSON as its text.
+/// A condition that a task can satisfy. In JSON it is its text form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Condition {
-    /// Its whole tree has ended.
+    /// The whole process tree has ended.
     Exit,
-    /// A line of its output matches this regular expression.
+    /// A line of the output matches this regular expression.
     Output(String),
-    /// A process of its tree listens on this TCP port.
+    /// A process of the tree listens on this TCP port.
     Port(NonZeroU16),
-    /// A GET of this address is answered with 2xx or 3xx.
+    /// A GET request for this URL returns a status of 2xx or 3xx.
     Http(HttpUrl),
-    /// There is a file, counted from the task's directory.
+    /// The file exists. A relative path is resolved in the task's directory.
     File(String),
 }
 
-/// Why a text is no condition.
+/// The reason why a text is not a condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCondition {
-    /// No such form.
+    /// The form is unknown.
     #[error("`{0}` is nothing to wait for; write {FORMS}")]
     Unknown(String),
-    /// The form lacks what follows the colon.
+    /// The argument after the colon is missing.
     #[error("`{0}:` lacks what to wait for; write {FORMS}")]
     Empty(&'static str),
-    /// Not a port.
+    /// The port is invalid.
     #[error("`{0}` is no port; write a number from 1 to 65535, as in `port:8080`")]
     Port(String),
-    /// Not an address.
+    /// The URL is invalid.
     #[error(
         "`{url}` is no address to ask: {why}; write one like `http:http://localhost:8080/health`"
     )]
     Url {
-        /// What was given.
+        /// The rejected URL.
         url: String,
-        /// What is wrong with it.
+        /// The mistake.
         why: &'static str,
     },
-    /// TLS is not spoken.
+    /// The URL requires TLS, which is not supported.
     #[error(
         "`{0}`: https is not spoken here; wait for the server's port (`port:N`) or for what it \
          prints (`output:REGEX`), or ask it without TLS"
@@ -74,7 +74,7 @@ impl FromStr for Condition {
                 .parse()
                 .map(Self::Port)
                 .map_err(|_| BadCondition::Port(rest.to_owned())),
-            // The address alone says it all: `http://localhost:8080`.
+            // A URL is accepted without the prefix: `http://localhost:8080`.
             "http" if rest.starts_with("//") => text.parse().map(Self::Http),
             "http" => require_argument("http")?.parse().map(Self::Http),
             "https" => Err(BadCondition::Https(text.to_owned())),
@@ -103,14 +103,14 @@ impl fmt::Display for Condition {
             Self::Exit => f.write_str("exit"),
             Self::Output(pattern) => write!(f, "output:{pattern}"),
             Self::Port(port) => write!(f, "port:{port}"),
-            // An address says by itself that it is one.
+            // A URL needs no prefix.
             Self::Http(url) => write!(f, "{url}"),
             Self::File(path) => write!(f, "file:{path}"),
         }
     }
 }
 
-/// An address that can be asked over plain HTTP.
+/// A URL for plain HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpUrl {
     text: String,
@@ -126,13 +126,13 @@ impl HttpUrl {
         &self.host
     }
 
-    /// Returns the port: 80 unless the address says otherwise.
+    /// Returns the port, by default 80.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// Returns the whole request, ended by its empty line (RFC 9112).
+    /// Returns the complete request, terminated by an empty line (RFC 9112).
     #[must_use]
     pub fn http_request(&self) -> String {
         let host =
@@ -160,7 +160,8 @@ impl FromStr for HttpUrl {
             return Err(BadCondition::Https(text.to_owned()));
         }
         let rest = text.strip_prefix("http://").ok_or_else(|| bad("it lacks `http://`"))?;
-        // What could end the request's line early, or is not what a request may hold.
+        // Other characters are not allowed in a request target, and some would end the request line
+        // early.
         if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(bad("it holds a blank, a control or a non-ASCII character"));
         }
@@ -186,7 +187,7 @@ impl FromStr for HttpUrl {
     }
 }
 
-/// Splits `host:port`, `host` and `[v6]:port`.
+/// Splits `host:port`, `host` or `[v6]:port`.
 fn split_port(authority: &str) -> Option<(&str, u16)> {
     let (host, rest) = match authority.strip_prefix('[') {
         Some(inner) => inner.split_once(']')?,
@@ -219,7 +220,7 @@ mod tests {
             let condition: Condition = text.parse().expect(text);
             assert_eq!(condition.to_string(), text);
         }
-        let prefixed: Condition = "http:http://127.0.0.1:3000/up".parse().expect("an address");
+        let prefixed: Condition = "http:http://127.0.0.1:3000/up".parse().expect("a URL");
         assert_eq!(prefixed.to_string(), "http://127.0.0.1:3000/up");
     }
 
@@ -261,7 +262,7 @@ mod tests {
         assert!(request("http://a?b").starts_with("GET /?b HTTP/1.1\r\nHost: a:80\r\n"));
         assert!(request("http://[::1]").starts_with("GET / HTTP/1.1\r\nHost: [::1]:80\r\n"));
         assert!(request("http://a").ends_with("\r\n\r\n"));
-        let url: HttpUrl = "http://[::1]:9".parse().expect("an address");
+        let url: HttpUrl = "http://[::1]:9".parse().expect("a URL");
         assert_eq!((url.host(), url.port()), ("::1", 9));
     }
 }

@@ -1,4 +1,4 @@
-//! That a task is ready: what was waited for since its start has come.
+//! The readiness of a task: the record that its conditions were satisfied.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use super::{Condition, WaitDetail};
 use crate::duration::format_duration;
 use crate::process::MonotonicMs;
 
-/// A condition that came true.
+/// A satisfied condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SatisfiedCondition {
-    /// Which.
+    /// The condition.
     pub condition: Condition,
-    /// What was seen.
+    /// The observation.
     pub detail: WaitDetail,
 }
 
-/// All that was waited for came true.
+/// The record that all conditions of a task were satisfied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadyRecord {
-    /// When the last of it was seen.
+    /// Time at which the last condition was satisfied.
     pub at: MonotonicMs,
-    /// What was seen, in the order in which it was asked for.
+    /// The observations, in the order of the conditions.
     pub by: Vec<SatisfiedCondition>,
 }
 
 impl ReadyRecord {
-    /// Returns it as a sentence: `ready after 2.1s: port:3000 (process 4711 listens)`.
+    /// Formats the record as a sentence: `ready after 2.1s: port:3000 (process 4711 listens)`.
     #[must_use]
     pub fn describe(&self, started: MonotonicMs) -> String {
         let by = self.by.iter().map(|met| (met.condition.to_string(), &met.detail));
@@ -35,7 +35,8 @@ impl ReadyRecord {
     }
 }
 
-/// Returns what came true, and after how long, as a sentence. It holds text of the task.
+/// Formats the satisfied conditions and the time as a sentence, which contains untrusted text of
+/// the task.
 pub(crate) fn format_ready<'d>(
     after_ms: u64,
     by: impl Iterator<Item = (String, &'d WaitDetail)>,
@@ -44,7 +45,7 @@ pub(crate) fn format_ready<'d>(
     format!("ready after {}: {}", format_duration(Duration::from_millis(after_ms)), by.join(", "))
 }
 
-/// Returns what was waited for, in few words.
+/// Formats conditions as a list.
 #[must_use]
 pub fn format_conditions(conditions: &[Condition]) -> String {
     conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")

@@ -1,9 +1,9 @@
-//! When a wait is over.
+//! The state of a wait.
 
 use super::Condition;
 use crate::process::MonotonicMs;
 
-/// How many of the conditions have to hold.
+/// The number of conditions that must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantifier {
     /// Every condition of every task.
@@ -12,37 +12,37 @@ pub enum Quantifier {
     Any,
 }
 
-/// What whoever waits has seen.
+/// An observation of the waiting caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitEvent {
-    /// A condition came true. It counts from then on, whatever happens to it later.
+    /// A condition was satisfied. It counts as satisfied from then on, even if it changes later.
     Satisfied {
-        /// Place of the task among those waited for.
+        /// Index of the task in the wait.
         task: usize,
-        /// Place of the condition among those given.
+        /// Index of the condition in the wait.
         condition: usize,
     },
-    /// A task ended. Whatever its end could still make true was looked at before.
+    /// A task ended. All conditions that its end could satisfy were checked before.
     Ended {
-        /// Place of the task.
+        /// Index of the task in the wait.
         task: usize,
     },
-    /// Time has passed.
+    /// No event, only the passage of time.
     TimerFired,
 }
 
-/// Why a wait is over.
+/// The reason why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitVerdict {
-    /// What was waited for came true.
+    /// The conditions were satisfied.
     Satisfied,
-    /// It can no longer come true, since tasks have ended.
+    /// The conditions can no longer be satisfied, because tasks have ended.
     Ended,
-    /// The bound was reached.
+    /// The upper bound was reached.
     Timeout,
 }
 
-/// How one condition of one task stands.
+/// The state of one condition of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConditionState {
     Pending,
@@ -50,12 +50,12 @@ enum ConditionState {
     Missed,
 }
 
-/// A wait.
+/// A wait for conditions of one or more tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitState {
     quantifier: Quantifier,
     is_exit: Vec<bool>,
-    /// Task by task, each with all conditions.
+    /// The states of all conditions of the first task, then those of the next one, and so on.
     states: Vec<ConditionState>,
     satisfied_count: usize,
     missed_count: usize,
@@ -64,7 +64,7 @@ pub struct WaitState {
 }
 
 impl WaitState {
-    /// Begins a wait for `conditions` of each of `tasks` tasks, until `bound` at the latest.
+    /// Starts a wait for `conditions` of each of `tasks` tasks, at most until `bound`.
     #[must_use]
     pub fn new(
         quantifier: Quantifier,
@@ -83,11 +83,11 @@ impl WaitState {
         }
     }
 
-    /// Takes in what was seen at `now`. Returns why the wait is over, once it is; nothing changes
-    /// after that.
+    /// Processes an observation made at `now`. Returns the reason when the wait has ended; further
+    /// observations change nothing.
     ///
-    /// What is seen counts even when the bound has passed: a look that took long is no reason to
-    /// deny what it found.
+    /// An observation counts even after the bound has passed, because a slow check must not discard
+    /// what it found.
     pub fn step(&mut self, event: WaitEvent, now: MonotonicMs) -> Option<WaitVerdict> {
         if self.verdict.is_some() {
             return self.verdict;
@@ -145,31 +145,31 @@ impl WaitState {
         task * self.is_exit.len() + condition
     }
 
-    /// Returns why the wait is over, once it is.
+    /// Returns the reason when the wait has ended.
     #[must_use]
     pub const fn verdict(&self) -> Option<WaitVerdict> {
         self.verdict
     }
 
-    /// Returns when the wait is over at the latest.
+    /// Returns the latest time at which the wait ends.
     #[must_use]
     pub const fn wake_at(&self) -> MonotonicMs {
         self.bound
     }
 
-    /// Whether it is still worth looking at a condition.
+    /// Returns whether a condition must still be checked.
     #[must_use]
     pub fn is_pending(&self, task: usize, condition: usize) -> bool {
         self.states[self.index(task, condition)] == ConditionState::Pending
     }
 
-    /// Whether a condition came true.
+    /// Returns whether a condition was satisfied.
     #[must_use]
     pub fn is_satisfied(&self, task: usize, condition: usize) -> bool {
         self.states[self.index(task, condition)] == ConditionState::Satisfied
     }
 
-    /// Whether a task ended before a condition came true.
+    /// Returns whether a task ended before a condition was satisfied.
     #[must_use]
     pub fn is_missed(&self, task: usize, condition: usize) -> bool {
         self.states[self.index(task, condition)] == ConditionState::Missed

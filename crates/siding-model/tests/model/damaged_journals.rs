@@ -1,4 +1,5 @@
-//! Journals that a crash cut or a disk damaged: never a panic, never an invention.
+//! Journals that were truncated by a crash or damaged by a disk: reading them must never panic and
+//! never invent a state.
 
 use siding_model::journal::{JournalError, Replayed, TaskState, replay};
 use siding_model::lifecycle::TaskEvent;
@@ -6,10 +7,10 @@ use siding_model::record::Record;
 
 use crate::sample_records::{self, event_record};
 
-/// A journal of many records, where each begins, and what it tells up to each.
+/// A journal of many records, with the offset of each line and the state after each record.
 struct SampleJournal {
     bytes: Vec<u8>,
-    /// Offset at which each line begins, and the end.
+    /// Offset of each line, and the end of the journal.
     line_offsets: Vec<usize>,
     /// The state after each record.
     states: Vec<TaskState>,
@@ -31,13 +32,13 @@ fn sample_journal() -> SampleJournal {
 }
 
 impl SampleJournal {
-    /// Returns how many records are whole in so many bytes. A record of which only the newline is
-    /// missing is whole.
+    /// Returns the number of complete records in the first `bytes` bytes. A record that lacks only
+    /// its newline is complete.
     fn complete_records(&self, bytes: usize) -> usize {
         self.line_offsets[1..].iter().filter(|end| **end <= bytes + 1).count()
     }
 
-    /// Returns the record to which the byte belongs.
+    /// Returns the index of the record that contains a byte.
     fn record_at(&self, byte: usize) -> usize {
         self.line_offsets.iter().rposition(|begin| *begin <= byte).expect("the first begins at 0")
     }
@@ -62,8 +63,8 @@ fn every_prefix_replays_its_complete_records() {
     }
 }
 
-/// Returns what somebody who goes on after a crash has on the disk: a newline after what was torn,
-/// and one more record with the next number.
+/// Returns the journal after a takeover following a crash: a newline after the torn line, and one
+/// more record with the next sequence number.
 fn append_after_crash(mut bytes: Vec<u8>, folded: &Replayed, record: &Record) -> Vec<u8> {
     if folded.is_torn {
         bytes.push(b'\n');
@@ -72,7 +73,7 @@ fn append_after_crash(mut bytes: Vec<u8>, folded: &Replayed, record: &Record) ->
     bytes
 }
 
-/// Returns what may follow a crash: another shim, or the one who finds nothing left.
+/// Returns a record that may follow a crash: a takeover, or the end of a task without processes.
 fn record_after_crash(state: &TaskState) -> Option<Record> {
     let vanished = TaskEvent::Vanished { why: "the machine was restarted".to_owned() };
     match (state.lifecycle.is_ended(), state.next_seq % 2) {
@@ -90,17 +91,18 @@ fn a_journal_resumed_after_any_crash_replays() {
         let Ok(folded) = replay(&bytes) else { continue };
         let Some(record) = record_after_crash(&folded.state) else { continue };
         let mut expected = folded.state.clone();
-        expected.apply(record.clone()).expect("it can follow");
+        expected.apply(record.clone()).expect("a valid successor");
         let found = replay(&append_after_crash(bytes, &folded, &record)).map(|folded| folded.state);
         assert_eq!(found, Ok(expected), "cut at {cut}");
     }
 }
 
-/// The one who goes on may crash as well, also in the middle of its first line.
+/// The shim that takes over may crash as well, even while it writes its first line.
 #[test]
 fn a_journal_resumed_after_two_crashes_replays() {
     let journal = sample_journal();
-    // Every cut would be minutes; these are in every part of a line, and of every kind of line.
+    // Testing every cut takes minutes; this step reaches every part of a line and every type of
+    // line.
     for cut in (0..journal.bytes.len()).step_by(41) {
         let first = journal.bytes[..cut].to_vec();
         let Ok(folded) = replay(&first) else { continue };
@@ -113,8 +115,9 @@ fn a_journal_resumed_after_two_crashes_replays() {
             let twice = second[..again].to_vec();
             let folded = match replay(&twice) {
                 Ok(folded) => folded,
-                // Two torn lines, and nothing whole after them, look like damage to the last record
-                // of all. A third one is needed to tell, so this must at least be said.
+                // Two torn lines without a complete one after them are indistinguishable from
+                // damage to the last record. A third shim would be needed to tell, so at least the
+                // error must be precise.
                 Err(JournalError::Corrupt { seq, .. }) => {
                     assert_eq!(seq, folded.state.next_seq, "cut at {cut}, {again}");
                     continue;
@@ -124,14 +127,15 @@ fn a_journal_resumed_after_two_crashes_replays() {
             let third =
                 append_after_crash(twice, &folded, &sample_records::takeover_record(30_000));
             let mut expected = folded.state.clone();
-            expected.apply(sample_records::takeover_record(30_000)).expect("it can follow");
+            expected.apply(sample_records::takeover_record(30_000)).expect("a valid successor");
             let found = replay(&third).map(|folded| folded.state);
             assert_eq!(found, Ok(expected), "cut at {cut}, {again}");
         }
     }
 }
 
-/// CRC-32 finds every change of one byte, and a record that was whole has used its number up.
+/// CRC-32 detects every change of one byte, and the sequence number of a complete record is never
+/// reused.
 #[test]
 fn every_damaged_byte_is_detected() {
     let journal = sample_journal();
@@ -145,7 +149,7 @@ fn every_damaged_byte_is_detected() {
             }
             let folded = replay(&bytes);
             if at == last {
-                // Without its newline the last line is as good as torn.
+                // Without its newline the last line counts as torn.
                 let before = &journal.states[journal.states.len() - 2];
                 assert_eq!(folded.map(|folded| folded.state).as_ref(), Ok(before));
                 continue;
@@ -166,10 +170,10 @@ fn damage_is_harmless_only_within_a_torn_line() {
     let lines = sample_records::journal_lines(&records);
     let whole = lines[..3].concat();
     let torn = [whole.as_slice(), &lines[3][..30]].concat();
-    let folded = replay(&torn).expect("a torn line is no damage");
+    let folded = replay(&torn).expect("a torn line is not an error");
     let bytes = append_after_crash(torn.clone(), &folded, &sample_records::takeover_record(3_000));
     let expected = replay(&bytes).expect("it was resumed").state;
-    // Bytes of the torn line itself say nothing; its newline divides it from what does.
+    // The bytes of the torn line are irrelevant; its newline separates it from the next record.
     let harmless = whole.len()..torn.len();
     for at in 0..bytes.len() - 1 {
         let mut damaged = bytes.clone();
@@ -187,7 +191,8 @@ fn damage_is_harmless_only_within_a_torn_line() {
     }
 }
 
-/// A damaged line is forgiven only if nobody can have acted on it: its number is used again.
+/// A damaged line is ignored only if its sequence number is reused, which proves that it was never
+/// acted on.
 #[test]
 fn a_damaged_complete_line_is_always_an_error() {
     let lines = sample_records::journal_lines(&sample_records::full_journal());
@@ -213,7 +218,7 @@ fn bytes_that_are_not_a_journal_are_rejected() {
     }
 }
 
-/// A journal made of newlines must not take the square of its length to refuse.
+/// Rejecting a journal that consists of newlines must not take quadratic time.
 #[test]
 fn many_damaged_lines_are_read_in_linear_time() {
     let lines = sample_records::journal_lines(&sample_records::full_journal()[..2]);

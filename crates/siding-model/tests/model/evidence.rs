@@ -1,4 +1,4 @@
-//! What two samples of the kernel prove about a quiet task, and what they do not.
+//! The diagnosis of a quiet task from two samples.
 
 use proptest::prelude::*;
 use siding_model::evidence::prompt::OutputTail;
@@ -68,7 +68,7 @@ fn sample(at: u64, processes: &[ProcessFacts]) -> TaskSample {
     TaskSample { taken_at: MonotonicMs(at), processes: processes.to_vec() }
 }
 
-/// A shell that waits for its children, and those.
+/// A shell that waits for its children, with these children.
 fn tree(children: Vec<ProcessFacts>) -> Vec<ProcessFacts> {
     let mut all = vec![process(LEADER_PID, 1, vec![blocked_in(BlockingCall::Child, &[])])];
     all.extend(children);
@@ -92,14 +92,14 @@ fn diagnose_children(
     (found.verdict, found.waiting_on, found.certainty)
 }
 
-/// Failure F37: the comparison with the very object given as input is what finds readers.
+/// Failure F37: readers are found by comparing their descriptor with the task's own input object.
 #[test]
 fn processes_blocked_on_stdin_are_found() {
     let hard = (WhyVerdict::InputWait, None, Certainty::Hard);
     for doing in [
         blocked_read(FdObject::TaskStdin),
         blocked_read(FdObject::Terminal),
-        // vim, whose standard error is the task's output.
+        // vim reads from standard error, which is the task's output.
         blocked_read(FdObject::OutputPipe),
         blocked_poll(&[FdObject::Terminal]),
         blocked_poll(&[FdObject::TaskStdin]),
@@ -107,7 +107,7 @@ fn processes_blocked_on_stdin_are_found() {
     ] {
         assert_eq!(diagnose_children(vec![child(doing.clone())], ""), hard, "{doing:?}");
     }
-    // A worker thread reads; the others wait for each other.
+    // One thread reads; the others wait for each other.
     let futex = || blocked_in(BlockingCall::Futex, &[]);
     let node = process(
         101,
@@ -117,13 +117,13 @@ fn processes_blocked_on_stdin_are_found() {
     let found = diagnose_processes(&tree(vec![node]), "");
     assert_eq!((found.verdict, found.thread), (WhyVerdict::InputWait, Some(103)));
     assert_eq!(found.process_path, [LEADER_PID, 101]);
-    // The leader itself.
+    // The leader itself reads.
     let leader = process(LEADER_PID, 1, vec![blocked_read(FdObject::TaskStdin)]);
     assert_eq!(diagnose_processes(&[leader], "").verdict, WhyVerdict::InputWait);
 }
 
-/// Failure F38: a thread that reads the keys of a server, or of a tool beside its build, holds
-/// nobody up. One that only waits for the reader does.
+/// Failure F38: a thread that reads the keyboard commands of a server, or of a tool next to its
+/// build, does not block the others. A process that only waits for the reader is blocked.
 #[test]
 fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     let reader = || blocked_read(FdObject::TaskStdin);
@@ -131,7 +131,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     let serving = (WhyVerdict::Serving, None, Certainty::Hard);
     for threads in [vec![accepts(), reader()], vec![reader(), accepts()]] {
         assert_eq!(diagnose_children(vec![process(101, LEADER_PID, threads.clone())], ""), serving);
-        // The shell's place was taken by it.
+        // The server replaced the shell by exec.
         let found = diagnose_processes(&[process(LEADER_PID, 1, threads)], "");
         assert_eq!((found.verdict, found.is_urgent()), (WhyVerdict::Serving, false));
     }
@@ -153,7 +153,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     );
     let hard = (WhyVerdict::InputWait, None, Certainty::Hard);
     assert_eq!(diagnose_children(beside(blocked_in(BlockingCall::Futex, &[])), ""), hard);
-    // A shell asks, with a job in its background: the command's own, or that of a script.
+    // A shell prompts while a background job runs: its own job, or that of a script.
     let job = |parent| process(102, parent, vec![blocked_in(BlockingCall::Sleep, &[])]);
     let own = [process(LEADER_PID, 1, vec![reader()]), job(LEADER_PID)];
     assert_eq!(diagnose_processes(&own, "").verdict, WhyVerdict::InputWait);
@@ -161,7 +161,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     assert_eq!(diagnose_children(script, ""), hard);
 }
 
-/// Failure F38: what resembles a wait for input and is none.
+/// Failure F38: blocking calls that resemble a wait for input but are none.
 #[test]
 fn reading_another_object_is_not_waiting_for_input() {
     use FdObject::{Fifo, File, FileWatch, Listener, Pipe, Socket, WakeupFd};
@@ -196,7 +196,7 @@ fn reading_another_object_is_not_waiting_for_input() {
         (blocked_read(FileWatch), quiet),
         (blocked_poll(&[FileWatch]), quiet),
         (blocked_poll(&[WakeupFd]), quiet),
-        // A language server: it would take input and has not asked for any.
+        // A language server accepts input but has not asked for any.
         (blocked_poll(&[WakeupFd, FdObject::TaskStdin]), quiet),
     ];
     for (doing, expected) in cases {
@@ -204,7 +204,8 @@ fn reading_another_object_is_not_waiting_for_input() {
     }
 }
 
-/// A loop that polls the input every now and then works; that it sleeps between is no proof.
+/// A loop that polls the input from time to time does work; that it sleeps between polls proves
+/// nothing.
 #[test]
 fn a_polling_loop_is_not_blocked_on_input() {
     let poll =
@@ -229,7 +230,7 @@ fn one_sample_or_any_cpu_time_proves_no_input_wait() {
     assert_eq!(found.verdict, WhyVerdict::Quiet);
 }
 
-/// `cat | sleep 60`: who waits is named, and the task is not called stalled for it.
+/// `cat | sleep 60`: the reader is named in the diagnosis, but the task does not count as stalled.
 #[test]
 fn a_concurrent_reader_is_reported() {
     let sleep = || process(102, LEADER_PID, vec![blocked_in(BlockingCall::Sleep, &[])]);
@@ -237,17 +238,17 @@ fn a_concurrent_reader_is_reported() {
         diagnose_processes(&tree(vec![child(blocked_read(FdObject::TaskStdin)), sleep()]), "");
     assert_eq!((found.verdict, found.waiting_on), (WhyVerdict::Waiting, Some(WaitingOn::Timer)));
     assert_eq!((found.process_path, found.concurrent_reader), (vec![LEADER_PID, 102], Some(101)));
-    // With a question at the end of the output the reader is the better guess.
+    // With a question at the end of the output, the reader is the better explanation.
     let found = diagnose_processes(
         &tree(vec![child(blocked_read(FdObject::TaskStdin)), sleep()]),
         "Continue? [y/N] ",
     );
     assert_eq!((found.verdict, found.certainty), (WhyVerdict::InputLikely, Certainty::Soft));
-    // The leader is not held up by what it has started in the background.
+    // The leader's background jobs do not prevent the verdict.
     let mut all = vec![process(LEADER_PID, 1, vec![blocked_read(FdObject::TaskStdin)])];
     all.push(process(102, LEADER_PID, vec![blocked_in(BlockingCall::Sleep, &[])]));
     assert_eq!(diagnose_processes(&all, "").verdict, WhyVerdict::InputWait);
-    // Nor by those between it and the leader: script(1) around a shell.
+    // Nor do processes between the reader and the leader: script(1) around a shell.
     let outer = process(
         101,
         LEADER_PID,
@@ -261,7 +262,7 @@ fn a_concurrent_reader_is_reported() {
     );
 }
 
-/// Failure F39: event loops need a question at the end of the output.
+/// Failure F39: an event loop counts as waiting for input only after a question in the output.
 #[test]
 fn an_event_loop_after_a_prompt_likely_waits_for_input() {
     let soft = (WhyVerdict::InputLikely, None, Certainty::Soft);
@@ -298,7 +299,7 @@ fn tty_stops_and_other_stops_are_distinguished() {
     assert_eq!(diagnose_children(vec![stopped(true, false)], ""), hard(WhyVerdict::Stopped));
 }
 
-/// Kernel fact K18: who may not be looked into is judged by the terminal and the last line.
+/// Kernel fact K18: a process that cannot be inspected is judged by its terminal and the last line.
 #[test]
 fn a_hidden_process_is_unknown_without_a_password_prompt() {
     let sudo = |echoes| ProcessFacts {
@@ -330,7 +331,7 @@ fn cpu_time_covers_the_whole_tree() {
     let found = diagnose(&sample(0, &busy(0)), &sample(1_000, &busy(98)), &tail);
     assert_eq!((found.verdict, found.cpu_permille), (WhyVerdict::Busy, 980));
     assert_eq!((found.certainty, found.process_path.last()), (Certainty::Hard, Some(&101)));
-    // A loop of short programs: what they have used is their parent's when they have ended.
+    // A loop of short programs: their time moves to the parent when they have ended.
     let mut parent = tree(vec![child(blocked_in(BlockingCall::Child, &[]))]);
     let before = sample(0, &parent);
     parent[1].reaped_children_ticks = 50;
@@ -402,21 +403,22 @@ proptest! {
         let takes_input = |one: &ProcessFacts| one.threads.iter().any(|thread| {
             matches!(&thread.state, ThreadState::Blocked(asleep) if asleep.blocked_on.iter().any(|on| on.for_reading && on.object.accepts_typed_input()))
         });
-        // Input is waited for only where some process has it.
+        // A wait for input requires a process with access to input.
         if found.verdict == WhyVerdict::InputWait {
             prop_assert!(all.iter().any(takes_input));
             prop_assert_eq!(found.certainty, Certainty::Hard);
         }
         prop_assert_eq!(found.waiting_on.is_some(), found.verdict == WhyVerdict::Waiting);
-        // The chain goes from a process without a parent in the tree down to the last one.
+        // The chain leads from a process without a parent in the tree down to the explaining
+        // process.
         for pair in found.process_path.windows(2) {
-            let child = all.iter().find(|one| one.process.pid == pair[1]).expect("is in the tree");
+            let child = all.iter().find(|one| one.process.pid == pair[1]).expect("in the tree");
             prop_assert_eq!(child.parent, pair[0]);
         }
-        // One sentence, whatever was found.
+        // The advice is one sentence for every diagnosis.
         let advice = found.advice(fixed::task_id(), StdinMode::Null);
         prop_assert!(advice.ends_with('.') && !advice.contains("siding input"));
-        // A first sample in which nothing was there proves nothing.
+        // An empty first sample proves nothing.
         let alone = diagnose(&sample(0, &[]), &sample(1, &all), &OutputTail::from_bytes(b""));
         prop_assert!(!alone.is_urgent());
     }

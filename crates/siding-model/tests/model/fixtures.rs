@@ -1,8 +1,8 @@
-//! Journals of released formats. They must load for ever.
+//! Journals of released formats, which must always load.
 //!
-//! `tests/fixtures/format-N/NAME/journal` was written once, by a build of that format, with a field
-//! in every object that no build has ever known. A fixture is never written again: when one does
-//! not load any more, the code is wrong. A new format gets a new directory beside the old ones.
+//! `tests/fixtures/format-N/NAME/journal` was written once by a build of that format, with an
+//! unknown field in every object. A fixture is never rewritten: if it no longer loads, the code is
+//! wrong. A new format gets a new directory next to the existing ones.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,10 +26,10 @@ use siding_model::wait::WaitDetail;
 use crate::journal::with_unknown_fields;
 use crate::sample_records::{self, LEADER, STARTED, event_record};
 
-/// A look at what was read.
+/// Checks a replayed fixture.
 type FixtureCheck = fn(&Replayed);
 
-/// Every fixture, and what must be read from it.
+/// Every fixture with its check.
 const FIXTURES: [(&str, FixtureCheck); 10] = [
     ("format-1/exited", check_exited),
     ("format-1/background-deadline", check_background_deadline),
@@ -47,8 +47,8 @@ const FIXTURES: [(&str, FixtureCheck); 10] = [
 fn every_fixture_replays_to_its_expected_state() {
     for (name, check) in FIXTURES {
         let bytes = read_fixture(name);
-        // Shown only when the test fails.
-        #[expect(clippy::disallowed_macros, reason = "a failing test says where it was")]
+        // This output appears only when the test fails.
+        #[expect(clippy::disallowed_macros, reason = "a failing test names the fixture")]
         {
             println!("fixture {name}");
         }
@@ -84,7 +84,7 @@ fn check_exited(folded: &Replayed) {
     assert_eq!(state.spec.stdin, StdinMode::Null);
     assert_eq!((state.spec.keep_head, state.spec.keep_tail), (1 << 20, 63 << 20));
     assert_eq!((state.takeovers, state.next_seq), (0, 4));
-    let closed = state.closed.as_ref().expect("it was closed");
+    let closed = state.closed.as_ref().expect("a closed task");
     assert_eq!(closed.wall, UnixMs(1_763_764_873_579));
     assert_eq!(closed.report, None);
     assert_eq!(closed.output, OutputTotals { bytes: 42, gap: None, lost: 0 });
@@ -106,8 +106,8 @@ fn check_background_deadline(folded: &Replayed) {
     assert_eq!(state.lifecycle.deadline(), MonotonicMs(1_090_000));
     assert_eq!(state.lifecycle.cap(), MonotonicMs(1_120_000));
     assert_eq!(state.leader_end, Some(killed));
-    let closed = state.closed.as_ref().expect("it was closed");
-    let report = closed.report.as_ref().expect("processes were ended");
+    let closed = state.closed.as_ref().expect("a closed task");
+    let report = closed.report.as_ref().expect("a stop report");
     assert_eq!(report.ended_total, 1);
     let node = EndedProcess {
         pid: 4250,
@@ -130,7 +130,7 @@ fn check_background_deadline(folded: &Replayed) {
 fn check_lingering_stopped(folded: &Replayed) {
     let state = &folded.state;
     check_common(state);
-    // The shell's own end came first, so it stays the outcome.
+    // The shell ended before the stop, so its own end remains the outcome.
     assert_eq!(state.lifecycle.phase(), &ended_phase(Outcome::Exited { code: 0 }, leader_exit(0)));
     assert_eq!(state.lifecycle.placement(), Placement::Background { why: BackgroundReason::Asked });
     assert_eq!(state.spec.stdin, StdinMode::Pipe);
@@ -152,7 +152,7 @@ fn check_rescued(folded: &Replayed) {
     assert_eq!(state.shim, ProcRef { pid: 5151, start_ticks: 100_900 });
     let lost = (4096, "No space left on device (os error 28)".to_owned());
     assert_eq!(state.output_lost, Some(lost));
-    // Two records of this number were begun; the torn one counts for nothing.
+    // Two records with this number were started; the torn one does not count.
     assert_eq!(state.next_seq, 7);
     assert_eq!(state.lifecycle.placement(), Placement::Foreground);
 }
@@ -187,7 +187,7 @@ fn check_ready(folded: &Replayed) {
         state.spec.wait_for,
         [sample_records::port_condition(), "output:^up".parse().expect("a condition")]
     );
-    let ready = state.ready.as_ref().expect("it was");
+    let ready = state.ready.as_ref().expect("a ready task");
     assert_eq!(ready.at, MonotonicMs(1_002_100));
     let seen: Vec<String> = ready.by.iter().map(|met| met.detail.to_string()).collect();
     assert_eq!(seen, ["process 4243 listens", "up and running"]);
@@ -203,7 +203,7 @@ fn check_released(folded: &Replayed) {
         state.lifecycle.placement(),
         Placement::Background { why: BackgroundReason::Timeout }
     );
-    let adopted = state.adopted.as_ref().expect("it was");
+    let adopted = state.adopted.as_ref().expect("an adopted task");
     assert_eq!(adopted.output.as_deref(), Some("/tmp/host/output"));
 }
 
@@ -221,7 +221,7 @@ fn check_expiring(folded: &Replayed) {
     assert_eq!(state.announced_deadline, Some(MonotonicMs(1_900_000)));
 }
 
-/// What all of them have in common.
+/// Checks the properties that all fixtures share.
 fn check_common(state: &TaskState) {
     assert_eq!(state.spec.task_id.to_string(), "b-28t5cy4tqkff");
     assert_eq!(state.boot.0, "9f3a7c51-0d2e-4b88-a1f6-3c5d7e9b1a20");
@@ -242,22 +242,21 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-#[expect(clippy::disallowed_methods, reason = "the model opens no file; its tests may")]
+#[expect(clippy::disallowed_methods, reason = "only the model itself must not open files")]
 fn read_fixture(name: &str) -> Vec<u8> {
-    std::fs::read(root().join(name).join("journal")).expect("the fixture is there")
+    std::fs::read(root().join(name).join("journal")).expect("the fixture exists")
 }
 
-#[expect(clippy::disallowed_methods, reason = "the model opens no file; its tests may")]
+#[expect(clippy::disallowed_methods, reason = "only the model itself must not open files")]
 fn list_names(directory: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(root().join(directory)).expect("the directory is there");
+    let entries = std::fs::read_dir(root().join(directory)).expect("the directory exists");
     let name = |entry: std::io::Result<std::fs::DirEntry>| {
-        entry.expect("the entry can be read").file_name().into_string().expect("names are text")
+        entry.expect("a readable entry").file_name().into_string().expect("names are text")
     };
     entries.map(name).collect()
 }
 
-/// Wrote the fixtures. Kept to show how to write those of the next format; it never
-/// touches a file that exists.
+/// Wrote the fixtures. Kept as an example for the next format; it never changes an existing file.
 #[test]
 #[ignore = "writes into the source tree; for a new format only"]
 fn write_missing_fixtures() {
@@ -265,7 +264,7 @@ fn write_missing_fixtures() {
         let mut bytes = Vec::new();
         for (seq, record) in (0..).zip(&records) {
             if name == "format-1/rescued" && matches!(record, Record::Rescued { .. }) {
-                // What the killed shim was writing, and the newline of the one that took over.
+                // The torn record of the killed shim, and the newline that the takeover appended.
                 record::write_line(
                     &mut bytes,
                     seq,
@@ -283,7 +282,7 @@ fn write_missing_fixtures() {
 #[expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "the model opens no file; its tests may"
+    reason = "only the model itself must not open files"
 )]
 fn write_new(name: &str, bytes: &[u8]) -> std::io::Result<()> {
     use std::io::Write;
@@ -478,10 +477,10 @@ fn not_found() -> TaskEvent {
     TaskEvent::SpawnFailed { error, errno: 2 }
 }
 
-/// Returns the specification of a task inside another, with everything unusual.
+/// Returns the specification of a nested task with unusual values in all fields.
 fn nested_spec() -> TaskSpec {
     TaskSpec {
-        session_id: "0b7c-agent".parse().expect("a session's name"),
+        session_id: "0b7c-agent".parse().expect("a session name"),
         parent_task: TaskId::new(TaskKind::LocalBash, 1 << 50),
         duplicate_of: TaskId::new(TaskKind::LocalBash, 1 << 51),
         name: None,
@@ -515,14 +514,15 @@ fn minimal_closed_record(after_ms: i64) -> Record {
     }))
 }
 
-/// The grace in a fixture's journal is that of its specification, whatever the defaults become.
+/// The grace in a fixture's journal comes from its specification, independent of the current
+/// defaults.
 #[test]
 fn a_replayed_task_keeps_its_recorded_grace() {
     let bytes = read_fixture("format-1/lingering-stopped");
-    // The first five lines: the stop has been asked for, nothing has ended.
+    // The lines up to the stop request, before any process has ended.
     let stopping: usize =
         bytes.split_inclusive(|byte| *byte == b'\n').take(4).map(<[u8]>::len).sum();
-    let state = replay(&bytes[..stopping]).expect("whole lines").state;
+    let state = replay(&bytes[..stopping]).expect("complete lines").state;
     let Phase::Stopping { intent, kill_at, .. } = state.lifecycle.phase() else {
         panic!("{:?}", state.lifecycle.phase());
     };

@@ -1,4 +1,5 @@
-//! What whole journals tell: the same as the events did, and nothing that cannot have happened.
+//! Replay of whole journals: it reproduces the state of the live task and rejects impossible
+//! sequences.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +29,7 @@ fn a_complete_journal_replays_its_records() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Differential: a life that went through a journal is the life that was lived.
+    /// Differential test: a lifecycle replayed from a journal equals the live one.
     #[test]
     fn a_replayed_lifecycle_equals_the_live_one(story in random_histories::any_history()) {
         let (life, records) = run_live(&story);
@@ -40,7 +41,7 @@ proptest! {
         prop_assert_eq!(state, Ok(states.last().expect("there are records")));
     }
 
-    /// An event that changed nothing was never recorded, so finding one is finding corruption.
+    /// An event without effect is never recorded, so its presence is corruption.
     #[test]
     fn an_event_without_effect_is_corruption(
         story in random_histories::any_history(),
@@ -61,7 +62,7 @@ proptest! {
     }
 }
 
-/// Lives a story and returns the life with what a shim would have recorded of it.
+/// Runs a history and returns the final lifecycle with the records that a shim would have written.
 fn run_live(story: &EventHistory) -> (Lifecycle, Vec<Record>) {
     let mut records =
         vec![Record::Accepted(Box::new(sample_records::accepted_task(story.spec.clone())))];
@@ -155,7 +156,7 @@ fn impossible_records_are_corruption_at_their_offset() {
     for (expected, records) in cases {
         let lines = sample_records::journal_lines(&records);
         let (last, before) = lines.split_last().expect("there are records");
-        // Everything before it is fine, so it is the last one that is found.
+        // Everything before it is valid, so the error must concern the last record.
         assert!(replay(&before.concat()).is_ok(), "{records:#?}");
         assert_corrupt(
             &[before.concat(), last.clone()].concat(),
@@ -198,8 +199,8 @@ fn a_newer_format_is_detected_before_anything_else() {
     assert!(expected_parts.iter().all(|part| error.contains(part)), "{error}");
 }
 
-/// A program of format 1 knows no `ready`. It would take a journal that has one for a damaged one,
-/// and the task's files away; one of a newer format it leaves alone.
+/// A program of format 1 does not know `ready`. It would consider a journal that contains one
+/// damaged, and remove the task's files; it ignores a journal of a newer format.
 #[test]
 fn only_a_task_with_conditions_has_the_ready_format() {
     assert_eq!(record::format_for(&sample_records::task_spec(), None), BASE_FORMAT);
@@ -216,14 +217,14 @@ fn only_a_task_with_conditions_has_the_ready_format() {
         line.contains(r#""format":2,"#) && line.contains(r#""wait_for":["port:3000"]"#),
         "{line}"
     );
-    assert!(replay(&bytes).expect("it reads its own").state.is_waiting_for_ready());
+    assert!(replay(&bytes).expect("a journal of this build").state.is_waiting_for_ready());
     let plain = sample_records::journal_lines(&[Record::Accepted(Box::new(
         sample_records::accepted_task(sample_records::task_spec()),
     ))]);
     assert!(!String::from_utf8_lossy(&plain.concat()).contains("wait_for"));
 }
 
-/// The same with `expiring`, which only a task has whose deadline may be ten minutes away.
+/// The same rule for `expiring`, which only tasks with a cap of at least ten minutes can have.
 #[test]
 fn only_a_task_with_a_deadline_notice_has_the_expiring_format() {
     let long =
@@ -236,8 +237,9 @@ fn only_a_task_with_a_deadline_notice_has_the_expiring_format() {
     }
 }
 
-/// The same with `resumed`, which only a task has that can be answered or writes elsewhere. In a
-/// journal of an older format, which a rescuer of this build goes on with, it is not written.
+/// The same rule for `resumed`, which only tasks with an input pipe or other destinations of output
+/// can have. It is not written to a journal of an older format, even when a shim of this build
+/// takes over.
 #[test]
 fn only_a_task_with_piped_stdin_has_the_resumed_format() {
     let piped = TaskSpec { stdin: StdinMode::Pipe, ..sample_records::task_spec() };
@@ -252,18 +254,18 @@ fn only_a_task_with_piped_stdin_has_the_resumed_format() {
         event_record(3, TaskEvent::Spawned { leader: sample_records::LEADER }),
         Record::Stalled(Box::new(sample_records::stall_record(2_700))),
     ] {
-        state.apply(record).expect("it can follow");
+        state.apply(record).expect("a valid successor");
     }
     assert!(state.stall.is_some());
-    state.apply(sample_records::resumed_record(3_000)).expect("it can follow");
+    state.apply(sample_records::resumed_record(3_000)).expect("a valid successor");
     assert_eq!(state.stall, None);
     state
         .apply(event_record(9_000, sample_records::exited_event(0, TreeLiveness::Empty)))
-        .expect("it can follow");
+        .expect("a valid successor");
     assert!(!state.may_resume());
 }
 
-/// A later release of the same format may say more in a record; older ones go on reading.
+/// A later release of the same format may add fields to a record; older ones must still read it.
 #[test]
 fn unknown_fields_are_ignored_at_every_level() {
     let records = sample_records::full_journal();
@@ -276,7 +278,7 @@ fn unknown_fields_are_ignored_at_every_level() {
     assert_eq!(replay(&bytes).map(|folded| folded.state), Ok(state));
 }
 
-/// Returns the record with one more field in each of its objects.
+/// Returns the record with an additional field in each of its objects.
 pub(crate) fn with_unknown_fields(record: &Record) -> Value {
     fn add(value: &mut Value) {
         match value {
@@ -293,7 +295,8 @@ pub(crate) fn with_unknown_fields(record: &Record) -> Value {
     value
 }
 
-/// A kind of record is not a field: what it says cannot be left out of the state.
+/// An unknown record type, unlike an unknown field, cannot be ignored: the state would be
+/// incomplete.
 #[test]
 fn an_unknown_record_kind_is_named_in_the_error() {
     let begin = sample_records::journal_lines(&sample_records::full_journal()[..2]).concat();
@@ -311,7 +314,7 @@ fn an_unknown_record_kind_is_named_in_the_error() {
     }
 }
 
-/// What is on the disk of a user stays readable only if these words stay.
+/// The journals of users stay readable only if these names never change.
 #[test]
 fn the_journal_field_names_are_pinned() {
     let words: Vec<String> = sample_records::full_journal()
@@ -319,7 +322,8 @@ fn the_journal_field_names_are_pinned() {
         .map(|record| {
             let value = serde_json::to_value(record).expect("a record serializes");
             let keys = value.as_object().expect("an object").keys().cloned();
-            // Which order an object keeps depends on what else is built (`preserve_order`).
+            // The order of an object's keys depends on the features of other crates
+            // (`preserve_order`).
             let keys: BTreeSet<String> = keys.collect();
             let kind = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
             let kinds = kind("record").into_iter().chain(kind("event"));
@@ -375,7 +379,7 @@ fn assert_corrupt(bytes: &[u8], seq: usize, offset: usize, expected: &str) {
     assert!(why.contains(expected), "`{why}` does not say `{expected}`");
 }
 
-/// A journal of any format may tell of a timeout: a reader that does not know it reads the budget.
+/// A journal of any format may contain a timeout: an older reader interprets it as the budget.
 #[test]
 fn older_readers_ignore_the_timeout_field() {
     let placed = |why| event_record(7, TaskEvent::Placed { why });
@@ -389,13 +393,13 @@ fn older_readers_ignore_the_timeout_field() {
         placed(BackgroundReason::Budget),
         placed(BackgroundReason::User),
     ] {
-        let read: Record = serde_json::from_value(json(&record)).expect("its own form");
+        let read: Record = serde_json::from_value(json(&record)).expect("a serialized record");
         assert_eq!(read, record);
     }
 }
 
-/// An older program would end what carries the mark of an ended task. So it must not read that an
-/// adopted task was given back, and leaves a journal alone that may say so.
+/// An older program would end processes with the mark of an ended task. It must therefore not read
+/// that an adopted task was released, and ignores a journal that may say so.
 #[test]
 fn only_an_adopted_task_in_the_released_format_can_be_released() {
     let adopted = Some(AdoptionInfo::default());
@@ -417,7 +421,7 @@ fn only_an_adopted_task_in_the_released_format_can_be_released() {
         event_record(3, TaskEvent::Spawned { leader: sample_records::LEADER }),
         event_record(9, TaskEvent::Released { by: by.clone() }),
     ] {
-        state.apply(record).expect("it can follow");
+        state.apply(record).expect("a valid successor");
     }
     assert!(!state.may_release() && !state.is_live());
     let Phase::Ended { outcome, leader: None } = state.lifecycle.phase() else {

@@ -1,4 +1,4 @@
-//! The real life under every rule.
+//! The real lifecycle, checked against every rule.
 
 use std::collections::BTreeMap;
 
@@ -36,14 +36,14 @@ fn simultaneous_stop_deadline_and_hand_over_give_one_outcome() {
         for rule in Rule::ALL {
             assert_eq!(rule.check(&trace), Ok(()), "{rule:?} in {story:#?}");
         }
-        // Not vacuous: each of these stories does come to its end, in the background.
-        let last = trace.steps.last().expect("a story has turns");
+        // The test is not vacuous: each of these histories reaches its end, in the background.
+        let last = trace.steps.last().expect("a history has steps");
         assert!(matches!(last.after.phase, Phase::Ended { .. }), "{trace:#?}");
         assert_ne!(last.after.placement, story.spec.placement, "{trace:#?}");
     }
 }
 
-/// Rules over histories that never come anywhere would hold for anything.
+/// Rules over histories that never reach a phase would hold trivially.
 #[test]
 fn random_histories_reach_every_phase() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -57,15 +57,15 @@ fn random_histories_reach_every_phase() {
     assert!(seen.values().all(|count| *count >= 30), "{seen:?}");
 }
 
-/// Returns the same random histories every time.
+/// Returns the same random histories in every run.
 pub(crate) fn deterministic_histories(count: usize) -> Vec<EventHistory> {
     let mut runner = TestRunner::deterministic();
     let stories = random_histories::any_history();
-    let mut story = || stories.new_tree(&mut runner).expect("a story can be made").current();
+    let mut story = || stories.new_tree(&mut runner).expect("a history can be generated").current();
     (0..count).map(|_| story()).collect()
 }
 
-/// A long grace must not be a way around a locked cap.
+/// A long grace must not circumvent a locked cap.
 #[test]
 fn a_stop_with_an_endless_grace_is_bounded_by_the_deadline() {
     let life = Lifecycle::new(&sample_records::task_spec(), sample_records::STARTED);
@@ -77,8 +77,8 @@ fn a_stop_with_an_endless_grace_is_bounded_by_the_deadline() {
     assert_eq!(life.wake_at(), Some(life.deadline().plus_ms(sample_records::task_spec().grace_ms)));
 }
 
-/// A rescuer may find descendants of a leader that it never saw. Without a way to say so the task
-/// would start for ever: no deadline and no stop ends what has not started.
+/// A takeover may find descendants of a leader that it never observed. Without an event for this
+/// the task would stay in `Starting`, where neither the deadline nor a stop ends it.
 #[test]
 fn a_task_whose_leader_was_never_seen_can_be_stopped() {
     let end = LeaderEnd::Unknown { why: "gone".to_owned() };
@@ -93,8 +93,8 @@ fn a_task_whose_leader_was_never_seen_can_be_stopped() {
     assert_eq!(effects.len(), 2, "{effects:?}");
 }
 
-/// The kernel ends a tree at a limit that it was told to hold before siding can: that is put first,
-/// and the signal, which nobody sent, is not the outcome.
+/// The kernel may end a tree at an enforced limit before siding does. The limit then is the
+/// outcome, not the signal, which has no known sender.
 #[test]
 fn a_kernel_kill_at_a_limit_has_the_limit_outcome() {
     let which = LimitKind::Memory;
@@ -113,7 +113,7 @@ fn a_kernel_kill_at_a_limit_has_the_limit_outcome() {
     assert_eq!(*outcome, Outcome::Limit { which });
 }
 
-/// Times at the far end of the clock are no way to wrap around it.
+/// Times near the end of the clock's range must not wrap around.
 #[test]
 fn maximum_values_do_not_overflow() {
     let most = u64::MAX;

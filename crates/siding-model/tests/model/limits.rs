@@ -1,4 +1,4 @@
-//! What a row of looks at a tree proves, and what it does not.
+//! The evaluation of a series of samples against limits.
 
 use proptest::prelude::*;
 use siding_model::limits::{
@@ -8,7 +8,7 @@ use siding_model::limits::{
 use siding_model::outcome::LimitKind;
 use siding_model::process::{MonotonicMs, ProcRef};
 
-/// One process, as most of these tests have it.
+/// A process with the values that most of these tests use.
 fn process(pid: i32) -> ProcessUsage {
     let process = ProcRef { pid, start_ticks: 7 };
     ProcessUsage { process, resident_bytes: 1 << 20, cpu_ms: 0, runnable_ms: 0, fds: 4 }
@@ -18,7 +18,7 @@ fn usage(at: u64, processes: Vec<ProcessUsage>) -> Usage {
     Usage { at: MonotonicMs(at), processes, ..Usage::default() }
 }
 
-/// Gauges and their ledger, looked at in turn.
+/// A tracker and its connection log, updated together.
 struct TrackedTask(LimitTracker, ConnectionLog);
 
 impl TrackedTask {
@@ -36,7 +36,7 @@ impl TrackedTask {
     }
 }
 
-/// A breach is told once, and again only after the value has really come back.
+/// A breach is reported once, and again only after the value has clearly recovered.
 #[test]
 fn each_breach_episode_is_reported_once() {
     let mut watched = TrackedTask::new(Limits { fds: 100, ..Limits::default() });
@@ -50,7 +50,7 @@ fn each_breach_episode_is_reported_once() {
     assert_eq!(reported, [(2, text.to_owned()), (7, text.to_owned())]);
 }
 
-/// Failure F57: ten forks of a process of 50 MB are not 500 MB.
+/// Failure F57: ten forks of a process of 50 MB do not use 500 MB.
 #[test]
 fn shared_memory_counts_once() {
     let limits = Limits { memory: 200 << 20, ..Limits::default() };
@@ -63,8 +63,8 @@ fn shared_memory_counts_once() {
     assert_eq!(grown, ["max-memory: 500MiB of memory, limit 200MiB; 50MiB of it in pid 9 (p9)"]);
 }
 
-/// Failure F55: healthy tasks beside a large one are not blamed, and neither is a machine that only
-/// keeps files in its memory.
+/// Failure F55: healthy tasks next to a large one are not reported, and neither is a machine whose
+/// memory is filled by the file cache.
 #[test]
 fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
     let limits = Limits { min_available: 1 << 30, ..Limits::default() };
@@ -98,8 +98,8 @@ fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
     assert_eq!(on_record(own).breach_details(look(2, 900, 700)).len(), 1, "another one");
 }
 
-/// A shim that was killed between the record of the limit and that of the stop has not stopped the
-/// task: the next one does.
+/// A shim that is killed between the record of the breach and that of the stop has not stopped the
+/// task; the shim that takes over does.
 #[test]
 fn a_missed_limit_stop_is_started_after_a_takeover() {
     let fds = |limits, told: &[Breach]| {
@@ -130,7 +130,8 @@ fn a_missed_limit_stop_is_started_after_a_takeover() {
     assert_eq!((recorded.len(), short(stop, &recorded).len()), (1, 1));
 }
 
-/// Sixteen cores use up what a quiet task has in 16 s within one: nobody saw it compute for longer.
+/// Sixteen cores use 16 s of processor time within one second, so a long gap does not prove a long
+/// computation.
 #[test]
 fn unsampled_time_does_not_count_as_computing() {
     let limits = Limits { cpu_spin_ms: 10_000, ..Limits::default() };
@@ -148,7 +149,8 @@ fn unsampled_time_does_not_count_as_computing() {
     assert_eq!(breaches.first().map(|breach| breach.value), Some(11_000));
 }
 
-/// Returns what a second of this much CPU time and output comes to, for `seconds` in a row.
+/// Returns the breaches of a task that uses this much CPU time and output per second, for `seconds`
+/// seconds.
 fn run_cpu_load(cpu_ms: u64, runnable_ms: u64, written: u64, seconds: u64) -> Vec<Breach> {
     let mut watched = TrackedTask::new(Limits { cpu_spin_ms: 5_000, ..Limits::default() });
     let mut breaches = Vec::new();
@@ -176,14 +178,14 @@ fn a_busy_loop_is_reported_and_a_writing_compiler_is_not() {
     assert_eq!(run_cpu_load(4_000, 1_000, 0, 20).len(), 1, "several threads");
 }
 
-/// CPU time goes from a process that ends to its parent, and to the shim. None of it counts twice,
-/// and a row of short-lived processes computes as one long one does.
+/// The CPU time of an ended process moves to its parent, and to the shim. It must not count twice,
+/// and a series of short processes computes as much as one long process.
 #[test]
 fn a_loop_of_short_processes_is_a_busy_loop() {
     let mut watched = TrackedTask::new(Limits { cpu_spin_ms: 5_000, ..Limits::default() });
     let mut breach_count = 0;
     for second in 1..=8_u64 {
-        let pid = i32::try_from(second).expect("small");
+        let pid = i32::try_from(second).expect("a small number");
         let ended_cpu_ms = second * 950;
         breach_count += watched
             .breach_details(Usage { ended_cpu_ms, ..usage(second * 1_000, vec![process(pid)]) })
@@ -192,7 +194,7 @@ fn a_loop_of_short_processes_is_a_busy_loop() {
     assert_eq!(breach_count, 1);
 }
 
-/// A second of a flood fits into the bucket, ten of them do not.
+/// The bucket holds one second of a burst, but not ten.
 #[test]
 fn a_burst_does_not_exceed_the_output_rate() {
     let run = |seconds: &[u64]| {
@@ -229,7 +231,7 @@ fn sent_bytes_are_summed_per_remote_over_all_connections() {
     let a = "192.0.2.1";
     let b = "192.0.2.2";
     assert!(look(1, vec![connection(1, a, 600), connection(2, b, 600)]).is_empty());
-    // The first has ended; what it sent still counts.
+    // The first connection has closed; its bytes still count.
     assert_eq!(
         look(2, vec![connection(3, a, 500), connection(2, b, 700)]),
         ["max-sent: 1KiB sent to 192.0.2.1, limit 1000B; by pid 5 (p5)"]
@@ -256,7 +258,7 @@ fn only_a_single_long_connection_exceeds_the_age_limit() {
     assert_eq!(reported, [text]);
 }
 
-/// A shim that takes over knows what was told.
+/// A shim that takes over knows the recorded breaches.
 #[test]
 fn recorded_breaches_are_not_reported_again() {
     let limits = Limits { fds: 10, sent: 10, ..Limits::default() };
@@ -273,8 +275,9 @@ fn recorded_breaches_are_not_reported_again() {
 }
 
 proptest! {
-    /// Whatever the numbers: nothing is told at or under its limit, nothing that was not limited,
-    /// never twice without coming back, and a value around its limit does not fill the journal.
+    /// For all numbers: no breach is reported at or below its limit or without a limit, a repeated
+    /// breach requires a recovery in between, and a value that oscillates around its limit does not
+    /// fill the journal.
     #[test]
     fn only_real_breaches_are_reported(
         limit in 1_u64..200,

@@ -1,15 +1,16 @@
-//! What the model promises, tested from outside the crate.
+//! Tests of the model through its public interface.
 //!
-//! - `lifecycle`: rules over random histories, and mutants that show each rule bites;
-//! - `journal`, `damage`: what a journal tells, whole, cut, damaged or forged;
-//! - `fixtures`: journals of released formats, which must load for ever;
-//! - `wait`, `monitor`: when a wait is over, and which lines are told when;
-//! - `evidence`: what two samples of the kernel prove;
-//! - `limits`, `watchdog`: what a row of looks proves, and what it does not;
-//! - `prompts`: what is told from the last lines of output;
-//! - `notices`: what is told, and that nothing a task writes can pass for it;
-//! - `foreign`: who is taken for an orphan of another program, and who never is;
-//! - `wire`, `report`, `schema`: what leaves the program.
+//! - `lifecycle`, `rules`, `mutants`: rules over random histories, and mutants that prove that each
+//!   rule detects errors;
+//! - `journal`, `damaged_journals`: replay of complete, truncated, damaged and forged journals;
+//! - `fixtures`: journals of released formats, which must always load;
+//! - `wait`, `ready`, `monitor`: the end of waits, and the reporting of lines;
+//! - `evidence`: the diagnosis from two samples;
+//! - `limits`, `watchdog`: the evaluation of a series of samples;
+//! - `prompts`: the detection of prompts in the last lines of output;
+//! - `notices`, `reminder`: the notices of a task, and that no output of a task can imitate them;
+//! - `unowned`: the selection of orphans of other programs;
+//! - `wire`, `activity`, `task_view`, `schema`: the formats that leave the program.
 
 mod activity;
 mod damaged_journals;

@@ -1,4 +1,4 @@
-//! Which lines are told when: rules over random histories.
+//! The reporting of output lines: rules over random histories.
 
 use proptest::prelude::*;
 use siding_model::monitor::{LineBatch, LineCoalescer, Monitor};
@@ -15,7 +15,7 @@ fn drain_due(coalescer: &mut LineCoalescer, now: MonotonicMs) -> Vec<LineBatch> 
     std::iter::from_fn(|| coalescer.next_batch(now)).collect()
 }
 
-/// Pauses before lines, and the lines.
+/// Pauses and the lines that follow them.
 fn any_history() -> impl Strategy<Value = Vec<(u64, Vec<String>)>> {
     let line = prop_oneof![
         4 => "[a-z]{0,20}",
@@ -27,8 +27,8 @@ fn any_history() -> impl Strategy<Value = Vec<(u64, Vec<String>)>> {
 }
 
 proptest! {
-    /// Every line is told, once, in order; of its text only what had no place is missing; and
-    /// never more often than promised.
+    /// Every line is reported once and in order, only text without space in a record is missing,
+    /// and the rate is never exceeded.
     #[test]
     fn no_line_is_lost_and_no_rate_exceeded(history in any_history()) {
         let mut coalescer = new_coalescer();
@@ -37,7 +37,7 @@ proptest! {
         let mut batches: Vec<(MonotonicMs, LineBatch)> = Vec::new();
         for (pause, texts) in history {
             let until = now.plus_ms(pause);
-            // As the one who holds it does: back when it says so.
+            // Like a shim, which wakes at the requested time.
             while let Some(at) = coalescer.wake_at().filter(|at| *at <= until) {
                 now = now.max(at);
                 let due = drain_due(&mut coalescer, now);
@@ -69,7 +69,7 @@ proptest! {
             prop_assert_eq!(one.end_offset, lines[..to].iter().map(|line| line.len() as u64 + 1).sum::<u64>());
         }
         prop_assert_eq!(at, lines.len());
-        // In any span no more than a burst and one for each period that fits.
+        // Every span contains at most a burst, plus one record for each interval in it.
         for first in 0..in_time {
             for last in first..in_time {
                 let span = batches[last].0.ms_since(batches[first].0);
@@ -97,7 +97,8 @@ fn lines_are_reported_singly_and_then_once_a_second() {
     assert_eq!(coalescer.wake_at(), None);
 }
 
-/// Failure F48: a flood is told in one record with its count, and leaves the rest of the burst.
+/// Failure F48: a flood is reported in one record with its count, and leaves the remaining burst
+/// unused.
 #[test]
 fn a_flood_is_one_record_with_its_count() {
     let mut coalescer = new_coalescer();
@@ -113,7 +114,7 @@ fn a_flood_is_one_record_with_its_count() {
     assert_eq!(coalescer.next_batch(MonotonicMs(10)).map(|one| one.text), Some("after".to_owned()));
 }
 
-/// A journal stays readable whatever the cap on a task's life is.
+/// A journal stays readable under any cap on a task's lifetime.
 #[test]
 fn after_many_records_one_per_minute_is_written() {
     let mut coalescer =

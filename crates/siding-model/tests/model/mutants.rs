@@ -1,6 +1,7 @@
-//! Lives that are broken on purpose, one thing each, and the rule that must notice.
+//! Deliberately broken lifecycles with one fault each, and the rule that must detect it.
 //!
-//! A rule that no mutant violates is decoration. To add a rule, add a mutant here: a test insists.
+//! A rule that no mutant violates proves nothing. A new rule needs a new mutant here, which a test
+//! enforces.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -15,7 +16,7 @@ use crate::random_histories::{self, EventHistory};
 use crate::rules::Rule;
 use crate::traced_lifecycle::{LifecycleView, TracedLifecycle, trace_history};
 
-/// One thing that is wrong. Whatever is not overridden is right.
+/// A single fault. Functions that are not overridden behave correctly.
 trait Fault: Clone + Debug + 'static {
     fn step(
         life: &Lifecycle,
@@ -30,11 +31,11 @@ trait Fault: Clone + Debug + 'static {
     fn wake_at(life: &Lifecycle) -> Option<MonotonicMs> {
         life.wake_at()
     }
-    /// Alters what is seen of the life, knowing everything that it was told.
+    /// Alters the visible state, given all events so far.
     fn distort(_view: &mut LifecycleView, _told: &[(TaskEvent, MonotonicMs)]) {}
 }
 
-/// A life with a fault.
+/// A lifecycle with a fault.
 #[derive(Debug, Clone)]
 struct FaultyLifecycle<F> {
     lifecycle: Lifecycle,
@@ -72,7 +73,7 @@ fn unchanged(life: &Lifecycle) -> (Lifecycle, Vec<LifecycleEffect>) {
     (life.clone(), Vec::new())
 }
 
-/// Returns who asked to stop and with which grace, oldest first.
+/// Returns the requesters of stops and their graces, the oldest first.
 fn stop_requests(
     told: &[(TaskEvent, MonotonicMs)],
 ) -> impl DoubleEndedIterator<Item = (&String, Option<u64>, MonotonicMs)> {
@@ -82,20 +83,20 @@ fn stop_requests(
     })
 }
 
-/// Declares mutants: a name, the rule it breaks, and the overridden functions.
+/// Declares mutants: the name, the rule that it breaks, and the overridden functions.
 macro_rules! mutants {
     ($($(#[$doc:meta])+ $name:ident breaks $rule:ident { $($body:item)* })+) => {
         $($(#[$doc])+ #[derive(Debug, Clone)] struct $name;
         impl Fault for $name { $($body)* })+
 
-        /// Every mutant: its name, the rule that must notice, and how the rule finds it.
+        /// All mutants: the name, the rule that must detect it, and the check.
         const MUTANTS: &[(&str, Rule, fn(Rule, &[EventHistory]) -> bool)] =
             &[$((stringify!($name), Rule::$rule, is_caught::<$name>)),+];
     };
 }
 
 mutants! {
-    /// Acts before anything is on record.
+    /// Acts before writing the record.
     ActsUnrecorded breaks RecordFirst {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, mut effects) = life.step(event, now);
@@ -103,20 +104,21 @@ mutants! {
             (next, effects)
         }
     }
-    /// Writes a record of what changed nothing, which a reader calls corruption.
+    /// Records an event without effect, which a reader considers corruption.
     RecordsNothing breaks RecordFirst {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, effects) = life.step(event, now);
             if next == *life { (next, vec![LifecycleEffect::Record]) } else { (next, effects) }
         }
     }
-    /// Tells of the deadline where the grace is over, for ever.
+    /// Reports the passed deadline instead of the end of the grace, forever.
     SpinsOnTheDeadline breaks TimersProgress {
         fn due_event(life: &Lifecycle, now: MonotonicMs) -> Option<TaskEvent> {
             life.due_event(now).map(|_| TaskEvent::DeadlinePassed)
         }
     }
-    /// Is one millisecond late, so a shell that slept until then sleeps again for no time.
+    /// Reports a timer one millisecond late, so that a caller that slept until then sleeps again
+    /// for zero time.
     WakesTooEarly breaks TimersProgress {
         fn due_event(life: &Lifecycle, now: MonotonicMs) -> Option<TaskEvent> {
             life.due_event(MonotonicMs(now.0 - 1))
@@ -132,13 +134,13 @@ mutants! {
             Self::wake_at(life).and_then(|_| life.due_event(now))
         }
     }
-    /// Takes the time of day for something that matters.
+    /// Depends on the absolute time.
     RoundsTheClock breaks OnlyDifferencesCount {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             life.step(event, MonotonicMs(now.0 / 16 * 16))
         }
     }
-    /// Believes every extension.
+    /// Accepts every extension.
     ObeysAnyExtension breaks DeadlineStaysBelowCap {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let Some((TaskEvent::Extended { deadline }, _)) = told.last() {
@@ -146,7 +148,7 @@ mutants! {
             }
         }
     }
-    /// Lets a later reason take the place of the first.
+    /// Lets a later reason replace the first one.
     MovesTwice breaks BackgroundOnce {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Some((TaskEvent::Placed { why }, _)), false) =
@@ -156,7 +158,7 @@ mutants! {
             }
         }
     }
-    /// Comes back to the foreground when it ends.
+    /// Returns to the foreground when it ends.
     ComesBack breaks BackgroundOnce {
         fn distort(view: &mut LifecycleView, _: &[(TaskEvent, MonotonicMs)]) {
             if matches!(view.phase, Phase::Ended { .. }) {
@@ -164,7 +166,7 @@ mutants! {
             }
         }
     }
-    /// Moves what has ended.
+    /// Moves a task to the background after its end.
     MovesTheDead breaks BackgroundOnce {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Some((TaskEvent::Placed { why }, _)), Phase::Ended { .. }) =
@@ -174,14 +176,14 @@ mutants! {
             }
         }
     }
-    /// Kills as soon as somebody says that the grace is over.
+    /// Kills on any event that claims the end of the grace.
     KillsEarly breaks NoEarlyKill {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let now = if *event == TaskEvent::GraceOver { MonotonicMs(u64::MAX) } else { now };
             life.step(event, now)
         }
     }
-    /// Drops a stop that comes before the leader is known.
+    /// Drops a stop request that precedes the leader.
     ForgetsEarlyStops breaks StopIsKept {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             match (life.phase(), event) {
@@ -190,7 +192,7 @@ mutants! {
             }
         }
     }
-    /// Remembers an early stop and never tells the task.
+    /// Keeps an early stop request but never sends the signal.
     StopsInSilence breaks StopIsKept {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, mut effects) = life.step(event, now);
@@ -200,18 +202,18 @@ mutants! {
             (next, effects)
         }
     }
-    /// Gives every new asker a grace of his own.
+    /// Restarts the grace with every request.
     StretchesTheGrace breaks SecondStopShortens {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Stopping { intent, kill_at, .. }, Some((_, grace, at))) =
                 (&mut view.phase, stop_requests(told).last())
             {
-                let own = u64::try_from(intent.grace.as_millis()).expect("graces here are short");
+                let own = u64::try_from(intent.grace.as_millis()).expect("short graces");
                 *kill_at = (*kill_at).max(at.plus_ms(grace.unwrap_or(own)));
             }
         }
     }
-    /// Hears only the first stop, however urgent the second is.
+    /// Ignores all stop requests but the first, however urgent they are.
     IgnoresASecondStop breaks SecondStopShortens {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             match (life.phase(), event) {
@@ -220,7 +222,7 @@ mutants! {
             }
         }
     }
-    /// The same, for a task that starts.
+    /// Ignores a second request while the task starts.
     IgnoresASecondEarlyStop breaks SecondStopShortens {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             match (life.phase(), event) {
@@ -229,7 +231,7 @@ mutants! {
             }
         }
     }
-    /// Lets whoever stops a task with a long grace keep it alive beyond its deadline.
+    /// Lets a stop with a long grace keep the task alive beyond its deadline.
     StopsToLive breaks StopIsNoExtension {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Stopping { kill_at, .. }, Some((_, Some(grace), at))) =
@@ -239,7 +241,7 @@ mutants! {
             }
         }
     }
-    /// Takes an empty tree for the end of everything.
+    /// Treats an empty tree as the end although the leader's end is unknown.
     EndsWithoutItsLeader breaks LeaderIsPartOfTheTree {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             match (life.phase(), event) {
@@ -250,7 +252,7 @@ mutants! {
             }
         }
     }
-    /// Says goodbye twice.
+    /// Closes twice.
     ClosesTwice breaks EndIsFinal {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, effects) = life.step(event, now);
@@ -258,7 +260,7 @@ mutants! {
             (next, if again { vec![LifecycleEffect::Record, LifecycleEffect::Close] } else { effects })
         }
     }
-    /// Ends without telling anybody.
+    /// Ends without closing.
     NeverCloses breaks EndIsFinal {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, mut effects) = life.step(event, now);
@@ -266,18 +268,18 @@ mutants! {
             (next, effects)
         }
     }
-    /// Folds a signal into an exit code.
+    /// Converts a signal to an exit code.
     CallsASignalAnExit breaks OutcomeWasSeen {
         fn distort(view: &mut LifecycleView, _: &[(TaskEvent, MonotonicMs)]) {
             if let Phase::Ended { outcome, .. } = &mut view.phase
                 && let Outcome::Signaled { signal, .. } = outcome
             {
-                let number = u8::try_from(signal.number()).expect("signals are small");
+                let number = u8::try_from(signal.number()).expect("signal numbers are small");
                 *outcome = Outcome::Exited { code: 128 + number };
             }
         }
     }
-    /// Gives what nobody saw the code 0.
+    /// Reports an unobserved end as exit code 0.
     CallsTheUnknownASuccess breaks OutcomeWasSeen {
         fn distort(view: &mut LifecycleView, _: &[(TaskEvent, MonotonicMs)]) {
             if let Phase::Ended { outcome, leader } = &mut view.phase
@@ -288,14 +290,14 @@ mutants! {
             }
         }
     }
-    /// Believes whoever says that the deadline has passed.
+    /// Accepts a deadline event before the deadline.
     BelievesInAnyDeadline breaks OutcomeWasSeen {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let early = *event == TaskEvent::DeadlinePassed;
             life.step(event, if early { now.max(life.deadline()) } else { now })
         }
     }
-    /// Names the last who asked.
+    /// Names the last requester.
     NamesTheLastAsker breaks FirstAskerIsNamed {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome: Outcome::Stopped { by }, .. }, Some((last, _, _))) =
@@ -305,14 +307,14 @@ mutants! {
             }
         }
     }
-    /// Prefers the deadline to a person when both come in one instant.
+    /// Prefers the deadline to a request at the same time.
     PrefersTheDeadline breaks FirstAskerIsNamed {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let passed = matches!(event, TaskEvent::StopAsked { .. }) && now >= life.deadline();
             life.step(if passed { &TaskEvent::DeadlinePassed } else { event }, now)
         }
     }
-    /// Says that a stop ended what had long ended by itself.
+    /// Attributes an earlier end of the leader to a stop.
     TakesCreditForTheEnd breaks OwnEndStays {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome, leader: Some(_) }, Some((by, _, _))) =
@@ -322,7 +324,7 @@ mutants! {
             }
         }
     }
-    /// Calls a task that was stopped and then exited one that exited.
+    /// Reports a stopped task as exited.
     DeniesTheStop breaks OwnEndStays {
         fn distort(view: &mut LifecycleView, _: &[(TaskEvent, MonotonicMs)]) {
             if let Phase::Ended { outcome, leader: Some(end) } = &mut view.phase {
@@ -330,7 +332,7 @@ mutants! {
             }
         }
     }
-    /// Has another outcome as soon as another reason is told, also after the end.
+    /// Changes the outcome with each further reason, even after the end.
     ChangesItsMind breaks OneOutcomeInOneInstant {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome: outcome @ Outcome::Stopped { .. }, .. }, true) =
@@ -340,7 +342,7 @@ mutants! {
             }
         }
     }
-    /// Forgets the first reason when a second comes while it stops.
+    /// Replaces the first reason with a later one while stopping.
     ReplacesTheReason breaks SecondStopShortens {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Stopping { intent, .. }, Some((by, _, _))) =
@@ -352,12 +354,12 @@ mutants! {
     }
 }
 
-/// Nothing is wrong with it: what the wrapper itself adds must break no rule.
+/// The wrapper without a fault, which must break no rule.
 #[derive(Debug, Clone)]
 struct NoFault;
 impl Fault for NoFault {}
 
-/// Whether the rule notices the fault in any of these histories.
+/// Returns whether the rule detects the fault in any of these histories.
 fn is_caught<F: Fault>(rule: Rule, stories: &[EventHistory]) -> bool {
     stories.iter().any(|story| rule.check(&trace_history::<FaultyLifecycle<F>>(story)).is_err())
 }

@@ -1,4 +1,4 @@
-//! What of a task is told, in which order, and that nothing a task writes can pass for siding's.
+//! The notices of a task, their order, and the protection against task output that imitates them.
 
 use proptest::prelude::*;
 use serde_json::Map;
@@ -30,12 +30,12 @@ fn background_spec() -> TaskSpec {
     TaskSpec { placement: IN_BACKGROUND, ..task_spec() }
 }
 
-/// Reads what a task with these records after the first has to tell.
+/// Extracts the notices of a task with these records after the first one.
 fn read_notices(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
     let first = Record::Accepted(Box::new(accepted_task(spec)));
     let records: Vec<Record> = std::iter::once(first).chain(rest.iter().cloned()).collect();
     TaskNotices::from_journal(&sample_records::journal_lines(&records).concat())
-        .expect("the records can follow each other")
+        .expect("a valid sequence of records")
 }
 
 fn seqs_and_kinds(story: &TaskNotices) -> Vec<(u64, NoticeKind)> {
@@ -80,7 +80,7 @@ fn each_outcome_gives_one_notice() {
     }
 }
 
-/// Failure F19: the shell has ended and work goes on. That is true until the end, and only then.
+/// Failure F19: the shell has ended while work continues. The notice is valid until the task ends.
 #[test]
 fn a_lingering_notice_lasts_until_the_task_ends() {
     let records = [
@@ -105,7 +105,7 @@ fn a_lingering_notice_lasts_until_the_task_ends() {
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &ended)), [(4, NoticeKind::Ended)]);
 }
 
-/// Each stall is news while it lasts. Of one that another has followed only the number is told.
+/// Each stall gives a notice while it lasts. Earlier stalls are only counted.
 #[test]
 fn only_the_last_stall_is_reported_with_the_count() {
     let stall = |after_ms| Record::Stalled(Box::new(sample_records::stall_record(after_ms)));
@@ -122,7 +122,7 @@ fn only_the_last_stall_is_reported_with_the_count() {
     let story_of_three = read_notices(background_spec(), &three);
     assert_eq!(seqs_and_kinds(&story_of_three), [(4, NoticeKind::Stalled)], "a notice of its own");
     assert!(says(&story_of_three).ends_with("; it has stalled 3 times so far"));
-    // What was answered is asked no more, and still counts.
+    // After an answer the stall is over, but it still counts.
     let answered = [&three[..], &[sample_records::resumed_record(260_000)]].concat();
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &answered)), []);
     let again = read_notices(background_spec(), &[&answered[..], &[stall(350_000)]].concat());
@@ -136,7 +136,7 @@ fn only_the_last_stall_is_reported_with_the_count() {
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &ended)), [(5, NoticeKind::Ended)]);
 }
 
-/// A background task of fifteen minutes that gives notice of its deadline.
+/// The specification of a background task of fifteen minutes with a deadline notice.
 fn spec_with_deadline_notice() -> TaskSpec {
     TaskSpec {
         deadline_ms: 900_000,
@@ -146,13 +146,13 @@ fn spec_with_deadline_notice() -> TaskSpec {
     }
 }
 
-/// Folds a journal that may hold an `expiring`.
+/// Replays a journal that may contain `expiring`.
 fn read_notices_with_format(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
     let first = AcceptedTask { format: format_for(&spec, None), ..accepted_task(spec) };
     let first = Record::Accepted(Box::new(first));
     let records: Vec<Record> = std::iter::once(first).chain(rest.iter().cloned()).collect();
     TaskNotices::from_journal(&sample_records::journal_lines(&records).concat())
-        .expect("the records can follow each other")
+        .expect("a valid sequence of records")
 }
 
 fn expiring_record(after_ms: u64, deadline_ms: u64) -> Record {
@@ -160,7 +160,7 @@ fn expiring_record(after_ms: u64, deadline_ms: u64) -> Record {
     Record::Expiring { at: after(after_ms), deadline: after(deadline_ms) }
 }
 
-/// Promise P65: two minutes before the deadline, once for each deadline, and only while it is true.
+/// Promise P65: two minutes before the deadline, once for each deadline, and only while it holds.
 #[test]
 fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
     let spec = spec_with_deadline_notice();
@@ -199,7 +199,7 @@ fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
     assert_eq!(seqs_and_kinds(&read_notices_with_format(spec, &ended)), [(3, NoticeKind::Ended)]);
 }
 
-/// What a watchdog tells ends nothing, also where a limit would: then it is a notice of its own.
+/// A watchdog's breach stops no task, even if limits do, so it gives a notice of its own.
 #[test]
 fn a_watchdog_breach_is_reported_even_when_limits_stop_the_task() {
     let limits = Limits { on_limit: OnLimit::Stop, ..task_spec().limits };
@@ -236,7 +236,7 @@ fn a_notice_at_the_cap_says_the_deadline_cannot_move() {
     assert_eq!(says(1_265_500), format!("`siding extend {id} 6m5s` moves it to 21m 5s"));
 }
 
-/// One notice for each deadline, none for a short life or a caller who waits.
+/// One notice for each deadline, and none for a short lifetime or a waiting caller.
 #[test]
 fn a_deadline_notice_is_due_once_per_deadline() {
     let due = |spec: TaskSpec, rest: &[Record]| {
@@ -263,7 +263,7 @@ fn a_deadline_notice_is_due_once_per_deadline() {
     assert_eq!(due(waited_for.clone(), &[]), None, "its caller waits");
     let placed = event_record(15_000, TaskEvent::Placed { why: BackgroundReason::Budget });
     assert_eq!(due(waited_for, &[placed]), after(780_000));
-    // A journal of an older format, which this shim goes on with.
+    // A journal of an older format after a takeover by this build.
     let mut old = read_notices(spec, &[event_record(1, SPAWNED)]).state;
     assert_eq!(old.deadline_notice_at(), None);
     old.format = FORMAT_WITH_EXPIRING;
@@ -287,7 +287,7 @@ fn the_foreground_caller_has_priority_for_the_notice() {
     assert_eq!(turn(&foreground, boot, 5_009), None, "it was killed");
     assert_eq!(turn(&foreground, &BootId("the next".to_owned()), 9), None);
     assert_eq!(turn(&read_notices(background_spec(), &end), boot, 9), None);
-    // It went to the background: nobody waits.
+    // The task moved to the background, so no caller waits.
     let left = [
         end[0].clone(),
         event_record(5, TaskEvent::Placed { why: BackgroundReason::User }),
@@ -302,11 +302,11 @@ fn notice_times_are_the_event_times() {
         [event_record(1, SPAWNED), event_record(9_000, exited_event(7, TreeLiveness::Empty))];
     let without = read_notices(background_spec(), &records).notices.remove(0);
     assert_eq!((without.elapsed_ms, without.wall), (9_000, UnixMs(1_763_764_881_345)));
-    // The clock was set meanwhile: what was noted counts.
+    // The clock was set in between: the recorded time counts.
     let set = [&records[..], &[closed_record(100_000)]].concat();
     let with = read_notices(background_spec(), &set).notices.remove(0);
     assert_eq!((with.elapsed_ms, with.wall), (9_000, UnixMs(1_763_764_972_345)));
-    assert_eq!(with.id, without.id, "the name does not depend on it");
+    assert_eq!(with.id, without.id, "the id does not depend on the time");
 }
 
 fn stalled_event(certainty: StallCertainty) -> NoticeEvent {
@@ -364,7 +364,7 @@ fn notices_are_ordered_by_priority_then_time() {
     assert_eq!(notices.map(|notice| notice.id.seq), [1, 3, 2, 4]);
 }
 
-/// The newest line stands last, and is whole.
+/// The newest line is last, and it is complete.
 #[test]
 fn a_matched_line_is_reported_whole() {
     let text = format!("{}end", "x".repeat(Monitor::MAX_TEXT_BYTES - 3));
@@ -411,7 +411,7 @@ fn notice_view(news: NoticeEvent, command: &str, summary: &str) -> NoticeView {
     NoticeView::new(&state, &notice_with(news, 0, 3), output, summary)
 }
 
-/// A person is called for an answer, a failure, a deadline and a limit, and for nothing else.
+/// A person is notified of a prompt, a failure, a deadline and a limit, and of nothing else.
 #[test]
 fn needs_person_is_true_for_answers_failures_and_limits() {
     let ended = |outcome| NoticeEvent::Ended { outcome, readiness_note: None };
@@ -504,7 +504,7 @@ fn each_notice_kind_has_its_xml_fields() {
     );
 }
 
-/// Failure F18: the last stage of a pipeline hides what the others said.
+/// Failure F18: the last stage of a pipeline hides the failures of the others.
 #[test]
 fn a_masked_pipeline_failure_is_reported() {
     let end = LeaderEnd::Exited { code: 0 };
@@ -526,8 +526,8 @@ fn a_masked_pipeline_failure_is_reported() {
     }
 }
 
-/// Texts that try to leave their place (failure F26): tags of ours and of hosts, ends of CDATA,
-/// comments, entities, and characters that hide or turn what is read.
+/// Texts that try to escape from their element (failure F26): tags of siding and of hosts, ends of
+/// CDATA sections, comments, entities, and characters that hide text or change its direction.
 fn hostile_text() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         4 => prop::sample::select(vec![
@@ -545,7 +545,7 @@ fn hostile_text() -> impl Strategy<Value = String> {
     prop::collection::vec(token, 0..30).prop_map(|tokens| tokens.concat())
 }
 
-/// Characters that move, turn or hide.
+/// Returns whether a character moves the cursor, changes the direction of text or hides it.
 fn is_hidden(c: char) -> bool {
     let plain = matches!(c, '\n' | '\t');
     (c.is_control() && !plain)
@@ -553,7 +553,7 @@ fn is_hidden(c: char) -> bool {
             | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Our own elements in our own order, for a task that exited with 7.
+/// The elements of a notice for a task that exited with 7, in order.
 const XML_ELEMENTS: [&str; 9] = [
     "note",
     "task_id",
@@ -592,11 +592,11 @@ proptest! {
             let depth = node.ancestors().skip(1).filter(roxmltree::Node::is_element).count();
             prop_assert!(!node.is_element() || depth < 2, "{node:?} is inside of another");
         }
-        // What was to be said is what is read.
+        // The parsed text equals the original one.
         prop_assert_eq!((text(5), text(8)), (&*view.command, &*view.summary));
         prop_assert_eq!(ours[7].attributes().len(), 1);
 
-        // What a watchdog found is no better.
+        // The evidence of a detector is untrusted as well.
         let evidence = [(path, says.clone().into())].into_iter().collect();
         let news = NoticeEvent::Stalled { certainty: StallCertainty::Hard, text: says, evidence };
         let view = NoticeView::new(&state, &notice_with(news, 0, 3), output(""), &summary);
@@ -606,8 +606,8 @@ proptest! {
         prop_assert_eq!(document.root_element().descendants().filter(roxmltree::Node::is_element).count(), 10);
     }
 
-    /// Whatever happens to a task: its end is told once, under the number of the record that ended
-    /// it, and what is told of a task that lives is no end.
+    /// For all histories: the end of a task gives exactly one notice, with the number of the record
+    /// that ended it, and no notice of a live task is an end.
     #[test]
     fn every_end_gives_exactly_one_notice(story in any_history()) {
         let mut at = sample_records::STARTED;
@@ -627,7 +627,7 @@ proptest! {
             }
         }
         let lines = sample_records::journal_lines(&records).concat();
-        let read = TaskNotices::from_journal(&lines).expect("the records can follow each other");
+        let read = TaskNotices::from_journal(&lines).expect("a valid sequence of records");
         prop_assert_eq!(&read.state, &journal::replay(&lines).expect("readable").state);
         let ends: Vec<u64> = read.notices.iter()
             .filter(|notice| notice.event.kind() == NoticeKind::Ended).map(|notice| notice.id.seq).collect();
@@ -636,10 +636,11 @@ proptest! {
         let told = read.notices.iter().any(|notice| notice.event.kind() == NoticeKind::Lingering);
         prop_assert!(told || !lingers, "what lingers was told");
         prop_assert!(read.notices.len() <= 1 || end.is_none());
-        // A name is for ever: what was told before a record is told after it, or is over.
+        // An id is permanent: a notice that existed before a record is unchanged after it, or has
+        // expired.
         for records in 1..=records.len() {
             let before = TaskNotices::from_journal(&sample_records::journal_lines(&first_records(&lines, records)).concat());
-            let before = before.expect("a beginning is readable");
+            let before = before.expect("a prefix is readable");
             for notice in &before.notices {
                 let after = read.notices.iter().find(|after| after.id == notice.id);
                 prop_assert!(after.is_none_or(|after| after.event == notice.event));

@@ -1,5 +1,5 @@
-//! What is read from the end of an output. The corpus of prompts and look-alikes is tested with the
-//! real programs, in `siding-e2e`.
+//! Detection of prompts at the end of output. `siding-e2e` tests the corpus of prompts and
+//! look-alikes with real programs.
 
 use siding_model::evidence::prompt::{MAX_TAIL_BYTES, OutputTail, Prompt};
 

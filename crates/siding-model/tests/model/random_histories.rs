@@ -1,4 +1,4 @@
-//! Random histories: what a task may be told, in any order, with time going forward.
+//! Random histories: events for a task in any order, with increasing times.
 
 use proptest::prelude::*;
 use siding_model::lifecycle::{Phase, TaskEvent, TreeLiveness};
@@ -9,31 +9,31 @@ use siding_model::spec::{OnLeaderExit, TaskSpec};
 
 use crate::sample_records;
 
-/// What a life is told.
+/// The events for a lifecycle.
 #[derive(Debug, Clone)]
 pub(crate) struct EventHistory {
     pub(crate) spec: TaskSpec,
     pub(crate) steps: Vec<HistoryStep>,
 }
 
-/// One thing that happens, some time after the one before.
+/// One step of a history.
 #[derive(Debug, Clone)]
 pub(crate) struct HistoryStep {
     pub(crate) wait_ms: u64,
     pub(crate) action: StepAction,
 }
 
-/// What happens.
+/// The action of a step.
 #[derive(Debug, Clone)]
 pub(crate) enum StepAction {
-    /// An event, whether or not it makes sense. Times in it count from the start.
+    /// Delivers an event, whether or not it makes sense. Times in it are relative to the start.
     Deliver(TaskEvent),
-    /// What a well-behaved shell does: it sleeps until the next timer and tells what is due.
+    /// Sleeps until the next timer and delivers its event, as a correct shim does.
     SleepUntilTimer,
 }
 
-/// Returns histories of up to 14 moves. Deadlines, graces and waits are of the same size, so that
-/// they meet, also in the same millisecond.
+/// Returns histories of up to 14 steps. Deadlines, graces and pauses have similar lengths, so that
+/// they coincide, even in the same millisecond.
 pub(crate) fn any_history() -> impl Strategy<Value = EventHistory> {
     let spawned = prop_oneof![1 => Just(None), 4 => any_step(Just(spawned_event())).prop_map(Some)];
     (any_spec(), spawned, prop::collection::vec(any_step(any_event()), 0..14)).prop_map(
@@ -44,7 +44,7 @@ pub(crate) fn any_history() -> impl Strategy<Value = EventHistory> {
     )
 }
 
-/// Returns what may happen and mostly does not make sense where it happens.
+/// Returns arbitrary events, most of which are unexpected in the current phase.
 pub(crate) fn any_event() -> impl Strategy<Value = TaskEvent> {
     prop_oneof![
         2 => Just(spawned_event()),
@@ -138,9 +138,9 @@ fn any_background_reason() -> impl Strategy<Value = BackgroundReason> {
     ])
 }
 
-/// Returns every story in which a person's stop, the deadline and the hand-over fall into the same
-/// millisecond, in every order, told to a task that starts, runs or lingers; the task then ends in
-/// each way it can.
+/// Returns every history in which a user's stop, the deadline and the hand-over fall into the same
+/// millisecond, in every order, while the task starts, runs or lingers; the task then ends in every
+/// possible way.
 pub(crate) fn simultaneous_histories() -> Vec<EventHistory> {
     let stop = sample_records::stop_event("user");
     let (deadline, placed) =

@@ -1,4 +1,4 @@
-//! When an agent is reminded of what runs, and of which of its host's commands.
+//! The schedule of reminders, and the selection of a host's commands for them.
 
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
@@ -9,7 +9,7 @@ use siding_model::spec::{TaskCommand, TaskSpec};
 
 use crate::sample_records::{self, accepted_task, event_record, exited_event, task_spec};
 
-/// A session of one prompt and 269 batches has thirteen lists.
+/// A session with one prompt and 269 batches gets thirteen lists.
 #[test]
 fn a_task_list_is_due_every_twentieth_batch() {
     let due: Vec<u64> = (0..=269).filter(|batch| is_list_due(*batch)).collect();
@@ -37,7 +37,7 @@ fn task_state(adopted: bool, then: &[Record]) -> TaskState {
     let first = AcceptedTask { adopted, wall: UnixMs(STARTED), ..first };
     let mut state = TaskState::new(first);
     for record in then {
-        state.apply(record.clone()).expect("it can follow");
+        state.apply(record.clone()).expect("a valid successor");
     }
     state
 }

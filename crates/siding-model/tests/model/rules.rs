@@ -1,4 +1,4 @@
-//! The rules of a life. Each looks at a whole history and says what is wrong with it.
+//! The rules of the lifecycle. Each examines a complete history and describes its violation.
 
 mod outcome_rules;
 mod step_rules;
@@ -8,45 +8,45 @@ use siding_model::lifecycle::{Phase, TaskEvent};
 
 use crate::traced_lifecycle::{Trace, TraceStep};
 
-/// What a rule says: nothing, or how it was broken.
+/// The result of a rule: success, or a description of the violation.
 pub(crate) type RuleResult = Result<(), String>;
 
-/// What must hold in every history.
+/// A property that must hold in every history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// A change is recorded before it is acted on, and nothing is done without a change.
+    /// A change is recorded before it is acted on, and there are no effects without a change.
     RecordFirst,
-    /// A due timer makes progress, so the shell cannot spin; and none is forgotten.
+    /// A due timer makes progress, so that a shim cannot spin, and no timer is lost.
     TimersProgress,
-    /// A timer is set, and at the right moment, wherever time alone changes something.
+    /// A timer is set, at the right time, wherever the passage of time alone changes something.
     TimersAreSet,
-    /// The core reads no clock: the same history at another time of day is the same history. So
-    /// suspend counts exactly as much as the clock that is passed in says, which is not at all.
+    /// The lifecycle reads no clock: a history behaves the same at any start time. Suspend
+    /// therefore counts only as far as the clock of the caller counts it, which is not at all.
     OnlyDifferencesCount,
-    /// The deadline never exceeds the cap, and moves only when somebody moves it, before any end
-    /// was asked for, and never into the past.
+    /// The deadline never exceeds the cap. It moves only on request, before any stop was requested,
+    /// and never into the past.
     DeadlineStaysBelowCap,
     /// A task moves to the background at most once, never back, and never after its end.
     BackgroundOnce,
-    /// No kill before the grace is over.
+    /// No kill occurs before the grace period has passed.
     NoEarlyKill,
-    /// A request to stop is never forgotten, also not while the task starts.
+    /// A stop request is never lost, even while the task starts.
     StopIsKept,
-    /// A second request may shorten the grace, never stretch it; the first reason stays.
+    /// A second request may shorten the grace but never extend it; the first reason is kept.
     SecondStopShortens,
     /// A stop never lets a task live longer than its deadline would have.
     StopIsNoExtension,
-    /// An empty tree means nothing while the leader's end is unknown: the leader is part of it.
+    /// An empty tree is no end while the leader's end is unknown, because the leader is part of it.
     LeaderIsPartOfTheTree,
-    /// The end is final, and announced exactly once.
+    /// The end is final, and it is announced exactly once.
     EndIsFinal,
-    /// The outcome is never made up: somebody told it.
+    /// The outcome is never made up: an event reported it.
     OutcomeWasSeen,
-    /// The first who asked for the end is named, be it a person or the deadline.
+    /// The first requester of the end is named, whether it is a person or the deadline.
     FirstAskerIsNamed,
-    /// The leader's own end, when it came before any decision, stays the outcome.
+    /// The leader's own end remains the outcome if it preceded every stop decision.
     OwnEndStays,
-    /// A stop, the deadline and the hand-over in one instant give one outcome.
+    /// A stop, the deadline and the hand-over at the same time give a single outcome.
     OneOutcomeInOneInstant,
 }
 
@@ -71,7 +71,7 @@ impl Rule {
         Self::OneOutcomeInOneInstant,
     ];
 
-    /// Judges a history.
+    /// Checks a history.
     pub(crate) fn check(self, trace: &Trace) -> RuleResult {
         match self {
             Self::RecordFirst => check_every_step(trace, step_rules::record_first),
@@ -100,7 +100,7 @@ impl Rule {
     }
 }
 
-/// Judges every turn, and tells which one broke the rule.
+/// Checks every step, and reports the first one that violates the rule.
 fn check_every_step(trace: &Trace, rule: impl Fn(&TraceStep) -> RuleResult) -> RuleResult {
     let mut numbered = trace.steps.iter().enumerate();
     numbered
@@ -128,8 +128,8 @@ impl TraceStep {
         self.before != self.after
     }
 
-    /// Whether somebody asks for the end of a task that has not ended: a person, a limit, or the
-    /// deadline once it has passed.
+    /// Returns whether the step requests the end of a task that has not ended: a person, a limit,
+    /// or the deadline after it has passed.
     fn requests_end(&self) -> bool {
         let passed = self.event == TaskEvent::DeadlinePassed && self.now >= self.before.deadline;
         let asked =
@@ -137,7 +137,7 @@ impl TraceStep {
         (passed || asked) && !is_ended(&self.before.phase)
     }
 
-    /// Whether the leader's end was taken in.
+    /// Returns whether the step recorded the leader's end.
     fn records_leader_end(&self) -> bool {
         matches!(self.event, TaskEvent::LeaderEnded { .. }) && self.changed()
     }
@@ -147,7 +147,7 @@ fn is_ended(phase: &Phase) -> bool {
     matches!(phase, Phase::Ended { .. })
 }
 
-/// Whether nobody has asked for the end yet.
+/// Returns whether no stop was requested yet.
 fn has_no_stop_request(phase: &Phase) -> bool {
     match phase {
         Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => true,

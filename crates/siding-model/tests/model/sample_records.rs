@@ -16,10 +16,10 @@ use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 use siding_model::wait::WaitDetail;
 use siding_model::wait::{Condition, ReadyRecord, SatisfiedCondition};
 
-/// When the task of these tests starts.
+/// Start of the task in these tests.
 pub(crate) const STARTED: MonotonicMs = MonotonicMs(1_000_000);
 
-/// Its leader.
+/// The task's leader.
 pub(crate) const LEADER: LeaderRef =
     LeaderRef::Identified(ProcRef { pid: 4243, start_ticks: 100_002 });
 
@@ -82,12 +82,12 @@ pub(crate) fn event_record(after_ms: u64, event: TaskEvent) -> Record {
     Record::Event { at: STARTED.plus_ms(after_ms), event }
 }
 
-/// Returns the record of a rescue this many milliseconds after the start.
+/// Returns the record of a takeover this many milliseconds after the start.
 pub(crate) fn takeover_record(after_ms: u64) -> Record {
     Record::Rescued { at: STARTED.plus_ms(after_ms), shim: TAKEOVER_SHIM }
 }
 
-/// Returns the record of lines that a monitor told this many milliseconds after the start.
+/// Returns the record of matched lines this many milliseconds after the start.
 pub(crate) fn matched_record(after_ms: u64, lines: u64) -> Record {
     Record::Matched {
         at: STARTED.plus_ms(after_ms),
@@ -108,15 +108,15 @@ pub(crate) fn exited_event(code: u8, tree: TreeLiveness) -> TaskEvent {
     }
 }
 
-/// Returns the event of a stop with the task's own grace and signal.
+/// Returns the event of a stop request with the task's own grace and signal.
 pub(crate) fn stop_event(by: &str) -> TaskEvent {
     TaskEvent::StopAsked { by: by.to_owned(), grace_ms: None, signal: None }
 }
 
-/// Returns the record of what was found at the close, as full as it gets.
+/// Returns the final record with all fields set.
 pub(crate) fn closed_record(after_ms: u64) -> Record {
     let wall = UnixMs(1_763_764_872_345)
-        .plus_ms(i64::try_from(after_ms).expect("tests last less than an age"));
+        .plus_ms(i64::try_from(after_ms).expect("test times are small numbers"));
     Record::Closed(Box::new(CloseSummary {
         wall,
         at: STARTED.plus_ms(after_ms),
@@ -169,12 +169,12 @@ pub(crate) fn stall_record(after_ms: u64) -> StallRecord {
     }
 }
 
-/// Returns that a stall was over this many milliseconds after the start.
+/// Returns the record that a stall ended this many milliseconds after the start.
 pub(crate) fn resumed_record(after_ms: u64) -> Record {
     Record::Resumed { at: STARTED.plus_ms(after_ms) }
 }
 
-/// Returns the most that a task was seen to use.
+/// Returns the peak resource usage of a task.
 fn peaks() -> PeakUsage {
     let sent = vec![SentToRemote { remote: "192.0.2.1".to_owned(), bytes: 4_096 }];
     PeakUsage {
@@ -186,7 +186,7 @@ fn peaks() -> PeakUsage {
     }
 }
 
-/// Returns a limit of descriptors that was passed so long after the start.
+/// Returns a breach of the descriptor limit this many milliseconds after the start.
 pub(crate) fn breach(ms: u64) -> Breach {
     Breach {
         at: STARTED.plus_ms(ms),
@@ -200,7 +200,7 @@ pub(crate) fn breach(ms: u64) -> Breach {
     }
 }
 
-/// Returns a port to wait for.
+/// Returns the condition of a listening port.
 pub(crate) fn port_condition() -> Condition {
     "port:3000".parse().expect("a condition")
 }
@@ -212,7 +212,7 @@ pub(crate) fn ready_record(after_ms: u64) -> Record {
     Record::Ready(Box::new(ReadyRecord { at: STARTED.plus_ms(after_ms), by }))
 }
 
-/// Returns a long life: every kind of record, and most kinds of event.
+/// Returns a long history with every type of record and most types of events.
 pub(crate) fn full_journal() -> Vec<Record> {
     vec![
         Record::Accepted(Box::new(accepted_task(task_spec()))),
@@ -239,7 +239,7 @@ pub(crate) fn full_journal() -> Vec<Record> {
     ]
 }
 
-/// Returns the lines of these records, numbered from 0 on.
+/// Returns the journal lines of these records, numbered from 0.
 pub(crate) fn journal_lines(records: &[Record]) -> Vec<Vec<u8>> {
     (0..)
         .zip(records)
@@ -251,7 +251,7 @@ pub(crate) fn journal_lines(records: &[Record]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns the state after each of these records, by applying them without any journal.
+/// Returns the state after each of these records, applied directly instead of read from a journal.
 pub(crate) fn replay_states(records: &[Record]) -> Vec<TaskState> {
     let Some((Record::Accepted(first), rest)) = records.split_first() else {
         panic!("the first record is `accepted`");
@@ -259,7 +259,7 @@ pub(crate) fn replay_states(records: &[Record]) -> Vec<TaskState> {
     let mut state = TaskState::new((**first).clone());
     let mut states = vec![state.clone()];
     for record in rest {
-        state.apply(record.clone()).expect("the records can follow each other");
+        state.apply(record.clone()).expect("a valid sequence of records");
         states.push(state.clone());
     }
     states

@@ -1,6 +1,7 @@
-//! The schemas that are generated from the code agree with the published contract.
+//! The generated schemas must agree with the published ones.
 //!
-//! `report` checks values; this checks that nothing is missing, renamed or wider than promised.
+//! `task_view` checks values; this module checks that no field is missing, renamed or wider than
+//! published.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +31,7 @@ fn the_generated_notice_schema_matches_the_published_one() {
     assert_eq!(disagreements("notice", &own), [""; 0]);
 }
 
-/// Whatever a task says of itself, it always says: only null tells that something is not known.
+/// Every field is always present: an unknown value is null.
 #[test]
 fn every_field_is_required() {
     for own in [generated::<TaskView>(), generated::<WaitView>(), generated::<NoticeView>()] {
@@ -39,13 +40,13 @@ fn every_field_is_required() {
     }
 }
 
-/// Returns the schema of what is written, in which an optional field is there and null.
+/// Returns the schema of serialized values, in which an optional field is present and null.
 fn generated<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// The comparison itself must be able to fail.
+/// Tests the comparison itself.
 #[test]
 fn a_schema_that_breaks_the_contract_is_detected() {
     let good = generated::<TaskView>();
@@ -81,7 +82,7 @@ fn disagreements(name: &str, own: &Value) -> Vec<String> {
     found
 }
 
-/// Compares one place of the contract with the same place of the generated schema `root`.
+/// Compares a part of the published schema with the same part of the generated schema `root`.
 fn compare(contract: &Value, own: &Value, root: &Value, at: &str, found: &mut Vec<String>) {
     let own = resolve(root, own);
     let own = &own;
@@ -90,7 +91,7 @@ fn compare(contract: &Value, own: &Value, root: &Value, at: &str, found: &mut Ve
         return;
     }
     let allowed = types(contract);
-    // `detail` of a wait may be anything.
+    // `detail` of a wait may have any type.
     if !allowed.is_empty() {
         let wider = types(own).into_iter().filter(|name| !allowed.contains(name));
         found.extend(wider.map(|name| format!("{at} may be a {name}")));
@@ -115,7 +116,7 @@ fn compare(contract: &Value, own: &Value, root: &Value, at: &str, found: &mut Ve
     }
 }
 
-/// Compares what is told apart by `kind`: neither side may know one that the other does not.
+/// Compares the variants by their `kind`: both sides must have the same ones.
 fn compare_variants(
     promised: &Value,
     own: &Value,
@@ -132,7 +133,7 @@ fn compare_variants(
         match own.iter().find(|one| kind(one) == kind_name) {
             None => found.push(format!("{at} is never {kind_name}")),
             Some(one) => {
-                let name = kind_name.as_str().expect("a kind's name");
+                let name = kind_name.as_str().expect("the name of a kind");
                 compare(variant, one, root, &format!("{at}.{name}"), found);
             }
         }
@@ -144,12 +145,12 @@ fn compare_variants(
     }
 }
 
-/// Returns the schema that a reference stands for.
+/// Returns the schema that a reference points to.
 fn resolve(root: &Value, schema: &Value) -> Value {
     match schema.get("$ref").and_then(Value::as_str) {
         Some(reference) => {
             let pointer = reference.strip_prefix('#').expect("a reference into the same schema");
-            resolve(root, root.pointer(pointer).expect("the reference leads somewhere"))
+            resolve(root, root.pointer(pointer).expect("the reference resolves"))
         }
         None => {
             let mut schema = schema.clone();
@@ -164,7 +165,7 @@ fn resolve(root: &Value, schema: &Value) -> Value {
     }
 }
 
-/// Returns what a schema is one of: itself, or its alternatives, or theirs.
+/// Returns the alternatives of a schema, resolved recursively; otherwise the schema itself.
 fn variants(schema: &Value, root: &Value) -> Vec<Value> {
     let schema = resolve(root, schema);
     let inner = ["anyOf", "oneOf"].iter().find_map(|word| schema.get(word)?.as_array().cloned());
@@ -180,7 +181,7 @@ fn object(schema: &Value, root: &Value) -> Value {
     variants(schema, root).into_iter().find(is_object).unwrap_or_else(|| json!({}))
 }
 
-/// Returns every value that an enumeration may have.
+/// Returns all values of an enumeration.
 fn values(schema: &Value, root: &Value) -> Vec<Value> {
     let of_one = |one: Value| -> Vec<Value> {
         if let Some(values) = one.get("enum").and_then(Value::as_array) {

@@ -1,4 +1,4 @@
-//! What `--json` prints agrees with the published contract, value by value.
+//! The output of `--json` must match the published schemas.
 
 use serde_json::{Value, json};
 use siding_model::id::SessionId;
@@ -13,12 +13,12 @@ use siding_model::wait::WaitDetail;
 use crate::sample_records;
 
 /// Returns a published schema.
-#[expect(clippy::disallowed_methods, reason = "the model opens no file; its tests may")]
+#[expect(clippy::disallowed_methods, reason = "only the model itself must not open files")]
 pub(crate) fn published_schema(name: &str) -> Value {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = root.join("../../docs/schema").join(format!("{name}.schema.json"));
-    let text = std::fs::read_to_string(path).expect("the contract is there");
-    serde_json::from_str(&text).expect("the contract is JSON")
+    let text = std::fs::read_to_string(path).expect("the schema exists");
+    serde_json::from_str(&text).expect("the schema is JSON")
 }
 
 /// Returns a task in its simplest state.
@@ -72,7 +72,7 @@ fn minimal_task() -> TaskView {
     }
 }
 
-/// Returns a task with everything that can be said of one.
+/// Returns a task with all fields set.
 fn complete_task(outcome: Outcome) -> TaskView {
     let Record::Closed(closed) = sample_records::closed_record(9) else {
         panic!("it is a `closed`")
@@ -194,7 +194,7 @@ fn every_wait_view_matches_the_schema() {
     }
 }
 
-/// Null is said, not left out: a script that asks for `.outcome` finds it.
+/// Unknown values are null instead of absent, so that a script can always read `.outcome`.
 #[test]
 fn unknown_values_are_null() {
     let json = serde_json::to_value(minimal_task()).expect("a task serializes");
@@ -203,7 +203,7 @@ fn unknown_values_are_null() {
     }
 }
 
-/// The check itself must be able to fail.
+/// Tests the check itself.
 #[test]
 fn a_task_that_violates_the_schema_is_detected() {
     let schema = published_schema("task");
@@ -224,7 +224,7 @@ fn a_task_that_violates_the_schema_is_detected() {
     for (key, wrong) in breaks {
         let mut task = good.clone();
         task[key] = wrong;
-        let found = mismatch(&schema, &task, "task").expect("the contract is broken");
+        let found = mismatch(&schema, &task, "task").expect("a violation of the schema");
         assert!(found.contains(key), "{found}");
     }
     let mut task = good;
@@ -232,7 +232,7 @@ fn a_task_that_violates_the_schema_is_detected() {
     assert!(mismatch(&schema, &task, "task").is_some());
 }
 
-/// Returns where a value breaks a schema. Knows the words that the contract uses, and no others.
+/// Returns the location of a violation. Supports only the keywords that the published schemas use.
 fn mismatch(schema: &Value, value: &Value, at: &str) -> Option<String> {
     let words = schema.as_object().expect("a schema is an object");
     words.iter().find_map(|(word, rule)| match word.as_str() {
@@ -241,7 +241,7 @@ fn mismatch(schema: &Value, value: &Value, at: &str) -> Option<String> {
             let types = rule.as_array().map_or_else(|| vec![rule], |types| types.iter().collect());
             let fits = types
                 .iter()
-                .any(|name| has_json_type(value, name.as_str().expect("a type's name")));
+                .any(|name| has_json_type(value, name.as_str().expect("the name of a type")));
             (!fits).then(|| format!("{at} is {value}, no {rule}"))
         }
         "enum" => {
@@ -255,8 +255,8 @@ fn mismatch(schema: &Value, value: &Value, at: &str) -> Option<String> {
             let fits = value.as_str().is_some_and(|text| matches_pattern(rule, text));
             (!fits).then(|| format!("{at} is {value}, not like {rule}"))
         }
-        // By the letter of JSON Schema a null has all keys that are required of an object, and the
-        // contract's `oneOf` would allow no null. It means an object wherever it names keys.
+        // In JSON Schema, `required` and `properties` apply only to objects, so a null would
+        // satisfy every alternative of `oneOf`. Here they imply an object.
         "required" | "properties" if !value.is_object() => (!value.is_null()
             || !words.contains_key("type"))
         .then(|| format!("{at} is {value}, no object")),

@@ -1,6 +1,6 @@
-//! A life as the rules see it: what it is told, what it shows, what it wants done.
+//! The interface through which the rules observe a lifecycle: events, state and effects.
 //!
-//! [`Machine`] is implemented by the real [`Life`] and by the mutants that break it.
+//! [`TracedLifecycle`] is implemented by the real [`Lifecycle`] and by the mutants that break it.
 
 use std::fmt::Debug;
 
@@ -11,17 +11,17 @@ use siding_model::spec::TaskSpec;
 
 use crate::random_histories::{EventHistory, StepAction};
 
-/// Something that lives as a task does.
+/// A lifecycle that can be traced.
 pub(crate) trait TracedLifecycle: Clone + Debug {
-    /// Begins to live.
+    /// Starts a task.
     fn start(spec: &TaskSpec, started: MonotonicMs) -> Self;
-    /// Returns the life after an event, and what to do about it.
+    /// Returns the state after an event, and its effects.
     fn step(&self, event: &TaskEvent, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>);
     /// Returns the timer event that is due.
     fn due_event(&self, now: MonotonicMs) -> Option<TaskEvent>;
-    /// Returns when the next timer is due.
+    /// Returns the time at which the next timer is due.
     fn wake_at(&self) -> Option<MonotonicMs>;
-    /// Returns everything that can be seen of it.
+    /// Returns the complete visible state.
     fn view(&self) -> LifecycleView;
 }
 
@@ -48,7 +48,7 @@ impl TracedLifecycle for Lifecycle {
     }
 }
 
-/// Everything that can be seen of a life. Two lives that look the same are the same.
+/// The complete visible state of a lifecycle. Two lifecycles with equal views are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LifecycleView {
     pub(crate) phase: Phase,
@@ -56,18 +56,18 @@ pub(crate) struct LifecycleView {
     pub(crate) deadline: MonotonicMs,
 }
 
-/// The timers of a life after a turn.
+/// The timers of a lifecycle after a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TimerStatus {
-    /// When the next one is due.
+    /// Time at which the next timer is due.
     pub(crate) wake_at: Option<MonotonicMs>,
-    /// If one is due now: whether it changes the life.
+    /// If a timer is due now: whether its event changes the state.
     pub(crate) progress_now: Option<bool>,
-    /// If one will be due: whether at that moment there is an event, and it changes the life.
+    /// If a timer will be due: whether there is an event at that time, and it changes the state.
     pub(crate) progress_then: Option<bool>,
 }
 
-/// One event and what came of it.
+/// One event and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TraceStep {
     pub(crate) now: MonotonicMs,
@@ -78,19 +78,19 @@ pub(crate) struct TraceStep {
     pub(crate) timers: TimerStatus,
 }
 
-/// A whole history. All times in it are milliseconds since the start.
+/// A complete history. All times in it are milliseconds since the start.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     pub(crate) spec: TaskSpec,
     pub(crate) steps: Vec<TraceStep>,
-    /// The same history told to a life that started at another time.
+    /// The same history with another start time.
     pub(crate) shifted_steps: Vec<TraceStep>,
 }
 
-/// Two starts with an odd distance, so that nothing round hides the difference.
+/// Two start times with an odd difference, so that no rounding hides it.
 const START_TIMES: [MonotonicMs; 2] = [MonotonicMs(1 << 20), MonotonicMs((1 << 20) + 999_983)];
 
-/// Tells a story to two new lives.
+/// Runs a history on two new lifecycles.
 pub(crate) fn trace_history<M: TracedLifecycle>(story: &EventHistory) -> Trace {
     let [turns, elsewhen] = START_TIMES.map(|started| run_history::<M>(story, started));
     Trace { spec: story.spec.clone(), steps: turns, shifted_steps: elsewhen }
@@ -142,7 +142,7 @@ fn timer_status<M: TracedLifecycle>(
     }
 }
 
-/// Stories give times since the start; a life knows only the clock's.
+/// Times in a history are relative to the start; a lifecycle needs the clock's.
 fn to_absolute(event: &TaskEvent, started: MonotonicMs) -> TaskEvent {
     let mut event = event.clone();
     if let TaskEvent::Extended { deadline } = &mut event {

@@ -1,4 +1,4 @@
-//! Foreign orphans: who goes, and above all who never does.
+//! Unowned orphans: which ones are selected, and above all which ones never are.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use siding_model::unowned::{
 const USER_UID: u32 = 1000;
 const MIN_AGE: Duration = Duration::from_secs(4 * 3600);
 const OLD_AGE: Duration = Duration::from_secs(5 * 3600);
-/// The one who asks, in every table below.
+/// The requester in all tables below.
 const REQUESTER_PID: i32 = 2;
 
 fn process(pid: i32, ppid: i32, line: &str) -> ProcessInfo {
@@ -33,7 +33,7 @@ fn process(pid: i32, ppid: i32, line: &str) -> ProcessInfo {
     }
 }
 
-/// Init, the viewer below it, and others.
+/// Returns a table of init, the requester below it, and other processes.
 fn process_table(others: Vec<ProcessInfo>) -> Vec<ProcessInfo> {
     let mut init = process(1, 0, "/sbin/init");
     init.uid = Some(0);
@@ -42,8 +42,8 @@ fn process_table(others: Vec<ProcessInfo>) -> Vec<ProcessInfo> {
     all
 }
 
-/// What anthropics/claude-code#51932 found: below a shell two relays and the shell it was invoked
-/// again in, and below that one blocked on its input, with a helper.
+/// The tree of anthropics/claude-code#51932: a shell with two relays and a nested shell, below
+/// which a further shell with a helper is blocked on its input.
 fn sandbox_tree(parent: i32) -> Vec<ProcessInfo> {
     vec![
         process(10, parent, "/bin/bash -c socat-and-eval"),
@@ -70,7 +70,7 @@ fn selected_pids(verdicts: &ReapDecision) -> Vec<i32> {
     all
 }
 
-/// Returns why everything stays.
+/// Returns the reasons why all processes are kept.
 #[track_caller]
 fn keep_reasons(processes: &[ProcessInfo]) -> Vec<KeepReason> {
     let verdicts = select(processes);
@@ -79,7 +79,7 @@ fn keep_reasons(processes: &[ProcessInfo]) -> Vec<KeepReason> {
 }
 
 fn find_mut(processes: &mut [ProcessInfo], pid: i32) -> &mut ProcessInfo {
-    processes.iter_mut().find(|one| one.process.pid == pid).expect("it is there")
+    processes.iter_mut().find(|one| one.process.pid == pid).expect("a process of the table")
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn an_orphaned_tree_is_selected_whole_and_once() {
     assert_eq!(verdicts.kept, []);
 }
 
-/// Failure F15: under `systemd --user` or `tini` an orphan's parent is not 1.
+/// Failure F15: under `systemd --user` or `tini` the parent of an orphan is not 1.
 #[test]
 fn children_of_another_subreaper_are_orphans() {
     for reaper in ["/usr/lib/systemd/systemd --user", "tini -- sleep"] {
@@ -110,7 +110,7 @@ fn a_live_host_ancestor_keeps_its_helpers() {
         let why = keep_reasons(&all);
         assert!(matches!(why.as_slice(), [KeepReason::LiveHost { pid: 7, .. }, _]), "{why:?}");
     }
-    // Also from above a reaper, and as a container's first process.
+    // Even above a subreaper, and as the first process of a container.
     let mut all = process_table(sandbox_tree(8));
     all.extend([process(7, 1, "claude"), process(8, 7, "tini -- bash")]);
     assert!(matches!(keep_reasons(&all)[0], KeepReason::LiveHost { pid: 7, .. }));
@@ -159,7 +159,7 @@ fn doubtful_processes_are_kept() {
             },
             |why| matches!(why, KeepReason::LiveParent { pid: 9, .. }),
         ),
-        // A circle, from numbers that changed hands.
+        // A cycle caused by reused pids.
         (|all| find_mut(all, 10).ppid = 14, |why| matches!(why, KeepReason::HiddenAncestor)),
     ];
     for (number, (change, is_right)) in cases.into_iter().enumerate() {
@@ -182,7 +182,7 @@ fn an_orphan_without_a_matching_rule_is_kept() {
     assert_eq!(select(&all), ReapDecision::default());
 }
 
-/// On a shared machine there are many, and they are not even mentioned.
+/// On a shared machine there are many of them, and they are not even listed as kept.
 #[test]
 fn relays_of_other_users_are_ignored() {
     for uid in [Some(0), Some(USER_UID + 1), None] {
@@ -225,7 +225,7 @@ fn young_matches_are_kept_and_young_children_follow_their_parents() {
     assert_eq!(selected_pids(&select_orphan_trees(&all, &[own], viewer)).len(), 6);
 }
 
-/// Seen after `kill -9` of Claude Code 2.1.330: the relay outside of the sandbox, alone.
+/// The relay outside of the sandbox, as it remained after `kill -9` of Claude Code 2.1.330.
 const RELAY_COMMAND_LINE: &str = "socat UNIX-LISTEN:/tmp/claude-http-3126da26c2ffdd25.sock,fork,reuseaddr \
     TCP:localhost:41211,keepalive,keepidle=10,keepintvl=5,keepcnt=3";
 
@@ -235,11 +235,11 @@ fn an_orphaned_relay_is_selected_despite_a_terminal() {
     assert_eq!(selected_pids(&select(&all)), [50]);
     find_mut(&mut all, 50).has_terminal = true;
     assert_eq!(selected_pids(&select(&all)), [50], "a relay reads no terminal");
-    // By a rule of a user's own, a terminal is a reason to stay.
+    // For a user's own rule, a terminal is a reason to keep the process.
     let own = OrphanRule { name: "own".to_owned(), ..OrphanRule::built_in().remove(0) };
     let viewer = Requester { pid: REQUESTER_PID, uid: USER_UID, min_age: MIN_AGE };
     assert!(select_orphan_trees(&all, &[own], viewer).trees.is_empty());
-    // Young, or below a host that lives, whatever that is called.
+    // Too young, or below a living host of any name.
     find_mut(&mut all, 50).age = MIN_AGE - Duration::from_secs(1);
     assert!(matches!(keep_reasons(&all)[0], KeepReason::TooYoung { pid: 50, .. }));
     for host in ["claude", "node /x/cli.js", "/versions/2.1.330 -p"] {
@@ -249,7 +249,7 @@ fn an_orphaned_relay_is_selected_despite_a_terminal() {
     }
 }
 
-/// A relay whose parent has gone may still serve a sandbox of a live session.
+/// A relay whose parent has ended may still serve a sandbox of a live session.
 #[test]
 fn a_relay_is_kept_while_a_live_process_names_its_socket() {
     let mut all = process_table(vec![process(50, 1, RELAY_COMMAND_LINE)]);
@@ -261,17 +261,17 @@ fn a_relay_is_kept_while_a_live_process_names_its_socket() {
     let why = verdicts.kept.iter().find(|spared| spared.process.pid == 50);
     let why = &why.expect("a reason").reason;
     assert!(matches!(why, KeepReason::SocketInUse { pid: 61, .. }), "{why}");
-    // Once that session is over too, both go, although each names the socket.
+    // When that session has ended too, both are selected, although each refers to the socket.
     all.retain(|one| one.process.pid != 60);
     find_mut(&mut all, 61).ppid = 1;
     assert_eq!(selected_pids(&select(&all)), [50, 61]);
-    // Another socket is none of its business.
+    // A process that refers to another socket is irrelevant.
     find_mut(&mut all, 61).argv[2] = "/tmp/claude-http-0000.sock".to_owned();
     find_mut(&mut all, 61).age = Duration::ZERO;
     assert_eq!(selected_pids(&select(&all)), [50]);
 }
 
-/// Any machine: each process below an earlier one, an unseen one or itself later.
+/// Arbitrary tables: the parent of each process is an earlier, a later or an invisible one.
 fn any_table() -> impl Strategy<Value = Vec<ProcessInfo>> {
     let line = prop::sample::select(vec![
         "socat A UNIX-CONNECT:/tmp/claude-http-1.sock",
@@ -301,7 +301,7 @@ fn any_table() -> impl Strategy<Value = Vec<ProcessInfo>> {
             drawn.into_iter().enumerate()
         {
             let pid = 10 + i32::try_from(number).expect("few");
-            // Half of them are below init.
+            // Half of the processes are below init.
             let above = parent.index(2 * all.len());
             let ppid = all.get(above).map_or(1, |one| one.process.pid);
             let mut one = process(pid, if loose { pid + 1 } else { ppid }, line);
@@ -340,7 +340,7 @@ proptest! {
                     let is_host = |one: &&ProcessInfo| one.argv.iter().any(|word| word.ends_with("claude"));
                     prop_assert!(!by_pid.get(&pid).is_some_and(is_host), "{} is a host", pid);
                 }
-                // A tree goes whole: nobody is left below one that goes.
+                // A tree is selected as a whole: no process remains below a selected one.
                 let is_below = |one: &&ProcessInfo| above(one.process.pid).contains(&member.pid);
                 for child in all.iter().filter(is_below) {
                     prop_assert!(chosen.contains(&child.process.pid));
@@ -349,7 +349,7 @@ proptest! {
         }
     }
 
-    /// What fits and is not chosen has a reason.
+    /// Every process that matches a rule and is not selected has a reason.
     #[test]
     fn every_unselected_match_has_a_keep_reason(all in any_table()) {
         let verdicts = select(&all);

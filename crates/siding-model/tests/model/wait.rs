@@ -1,4 +1,4 @@
-//! When a wait is over: rules over random histories.
+//! The end of waits: rules over random histories.
 
 use proptest::prelude::*;
 use siding_model::process::MonotonicMs;
@@ -6,7 +6,7 @@ use siding_model::wait::{CheckBackoff, Condition, Quantifier, WaitEvent, WaitSta
 
 const BOUND_AT: MonotonicMs = MonotonicMs(1_000);
 
-/// What is waited for, and what happens meanwhile.
+/// A wait and the events during it.
 #[derive(Debug, Clone)]
 struct WaitHistory {
     quantifier: Quantifier,
@@ -46,8 +46,8 @@ fn any_history() -> impl Strategy<Value = WaitHistory> {
     })
 }
 
-/// The same question answered from the whole history at once: for each pair, the first event that
-/// settles it.
+/// Computes the verdict from the whole history: for each pair, the first event that settles it
+/// counts.
 fn expected_verdict(story: &WaitHistory, upto: usize) -> Option<WaitVerdict> {
     let pairs = (0..story.tasks)
         .flat_map(|task| (0..story.conditions.len()).map(move |condition| (task, condition)));
@@ -83,7 +83,7 @@ fn expected_verdict(story: &WaitHistory, upto: usize) -> Option<WaitVerdict> {
 }
 
 proptest! {
-    /// The first moment at which the whole history so far has an answer gives the answer.
+    /// A wait ends at the first event after which the history so far determines the verdict.
     #[test]
     fn a_wait_finishes_at_the_first_deciding_event(story in any_history()) {
         let mut wait = WaitState::new(story.quantifier, story.tasks, &story.conditions, BOUND_AT);
@@ -92,7 +92,7 @@ proptest! {
             let verdict = wait.step(*event, *now);
             prop_assert_eq!(verdict, wait.verdict());
             if before.verdict().is_some() {
-                // Over is over.
+                // A finished wait does not change.
                 prop_assert_eq!(&wait, &before);
                 continue;
             }
@@ -100,7 +100,7 @@ proptest! {
         }
     }
 
-    /// Whoever asks again and again is answered at the bound, whatever came before.
+    /// A wait that polls regularly ends at the bound, whatever the events before it.
     #[test]
     fn every_wait_is_bounded(story in any_history()) {
         let mut wait = WaitState::new(story.quantifier, story.tasks, &story.conditions, BOUND_AT);
@@ -110,7 +110,7 @@ proptest! {
         prop_assert!(wait.step(WaitEvent::TimerFired, wait.wake_at()).is_some());
     }
 
-    /// A condition that came true stays true, and one that was missed stays missed.
+    /// A satisfied condition remains satisfied, and a missed one remains missed.
     #[test]
     fn a_settled_condition_stays_settled(story in any_history()) {
         let mut wait = WaitState::new(story.quantifier, story.tasks, &story.conditions, BOUND_AT);
@@ -132,8 +132,8 @@ proptest! {
         }
     }
 
-    /// However long looks take, they take no more than a tenth of the time, and what is cheap is
-    /// looked at often enough.
+    /// For any duration of the checks, they use at most a tenth of the time, and cheap checks are
+    /// frequent enough.
     #[test]
     fn checks_use_at_most_a_tenth_of_the_time(costs in prop::collection::vec(0..400_u64, 1..60)) {
         let mut pace = CheckBackoff::new(5, 100);

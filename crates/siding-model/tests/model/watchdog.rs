@@ -1,4 +1,4 @@
-//! What watchdogs tell of tasks without limits, and what healthy look-alikes may do untold.
+//! The watchdogs of tasks without limits, and the healthy look-alikes that they must not report.
 
 use siding_model::limits::{
     Breach, Connection, ConnectionLog, Limits, OnLimit, ProcessUsage, Thresholds, Usage, Watchdog,
@@ -10,7 +10,7 @@ use siding_model::settings::Settings;
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 
-/// A task as it is at one moment, in milliseconds after the start of the watch.
+/// The usage of a task at a time, in milliseconds since the start of the watch.
 type UsageAt<'t> = &'t dyn Fn(u64) -> Usage;
 
 fn process(pid: i32) -> ProcessUsage {
@@ -22,7 +22,7 @@ fn usage_with(processes: Vec<ProcessUsage>) -> Usage {
     Usage { processes, ..Usage::default() }
 }
 
-/// A process that has used so much processor time.
+/// Returns the usage of a process that has used this much processor time.
 fn cpu_usage(cpu_ms: u64) -> Usage {
     usage_with(vec![ProcessUsage { cpu_ms, ..process(9) }])
 }
@@ -38,7 +38,7 @@ fn connection(sent: u64, received: u64) -> Connection {
     }
 }
 
-/// What a row of looks came to.
+/// The result of a series of samples.
 #[derive(Debug, Default)]
 struct WatchResult {
     samples: Vec<u64>,
@@ -46,7 +46,7 @@ struct WatchResult {
     breaches: Vec<(u64, Breach)>,
 }
 
-/// Watches a task for so long, as its shim would that nothing else wakes.
+/// Watches a task for `for_ms` like a shim that nothing else wakes.
 fn run_watchdog(
     settings: &Settings,
     told: &[Breach],
@@ -92,10 +92,10 @@ fn assert_no_breach(task: UsageAt<'_>) {
     assert!(watched.breaches.is_empty(), "{:?}", watched.breaches);
 }
 
-/// Returns the only breach and when it was told.
+/// Returns the only breach and its time.
 #[track_caller]
 fn single_breach(watched: WatchResult) -> (u64, Breach) {
-    let [told] = <[_; 1]>::try_from(watched.breaches).expect("told once");
+    let [told] = <[_; 1]>::try_from(watched.breaches).expect("a single breach");
     assert!(told.1.watchdog);
     told
 }
@@ -111,7 +111,8 @@ fn a_busy_loop_is_reported_after_five_minutes() {
     assert!(breach.detail.ends_with(end), "{}", breach.detail);
 }
 
-/// On a busy machine a loop gets a third of a core, and waits for a processor the rest of the time.
+/// On a busy machine a loop gets a third of a core, and waits for a processor in the remaining
+/// time.
 #[test]
 fn a_busy_loop_on_a_busy_system_is_reported() {
     let loops =
@@ -120,22 +121,22 @@ fn a_busy_loop_on_a_busy_system_is_reported() {
     assert!(at <= 9 * MINUTE_MS, "{at}");
 }
 
-/// A compiler computes as much, and now and then it writes: a line, a log, or what it makes.
+/// A compiler uses as much processor time, but occasionally writes a line, a log or an object file.
 #[test]
 fn a_compiler_is_not_a_busy_loop() {
     let lines = |at: u64| Usage { output_bytes: at / (4 * MINUTE_MS), ..cpu_usage(at) };
     assert_no_breach(&lines);
     let files = |at: u64| Usage { written_bytes: Some(at / (2 * MINUTE_MS)), ..cpu_usage(at) };
     assert_no_breach(&files);
-    // Bursts of all cores at once, and little between them.
+    // Bursts on all cores, with little activity between them.
     assert_no_breach(&|at| cpu_usage(at / (5 * MINUTE_MS) * 2 * MINUTE_MS));
     assert_no_breach(&|at| cpu_usage(at / 2));
-    // One that writes nothing is told; a loop that writes nothing has the same look.
+    // A compiler that writes nothing is reported, because it is indistinguishable from a loop.
     let silent = |at: u64| Usage { written_bytes: Some(4_096), ..cpu_usage(at) };
     assert_eq!(single_breach(run_default_watchdog(&silent)).1.which, LimitKind::CpuSpin);
 }
 
-/// What computed while its caller waited counts from when it is watched.
+/// Processor time from before the start of the watch does not count.
 #[test]
 fn cpu_time_before_the_watch_does_not_count() {
     assert_no_breach(&|_| cpu_usage(HOUR_MS));
@@ -160,7 +161,7 @@ fn a_descriptor_leak_is_reported() {
     assert_eq!(single_breach(run_default_watchdog(&five)).0, MINUTE_MS, "at the first look");
 }
 
-/// A browser test has dozens of processes with a hundred descriptors each, and leaks none.
+/// A browser test has dozens of processes with a hundred descriptors each, but no leak.
 #[test]
 fn a_browser_with_thousands_of_descriptors_is_not_a_leak() {
     let browser = |at: u64| {
@@ -177,7 +178,7 @@ fn with_connection(at: u64, connection: Connection) -> Usage {
     Usage { connections: Some(vec![connection]), ..cpu_usage(at / 100) }
 }
 
-/// Promise P95, a long transfer: a connection older than thirty minutes that still sends.
+/// Promise P95, long transfer: a connection older than thirty minutes that still sends.
 #[test]
 fn a_long_upload_is_reported() {
     let (at, breach) = single_breach(run_default_watchdog(&|at| {
@@ -192,7 +193,7 @@ fn a_long_upload_is_reported() {
     assert!(breach.detail.ends_with(text), "{}", breach.detail);
 }
 
-/// A database has old connections too: idle with signs of life, busy with queries, or accepted.
+/// Database connections are old too: idle with keepalives, busy with queries, or accepted.
 #[test]
 fn a_database_connection_is_not_a_long_upload() {
     assert_no_breach(&|at| with_connection(at, connection(at / 100, at / 100)));
@@ -204,7 +205,7 @@ fn a_database_connection_is_not_a_long_upload() {
     assert_no_breach(&|at| with_connection(at, inside(at)));
 }
 
-/// Promise P95, exfiltration: 1 GiB sent to one remote. It is looked at sooner the faster it goes.
+/// Promise P95, exfiltration: 1 GiB sent to one remote. A faster transfer is sampled sooner.
 #[test]
 fn a_gibibyte_sent_to_one_remote_is_reported() {
     let sends = |at: u64| Connection { received: at * 90_000, ..connection(at * 3_000, 0) };
@@ -221,7 +222,7 @@ fn a_package_download_is_not_exfiltration() {
     assert_no_breach(&|at| with_connection(at, connection(at / 10, at * 10_000)));
 }
 
-/// Promise P101: a task that does nothing is hardly looked at, and never at its connections.
+/// Promise P101: an idle task is rarely sampled, and its connections never are.
 #[test]
 fn an_idle_task_is_sampled_at_growing_intervals() {
     let idle = run_default_watchdog(&|_| Usage {
@@ -232,7 +233,8 @@ fn an_idle_task_is_sampled_at_growing_intervals() {
     assert!(gaps.is_sorted() && gaps.last() == Some(&(4 * MINUTE_MS)), "{gaps:?}");
     assert!(idle.samples.len() <= 64, "{} looks in four hours", idle.samples.len());
     assert_eq!((idle.thorough_samples, idle.breaches.len()), (0, 0));
-    // One that ticks is looked at as rarely, and its connections when it has used any time.
+    // A task with a periodic timer is sampled as rarely, and its connections only if it has used
+    // processor time.
     let ticks = run_default_watchdog(&|at| cpu_usage(at / (5 * MINUTE_MS) * 10));
     assert!(ticks.samples.len() <= 64 && ticks.thorough_samples <= 48, "{ticks:?}");
 }
@@ -248,7 +250,7 @@ fn recorded_breaches_are_not_reported_again() {
     assert!(run_watchdog(&settings, &[age], HOUR_MS, upload).breaches.is_empty());
 }
 
-/// A limit of somebody's own says when they want to be told, and `stop` is for limits alone.
+/// A user's own limit replaces the threshold, and `stop` applies to limits only.
 #[test]
 fn a_limit_replaces_the_watchdog() {
     let built_in = Settings::default().watchdog_thresholds();

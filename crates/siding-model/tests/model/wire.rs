@@ -1,4 +1,4 @@
-//! What clients and shims say to each other survives the way.
+//! Messages between clients and shims survive serialization.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -11,7 +11,7 @@ use siding_model::signal::Signal;
 
 use crate::{random_histories, sample_records};
 
-/// One of each kind, with all and with few of its fields.
+/// One request of each kind, with all and with few of its fields.
 fn requests() -> Vec<ShimRequest> {
     let by = "user".to_owned();
     let requests = vec![
@@ -28,7 +28,7 @@ fn requests() -> Vec<ShimRequest> {
         ShimRequest::Usage,
         ShimRequest::Ping,
     ];
-    // A new kind must be added above: this does not compile until somebody has thought of it.
+    // Forces an addition above for each new kind: this match does not compile otherwise.
     for request in &requests {
         match request {
             ShimRequest::Subscribe { .. }
@@ -76,12 +76,12 @@ fn messages() -> Vec<ShimMessage> {
 fn every_request_and_message_round_trips() {
     for request in requests() {
         let json = serde_json::to_vec(&request).expect("a request serializes");
-        assert_eq!(serde_json::from_slice::<ShimRequest>(&json).expect("it reads back"), request);
+        assert_eq!(serde_json::from_slice::<ShimRequest>(&json).expect("own JSON parses"), request);
     }
     for message in messages() {
         let json = serde_json::to_vec(&message).expect("a message serializes");
         assert!(json.len() < MAX_PACKET_BYTES, "{message:?} fits in no packet");
-        assert_eq!(serde_json::from_slice::<ShimMessage>(&json).expect("it reads back"), message);
+        assert_eq!(serde_json::from_slice::<ShimMessage>(&json).expect("own JSON parses"), message);
     }
 }
 
@@ -90,18 +90,18 @@ proptest! {
     fn every_event_round_trips_through_a_record(event in random_histories::any_event(), at in any::<u64>()) {
         let record = Record::Event { at: MonotonicMs(at), event };
         let json = serde_json::to_string(&record).expect("a record serializes");
-        prop_assert_eq!(serde_json::from_str::<Record>(&json).expect("it reads back"), record);
+        prop_assert_eq!(serde_json::from_str::<Record>(&json).expect("own JSON parses"), record);
     }
 }
 
-/// A client of one release may find a shim of another.
+/// A client of one release may talk to a shim of another.
 #[test]
 fn unknown_fields_are_ignored_and_unknown_tags_are_rejected() {
     let later = json!({"do": "stop", "by": "user", "because": "dinner"});
     let stop = ShimRequest::Stop { by: "user".to_owned(), grace_ms: None, signal: None };
-    assert_eq!(serde_json::from_value::<ShimRequest>(later).expect("it reads"), stop);
+    assert_eq!(serde_json::from_value::<ShimRequest>(later).expect("it parses"), stop);
     let later = json!({"say": "done", "after_ms": 3});
-    assert_eq!(serde_json::from_value::<ShimMessage>(later).expect("it reads"), ShimMessage::Done);
+    assert_eq!(serde_json::from_value::<ShimMessage>(later).expect("it parses"), ShimMessage::Done);
     for unknown in [json!({"do": "freeze"}), json!({"say": "done"}), json!({}), json!(null)] {
         assert!(serde_json::from_value::<ShimRequest>(unknown.clone()).is_err(), "{unknown}");
     }
@@ -112,7 +112,7 @@ fn the_protocol_tags_are_pinned() {
     let words = |values: Vec<serde_json::Value>, key: &str| -> Vec<String> {
         let mut words: Vec<String> = values
             .iter()
-            .map(|value| value[key].as_str().expect("every message has its word").to_owned())
+            .map(|value| value[key].as_str().expect("every message has a tag").to_owned())
             .collect();
         words.dedup();
         words

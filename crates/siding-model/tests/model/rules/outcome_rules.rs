@@ -1,4 +1,4 @@
-//! Rules about the end: it is one, it is final, and it is true.
+//! Rules about the outcome: there is one, it is final, and it was observed.
 
 use siding_model::lifecycle::{LifecycleEffect, Phase, TaskEvent};
 use siding_model::outcome::{LeaderEnd, Outcome};
@@ -7,7 +7,7 @@ use siding_model::process::MonotonicMs;
 use super::{RuleResult, is_ended, require};
 use crate::traced_lifecycle::{Trace, TraceStep};
 
-/// Returns how the task ended, if it did: the outcome, and what is said of the leader.
+/// Returns the outcome and the leader's end, if the task ended.
 fn final_outcome(trace: &Trace) -> Option<(&Outcome, Option<&LeaderEnd>)> {
     trace.steps.iter().find_map(|turn| match &turn.after.phase {
         Phase::Ended { outcome, leader } => Some((outcome, leader.as_ref())),
@@ -76,7 +76,7 @@ pub(super) fn outcome_was_observed(trace: &Trace) -> RuleResult {
         Outcome::Limit { which } => any_step(&|turn| {
             turn.event == TaskEvent::LimitPassed { which: *which } && turn.changed()
         }),
-        // Nothing in the model says these yet.
+        // No event of the model leads to these outcomes yet.
         _ => false,
     };
     require(seen, || format!("nobody told of {outcome:?}"))
@@ -106,14 +106,14 @@ pub(super) fn own_end_stays(trace: &Trace) -> RuleResult {
         return Ok(());
     };
     if matches!(outcome, Outcome::Released { .. }) {
-        // Something of it lives, so that the leader's end is not that of the task.
+        // Processes of the task are alive, so the leader's end is not that of the task.
         return Ok(());
     }
     if let TaskEvent::LeaderEnded { end, .. } = &first.event {
         let own = *outcome == Outcome::from(end.clone()) && leader == Some(end);
         return require(own, || format!("{end:?} came first, and yet {outcome:?} with {leader:?}"));
     }
-    // And the other way round: an end that was asked for is never called the leader's own.
+    // Conversely, a requested end is never reported as the leader's own.
     let own = matches!(outcome, Outcome::Exited { .. } | Outcome::Signaled { .. });
     require(!own, || format!("{:?} came first, and yet {outcome:?}", first.event))
 }

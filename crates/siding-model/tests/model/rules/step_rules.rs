@@ -1,4 +1,4 @@
-//! Rules that hold in every single turn.
+//! Rules that hold for every single step.
 
 use siding_model::lifecycle::{LifecycleEffect, Phase, TaskEvent};
 use siding_model::outcome::Placement;
@@ -38,7 +38,7 @@ pub(super) fn timers_are_set(turn: &TraceStep) -> RuleResult {
             Some(turn.after.deadline)
         }
         Phase::Stopping { kill_at, .. } => Some(*kill_at),
-        // Only the outside can change something here.
+        // Only an external event can change something here.
         Phase::Starting { stop: Some(_) } | Phase::Killing { .. } | Phase::Ended { .. } => None,
     };
     require(turn.timers.wake_at == expected, || {

@@ -1,4 +1,4 @@
-//! Rules about asking a task to end, and about killing it.
+//! Rules about stop requests and kills.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) fn no_early_kill(trace: &Trace) -> RuleResult {
     Ok(())
 }
 
-/// Returns when the grace is over that turn number `ask` began, if it began one.
+/// Returns the end of the grace period that started in step number `ask`, if one started there.
 fn grace_end(turns: &[TraceStep], ask: usize, spec: &TaskSpec) -> Option<MonotonicMs> {
     let turn = &turns[ask];
     let reaps = spec.on_leader_exit == OnLeaderExit::Reap;
@@ -35,7 +35,7 @@ fn grace_end(turns: &[TraceStep], ask: usize, spec: &TaskSpec) -> Option<Monoton
     } else {
         return None;
     };
-    // The grace begins when there is somebody to ask: a task that starts has to start first.
+    // The grace starts with the signal, and a task in `Starting` has no process to receive one.
     let begins = turns[ask..]
         .iter()
         .find(|turn| !matches!(turn.after.phase, Phase::Starting { .. }))
@@ -43,13 +43,13 @@ fn grace_end(turns: &[TraceStep], ask: usize, spec: &TaskSpec) -> Option<Monoton
     Some(begins.plus_ms(grace_ms).min(latest_kill(begins, turn.before.deadline, spec)))
 }
 
-/// Returns the grace that a person asked for in this turn, if one asked to stop.
+/// Returns the grace of a stop request in this step, if there is one.
 fn requested_grace_ms(turn: &TraceStep, spec: &TaskSpec) -> Option<u64> {
     let TaskEvent::StopAsked { grace_ms, .. } = turn.event else { return None };
     Some(grace_ms.unwrap_or(spec.grace_ms))
 }
 
-/// Returns when a task would be killed at the latest if its deadline did it.
+/// Returns the latest time of a kill at the deadline.
 fn latest_kill(now: MonotonicMs, deadline: MonotonicMs, spec: &TaskSpec) -> MonotonicMs {
     now.max(deadline).plus_ms(spec.grace_ms)
 }
@@ -66,7 +66,7 @@ pub(super) fn stop_is_kept(trace: &Trace) -> RuleResult {
     Ok(())
 }
 
-/// The tree is sent the signal of the one who asked, once, as soon as there is a tree.
+/// The tree receives the requested signal once, as soon as there is a tree.
 fn signals_once(turn: &TraceStep) -> RuleResult {
     let before = matches!(turn.before.phase, Phase::Stopping { .. });
     let sent: Vec<&LifecycleEffect> =
@@ -113,7 +113,7 @@ pub(super) fn second_stop_shortens(turn: &TraceStep, spec: &TaskSpec) -> RuleRes
 
 pub(super) fn stop_is_no_extension(turn: &TraceStep, spec: &TaskSpec) -> RuleResult {
     match (&turn.before.phase, &turn.after.phase) {
-        // Later turns only ever move the kill forward: `SecondStopShortens`.
+        // Later steps only ever shorten the time to the kill: `SecondStopShortens`.
         (Phase::Stopping { .. }, _) => Ok(()),
         (_, Phase::Stopping { kill_at, .. }) => {
             let latest = latest_kill(turn.now, turn.before.deadline, spec);
@@ -133,7 +133,7 @@ pub(super) fn leader_is_part_of_the_tree(trace: &Trace) -> RuleResult {
         require(!(early && turn.changed()), || {
             format!("turn {number}: an empty tree changed {:?}", turn.before.phase)
         })?;
-        // Once the leader's end is known it does end what only waits for it.
+        // An empty tree does end a lingering task, whose leader's end is known.
         let lingers = matches!(turn.before.phase, Phase::Lingering { .. });
         let ends = lingers && turn.event == TaskEvent::TreeEmpty;
         require(!ends || is_ended(&turn.after.phase), || {
