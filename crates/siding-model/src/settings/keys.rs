@@ -131,108 +131,111 @@ const fn secs(seconds: u64) -> Duration {
 const DEFAULT_HARD_CAP: Duration = secs(14_400);
 
 settings! {
-    /// How long a caller is kept waiting before its command goes on in the background.
+    /// How long a caller waits for its command before the command continues in the background.
     BlockingBudget blocking_budget: Duration = secs(15), accept_any;
-    /// Timeout that siding's hook gives to a shell call of Claude Code's main agent, at which the host
-    /// moves the call to the background. `off` changes no call.
+    /// Timeout that siding's hook sets for a shell call of Claude Code's main agent; when it
+    /// passes, the host moves the call to the background. `off` changes no call.
     Budget budget: HostBudget = HostBudget::Off, accept_any;
-    /// How long a task may live when nobody asked for more or less.
+    /// Default time limit of a task.
     MaxElapsed max_elapsed: Duration = secs(1_800), require_nonzero;
-    /// Upper bound of every task's life. Only the system file can raise it.
+    /// Upper bound of every task's time limit. Only the system file can raise it.
     MaxElapsedHardCap max_elapsed_hard_cap: Duration = DEFAULT_HARD_CAP, require_nonzero;
-    /// Signal that asks a task to end, by name or number.
+    /// Signal that requests the termination of a task, by name or number.
     KillSignal kill_signal: Signal = Signal::TERM, require_terminating_signal;
-    /// Time between that signal and the kill. Zero kills at once.
+    /// Time between that signal and the kill. `0s` kills immediately.
     KillGrace kill_grace: Duration = secs(10), accept_any;
     /// How long a session may be without its owner before its tasks are stopped.
     SessionGrace session_grace: Duration = secs(2), accept_any;
-    /// Whether the blocking budget applies: `auto` means unless a person's terminal reads.
+    /// Whether the blocking budget applies; `auto` applies it unless standard output is a person's
+    /// terminal.
     AssistantMode assistant_mode: AssistantMode = AssistantMode::Auto, accept_any;
-    /// Whether commands may go to the background at all.
+    /// Whether commands may run in the background.
     BackgroundTasks background_tasks: bool = true, accept_any;
     /// Whether a command that is known to take longer than the budget starts in the background.
     AutoBackground auto_background: bool = false, accept_any;
-    /// What happens to processes that outlive the command's shell: `linger` or `reap`.
+    /// Treatment of processes that outlive the command's shell: `linger` or `reap`.
     OnLeaderExit on_leader_exit: OnLeaderExit = OnLeaderExit::Linger, accept_any;
-    /// Shell that runs commands given as one text, by name or path.
+    /// Shell for commands that are given as one text, by name or path.
     Shell shell: String = "bash".to_owned(), require_program_name;
     /// How long an explicit background start waits for an early failure.
     Settle settle: Duration = secs(0), accept_any;
-    /// How long a task may be silent before what it does is put on record. `0s` never looks.
+    /// Silence after which a stall is recorded. `0s` disables the detection.
     StallAfter stall_after: Duration = secs(45), accept_any;
-    /// How long before the deadline of a task that may live ten minutes or more a notice is given.
-    /// `0s` gives none.
+    /// How long before the deadline a notice is given, for tasks that may run ten minutes or
+    /// longer. `0s` disables it.
     DeadlineNotice deadline_notice: Duration = secs(120), accept_any;
-    /// How long an adopted command may run before it is put on record, unless it leaves processes.
+    /// How long an adopted command must run to be recorded as a task, unless it leaves processes.
     AdoptKeepAfter adopt_keep_after: Duration = secs(2), accept_any;
-    /// Whether a host's process is watched: its commands in a sandbox are kept, and what it leaves is
-    /// ended.
+    /// Whether a host's process is supervised: its sandboxed commands become tasks, and the
+    /// processes that it leaves are ended.
     SuperviseHosts supervise_hosts: bool = true, accept_any;
-    /// Programs that outlive the agent through which they were opened, by their names, unless they run
-    /// headless; `editors` and `browsers` stand for the usual ones.
+    /// Names of programs that outlive the agent that opened them, unless they run headless;
+    /// `editors` and `browsers` stand for the usual ones.
     SparePrograms spare_programs: Vec<String> = default_excluded_programs(), accept_any;
-    /// How much memory a task may use; what its processes share counts once. `0` is no limit.
+    /// Most memory of a task; shared memory counts once. `0` means no limit.
     MaxMemory max_memory: Bytes = Bytes(0), accept_any;
-    /// How much memory the machine is to have left (`MemAvailable`). Told of a task that alone could
-    /// make up for what is missing. `0` is no limit.
+    /// Memory that must remain available on the machine (`MemAvailable`). A task breaches this
+    /// limit if its end alone would make up for the shortage. `0` means no limit.
     MinAvailable min_available: Bytes = Bytes(0), accept_any;
-    /// How many processes a task may have. `0` is no limit.
+    /// Most processes of a task. `0` means no limit.
     MaxProcesses max_processes: u32 = 0, accept_any;
-    /// How many descriptors all processes of a task may have open together. `0` is no limit.
+    /// Most open descriptors of all processes of a task. `0` means no limit.
     MaxFds max_fds: u32 = 0, accept_any;
-    /// How long a task may compute at nine tenths of a core without output. `0s` is no limit.
+    /// How long a task may use nine tenths of a core without output. `0s` means no limit.
     MaxCpuSpin max_cpu_spin: Duration = secs(0), accept_any;
-    /// How old a TCP connection of a task may become. `0s` is no limit.
+    /// Greatest age of a TCP connection of a task. `0s` means no limit.
     MaxConnectionAge max_connection_age: Duration = secs(0), accept_any;
-    /// How much a task may send over TCP to one remote address. `0` is no limit.
+    /// Most data that a task may send over TCP to one remote address. `0` means no limit.
     MaxSent max_sent: Bytes = Bytes(0), accept_any;
-    /// How much a task may write a second, averaged over ten seconds. `0` is no limit.
+    /// Greatest output rate of a task, averaged over ten seconds. `0` means no limit.
     MaxOutputRate max_output_rate: ByteRate = ByteRate(Bytes(0)), accept_any;
-    /// What happens when a task passes a limit: `notice` puts it on record, `stop` ends the task.
+    /// Action when a task exceeds a limit: `notice` records it, `stop` stops the task.
     OnLimit on_limit: OnLimit = OnLimit::Notice, accept_any;
     /// How long a background task may use nine tenths of a core without output before a notice is
-    /// given. `0s` gives none.
+    /// given. `0s` disables it.
     WatchCpuSpin watch_cpu_spin: Duration = secs(300), accept_any;
-    /// How many descriptors a background task may have open before a notice is given; processes with
-    /// few are not counted. `0` gives none.
+    /// Most open descriptors of a background task before a notice is given; processes with few are
+    /// not counted. `0` disables it.
     WatchFds watch_fds: u32 = 4_096, accept_any;
-    /// How old a TCP connection of a background task may be and still send before a notice is given.
-    /// `0s` gives none.
+    /// Age of a TCP connection of a background task at which a notice is given if it still sends.
+    /// `0s` disables it.
     WatchConnectionAge watch_connection_age: Duration = secs(1_800), accept_any;
-    /// How much a background task may send over TCP to one remote address before a notice is given.
-    /// `0` gives none.
+    /// Most data that a background task may send over TCP to one remote address before a notice is
+    /// given. `0` disables it.
     WatchSent watch_sent: Bytes = Bytes::gib(1), accept_any;
-    /// What of the network a task may reach. A project can only make it stricter.
+    /// The part of the network that a task may reach. A project can only restrict it.
     Net net: NetPolicy = NetPolicy::Unrestricted, accept_any;
-    /// How much of a task's output is kept from its beginning.
+    /// Size of the beginning of a task's output that is kept.
     OutputKeepHead output_keep_head: Bytes = Bytes::mib(8), accept_any;
-    /// How much of a task's output is kept at its end.
+    /// Size of the end of a task's output that is kept.
     OutputKeepTail output_keep_tail: Bytes = Bytes::mib(56), require_nonzero;
-    /// How much output text is printed at most.
+    /// Most output text that is printed.
     OutputMaxBytes output_max_bytes: Bytes = Bytes::kib(32), require_nonzero;
-    /// How much output text a hand-over shows at most; `output_max_bytes` where that is less.
+    /// Most output text in a hand-over; never more than `output_max_bytes`.
     HandoverMaxBytes handover_max_bytes: Bytes = Bytes::kib(4), require_nonzero;
-    /// How long a wait lasts at most.
+    /// Longest duration of a wait.
     WaitBound wait_bound: Duration = secs(14_400), require_nonzero;
     /// How long an ended task is kept.
     RetentionAge retention_age: Duration = secs(7 * 24 * 60 * 60), accept_any;
-    /// How many ended tasks are kept.
+    /// Most ended tasks that are kept.
     RetentionTasks retention_tasks: u32 = 1_000, accept_any;
-    /// How much disk all ended tasks may take.
+    /// Most disk space for all ended tasks.
     RetentionBytes retention_bytes: Bytes = Bytes::gib(2), accept_any;
     /// Whether `siding notices --notify` shows desktop notifications.
     NotifyDesktop notify_desktop: bool = false, accept_any;
     /// Whether `siding notices --notify` rings the terminal's bell.
     NotifyBell notify_bell: bool = false, accept_any;
-    /// Socket files that are removed once nobody holds them: paths with `*` and `?` at their end.
+    /// Socket files that are removed when no process holds them: paths that may have `*` and `?` in
+    /// the last component.
     ReapSockets reap_sockets: Vec<SocketPattern> = SocketPattern::built_in(), accept_any;
-    /// Rules for what other programs left behind, for `siding reap --foreign`.
+    /// Rules for leftover processes of other programs, for `siding reap --foreign`.
     ReapForeign reap_foreign: Vec<OrphanRule> = OrphanRule::built_in(), accept_any;
-    /// What session starts and the timer do with what the built-in rules find: `off`, `report` or `end`. The built-in `end` only reports the first time.
+    /// Action of session starts and the timer on processes that the built-in rules match: `off`,
+    /// `report` or `end`. The built-in `end` only reports the first time.
     ForeignReap foreign_reap: UnownedReapMode = UnownedReapMode::End, accept_any;
-    /// Address that `siding notices --notify` sends notices to, or `off`.
+    /// Address to which `siding notices --notify` sends notices, or `off`.
     NotifyWebhook notify_webhook: Webhook = Webhook::OFF, accept_any;
-    /// Whether the first hook of a host reports once a day what `siding report` shows.
+    /// Whether the first hook of a host each day shows the summary of `siding report`.
     ReportDaily report_daily: bool = false, accept_any;
 }
 
