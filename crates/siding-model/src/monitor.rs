@@ -31,9 +31,9 @@ impl Monitor {
     pub const RECORD_INTERVAL_MS: u64 = 1000;
     /// Most text in one record, in bytes.
     pub const MAX_TEXT_BYTES: usize = 512;
-    /// Number of records after which the interval grows by [`Self::SLOW_DOWN_FACTOR`]. At one
-    /// record per second this takes four hours, the built-in cap of a task's lifetime. It keeps a
-    /// journal readable under any cap.
+    /// Number of records after which the interval grows by `SLOW_DOWN_FACTOR`. At one record per
+    /// second this takes four hours, the built-in cap of a task's lifetime. It keeps a journal
+    /// readable under any cap.
     pub const SLOW_DOWN_AFTER_RECORDS: u32 = 14_400;
     /// Factor by which the interval between two records grows after that.
     const SLOW_DOWN_FACTOR: u64 = 60;

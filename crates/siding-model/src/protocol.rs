@@ -55,8 +55,7 @@ pub enum ShimRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by_ms: Option<u64>,
     },
-    /// Reports that a client wrote to the task's input, so that what the task waited for may have
-    /// arrived.
+    /// Note that a client wrote to the task's input, which may end the stall.
     InputWritten,
     /// Close the task's standard input. The task still reads what was written before.
     CloseStdin,

@@ -36,8 +36,8 @@ const SUSPICIOUS_PERCENT: u64 = 25;
 /// does, in milliseconds.
 const ACTIVE_PERCENT: u64 = 1;
 const ACTIVE_CPU_MS: u64 = 20;
-/// Only processes with at least this fraction of the threshold count: a tree of many processes,
-/// such as that of a browser, has thousands of descriptors without a leak.
+/// Processes with fewer descriptors than the threshold divided by this number do not count: a tree
+/// of many processes, such as that of a browser, has thousands of descriptors without a leak.
 const LEAK_SHARE_DIVISOR: u64 = 16;
 /// Shortest interval for an active task and longest interval for an idle one, in milliseconds.
 const ACTIVE_INTERVAL_MS: u64 = 60_000;
