@@ -1,7 +1,8 @@
-//! Adopting a process: finding out what it is and whose, marking it, and giving it to a shim.
+//! Adopting a process: identifying it and its owner, marking it, and handing it to a shim.
 //!
-//! The two are apart, so that a shell need not wait for a shim. Nothing is recorded here. The shim holds
-//! the process in memory and puts it on record when it has lasted, or has left something behind
+//! Claiming a process and handing it over are separate steps, so that a shell need not wait for a
+//! shim. Nothing is recorded here. The shim holds the process in memory and writes the task's
+//! record once the process has run long enough or has left something behind
 //! (`docs/adr/0011-adoption.md`).
 
 use std::io;
@@ -31,116 +32,118 @@ use crate::store::StateDir;
 use crate::sys::pidfd::PidFd;
 use crate::sys::{birthmark, clock, process, procfs};
 
-/// How long a shim may take to say that it keeps the process, in milliseconds.
+/// How long a shim may take to confirm that it supervises the process, in milliseconds.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 2_000;
-/// Most of a command line that is read, in bytes.
+/// The longest prefix of a command line that is read, in bytes.
 const MAX_CMDLINE_BYTES: usize = 128 << 10;
-/// Processes above one that are looked at for its host.
+/// The most ancestors that are searched for the host of a process.
 const MAX_ANCESTORS: u32 = 64;
 
 /// Why a process was not adopted.
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
-    /// There is none.
+    /// No process has this number.
     #[error("no process {pid} runs")]
     NoProcess {
-        /// The number.
+        /// The process ID.
         pid: i32,
     },
-    /// It is the first.
+    /// The process is the init process of this machine or container.
     #[error(
         "process {pid} is the first of this machine or container, and everything would end with it"
     )]
     InitProcess {
-        /// The number.
+        /// The process ID.
         pid: i32,
     },
-    /// It is another user's.
+    /// The process belongs to another user.
     #[error("process {pid} belongs to another user, whose processes cannot be marked or ended")]
     OtherUser {
-        /// The number.
+        /// The process ID.
         pid: i32,
     },
-    /// Its number means another process here.
+    /// `/proc` shows another PID namespace, in which the number denotes a different process.
     #[error(
         "process {pid} cannot be found from here: `/proc` shows the processes of another PID namespace than this one"
     )]
     OtherPidNamespace {
-        /// The number.
+        /// The process ID.
         pid: i32,
     },
-    /// Its mark is needed for something else.
+    /// The process has an `RLIMIT_RTTIME` of its own, where a birthmark is stored.
     #[error(
         "process {pid} has a limit on real-time CPU of its own (RLIMIT_RTTIME {limit} µs), which a mark would replace"
     )]
     RttimeLimited {
-        /// The number.
+        /// The process ID.
         pid: i32,
-        /// The limit.
+        /// The limit, in microseconds.
         limit: u64,
     },
-    /// Its session cannot be used.
+    /// The session of the task cannot be used.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The shim could not take it on.
+    /// The shim could not supervise the process.
     #[error("process {pid}: its shim {doing}")]
     Shim {
-        /// The number.
+        /// The process ID.
         pid: i32,
-        /// What it did when it failed.
+        /// What the shim reported; completes the sentence "its shim …".
         doing: String,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("process {pid}: could not {doing}: {source}")]
     Io {
-        /// The number.
+        /// The process ID.
         pid: i32,
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
-        /// The reason.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// What a process that is to be adopted turns out to be.
+/// The outcome of [`claim`].
 #[derive(Debug)]
 pub enum ClaimOutcome {
-    /// It carries a mark since now.
+    /// The process was marked by this call.
     Marked(Box<ClaimedProcess>),
-    /// It carries the mark of a task.
+    /// The process already carried the mark of a task.
     AlreadyMarked {
-        /// That task. There need not be a record of it.
+        /// That task. It need not have a record yet.
         task: TaskId,
     },
 }
 
-/// A process that is marked and held, and that no shim keeps yet. Whatever would be gone with it is
-/// known: it may end at any moment, and leave something behind.
+/// A process that is marked and held by a pidfd, but that no shim supervises yet. Everything that
+/// is lost when the process exits was read at the claim: it may exit at any moment and leave other
+/// processes behind.
 #[derive(Debug)]
 pub struct ClaimedProcess {
     leader: PidFd,
-    /// The task that it is.
+    /// The task that the process becomes.
     pub task: TaskId,
     /// The session that owns it.
     pub session: SessionId,
     command: TaskCommand,
     cwd: String,
-    /// The file that it writes to, where that is the user's and has a name.
+    /// The file to which the process writes its standard output, with its name, if the file is the
+    /// user's and has a name.
     output: Option<(OwnedFd, String)>,
-    /// Program of the sandbox that it is in.
+    /// The sandbox program that runs the process, if any.
     sandbox: Option<&'static str>,
     marked_at: MonotonicMs,
     marked_at_wall: UnixMs,
 }
 
-/// What a command in a sandbox shows of itself to who is outside.
+/// What can be seen of a sandboxed command from outside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxView {
-    /// The directory in which it runs.
+    /// The working directory.
     pub cwd: String,
 }
 
-/// What the settings say of whatever is adopted.
+/// The settings that apply to adopted tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdoptionSettings {
     keep_after_ms: u64,
@@ -154,7 +157,7 @@ pub struct AdoptionSettings {
     deadline_notice_ms: u64,
     limits: Limits,
     watch: Thresholds,
-    /// Programs that a person wants to keep, by their names.
+    /// The names of programs that the user wants to keep running.
     pub spare_programs: Vec<String>,
 }
 
@@ -177,12 +180,13 @@ impl From<&Settings> for AdoptionSettings {
     }
 }
 
-/// Marks a process that runs, and all that it will start. `named` is the session that it is to belong
-/// to; one that is not open is passed by, and the process that owns the conversation is looked for.
+/// Marks a running process and, by inheritance, everything that it starts from then on. `named` is
+/// the session to which the process should belong. A named session that is not open is ignored, and
+/// the process that owns the conversation is looked up instead.
 ///
 /// # Errors
 ///
-/// [`AdoptError`]. Then nothing was changed.
+/// [`AdoptError`]; nothing has been changed then.
 pub fn claim(
     root: &StateDir,
     pid: i32,
@@ -202,7 +206,7 @@ pub fn claim(
         return Err(AdoptError::OtherUser { pid });
     }
     match procfs::birthmark(pid) {
-        // Its task's mark takes the place of its host's.
+        // The mark of the task replaces the mark of the host.
         Some(mark) if mark.host_mark().is_some() => {}
         Some(mark) => {
             let task = mark.task_id().ok_or(AdoptError::RttimeLimited { pid, limit: mark.0 })?;
@@ -225,13 +229,14 @@ pub fn claim(
         marked_at: clock::monotonic_now(),
         marked_at_wall: clock::unix_now(),
     };
+    // Marking is the last step, so that every error above leaves the process unchanged.
     birthmark::set_birthmark_of(pid, task.birthmark()).map_err(io("mark it"))?;
     Ok(ClaimOutcome::Marked(Box::new(claim)))
 }
 
 impl ClaimedProcess {
-    /// Holds a command that a host runs in a sandbox, which is to become this task of this session.
-    /// Nothing is marked.
+    /// Claims a command that a host runs in a sandbox, as this task of this session. The command is
+    /// not marked: that is left to the caller.
     ///
     /// # Errors
     ///
@@ -261,11 +266,11 @@ impl ClaimedProcess {
         })
     }
 
-    /// Has `shim` keep the process.
+    /// Hands the process to `shim`, which supervises it from then on.
     ///
     /// # Errors
     ///
-    /// [`AdoptError`]. Then the process has its mark, and nobody keeps it.
+    /// [`AdoptError`]; the process is then marked, but no shim supervises it.
     pub fn hand_to_shim(
         self,
         root: &StateDir,
@@ -300,7 +305,7 @@ impl ClaimedProcess {
     }
 }
 
-/// Returns the session that a process is to belong to.
+/// Returns the session to which a process will belong.
 fn resolve_session(
     root: &StateDir,
     named: Option<&SessionId>,
@@ -319,8 +324,9 @@ fn resolve_session(
     Ok(name)
 }
 
-/// Returns the process that owns the conversation: the first above this one that is no shell and
-/// does more than to start another program. `None` when only the machine's first process is left.
+/// Returns the process that owns the conversation: the nearest ancestor that is neither a shell nor
+/// a wrapper that only starts another program. `None` if the only ancestor left is the init
+/// process.
 #[must_use]
 pub fn find_host(pid: i32) -> Option<ProcRef> {
     let mut at = procfs::stat(pid)?.ppid;
@@ -351,7 +357,7 @@ fn adoption_spec(
         name: None,
         command,
         cwd,
-        // Whatever it reads, siding has no hold on it.
+        // siding does not control the standard input of an adopted process.
         stdin: StdinMode::Null,
         placement: Placement::Foreground,
         deadline_ms: terms.deadline_ms,
@@ -361,16 +367,17 @@ fn adoption_spec(
         on_leader_exit: terms.on_leader_exit,
         keep: false,
         session_grace_ms: terms.session_grace_ms,
-        // The host's file is the host's: nothing of it is ever released.
+        // The output file is the host's: siding never releases any part of it.
         keep_head: u64::MAX,
         keep_tail: u64::MAX,
         stall_after_ms: terms.stall_after_ms,
         deadline_notice_ms: terms.deadline_notice_ms,
         limits: terms.limits,
         watch: terms.watch,
-        // What runs already has the network that its host gave it.
+        // A running process keeps the network that its host gave it.
         net: NetPolicy::Unrestricted,
-        // It claims no command.
+        // An adopted task takes no part in the detection of duplicates: no other task has its id as
+        // key.
         same_key: task_id.to_string(),
         duplicate_of: None,
         monitor: None,
@@ -382,8 +389,8 @@ fn duration_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns the file that a process writes to, and its name, where it is the user's and has one: a
-/// file without a name can be read by nobody else.
+/// Returns the file to which a process writes its standard output, and its name. `None` unless the
+/// file is the user's and has a name: without one, no other reader could open it.
 fn user_output_file(pid: i32) -> Option<(OwnedFd, String)> {
     let link = format!("/proc/{pid}/fd/1");
     let file = output::open_user_file(Path::new(&link), true).ok()?;

@@ -1,13 +1,14 @@
-//! Control groups (cgroup2): one for each task, where this process has been given a place to make
-//! them.
+//! Control groups (cgroup2): one for each task, if this process may create groups.
 //!
-//! A group of its own is a third way to know a task's processes, beside descent and the mark: a
-//! member cannot leave it by clearing its environment or lowering its mark, and the kernel ends all
-//! members in one step. Nothing needs it. Where it cannot be had a task runs without.
+//! A group is a third way to identify a task's processes, besides descent and the birthmark: a
+//! member cannot leave it by clearing its environment or by lowering its mark, and the kernel kills
+//! all members in one step. Nothing depends on groups. Where none can be created, a task runs
+//! without one.
 //!
-//! Groups are made beside each other and never inside each other: the end of a task must not be
-//! the end of another that was started inside it. A group is used for one task and never again,
-//! since one that was killed kills whoever is born into it later.
+//! Groups are siblings and never nested, because the end of a task must not end another task that
+//! was started inside it. A group is used for one task and never again: once `cgroup.kill` was
+//! written, the kernel kills every process that clone3(2) later creates in the group
+//! (`CLONE_INTO_CGROUP`).
 
 mod delegation;
 mod group;
@@ -19,7 +20,7 @@ pub use delegation::{Delegation, OwnCgroup};
 pub use group::TaskGroup;
 pub use memory::{GroupMemory, OomKills};
 
-/// What the name of a task's group begins with; the task's id follows.
+/// The prefix of the name of a task's group; the task's id follows.
 const GROUP_PREFIX: &str = "siding-";
 
 /// Returns the name of a task's group.

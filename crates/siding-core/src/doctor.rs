@@ -1,7 +1,7 @@
-//! What this machine offers, and which guarantee is weaker without.
+//! Features of this machine, and the guarantee that is weaker without each.
 //!
-//! Every check looks at the thing itself where that is possible without harm: it opens, locks,
-//! punches and connects in the state directory instead of asking for a version.
+//! Where that is harmless, a check uses the feature itself instead of comparing versions: it opens,
+//! locks, connects and punches holes in the state directory.
 
 mod kernel;
 mod limits;
@@ -14,37 +14,37 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// One thing that was looked at.
+/// The result of checking one feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
-    /// What.
+    /// The name of the feature.
     pub name: &'static str,
-    /// How it is.
+    /// Whether the feature works.
     pub state: CheckState,
-    /// How much depends on it.
+    /// How much depends on the feature.
     pub weight: CheckWeight,
-    /// What was found.
+    /// The finding, as text.
     pub found: String,
-    /// What is weaker where it is missing.
+    /// The guarantee that is weaker if the feature is missing.
     pub without: &'static str,
 }
 
-/// How a thing is.
+/// Whether a feature works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CheckState {
-    /// As it should be.
+    /// The feature works.
     Ok,
-    /// There, but not as much of it as there could be.
+    /// The feature is present, but less of it than there could be.
     Limited,
-    /// Not there.
+    /// The feature is missing.
     Missing,
 }
 
 impl CheckState {
-    /// Returns the word for it.
+    /// Returns the state as one word, as in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -54,40 +54,40 @@ impl CheckState {
         }
     }
 
-    /// Returns [`CheckState::Ok`] if it is there, else [`CheckState::Omission`].
+    /// Returns [`CheckState::Ok`] if the feature is present, otherwise [`CheckState::Missing`].
     const fn from_presence(there: bool) -> Self {
         if there { Self::Ok } else { Self::Missing }
     }
 }
 
-/// How much depends on a thing.
+/// How much depends on a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CheckWeight {
-    /// siding cannot work where it is missing.
+    /// siding cannot work without the feature.
     Needed,
-    /// A guarantee is weaker without it.
+    /// A guarantee is weaker without the feature.
     Guarantee,
-    /// Nothing that siding promises rests on it.
+    /// No promise of siding depends on the feature.
     Comfort,
 }
 
-/// What all checks come to.
+/// The overall result of all checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DoctorVerdict {
     /// Every guarantee holds.
     Whole,
-    /// siding works, and a guarantee is weaker.
+    /// siding works, but a guarantee is weaker.
     Weaker,
     /// siding cannot work.
     Broken,
 }
 
-/// Looks at this machine, at the state directory in `state`, which is made if it is missing, and
-/// for the shell that runs commands.
+/// Checks this machine, the state directory `state`, which is created if it is missing, and the
+/// shell that runs commands.
 #[must_use]
 pub fn run_checks(state: Option<&Path>, shell: &str) -> Vec<Check> {
     let mut checks = kernel::checks();
@@ -98,7 +98,7 @@ pub fn run_checks(state: Option<&Path>, shell: &str) -> Vec<Check> {
     checks
 }
 
-/// Returns what checks come to.
+/// Returns the overall result of the checks.
 #[must_use]
 pub fn verdict(checks: &[Check]) -> DoctorVerdict {
     let bad =
@@ -115,7 +115,7 @@ pub fn verdict(checks: &[Check]) -> DoctorVerdict {
     }
 }
 
-/// Returns a number in a file of `/proc`, or `None`.
+/// Returns the number in a file of `/proc`, or `None` if the file holds none.
 fn read_number(path: &str) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }

@@ -1,11 +1,11 @@
-//! Hosts: their marks, what is on record of them, and the start of their supervisors.
+//! Hosts: their marks, their records, and the start of their supervisors.
 //!
 //! ```text
-//! hosts/h-2f3c9a0b1d4e5f60/record    who the host is (HostRecord)
-//!                         /current   its conversation's session, and terms for what is taken on
+//! hosts/h-2f3c9a0b1d4e5f60/record    identity of the host (HostRecord)
+//!                         /current   session of its conversation, and settings for adopted tasks
 //!                         /bell      a FIFO that wakes the supervisor
-//!                         /lock      held by the supervisor as long as it lives
-//!                         /claim.ID  a command that is marked, and that no shim keeps yet
+//!                         /lock      held by the supervisor while it lives
+//!                         /claim.ID  a command that is marked, but that no shim supervises yet
 //! ```
 
 mod files;

@@ -1,7 +1,7 @@
-//! Starting shims: for a new task, or for one whose shim was killed.
+//! Starting shims, for a new task or for a task whose shim was killed.
 //!
-//! A shim is started knowing nothing but a socket, and is told over it what to keep. So it can be
-//! started first, and become ready while its client still finds out what it is to run.
+//! A shim is started with nothing but a socket, over which it receives its command. It can
+//! therefore be started first, and become ready while its client is still preparing the task.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -19,51 +19,51 @@ use crate::shim_client::ShimConnection;
 use crate::store::{LockedTask, StateDir, TaskDir};
 use crate::sys::{daemonize, descriptor, file, unix_socket};
 
-/// Arguments of a shim that keeps nothing yet. The last only makes room for the task's id.
+/// The arguments of a shim without a task. The last one only reserves room for the task's id.
 const SHIM_ARGV: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 
-/// What a shim is to do, sent as a packet of its starter, with the descriptors of
-/// [`ShimFds`].
+/// A command to a shim. Its starter sends it as one packet, with the descriptors of [`ShimFds`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShimCommand {
-    /// Start this new task. The memory holds a [`TaskPayload`].
+    /// Start this new task. The memory file holds a [`TaskPayload`].
     Start(TaskId),
-    /// The same, with the proxy through which it reaches the network.
+    /// Like [`Self::Start`], with the proxy through which the task reaches the network.
     StartBehind(TaskId),
-    /// Take this task over from a shim that was killed. The memory holds processes that were found
-    /// (`[ProcRef]`).
+    /// Take this task over from a shim that was killed. The memory file holds the processes that
+    /// were found (`[ProcRef]`).
     Rescue(TaskId),
-    /// The same for a task whose session is over, and for the others that follow, each in a packet
-    /// of its own, until the starter leaves. It answers each before the next is sent.
+    /// Take over several tasks whose session has ended: this one, and the others that follow. Each
+    /// comes in its own packet until the starter closes its socket, and the shim answers each
+    /// before the next is sent.
     RescueAmong(TaskId),
-    /// Take on a process that is marked. The memory holds an [`Adoption`]. There is no task's
-    /// directory yet: see [`ShimFds::into_adoption`].
+    /// Adopt a process that is already marked. The memory file holds an [`Adoption`]. The task has
+    /// no directory yet: see [`ShimFds::into_adoption`].
     Adopt(TaskId),
 }
 
-/// What is handed to a shim with its errand.
+/// The descriptors that a shim receives with its command.
 #[derive(Debug)]
 pub struct ShimFds {
     /// The state directory.
     pub root: OwnedFd,
-    /// The task's directory, which carries the task's lock if it is its place.
+    /// The task's directory, which carries the task's lock unless there is a `runtime_dir`.
     pub dir: OwnedFd,
-    /// A file in memory.
+    /// The memory file (memfd_create(2)) with the content of the command.
     pub memfd: OwnedFd,
-    /// The task's place when that is not its directory. It carries the task's lock then.
+    /// The task's runtime directory, if that is not the task's directory. It then carries the lock.
     pub runtime_dir: Option<OwnedFd>,
-    /// Socket to the task's proxy, which lives as long as somebody holds it.
+    /// A socket to the task's proxy, which lives as long as any process holds this socket.
     pub proxy: Option<OwnedFd>,
 }
 
 impl ShimFds {
-    /// Waits for the errand. `None` when there is none: the starter had nothing to do after all,
-    /// or is gone.
+    /// Waits for the command. `None` if there is none: the starter needed no shim after all, or has
+    /// exited.
     ///
     /// # Errors
     ///
-    /// The operating system's; `InvalidData` when it is no errand.
+    /// The I/O error of the system call; `InvalidData` if the packet is not a command.
     pub fn receive(starter: impl AsFd) -> io::Result<Option<(ShimCommand, Self)>> {
         let Some((packet, mut descriptors)) =
             unix_socket::receive_with_fds(starter, MAX_COMMAND_BYTES)?
@@ -71,7 +71,7 @@ impl ShimFds {
             return Ok(None);
         };
         let errand = serde_json::from_slice(&packet)?;
-        // The last one, whether there is a place or not.
+        // The proxy's socket comes last, with or without a runtime directory before it.
         let proxy =
             if matches!(errand, ShimCommand::StartBehind(_)) { descriptors.pop() } else { None };
         let mut descriptors = descriptors.into_iter();
@@ -83,22 +83,22 @@ impl ShimFds {
         )))
     }
 
-    /// Returns what comes with [`ShimCommand::Adopt`]: the file in memory, the descriptor that holds the
-    /// process, and the file that it writes to.
+    /// Returns what comes with [`ShimCommand::Adopt`]: the memory file, the pidfd of the process,
+    /// and the file to which the process writes.
     #[must_use]
     pub fn into_adoption(self) -> (OwnedFd, OwnedFd, Option<OwnedFd>) {
         (self.memfd, self.dir, self.runtime_dir)
     }
 }
 
-/// Largest packet with an [`ShimCommand`], in bytes.
+/// The maximum size of a packet with a [`ShimCommand`], in bytes.
 const MAX_COMMAND_BYTES: usize = 256;
 
-/// A shim that keeps nothing yet. It leaves when this is dropped.
+/// A shim that has no task yet. It exits when this value is dropped.
 #[derive(Debug)]
 pub struct IdleShim {
     socket: OwnedFd,
-    /// Where it was forked: tells whether that worked.
+    /// The intermediate process of a fork, whose exit status reports whether the fork succeeded.
     intermediate: Option<daemonize::IntermediateChild>,
 }
 
@@ -107,7 +107,7 @@ impl IdleShim {
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn start(program: &CStr) -> io::Result<Self> {
         Self::from_spawn(|descriptors| {
             daemonize::spawn_daemon(&daemonize::DaemonCommand {
@@ -119,13 +119,13 @@ impl IdleShim {
         })
     }
 
-    /// Starts a shim as a copy of this process that goes on with `main` and never returns. Only for
-    /// a program with one thread that has allocated next to nothing: whatever it has, each shim
-    /// keeps a copy of.
+    /// Starts a shim as a copy of this process that runs `main` and then exits. Only for a program
+    /// with one thread that has allocated next to nothing, because each shim keeps a copy of its
+    /// memory.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn fork(main: fn() -> u8) -> io::Result<Self> {
         Self::from_spawn(|descriptors| daemonize::fork_daemon(descriptors, main).map(Some))
     }
@@ -140,12 +140,12 @@ impl IdleShim {
         Ok(Self { socket, intermediate: between })
     }
 
-    /// Has it start a new task, and hands it the directory's lock. `environment` is the task's
-    /// whole environment, as `NAME=value`; it is passed on in memory and never written.
-    ///
+    /// Makes the shim start a new task, and hands it the lock of the directory. `environment` is
+    /// the whole environment of the task, as `NAME=value`. It is passed in memory and never written
+    /// to disk.
     /// # Errors
     ///
-    /// The operating system's; `EPIPE` when the shim was killed meanwhile.
+    /// The I/O error of the system call; `EPIPE` if the shim has been killed.
     pub fn start_task(
         self,
         root: &StateDir,
@@ -163,13 +163,13 @@ impl IdleShim {
         self.send_command_with(errand, [root.as_fd(), dir.as_fd()], more, &birth)
     }
 
-    /// Has it take over a task whose shim is dead, and hands it the lock. `found` are processes of
-    /// the task, so that not each of a thousand rescuers has to look at the whole machine; it makes
-    /// sure of them itself.
+    /// Makes the shim take over a task whose shim is dead, and hands it the lock. `found` are
+    /// processes of the task, so that a thousand shims need not each scan all processes of the
+    /// machine. The shim verifies them itself.
     ///
     /// # Errors
     ///
-    /// As [`Self::start_task`].
+    /// See [`Self::start_task`].
     pub fn take_over(
         self,
         root: &StateDir,
@@ -184,22 +184,22 @@ impl IdleShim {
         )
     }
 
-    /// Lets it take over several tasks.
+    /// Makes the shim take over several tasks.
     ///
     /// # Errors
     ///
-    /// The operating system's; `EPIPE` when the shim was killed meanwhile.
+    /// The I/O error of the system call; `EPIPE` if the shim has been killed.
     pub fn into_batch(mut self) -> io::Result<BatchTakeover> {
         self.intermediate.as_mut().map_or(Ok(()), daemonize::IntermediateChild::wait_exited)?;
         Ok(BatchTakeover { link: ShimConnection::from_socket(self.socket) })
     }
 
-    /// Has it take on a process that is marked. `leader` holds it, `output` is the file that it writes
-    /// to, where that is the user's.
+    /// Makes the shim adopt a process that is marked. `leader` is its pidfd. `output` is the file
+    /// to which it writes, if that is the user's.
     ///
     /// # Errors
     ///
-    /// As [`Self::start_task`].
+    /// See [`Self::start_task`].
     pub fn adopt(
         self,
         root: &StateDir,
@@ -240,58 +240,61 @@ impl IdleShim {
     }
 }
 
-/// A process that is to be taken on while it runs, and what it becomes.
+/// A running process to adopt, and the task that it becomes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adoption {
-    /// The process, the leader of the task.
+    /// The process, which becomes the leader of the task.
     pub process: ProcRef,
-    /// What the task is.
+    /// The specification of the task.
     pub spec: TaskSpec,
     /// The state directory.
     pub root: PathBuf,
-    /// How long it may run before it is put on record, in milliseconds.
+    /// How long the process may run before its task is recorded, in milliseconds.
     pub keep_after_ms: u64,
-    /// Name of the file that it writes to, which is handed over, where it is the user's.
+    /// The name of the file to which the process writes, if that is the user's. The file itself is
+    /// handed over as a descriptor.
     pub output: Option<String>,
-    /// Program of the sandbox that it is in, where it was found from outside.
+    /// The sandbox program that runs the process, if it was found from outside the sandbox.
     #[serde(default)]
     pub sandbox: Option<String>,
-    /// Names of programs that are no members once they have left the command's session.
+    /// The names of programs that are no members once they have left the command's session.
     #[serde(default)]
     pub spare_programs: Vec<String>,
-    /// When it was marked.
+    /// When the process was marked.
     pub at: MonotonicMs,
-    /// The same moment on the wall clock.
+    /// The same moment in wall-clock time.
     pub wall: UnixMs,
 }
 
 impl Adoption {
-    /// Reads it back from the file in memory.
+    /// Reads the adoption from the memory file.
     ///
     /// # Errors
     ///
-    /// The operating system's; `InvalidData` when the file holds something else.
+    /// The I/O error of the system call; `InvalidData` if the file holds something else.
     pub fn read(memory: impl AsFd) -> io::Result<Self> {
         Ok(serde_json::from_slice(&file::read_to_end(memory.as_fd(), MAX_PAYLOAD_BYTES)?)?)
     }
 }
 
-/// A shim that is given one task after the other. It begins with what it has when this is dropped.
+/// A shim that receives several tasks. It starts supervising them when this value is dropped.
 #[derive(Debug)]
 pub struct BatchTakeover {
     link: ShimConnection,
 }
 
 impl BatchTakeover {
-    /// Most tasks that one shim takes over: with six descriptors each, and as many again for their
-    /// processes, it stays below the usual limit of 1,024.
+    /// The most tasks that one shim takes over. With six descriptors for each, and as many again
+    /// for their processes, the shim stays below the usual limit of 1,024 descriptors.
     pub const MAX_BATCH_TASKS: usize = 64;
 
-    /// Hands it one more task, as [`Shim::rescue`] does. Its answer comes over the link.
+    /// Hands the shim one more task, as [`IdleShim::take_over`] does. The returned connection
+    /// carries its answer.
     ///
     /// # Errors
     ///
-    /// The operating system's; `EPIPE` when the shim was killed, or has begun without us.
+    /// The I/O error of the system call; `EPIPE` if the shim has been killed, or has started
+    /// without this task.
     pub fn add_task(
         &self,
         root: &StateDir,
@@ -326,28 +329,28 @@ fn send_command_packet(
     unix_socket::send_with_fds(socket, &packet, &descriptors)
 }
 
-/// Most processes that are handed to a rescuer. It must hold one that lives, and finds the others
-/// when those that it holds have ended.
+/// The most processes that are handed to a shim that takes over. It must hold one that lives, and
+/// searches for the others when those have exited.
 const MAX_HANDED_PROCESSES: usize = 256;
 
-/// All that a new task is born with.
+/// What a shim needs to start a task.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TaskPayload {
-    /// What it is asked to be.
+    /// The requested specification.
     pub spec: TaskSpec,
-    /// Its whole environment, as `NAME=value`.
+    /// The whole environment, as `NAME=value`.
     pub environment: Vec<CString>,
 }
 
-/// Longest birth. A command may have 2 MiB of arguments and variables.
+/// The maximum size of a payload, in bytes. A command may have 2 MiB of arguments and variables.
 const MAX_PAYLOAD_BYTES: usize = 16 << 20;
 
 impl TaskPayload {
-    /// Reads it back from the file in memory.
+    /// Reads the payload from the memory file.
     ///
     /// # Errors
     ///
-    /// The operating system's; `InvalidData` when the file holds something else.
+    /// The I/O error of the system call; `InvalidData` if the file holds something else.
     pub fn read(memory: impl AsFd) -> io::Result<Self> {
         let bytes = file::read_to_end(memory.as_fd(), MAX_PAYLOAD_BYTES)?;
         let broken = || io::Error::new(io::ErrorKind::InvalidData, "not a task's birth");
@@ -361,7 +364,8 @@ impl TaskPayload {
         Ok(Self { spec, environment })
     }
 
-    /// Writes the specification as one line of JSON, then each variable ended by a zero byte.
+    /// Encodes the specification as one line of JSON, then each variable with a terminating NUL
+    /// byte.
     fn encode_payload(spec: &TaskSpec, environment: &[CString]) -> io::Result<Vec<u8>> {
         let mut bytes = serde_json::to_vec(spec).map_err(io::Error::other)?;
         bytes.push(b'\n');

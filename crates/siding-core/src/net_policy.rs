@@ -1,4 +1,4 @@
-//! The network policy of a task: what enforces it, and whether that works here.
+//! The network policy of a task: what enforces it, and whether this machine can.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,18 +9,18 @@ use crate::sys::landlock;
 use crate::sys::net_sandbox::{NetSandbox, SandboxError, SandboxPart};
 use crate::sys::netns::Loopback;
 
-/// Why a policy is not enforced here. Nothing of the task has run.
+/// Why a policy cannot be enforced here. No instruction of the task has run then.
 #[derive(Debug, thiserror::Error)]
 #[error("the network policy `{policy}` cannot be enforced here: {source}")]
 pub struct UnenforceablePolicy {
-    /// The policy.
+    /// The requested policy.
     pub policy: NetPolicy,
-    /// What the kernel refused.
+    /// The part that failed, and the kernel's error.
     pub source: SandboxError,
 }
 
 impl UnenforceablePolicy {
-    /// Returns what stands in the way, where the machine's settings say so.
+    /// Returns the setting of this machine that prevents the enforcement, if one is known.
     #[must_use]
     pub fn kernel_obstacle(&self) -> Option<String> {
         match self.source.part {
@@ -35,7 +35,7 @@ impl UnenforceablePolicy {
         }
     }
 
-    /// Returns that, and what works here instead.
+    /// Returns that setting, and the policies that can be enforced instead.
     #[must_use]
     pub fn advice(&self) -> String {
         let works = |policy: &&str| policy.parse().is_ok_and(|one| check_enforceable(&one).is_ok());
@@ -47,7 +47,7 @@ impl UnenforceablePolicy {
     }
 }
 
-/// One policy of each kind, as it is called and as it is asked for, the loosest first.
+/// One policy of each kind, as its name and its argument, the least restrictive first.
 pub(crate) const SAMPLE_POLICIES: [(&str, &str); 5] = [
     ("--net host", "host"),
     ("--net ports", "ports:443"),
@@ -56,7 +56,7 @@ pub(crate) const SAMPLE_POLICIES: [(&str, &str); 5] = [
     ("--net none", "none"),
 ];
 
-/// Returns what keeps an ordinary user from making namespaces, as the machine's settings say.
+/// Returns the setting that keeps an ordinary user from creating user namespaces.
 fn namespace_restriction() -> Option<&'static str> {
     const USERNS_SYSCTLS: [(&str, &str, &str); 3] = [
         ("/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces is 0"),
@@ -78,8 +78,8 @@ fn namespace_restriction() -> Option<&'static str> {
     USERNS_SYSCTLS.iter().find(is_set).map(|(.., says)| *says)
 }
 
-/// Returns what confines a task's processes, `None` where nothing is to. `proxy` is the socket to the
-/// task's proxy; without one a task that needs it reaches nothing.
+/// Returns the sandbox for a task's processes, or `None` if the policy restricts nothing. `proxy`
+/// is the socket to the task's proxy. Without it, a task that needs a proxy reaches nothing.
 ///
 /// # Errors
 ///
@@ -103,8 +103,8 @@ pub fn net_sandbox(
     }
 }
 
-/// Makes sure that a policy can be enforced, before anything is put on record. Takes nothing where
-/// there is none, else about a millisecond.
+/// Checks that a policy can be enforced, before anything is recorded. Takes about a millisecond, or
+/// nothing if the policy restricts nothing.
 ///
 /// # Errors
 ///

@@ -1,11 +1,13 @@
-//! The proxy of a task that may reach some hosts only.
+//! The proxy of a task that may reach only some remote hosts.
 //!
-//! The task is in a network namespace that holds nothing but a loopback. A socket that listens there
-//! is made by the task's leader before its exec and passed to this process, which is outside: so the
-//! one way out is a request that names its host. Names are looked up here, never in the task.
+//! The task is in a network namespace that contains only a loopback interface. Before its exec, the
+//! task's leader creates a listening socket there and passes it to this process, which is outside.
+//! The only way out is therefore a request that names its remote host. Names are resolved here,
+//! never in the task.
 //!
-//! It ends when nobody holds the other end of its socket any more: the task's shim has it, so the
-//! proxy ends with the task, and with a killed shim. Then the way out is shut.
+//! The proxy exits when no process holds the other end of its socket any more. The task's shim
+//! holds it, so the proxy exits with the task, and also when the shim is killed. Then the way out
+//! is closed.
 
 mod relay;
 mod resolve;
@@ -23,23 +25,23 @@ use crate::cgroup;
 use crate::siding_process::{SELF_EXE, STARTER_FD};
 use crate::sys::{birthmark, daemonize, descriptor, file, process, unix_socket};
 
-/// First argument by which the program knows that it is to be a proxy. The task's id follows.
+/// The first argument that makes the program a proxy. The task's id follows.
 pub const PROXY_ARGUMENT: &str = "__proxy";
 
-/// Name of a proxy's process. It has the task's mark, and is none of what the task has started.
+/// The process name of a proxy. It carries the task's mark, but was not started by the task.
 pub const PROXY_NAME: &CStr = c"siding-proxy";
 
-/// Where the proxy listens in the task's namespace, which is empty: Squid's port.
+/// The port on which the proxy listens in the task's otherwise empty namespace: Squid's port.
 pub const PROXY_PORT: u16 = 3128;
 
-/// Longest packet with a policy, in bytes: 256 names of 253 bytes, with ports.
+/// The maximum size of a packet with a policy, in bytes: 256 names of 253 bytes, with ports.
 const MAX_POLICY_BYTES: usize = 80 << 10;
 
-/// Starts a proxy for these hosts. What is returned keeps it alive.
+/// Starts a proxy for these remote hosts. The proxy lives as long as the returned socket is open.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn start(hosts: &RemoteHosts, task: TaskId) -> io::Result<OwnedFd> {
     let (ours, theirs) = unix_socket::pair()?;
     let null = file::open_null()?;
@@ -65,7 +67,7 @@ pub fn main() -> u8 {
         return USAGE_EXIT_CODE;
     };
     join_task(task);
-    // The directory it was started in may be unmounted or removed.
+    // The starting directory may have to be unmounted or removed while the proxy runs.
     let _best_effort = std::env::set_current_dir("/");
     match receive_policy(&control).map(|(hosts, listener)| serve::serve(control, listener, hosts)) {
         Some(()) => 0,
@@ -73,16 +75,17 @@ pub fn main() -> u8 {
     }
 }
 
-/// Becomes a process of this task, and of none around it: the proxy of a task inside a task must not
-/// count as the outer one's, nor end with that. What fails is as it was: it ends with its own task.
+/// Makes this process belong to this task, and to no task around it: the proxy of a nested task
+/// must not count as a process of the outer task, nor be killed with that. Failure changes nothing
+/// else: the proxy still exits with its own task.
 fn join_task(task: TaskId) {
-    // First, so that nobody sees the mark under another name.
+    // First, so that no scan sees the mark under another process name.
     process::set_name(PROXY_NAME);
     let _best_effort = birthmark::set_birthmark(task.birthmark());
     let _best_effort = cgroup::OwnCgroup::find().map(|own| own.leave_task_group());
 }
 
-/// Takes the policy of whoever started this process, and the socket of the task's leader. `None` when
+/// Receives the policy from the starter, and the listening socket from the task's leader. `None` if
 /// there will be no task.
 fn receive_policy(control: &OwnedFd) -> Option<(RemoteHosts, OwnedFd)> {
     let policy = unix_socket::receive(control, MAX_POLICY_BYTES, true).ok()??;

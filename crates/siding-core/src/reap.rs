@@ -1,15 +1,16 @@
-//! Clearing what crashes left: dead shims, strays, leftovers, and what has outlived its retention.
+//! Cleaning up after crashes: dead shims, strays, leftovers, and data past its retention.
 //!
-//! Everything here judges by records and locks. A process is a stray only when it carries the mark
-//! of a task that has ended on record, or whose record was set aside; a file goes only when nobody
-//! holds the task it belongs to. What belongs to another state directory is never touched: its
-//! tasks are not on record here.
+//! All decisions here rest on records and locks. A process is a stray only if it carries the mark
+//! of a task whose end is recorded, or whose record was set aside; a file is removed only if no
+//! process holds the task to which it belongs. Processes and files of another state directory are
+//! never touched, because the tasks of that directory have no record here.
 //!
-//! What a host has left carries the mark of that host, which is on record here ([`hosts()`]).
+//! The processes that a host has left carry the mark of the host, which has a record here
+//! ([`reap_hosts`]).
 //!
-//! Two things are judged without a record: socket files in watched places that nobody holds
-//! ([`sockets()`]), and, only when asked for, what other programs left behind, by rules
-//! ([`foreign()`]).
+//! Two things are judged without a record: socket files in watched directories that no process
+//! holds ([`reap_sockets`]), and, only on request, processes that other programs left behind, by
+//! rules ([`reap_unowned`]).
 
 mod dry_run;
 mod expired;
@@ -56,22 +57,22 @@ pub use unowned::{
     record_unowned_report,
 };
 
-/// Why nothing could be reaped at all.
+/// Why nothing could be reaped.
 #[derive(Debug, thiserror::Error)]
 pub enum ReapError {
     /// The state directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// `/proc` does not tell which boot this is.
+    /// `/proc` does not show the id of this boot.
     #[error("could not read this boot's id: {0}; is `/proc` mounted?")]
     Boot(#[from] io::Error),
 }
 
-/// Clears what crashes left and what is too old, and returns what was done, in order.
+/// Cleans up after crashes, removes data past its retention, and returns the steps in order.
 ///
-/// `program` becomes the shims of tasks whose own was killed. `before_removal` is called once, just
-/// before ended tasks that have outlived their retention are removed, where there are any. What
-/// fails for one task is a [`ReapStep::SandboxFailure`] and stops nothing else.
+/// `program` is executed as the new shim of a task whose shim was killed. `before_removal` is
+/// called once, before the first ended task past its retention is removed, if there is one. A
+/// failure that concerns one task is a [`ReapStep::Failed`] and does not stop the others.
 ///
 /// # Errors
 ///
@@ -102,10 +103,10 @@ pub fn reap_all(
     Ok(steps)
 }
 
-/// Clears what concerns somebody who begins now and cannot wait for [`reap_all`], and returns what was
-/// done: dead shims of tasks that run get another, and processes whose task has ended are ended. Only
-/// tasks are read that are marked as live or whose mark a process carries, so that it takes as long
-/// as there are of those, however many have ended.
+/// Cleans up what affects a caller that starts now and cannot wait for [`reap_all`], and returns
+/// the steps: running tasks whose shim is dead get a new one, and processes whose task has ended
+/// are ended. Reads only tasks that are marked live or whose mark a process carries, so the time
+/// depends on the number of those and not on how many tasks have ended.
 ///
 /// # Errors
 ///
@@ -121,8 +122,8 @@ pub fn reap_urgent(root: &StateDir, program: &CStr) -> Result<Vec<ReapStep>, Rea
     Ok(steps)
 }
 
-/// Returns what [`reap_all`] would do. Changes nothing, and takes no lock: what somebody else is about
-/// to do is foretold as if the reaper had to.
+/// Returns the steps that [`reap_all`] would take. Changes nothing and takes no lock: a step that
+/// another process is about to take is predicted as if the reaper had to take it.
 ///
 /// # Errors
 ///
@@ -133,7 +134,7 @@ pub fn plan_all(root: &StateDir, limits: &RetentionLimits) -> Result<Vec<ReapSte
     Ok(steps)
 }
 
-/// Returns how a task ended, `None` while it has not.
+/// Returns the outcome of a task, or `None` while it has not ended.
 fn task_outcome(root: &StateDir, id: TaskId) -> Option<Outcome> {
     let folded = root.task_dir(id).ok()?.read().ok()?;
     match folded.state.lifecycle.phase() {
@@ -146,14 +147,14 @@ fn task_outcome(root: &StateDir, id: TaskId) -> Option<Outcome> {
     }
 }
 
-/// Where a task stands, as far as the reaper must know. Specifications are not held on to: a
+/// The recorded state of a task, as far as the reaper needs it. Specifications are not retained: a
 /// command may have megabytes.
 #[derive(Debug)]
 enum RecordedState {
-    /// It has not ended.
+    /// The task has not ended.
     Live { shim: ProcRef, session: SessionId, keep: bool },
-    /// It has ended. `group` is its control group if that is still there.
-    /// When it was `released`, what carries its mark is nobody's to end.
+    /// The task has ended. `group` is its control group, if that still exists. If the task was
+    /// `released`, the processes that carry its mark are not to be ended.
     Ended {
         shim: ProcRef,
         at: UnixMs,
@@ -162,17 +163,17 @@ enum RecordedState {
         group: Option<TaskGroup>,
         released: bool,
     },
-    /// Nothing is recorded.
+    /// The journal holds no record.
     NeverRecorded,
-    /// Its journal cannot be read.
+    /// The journal is corrupt.
     Damaged { why: JournalError },
-    /// A newer siding wrote its journal.
+    /// A newer version of siding wrote the journal.
     TooNew { why: JournalError },
-    /// The operating system refused.
+    /// A system call failed.
     Unreadable { source: io::Error },
 }
 
-/// Every task, and this boot.
+/// The recorded states of the surveyed tasks, and the id of this boot.
 #[derive(Debug)]
 struct TaskSurvey {
     boot: BootId,
@@ -180,7 +181,7 @@ struct TaskSurvey {
 }
 
 impl TaskSurvey {
-    /// Returns the control group that an ended task has left.
+    /// Returns the control group that an ended task has left behind.
     fn leftover_group(&self, id: TaskId) -> Option<&TaskGroup> {
         match self.tasks.get(&id)? {
             RecordedState::Ended { group, .. } => group.as_ref(),
@@ -192,7 +193,7 @@ impl TaskSurvey {
         }
     }
 
-    /// Returns the shims that live and keep a task.
+    /// Returns the shims that live and supervise a task that has not ended.
     fn live_shims(&self) -> impl Iterator<Item = ProcRef> {
         self.tasks.values().filter_map(|standing| match standing {
             RecordedState::Live { shim, .. } if procfs::is_running(*shim) => Some(*shim),
@@ -219,7 +220,7 @@ fn survey_tasks(
     Ok(TaskSurvey { boot, tasks: tasks.collect() })
 }
 
-/// Returns where a task stands, `None` when somebody has removed it.
+/// Returns the recorded state of a task, or `None` if another process has removed the task.
 fn read_recorded_state(root: &StateDir, id: TaskId) -> Option<RecordedState> {
     let read = match root.task_dir(id) {
         Err(StoreError::NoSuchTask { .. }) => return None,
@@ -255,8 +256,8 @@ fn read_recorded_state(root: &StateDir, id: TaskId) -> Option<RecordedState> {
     })
 }
 
-/// Returns the tasks whose session is over and whose shims are about to stop them. A shim that does
-/// not run counts where `will_have_one`.
+/// Returns the tasks whose session has ended and whose shims are about to stop them. A task without
+/// a running shim counts if `will_have_one` says that it is about to get one.
 fn tasks_being_stopped(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -269,7 +270,7 @@ fn tasks_being_stopped(
         if session.is_implicit() || !(procfs::is_running(*shim) || will_have_one(*id)) {
             continue;
         }
-        // That is how its shims see it.
+        // The shims of the session use the same test.
         let is_over =
             over.entry(session).or_insert_with(|| session::is_ended(root, session, &survey.boot));
         if *is_over {

@@ -2,15 +2,15 @@
 
 use std::ffi::CStr;
 
-/// First argument by which the program knows that it is to be a shim.
+/// The first argument that makes the program a shim.
 pub const SHIM_ARGUMENT: &str = "__shim";
 
-/// Name of a shim's process.
+/// The process name of a shim.
 pub const SHIM_NAME: &CStr = c"siding-shim";
 
-/// The descriptor with which a shim is started, after 0, 1 and 2: its socket to whoever started it.
+/// The descriptor that a shim inherits after 0, 1 and 2: its socket to the process that started it.
 pub const STARTER_FD: i32 = 3;
 
-/// The program that is executed to become a shim: the one that runs now, even if another has
-/// been installed in its place since.
+/// The program that is executed as a shim: the one that is running, even if another version has
+/// been installed over it (proc_pid_exe(5)).
 pub const SELF_EXE: &CStr = c"/proc/self/exe";

@@ -1,4 +1,4 @@
-//! The group that this process is in, and what may be done beside it.
+//! The group that this process is in, and whether groups may be created next to it.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -9,32 +9,33 @@ use siding_model::id::TaskId;
 use super::{group_name, parse_group_name};
 use crate::sys::{cgroupfs, process, procfs};
 
-/// Where the hierarchy is found on nearly every machine: alone, or beside those of version 1. They
-/// are tried first, since the kernel takes its time to write down a long table of mounts.
+/// The usual mount points of the hierarchy: alone, or next to the version 1 hierarchies. They are
+/// tried first, because reading `mountinfo` makes the kernel format the whole mount table.
 const USUAL_MOUNT_POINTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// The group that this process is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnCgroup {
     mount: PathBuf,
-    /// From the root of the hierarchy, or of this process's view of it.
+    /// The path from the root of the hierarchy, or from the root of this process's cgroup
+    /// namespace.
     path: PathBuf,
 }
 
-/// Whether groups may be made beside this process.
+/// Whether groups may be created next to this process's group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delegation {
-    /// They may.
+    /// Groups may be created.
     Delegated,
-    /// The directory is another user's.
+    /// The directory belongs to another user.
     OtherUser,
-    /// Root may write there, but has not been given it: what manages the machine's groups, systemd
-    /// most often, does not expect others in them.
+    /// Root can write to the directory, but the group is not delegated: the manager of the
+    /// machine's groups, usually systemd, does not expect groups in it that it did not create.
     Managed,
 }
 
 impl OwnCgroup {
-    /// Finds it, `None` where no hierarchy of version 2 shows this process.
+    /// Returns the group of this process, or `None` if no version 2 hierarchy shows this process.
     #[must_use]
     pub fn find() -> Option<Self> {
         let groups = procfs::self_cgroups().ok()?;
@@ -48,20 +49,20 @@ impl OwnCgroup {
         Some(Self { mount, path })
     }
 
-    /// Returns its directory.
+    /// Returns the directory of the group.
     #[must_use]
     pub fn directory(&self) -> PathBuf {
         join_path(&self.mount, &self.path)
     }
 
-    /// Returns the directory in which the groups of tasks are made: its own or, inside a task, the
-    /// one that holds that task's group.
+    /// Returns the directory in which the groups of tasks are created: the group's own directory
+    /// or, inside a task, the parent of that task's group.
     #[must_use]
     pub fn task_groups_dir(&self) -> PathBuf {
         join_path(&self.mount, path_above_tasks(&self.path))
     }
 
-    /// Says whether groups may be made there.
+    /// Returns whether groups may be created in [`Self::task_groups_dir`].
     #[must_use]
     pub fn delegation(&self) -> Delegation {
         if !is_owned_by_this_user(&self.task_groups_dir()) {
@@ -73,8 +74,9 @@ impl OwnCgroup {
         }
     }
 
-    /// Whether root runs in a view of the hierarchy that is all its own, a container's or that of a
-    /// machine whose groups nobody manages, or below a group that was left to it.
+    /// Whether root may create groups: the hierarchy that it sees is entirely its own (a
+    /// container's, or that of a machine without a group manager), or this group or an ancestor is
+    /// delegated.
     fn is_delegated_to_root(&self) -> bool {
         let path = path_above_tasks(&self.path);
         path == Path::new("/")
@@ -83,8 +85,8 @@ impl OwnCgroup {
                 .any(|path| cgroupfs::is_marked_delegated(&join_path(&self.mount, path)))
     }
 
-    /// Returns the directory of the group that a task is to get, `None` when it cannot have one.
-    /// With `memory` it is one in which memory is counted, where there is such a place.
+    /// Returns the directory for the group of a task, or `None` if the task cannot have a group.
+    /// With `memory` it is a group with a memory controller, where one is available.
     #[must_use]
     pub fn group_for(&self, id: TaskId, memory: bool) -> Option<String> {
         if self.delegation() != Delegation::Delegated {
@@ -96,13 +98,14 @@ impl OwnCgroup {
         group.into_os_string().into_string().ok()
     }
 
-    /// Returns where the groups of tasks have a memory controller: at home, or one above.
+    /// Returns a directory whose child groups have a memory controller: `home` or its parent.
     ///
-    /// The kernel gives none to groups below one with processes in it (the rule of "no internal
-    /// processes"), and at home is this process. Who wants it puts the host into a group inside
-    /// the delegated one, as systemd does with `DelegateSubgroup=`: then there is a place beside
-    /// the host, within the same delegation. Not where the host's own group has limits, which its
-    /// tasks would leave.
+    /// The kernel enables no such controller below a group that has processes itself (the "no
+    /// internal processes" rule, cgroups(7)), and this process is in `home`. An administrator can
+    /// put the host into a child of the delegated group, as systemd does with `DelegateSubgroup=`:
+    /// then there is a directory next to the host's group, within the same delegation. The parent
+    /// is not used when the host's own group has limits, because the host's tasks would escape
+    /// them.
     fn dir_with_memory_controller(&self, home: &Path) -> Option<PathBuf> {
         if home == self.mount {
             return has_memory_controller_below(home).then(|| home.to_owned());
@@ -117,13 +120,13 @@ impl OwnCgroup {
         fits.then(|| above.to_owned())
     }
 
-    /// Moves this process out of the group of a task inside which it was started, so that it does
-    /// not end with that task.
+    /// Moves this process out of the group of the task inside which it was started, so that it is
+    /// not killed with that task.
     ///
     /// # Errors
     ///
-    /// The operating system's. Then that task's end must spare the group: see
-    /// [`Group::kill`](super::Group::kill).
+    /// The I/O error of the system call. The end of that task must then spare the group: see
+    /// [`TaskGroup::kill`](super::TaskGroup::kill).
     pub fn leave_task_group(&self) -> io::Result<()> {
         if path_above_tasks(&self.path) == self.path {
             return Ok(());
@@ -136,12 +139,13 @@ fn is_owned_by_this_user(dir: &Path) -> bool {
     std::fs::metadata(dir).is_ok_and(|facts| facts.uid() == process::effective_uid())
 }
 
-/// Whether the groups right below this one have a memory controller.
+/// Whether the child groups of this group have a memory controller.
 fn has_memory_controller_below(dir: &Path) -> bool {
     file_lists_memory(&dir.join("cgroup.subtree_control"))
 }
 
-/// The same, and sees to it where that is possible: only in a group without processes.
+/// Like [`has_memory_controller_below`], but enables the controller if it can. The kernel allows
+/// that only in a group without processes.
 fn enable_memory_controller_below(dir: &Path) -> bool {
     has_memory_controller_below(dir)
         || file_lists_memory(&dir.join("cgroup.controllers"))
@@ -153,36 +157,39 @@ fn file_lists_memory(file: &Path) -> bool {
     list.split_ascii_whitespace().any(|controller| controller == "memory")
 }
 
-/// Whether nothing holds this group back in particular.
+/// Whether this group has no limit of its own.
 fn has_no_limits(dir: &Path) -> bool {
     ["memory.max", "memory.high", "pids.max", "cpu.max"].into_iter().all(|name| {
-        // A controller that is not there limits nothing.
+        // A controller that is not enabled has no files, and limits nothing.
         std::fs::read_to_string(dir.join(name)).is_ok_and(|text| text.starts_with("max"))
             || !dir.join(name).exists()
     })
 }
 
-/// Returns the part of a group's path that lies above every task's group.
+/// Returns the part of a group's path that lies above the outermost task group.
 fn path_above_tasks(path: &Path) -> &Path {
     let inside = |path: &&Path| path.file_name().and_then(parse_group_name).is_some();
     path.ancestors().filter(inside).last().and_then(Path::parent).unwrap_or(path)
 }
 
-/// Returns a directory of the hierarchy from its path there, which begins with a slash.
+/// Returns the directory for a path in the hierarchy. The path begins with a slash, so `Path::join`
+/// would drop the mount point.
 fn join_path(mount: &Path, path: &Path) -> PathBuf {
     let names = path.components().filter(|part| matches!(part, Component::Normal(_)));
     mount.iter().chain(names.map(Component::as_os_str)).collect()
 }
 
-/// Returns the path of a process in the hierarchy of version 2, from its `/proc/PID/cgroup`.
+/// Returns the path of a process in the version 2 hierarchy, from its `/proc/PID/cgroup`
+/// (cgroups(7)).
 pub(super) fn v2_path(groups: &str) -> Option<&str> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // From outside of this process's view of the hierarchy, or of one that was removed.
+    // `/..` leads out of this process's cgroup namespace; ` (deleted)` marks a removed group.
     let is_whole = path.starts_with('/') && !path.contains("/..") && !path.ends_with(" (deleted)");
     is_whole.then_some(path)
 }
 
-/// Returns where the hierarchy of version 2 is mounted as a whole, from `/proc/PID/mountinfo`.
+/// Returns the mount point of the whole version 2 hierarchy, from `/proc/PID/mountinfo`
+/// (proc_pid_mountinfo(5)).
 fn v2_mount(mounts: &str) -> Option<&str> {
     mounts.lines().find_map(|line| {
         let (mount, _) = line.split_once(" - cgroup2 ")?;
@@ -227,7 +234,7 @@ mod tests {
         assert_eq!(outside(format!("/a/{TASK_GROUP}/own/{TASK_GROUP}/x")), "/a");
     }
 
-    /// A hierarchy of plain files: no machine of ours has a controller to give away.
+    /// Uses a hierarchy of plain files: no machine that runs the tests delegates a controller.
     #[test]
     fn memory_controller_is_found_in_the_groups_dir_or_its_parent() {
         let tree = tempfile::tempdir().expect("a directory");
@@ -249,9 +256,9 @@ mod tests {
                 || file_lists_memory(&host.join("cgroup.controllers"))
         );
         let asked = std::fs::read_to_string(host.join("cgroup.subtree_control"));
-        assert_eq!(asked.expect("is there"), "+memory");
+        assert_eq!(asked.expect("the file exists"), "+memory");
 
-        // As where the host is in it: nothing may be written there.
+        // As when the host is in the group: the kernel refuses the write there.
         std::fs::remove_file(host.join("cgroup.controllers")).expect("own file");
         std::fs::remove_file(host.join("cgroup.subtree_control")).expect("own file");
         write(&unit, "cgroup.subtree_control", "memory\n");

@@ -1,4 +1,4 @@
-//! The group of one task.
+//! The control group of one task.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use crate::store::StateDir;
 use crate::sys::{cgroupfs, file, procfs};
 use crate::tree;
 
-/// The group of one task, which may or may not be there.
+/// The control group of one task, which may or may not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskGroup {
     id: TaskId,
@@ -22,7 +22,7 @@ pub struct TaskGroup {
 }
 
 impl TaskGroup {
-    /// Returns the group on a task's record. A path that siding cannot have made is none.
+    /// Returns the group in a task's record. A path that siding cannot have created is ignored.
     #[must_use]
     pub fn from_task(task: &TaskState) -> Option<Self> {
         let id = task.spec.task_id;
@@ -31,49 +31,50 @@ impl TaskGroup {
             .then_some(Self { id, dir })
     }
 
-    /// Makes it and returns its directory. Only before the task begins.
+    /// Creates the group and returns its directory. Must be called before the task starts.
     ///
     /// # Errors
     ///
-    /// The operating system's, `EEXIST` included: a group that has been used is not used again.
+    /// The I/O error of the system call, including `EEXIST`: a used group is not used again.
     pub fn create(&self) -> io::Result<OwnedFd> {
         std::fs::create_dir(&self.dir)?;
         file::open_directory(&self.dir)
     }
 
-    /// Returns its directory.
+    /// Returns the directory of the group.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.dir
     }
 
-    /// Whether it is there.
+    /// Returns whether the group exists.
     #[must_use]
     pub fn exists(&self) -> bool {
         cgroupfs::is_cgroup2(&self.dir)
     }
 
-    /// Whether anything lives in it.
+    /// Returns whether any process lives in the group or below it.
     #[must_use]
     pub fn is_populated(&self) -> bool {
         cgroupfs::open(&self.dir).and_then(cgroupfs::is_populated).unwrap_or(false)
     }
 
-    /// Returns the task's living processes in it. What belongs to another task is left out: a shim
-    /// that could not leave, say.
+    /// Returns the task's living processes in the group. Processes of other tasks are left out,
+    /// such as a shim that could not leave the group.
     ///
-    /// One that was listed may have started another and be gone before it is looked at. So nobody
-    /// is said to live there before a list of which nobody was gone.
+    /// A listed process may start another and exit before it is inspected. The result is therefore
+    /// empty only after a list in which no process had exited, or after the last attempt.
     #[must_use]
     pub fn members(&self, root: &StateDir) -> Vec<ProcRef> {
-        /// Lists after which the rest is left to the next look.
+        /// Lists after which the call gives up and leaves the members to the next scan.
         const MAX_MEMBER_SCANS: u32 = 100;
         let mark = self.id.birthmark();
         for _ in 0..MAX_MEMBER_SCANS {
             let listed = self.member_pids();
             let mut found: Vec<ProcRef> =
                 listed.iter().filter_map(|pid| procfs::identify(*pid)).collect();
-            // Read after who it is: the number may have changed hands since it was listed.
+            // Checked after the process was identified: its number may have been reused since the
+            // list.
             found.retain(|process| self.contains(process.pid) && tree::is_alive(*process));
             let is_whole =
                 found.len() == listed.len() && !(listed.is_empty() && self.is_populated());
@@ -85,7 +86,7 @@ impl TaskGroup {
         Vec::new()
     }
 
-    /// Whether a process is in it, or below it.
+    /// Returns whether a process is in the group or below it.
     #[must_use]
     pub fn contains(&self, pid: i32) -> bool {
         let Ok(groups) = std::fs::read_to_string(format!("/proc/{pid}/cgroup")) else {
@@ -95,22 +96,23 @@ impl TaskGroup {
         v2_path(&groups).is_some_and(|path| path.split('/').any(|part| part == own))
     }
 
-    /// Sends SIGKILL to everything in it, in one step that no fork escapes.
+    /// Sends SIGKILL to all members, in one step that no fork escapes.
     ///
-    /// Does nothing when somebody is in it who must not be killed with the task: this process, or
-    /// one of another task. The sweep that follows knows each process by itself.
+    /// Does nothing if a member must not be killed with the task: this process, or a process of
+    /// another task. The sweep that follows kills each process by itself. It is needed in any case,
+    /// because `cgroup.kill` misses a process whose main thread has exited while other threads run.
     pub fn kill(&self, root: &StateDir) {
         let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
         let mark = self.id.birthmark();
         let is_excluded = |pid: i32| pid == own || tree::is_of_other_task(root, mark, pid);
         if !self.member_pids().into_iter().any(is_excluded) {
-            // Older kernels cannot, and the sweep needs no help.
+            // Kernels before 5.14 have no `cgroup.kill`, and the sweep does not depend on it.
             let _not_there = cgroupfs::open(&self.dir).and_then(cgroupfs::kill);
         }
     }
 
-    /// Removes it with the groups that the task has made in it. Does nothing while anything lives
-    /// there; returns whether it is gone.
+    /// Removes the group and the groups that the task created in it. Does nothing while any process
+    /// lives there. Returns whether the group is gone.
     pub fn remove(&self) -> bool {
         if std::fs::remove_dir(&self.dir).is_ok() {
             return true;
@@ -121,7 +123,7 @@ impl TaskGroup {
         std::fs::remove_dir(&self.dir).is_ok() || !self.exists()
     }
 
-    /// Returns the numbers of everything that lives in it and below it.
+    /// Returns the process IDs of all members of the group and of the groups below it.
     fn member_pids(&self) -> Vec<i32> {
         let is_populated =
             |dir: &Path| cgroupfs::open(dir).and_then(cgroupfs::is_populated).unwrap_or(false);
@@ -136,8 +138,8 @@ impl TaskGroup {
         found
     }
 
-    /// Returns the directories of the groups below it that are `wanted` and not below an unwanted
-    /// one, each after the one it lies in.
+    /// Returns the directories below the group for which `wanted` returns true, each after its
+    /// parent. Directories below an unwanted one are not listed.
     fn descendant_groups(&self, wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> = Vec::new();
         let mut next = 0;

@@ -1,27 +1,27 @@
-//! The memory controller of a task's group, where the kernel has put one there.
+//! The memory controller of a task's group, if the group has one.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::TaskGroup;
 use crate::sys::cgroupfs;
 
-/// A task's group that counts memory. Held for a moment, never while the task runs.
+/// A task's group that accounts memory. Held for one query, and never while the task runs.
 #[derive(Debug)]
 pub struct GroupMemory<D = OwnedFd>(D);
 
-/// What the kernel has ended in a group, from its `memory.events`. A group is used once, so both
-/// count from the start of its task.
+/// Processes that the kernel killed in a group, from its `memory.events`. A group is used once, so
+/// both values count from the start of its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OomKills {
-    /// Processes ended for want of memory, whoever wanted it: this group, one above it, or the
-    /// machine.
+    /// Processes killed by the OOM killer, whether the memory of this group, of a group above or of
+    /// the machine was exhausted.
     pub processes: u64,
-    /// Whether the group's own limit was ever in the way of memory that could not be had otherwise.
+    /// Whether an allocation ever failed to be satisfied within the group's own limit.
     pub at_own_limit: bool,
 }
 
 impl GroupMemory {
-    /// Returns the controller of a group, `None` where it has none or is not there.
+    /// Returns the controller of a group, or `None` if the group has none or does not exist.
     #[must_use]
     pub fn for_group(group: &TaskGroup) -> Option<Self> {
         Self::at_dir(cgroupfs::open(group.directory()).ok()?)
@@ -29,17 +29,18 @@ impl GroupMemory {
 }
 
 impl<D: AsFd> GroupMemory<D> {
-    /// Returns the controller of the group that lies in this directory.
+    /// Returns the controller of the group with this directory.
     #[must_use]
     pub fn at_dir(dir: D) -> Option<Self> {
         cgroupfs::read_number(&dir, "memory.current").is_ok().then_some(Self(dir))
     }
 
-    /// Returns the memory that the group's processes use, in bytes: what is charged to it, less the
-    /// file cache, which the kernel drops before anybody lacks memory. So a task that reads a large
-    /// file is not one that uses much.
+    /// Returns the memory that the group's processes use, in bytes: the charged memory without the
+    /// file cache, which the kernel drops before memory runs out. A task that reads a large file
+    /// therefore does not count as using much.
     ///
-    /// Below `enough` the cache is not worth another look, and may still be in the number.
+    /// Below `enough` the charged memory is returned, cache included, because a second file would
+    /// have to be read to subtract the cache.
     #[must_use]
     pub fn used_bytes(&self, enough: u64) -> Option<u64> {
         let charged = cgroupfs::read_number(&self.0, "memory.current").ok()?;
@@ -47,23 +48,24 @@ impl<D: AsFd> GroupMemory<D> {
             return Some(charged);
         }
         let counted = |key| cgroupfs::read_keyed_number(&self.0, "memory.stat", key).ok().flatten();
-        // Memory that is shared by way of files in memory cannot be dropped.
+        // Shared memory (tmpfs) is counted under `file`, but the kernel cannot drop it.
         let cache = counted("file")?.saturating_sub(counted("shmem").unwrap_or(0));
         Some(charged.saturating_sub(cache))
     }
 
-    /// Lets the kernel hold the limit: what cannot be had within it ends everything in the group, in
-    /// one step, so that no half of a pipeline goes on.
+    /// Makes the kernel enforce the limit. When the group needs more memory, the kernel kills all
+    /// of its members in one step (`memory.oom.group`), so that no half of a pipeline keeps
+    /// running.
     ///
     /// # Errors
     ///
-    /// The operating system's; then nothing is held.
+    /// The I/O error of the system call; the limit is not enforced then.
     pub fn set_limit(&self, bytes: u64) -> std::io::Result<()> {
         cgroupfs::write_file(&self.0, "memory.oom.group", b"1")?;
         cgroupfs::write_file(&self.0, "memory.max", bytes.to_string().as_bytes())
     }
 
-    /// Returns what the kernel has ended there, `None` where it does not tell.
+    /// Returns what the kernel has killed in the group, or `None` if the kernel does not report it.
     #[must_use]
     pub fn oom_kills(&self) -> Option<OomKills> {
         let counted =
@@ -81,7 +83,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A directory with the files of a group; no machine of ours has a real one.
+    /// Creates a directory with the files of a group: no test machine has a real memory controller.
     fn group_with_files(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("a directory");
         for (name, text) in files {

@@ -1,4 +1,4 @@
-//! What the kernel offers.
+//! Checks of the kernel.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::{Check, CheckState, CheckWeight, read_number};
 use crate::cgroup::{Delegation, OwnCgroup};
 use crate::sys::{birthmark, descriptor, pidfd, process, procfs, system_info};
 
-/// Looks at all of it.
+/// Runs all checks of the kernel.
 pub(super) fn checks() -> Vec<Check> {
     vec![
         pidfd_open(),
@@ -65,7 +65,7 @@ fn exit_of_non_children() -> Check {
 }
 
 fn subreaper() -> Check {
-    // Only this process is changed, and it is about to leave.
+    // This changes only the checking process, which is about to exit.
     let result = process::become_subreaper();
     Check {
         name: "subreaper",
@@ -93,8 +93,8 @@ fn birthmark() -> Check {
     }
 }
 
-/// Says how deep tasks may still be nested. Each takes a random number below its parent's, so on
-/// average the room shrinks by the factor e.
+/// Returns how deep tasks can still be nested. Each task takes a random number below its parent's,
+/// so each level shrinks the remaining range by the factor e on average.
 pub(super) fn nesting_room(mark: Option<Birthmark>) -> (CheckState, String) {
     let Some(mark) = mark else {
         return (CheckState::Ok, "free; tasks may be nested about 13 deep".to_owned());
@@ -103,7 +103,7 @@ pub(super) fn nesting_room(mark: Option<Birthmark>) -> (CheckState, String) {
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a rough number for people"
+        reason = "an estimate for display"
     )]
     let levels = (mark.0 as f64 / TaskId::MIN_BITS as f64).ln().max(0.0) as u64;
     let who = mark.task_id().map_or_else(
@@ -148,7 +148,7 @@ fn visible_processes() -> Check {
     }
 }
 
-/// Returns the option `hidepid` of the mount on `/proc`.
+/// Returns the `hidepid` option of the last mount on `/proc`, which covers earlier ones.
 pub(super) fn hidepid(mountinfo: &str) -> Option<String> {
     let line = mountinfo.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"))?;
     let options = line.split(' ').flat_map(|field| field.split(','));
@@ -216,7 +216,7 @@ fn delegation(own: &OwnCgroup) -> (CheckState, String) {
         Delegation::Delegated if !system_info::may_write(&home) => {
             (CheckState::Limited, format!("`{shown}` cannot be written"))
         }
-        // The root of the hierarchy has no such file, the groups below it do.
+        // The root group has neither file; the groups below it have both.
         Delegation::Delegated
             if home.join("cgroup.type").exists() && !home.join("cgroup.kill").exists() =>
         {
@@ -242,7 +242,7 @@ fn yama() -> Check {
     }
 }
 
-/// Looks for the shell that runs commands given as one text.
+/// Searches for the shell that runs commands given as one string.
 pub(super) fn shell(name: &str) -> Check {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places: Vec<PathBuf> = if name.contains('/') {

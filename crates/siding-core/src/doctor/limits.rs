@@ -1,20 +1,20 @@
-//! What this user may have at once.
+//! Checks of this user's resource limits.
 
 use super::{Check, CheckState, CheckWeight, read_number};
 use crate::cgroup::OwnCgroup;
 use crate::sys::{process, system_info};
 
-/// Tasks at once that siding is made for.
+/// The number of concurrent tasks for which siding is designed.
 const DESIGN_TASKS: u64 = 1_000;
 
-/// Looks at all of them.
+/// Runs all checks of resource limits.
 pub(super) fn checks() -> Vec<Check> {
     vec![open_files(), processes(), pipe_pages(), inotify()]
 }
 
 fn open_files() -> Check {
     let bound = system_info::open_files_limit();
-    // A wait holds one descriptor a task, recovery one a process.
+    // A wait holds one descriptor for each task, and recovery one for each process.
     let enough = bound.hard.is_none_or(|hard| hard >= 2 * DESIGN_TASKS);
     let shown = |limit: Option<u64>| limit.map_or_else(|| "none".to_owned(), |at| at.to_string());
     Check {
@@ -35,7 +35,7 @@ fn processes() -> Check {
         ("kernel.threads-max", read_number("/proc/sys/kernel/threads-max")),
     ];
     let least = limits.into_iter().filter_map(|(name, at)| Some((at?, name))).min();
-    // A task is a shim and at least one process.
+    // Each task has a shim and at least one process.
     let enough = least.is_none_or(|(at, _)| at >= 3 * DESIGN_TASKS);
     Check {
         name: "processes",
@@ -49,7 +49,7 @@ fn processes() -> Check {
     }
 }
 
-/// Returns the smallest `pids.max` of this process's cgroup and those above it.
+/// Returns the smallest `pids.max` of this process's cgroup and of its ancestors.
 fn pids_max() -> Option<u64> {
     let own = OwnCgroup::find()?.directory();
     own.ancestors().filter_map(|path| read_number(path.join("pids.max").to_str()?)).min()
@@ -57,7 +57,7 @@ fn pids_max() -> Option<u64> {
 
 fn pipe_pages() -> Check {
     let soft = read_number("/proc/sys/fs/pipe-user-pages-soft").filter(|pages| *pages > 0);
-    // A quiet task's pipe has one page, a busy one's many for as long as it is busy.
+    // The pipe of a quiet task has one page; that of a busy task has many while the task is busy.
     let enough = soft.is_none_or(|pages| pages >= 4 * DESIGN_TASKS);
     let found = match soft {
         Some(pages) if process::effective_uid() == 0 => format!("{pages}, which do not bind root"),

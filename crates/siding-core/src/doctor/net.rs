@@ -1,9 +1,9 @@
-//! Which network policies are enforced here.
+//! Checks of the network policies that can be enforced here.
 
 use super::{Check, CheckState, CheckWeight};
 use crate::net_policy;
 
-/// Tries each on a process that ends at once.
+/// Applies each policy to a process that exits immediately.
 pub(super) fn checks() -> Vec<Check> {
     net_policy::SAMPLE_POLICIES.into_iter().skip(1).map(policy).collect()
 }

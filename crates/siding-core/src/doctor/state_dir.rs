@@ -1,4 +1,4 @@
-//! What the file system of the state directory offers.
+//! Checks of the file system that holds the state directory.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,10 +11,10 @@ use crate::runtime_dir::network_file_system_name;
 use crate::store::StateDir;
 use crate::sys::{file, system_info, unix_socket};
 
-/// Space under which a check complains: what one task may keep.
+/// Free space below which the check reports a restriction: what one task may keep, in bytes.
 const MIN_FREE_BYTES: u64 = 64 << 20;
 
-/// Looks at all of it, or says why that is not possible.
+/// Runs all checks of the state directory, or reports why they cannot run.
 pub(super) fn checks(path: Option<&Path>) -> Vec<Check> {
     let found = |state, found| Check {
         name: "state directory",
@@ -48,7 +48,7 @@ pub(super) fn checks(path: Option<&Path>) -> Vec<Check> {
     checks
 }
 
-/// Local file systems, for their names.
+/// The magic numbers (statfs(2)) and names of local file systems.
 const LOCAL_FILE_SYSTEMS: [(u64, &str); 8] = [
     (0xef53, "ext4"),
     (0x5846_5342, "xfs"),
@@ -75,7 +75,7 @@ fn file_system(root: &StateDir) -> Check {
     }
 }
 
-/// Returns what a file system's magic number means.
+/// Returns the state and the description for a file system's magic number.
 pub(super) fn classify_file_system(magic: u64) -> (CheckState, String) {
     let local = LOCAL_FILE_SYSTEMS.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name);
     match (network_file_system_name(magic), local) {
@@ -85,7 +85,7 @@ pub(super) fn classify_file_system(magic: u64) -> (CheckState, String) {
     }
 }
 
-/// Says where FIFOs, sockets and locks are, when not in the state directory.
+/// Reports the directory of FIFOs, sockets and locks, if it is not the state directory.
 fn runtime_dir(root: &StateDir) -> Option<Check> {
     let (state, found) = match root.runtime_base()?.open_first_usable() {
         Ok((path, _)) => {
@@ -112,13 +112,13 @@ fn free_space(root: &StateDir) -> Check {
     }
 }
 
-/// A directory in the state directory, and one where the places of tasks are, that are gone when
-/// the looking is over.
+/// Temporary directories for the checks: one in the state directory and, if the FIFOs and sockets
+/// of tasks are elsewhere, one in the runtime directory. Dropping the value removes them.
 struct StateDirProbe<'r> {
     root: &'r StateDir,
     name: String,
     dir: OwnedFd,
-    /// The directory with the places, and the one made there, when not the two above.
+    /// The runtime directory and the temporary directory in it, if it is not the state directory.
     runtime_dir: Option<(OwnedFd, OwnedFd)>,
 }
 
@@ -142,14 +142,15 @@ impl<'r> StateDirProbe<'r> {
             file::open_at(above, &name, file::OpenMode::Directory)
         };
         let dir = make(root.as_fd())?;
-        // Where there is none the check of it has said so.
+        // A missing runtime directory is reported by its own check.
         let base = root.runtime_base().and_then(|runtime| runtime.open_first_usable().ok());
         let away = base.and_then(|(_, base)| Some((make(base.as_fd()).ok()?, base)));
         let away = away.map(|(dir, base)| (base, dir));
         Ok(Self { root, name, dir, runtime_dir: away })
     }
 
-    /// Returns the directory that is like a task's place, and the one above.
+    /// Returns the directory in which tasks have their FIFOs and sockets, and the temporary one in
+    /// it.
     fn endpoint_dirs(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
         match &self.runtime_dir {
             Some((base, dir)) => (base.as_fd(), dir.as_fd()),
@@ -191,7 +192,8 @@ impl<'r> StateDirProbe<'r> {
         let file = self.create_file("holes")?;
         file::write_all_at(&file, &vec![b'x'; 3 * HOLE_PART_BYTES as usize], 0)?;
         file::punch_hole(&file, HOLE_PART_BYTES, HOLE_PART_BYTES)?;
-        // How much is gone is read from the file system, so it has to say where the hole ends.
+        // The released bytes are read from the file system, so it must report where the hole ends
+        // (`SEEK_DATA`, lseek(2)).
         Ok(file::metadata(&file)?.len == 3 * HOLE_PART_BYTES
             && file::next_data(&file, HOLE_PART_BYTES)? == Some(2 * HOLE_PART_BYTES))
     }

@@ -89,6 +89,6 @@ fn a_missing_state_directory_gives_the_broken_verdict() {
     std::fs::write(&file, "").expect("written");
     assert_eq!(verdict(&run_checks(Some(&file), "sh")), DoctorVerdict::Broken);
     let checks = run_checks(Some(dir.path()), "no-such-shell-anywhere");
-    let shell = checks.iter().find(|check| check.name == "shell").expect("is looked for");
+    let shell = checks.iter().find(|check| check.name == "shell").expect("the shell is checked");
     assert_eq!(shell.state, CheckState::Limited);
 }

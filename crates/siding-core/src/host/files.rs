@@ -1,4 +1,4 @@
-//! What is on record of a host.
+//! The files of a host.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -18,23 +18,23 @@ const RECORD_FILE: &str = "record";
 const CURRENT_FILE: &str = "current";
 const BELL_FIFO: &str = "bell";
 const LOCK_FILE: &str = "lock";
-/// What the name of a claim begins with; the task's id follows.
+/// The prefix of the name of a claim; the task's id follows.
 const CLAIM_PREFIX: &str = "claim.";
-/// Ending of a file that is being written.
+/// The suffix of a file that is being written.
 const TEMP_SUFFIX: &str = ".new";
-/// Longest file, in bytes.
+/// The maximum size of a file, in bytes.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// What a host does now, as its hooks say.
+/// The current session and settings of a host, as its hooks report them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostContext {
-    /// Session of its conversation: who owns what is taken on.
+    /// The session of the host's conversation, which owns the adopted tasks.
     pub session: SessionId,
-    /// What the settings say of whatever is taken on.
+    /// The settings that apply to adopted tasks.
     pub terms: AdoptionSettings,
 }
 
-/// The directory of a host.
+/// The directory of one host.
 #[derive(Debug)]
 pub struct HostFiles {
     /// The host's mark.
@@ -43,7 +43,7 @@ pub struct HostFiles {
 }
 
 impl HostFiles {
-    /// Opens it.
+    /// Opens the directory of a host.
     ///
     /// # Errors
     ///
@@ -52,11 +52,11 @@ impl HostFiles {
         Ok(Self { mark, dir: root.host_dir(mark)? })
     }
 
-    /// Makes it, with its record and its bell.
+    /// Creates the directory of a host, with its record and its bell.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub(super) fn create(root: &StateDir, record: &HostRecord) -> io::Result<Self> {
         let dir = root.create_host(record.mark).map_err(io::Error::other)?;
         let files = Self { mark: record.mark, dir };
@@ -65,48 +65,50 @@ impl HostFiles {
         Ok(files)
     }
 
-    /// Returns who the host is.
+    /// Returns the record that identifies the host.
     ///
     /// # Errors
     ///
-    /// The operating system's; `InvalidData` when it is no record.
+    /// The I/O error of the system call; `InvalidData` if the file is not a record.
     pub fn record(&self) -> io::Result<HostRecord> {
         self.read_json(RECORD_FILE)
     }
 
-    /// Returns what the host does now.
+    /// Returns the current session and settings of the host.
     ///
     /// # Errors
     ///
-    /// As [`Self::record`].
+    /// See [`Self::record`].
     pub fn context(&self) -> io::Result<HostContext> {
         self.read_json(CURRENT_FILE)
     }
 
-    /// Notes what the host does now.
+    /// Stores the current session and settings of the host.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn set_context(&self, current: &HostContext) -> io::Result<()> {
         self.write_json(CURRENT_FILE, current)
     }
 
-    /// Takes the supervisor's lock, `None` while a supervisor has it.
+    /// Takes the supervisor's lock, or returns `None` while a supervisor holds it.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn try_lock(&self) -> io::Result<Option<OwnedFd>> {
         let lock = file::open_or_create(&self.dir, LOCK_FILE)?;
         Ok(file::try_lock_exclusive(&lock)?.then_some(lock))
     }
 
-    /// Rings the bell. A bell that is full will be answered anyhow.
+    /// Rings the bell. A full FIFO counts as success, because the supervisor will read it in any
+    /// case.
     ///
     /// # Errors
     ///
-    /// `ENXIO` when no supervisor listens; else the operating system's.
+    /// `ENXIO` if no supervisor has the FIFO open (fifo(7)); otherwise the I/O error of the system
+    /// call.
     pub fn ring_bell(&self, ring: BellByte) -> io::Result<()> {
         let bell = file::open_at(&self.dir, BELL_FIFO, OpenMode::FifoWrite)?;
         match file::write(&bell, &[ring.to_byte()]) {
@@ -115,30 +117,31 @@ impl HostFiles {
         }
     }
 
-    /// Opens the bell to listen to it. It never sees an end, whoever rings.
+    /// Opens the bell for reading. The FIFO is opened for reading and writing, so that a read never
+    /// returns an end of file when a writer closes it (fifo(7)).
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn open_bell(&self) -> io::Result<OwnedFd> {
         file::open_at(&self.dir, BELL_FIFO, OpenMode::FifoReadWrite)
     }
 
-    /// Notes that processes are about to be given a task's mark.
+    /// Records that processes are about to receive the mark of a task.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub(super) fn record_claim(&self, task: TaskId) -> io::Result<()> {
         file::open_or_create(&self.dir, format!("{CLAIM_PREFIX}{task}")).map(drop)
     }
 
-    /// Notes that a shim keeps the task, or that nothing was marked.
+    /// Removes a claim: a shim supervises the task, or nothing was marked.
     pub fn remove_claim(&self, task: TaskId) {
         let _best_effort = file::remove(&self.dir, format!("{CLAIM_PREFIX}{task}"));
     }
 
-    /// Returns the tasks whose mark processes may carry although no shim keeps them.
+    /// Returns the tasks whose mark processes may carry although no shim supervises them.
     #[must_use]
     pub fn list_claims(&self) -> Vec<TaskId> {
         let names = file::open_at(&self.dir, ".", OpenMode::Directory).and_then(file::list_names);
@@ -151,7 +154,7 @@ impl HostFiles {
         Ok(serde_json::from_slice(&file::read_to_end(file.as_fd(), MAX_FILE_BYTES)?)?)
     }
 
-    /// Writes a file whole: who reads it meanwhile reads the one before.
+    /// Replaces a file by rename(2): a concurrent reader sees the old content.
     fn write_json(&self, name: &str, content: &impl Serialize) -> io::Result<()> {
         let new = format!("{name}{TEMP_SUFFIX}");
         let bytes = serde_json::to_vec(content)?;
@@ -162,25 +165,25 @@ impl HostFiles {
     }
 }
 
-/// Who can take on a process that carries a host's mark.
+/// The process that can adopt a process with a host's mark.
 #[derive(Debug)]
 pub enum AdoptionRoute {
-    /// This process: it sees what the host's supervisor sees.
+    /// This process: it sees the same processes as the host's supervisor.
     ThisProcess,
-    /// The host's supervisor, whose bell is within reach.
+    /// The host's supervisor, whose bell can be rung from here.
     Supervisor(HostFiles),
-    /// The host's supervisor, and from here it cannot be told, or need not be.
+    /// The host's supervisor, which cannot be notified from here, or need not be.
     Unreachable,
 }
 
-/// Returns who can take on a shell that has started this process. `root` is the state directory, where
-/// it could be opened.
+/// Returns the process that can adopt the shell that started this process. `root` is the state
+/// directory, if it could be opened.
 #[must_use]
 pub fn adoption_route(root: Option<&StateDir>) -> AdoptionRoute {
     let mark = birthmark::own_birthmark();
     let Some(mark) = mark.and_then(Birthmark::host_mark) else {
         let is_task = mark.is_some_and(|mark| mark.task_id().is_some());
-        // The supervisor was faster.
+        // The supervisor has adopted the command first.
         let is_taken = is_task && is_in_other_pid_namespace(None);
         return if is_taken { AdoptionRoute::Unreachable } else { AdoptionRoute::ThisProcess };
     };
@@ -191,7 +194,7 @@ pub fn adoption_route(root: Option<&StateDir>) -> AdoptionRoute {
             let is_beyond = !is_writable || is_in_other_pid_namespace(record.as_ref());
             if is_beyond { AdoptionRoute::Supervisor(files) } else { AdoptionRoute::ThisProcess }
         }
-        // The mark of a host of another state directory.
+        // The mark belongs to a host of another state directory.
         None if is_writable && !is_in_other_pid_namespace(None) => AdoptionRoute::ThisProcess,
         None => AdoptionRoute::Unreachable,
     }

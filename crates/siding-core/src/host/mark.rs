@@ -1,4 +1,4 @@
-//! Marking a host that runs, and finding what carries its mark.
+//! Marking a running host, and finding the processes that carry its mark.
 
 use std::io;
 
@@ -8,22 +8,25 @@ use siding_model::process::ProcRef;
 
 use crate::sys::{birthmark, process, procfs};
 
-/// Rounds after which what is still being started is left alone.
+/// Rounds after which processes that are still being started stay unmarked.
 const MAX_MARK_ROUNDS: u32 = 100;
-/// Most of a command line that is read, in bytes. A host's wrapper has 20 KiB of words.
+/// The longest prefix of a command line that is read, in bytes. A host's wrapper has 20 KiB of
+/// arguments.
 const MAX_CMDLINE_BYTES: usize = 128 << 10;
 
-/// Marks a host, and what it has started already and carries no mark. What these start from then on
-/// carries it too.
+/// Marks a host and those of its descendants that carry no mark. Processes that these start from
+/// then on inherit it.
 ///
 /// # Errors
 ///
-/// The operating system's: the host itself could not be marked. Then nothing is.
+/// The I/O error if the host itself could not be marked; nothing is marked then.
 pub fn mark_host(host: ProcRef, mark: HostMark) -> io::Result<()> {
     if procfs::birthmark(host.pid) != Some(mark.birthmark()) {
         birthmark::set_birthmark_of(host.pid, mark.birthmark())?;
     }
     let own = process::effective_uid();
+    // A listed process may fork before it is marked, and its child is unmarked then. A round that
+    // marks nothing proves that there is no such child.
     for _ in 0..MAX_MARK_ROUNDS {
         let below = procfs::descendants(host.pid, |_| false);
         let is_bare = |pid: &&i32| {
@@ -39,7 +42,7 @@ pub fn mark_host(host: ProcRef, mark: HostMark) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives `top` and all that is below it and carries the mark `from` the mark `to`.
+/// Changes the mark of `top`, and of those of its descendants that carry `from`, to `to`.
 pub(super) fn mark_tree(top: i32, from: Birthmark, to: Birthmark) -> io::Result<()> {
     birthmark::set_birthmark_of(top, to)?;
     for _ in 0..MAX_MARK_ROUNDS {
@@ -58,7 +61,7 @@ pub(super) fn mark_tree(top: i32, from: Birthmark, to: Birthmark) -> io::Result<
     Ok(())
 }
 
-/// Returns the processes that carry exactly this mark, but for this one and `except`.
+/// Returns the processes that carry exactly this mark, except this process and `except`.
 #[must_use]
 pub fn processes_with_mark(mark: Birthmark, except: i32) -> Vec<MarkedProcess> {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);

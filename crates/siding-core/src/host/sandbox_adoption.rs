@@ -1,4 +1,4 @@
-//! Taking on the commands that a host runs in a sandbox, from outside of it.
+//! Adopting the commands that a host runs in a sandbox, from outside the sandbox.
 
 use std::ffi::CStr;
 
@@ -13,8 +13,9 @@ use crate::siding_process::SHIM_NAME;
 use crate::store::StateDir;
 use crate::sys::{birthmark, procfs};
 
-/// Takes on every command that the host runs in a sandbox and that is no task yet. `at` is told of
-/// each that is marked and that no shim keeps yet. Returns how many shims were started.
+/// Adopts every command that the host runs in a sandbox and that is not a task yet. `program` is
+/// the program to execute as a shim, and a function that is called for each command after it was
+/// marked and before a shim supervises it. Returns the number of shims that were started.
 pub fn adopt_sandboxed_commands(
     root: &StateDir,
     files: &HostFiles,
@@ -34,7 +35,7 @@ pub fn adopt_sandboxed_commands(
     found.iter().filter(|command| taken(command)).count()
 }
 
-/// Takes on one command.
+/// Adopts one command.
 fn adopt_command(
     root: &StateDir,
     files: &HostFiles,
@@ -50,7 +51,7 @@ fn adopt_command(
         (task, current.session.clone()),
         sandbox_view(command),
     )?;
-    // First on record: a supervisor that is killed in between leaves a mark that somebody explains.
+    // Recorded before marking: if the supervisor is killed in between, the claim explains the mark.
     files.record_claim(task).map_err(io("note that it is taken on"))?;
     if let Err(source) = mark_tree(pid, files.mark.birthmark(), task.birthmark()) {
         files.remove_claim(task);
@@ -63,7 +64,7 @@ fn adopt_command(
     Ok(())
 }
 
-/// Gives those a shim that an earlier supervisor has marked and could give none.
+/// Starts shims for the claims that an earlier supervisor marked but could not hand over.
 pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, program: &CStr) {
     for task in files.list_claims() {
         let mark = task.birthmark();
@@ -72,7 +73,7 @@ pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, pro
             continue;
         }
         let carriers = processes_with_mark(mark, record.host.pid);
-        // Of the host's own words or not: it was taken for a command before.
+        // The process was recognized as a command before, so its start time no longer matters.
         let commands = sandboxed_commands(record.host.pid, &carriers, Some(0));
         let (Some(command), Ok(current)) = (commands.first(), files.context()) else {
             if carriers.is_empty() {
@@ -81,7 +82,7 @@ pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, pro
             continue;
         };
         let pid = command.leader.pid;
-        // It may have been killed in the middle of its work.
+        // The earlier supervisor may have been killed while it marked the tree.
         let _best_effort = mark_tree(pid, files.mark.birthmark(), mark);
         let claimed =
             ClaimedProcess::from_sandboxed(command, (task, current.session), sandbox_view(command));
@@ -93,7 +94,7 @@ pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, pro
     }
 }
 
-/// Whether a shim carries this mark: it keeps what is not on record yet.
+/// Returns whether a shim carries this mark. Such a shim may supervise a task without a record.
 fn has_shim(mark: Birthmark) -> bool {
     let is_shim = |pid: &i32| {
         procfs::birthmark(*pid) == Some(mark)
@@ -103,13 +104,14 @@ fn has_shim(mark: Birthmark) -> bool {
     procfs::all_pids().iter().any(is_shim)
 }
 
-/// Whether nobody keeps a task that was claimed: then what carries its mark is the host's.
+/// Returns whether no shim supervises a claimed task. The processes with its mark then belong to
+/// the host.
 #[must_use]
 pub fn is_unsupervised(root: &StateDir, task: TaskId) -> bool {
     !root.is_marked_live(task) && !has_shim(task.birthmark())
 }
 
-/// Returns where a command in a sandbox runs.
+/// Returns the working directory of a sandboxed command.
 fn sandbox_view(command: &SandboxedCommand) -> SandboxView {
     let shell = command.shell.unwrap_or(command.leader);
     let cwd = procfs::working_directory(shell.pid)
@@ -117,8 +119,8 @@ fn sandbox_view(command: &SandboxedCommand) -> SandboxView {
     SandboxView { cwd: cwd.unwrap_or_else(|| "/".to_owned()) }
 }
 
-/// Lets this process carry siding's own mark instead of a host's: whatever carries a host's ends
-/// with it.
+/// Replaces a host's mark on this process with siding's own: everything that carries a host's mark
+/// is ended with the host.
 pub fn drop_host_mark() {
     let _best_effort = birthmark::set_birthmark(Birthmark::SUPERVISOR);
 }

@@ -1,4 +1,4 @@
-//! Having a host watched: its mark, its record, and the process that watches it.
+//! Starting the supervision of a host: its mark, its record, and its supervisor.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -16,83 +16,83 @@ use crate::shim_client::{RecvResult, ShimConnection};
 use crate::store::{StateDir, StoreError};
 use crate::sys::{clock, daemonize, file, process, procfs, unix_socket};
 
-/// First argument by which the program knows that it is to watch a host. The host's mark and the
-/// state directory follow.
+/// The first argument that makes the program a supervisor. The host's mark and the state directory
+/// follow.
 pub const SUPERVISOR_ARGUMENT: &str = "__host";
 
-/// Name of a supervisor's process.
+/// The process name of a supervisor.
 pub const SUPERVISOR_NAME: &CStr = c"siding-host";
 
-/// The descriptor with which a supervisor is started, after its starter's socket: the lock that
-/// says that it lives.
+/// The descriptor that a supervisor inherits after its starter's socket: the lock that shows that
+/// the supervisor lives.
 pub const SUPERVISOR_LOCK_FD: i32 = 4;
 
-/// How long a supervisor may take to say that it watches, in milliseconds.
+/// How long a supervisor may take to report that it is ready, in milliseconds.
 const SUPERVISOR_REPLY_TIMEOUT_MS: u64 = 2_000;
 
-/// Why a host is not watched.
+/// Why a host is not supervised.
 #[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
-    /// The settings say so.
+    /// The settings disable supervision.
     #[error("supervise_hosts is false in the settings")]
     Disabled,
-    /// It is the first process of the machine or container.
+    /// The host is the init process of the machine or container.
     #[error(
         "the agent's program is the first process of this machine or container, and everything would end with it"
     )]
     InitProcess,
-    /// It is in another PID namespace than this process.
+    /// The host is in another PID namespace than this process.
     #[error(
         "the agent's program and its hooks see different processes: they are in different PID namespaces"
     )]
     OtherPidNamespace,
-    /// It is another user's.
+    /// The host belongs to another user.
     #[error(
         "the agent's program (process {pid}) belongs to another user, whose processes cannot be marked"
     )]
     OtherUser {
-        /// Its process.
+        /// The process ID of the host.
         pid: i32,
     },
-    /// It runs inside a task.
+    /// The host runs inside a task.
     #[error(
         "the agent's program itself runs inside task {task}, and all that it starts is that task's"
     )]
     InTask {
-        /// The task.
+        /// The task in which the host runs.
         task: TaskId,
     },
-    /// It has a limit of its own where the mark would be.
+    /// The host has an `RLIMIT_RTTIME` of its own, where a mark is stored.
     #[error(
         "the agent's program has a limit on real-time CPU of its own (RLIMIT_RTTIME {limit} µs), which a mark would replace"
     )]
     RttimeLimited {
-        /// The limit.
+        /// The limit, in microseconds.
         limit: u64,
     },
-    /// Hosts are nested too deep.
+    /// Hosts are nested too deep for another mark.
     #[error("agents that were started by agents are nested too deep for another mark")]
     TooDeep,
-    /// The process that was to watch it could not.
+    /// The supervisor could not start.
     #[error("the process that was to watch it {doing}")]
     Supervisor {
-        /// What it could not do, and why.
+        /// What the supervisor could not do, and why.
         doing: String,
     },
     /// The state directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
-        /// The reason.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// Returns the mark of a host that is on record here.
+/// Returns the mark of a host that has a record in this state directory.
 #[must_use]
 pub fn supervised_mark(root: &StateDir, host: ProcRef) -> Option<HostMark> {
     let mark = procfs::birthmark(host.pid)?.host_mark()?;
@@ -100,12 +100,12 @@ pub fn supervised_mark(root: &StateDir, host: ProcRef) -> Option<HostMark> {
     (record.host == host).then_some(mark)
 }
 
-/// Has a host watched, and notes what it does now. One that is watched already stays as it is. By
-/// executing `program` another process is started, unless one watches.
+/// Supervises a host and stores its current session and settings. If the host already has a
+/// supervisor, that one is notified; otherwise `program` is executed as its supervisor.
 ///
 /// # Errors
 ///
-/// [`SuperviseError`]: then nothing watches it.
+/// [`SuperviseError`]; the host is not supervised then.
 pub fn supervise(
     root: &StateDir,
     host: ProcRef,
@@ -116,7 +116,7 @@ pub fn supervise(
     check_supervisable(host)?;
     let missing = || io("open the directory of hosts")(io::ErrorKind::NotFound.into());
     let hosts = root.hosts_dir(true)?.ok_or_else(missing)?;
-    // Two hooks at once must not give it two marks.
+    // Without this lock, two concurrent hooks could give the host two marks.
     file::lock_exclusive(&hosts).map_err(io("lock the directory of hosts"))?;
     let (files, is_new) = match supervised_mark(root, host) {
         Some(mark) => (HostFiles::open(root, mark)?, false),
@@ -142,8 +142,8 @@ pub fn supervise(
     Ok(files.mark)
 }
 
-/// Finds out whether a host can be watched, and changes nothing. Returns the number below which its
-/// mark must be.
+/// Checks whether a host can be supervised, without changing anything. Returns the number below
+/// which its mark must be.
 ///
 /// # Errors
 ///
@@ -162,7 +162,7 @@ pub fn check_supervisable(host: ProcRef) -> Result<u64, SuperviseError> {
         None => Ok(u64::MAX),
         Some(mark) => match (mark.task_id(), mark.host_mark()) {
             (Some(task), _) => Err(SuperviseError::InTask { task }),
-            // It has been given that, or was started by another host.
+            // The host was marked before, or was started by another host.
             (None, Some(_)) => Ok(mark.0),
             (None, None) => Err(SuperviseError::RttimeLimited { limit: mark.0 }),
         },
@@ -182,7 +182,7 @@ fn host_record(host: ProcRef, mark: HostMark) -> io::Result<HostRecord> {
     })
 }
 
-/// Starts the process that watches, and waits until it does.
+/// Starts the supervisor and waits until it is ready.
 fn start_supervisor(
     root: &StateDir,
     files: &HostFiles,

@@ -1,4 +1,4 @@
-//! Names for the processes that explain a verdict, and for what they wait on.
+//! Names of the processes that explain a verdict, and of what they wait for.
 
 use siding_model::evidence::{
     BlockedOn, BlockedSyscall, BlockingCall, ChainLink, Diagnosis, FdObject, ProcessFacts,
@@ -10,15 +10,16 @@ use crate::sys::threads::{self, ThreadLocation};
 use crate::sys::{inspect_process, procfs};
 use crate::tree;
 
-/// Columns of a name or a detail.
+/// The maximum width of a name or a detail, in columns.
 const TEXT_COLUMNS: usize = 160;
-/// Processes that are told one by one, from both ends of a long chain.
+/// The most processes of a chain that are listed; those in the middle of a longer chain are left
+/// out.
 const MAX_CHAIN_LINKS: usize = 12;
-/// Processes at the other end of a pipe, or with a lock, that are named.
+/// The most holders that are named of a lock or of the other end of a pipe.
 const MAX_NAMED_HOLDERS: usize = 3;
 
-/// Returns the chain of a judgement, from the topmost process to the one that explains it.
-/// `command` names a process.
+/// Returns the chain of a diagnosis, from the topmost process to the one that explains it.
+/// `command` returns the command of a process.
 #[must_use]
 pub fn explain_chain(
     sample: &TaskSample,
@@ -30,7 +31,7 @@ pub fn explain_chain(
         let _between = pids.drain(MAX_CHAIN_LINKS / 2..pids.len() - MAX_CHAIN_LINKS / 2);
     }
     let last = pids.last().copied();
-    // Who reads beside the work is told too, behind it.
+    // A process that waits for input while others work comes last.
     pids.extend(judged.concurrent_reader);
     let named = pids.iter().filter_map(|pid| sample.process(*pid));
     named
@@ -99,7 +100,7 @@ impl ProcessExplainer<'_> {
         }
     }
 
-    /// Returns what is waited for, and who could end the wait.
+    /// Returns what the thread waits for, and what could end the wait.
     fn describe_wait(&self, asleep: &BlockedSyscall) -> (Option<String>, Option<String>) {
         let pid = self.process.process.pid;
         match asleep.call {
@@ -168,7 +169,7 @@ impl ProcessExplainer<'_> {
         }
     }
 
-    /// Returns who holds the other end of a pipe, among the task's own processes.
+    /// Returns the processes of the task that hold the other end of a pipe.
     fn pipe_peer_name(&self, inode: u64, to_read: bool) -> Option<String> {
         let name = format!("pipe:[{inode}]");
         let holds = |pid: i32| {
@@ -191,17 +192,17 @@ impl ProcessExplainer<'_> {
         })
     }
 
-    /// Returns who holds the lock of a file.
+    /// Returns the holder of a file's lock.
     fn lock_holder_name(&self, fd: i32) -> Option<String> {
         let target = inspect_process::fd_target(self.process.process.pid, fd)?;
         let table = std::fs::read_to_string("/proc/locks").ok()?;
         let holder = table.lines().find_map(|line| parse_lock_holder(line, target.inode))?;
-        // `exec 9>file; flock 9`: whoever took it is gone, and the shell and its children have the
-        // file open through which it was taken.
+        // After `exec 9>file; flock 9` the process that took the lock has exited. The shell and its
+        // children still hold the open file description, to which the lock belongs (flock(2)).
         let has = |pid: i32| holds_lock(pid, target.inode);
         let is_there = holder > 0
             && procfs::identify(holder).is_some()
-            // Another user's cannot be looked into.
+            // The descriptors of another user's process cannot be read.
             && (has(holder) || inspect_process::open_fds(holder).is_empty());
         let holders = if is_there {
             vec![holder]
@@ -217,7 +218,7 @@ impl ProcessExplainer<'_> {
         Some(format!("held by {}", named.collect::<Vec<_>>().join(", ")))
     }
 
-    /// Returns the path that the thread is about to open.
+    /// Returns the path that the thread is opening.
     fn path_being_opened(&self) -> Option<String> {
         let (pid, tid) = (self.process.process.pid, self.thread?.tid);
         let Ok(ThreadLocation::Syscall { arguments, .. }) = threads::thread_location(pid, tid)
@@ -234,9 +235,9 @@ impl ProcessExplainer<'_> {
     }
 }
 
-/// Returns the holder that a line of `/proc/locks` names for a file (proc_locks(5)).
+/// Returns the holder of a file's lock from a line of `/proc/locks` (proc_locks(5)).
 fn parse_lock_holder(line: &str, inode: u64) -> Option<i32> {
-    // `1: FLOCK ADVISORY WRITE 123 fe:01:456 0 EOF`; those who wait have `->` after the number.
+    // `1: FLOCK ADVISORY WRITE 123 fe:01:456 0 EOF`; a waiter has `->` after the number.
     let mut words = line.split_ascii_whitespace().skip(1);
     if words.next()? == "->" {
         return None;
@@ -246,8 +247,8 @@ fn parse_lock_holder(line: &str, inode: u64) -> Option<i32> {
     (file.parse() == Ok(inode)).then_some(pid)
 }
 
-/// Whether a process has a file open with a lock on it: the kernel shows that with the descriptor
-/// (proc_pid_fdinfo(5)).
+/// Whether a process holds a lock on a file through one of its descriptors: the kernel shows locks
+/// in fdinfo (proc_pid_fdinfo(5)).
 fn holds_lock(pid: i32, inode: u64) -> bool {
     let is_locked = |fd: i32| {
         let shown = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
@@ -257,7 +258,7 @@ fn holds_lock(pid: i32, inode: u64) -> bool {
     inspect_process::open_fds(pid).iter().any(|(fd, ..)| is_locked(*fd))
 }
 
-/// Returns what of a set explains the wait best.
+/// Returns the entry of a wait set that explains the wait best.
 fn most_informative(on: &[BlockedOn]) -> Option<&BlockedOn> {
     on.iter().min_by_key(|waited| match waited.object {
         FdObject::TaskStdin | FdObject::OutputPipe | FdObject::Terminal => 0,

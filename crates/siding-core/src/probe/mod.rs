@@ -1,15 +1,15 @@
-//! Looking at what a task's processes do, cheaply enough to do it every now and then.
+//! Sampling what a task's processes do, cheaply enough to repeat it regularly.
 //!
-//! Owns the way from `/proc` to the facts that [`siding_model::evidence`] judges, and from a
-//! judgement back to names for people. One sample takes about 30 µs a process, or one system call
-//! where nothing has run since the last, and holds no names; names are looked up only for the few
-//! processes that explain a verdict.
+//! Collects the facts from `/proc` that [`siding_model::evidence`] judges, and turns a diagnosis
+//! into names for people. A sample takes about 30 µs for each process, or one system call for each
+//! if none has run since the last sample. Samples hold no names: these are looked up only for the
+//! few processes that explain a verdict.
 //!
-//! The same walk tells what a task uses, for [`siding_model::limits`], without a look at what its
-//! threads do: about 15 µs a process.
+//! The same walk measures the usage of a task, for [`siding_model::limits`], without inspecting
+//! threads: about 15 µs for each process.
 //!
-//! It works best in an ancestor of the processes: Yama (`kernel.yama.ptrace_scope` 1, the default
-//! of Ubuntu) lets nobody else see their system calls. So it runs in the shim.
+//! Sampling works best in an ancestor of the processes: Yama (`kernel.yama.ptrace_scope` 1, the
+//! default of Ubuntu) shows their system calls to no other process. It therefore runs in the shim.
 
 mod explain;
 mod objects;

@@ -1,4 +1,4 @@
-//! What descriptors refer to.
+//! The objects that descriptors refer to.
 
 use std::os::fd::AsFd;
 
@@ -8,7 +8,7 @@ use crate::sys::blocking_syscalls::ArgumentLayout;
 use crate::sys::inspect_process::{self, FdTarget, TargetKind};
 use crate::task_files::{INPUT_FIFO, OUTPUT_FIFO};
 
-/// Descriptors of one wait that are looked at. More than a person could wait for.
+/// The most descriptors of one wait that are inspected, more than a person could wait for.
 const MAX_WAIT_DESCRIPTORS: usize = 128;
 /// `POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND`, and the same of epoll (poll(2), epoll_ctl(2)).
 const READ_EVENTS: u32 = 0x1 | 0x2 | 0x40 | 0x80;
@@ -17,8 +17,8 @@ const WRITE_EVENTS: u32 = 0x4 | 0x100 | 0x200;
 /// `F_SETLKW` and `F_OFD_SETLKW` (fcntl(2)): the commands that wait for a lock.
 const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
 
-/// The objects that siding gave a task: who waits for exactly these waits for input. That, and no
-/// name of a kernel function, tells a prompt from a pipeline.
+/// The objects that siding gave to a task. A process that waits for exactly these waits for input.
+/// This comparison tells a prompt from a pipeline; names of kernel functions do not.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownFds {
     input: Option<FdTarget>,
@@ -26,7 +26,7 @@ pub struct KnownFds {
 }
 
 impl KnownFds {
-    /// Looks at the task's directory.
+    /// Reads the identities of the FIFOs in the task's directory.
     #[must_use]
     pub fn from_task_dir(dir: impl AsFd) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl KnownFds {
         }
     }
 
-    /// Returns what a descriptor of a process is.
+    /// Returns the kind of object that a descriptor of a process refers to.
     pub(super) fn classify(&self, pid: i32, fd: i32) -> FdObject {
         let Some(target) = inspect_process::fd_target(pid, fd) else { return FdObject::Other };
         let is = |known: Option<FdTarget>| {
@@ -44,7 +44,7 @@ impl KnownFds {
         match target.kind {
             TargetKind::Fifo if is(self.input) => FdObject::TaskStdin,
             TargetKind::Fifo if is(self.capture) => FdObject::OutputPipe,
-            // A pipe has no name, and so no name of its own in the file system.
+            // An anonymous pipe is shown as `pipe:[INODE]`, a FIFO with its path (proc_pid_fd(5)).
             TargetKind::Fifo
                 if inspect_process::fd_path(pid, fd)
                     .is_some_and(|name| name.starts_with("pipe:")) =>
@@ -66,9 +66,9 @@ impl KnownFds {
     }
 }
 
-/// Virtual consoles and serial lines (4), `/dev/tty` and `/dev/console` (5), the ends of pseudo
-/// terminals that programs sit at (136 to 143); not the other end, `/dev/ptmx` (5:2)
-/// (Documentation/admin-guide/devices.txt).
+/// Whether a device is a terminal: a virtual console or serial line (4), `/dev/tty` or
+/// `/dev/console` (5), or the slave side of a pseudoterminal (136 to 143), but not its master side,
+/// `/dev/ptmx` (5:2) (Documentation/admin-guide/devices.txt).
 const fn is_terminal(target: FdTarget) -> bool {
     matches!(target.device_numbers, (4, _) | (5, 0 | 1) | (136..=143, _))
 }
@@ -85,12 +85,12 @@ fn anonymous_object(name: &str) -> FdObject {
     }
 }
 
-/// What a system call's arguments say.
+/// The wait that the arguments of a system call describe.
 #[derive(Debug, Default)]
 pub(super) struct WaitSet {
     pub(super) objects: Vec<BlockedOn>,
     pub(super) is_endless: bool,
-    /// Whether the call takes a lock: not every `fcntl` does.
+    /// Whether the call takes a lock; not every `fcntl` does.
     pub(super) is_lock: bool,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn read_wait_set(
         is_endless,
         is_lock: false,
     };
-    // An `int` is the lower half of its register.
+    // The argument is an `int`: the lower half of its register.
     let int = |at: usize| i32::from_ne_bytes((arguments[at] as u32).to_ne_bytes());
     let limit = |by_pointer, at: usize| if by_pointer { arguments[at] == 0 } else { int(at) < 0 };
     match shape {
@@ -133,7 +133,8 @@ pub(super) fn read_wait_set(
     }
 }
 
-/// Reads an array of `struct pollfd` (poll(2)): a descriptor, then two halves of events.
+/// Reads an array of `struct pollfd` (poll(2)): a descriptor, the requested and the returned
+/// events.
 fn read_pollfds(pid: i32, address: u64, count: u64) -> Vec<(i32, bool)> {
     let mut bytes = [0; MAX_WAIT_DESCRIPTORS * 8];
     let wanted =
@@ -150,7 +151,7 @@ fn read_pollfds(pid: i32, address: u64, count: u64) -> Vec<(i32, bool)> {
     fds
 }
 
-/// Reads an `fd_set`: one bit a descriptor, in words of the machine (select(2)).
+/// Reads an `fd_set` (select(2)): one bit for each descriptor, in machine words.
 fn read_fd_set(pid: i32, address: u64, count: u64, to_read: bool) -> Vec<(i32, bool)> {
     const MAX_FD_SET_BITS: usize = 1024;
     let mut bytes = [0; MAX_FD_SET_BITS / 8];
@@ -160,7 +161,7 @@ fn read_fd_set(pid: i32, address: u64, count: u64, to_read: bool) -> Vec<(i32, b
     }
     let wanted = bits.div_ceil(64) * 8;
     let read = inspect_process::read_memory(pid, address, &mut bytes[..wanted]).unwrap_or(0);
-    // Little endian, as are all machines that siding runs on: bit n is in byte n / 8.
+    // All machines that siding runs on are little-endian: bit n is in byte n / 8.
     let is_set =
         |bit: &usize| bytes[..read].get(bit / 8).is_some_and(|byte| byte & (1 << (bit % 8)) != 0);
     let fds = (0..bits).filter(is_set).filter_map(|bit| i32::try_from(bit).ok());

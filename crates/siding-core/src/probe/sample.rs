@@ -1,4 +1,4 @@
-//! One look at all processes of a task.
+//! Samples of all processes of a task.
 
 use std::io::ErrorKind;
 
@@ -12,12 +12,12 @@ use crate::sys::blocking_syscalls::{self, ArgumentLayout, BlockingSyscall};
 use crate::sys::threads::{self, ProcessStatus, ThreadLocation};
 use crate::sys::{clock, inspect_process};
 
-/// Processes of one sample, and threads of one process. A storm must not make a shim work for
-/// seconds; what lies beyond is not looked at.
+/// The most processes of one sample, and the most threads of one process. A fork storm must not
+/// keep a shim busy for seconds; further processes and threads are not sampled.
 pub(super) const MAX_SAMPLED: usize = 512;
 
-/// Looks at everything below a process of one thread, without itself. `skip` is asked about each;
-/// those it names are left out with everything below them.
+/// Samples all descendants of a process that has one thread, without the process itself. `skip` is
+/// called for each; a skipped process is left out together with its descendants.
 #[must_use]
 pub fn sample_descendants(
     known_fds: &KnownFds,
@@ -33,26 +33,27 @@ pub fn sample_descendants(
     TaskSample { taken_at: clock::monotonic_now(), processes }
 }
 
-/// What is asked of a process first.
+/// The facts that are read first about a process.
 #[derive(Debug)]
 pub(super) struct ProcessGlance {
-    /// Before the status: what runs after this is seen by the next look.
+    /// Read before the status, so that the next sample notices whatever runs after this point.
     cpu_ns: Option<u64>,
     pub(super) status: ProcessStatus,
 }
 
 impl ProcessGlance {
-    /// Looks at a process, `None` when it has ended.
+    /// Reads a process. `None` if it has exited.
     pub(super) fn read(pid: i32) -> Option<Self> {
         let cpu_ns = clock::process_cpu_ns(pid);
         let status = threads::status(pid)?;
+        // A process whose main thread has exited is in state `Z` while its other threads still run.
         let has_ended = matches!(status.state, 'Z' | 'X') && status.threads < 2;
         (!has_ended).then_some(Self { cpu_ns, status })
     }
 }
 
-/// Looks at everything below a process of one thread. `look` gives what it found and the threads
-/// whose children come next.
+/// Walks all descendants of a process that has one thread. `look` returns its result and the
+/// threads whose children come next.
 pub(super) fn walk_tree<T>(
     root: i32,
     mut skip: impl FnMut(i32, &ProcessStatus) -> bool,
@@ -77,7 +78,7 @@ pub(super) fn walk_tree<T>(
     found
 }
 
-/// Looks at these processes.
+/// Samples these processes.
 #[must_use]
 pub fn sample_processes(known_fds: &KnownFds, pids: &[i32]) -> TaskSample {
     let one = |pid: &i32| {
@@ -88,16 +89,16 @@ pub fn sample_processes(known_fds: &KnownFds, pids: &[i32]) -> TaskSample {
     TaskSample { taken_at: clock::monotonic_now(), processes }
 }
 
-/// Returns the threads of a process.
+/// Returns the thread IDs of a process.
 pub(super) fn thread_ids(pid: i32, status: &ProcessStatus) -> Vec<i32> {
     if status.threads < 2 { vec![pid] } else { threads::list_threads(pid) }
 }
 
-/// Returns what a look at these processes would find, without one, if that is known: nothing has run
-/// since, so all of it is where it was. One call for each process instead of a dozen.
+/// Returns what a sample of the same processes would find, if no process has run since `before`:
+/// each is still where it was. That takes one system call for each process instead of a dozen.
 ///
-/// A process that begins, ends, stops or goes on has run, or its parent has. What somebody from
-/// outside may change, a terminal, is looked at each time, and so is what was not to be seen.
+/// Where a process starts, exits, stops or continues, it or its parent has run. State that another
+/// process can change, such as a terminal's, is read each time, and so is state that was denied.
 #[must_use]
 pub fn reuse_if_unchanged(before: &TaskSample) -> Option<TaskSample> {
     if before.processes.is_empty() || before.processes.len() >= MAX_SAMPLED {
@@ -113,7 +114,7 @@ pub fn reuse_if_unchanged(before: &TaskSample) -> Option<TaskSample> {
     all.then(|| TaskSample { taken_at: at, processes: before.processes.clone() })
 }
 
-/// Looks at one process.
+/// Samples one process.
 fn sample_process(known_fds: &KnownFds, pid: i32, glance: &ProcessGlance) -> ProcessFacts {
     let ProcessGlance { cpu_ns, status } = glance;
     let tids = thread_ids(pid, status);
@@ -133,7 +134,8 @@ fn sample_process(known_fds: &KnownFds, pid: i32, glance: &ProcessGlance) -> Pro
         resident_bytes: status.resident_bytes,
         has_terminal: status.terminal != 0,
         is_in_terminal_background: status.group != status.foreground,
-        // Opening a terminal is not for free, and needed only where nothing better is to be had.
+        // Opening a terminal costs a system call or more, so it is opened only if better facts are
+        // denied.
         terminal_echo: hides.then(|| inspect_process::terminal_echoes(status.terminal)).flatten(),
         threads,
     }
@@ -169,7 +171,7 @@ fn thread_state(known_fds: &KnownFds, pid: i32, tid: i32, status: &ProcessStatus
             )
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => ThreadState::Denied,
-        // Masked, or not there in this kernel: its own name of the wait is all there is.
+        // The file is masked or this kernel lacks it: only the wait channel is left.
         Err(_) => blocking_syscalls::by_wait_channel(&threads::wait_channel(pid, tid)).map_or(
             ThreadState::Hidden,
             |known| {
@@ -213,7 +215,7 @@ fn blocked_state(
     } else {
         known.call
     };
-    // Only this tells a wait with a time limit from a loop of short ones.
+    // Only the CPU time of the thread tells one wait with a timeout from a loop of short waits.
     let takes_input =
         set.objects.iter().any(|waited| waited.for_reading && waited.object.accepts_typed_input());
     let ran_ns = (takes_input && !set.is_endless).then(|| threads::run_ns(pid, tid)).flatten();
@@ -235,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks until the process sleeps, and has done so for two looks.
+    /// Samples until the process is asleep in two consecutive samples.
     fn sample_when_asleep(known_fds: &KnownFds, pid: i32) -> TaskSample {
         let until = Instant::now() + Duration::from_secs(20);
         while Instant::now() < until {

@@ -1,4 +1,4 @@
-//! What a task's processes use.
+//! The resources that a task's processes use.
 
 use std::collections::HashSet;
 
@@ -10,19 +10,19 @@ use super::sample::{self, MAX_SAMPLED, ProcessGlance};
 use crate::sys::threads::{self, ProcessStatus};
 use crate::sys::{procfs, sock_diag, tcp_sockets};
 
-/// Milliseconds of a clock tick.
+/// Milliseconds per clock tick.
 const TICK_MS: u64 = 1_000 / procfs::TICKS_PER_SECOND;
 
-/// What is worth asking for beside what costs nothing more.
+/// The fields that take extra reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageFields {
-    /// For how long each could have run.
+    /// How long each process was running or waiting for a CPU.
     pub runnable: bool,
-    /// How many descriptors each has open.
+    /// The number of descriptors that each process has open.
     pub fds: bool,
 }
 
-/// Looks at everything below a process, as [`super::sample_descendants`] does.
+/// Measures all descendants of a process, as [`super::sample_descendants`] does.
 #[must_use]
 pub fn usage_of_descendants(
     root: i32,
@@ -34,7 +34,7 @@ pub fn usage_of_descendants(
     })
 }
 
-/// Looks at these processes.
+/// Measures these processes.
 #[must_use]
 pub fn usage_of_processes(pids: &[i32], wanted: UsageFields) -> Vec<ProcessUsage> {
     let living = pids.iter().take(MAX_SAMPLED).filter_map(|pid| {
@@ -43,7 +43,7 @@ pub fn usage_of_processes(pids: &[i32], wanted: UsageFields) -> Vec<ProcessUsage
     living.collect()
 }
 
-/// Returns what the processes of a sample use: one look at a tree is enough for both.
+/// Returns the usage of the processes in a sample, so that one walk of the tree serves both.
 #[must_use]
 pub fn usage_from_sample(sample: &TaskSample, wanted: UsageFields) -> Vec<ProcessUsage> {
     let of = |one: &ProcessFacts| {
@@ -76,12 +76,12 @@ fn usage_from_counters(
     }
 }
 
-/// Returns the memory of these processes in which what they share counts once (PSS), in bytes. Of
-/// one that may not be looked into all counts. Costs 17 to 230 µs
-/// a process, so it is asked for only when the resident sizes are over the limit.
+/// Returns the memory of these processes with shared pages counted once (PSS), in bytes. A process
+/// that may not be inspected counts with its whole resident size. Reading takes 17 to 230 µs for
+/// each process, so it is done only when the resident sizes exceed the limit.
 ///
-/// A task with a control group that counts memory has a better answer: see
-/// [`Memory::used`](crate::cgroup::GroupMemory::used_bytes).
+/// The control group of a task, if it accounts memory, is more accurate: see
+/// [`GroupMemory::used_bytes`](crate::cgroup::GroupMemory::used_bytes).
 #[must_use]
 pub fn proportional_memory(uses: &[ProcessUsage]) -> u64 {
     let of = |one: &ProcessUsage| procfs::pss_bytes(one.process.pid).unwrap_or(one.resident_bytes);
@@ -95,16 +95,16 @@ pub fn count_descriptors(uses: &mut [ProcessUsage]) {
     }
 }
 
-/// Returns how many bytes these processes have written: to disks, or with `anywhere` to whatever takes
-/// them. `None` where that may not be read.
+/// Returns how many bytes these processes have written to disks or, with `anywhere`, to any
+/// descriptor. `None` if that may not be read.
 #[must_use]
 pub fn written_bytes(uses: &[ProcessUsage], anywhere: bool) -> Option<u64> {
     let count = if anywhere { procfs::write_bytes_total } else { procfs::disk_write_bytes };
     uses.iter().map(|one| count(one.process.pid)).sum()
 }
 
-/// Returns the TCP connections of these processes, and those that nobody holds any more but that
-/// `is_known`, by their cookies. `None` where the kernel does not tell.
+/// Returns the TCP connections of these processes, and those that no process holds any more but
+/// whose cookie `is_known`. `None` if the kernel does not list connections.
 #[must_use]
 pub fn connections(
     uses: &[ProcessUsage],
@@ -161,7 +161,7 @@ mod tests {
         assert!(initiated.iter().any(|one| one.is_internal && one.sent >= 10), "{found:?}");
         assert!(accepted.iter().any(|one| one.is_internal && one.received == 10), "{found:?}");
         assert!(found.iter().all(|one| one.remote == "127.0.0.1"), "{found:?}");
-        // What is not read would have it reset.
+        // Closing a socket with unread data would reset the connection.
         theirs.read_exact(&mut [0; 10]).expect("they come");
         drop(theirs);
         let open = own_connections();

@@ -1,4 +1,4 @@
-//! Carrying bytes between a client and its host.
+//! Relaying bytes between a client and its remote host.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -6,15 +6,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a connection of which one direction is over may be silent. A client that has left and one
-/// that has only said all look alike from here; a host that answers so late is rare, and a connection
-/// that nobody ends would take a place for ever.
+/// How long a connection with one closed direction may be silent. A client that has disconnected
+/// and a client that has only sent its whole request look the same from here. A remote host that
+/// answers later than this is rare, and a connection that neither side closes would occupy a slot
+/// forever.
 pub(super) const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes carried at once, for each direction.
+/// The size of the buffer for each direction, in bytes.
 const BUFFER_BYTES: usize = 32 << 10;
 
-/// The two ends, and how it stands between them.
+/// The two connections, and the state of the relay between them.
 #[derive(Debug)]
 struct RelayPair {
     client: TcpStream,
@@ -26,14 +27,15 @@ struct RelayPair {
 
 #[derive(Debug)]
 struct RelayState {
-    /// Directions that are over.
+    /// The number of directions that are closed.
     finished_directions: u8,
-    /// When something was carried last, or a direction ended.
+    /// When bytes were last copied, or a direction was last closed.
     last_transfer: Instant,
 }
 
-/// Carries bytes in both directions, `first` before all others to the host, until both are over, or
-/// one is and the other has been silent for so long. Both ends are closed then.
+/// Copies bytes in both directions, and sends `first` to the remote host before all others. Returns
+/// when both directions are closed, or when one is closed and the other has been silent for
+/// `silence`. Both connections are closed then.
 pub(super) fn relay(
     client: TcpStream,
     host: TcpStream,
@@ -61,7 +63,7 @@ pub(super) fn relay(
 }
 
 impl RelayPair {
-    /// Carries bytes one way until that is over, and says so to the end that gets no more.
+    /// Copies bytes in one direction until that is closed, then closes it towards the receiver too.
     fn copy_direction(&self, mut from: &TcpStream, mut to: &TcpStream) {
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
@@ -79,8 +81,8 @@ impl RelayPair {
         let _peer_gone = to.shutdown(Shutdown::Write);
     }
 
-    /// Notes that a direction is over. For the first this waits for the other, and ends that when it
-    /// has been silent for too long.
+    /// Counts a direction as closed. After the first one this waits for the other, and closes both
+    /// connections if that is silent for too long.
     fn finish_direction(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.finished_directions += 1;
@@ -105,17 +107,18 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any test.
+    /// A timeout longer than any test.
     const LONG_TIMEOUT: Duration = Duration::from_secs(600);
 
-    /// Two ends of one connection.
+    /// Returns the two ends of one connection.
     fn connected_pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let near = TcpStream::connect(listener.local_addr().expect("it has one"));
         (near.expect("it listens"), listener.accept().expect("it connects").0)
     }
 
-    /// A client and its host, with what joins them. Both have 20 s for each step.
+    /// Returns a client and its remote host, and the thread that relays between them. Reads of both
+    /// time out after 20 s.
     fn relayed_pair(
         silence: Duration,
     ) -> (TcpStream, TcpStream, thread::JoinHandle<io::Result<()>>) {
@@ -136,7 +139,7 @@ mod tests {
     fn a_silent_upstream_is_closed_after_its_client_closed() {
         let (client, host, joining) = relayed_pair(Duration::from_millis(50));
         drop(client);
-        // It says nothing and does not leave either.
+        // The remote host sends nothing and does not close its connection either.
         joining.join().expect("no panic").expect("joined");
         assert_eq!(read_to_end(&host), "first ");
     }
@@ -162,7 +165,7 @@ mod tests {
         joining.join().expect("no panic").expect("joined");
     }
 
-    /// Silence means nothing while nobody has ended.
+    /// Silence is no reason to close a connection while both directions are open.
     #[test]
     fn an_idle_connection_that_is_fully_open_is_kept() {
         let (mut client, mut host, joining) = relayed_pair(Duration::ZERO);

@@ -1,22 +1,23 @@
-//! Which addresses a host has, and which of them a name may lead to.
+//! The addresses of a remote host, and which of them a name may lead to.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::time::Duration;
 
-/// How long one address may take to answer.
+/// How long one address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns the addresses of a host that may be connected to. A name does not lead to this
-/// machine itself or to its link: whoever answers for names could else open what only this machine is
-/// to reach. Who means that names the address, or `localhost`.
+/// Returns the addresses of a remote host to which the proxy may connect. A name may not lead to
+/// this machine itself or to its link: the operator of a name server could otherwise open what only
+/// this machine is meant to reach. A policy that means such a host names its address, or
+/// `localhost`.
 pub(super) fn resolve_addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let all = (host, port).to_socket_addrs()?;
     let is_meant = host.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost");
     Ok(all.filter(|at| is_meant || !is_local_address(*at)).collect())
 }
 
-/// Connects to the first of these that answers.
+/// Connects to the first of these addresses that accepts.
 pub(super) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in addresses {
@@ -28,7 +29,7 @@ pub(super) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Whether an address is this machine's own, in whatever network, or its link's.
+/// Whether an address is one of this machine's own, in any network, or on its link.
 fn is_local_address(at: SocketAddr) -> bool {
     let address = at.ip().to_canonical();
     let is_near = match address {
@@ -50,9 +51,10 @@ fn is_local_address(at: SocketAddr) -> bool {
             .is_ok_and(|local| local == address)
 }
 
-/// Returns the address from which this machine would speak to another. To one of its own it speaks
-/// from that same one. Asking sends nothing, and holds also where programs may bind to addresses that
-/// the machine does not have.
+/// Returns the source address that this machine would use to reach another address. To reach one of
+/// its own, it uses that same address. connect(2) on a UDP socket sends nothing, and unlike a trial
+/// bind(2) it also gives the right answer where programs may bind to addresses that the machine
+/// does not have.
 fn source_address_for(at: SocketAddr) -> io::Result<IpAddr> {
     let any: IpAddr =
         if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -65,7 +67,7 @@ fn source_address_for(at: SocketAddr) -> io::Result<IpAddr> {
 mod tests {
     use super::*;
 
-    /// Addresses for examples (RFC 5737 and 3849).
+    /// Example addresses (RFC 5737 and RFC 3849).
     const REMOTE_ADDRESSES: [&str; 2] = ["203.0.113.1:443", "[2001:db8::1]:443"];
 
     #[test]
@@ -77,7 +79,7 @@ mod tests {
         for foreign in REMOTE_ADDRESSES {
             let foreign = foreign.parse().expect("an address");
             assert!(!is_local_address(foreign), "{foreign}");
-            // Its address in a network, where there is one.
+            // This machine's address in that network, if there is a route.
             match source_address_for(foreign) {
                 Ok(own) => assert!(is_local_address(SocketAddr::new(own, 443)), "{own}"),
                 Err(error) => println!("left out: no way to {foreign}: {error}"),

@@ -1,4 +1,4 @@
-//! Taking connections, and telling of hosts that were refused.
+//! Accepting connections, and reporting refused remote hosts.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -14,12 +14,13 @@ use siding_model::text::cut_head;
 use super::tunnel;
 use crate::sys::{poll, unix_socket};
 
-/// Most connections at once. Each takes two threads; who has more waits in the listener's queue.
+/// The most concurrent connections. Each takes two threads; further clients wait in the listen
+/// queue.
 const MAX_CONNECTIONS: usize = 128;
 /// How long to wait for a connection to end when there are too many, in milliseconds.
 const FULL_PAUSE_MS: u64 = 50;
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 pub(super) struct ProxyState {
     hosts: RemoteHosts,
@@ -29,7 +30,7 @@ pub(super) struct ProxyState {
 }
 
 impl ProxyState {
-    /// Whether a task may reach this host. One that it may not is told of, once.
+    /// Returns whether the task may reach this remote host. A refused one is reported once.
     pub(super) fn allows(&self, host: &str, port: u16) -> bool {
         if self.hosts.admits(host, port) {
             return true;
@@ -38,18 +39,19 @@ impl ProxyState {
         false
     }
 
-    /// Tells the shim of a host that was refused, unless it was told or there were too many.
+    /// Reports a refused remote host to the shim, unless it was reported before or too many were.
     pub(super) fn report_refused(&self, host: &str) {
         let host = cut_head(host, MAX_DENIED_HOST_BYTES);
         let mut told = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < MAX_RECORDED_DENIALS && told.insert(host.to_owned()) {
-            // A shim that is behind reads it later; one that is gone ends this process.
+            // A shim that is busy reads the report later; when the shim has exited, this process
+            // exits too.
             let _peer_gone = unix_socket::send(&self.control, host.as_bytes(), true);
         }
     }
 }
 
-/// Serves until nobody holds the other end of `control`.
+/// Serves clients until no process holds the other end of `control`.
 pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
     let mut listener = TcpListener::from(listener);
     let gate = ProxyState {
@@ -67,8 +69,9 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
             continue;
         };
         if ready[0] {
-            // A leader whose first program could not be executed begins anew, in another namespace.
-            // Else it is the end. Threads end with the process.
+            // A leader whose first program could not be executed starts again, in another
+            // namespace, and sends a new listener. Otherwise the task has ended. The threads end
+            // with the process.
             match unix_socket::receive_with_fds(&gate.control, 1) {
                 Ok(Some((_, mut descriptors))) => match descriptors.pop() {
                     Some(next) => listener = TcpListener::from(next),
@@ -77,9 +80,9 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
                 Ok(None) | Err(_) => return,
             }
         } else if ready.get(1) == Some(&true) {
-            // Nobody else takes from it, so this does not wait.
+            // No other process accepts from this listener, so the call does not block.
             let Ok((client, _)) = listener.accept() else {
-                // No descriptor is left, say, and whoever waits is still there.
+                // No descriptor is left, for example; the client is still in the queue.
                 thread::sleep(Duration::from_millis(FULL_PAUSE_MS));
                 continue;
             };
@@ -90,7 +93,7 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
                 shared.open_connections.fetch_sub(1, Ordering::SeqCst);
             };
             if thread::Builder::new().spawn(attend).is_err() {
-                // The client is dropped, which tells it.
+                // Dropping the client closes its connection.
                 gate.open_connections.fetch_sub(1, Ordering::SeqCst);
             }
         }

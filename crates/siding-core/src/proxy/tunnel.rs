@@ -11,10 +11,10 @@ use super::relay::{HALF_CLOSED_TIMEOUT, relay};
 use super::resolve::{connect, resolve_addresses};
 use super::serve::ProxyState;
 
-/// How long a client may take to say what it wants.
+/// How long a client may take to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Attends to a client until it or its host has left.
+/// Serves a client until it or its remote host has disconnected.
 pub(super) fn handle_client(mut client: TcpStream, gate: &ProxyState) {
     let answer = match open_upstream(&mut client, gate) {
         Ok((host, rest)) => {
@@ -32,10 +32,11 @@ pub(super) fn handle_client(mut client: TcpStream, gate: &ProxyState) {
     let _peer_gone = client.write_all(text.as_bytes());
 }
 
-/// What a client is answered instead of its host.
+/// The response to a client whose request is refused: the status and the text.
 struct ProxyRefusal(&'static str, String);
 
-/// Hears what a client wants and connects to its host. Returns what is to be sent there first.
+/// Reads a client's request and connects to its remote host. Returns the connection, and the bytes
+/// to send over it first.
 fn open_upstream(
     client: &mut TcpStream,
     gate: &ProxyState,
@@ -45,7 +46,7 @@ fn open_upstream(
     let request =
         ProxyRequest::parse_header(&head).ok_or_else(|| bad("not a request for a proxy"))?;
     let ProxyRequest { host, port, kind } = request;
-    // A person may see the answer, and the name is text of a task.
+    // A person may see the response, and the name is text from a task.
     let shown = one_line(&host, MAX_DENIED_HOST_BYTES);
     let denied = |why: &str| {
         let why = format!("siding: {shown}:{port} {why} this task's network policy\n");
@@ -75,7 +76,7 @@ fn open_upstream(
     Ok((stream, rest))
 }
 
-/// Reads the header of a request, and what came behind it.
+/// Reads the header of a request. Returns it, and the bytes that followed it.
 fn read_request_head(client: &mut TcpStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     client.set_nonblocking(false)?;
     let until = Instant::now() + REQUEST_TIMEOUT;

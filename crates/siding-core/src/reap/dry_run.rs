@@ -1,4 +1,4 @@
-//! What the reaper would do.
+//! The steps that the reaper would take.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::store::StateDir;
 use crate::sys::procfs;
 use crate::tree::{self, SharedScan};
 
-/// Returns the steps.
+/// Returns the steps, in the order in which the reaper would take them.
 pub(super) fn plan_steps(
     root: &StateDir,
     limits: &RetentionLimits,
@@ -35,7 +35,7 @@ pub(super) fn plan_steps(
     }
     let groups = leftovers::leftover_groups(root, &survey);
     steps.extend(groups.into_iter().map(|(task_id, _)| ReapStep::Cleared { task_id }));
-    // A task whose strays are ended may go in the same run.
+    // A task whose strays are ended may be removed in the same run.
     steps.extend(leftovers::plan_expired_tasks(root, &survey, &HashSet::new(), limits));
     let unborn = leftovers::unrecorded_tasks(root, &survey);
     steps.extend(unborn.into_iter().map(|task_id| ReapStep::NeverStarted { task_id }));
@@ -94,7 +94,7 @@ fn plan_recovery(root: &StateDir, survey: &TaskSurvey) -> Result<Vec<ReapStep>, 
     Ok(steps)
 }
 
-/// Returns what would become of a task whose shim is dead: nothing when another machine keeps it.
+/// Returns the step for a task whose shim is dead, or `None` if another machine supervises it.
 fn plan_shimless_task(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -109,7 +109,7 @@ fn plan_shimless_task(
     let lives = folded.is_some_and(|folded| {
         folded.state.boot == survey.boot
             && !matches!(folded.state.lifecycle.phase(), Phase::Ended { .. })
-            // Where that cannot be seen nothing is closed.
+            // If the processes cannot be listed, the task is not closed.
             && look.processes_of(root, &folded.state).map_or(true, |found| !found.is_empty())
     });
     Some(if lives {

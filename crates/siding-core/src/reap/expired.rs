@@ -1,12 +1,13 @@
-//! What is kept about things that are no more: sessions that are over, and what was set aside.
+//! Removal of what is kept about the past: sessions that have ended, and data that was set aside.
 //!
-//! A session goes when it is not live (closed, its owner dead, or of another boot) and cannot be
-//! elsewhere (on another machine, or in another PID namespace), no task on record is of it, and it was last heard of longer ago than ended tasks are kept. A task keeps its
-//! session, also one that has ended: without the session's acknowledgements its news would be told
-//! again. So what has not been acknowledged keeps it too, as long as the task itself is kept.
+//! A session is removed when it is not live (closed, its owner dead, or of another boot), cannot be
+//! live elsewhere (on another machine, or in another PID namespace), no recorded task belongs to
+//! it, and its last activity is longer ago than ended tasks are kept. A task keeps its session even
+//! after it has ended: without the session's acknowledgements its notices would be delivered again.
+//! Unacknowledged notices therefore keep the session too, as long as the task itself is kept.
 //!
-//! What was set aside goes by the time in its name, which siding wrote, unless a process still
-//! carries the mark of the task that it was.
+//! Data that was set aside is removed by the time in its name, which siding wrote, unless a process
+//! still carries the mark of the task that it belonged to.
 
 use std::collections::HashSet;
 
@@ -20,11 +21,11 @@ use crate::session;
 use crate::store::StateDir;
 use crate::sys::{clock, system_info};
 
-/// A session that is over and has no task.
+/// A session that has ended and has no task.
 #[derive(Debug)]
 pub(super) struct ExpiredSession {
     id: SessionId,
-    /// When it was last heard of.
+    /// The time of its last activity.
     last_activity: UnixMs,
 }
 
@@ -37,7 +38,7 @@ impl ExpiredSession {
     }
 }
 
-/// Removes what is kept about sessions that are over. One that is opened meanwhile stays.
+/// Removes the files of sessions that have ended. A session that is opened meanwhile is kept.
 pub(super) fn remove_expired_sessions(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -47,7 +48,8 @@ pub(super) fn remove_expired_sessions(
         let still = || expired_since(root, survey, &over.id, limits).is_some();
         match root.remove_session(over.id.as_str(), still) {
             Ok(true) => Some(over.to_step()),
-            // Opened again, or removed by somebody else. What cannot be removed is in nobody's way.
+            // Opened again, removed by another process, or impossible to remove, which does no
+            // harm.
             Ok(false) | Err(_) => None,
         }
     };
@@ -60,11 +62,11 @@ pub(super) fn find_expired_sessions(
     survey: &TaskSurvey,
     limits: &RetentionLimits,
 ) -> Vec<ExpiredSession> {
-    // A task whose session is not known may be of any.
+    // A task whose session is unknown may belong to any session.
     let owners: Option<HashSet<&SessionId>> = survey.tasks.values().map(owning_session).collect();
     let Some(owners) = owners else { return Vec::new() };
     let names = root.session_names().unwrap_or_default();
-    // What cannot name a session was not made by siding.
+    // siding creates no directory whose name is not a session's id.
     let ids = names.into_iter().filter_map(|name| name.parse::<SessionId>().ok());
     ids.filter(|id| !id.is_implicit() && !owners.contains(id))
         .filter_map(|id| {
@@ -74,7 +76,7 @@ pub(super) fn find_expired_sessions(
         .collect()
 }
 
-/// Returns the session of a task; the outer `None` when it is not known.
+/// Returns the session of a task, or `None` if it is unknown.
 fn owning_session(standing: &RecordedState) -> Option<&SessionId> {
     match standing {
         RecordedState::Live { session, .. } | RecordedState::Ended { session, .. } => Some(session),
@@ -85,31 +87,32 @@ fn owning_session(standing: &RecordedState) -> Option<&SessionId> {
     }
 }
 
-/// Returns when a session was last heard of, if it is over for long enough.
+/// Returns the time of a session's last activity, if it ended long enough ago.
 fn expired_since(
     root: &StateDir,
     survey: &TaskSurvey,
     id: &SessionId,
     limits: &RetentionLimits,
 ) -> Option<UnixMs> {
-    // What cannot be read is left for a person, or for the newer siding that wrote it.
+    // An unreadable session is left for a person, or for the newer version of siding that wrote it.
     let session = session::read(root, id).ok()?;
     let boot = &survey.boot;
     if session.as_ref().is_some_and(|it| it.is_live(boot)) {
         return None;
     }
-    // Nobody here sees whether such a one lives. Whoever uses it leaves something in its directory.
+    // This machine cannot see whether such a session lives, but any use changes its directory.
     let is_elsewhere = session.as_ref().is_some_and(|it| it.may_live_elsewhere(boot));
     let age = if is_elsewhere { limits.age.saturating_mul(2) } else { limits.age };
-    // The end of an owner is not on record, so its files must be as old too. One without a record
-    // has only its files: somebody was told of a task and then it went.
+    // The end of an owner is not recorded, so the directory must be old too. A session without a
+    // record has only its directory: a consumer acknowledged notices of a task that was removed
+    // later.
     let dir = root.session_dir(id.as_str(), false).ok()?;
     let changed = system_info::changed_at(&dir).ok()?;
     let last = session.map_or(changed, |session| session.last_activity.max(changed));
     retention::is_older_than(last, age, clock::unix_now()).then_some(last)
 }
 
-/// Something that was set aside.
+/// An entry that was set aside.
 #[derive(Debug)]
 pub(super) struct ExpiredAside {
     name: String,
@@ -125,7 +128,7 @@ impl ExpiredAside {
     }
 }
 
-/// Removes what was set aside long ago. Tasks in `kept` still have processes.
+/// Removes entries that were set aside long ago. Tasks in `kept` still have processes.
 pub(super) fn remove_expired_aside(
     root: &StateDir,
     kept: &HashSet<TaskId>,
@@ -133,7 +136,7 @@ pub(super) fn remove_expired_aside(
 ) -> Vec<ReapStep> {
     let remove = |old: ExpiredAside| match root.remove_aside(&old.name) {
         Ok(()) => Some(old.to_step()),
-        // Somebody else was faster, or it cannot be removed, and is in nobody's way.
+        // Removed by another process, or impossible to remove, which does no harm.
         Err(_) => None,
     };
     find_expired_aside(root, kept, limits).into_iter().filter_map(remove).collect()
@@ -146,7 +149,7 @@ pub(super) fn find_expired_aside(
     limits: &RetentionLimits,
 ) -> Vec<ExpiredAside> {
     let now = clock::unix_now();
-    // `NAME.MILLISECONDS`; what has another name was not put there by siding.
+    // `NAME.MILLISECONDS`; siding creates no entry with another name.
     let parse = |name: String| {
         let (what, at) = name.rsplit_once('.')?;
         let at = UnixMs(at.parse().ok().filter(|at| *at > 0)?);

@@ -1,7 +1,7 @@
-//! Ending what a host has left: its sandbox's helpers, its servers, and commands that no task keeps.
+//! Ending what a host has left: its sandbox's helpers, its servers, and commands without a shim.
 //!
-//! Whatever carries the mark of a host that has ended was started by it, outside of tasks. Spared are
-//! programs that a person wants to keep, with all that is below them.
+//! Every process that carries the mark of an ended host was started by it, outside of tasks.
+//! Programs that the user wants to keep are excluded, with all of their descendants.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -22,25 +22,26 @@ use crate::sys::procfs::{self, TICKS_PER_SECOND};
 use crate::sys::{clock, file, poll, process, unix_socket};
 use crate::tree;
 
-/// Name of the rule in `reaped.log`.
+/// The name of the rule in `reaped.log`.
 const HOST_ENDED_RULE: &str = "host-ended";
-/// Processes above one that are looked at for a program that is spared.
+/// The most ancestors of a process that are searched for an excluded program.
 const MAX_ANCESTORS: usize = 64;
-/// How a relay's words name the socket file on which it listens.
+/// The prefix of the argument by which a relay (socat(1)) names the socket file on which it
+/// listens.
 const LISTEN_ARGUMENT_PREFIX: &str = "UNIX-LISTEN:";
-/// Where a host has socket files of its own, and what stands before and behind the number of its process
-/// in their names (Claude Code 2.1.330).
+/// The directories in which a host has socket files of its own, and the text before and after its
+/// process ID in their names (Claude Code 2.1.330).
 const HOST_SOCKET_PATTERNS: [(&str, &str, &str); 2] =
     [("/tmp", "srt-mux-", "-"), ("/tmp/cc-socks", "", ".sock")];
 
-/// Ends what hosts have left whose supervisors were killed too, and returns what was done.
+/// Ends the processes of ended hosts whose supervisors were killed too, and returns the steps.
 #[must_use]
 pub fn reap_hosts(root: &StateDir) -> Vec<ReapStep> {
     let Ok(marks) = root.host_marks() else { return Vec::new() };
     marks.into_iter().flat_map(|mark| reap_host(root, mark, false)).collect()
 }
 
-/// Returns what [`reap_hosts`] would do.
+/// Returns the steps that [`reap_hosts`] would take.
 #[must_use]
 pub fn plan_hosts(root: &StateDir) -> Vec<ReapStep> {
     let Ok(marks) = root.host_marks() else { return Vec::new() };
@@ -49,11 +50,11 @@ pub fn plan_hosts(root: &StateDir) -> Vec<ReapStep> {
 
 fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
     let Ok(files) = HostFiles::open(root, mark) else { return Vec::new() };
-    // A supervisor that lives, or is being started, sees to it.
+    // A supervisor that lives, or is being started, does this itself.
     let Ok(Some(_lock)) = files.try_lock() else { return Vec::new() };
     let record = match files.record() {
         Ok(record) => record,
-        // It was not written any more: then nothing was marked either.
+        // The record was never written, so no process was marked either.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !dry_run => {
             let _best_effort = root.remove_host(mark);
             return Vec::new();
@@ -81,7 +82,7 @@ fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
     steps
 }
 
-/// Whether a host may have left anything.
+/// Whether a host may have left processes.
 enum HostState {
     Ended,
     Alive,
@@ -101,7 +102,7 @@ fn read_host_state(root: &StateDir, record: &HostRecord) -> HostState {
     }
 }
 
-/// Returns which programs are spared: what the settings said when the host was last heard of.
+/// Returns the excluded programs, from the settings that the host's hooks last reported.
 fn excluded_programs(files: &HostFiles) -> Vec<String> {
     match files.context() {
         Ok(current) => current.terms.spare_programs,
@@ -109,8 +110,8 @@ fn excluded_programs(files: &HostFiles) -> Vec<String> {
     }
 }
 
-/// Ends what a host has left that has ended, and removes the socket files of its sandbox. `between` is
-/// called after the polite signal. Returns what was done.
+/// Ends the processes that an ended host has left, and removes the socket files of its sandbox.
+/// `between` is called after SIGTERM was sent. Returns the steps.
 pub fn end_host(
     root: &StateDir,
     files: &HostFiles,
@@ -131,15 +132,15 @@ pub fn end_host(
     steps
 }
 
-/// The work on what one host has left.
+/// The cleanup of the processes that one host has left.
 struct HostSweep<'a> {
     root: &'a StateDir,
     files: &'a HostFiles,
     record: &'a HostRecord,
     excluded_programs: &'a [String],
-    /// `None` where it cannot be written: what is left must go all the same.
+    /// `None` if it cannot be written: the processes are ended all the same.
     log: Option<ReapLog>,
-    /// Who was sent a signal, with its command line and the last one.
+    /// The signaled processes by process ID and start time, with their last signal.
     signaled: BTreeMap<(i32, u64), SignaledProcess>,
     excluded: BTreeMap<(i32, u64), String>,
 }
@@ -169,7 +170,7 @@ impl<'a> HostSweep<'a> {
         }
     }
 
-    /// Returns what the host has left now and is not spared.
+    /// Returns the processes that the host has left and that are not excluded.
     fn find_remaining(&mut self) -> Vec<MarkedProcess> {
         let mut found: Vec<MarkedProcess> =
             self.host_marks().into_iter().flat_map(|mark| processes_with_mark(mark, 0)).collect();
@@ -185,16 +186,17 @@ impl<'a> HostSweep<'a> {
         found
     }
 
-    /// Returns the marks of what is the host's: its own, and those of commands that were marked and
-    /// that nobody keeps.
+    /// Returns the marks of the host's processes: its own mark, and those of claimed commands that
+    /// no shim supervises.
     fn host_marks(&self) -> Vec<Birthmark> {
         let claims = self.files.list_claims().into_iter();
         let unkept = claims.filter(|task| is_unsupervised(self.root, *task));
         unkept.map(|task| task.birthmark()).chain([self.files.mark.birthmark()]).collect()
     }
 
-    /// Whether a process is a host of its own: the same program, which the host has put into a session
-    /// of the kernel (setsid) to outlive it, as Claude Code does with conversations in the background.
+    /// Whether a process is a host of its own: the same program, which the host made the leader of
+    /// a session (setsid(2)) so that it outlives the host, as Claude Code does with background
+    /// conversations.
     fn is_separate_host(&self, one: &MarkedProcess) -> bool {
         let pid = one.process.pid;
         let is_apart = || procfs::stat(pid).is_some_and(|stat| stat.session == pid);
@@ -203,7 +205,7 @@ impl<'a> HostSweep<'a> {
         !is_interpreter(&one.program) && is_apart() && is_same()
     }
 
-    /// Asks everything to end.
+    /// Sends SIGTERM to all of these processes.
     fn terminate_all(&mut self, found: &[MarkedProcess]) {
         if !found.is_empty() {
             self.log = ReapLog::open(self.root).ok();
@@ -213,7 +215,7 @@ impl<'a> HostSweep<'a> {
         }
     }
 
-    /// Gives what was asked time to end.
+    /// Waits until the signaled processes have exited, at most for the grace.
     fn wait_for_exit(&self) {
         let until = clock::monotonic_now().plus_ms(TERM_GRACE_MS);
         loop {
@@ -230,7 +232,8 @@ impl<'a> HostSweep<'a> {
         }
     }
 
-    /// Kills what is left, and what that has started. Returns what could not be ended.
+    /// Kills what is left and what was started meanwhile. Returns the processes that could not be
+    /// ended.
     fn kill_remaining(&mut self) -> HashSet<ProcRef> {
         let started = clock::monotonic_now();
         loop {
@@ -242,7 +245,7 @@ impl<'a> HostSweep<'a> {
             for process in &left {
                 is_mortal |= self.send_signal(*process, Signal::KILL);
             }
-            // Those that could not be signalled may have ended since they were looked at.
+            // A process that could not be signaled may have exited since it was listed.
             let immortal = || left.iter().copied().filter(|process| tree::is_alive(*process));
             if !is_mortal && immortal().next().is_some() {
                 return immortal().collect();
@@ -251,8 +254,8 @@ impl<'a> HostSweep<'a> {
         }
     }
 
-    /// Sends a signal to a process that still carries one of the marks, the line in the log first.
-    /// Returns whether it could be sent.
+    /// Sends a signal to a process that still carries one of the marks, after writing a line to the
+    /// log. Returns whether the signal could be sent.
     fn send_signal(&mut self, process: ProcRef, signal: Signal) -> bool {
         let Ok(held) = PidFd::open(process) else { return false };
         let marks = self.host_marks();
@@ -276,6 +279,7 @@ impl<'a> HostSweep<'a> {
             });
         }
         let is_sent = held.send_signal(signal).is_ok();
+        // A stopped process handles SIGTERM only once it is continued.
         let _already_ended = held.send_signal(Signal::CONT);
         self.signaled.insert(key, SignaledProcess { pidfd: held, command, signal });
         is_sent
@@ -327,7 +331,7 @@ fn age_ms(process: ProcRef) -> u64 {
     clock::since_boot_ms().saturating_sub(born)
 }
 
-/// Returns who is spared: whoever `is_wanted`, and what is below.
+/// Returns the excluded processes: those for which `is_wanted` returns true, and their descendants.
 fn excluded_pids(
     found: &[MarkedProcess],
     is_wanted: impl Fn(&MarkedProcess) -> bool,
@@ -344,14 +348,14 @@ fn excluded_pids(
     found.iter().map(|one| one.process.pid).filter(|pid| is_below(*pid)).collect()
 }
 
-/// Returns the socket file on which a relay listens, as its words say.
+/// Returns the socket file on which a relay listens, from its arguments.
 fn listen_socket_path(one: &MarkedProcess) -> Option<String> {
     let address = one.words.iter().find_map(|word| word.strip_prefix(LISTEN_ARGUMENT_PREFIX))?;
     let path = address.split(',').next()?;
     path.starts_with('/').then(|| path.to_owned())
 }
 
-/// Returns the socket files that a host has named after its process.
+/// Returns the socket files that carry the host's process ID in their names.
 fn host_sockets(record: &HostRecord) -> Vec<String> {
     let in_place = |(directory, before, behind): (&str, &str, &str)| {
         let begin = format!("{before}{}{behind}", record.host.pid);
@@ -363,7 +367,7 @@ fn host_sockets(record: &HostRecord) -> Vec<String> {
     HOST_SOCKET_PATTERNS.into_iter().flat_map(in_place).collect()
 }
 
-/// Removes a socket file of this user's that nobody holds any more. `None` when there is none.
+/// Removes a socket file of this user that no process holds, or returns `None` if there is none.
 fn remove_dead_socket(path: &Path) -> Option<ReapStep> {
     let name = path.file_name()?.to_str()?;
     let directory = file::open_directory(path.parent()?).ok()?;

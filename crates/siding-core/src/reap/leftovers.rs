@@ -1,4 +1,4 @@
-//! Files that nobody needs any more.
+//! Removal of files that are no longer needed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::session;
 use crate::store::{StateDir, StoreError};
 use crate::sys::{clock, file, procfs};
 
-/// Directories of the root (`docs/format.md`) that are read here entry by entry.
+/// Directories below the root (`docs/format.md`) whose entries are listed here.
 pub(super) const ASIDE_DIR: &str = "aside";
 const SAME_DIR: &str = "same";
 
@@ -26,8 +26,9 @@ pub(super) fn remove_leftover_groups(root: &StateDir, survey: &TaskSurvey) -> Ve
     gone.map(|(task_id, _)| ReapStep::Cleared { task_id }).collect()
 }
 
-/// Returns the control groups of ended tasks in which nothing lives. Where a live mark is left too
-/// they go with it, and a shim that is just leaving takes its task's away itself.
+/// Returns the empty control groups of ended tasks. The group of a task with a live marker is
+/// removed together with the marker, and a shim that is about to exit removes its task's group
+/// itself.
 pub(super) fn leftover_groups<'s>(
     root: &StateDir,
     survey: &'s TaskSurvey,
@@ -47,8 +48,8 @@ pub(super) fn leftover_groups<'s>(
     survey.tasks.iter().filter_map(left).collect()
 }
 
-/// Removes ended tasks that have outlived their retention, after `before` where there are any.
-/// Those in `kept` still have processes.
+/// Removes ended tasks that are past their retention, after calling `before` if there are any.
+/// Tasks in `kept` still have processes.
 pub(super) fn remove_expired_tasks(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -60,7 +61,7 @@ pub(super) fn remove_expired_tasks(
         let ReapStep::Expired { task_id, .. } = step else { return Some(step) };
         match remove_task_if(root, task_id, |_| true) {
             Ok(true) => Some(step),
-            // Its shim is just leaving; the next time will do.
+            // Its shim is about to exit; the next run removes the task.
             Ok(false) | Err(StoreError::NoSuchTask { .. }) => None,
             Err(error) => Some(failed_step(task_id, &error)),
         }
@@ -109,7 +110,7 @@ fn ended_tasks(
     survey.tasks.iter().filter_map(task).collect()
 }
 
-/// What the sessions were told, and whether they live, each looked at once.
+/// The acknowledgements of sessions and whether they live, each read once.
 struct SessionCache<'s> {
     root: &'s StateDir,
     survey: &'s TaskSurvey,
@@ -117,14 +118,15 @@ struct SessionCache<'s> {
 }
 
 impl SessionCache<'_> {
-    /// Returns who may still ask for the news of a task.
+    /// Returns whether notices of a task are unread, and whether their session lives.
     fn undelivered_to(&mut self, session: &SessionId, news: &[NoticeId]) -> UnreadNotices {
         let (acks, lives) = self.known.entry(session.clone()).or_insert_with(|| {
             let read = session::read(self.root, session).ok().flatten();
             let boot = &self.survey.boot;
             let is_elsewhere = read.is_some_and(|it| it.may_live_elsewhere(boot));
             let lives = is_elsewhere || !session::is_ended(self.root, session, boot);
-            // Without its acks everything counts as untold, which only keeps it longer.
+            // Without acknowledgements all notices count as unread, which only keeps the task
+            // longer.
             (Acks::read(self.root, session).unwrap_or_default(), lives)
         });
         let agent = Consumer::agent();
@@ -136,7 +138,7 @@ impl SessionCache<'_> {
     }
 }
 
-/// Returns what the files of a task take on the disk.
+/// Returns the disk space that the files of a task take, in bytes.
 pub(crate) fn stored_bytes(root: &StateDir, id: TaskId) -> u64 {
     let Ok(dir) = root.task_dir(id) else { return 0 };
     let names = file::list_entries(&dir).unwrap_or_default();
@@ -151,7 +153,8 @@ fn expired_step(task: &EndedTask<TaskId>) -> ReapStep {
     ReapStep::Expired { task_id: task.id, ended_at: task.ended_at.rfc3339(), bytes: task.bytes.0 }
 }
 
-/// Removes a task that nobody holds and of which `still` is true under its lock.
+/// Removes a task if its lock is free and `still` returns true under the lock. Returns whether the
+/// task was removed.
 fn remove_task_if(
     root: &StateDir,
     id: TaskId,
@@ -168,7 +171,7 @@ fn remove_task_if(
     Ok(true)
 }
 
-/// Removes directories of tasks that were never recorded.
+/// Removes the directories of tasks that were never recorded.
 pub(super) fn remove_unrecorded(root: &StateDir, survey: &TaskSurvey) -> Vec<ReapStep> {
     let mut steps = Vec::new();
     for task_id in unrecorded_tasks(root, survey) {
@@ -181,9 +184,9 @@ pub(super) fn remove_unrecorded(root: &StateDir, survey: &TaskSurvey) -> Vec<Rea
     steps
 }
 
-/// Returns the tasks that were never recorded, are not marked live, and are not just being made.
+/// Returns the tasks that were never recorded, are not marked live, and are not being created.
 pub(super) fn unrecorded_tasks(root: &StateDir, survey: &TaskSurvey) -> Vec<TaskId> {
-    // One that cannot be opened is not removed either.
+    // A directory that cannot be opened is not removed either.
     let is_left = |id: &TaskId| root.task_dir(*id).is_ok_and(|dir| !is_being_created(root, &dir));
     let unborn = survey
         .tasks
@@ -198,7 +201,7 @@ pub(super) fn remove_stale_claims(root: &StateDir) -> Result<Vec<ReapStep>, Reap
     let mut steps = Vec::new();
     for (name, task) in stale_claims(root)? {
         let path = format!("{SAME_DIR}/{name}");
-        // Read again: somebody who launches the same command may just have taken it over.
+        // Read again: another launch of the same command may just have taken the claim over.
         if file::read_link(root, &path).is_ok_and(|now| now == task)
             && file::remove(root, &path).is_ok()
         {
@@ -208,7 +211,7 @@ pub(super) fn remove_stale_claims(root: &StateDir) -> Result<Vec<ReapStep>, Reap
     Ok(steps)
 }
 
-/// Returns the claims whose task is not marked live, with that task.
+/// Returns the claims whose task is not marked live, with the name of that task.
 pub(super) fn stale_claims(root: &StateDir) -> Result<Vec<(String, String)>, ReapError> {
     let names = names_in(root, SAME_DIR)?;
     let claim = |name: String| {
@@ -219,7 +222,7 @@ pub(super) fn stale_claims(root: &StateDir) -> Result<Vec<(String, String)>, Rea
     Ok(names.into_iter().filter_map(claim).collect())
 }
 
-/// Returns the tasks that were set aside, with their path below the root.
+/// Returns the tasks that were set aside, with their paths below the root.
 pub(super) fn tasks_set_aside(root: &StateDir) -> Vec<(TaskId, String)> {
     // `ID.MILLISECONDS`
     let parse = |name: &String| name.split('.').next().and_then(|id| id.parse().ok());

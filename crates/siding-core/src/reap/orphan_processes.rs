@@ -1,9 +1,9 @@
 //! Ending processes whose task has ended.
 //!
-//! A stray carries the mark of a task that has ended on record, or whose record was set aside, or
-//! is in the control group of one that has ended, and nobody keeps it: the task's lock is free, and
-//! no living shim is it or above it. Marks that no record here explains belong to another state
-//! directory and are left alone.
+//! A stray carries the mark of a task whose end is recorded or whose record was set aside, or is in
+//! the control group of an ended task, and no shim supervises it: the task's lock is free, and the
+//! process is neither a living shim nor a descendant of one. A mark without a record here belongs
+//! to another state directory, and its processes are left alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -21,34 +21,37 @@ use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, file, poll, process, procfs};
 use crate::tree::{self, BirthmarkScan};
 
-/// Time between the polite signal and the kill, and after which what still lives is reported.
+/// The time between SIGTERM and SIGKILL, in milliseconds.
 pub(super) const TERM_GRACE_MS: u64 = 2_000;
+/// The time after which a killed process that still lives is reported, in milliseconds.
 pub(super) const KILL_TIMEOUT_MS: u64 = 5_000;
-/// Pause between two looks at a mark, before anybody is called a stray, and between two sweeps. A
-/// new shim carries the mark of whoever started it until it has set its own, within this time.
+/// The pause between the two checks of a process's mark, after which it counts as a stray. A new
+/// shim carries the mark of the process that started it until it has set its own, within this time.
 const RECHECK_DELAY: Duration = Duration::from_millis(20);
+/// The pause between two sweeps.
 pub(super) const SWEEP_PAUSE: Duration = Duration::from_millis(2);
 
-/// What keeps others away from a task while its strays are ended. Released when dropped.
+/// The lock that keeps other processes away from a task while its strays are ended. Dropping it
+/// releases the lock.
 #[derive(Debug)]
 enum TaskGuard {
     Task { _lock: LockedTask },
     Aside { _lock: OwnedFd },
 }
 
-/// Looks that are taken until one has seen everybody.
+/// The most scans that are taken until one has seen all processes.
 const MAX_SCANS: u32 = 3;
-/// Why a look is not whole, for a person.
+/// Why a scan is incomplete, as shown in the report.
 const INCOMPLETE_SCAN_REASON: &str = "not every process could be read: `/proc` cannot be read, or no descriptor is \
     left (`ulimit -n`); strays may be left, and no ended task was removed";
 const NO_DESCRIPTOR_REASON: &str = "no descriptor was left to hold it by (`ulimit -n`)";
 
-/// Strays of one task.
+/// The strays of one task.
 #[derive(Debug, Default)]
 pub(super) struct OrphanProcesses {
-    /// Those that are held, and lived when they were.
+    /// Strays that are held by a pidfd, and lived when it was opened.
     pub(super) pidfds: Vec<PidFd>,
-    /// Those for which no descriptor was left.
+    /// Strays for which no descriptor was left.
     pub(super) without_pidfd: Vec<ProcRef>,
 }
 
@@ -61,34 +64,34 @@ impl OrphanProcesses {
         }
     }
 
-    /// Returns all of them.
+    /// Returns all strays of the task.
     pub(super) fn processes(&self) -> impl Iterator<Item = ProcRef> {
         self.pidfds.iter().map(|held| held.process).chain(self.without_pidfd.iter().copied())
     }
 }
 
-/// Strays by task.
+/// The strays of each task.
 pub(super) type OrphansByTask = BTreeMap<TaskId, OrphanProcesses>;
 
-/// What one look found.
+/// The result of one scan.
 #[derive(Debug, Default)]
 pub(super) struct OrphanScan {
-    /// The strays.
+    /// The strays of each task.
     pub(super) orphans: OrphansByTask,
-    /// Whether every process of the machine could be read. Otherwise there may be others.
+    /// Whether every process of the machine could be read. Otherwise there may be more strays.
     pub(super) is_complete: bool,
 }
 
 impl OrphanScan {
-    /// Returns the report of a look that was not whole.
+    /// Returns the report of an incomplete scan, or `None` after a complete one.
     pub(super) fn incomplete_step(&self) -> Option<ReapStep> {
         (!self.is_complete)
             .then(|| ReapStep::StraysUnseen { why: INCOMPLETE_SCAN_REASON.to_owned() })
     }
 }
 
-/// Ends the strays. Returns the steps, and the tasks that may still have processes and must not be
-/// forgotten: after a look that was not whole these are all.
+/// Ends the strays. Returns the steps, and the tasks that may still have processes and whose
+/// records must be kept: after an incomplete scan these are all tasks.
 pub(super) fn end_orphans(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -115,7 +118,8 @@ pub(super) fn end_found_orphans(
     (steps, kept)
 }
 
-/// Ends what a look has found. Returns the last look, and adds steps and the tasks that are left.
+/// Ends the strays of a scan. Returns the last scan, and adds the steps and the tasks with
+/// survivors.
 fn sweep_tasks(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -155,7 +159,7 @@ fn sweep_tasks(
     left
 }
 
-/// Returns the strays there are now.
+/// Returns the strays that exist now.
 pub(super) fn find_orphans(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
     let mut look = scan_once(root, survey);
     for _ in 1..MAX_SCANS {
@@ -169,7 +173,7 @@ pub(super) fn find_orphans(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
 
 fn scan_once(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    // Most processes belong to tasks that somebody keeps, and only their marks are looked at.
+    // Most processes belong to supervised tasks; for these only the mark is read.
     let is_kept_task =
         |task: &TaskId| matches!(survey.tasks.get(task), Some(RecordedState::Live { .. }));
     let mut marks = BirthmarkScan::scan(|pid, task| pid != own && !is_kept_task(&task));
@@ -185,7 +189,8 @@ fn scan_once(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
     let mut found = OrphansByTask::new();
     for id in carried {
         let shim = match survey.tasks.get(&id) {
-            // Its mark cannot be taken off again, and it was to go on.
+            // The mark of a released process cannot be removed, and it was released to keep
+            // running.
             Some(RecordedState::Ended { released: true, .. }) => continue,
             Some(RecordedState::Ended { shim, .. }) => Some(*shim),
             None if aside.contains(&id) && !root.is_marked_live(id) => None,
@@ -215,18 +220,18 @@ fn scan_once(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
     OrphanScan { orphans: found, is_complete: is_whole }
 }
 
-/// Returns who lives in the control groups of ended tasks.
+/// Returns the processes in the control groups of ended tasks.
 fn processes_in_groups(root: &StateDir, survey: &TaskSurvey) -> HashMap<TaskId, Vec<ProcRef>> {
     let groups = survey.tasks.keys().filter_map(|id| Some((*id, survey.leftover_group(*id)?)));
     let populated = groups.filter(|(_, group)| group.is_populated());
     populated.map(|(id, group)| (id, group.members(root))).collect()
 }
 
-/// Whether a living shim of a task that has not ended is this process or above it: then that task
-/// has taken it over, with its own deadline and its own stop.
+/// Whether this process is a living shim of a task that has not ended, or a descendant of one. That
+/// task then supervises the process, with its own deadline and its own stop.
 fn is_below_live_shim(process: ProcRef, keepers: &HashSet<ProcRef>) -> bool {
     let mut pid = process.pid;
-    // A loop of parents can only be a race with the numbers' reuse.
+    // Parents form no cycle, except if a process ID is reused between the reads.
     for _ in 0..1_000 {
         let Some(stat) = procfs::stat(pid) else { return false };
         if keepers.contains(&ProcRef { pid, start_ticks: stat.start_ticks }) {
@@ -240,7 +245,7 @@ fn is_below_live_shim(process: ProcRef, keepers: &HashSet<ProcRef>) -> bool {
     false
 }
 
-/// Takes the locks of tasks. Returns those that it has, and the tasks that somebody else has.
+/// Takes the locks of tasks. Returns the locks, and the tasks whose lock another process holds.
 fn lock_tasks(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -254,7 +259,7 @@ fn lock_tasks(
             Some(RecordedState::Ended { shim, .. }) => {
                 let lock = root.task_dir(*id).ok().and_then(|dir| dir.try_lock().ok().flatten());
                 if lock.is_none() {
-                    // It is about to leave, unless somebody has stopped it.
+                    // The shim is about to exit, unless a signal has stopped it.
                     let _best_effort = shim_client::continue_stopped_shim(*shim);
                 }
                 lock.map(|lock| TaskGuard::Task { _lock: lock })
@@ -272,7 +277,7 @@ fn lock_tasks(
     (held, busy)
 }
 
-/// What was done to a stray.
+/// A stray that was signaled, with its last signal.
 #[derive(Debug)]
 struct SignaledOrphan {
     task: TaskId,
@@ -291,7 +296,7 @@ impl SignaledOrphan {
     }
 }
 
-/// The work on one set of tasks.
+/// The cleanup of the strays of one set of tasks.
 struct OrphanSweep<'a> {
     root: &'a StateDir,
     survey: &'a TaskSurvey,
@@ -300,12 +305,13 @@ struct OrphanSweep<'a> {
 }
 
 impl OrphanSweep<'_> {
-    /// Asks all strays to end, and gives them time to.
+    /// Sends SIGTERM to all strays, and gives them time to exit.
     fn terminate_all(&mut self, found: OrphansByTask) {
         let mut asked = Vec::new();
         for (id, strays) in found {
             for held in strays.pidfds {
                 if self.wanted.contains(&id) && self.send_signal(id, &held, Signal::TERM) {
+                    // A stopped process handles SIGTERM only once it is continued.
                     let _already_ended = held.send_signal(Signal::CONT);
                     asked.push(held);
                 }
@@ -325,14 +331,15 @@ impl OrphanSweep<'_> {
         }
     }
 
-    /// Kills what is left and what was started meanwhile. Returns the last look, with what could not
-    /// be ended.
+    /// Kills the strays that are left and those that were started meanwhile. Returns the last scan,
+    /// with the strays that could not be ended.
     fn kill_remaining(&mut self) -> OrphanScan {
         let started = clock::monotonic_now();
         loop {
             let mut look = find_orphans(self.root, self.survey);
             look.orphans.retain(|id, _| self.wanted.contains(id));
-            // With the descriptors of this round others are held in the next.
+            // The next round reuses the descriptors of this one for processes that none was left
+            // for.
             let mut mortal = !look.is_complete;
             look.orphans.retain(|id, strays| {
                 strays.pidfds.retain(|held| !held.is_dead());
@@ -350,9 +357,10 @@ impl OrphanSweep<'_> {
         }
     }
 
-    /// Sends a signal to a stray that still is one. Returns whether it could be sent.
+    /// Sends a signal to a process that is still a stray. Returns whether the signal could be sent.
     fn send_signal(&mut self, task: TaskId, held: &PidFd, signal: Signal) -> bool {
-        // Both were read before the process was held; its number may have changed hands.
+        // Checked again: mark and group were read before the pidfd was opened, and the process ID
+        // may have been reused in between.
         let pid = held.process.pid;
         let is_one = procfs::birthmark(pid) == Some(task.birthmark())
             || self.survey.leftover_group(task).is_some_and(|group| group.contains(pid));
@@ -369,7 +377,7 @@ impl OrphanSweep<'_> {
     }
 }
 
-/// Returns why a process that was killed lives.
+/// Returns why a process survived SIGKILL.
 pub(super) fn survival_reason(pid: i32) -> String {
     let own = process::effective_uid();
     match procfs::uid(pid) {

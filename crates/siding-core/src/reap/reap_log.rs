@@ -1,4 +1,4 @@
-//! `reaped.log`: what was ended that siding had not started.
+//! `reaped.log`: the processes that siding ended although it had not started them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,54 +8,54 @@ use serde::Serialize;
 use crate::store::StateDir;
 use crate::sys::file::{self, OpenMode};
 
-/// Name of the log below the root, and of what was there before it grew too long
-/// (`docs/format.md`).
+/// The name of the log below the root (`docs/format.md`).
 const LOG_FILE: &str = "reaped.log";
+/// The name that the log gets when it has grown too long.
 const ROTATED_LOG_FILE: &str = "reaped.log.1";
-/// Both, the newer one first.
+/// The log and its predecessor, the newer one first.
 pub(crate) const LOG_FILES: [&str; 2] = [LOG_FILE, ROTATED_LOG_FILE];
 
-/// Length in bytes from which on a new log is begun: about 4,000 lines.
+/// The length from which on a new log is started, in bytes: about 4,000 lines.
 const MAX_LOG_BYTES: u64 = 1 << 20;
 
-/// One line: a signal that is about to be sent.
+/// One line of the log: a signal that is about to be sent.
 #[derive(Debug, Serialize)]
 pub(super) struct ReapLogLine<'l> {
-    /// When, RFC 3339.
+    /// The time, in RFC 3339.
     pub(super) at: String,
-    /// The rule.
+    /// The rule that selected the process.
     pub(super) rule: &'l str,
-    /// The process.
+    /// The process ID.
     pub(super) pid: i32,
-    /// Its start, in clock ticks since boot.
+    /// The start time of the process, in clock ticks since boot.
     pub(super) start_ticks: u64,
-    /// The topmost process of its tree.
+    /// The process ID of the topmost process of its tree.
     pub(super) top_pid: i32,
-    /// How long it had lived.
+    /// The age of the process, in milliseconds.
     pub(super) age_ms: u64,
-    /// The signal.
+    /// The name of the signal.
     pub(super) signal: String,
-    /// Its command line, shortened.
+    /// The command line of the process, shortened.
     pub(super) command: &'l str,
 }
 
-/// The log, held: only one reaper at a time acts on foreign processes.
+/// The locked log: only one reaper at a time acts on processes that siding did not start.
 #[derive(Debug)]
 pub(super) struct ReapLog(OwnedFd);
 
 impl ReapLog {
-    /// Opens the log and waits for whoever has it. One that is too long is moved aside, in place
-    /// of the one before.
+    /// Opens the log and waits for its lock. A log that is too long is renamed, and replaces its
+    /// predecessor.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub(super) fn open(root: &StateDir) -> io::Result<Self> {
         loop {
             let log = file::open_at(root, LOG_FILE, OpenMode::Append)?;
             file::lock_exclusive(&log)?;
             let facts = file::metadata(&log)?;
-            // Who had it may have moved it.
+            // The previous holder may have renamed the log, and then the lock is on the wrong file.
             if file::metadata_at(root, LOG_FILE).is_ok_and(|now| now.identity == facts.identity) {
                 if facts.len < MAX_LOG_BYTES {
                     return Ok(Self(log));
@@ -66,11 +66,11 @@ impl ReapLog {
         }
     }
 
-    /// Adds a line.
+    /// Appends a line.
     ///
     /// # Errors
     ///
-    /// The operating system's: then the signal must not be sent.
+    /// The I/O error of the system call; the signal must not be sent then.
     pub(super) fn append(&self, line: &ReapLogLine<'_>) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');

@@ -1,8 +1,8 @@
-//! Recovery of all tasks, several at once.
+//! Recovery of all tasks, several concurrently.
 //!
-//! What takes time is mostly not the work but a wait: an end is made durable, and a new shim has to
-//! say that it has taken over. File systems commit what several threads wait for in one go, and
-//! shims start beside one another.
+//! Most of the time is spent waiting: for an end to become durable, and for a new shim to report
+//! that it has taken over. File systems commit what several threads wait for in one operation, and
+//! shims start concurrently.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,9 @@ use crate::recover::{BatchRecovery, RecoverError, Recovery, RecoveryOutcome};
 use crate::store::StateDir;
 use crate::sys::procfs;
 
-/// Threads for a crowd, and the tasks from which on they are worth it.
+/// The number of threads that recover many tasks.
 const RECOVERY_THREADS: usize = 8;
+/// The number of tasks from which on these threads are used.
 const MIN_PARALLEL_TASKS: usize = 32;
 
 /// Recovers every task that is marked live.
@@ -28,7 +29,7 @@ pub(super) fn recover_live_marked(
     recover_tasks(root, program, &root.live_tasks()?)
 }
 
-/// Recovers tasks that have not ended, whose shim is dead, and whose live mark is lost.
+/// Recovers tasks that have not ended, whose shim is dead, and whose live marker is missing.
 pub(super) fn recover_unmarked(
     root: &StateDir,
     program: &CStr,
@@ -71,7 +72,7 @@ fn recover_tasks(
     Ok(told.into_iter().collect())
 }
 
-/// Returns what recovery did as a step, `None` when nothing had to be done.
+/// Returns the step for an outcome of recovery, or `None` if there was nothing to do.
 fn recovery_step(
     root: &StateDir,
     task_id: TaskId,
@@ -91,7 +92,7 @@ fn recovery_step(
         Ok(RecoveryOutcome::Ended) if !root.is_marked_live(task_id) => {
             ReapStep::Cleared { task_id }
         }
-        // Its shim is just leaving, or somebody else is at work, maybe on another machine.
+        // Its shim is about to exit, or another process is at work, perhaps on another machine.
         Ok(
             RecoveryOutcome::Ended
             | RecoveryOutcome::Supervised

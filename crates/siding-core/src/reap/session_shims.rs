@@ -1,4 +1,4 @@
-//! Waiting for the shims of sessions that are over.
+//! Waiting for the shims of ended sessions.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
@@ -10,20 +10,23 @@ use crate::store::StateDir;
 use crate::sys::{clock, poll};
 use crate::watch::{TaskWatch, WatchError};
 
-/// Longest wait for all of them together. A longer grace is kept, and not waited for.
+/// The longest wait for all shims together, in milliseconds. A longer grace still applies, but is
+/// not waited for.
 const MAX_WAIT_MS: u64 = 30_000;
-/// What a stop may take beyond the two graces.
+/// The time that a stop may take in addition to the two graces, in milliseconds.
 const STOP_OVERHEAD_MS: u64 = 2_000;
 
-/// Waits until the tasks that [`act`](super::reap_all) found leaving have ended, and notes how.
+/// Waits until the tasks that [`reap_all`](super::reap_all) found leaving have ended, and stores
+/// their outcomes.
 ///
-/// Each shim first gives a resumed session its grace and then its task another. This waits for
-/// both, at most 30 s in all; what takes longer goes on by itself and is left as it is.
+/// Each shim first waits for its session's grace, in which the session may be resumed, and then
+/// gives its task the grace of a stop. This function waits for both, at most 30 s in all. A stop
+/// that takes longer continues without it, and its step keeps no outcome.
 pub fn await_stopping(root: &StateDir, program: &CStr, steps: &mut [ReapStep]) {
     let most = clock::monotonic_now().plus_ms(MAX_WAIT_MS);
     for step in steps {
         let ReapStep::Leaving { task_id, outcome, .. } = step else { continue };
-        // One that cannot be watched now is looked at by the next command.
+        // A task that cannot be watched now is left to the next command.
         let _best_effort =
             wait_for_task(root, program, *task_id, most.ms_since(clock::monotonic_now()));
         *outcome = task_outcome(root, *task_id);
@@ -53,6 +56,7 @@ fn wait_for_task(
 }
 
 fn poll_readable(source: BorrowedFd<'_>, timeout_ms: u64) -> bool {
-    // It can only fail for want of kernel memory; then it is simply looked at.
+    // poll(2) can only fail because the kernel has no memory left; the caller then reads right
+    // away.
     poll::wait_readable(&[source], Some(timeout_ms)).map_or(true, |ready| ready == [true])
 }

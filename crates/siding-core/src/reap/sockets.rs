@@ -1,4 +1,4 @@
-//! Socket files in watched places that nobody holds.
+//! Removal of socket files in watched directories that no process holds.
 
 #[cfg(test)]
 mod tests;
@@ -13,15 +13,15 @@ use crate::sys::file::{self, OpenMode};
 use crate::sys::unix_socket::{self, BoundPaths};
 use crate::sys::{clock, process};
 
-/// Age in milliseconds from which on a file may be a leftover: one that is younger may be about
-/// to be used, or be handed from one program to the next.
+/// The age from which on a file may be a leftover, in milliseconds. A younger one may be about to
+/// be used, or be handed from one program to another.
 const MIN_SOCKET_AGE_MS: i64 = 60_000;
 
-/// Removes the socket files that match a pattern, are this user's, older than a minute, and held
-/// by no living process. With `dry_run` only says which.
+/// Removes the socket files that match a pattern, belong to this user, are older than a minute, and
+/// are held by no living process. With `dry_run` they are only returned.
 ///
-/// No link is followed, neither on the way nor at the end, and nothing else is touched. A place
-/// that cannot be looked at has nothing to remove.
+/// No symbolic link is followed, neither on the way nor at the end, and no other file is touched. A
+/// directory that cannot be read has nothing to remove.
 #[must_use]
 pub fn reap_sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<ReapStep> {
     let mut steps: Vec<ReapStep> = Vec::new();
@@ -37,7 +37,7 @@ pub fn reap_sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<ReapStep> {
         dead.retain(|name| bound.as_ref().is_some_and(|bound| !bound.contains_name(name)));
         for name in dead {
             let path = pattern.path_in_directory(name);
-            // Two patterns may mean the same file.
+            // Two patterns may match the same file.
             let is_known = |step: &ReapStep| matches!(step, ReapStep::SocketRemoved { path: known } if *known == path);
             if dry_run {
                 if !steps.iter().any(is_known) {
@@ -45,7 +45,7 @@ pub fn reap_sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<ReapStep> {
                 }
                 continue;
             }
-            // Asked again: whatever is there now, it is this that goes.
+            // Checked again, because the name may belong to a new socket by now.
             if !is_unheld_socket(&directory, name) {
                 continue;
             }
@@ -58,7 +58,7 @@ pub fn reap_sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<ReapStep> {
     steps
 }
 
-/// Opens the directory of a pattern, following no link.
+/// Opens the directory of a pattern without following any symbolic link.
 fn open_parent_dir(pattern: &SocketPattern) -> Option<OwnedFd> {
     let root = file::open_directory(Path::new("/")).ok()?;
     pattern
@@ -67,7 +67,7 @@ fn open_parent_dir(pattern: &SocketPattern) -> Option<OwnedFd> {
         .ok()
 }
 
-/// Whether this is a socket file of this user's that is not new and that nobody holds.
+/// Whether this is a socket file of this user that is not new and that no process holds.
 fn is_unheld_socket(directory: &OwnedFd, name: &str) -> bool {
     let Ok(facts) = file::metadata_at(directory, name) else { return false };
     let is_old = || {
@@ -77,8 +77,8 @@ fn is_unheld_socket(directory: &OwnedFd, name: &str) -> bool {
     facts.is_socket
         && facts.uid == process::effective_uid()
         && is_old()
-        // Where nothing can be found out nothing is removed.
+        // A file that cannot be checked is not removed.
         && unix_socket::is_bound(directory, name).is_ok_and(|held| !held)
-        // The question went by name: it must have been about this file.
+        // The check went by name, so the name must still belong to the same file.
         && file::metadata_at(directory, name).is_ok_and(|now| now.identity == facts.identity)
 }

@@ -1,4 +1,4 @@
-//! What the reaper did.
+//! The steps of the reaper.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,237 +7,240 @@ use serde::Serialize;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::outcome::Outcome;
 
-/// One thing the reaper did, or would do.
+/// One step that the reaper took, or would take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum ReapStep {
     /// A task's shim had been stopped by a signal and was continued.
     Continued {
-        /// The task.
+        /// The task's id.
         task_id: TaskId,
     },
-    /// A task's shim was dead; a new one keeps it.
+    /// A task's shim was dead; a new one supervises the task.
     Rescued {
-        /// The task.
+        /// The task's id.
         task_id: TaskId,
     },
-    /// A task's shim was dead and nothing of it was left; its end was recorded.
+    /// A task's shim was dead and no process of the task was left; the end was recorded.
     Closed {
-        /// The task.
+        /// The task's id.
         task_id: TaskId,
-        /// What was recorded; `None` before it is.
+        /// The recorded outcome; `None` before it is recorded.
         outcome: Option<Outcome>,
     },
-    /// A task had ended and its shim was killed before it had cleared the stage.
+    /// A task had ended, but its shim was killed before it had cleaned up; that was done now.
     Cleared {
-        /// The task.
+        /// The task's id.
         task_id: TaskId,
     },
     /// A task's journal cannot be read and was set aside.
     SetAside {
-        /// The task.
+        /// The task's id.
         task_id: TaskId,
-        /// Where to; `None` before it is.
+        /// The new path; `None` before the move.
         path: Option<PathBuf>,
-        /// What is wrong with it.
+        /// What is wrong with the journal.
         why: String,
     },
-    /// A task of a newer siding was left alone.
+    /// A task of a newer version of siding was left alone.
     TooNew {
-        /// The task.
+        /// The task's id.
         task_id: TaskId,
-        /// What is wrong with it.
+        /// Why the journal cannot be read.
         why: String,
     },
-    /// A task was never recorded, so nothing was ever started; its directory was removed.
+    /// A task was never recorded, so no process was started for it; its directory was removed.
     NeverStarted {
-        /// The task.
+        /// The task's id.
         task_id: TaskId,
     },
-    /// A task's session is over, and its shim stops it.
+    /// A task's session has ended, and its shim stops the task.
     Leaving {
-        /// The task.
+        /// The task's id.
         task_id: TaskId,
-        /// The session.
+        /// The session's id.
         session_id: SessionId,
-        /// How it ended; `None` while it is being stopped, see [`await_leaving`](super::await_stopping).
+        /// The outcome; `None` while the task is being stopped, see
+        /// [`await_stopping`](super::await_stopping).
         outcome: Option<Outcome>,
     },
-    /// A process of a task that has ended was ended.
+    /// A process of an ended task was ended.
     StrayEnded {
-        /// The task.
+        /// The task's id.
         task_id: TaskId,
-        /// The process.
+        /// The process ID.
         pid: i32,
-        /// Its command line, shortened.
+        /// The command line of the process, shortened.
         command: String,
-        /// The last signal it was sent; `None` before it was.
+        /// The last signal that was sent; `None` before one was.
         signal: Option<String>,
     },
-    /// A process of a task that has ended could not be ended.
+    /// A process of an ended task could not be ended.
     StrayLeft {
-        /// The task.
+        /// The task's id.
         task_id: TaskId,
-        /// The process.
+        /// The process ID.
         pid: i32,
-        /// Its command line, shortened.
+        /// The command line of the process, shortened.
         command: String,
-        /// Why it lives.
+        /// Why the process still runs.
         why: String,
     },
     /// Not every process could be read. Strays may be left, and no record was removed.
     StraysUnseen {
-        /// Why.
+        /// Why processes could not be read.
         why: String,
     },
-    /// An ended task had outlived its retention and was removed with its output.
+    /// An ended task was past its retention and was removed with its output.
     Expired {
-        /// The task.
+        /// The task's id.
         task_id: TaskId,
-        /// When it ended, RFC 3339.
+        /// When the task ended, in RFC 3339.
         ended_at: String,
-        /// What its directory took on the disk.
+        /// The disk space that its directory took, in bytes.
         bytes: u64,
     },
-    /// A session had been over for as long as ended tasks are kept and had no task left; what was
-    /// known of it was removed.
+    /// A session had ended as long ago as ended tasks are kept and had no task left; its files were
+    /// removed.
     SessionExpired {
-        /// The session.
+        /// The session's id.
         session_id: SessionId,
-        /// When it was last heard of, RFC 3339.
+        /// The time of its last activity, in RFC 3339.
         last_at: String,
     },
-    /// Something that was set aside long ago was removed.
+    /// An entry that was set aside long ago was removed.
     AsideExpired {
-        /// Where it was, below the state directory.
+        /// Its path below the state directory.
         path: String,
-        /// When it was set aside, RFC 3339.
+        /// When it was set aside, in RFC 3339.
         aside_at: String,
     },
     /// A claim on a command, left by a task that does not run, was removed.
     Unclaimed {
-        /// The claim.
+        /// The name of the claim.
         name: String,
-        /// The task.
+        /// The id of the task that held the claim.
         task: String,
     },
-    /// A socket file that nobody holds was removed from a watched place.
+    /// A socket file that no process holds was removed from a watched directory.
     SocketRemoved {
-        /// The file.
+        /// The path of the file.
         path: String,
     },
-    /// A socket file that nobody holds could not be removed.
+    /// A socket file that no process holds could not be removed.
     SocketLeft {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Why it is still there.
+        /// Why it could not be removed.
         why: String,
     },
-    /// A process of a foreign orphan's tree was ended.
+    /// A process of an unowned orphan's tree was ended.
     ForeignEnded {
-        /// The rule.
+        /// The rule that selected the tree.
         rule: String,
-        /// The process.
+        /// The process ID.
         pid: i32,
-        /// The topmost process of its tree.
+        /// The process ID of the topmost process of the tree.
         top_pid: i32,
-        /// How long it had lived.
+        /// The age of the process, in milliseconds.
         age_ms: u64,
-        /// Its command line, shortened.
+        /// The command line of the process, shortened.
         command: String,
-        /// The last signal it was sent; `None` before it was, and when it went without.
+        /// The last signal that was sent; `None` before one was, and if the process exited without
+        /// one.
         signal: Option<String>,
     },
-    /// A process of a foreign orphan's tree was found and only reported.
+    /// A process of an unowned orphan's tree was found and only reported.
     ForeignFound {
-        /// The rule.
+        /// The rule that selected the tree.
         rule: String,
-        /// The process.
+        /// The process ID.
         pid: i32,
-        /// The topmost process of its tree.
+        /// The process ID of the topmost process of the tree.
         top_pid: i32,
-        /// How long it has lived.
+        /// The age of the process, in milliseconds.
         age_ms: u64,
-        /// Its command line, shortened.
+        /// The command line of the process, shortened.
         command: String,
     },
-    /// A process of a foreign orphan's tree could not be ended.
+    /// A process of an unowned orphan's tree could not be ended.
     ForeignLeft {
-        /// The rule.
+        /// The rule that selected the tree.
         rule: String,
-        /// The process.
+        /// The process ID.
         pid: i32,
-        /// Its command line, shortened.
+        /// The command line of the process, shortened.
         command: String,
-        /// Why it lives.
+        /// Why the process still runs.
         why: String,
     },
-    /// A process fits a rule's pattern and was left alone.
+    /// A process matches a rule's pattern and was left alone.
     ForeignSpared {
-        /// The rule.
+        /// The rule that it matches.
         rule: String,
-        /// The process.
+        /// The process ID.
         pid: i32,
-        /// Its command line, shortened.
+        /// The command line of the process, shortened.
         command: String,
-        /// Why.
+        /// Why it was left alone.
         why: String,
     },
-    /// Foreign orphans could not be dealt with.
+    /// Unowned orphans could not be ended.
     ForeignFailed {
-        /// What, and why.
+        /// What failed, and why.
         why: String,
     },
-    /// A process that a host had left, which has ended, was ended.
+    /// A process that an ended host had left was ended.
     HostProcessEnded {
-        /// The host: its name and its process.
+        /// The host: its name and its process ID.
         host: String,
-        /// The process.
+        /// The process ID.
         pid: i32,
-        /// Its command line, shortened.
+        /// The command line of the process, shortened.
         command: String,
-        /// The last signal it was sent; `None` before it was.
+        /// The last signal that was sent; `None` before one was.
         signal: Option<String>,
     },
-    /// A process that a host had left could not be ended.
+    /// A process that an ended host had left could not be ended.
     HostProcessLeft {
-        /// The host.
+        /// The host: its name and its process ID.
         host: String,
-        /// The process.
+        /// The process ID.
         pid: i32,
-        /// Its command line, shortened.
+        /// The command line of the process, shortened.
         command: String,
-        /// Why it lives.
+        /// Why the process still runs.
         why: String,
     },
-    /// A process that a host had left is a program that a person wants to keep, or below one.
+    /// A process that an ended host had left was spared: a program that the user wants to keep, or
+    /// a descendant of one.
     HostProcessSpared {
-        /// The host.
+        /// The host: its name and its process ID.
         host: String,
-        /// The process.
+        /// The process ID.
         pid: i32,
-        /// Its command line, shortened.
+        /// The command line of the process, shortened.
         command: String,
     },
-    /// What a host has left could not be looked for.
+    /// The processes that a host has left could not be searched for.
     HostFailed {
         /// The host's mark.
         host: String,
-        /// What, and why.
+        /// What failed, and why.
         why: String,
     },
-    /// Something could not be done.
+    /// The reaper failed for one task.
     Failed {
-        /// The task it was about.
+        /// The task's id.
         task_id: TaskId,
-        /// What, and why.
+        /// What failed, and why.
         why: String,
     },
 }
 
 impl ReapStep {
-    /// Returns the word for its kind, the same as in its serialized form.
+    /// Returns the name of the step's kind, as in its serialized form.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -271,7 +274,7 @@ impl ReapStep {
         }
     }
 
-    /// Turns the end of a foreign process into the report of it.
+    /// Turns a step that would end an unowned process into a report of it.
     pub(super) fn into_report(self) -> Self {
         let Self::ForeignEnded { rule, pid, top_pid, age_ms, command, signal: _ } = self else {
             return self;
@@ -279,7 +282,7 @@ impl ReapStep {
         Self::ForeignFound { rule, pid, top_pid, age_ms, command }
     }
 
-    /// Whether it says that something is left that should have been cleared.
+    /// Returns whether the step says that something is left that should have been cleaned up.
     #[must_use]
     pub const fn is_failure(&self) -> bool {
         matches!(
@@ -296,7 +299,7 @@ impl ReapStep {
     }
 }
 
-/// Returns how many steps of each kind there are.
+/// Returns the number of steps of each kind.
 #[must_use]
 pub fn count_by_kind(steps: &[ReapStep]) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();

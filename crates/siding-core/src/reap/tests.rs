@@ -20,7 +20,7 @@ use crate::journal_file::JournalFile;
 use crate::recover::{Recovery, RecoveryOutcome};
 use crate::sys::{birthmark, clock};
 
-/// Never executed: no test here has anything to rescue.
+/// Never executed: no test here has a task that needs a new shim.
 const UNUSED_PROGRAM: &CStr = c"/nonexistent";
 
 struct ReapFixture {
@@ -47,7 +47,7 @@ impl ReapFixture {
         plan_all(&self.root, &RetentionLimits::default()).expect("works")
     }
 
-    /// Records a task whose shim is `shim`, ended if `ended`, and marks it live.
+    /// Records a task with this shim: ended if `ended` is given, otherwise marked live.
     fn add_task(&self, shim: ProcRef, ended: Option<UnixMs>, session: &str) -> TaskId {
         let id = self.root.new_id(TaskKind::LocalBash).expect("an id");
         self.record_task(id, shim, ended, session);
@@ -80,7 +80,7 @@ impl ReapFixture {
     }
 }
 
-/// A process that has gone: the number of the first one, with a start time it cannot have.
+/// A process that has exited: the process ID of init, with a start time that init cannot have.
 const DEAD_PROCESS: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
 
 fn accepted_record(id: TaskId, shim: ProcRef, session: &str) -> Record {
@@ -130,7 +130,7 @@ fn step_kinds(steps: &[ReapStep]) -> Vec<&'static str> {
     kinds
 }
 
-/// Everything below a directory, with its content.
+/// Returns everything below a directory, with the content of files.
 fn directory_contents(path: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path).expect("is there") {
@@ -198,7 +198,7 @@ fn a_task_that_is_being_created_is_not_touched() {
     let place = ReapFixture::new();
     let young = place.root.new_id(TaskKind::LocalBash).expect("an id");
     drop(place.root.create_task(young));
-    // Nor by a command that lists tasks meanwhile: whoever makes it has not taken its lock yet.
+    // Nor by a command that lists tasks meanwhile: its creator has not taken its lock yet.
     let recovery = Recovery::new(&place.root, c"/nonexistent").expect("works");
     let found = recovery.recover_task(young).expect("works");
     assert!(matches!(found, RecoveryOutcome::Busy), "{found:?}");
@@ -246,7 +246,7 @@ fn retention_removes_the_oldest_tasks_and_no_locked_one() {
     assert_eq!(place.root.all_tasks().expect("lists").len(), 3);
 }
 
-/// A task may put anything into its directory, and nothing of that keeps it, or a session, for ever.
+/// A task may put anything into its directory. Nothing there keeps the task or its session forever.
 #[test]
 fn a_task_directory_with_names_that_are_not_utf8_is_removed() {
     let place = ReapFixture::new();
@@ -277,7 +277,7 @@ fn reap_removes_the_live_marker_of_an_ended_task() {
 #[test]
 fn tasks_of_an_ended_session_are_reported() {
     let place = ReapFixture::new();
-    // This process stands for a shim that lives.
+    // This process stands in for a living shim.
     let shim = procfs::self_ref().expect("runs");
     let id = place.add_task(shim, None, "never-opened");
     place.add_task(shim, None, "cli");
@@ -285,7 +285,7 @@ fn tasks_of_an_ended_session_are_reported() {
     assert_eq!(place.reap_all(), [ReapStep::Leaving { task_id: id, session_id, outcome: None }]);
 }
 
-/// A process that carries a mark, and is gone when the test is over.
+/// A process that carries a mark, and is killed at the end of the test.
 struct MarkedChild(Child);
 
 impl Drop for MarkedChild {
@@ -320,7 +320,7 @@ impl MarkedChild {
 }
 
 #[test]
-#[ignore = "not a test: what `Marked` executes"]
+#[ignore = "not a test: the program of `MarkedChild`"]
 fn body_of_a_marked_process() {
     let Ok(mark) = std::env::var("MARK") else { return };
     let mark = siding_model::id::Birthmark(mark.parse().expect("a number"));
@@ -352,7 +352,7 @@ fn only_orphans_of_tasks_that_ended_here_are_ended() {
     assert_eq!(place.reap_all(), []);
 }
 
-/// A process that could not be read may be a stray of any task that has ended.
+/// A process that could not be read may be a stray of any ended task.
 #[test]
 fn an_incomplete_scan_is_reported_and_no_task_is_removed() {
     let place = ReapFixture::new();
@@ -406,7 +406,7 @@ fn orphans_of_a_task_set_aside_are_ended_and_its_files_kept() {
     assert_eq!(aside, 1);
 }
 
-/// The speed that is promised: 1,000 orphans in two seconds. Run it in a release build.
+/// The promised speed: 1,000 orphans in two seconds. Run it in a release build.
 #[test]
 #[ignore = "a measurement; run with --release --ignored --nocapture"]
 fn a_thousand_shimless_tasks_are_reaped_in_two_seconds() {

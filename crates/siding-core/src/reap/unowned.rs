@@ -1,8 +1,8 @@
-//! Ending what other programs left behind, by rules.
+//! Ending processes that other programs left behind, by rules.
 //!
-//! [`siding_model::reap_unowned`] decides; here facts are gathered and trees are ended. A tree is looked
-//! at twice, the second time while each of its processes is held by descriptor, and ended only when
-//! both looks say the same. Each signal is on the disk before it is sent.
+//! [`siding_model::unowned`] decides; this module gathers the facts and ends the trees. A tree is
+//! inspected twice, the second time while each of its processes is held by a pidfd, and ended only
+//! if both inspections agree. Each signal is logged before it is sent.
 
 mod sweep;
 mod unattended;
@@ -29,20 +29,20 @@ use sweep::TreeSweep;
 
 pub use unattended::{is_unowned_report_unseen, reap_unowned_unattended, record_unowned_report};
 
-/// Longest command line that is compared with a pattern, in bytes.
+/// The longest command line that is compared with a pattern, in bytes.
 const MAX_COMMAND_BYTES: usize = 64 << 10;
 
-/// What to look for.
+/// The rules of a search for unowned orphans.
 #[derive(Debug, Clone, Copy)]
 pub struct UnownedRules<'r> {
-    /// The rules.
+    /// The rules to apply.
     pub rules: &'r [OrphanRule],
-    /// Age from which on rules apply that do not say one.
+    /// The minimum age of a process, for rules that name none.
     pub min_age: Duration,
 }
 
-/// Ends the foreign orphans that the rules name, each tree as a whole. With `dry_run` only says
-/// which they are. What fits a pattern and stays is a [`ReapStep::ForeignSpared`].
+/// Ends the unowned orphans that the rules select, each tree as a whole. With `dry_run` they are
+/// only returned. A process that matches a pattern and is kept gives a [`ReapStep::ForeignSpared`].
 #[must_use]
 pub fn reap_unowned(root: &StateDir, orphans: UnownedRules<'_>, dry_run: bool) -> Vec<ReapStep> {
     if orphans.rules.is_empty() {
@@ -64,14 +64,14 @@ pub fn reap_unowned(root: &StateDir, orphans: UnownedRules<'_>, dry_run: bool) -
     steps
 }
 
-/// Ends the trees that were chosen, as far as a second look chooses them too.
+/// Ends the chosen trees, as far as a second scan chooses them too.
 fn end_trees(
     root: &StateDir,
     orphans: UnownedRules<'_>,
     chosen: &[OrphanTree],
     since_ms: u64,
 ) -> Vec<ReapStep> {
-    // While they are held no number changes hands, so the second look is about the same processes.
+    // A pidfd denotes the same process even if the process ID is reused (pidfd_open(2)).
     let members = chosen.iter().flat_map(|tree| &tree.members);
     let held: Vec<PidFd> = members.filter_map(|member| PidFd::open(*member).ok()).collect();
     let log = match ReapLog::open(root) {
@@ -85,7 +85,7 @@ fn end_trees(
     let (again, ages) = orphans.scan();
     let mut sweep = TreeSweep::new(&log, since_ms);
     for tree in &again.trees {
-        // One that has only now appeared is left to the next time.
+        // A tree that has only now appeared is left to the next run.
         if chosen.iter().any(|seen| seen.members[0] == tree.members[0]) {
             sweep.add_tree(tree, &ages);
         }
@@ -94,12 +94,13 @@ fn end_trees(
     sweep.run()
 }
 
-/// Ages by process.
+/// The age of each process.
 type Ages = HashMap<ProcRef, Duration>;
 
 impl UnownedRules<'_> {
-    /// Whether a process is old enough and may fit a built-in rule. Reads one file of each process,
-    /// so that a session starts quickly on a machine without any: 5 µs for each process.
+    /// Whether a process is old enough and may match a built-in rule. Reads one file of each
+    /// process, so that a session starts quickly on a machine without such processes: 5 µs for each
+    /// process.
     fn may_match(self) -> bool {
         let mut buffer = vec![0; MAX_COMMAND_BYTES];
         let mut may_fit = |pid| {
@@ -137,7 +138,7 @@ fn process_facts(pid: i32) -> Option<ProcessInfo> {
     })
 }
 
-/// Returns how long a process has lived that was started at this time.
+/// Returns the age of a process with this start time.
 fn process_age(start_ticks: u64) -> Duration {
     let started_ms = start_ticks.saturating_mul(1_000 / TICKS_PER_SECOND);
     Duration::from_millis(clock::since_boot_ms().saturating_sub(started_ms))
@@ -153,7 +154,7 @@ fn excluded_steps(verdicts: &ReapDecision) -> Vec<ReapStep> {
     verdicts.kept.iter().map(step).collect()
 }
 
-/// What is said about a member of a tree that goes.
+/// What is reported about a member of a tree that is ended.
 #[derive(Debug, Clone)]
 struct TreeMember {
     rule: String,

@@ -23,7 +23,7 @@ impl WatchedDir {
         self.dir.path().join(format!("claude-http-{name}.sock"))
     }
 
-    /// Leaves a socket file whose socket is gone.
+    /// Leaves a socket file whose socket is closed.
     fn leave_dead_socket(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         drop(UnixListener::bind(&path).expect("binds"));
@@ -44,11 +44,12 @@ fn removed_paths(steps: Vec<ReapStep>) -> Vec<String> {
     steps.into_iter().map(path).collect()
 }
 
-/// Sets the time of a file, not following a link. A socket file cannot be opened for that.
+/// Sets the modification time of a file without following a link. A socket file cannot be opened
+/// for that.
 fn make_old(path: &Path) {
     let mut touch = std::process::Command::new("touch");
     let touched = touch.args(["-h", "-d", "61 seconds ago"]).arg(path).status();
-    assert!(touched.expect("there is a touch").success(), "{}", path.display());
+    assert!(touched.expect("touch is installed").success(), "{}", path.display());
 }
 
 #[test]
@@ -59,7 +60,7 @@ fn only_unheld_socket_files_are_removed() {
     let _keeps_alive = UnixListener::bind(&held).expect("binds");
     let packets = watched.path("packets");
     let _keeps_alive = UnixDatagram::unbound().and(UnixDatagram::bind(&packets)).expect("binds");
-    // A pair of datagram sockets talks to itself alone and refuses others with `EPERM`.
+    // Two connected datagram sockets accept only each other, and refuse others with `EPERM`.
     let (one, other) = (watched.path("one"), watched.path("other"));
     let (first, second) =
         (UnixDatagram::bind(&one).expect("binds"), UnixDatagram::bind(&other).expect("binds"));
@@ -87,7 +88,7 @@ fn only_unheld_socket_files_are_removed() {
     }
 }
 
-/// Between `bind` and `listen` a stream socket refuses everybody, as if it were dead.
+/// Between bind(2) and listen(2) a stream socket refuses all connections, as if it were dead.
 #[test]
 fn a_bound_socket_that_does_not_listen_yet_is_kept() {
     for kind in unix_socket::CONNECTED_SOCKET_TYPES {
@@ -96,7 +97,7 @@ fn a_bound_socket_that_does_not_listen_yet_is_kept() {
         let early = unix_socket::bind_without_listen(&path, kind).expect("binds");
         make_old(&path);
         assert_eq!(watched.reap(), Vec::<String>::new());
-        // Also under another name than it was bound to.
+        // Also under another name than the one it was bound to.
         let moved = watched.path("moved");
         std::fs::rename(&path, &moved).expect("own directory");
         assert_eq!(watched.reap(), Vec::<String>::new());
@@ -105,7 +106,7 @@ fn a_bound_socket_that_does_not_listen_yet_is_kept() {
     }
 }
 
-/// Whoever holds a socket is not woken by the question whether it does.
+/// The check does not wake the process that holds the socket.
 #[test]
 fn checking_a_listener_does_not_wake_it() {
     let watched = WatchedDir::new();
@@ -114,7 +115,7 @@ fn checking_a_listener_does_not_wake_it() {
     make_old(&path);
     assert_eq!(watched.reap(), Vec::<String>::new());
     listener.set_nonblocking(true).expect("own socket");
-    let caller = listener.accept().expect_err("nobody called");
+    let caller = listener.accept().expect_err("no caller has connected");
     assert_eq!(caller.kind(), std::io::ErrorKind::WouldBlock);
 }
 
@@ -137,8 +138,8 @@ fn symbolic_links_to_a_watched_directory_are_not_followed() {
     let text = format!("{}/claude-http-*.sock", link.display());
     let through = SocketPattern::parse(&text).expect("legal");
     assert_eq!(reap_sockets(&[through], false), []);
-    assert!(dead.symlink_metadata().expect("it is there").file_type().is_socket());
-    // Named twice it is found once.
+    assert!(dead.symlink_metadata().expect("the file exists").file_type().is_socket());
+    // A file that two patterns match is reported once.
     let twice = [watched.pattern.clone(), watched.pattern.clone()];
     assert_eq!(removed_paths(reap_sockets(&twice, true)).len(), 1);
 }

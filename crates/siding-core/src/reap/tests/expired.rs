@@ -1,9 +1,9 @@
-//! What goes when nobody needs it any more, and what stays.
+//! Expiry of sessions, and of data that was set aside.
 
 use super::*;
 
-/// A session's journal as it would be after its owner's end, `ago` before now, with its files as
-/// old as that.
+/// Writes a session as it is after the death of its owner, `ago` before now, with files as old as
+/// that.
 fn dead_session(place: &ReapFixture, name: &str, owner: ProcRef, ago: Duration) {
     let boot = procfs::boot_id().expect("is there");
     old_session(place, name, ago, serde_json::json!({ "boot": boot, "owner": owner }));
@@ -27,7 +27,7 @@ fn old_session(place: &ReapFixture, name: &str, ago: Duration, owner: serde_json
 
 const THIRTY_DAYS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Liveness decides, and what a task still needs; age only comes on top.
+/// A session must be dead and without tasks; age is only an additional condition.
 #[test]
 fn ended_sessions_without_tasks_are_removed() {
     let place = ReapFixture::new();
@@ -43,12 +43,12 @@ fn ended_sessions_without_tasks_are_removed() {
         dead_session(&place, name, owner, ago);
     }
     let there = serde_json::json!({ "boot": "theirs", "machine": "theirs", "owner": DEAD_PROCESS });
-    // A third of that is longer than others are kept.
+    // A third of that is longer than other sessions are kept.
     old_session(&place, "elsewhere", THIRTY_DAYS / 3, there.clone());
     old_session(&place, "never-heard-of", THIRTY_DAYS, there);
     dead_session(&place, "damaged", DEAD_PROCESS, THIRTY_DAYS);
     std::fs::write(place.path("sessions/damaged/journal"), "x").expect("written");
-    // It holds a record, and what it is about cannot be read.
+    // A valid record of a newer format, whose content cannot be read.
     let (mut line, record) = (Vec::new(), serde_json::json!({"record": "opened", "format": 99}));
     siding_model::record::write_line(&mut line, 0, &record);
     std::fs::write(place.path("sessions/damaged/journal"), line).expect("written");
@@ -73,7 +73,7 @@ fn ended_sessions_without_tasks_are_removed() {
     let kept =
         ["cli", "damaged", "elsewhere", "has-ended", "has-task", "lives", "resumed", "young"];
     assert_eq!(left, kept);
-    // It goes with its last task, and one that was forgotten can be opened again.
+    // The session is removed after its last task, and a removed session can be opened again.
     let dir =
         place.root.task_dir(ended).expect("is there").try_lock().expect("works").expect("free");
     place.root.remove_task(&dir).expect("removed");
@@ -82,7 +82,7 @@ fn ended_sessions_without_tasks_are_removed() {
     assert!(place.reap_all().iter().filter_map(name).next().is_none());
 }
 
-/// What was set aside goes by its age, and only what siding has put there.
+/// Data that was set aside is removed by its age, and only if siding put it there.
 #[test]
 fn data_set_aside_is_removed_after_retention() {
     let place = ReapFixture::new();

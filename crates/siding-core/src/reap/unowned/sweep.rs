@@ -1,4 +1,4 @@
-//! Ending trees that were decided on.
+//! Ending the trees that were selected.
 
 use siding_model::process::ProcRef;
 use siding_model::signal::Signal;
@@ -15,20 +15,20 @@ use crate::sys::procfs::{self, TICKS_PER_SECOND};
 use crate::sys::{clock, poll, process};
 use crate::tree;
 
-/// One process that goes.
+/// One process to end.
 #[derive(Debug)]
 struct TargetProcess {
     member: TreeMember,
     pidfd: PidFd,
-    /// The last signal it was sent.
+    /// The last signal that was sent.
     signal: Option<Signal>,
 }
 
-/// The work on all trees of one look.
+/// The cleanup of all trees of one scan.
 #[derive(Debug)]
 pub(super) struct TreeSweep<'l> {
     log: &'l ReapLog,
-    /// When the first look began, in clock ticks since boot.
+    /// When the first scan started, in clock ticks since boot.
     since_ticks: u64,
     targets: Vec<TargetProcess>,
     error: Option<String>,
@@ -40,7 +40,7 @@ impl<'l> TreeSweep<'l> {
         Self { log, since_ticks, targets: Vec::new(), error: None }
     }
 
-    /// Takes on a tree.
+    /// Adds the living processes of a tree.
     pub(super) fn add_tree(&mut self, tree: &OrphanTree, ages: &Ages) {
         let going = tree.members.iter().filter_map(|process| {
             let held = PidFd::open(*process).ok().filter(|held| !held.is_dead())?;
@@ -53,7 +53,8 @@ impl<'l> TreeSweep<'l> {
         self.targets.extend(going);
     }
 
-    /// Asks all to end, gives them time to, kills what is left, and tells what became of each.
+    /// Sends SIGTERM to all processes, gives them time to exit, kills those that are left, and
+    /// returns a step for each.
     pub(super) fn run(mut self) -> Vec<ReapStep> {
         self.signal_all(Signal::TERM);
         self.wait_for_exit();
@@ -83,7 +84,8 @@ impl<'l> TreeSweep<'l> {
         self.targets.into_iter().map(step).chain(failed).collect()
     }
 
-    /// Sends a signal to everyone that lives and has not had it, the line in the log first.
+    /// Sends a signal to each living process that has not received it, after writing a line to the
+    /// log.
     fn signal_all(&mut self, signal: Signal) {
         for going in &mut self.targets {
             if going.pidfd.is_dead() || going.signal == Some(signal) || self.error.is_some() {
@@ -104,14 +106,14 @@ impl<'l> TreeSweep<'l> {
                 self.error = Some(format!("stopped: could not write the log: {error}"));
                 return;
             }
-            // What cannot be signalled is found alive in the end, and told.
+            // A process that cannot be signaled is found alive at the end, and reported.
             let _already_ended = going.pidfd.send_signal(signal);
             let _already_ended = going.pidfd.send_signal(Signal::CONT);
             going.signal = Some(signal);
         }
     }
 
-    /// Waits until all have ended or their grace is over.
+    /// Waits until all processes have exited, at most for the grace.
     fn wait_for_exit(&self) {
         let until = clock::monotonic_now().plus_ms(TERM_GRACE_MS);
         loop {
@@ -128,10 +130,11 @@ impl<'l> TreeSweep<'l> {
         }
     }
 
-    /// Takes on what the trees have started since the first look. Returns whether there was any.
+    /// Adds the processes that the trees have started since the first scan. Returns whether there
+    /// were any.
     ///
-    /// Such a process is still below one of them, or in the session that one of them leads: the
-    /// kernel keeps the number of a session as long as anything is in it.
+    /// Such a process is still a child of a member, or in the session that a member leads: the
+    /// kernel does not reuse the number of a session while any process is in it.
     fn add_new_descendants(&mut self) -> bool {
         let before = self.targets.len();
         for pid in procfs::all_pids() {
@@ -142,7 +145,7 @@ impl<'l> TreeSweep<'l> {
             }
             let is_near = |going: &&TargetProcess| {
                 let known = going.member.process;
-                // The number of a dead one may be another's by now.
+                // The process ID of a dead member may have been reused.
                 (stat.ppid == known.pid && !going.pidfd.is_dead())
                     || (stat.session == known.pid
                         && procfs::identify(known.pid).is_none_or(|now| now == known))

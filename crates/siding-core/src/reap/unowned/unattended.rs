@@ -1,7 +1,7 @@
-//! Foreign orphans in a run that nobody asked for: at the start of a session, and by the timer.
+//! Unowned orphans in unattended runs: at the start of a session, and by the timer.
 //!
-//! Only built-in rules run here. Whether they end or only report is decided by
-//! [`UnownedReapMode`]; `foreign-reports` in the state directory is the record that a report was given.
+//! Only built-in rules apply here. [`UnownedReapMode`] decides whether they end processes or only
+//! report them; `foreign-reports` in the state directory records that a report was delivered.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -17,15 +17,16 @@ use crate::store::StateDir;
 use crate::sys::file::{self, OpenMode};
 use crate::sys::{clock, system_info};
 
-/// Name of the record below the root (`docs/format.md`).
+/// The name of the file with these records, below the root (`docs/format.md`).
 const REPORTS_FILE: &str = "foreign-reports";
-/// Length in bytes up to which the record is read: one line for each machine and set of rules.
+/// The most bytes of that file that are read. It has one line for each machine and set of rules.
 const MAX_REPORTS_BYTES: usize = 256 << 10;
 
-/// Ends the foreign orphans of the built-in rules, or reports them as [`ReapStep::ForeignFound`], as the
-/// settings say. A process that fits a rule and stays is not mentioned: each live session has some.
+/// Ends the unowned orphans that the built-in rules select, or reports them as
+/// [`ReapStep::ForeignFound`], as the settings say. A process that matches a rule and is kept is
+/// not mentioned, because each live session has some.
 ///
-/// The caller that has shown a report notes that by [`record_unowned_report`].
+/// A caller that has shown a report records that with [`record_unowned_report`].
 #[must_use]
 pub fn reap_unowned_unattended(
     root: &StateDir,
@@ -51,8 +52,8 @@ pub fn reap_unowned_unattended(
     steps
 }
 
-/// Whether only the callers of commands were given a report on this machine, perhaps the log of a
-/// timer, while the rules end what they find. An agent is told of that once.
+/// Returns whether the rules end processes while a report on this machine went only to callers of
+/// commands, perhaps to the log of a timer. An agent is notified of that once.
 #[must_use]
 pub fn is_unowned_report_unseen(root: &StateDir, settings: &Settings) -> bool {
     let rules = built_in_rules(settings);
@@ -64,12 +65,12 @@ pub fn is_unowned_report_unseen(root: &StateDir, settings: &Settings) -> bool {
         && !reports.covers_for_agent(&machine, &rules)
 }
 
-/// Writes the record that a report was given on this machine, if these steps have one or an agent was
-/// told of an earlier one. Later runs may end what the rules find then.
+/// Records that a report was delivered on this machine, if these steps contain one or an agent was
+/// notified of an earlier one. Later runs may then end what the rules select.
 ///
 /// # Errors
 ///
-/// The operating system's: then the report is given again.
+/// The I/O error of the system call; the report is delivered again then.
 pub fn record_unowned_report(
     root: &StateDir,
     settings: &Settings,
@@ -91,7 +92,7 @@ pub fn record_unowned_report(
     }
     let report = OrphanReport::new(clock::unix_now().rfc3339(), machine, &rules, reader);
     let record = file::open_at(root, REPORTS_FILE, OpenMode::Append)?;
-    // A newline before it ends a line that a crash has torn.
+    // A newline first ends a line that a crash has cut off.
     let mut line = if file::metadata(&record)?.len == 0 { Vec::new() } else { vec![b'\n'] };
     line.extend(serde_json::to_vec(&report)?);
     line.push(b'\n');
@@ -108,6 +109,6 @@ fn built_in_rules(settings: &Settings) -> Vec<OrphanRule> {
 fn read_reports(root: &StateDir) -> OrphanReports {
     let read = file::open_at(root, REPORTS_FILE, OpenMode::Read)
         .and_then(|record| file::read_to_end(record.as_fd(), MAX_REPORTS_BYTES));
-    // Without a readable record the report is given again.
+    // Without a readable file the report is delivered again.
     read.map(|bytes| OrphanReports::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
 }
