@@ -1,7 +1,7 @@
-//! After a crash: finding tasks whose shim is gone, and putting a new one in its place.
+//! Recovery after a crash: finding tasks whose shim is dead, and starting a new shim for each.
 //!
-//! The lock of a task's directory decides who may. It lives with the shim; when it can be taken,
-//! the shim is dead and nobody else is on the way.
+//! The lock of a task's directory decides which process may do so. It lives with the shim: when it
+//! can be taken, the shim is dead and no other process is recovering the task.
 
 mod batch;
 
@@ -31,48 +31,49 @@ use crate::tree::{self, SharedScan};
 
 pub use batch::BatchRecovery;
 
-/// How long a new shim may take to say that it has taken over, in milliseconds.
+/// How long a new shim may take to report that it has taken over, in milliseconds.
 const TAKEOVER_TIMEOUT_MS: u64 = 10_000;
 
-/// What recovery found, and did.
+/// The outcome of recovering one task.
 #[derive(Debug)]
 pub enum RecoveryOutcome {
-    /// Its shim keeps it.
+    /// The task's shim supervises it.
     Supervised,
-    /// Its shim had been stopped by a signal and was continued.
+    /// The task's shim had been stopped by a signal and was continued.
     Continued,
-    /// It had ended; left-overs were cleared.
+    /// The task had ended; leftovers were removed.
     Ended,
-    /// Its shim was dead; a new one keeps it.
+    /// The task's shim was dead; a new one supervises the task.
     TakenOver,
-    /// Its shim was dead and nothing of it was left; its end was recorded.
+    /// The task's shim was dead and no process of the task was left; the end was recorded.
     EndRecorded,
-    /// It was never recorded, so nothing was ever started; its directory was removed.
+    /// The task was never recorded, so no process was started for it; its directory was removed.
     NeverRecorded,
-    /// Somebody else is starting or rescuing it at this moment.
+    /// Another process is starting or recovering the task at this moment.
     Busy,
-    /// Another machine keeps it, which shares this state directory. It is left alone.
+    /// Another machine, which shares this state directory, supervises the task. It is left alone.
     OtherMachine {
-        /// Which.
+        /// That machine.
         machine: String,
     },
-    /// Its journal cannot be read and was set aside. Processes that carry its mark are strays.
+    /// The task's journal cannot be read and was set aside. Processes that carry its mark are
+    /// strays.
     SetAside {
-        /// Where to.
+        /// The new path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the journal.
         why: JournalError,
     },
-    /// A newer siding wrote its journal. It is left alone.
+    /// A newer version of siding wrote the task's journal. The task is left alone.
     TooNew {
-        /// What is wrong with it.
+        /// Why the journal cannot be read.
         why: JournalError,
     },
 }
 
-/// Age in milliseconds from which on a task without a record and without a live mark is a
-/// leftover. Between the making of its directory and the taking of its lock lie microseconds, and on a
-/// busy machine everything that others do in between.
+/// The age from which on a task without a record and without a live marker is a leftover, in
+/// milliseconds. Only microseconds pass between the creation of its directory and the taking of its
+/// lock, but on a busy machine any other process may run in between.
 const MIN_UNRECORDED_AGE_MS: i64 = 60_000;
 
 /// Why a task could not be recovered.
@@ -81,36 +82,36 @@ pub enum RecoverError {
     /// The state directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system refused.
+    /// A system call failed.
     #[error("task {id}: could not {doing}: {source}")]
     Io {
-        /// The task.
+        /// The task's id.
         id: TaskId,
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
-        /// The reason.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// A task that runs without a shim, and whose lock we have.
+/// A task that runs without a shim, and whose lock this process holds.
 #[derive(Debug)]
 struct ShimlessTask {
     locked: LockedTask,
-    /// Its processes, as far as they are known.
+    /// The processes of the task that are known.
     processes: Vec<ProcRef>,
-    /// The session whose end is its end too.
+    /// The session whose end also ends the task.
     session: Option<SessionId>,
 }
 
-/// What became of a task, or has to be done about it yet.
+/// The outcome for a task, or the work that is left to do.
 #[derive(Debug)]
 enum RecoveryStep {
     Finished(RecoveryOutcome),
     Shimless(ShimlessTask),
 }
 
-/// Recovers tasks, looking at the machine's processes once for all of them. Several threads may
+/// Recovers tasks, with one scan of the machine's processes for all of them. Several threads may
 /// share it.
 #[derive(Debug)]
 pub struct Recovery<'r> {
@@ -121,21 +122,21 @@ pub struct Recovery<'r> {
 }
 
 impl<'r> Recovery<'r> {
-    /// Prepares recovery in `root`; `program` becomes the new shims.
+    /// Prepares recovery in `root`. New shims execute `program`.
     ///
     /// # Errors
     ///
-    /// The operating system's, when `/proc` is not there.
+    /// The I/O error of the system call if there is no `/proc`.
     pub fn new(root: &'r StateDir, program: &'r CStr) -> io::Result<Self> {
         Ok(Self { root, program, boot: procfs::boot_id()?, scan: SharedScan::default() })
     }
 
-    /// Recovers every task that is marked live. Calls `each` with what was found.
+    /// Recovers every task that is marked live, and calls `each` with the outcome.
     ///
     /// # Errors
     ///
-    /// [`RecoverError::Store`] when the list of tasks cannot be read. What fails for one task goes
-    /// to `each`.
+    /// [`RecoverError::Store`] if the list of tasks cannot be read. The error of a single task is
+    /// passed to `each`.
     pub fn recover_all(
         &self,
         mut each: impl FnMut(TaskId, Result<RecoveryOutcome, RecoverError>),
@@ -159,7 +160,7 @@ impl<'r> Recovery<'r> {
         }
     }
 
-    /// Does for a task what needs no new shim.
+    /// Does everything for a task that needs no new shim.
     fn examine(&self, id: TaskId) -> Result<RecoveryStep, RecoverError> {
         let dir = match self.root.task_dir(id) {
             Err(StoreError::NoSuchTask { .. }) => {
@@ -199,6 +200,7 @@ impl<'r> Recovery<'r> {
             }
             return Ok(RecoveryStep::Finished(RecoveryOutcome::Ended));
         }
+        // A process ID and a start time identify a process only within one boot.
         if state.boot == self.boot && procfs::is_running(state.shim) {
             let continued = shim_client::continue_stopped_shim(state.shim)
                 .map_err(|source| io_error(id, "continue its shim", source))?;
@@ -212,8 +214,8 @@ impl<'r> Recovery<'r> {
         }
     }
 
-    /// Goes on with a task whose lock we have. Its journal is read again: the one who had the lock
-    /// before may have written since.
+    /// Examines a task whose lock this process holds. Its journal is read again, because the
+    /// previous holder of the lock may have written to it since.
     fn examine_shimless(&self, locked: LockedTask) -> Result<RecoveryStep, RecoverError> {
         let id = locked.dir().id();
         let folded = match locked.dir().read() {
@@ -221,7 +223,7 @@ impl<'r> Recovery<'r> {
             Err(JournalReadError::Io(source)) => {
                 return Err(io_error(id, "read its journal", source));
             }
-            // Seen whole a moment ago; the next command looks again.
+            // It was valid a moment ago; the next command reads it again.
             Err(JournalReadError::Content(_)) => {
                 return Ok(RecoveryStep::Finished(RecoveryOutcome::Busy));
             }
@@ -251,7 +253,7 @@ impl<'r> Recovery<'r> {
         Ok(RecoveryStep::Shimless(ShimlessTask { locked, processes: found, session }))
     }
 
-    /// Starts a new shim.
+    /// Starts a new shim, which takes the task over.
     fn start_takeover(&self, orphan: &ShimlessTask) -> Result<RecoveryOutcome, RecoverError> {
         let ShimlessTask { locked, processes: found, .. } = orphan;
         let id = locked.dir().id();
@@ -261,7 +263,7 @@ impl<'r> Recovery<'r> {
         await_takeover(id, &link)
     }
 
-    /// Records the end of a task of which nothing is left.
+    /// Records the end of a task that has no process left.
     fn record_end(
         &self,
         locked: &LockedTask,
@@ -271,13 +273,13 @@ impl<'r> Recovery<'r> {
         let dir = locked.dir();
         let io = |source| io_error(dir.id(), "record its end", source);
         let mut journal = JournalFile::resume(dir, folded).map_err(io)?;
-        // The clock of another boot says nothing about this task.
+        // The monotonic clock of another boot says nothing about this task.
         let at = if folded.state.boot == self.boot {
             clock::monotonic_now()
         } else {
             folded.state.last_event_at
         };
-        // What cannot be read for now would be on record as not there, and for good.
+        // Output that is only temporarily unreadable would be recorded as missing, permanently.
         if let Err(error) = output::open(dir)
             && file::is_transient(&error)
         {
@@ -293,12 +295,12 @@ impl<'r> Recovery<'r> {
             proof: tree::proof_without_shim(&folded.state).to_owned(),
         };
         let mut records = monitor::lines_after_shim_loss(dir, &folded.state, at);
-        // What is there after a restart of the machine need not have been there before.
+        // A condition that holds after a reboot need not have held before it.
         let same_boot = folded.state.boot == self.boot;
         let ready = same_boot.then(|| ready_after_end(dir, &folded.state, at)).flatten();
         records.extend(ready.map(|ready| Record::Ready(Box::new(ready))));
         records.push(Record::Event { at, event });
-        // While it was being killed, its leader's end is news and not yet the end.
+        // While a task was being killed, the end of its leader does not end the task yet.
         if !ends_task(&folded.state, &records) {
             records.push(Record::Event { at, event: TaskEvent::Swept { survivors: 0 } });
         }
@@ -337,20 +339,20 @@ impl<'r> Recovery<'r> {
                 locked.dir().remove_transient();
                 Ok(RecoveryOutcome::SetAside { path, why })
             }
-            // Its shim lives and has the truth in memory: a reader must not take its files away.
+            // Its shim lives and has the true state in memory: no reader may move its files away.
             None => Ok(RecoveryOutcome::Busy),
         }
     }
 }
 
-/// Whether somebody may just be making this task, of which nothing is on record: it has no live mark,
-/// which comes with its lock, and is young.
+/// Returns whether another process may be creating this task just now. The task has no record, no
+/// live marker, which is written under its lock, and is young.
 pub(crate) fn is_being_created(root: &StateDir, dir: &TaskDir) -> bool {
     let is_old = |at: UnixMs| clock::unix_now().0.saturating_sub(at.0) >= MIN_UNRECORDED_AGE_MS;
     !root.is_marked_live(dir.id()) && !system_info::changed_at(dir).is_ok_and(is_old)
 }
 
-/// Waits until a new shim says that it has taken over.
+/// Waits until a new shim reports that it has taken over.
 fn await_takeover(id: TaskId, link: &ShimConnection) -> Result<RecoveryOutcome, RecoverError> {
     let hear = |source| io_error(id, "hear from the new shim", source);
     match link.recv(Some(TAKEOVER_TIMEOUT_MS)).map_err(hear)? {
@@ -359,19 +361,19 @@ fn await_takeover(id: TaskId, link: &ShimConnection) -> Result<RecoveryOutcome, 
         }
         RecvResult::Message(_) => Ok(RecoveryOutcome::TakenOver),
         RecvResult::TimedOut => Err(hear(io::ErrorKind::TimedOut.into())),
-        // It saw that the task had ended by itself and left.
+        // The shim found that the task had ended by itself, and exited.
         RecvResult::Disconnected => Ok(RecoveryOutcome::Busy),
     }
 }
 
-/// Whether these records end the task.
+/// Returns whether these records end the task.
 fn ends_task(state: &TaskState, records: &[Record]) -> bool {
     let mut state = state.clone();
     records.iter().all(|record| state.apply(record.clone()).is_ok()) && !state.is_live()
 }
 
-/// Returns what happened to a task whose shim and processes are all gone. The leader's true end is
-/// taken where the kernel still has it.
+/// Returns the event that ends a task without a shim and without processes. The leader's true
+/// status is used if the kernel still has it.
 fn end_without_processes(folded: &Replayed) -> TaskEvent {
     let state = &folded.state;
     let seen = state
@@ -396,8 +398,8 @@ fn end_without_processes(folded: &Replayed) -> TaskEvent {
     }
 }
 
-/// Removes what exists only while a task has not ended. The live mark goes last: while it is there
-/// the next command looks for the rest.
+/// Removes what exists only while a task has not ended. The live marker is removed last: while it
+/// exists, the next command repeats the cleanup.
 pub fn clear_ended(root: &StateDir, dir: &TaskDir, task: &TaskState) {
     dir.remove_transient();
     if let Some(group) = TaskGroup::from_task(task) {

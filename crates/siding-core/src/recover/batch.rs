@@ -1,7 +1,8 @@
-//! Recovery of many tasks, of which those whose session is over share a shim.
+//! Recovery of many tasks, in which the tasks of ended sessions share a shim.
 //!
-//! Such a task is about to be stopped. To reach its tree and to prove that it is gone a shim that
-//! took over looks at every process of the machine; one that keeps many of them looks once for all.
+//! Such a task is about to be stopped. To reach its tree and to prove that the tree is gone, a shim
+//! that took over scans all processes of the machine. A shim that has many such tasks scans once
+//! for all.
 
 use std::collections::HashMap;
 
@@ -13,27 +14,27 @@ use super::{
 use crate::launch::{BatchTakeover, IdleShim};
 use crate::session;
 
-/// What became of a task.
+/// The outcome of one task.
 type TaskResult = (TaskId, std::result::Result<RecoveryOutcome, RecoverError>);
 
-/// Recovers tasks one after the other.
+/// Recovers tasks one after another.
 #[derive(Debug)]
 pub struct BatchRecovery<'r> {
     recovery: &'r Recovery<'r>,
-    /// Locked, and to be handed over together.
+    /// Locked tasks, to be handed over together.
     pending: Vec<ShimlessTask>,
-    /// Whether sessions are over.
+    /// Whether each session has ended.
     ended_sessions: HashMap<SessionId, bool>,
 }
 
 impl<'r> BatchRecovery<'r> {
-    /// Begins.
+    /// Creates a recovery without pending tasks.
     #[must_use]
     pub fn new(recovery: &'r Recovery<'r>) -> Self {
         Self { recovery, pending: Vec::new(), ended_sessions: HashMap::new() }
     }
 
-    /// Recovers a task, and passes what became of it to `each`, maybe together with others later.
+    /// Recovers a task and passes its outcome to `each`, perhaps later and together with others.
     pub fn recover_task(&mut self, id: TaskId, each: &mut impl FnMut(TaskResult)) {
         match self.recovery.examine(id) {
             Ok(RecoveryStep::Finished(found)) => each((id, Ok(found))),
@@ -48,10 +49,10 @@ impl<'r> BatchRecovery<'r> {
         }
     }
 
-    /// Recovers what was put off.
+    /// Recovers the pending tasks.
     pub fn flush(&mut self, each: &mut impl FnMut(TaskResult)) {
         let leaving = std::mem::take(&mut self.pending);
-        // For one, a shim that shares is only another shim.
+        // For a single task, a shared shim has no advantage.
         let mut shim = match leaving.len() {
             0 | 1 => None,
             _ => IdleShim::start(self.recovery.program).and_then(IdleShim::into_batch).ok(),
@@ -62,7 +63,8 @@ impl<'r> BatchRecovery<'r> {
             each((
                 id,
                 given.unwrap_or_else(|| {
-                    // It was killed, or has begun without us: then each gets its own.
+                    // The shared shim was killed, or has started without this task. Each remaining
+                    // task gets its own shim.
                     shim = None;
                     self.recovery.start_takeover(&orphan)
                 }),
@@ -70,7 +72,7 @@ impl<'r> BatchRecovery<'r> {
         }
     }
 
-    /// Gives a task to a shim. `None` when it takes no more.
+    /// Hands a task to the shared shim. `None` if the shim takes no more tasks.
     fn add_to_shim(
         &self,
         shim: &BatchTakeover,
@@ -79,7 +81,8 @@ impl<'r> BatchRecovery<'r> {
         let id = orphan.locked.dir().id();
         match shim.add_task(self.recovery.root, &orphan.locked, &orphan.processes) {
             Ok(link) => match await_takeover(id, link) {
-                // It has left without a word: the errand came when it gathered no more.
+                // It closed the connection without an answer: the command came too late to be
+                // taken.
                 Ok(RecoveryOutcome::Busy) => None,
                 taken => Some(taken),
             },

@@ -1,49 +1,56 @@
 //! The birthmark: `RLIMIT_RTTIME` as a label that processes inherit.
+//!
+//! A resource limit is inherited by fork(2) and kept by execve(2) (getrlimit(2)), so it survives
+//! setsid(2), a cleared environment and sudo, and any user can read it in `/proc/PID/limits`. This
+//! limit affects only threads with a real-time scheduling policy. A variable in the environment was
+//! the alternative: of five processes that had escaped from a killed shim, three still carried it,
+//! and all five the limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siding_model::id::Birthmark;
 
-/// Returns the mark of this process, `None` when it has none.
+/// Returns the mark of this process, if it has one.
 #[must_use]
 pub fn own_birthmark() -> Option<Birthmark> {
     getrlimit(Resource::Rttime).maximum.map(Birthmark)
 }
 
-/// Marks this process and all it will start.
+/// Marks this process and everything that it will start.
 ///
 /// # Errors
 ///
-/// `EPERM` when the mark is larger than the one it has: a hard limit can only be lowered.
+/// `EPERM` if the mark is larger than the present one: a hard limit can only be lowered
+/// (getrlimit(2)).
 pub fn set_birthmark(mark: Birthmark) -> std::io::Result<()> {
     let limit = Rlimit { current: Some(mark.0), maximum: Some(mark.0) };
     Ok(setrlimit(Resource::Rttime, limit)?)
 }
 
-/// Marks a process of this user while it runs, and all that it starts from now on.
+/// Marks a running process of this user, and everything that it starts from now on.
 ///
 /// # Errors
 ///
-/// `EPERM` when it is another user's, or has a smaller limit; `ESRCH` when there is none.
+/// `EPERM` if the process is another user's or has a smaller limit; `ESRCH` if there is none.
 pub fn set_birthmark_of(pid: i32, mark: Birthmark) -> std::io::Result<()> {
     let limit = libc::rlimit64 { rlim_cur: mark.0, rlim_max: mark.0 };
-    // SAFETY: `limit` is a valid limit for the whole call, and the old one is not asked for.
+    // SAFETY: `limit` is a valid limit for the whole call, and the old one is not requested.
     let result = unsafe {
         libc::prlimit64(pid, libc::RLIMIT_RTTIME, &raw const limit, std::ptr::null_mut())
     };
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Whether processes can be marked while they run. Changes nothing: this process is given the limit that
-/// it has.
+/// Checks whether running processes can be marked, by setting the limit of this process to the
+/// value that it has.
 ///
 /// # Errors
 ///
-/// What a sandbox answers, or a filter of system calls.
+/// The error of a sandbox or of a system call filter (seccomp(2)).
 pub fn probe_set_birthmark() -> std::io::Result<()> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let nothing = std::ptr::null_mut();
-    // SAFETY: `limit` is a valid place for one limit, and then a valid limit.
+    // SAFETY: `limit` is valid storage for one limit, and then a valid limit.
     let done = unsafe {
         libc::prlimit64(own, libc::RLIMIT_RTTIME, std::ptr::null(), &raw mut limit) == 0
             && libc::prlimit64(own, libc::RLIMIT_RTTIME, &raw const limit, nothing) == 0
@@ -51,14 +58,14 @@ pub fn probe_set_birthmark() -> std::io::Result<()> {
     if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Returns the hard `RLIMIT_RTTIME` of a process, `None` when it has no limit.
+/// Returns the hard `RLIMIT_RTTIME` of a process, or `None` if it is unlimited.
 ///
 /// # Errors
 ///
-/// `EPERM` for another user's process, `ESRCH` when there is none.
+/// `EPERM` for another user's process, `ESRCH` if there is none.
 pub(super) fn hard_rttime(pid: i32) -> std::io::Result<Option<u64>> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: nothing is set, and `limit` is a valid place for one limit.
+    // SAFETY: nothing is set, and `limit` is valid storage for one limit.
     let result =
         unsafe { libc::prlimit64(pid, libc::RLIMIT_RTTIME, std::ptr::null(), &raw mut limit) };
     if result != 0 {

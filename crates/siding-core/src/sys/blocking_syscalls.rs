@@ -1,31 +1,32 @@
-//! System calls that can wait: their numbers on this architecture, and what they wait with.
+//! System calls that can block: their numbers on this architecture, and what their arguments wait
+//! for.
 
 use siding_model::evidence::BlockingCall;
 
-/// A system call, as far as a wait in it matters.
+/// A system call in which a thread can block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockingSyscall {
-    /// Its name.
+    /// The name of the system call.
     pub name: &'static str,
-    /// Its kind.
+    /// The kind of the wait.
     pub call: BlockingCall,
-    /// How its arguments tell what is waited for.
+    /// How the arguments describe what is waited for.
     pub layout: ArgumentLayout,
 }
 
-/// Where the arguments of a system call have what is waited for.
+/// Where the arguments of a system call describe what is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentLayout {
-    /// Nowhere.
+    /// The arguments do not describe it.
     Plain,
-    /// A descriptor to read from, or to write to, as this argument.
+    /// One argument is a descriptor to read from or to write to.
     Descriptor {
-        /// Which argument.
+        /// The index of the argument.
         at: usize,
-        /// Whether data is waited for.
+        /// Whether the call waits for data to read.
         to_read: bool,
     },
-    /// `(pollfd *, count, timeout)`; the timeout is a number of milliseconds or a pointer.
+    /// `(pollfd *, count, timeout)`, with a timeout in milliseconds or a pointer to one.
     PollArray {
         /// Whether the timeout is a pointer.
         by_pointer: bool,
@@ -37,11 +38,11 @@ pub enum ArgumentLayout {
         /// Whether the timeout is a pointer.
         by_pointer: bool,
     },
-    /// A pointer to a timeout as this argument.
+    /// The argument with this index is a pointer to a timeout.
     Timeout(usize),
-    /// `fcntl`: a lock only with the commands that wait.
+    /// `fcntl`, which takes a lock only with the commands that wait for one.
     Fcntl,
-    /// What was interrupted goes on: the kernel's own name of the wait tells what it was.
+    /// An interrupted call continues (restart_syscall(2)): the wait channel shows which one.
     Restart,
 }
 
@@ -61,7 +62,7 @@ const fn descriptor_call(name: &'static str, call: BlockingCall, to_read: bool) 
     syscall(name, call, ArgumentLayout::Descriptor { at: 0, to_read })
 }
 
-/// Returns what is known of a system call by its number.
+/// Returns the system call with this number, if it is known to block.
 #[must_use]
 pub fn by_number(number: i64) -> Option<BlockingSyscall> {
     use BlockingCall::{
@@ -136,7 +137,7 @@ pub fn by_number(number: i64) -> Option<BlockingSyscall> {
     })
 }
 
-/// System calls that newer architectures do without.
+/// System calls that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const fn by_legacy_number(number: i64) -> Option<BlockingSyscall> {
     Some(match number {
@@ -154,15 +155,15 @@ const fn by_legacy_number(number: i64) -> Option<BlockingSyscall> {
     })
 }
 
-/// Returns what the kernel's name of a wait (`/proc/PID/wchan`) tells, for a call that was
-/// interrupted and goes on, and where system calls are not told.
+/// Returns the system call that a wait channel (`/proc/PID/wchan`) belongs to. Needed for a call
+/// that continues after an interruption, and where the kernel does not show system calls.
 #[must_use]
 pub fn by_wait_channel(wchan: &str) -> Option<BlockingSyscall> {
     let has = |part: &str| wchan.contains(part);
     Some(if has("nanosleep") {
         syscall("nanosleep", BlockingCall::Sleep, ArgumentLayout::Plain)
     } else if has("poll") {
-        // Of its family only this one is restarted so, with its arguments intact.
+        // In its family only poll(2) is restarted this way, with its arguments intact.
         syscall("poll", BlockingCall::Poll, ArgumentLayout::PollArray { by_pointer: false })
     } else if has("futex") {
         syscall("futex", BlockingCall::Futex, ArgumentLayout::Plain)

@@ -8,22 +8,23 @@ use super::{file, system_info};
 
 /// `CGROUP2_SUPER_MAGIC` of linux/magic.h.
 const CGROUP2_MAGIC: u64 = 0x6367_7270;
-/// Longest list of members that is read. A process takes at most eight bytes of it.
+/// The longest list of members that is read, in bytes. A process takes at most eight.
 const MAX_LIST_BYTES: usize = 64 << 20;
-/// Longest file of numbers that is read. `memory.stat` has about 60 lines of 30 bytes.
+/// The longest file of numbers that is read, in bytes. `memory.stat` has about 60 lines of 30
+/// bytes.
 const MAX_SMALL_FILE_BYTES: usize = 16 << 10;
 
-/// Whether a directory belongs to this file system.
+/// Returns whether a directory belongs to this file system.
 #[must_use]
 pub fn is_cgroup2(path: &Path) -> bool {
     system_info::file_system_magic_at(path).is_ok_and(|magic| magic == CGROUP2_MAGIC)
 }
 
-/// Opens a group's directory.
+/// Opens the directory of a group.
 ///
 /// # Errors
 ///
-/// The operating system's; `Unsupported` for a directory of another file system.
+/// The I/O error of the system call; `Unsupported` for a directory of another file system.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
     let group = file::open_directory(path)?;
     if system_info::file_system_magic(&group)? != CGROUP2_MAGIC {
@@ -32,28 +33,28 @@ pub fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(group)
 }
 
-/// Returns the numbers of a group's own processes; those of the groups below it are not among
-/// them. Who is dead and not reaped is none; one whose first thread has left still is.
+/// Returns the process IDs of a group's own members, without those of the groups below it. A zombie
+/// is no member; a process whose main thread has exited still is one.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn processes(group: impl AsFd) -> io::Result<Vec<i32>> {
     let list = file::open_at(group, "cgroup.procs", file::OpenMode::Read)?;
     let list = file::read_to_end(list.as_fd(), MAX_LIST_BYTES)?;
     let numbers = list.split(|&byte| byte == b'\n').filter_map(|line| {
         let number: i32 = std::str::from_utf8(line).ok()?.parse().ok()?;
-        // Who lives in another process namespace has the number 0 here.
+        // A process of another PID namespace is listed with the number 0.
         (number > 0).then_some(number)
     });
     Ok(numbers.collect())
 }
 
-/// Whether a process lives in a group or below it.
+/// Returns whether any process lives in a group or below it.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn is_populated(group: impl AsFd) -> io::Result<bool> {
     const MAX_EVENTS_BYTES: usize = 4096;
     let events = file::open_at(group, "cgroup.events", file::OpenMode::Read)?;
@@ -61,47 +62,49 @@ pub fn is_populated(group: impl AsFd) -> io::Result<bool> {
     Ok(events.split(|&byte| byte == b'\n').any(|line| line == b"populated 1"))
 }
 
-/// Moves this process to a group.
+/// Moves this process into a group.
 ///
 /// # Errors
 ///
-/// The operating system's: `EACCES` unless it may write to the nearest group above both, too.
+/// The I/O error of the system call: `EACCES` unless this process may also write to the nearest
+/// common ancestor of both groups (cgroups(7)).
 pub fn enter(group: impl AsFd) -> io::Result<()> {
     write_file(group, "cgroup.procs", b"0")
 }
 
-/// Sends SIGKILL to everything in a group and below it (Linux 5.14 and later), forks included,
-/// whoever's it is. It misses a process whose first thread has left.
+/// Sends SIGKILL to all members of a group and of the groups below it (Linux 5.14 and later),
+/// including new forks and processes of other users. It misses a process whose main thread has
+/// exited, because the kernel sends the signal to that thread.
 ///
 /// # Errors
 ///
-/// The operating system's, `ENOENT` where the kernel cannot.
+/// The I/O error of the system call, `ENOENT` if the kernel does not support it.
 pub fn kill(group: impl AsFd) -> io::Result<()> {
     write_file(group, "cgroup.kill", b"1")
 }
 
-/// Returns the one number that a group's file holds.
+/// Returns the only number in a group's file.
 ///
 /// # Errors
 ///
-/// The operating system's, `ENOENT` where the group lacks that controller; `InvalidData` when it is
-/// no number, such as `max`.
+/// The I/O error of the system call, `ENOENT` if the group lacks the controller; `InvalidData` if
+/// the file holds no number but, for example, `max`.
 pub fn read_number(group: impl AsFd, name: &str) -> io::Result<u64> {
     parse_number(read_small_file(group, name)?.trim_ascii())
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns the number behind a key of a group's file, `None` when the key is not in it.
+/// Returns the number after a key in a group's file, or `None` if the key is missing.
 ///
 /// # Errors
 ///
-/// The operating system's, `ENOENT` where the group lacks that controller.
+/// The I/O error of the system call, `ENOENT` if the group lacks the controller.
 pub fn read_keyed_number(group: impl AsFd, name: &str, key: &str) -> io::Result<Option<u64>> {
     let value = |line: &[u8]| parse_number(line.strip_prefix(key.as_bytes())?.strip_prefix(b" ")?);
     Ok(read_small_file(group, name)?.split(|&byte| byte == b'\n').find_map(value))
 }
 
-/// Returns a small file in one read, so that a number cannot change within it.
+/// Reads a small file in one read, so that a number cannot change within it.
 fn read_small_file(group: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
     let file = file::open_at(group, name, file::OpenMode::Read)?;
     let mut text = vec![0; MAX_SMALL_FILE_BYTES];
@@ -118,14 +121,14 @@ fn parse_number(digits: &[u8]) -> Option<u64> {
 ///
 /// # Errors
 ///
-/// The operating system's, `ENOENT` where the group lacks that controller.
+/// The I/O error of the system call, `ENOENT` if the group lacks the controller.
 pub fn write_file(group: impl AsFd, name: &str, bytes: &[u8]) -> io::Result<()> {
     let file = file::open_at(group, name, file::OpenMode::Write)?;
     file::write(&file, bytes).map(drop)
 }
 
-/// Whether systemd, or whoever manages the machine's groups, has left a group to whoever runs in
-/// it: the extended attribute `user.delegate` or `trusted.delegate` is `1`.
+/// Returns whether systemd, or another manager of the machine's groups, has delegated a group: the
+/// extended attribute `user.delegate` or `trusted.delegate` is `1`.
 #[must_use]
 pub fn is_marked_delegated(path: &Path) -> bool {
     ["user.delegate", "trusted.delegate"].into_iter().any(|name| {

@@ -1,45 +1,48 @@
-//! The clocks.
+//! The clocks of the kernel (clock_gettime(2)).
 
 use rustix::time::{ClockId, clock_gettime};
 use siding_model::process::{MonotonicMs, UnixMs};
 
-/// Returns the awake time since boot.
+/// Returns the time since boot without suspended time (`CLOCK_MONOTONIC`).
 #[must_use]
 pub fn monotonic_now() -> MonotonicMs {
     let now = clock_gettime(ClockId::Monotonic);
     MonotonicMs(millis(now.tv_sec, now.tv_nsec).unsigned_abs())
 }
 
-/// Returns the time since boot in milliseconds, asleep or awake: the clock of start times.
+/// Returns the time since boot with suspended time, in milliseconds: the clock of process start
+/// times.
 #[must_use]
 pub fn since_boot_ms() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     millis(now.tv_sec, now.tv_nsec).unsigned_abs()
 }
 
-/// Returns the processor time of this thread in microseconds, to tell what something took.
+/// Returns the CPU time of this thread in microseconds, for measurements.
 #[must_use]
 pub fn thread_cpu_us() -> u64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1_000).unsigned_abs()
 }
 
-/// Returns the time of day.
+/// Returns the wall-clock time.
 #[must_use]
 pub fn unix_now() -> UnixMs {
     let now = clock_gettime(ClockId::Realtime);
     UnixMs(millis(now.tv_sec, now.tv_nsec))
 }
 
-/// Returns how long all threads of a process have run, also those that have ended, in nanoseconds.
-/// `None` when it has ended. No file is opened, and any user may ask.
+/// Returns the CPU time of all threads of a process, including those that have exited, in
+/// nanoseconds. `None` if the process has exited. No file is opened, and any user's process can be
+/// read.
 #[must_use]
 pub fn process_cpu_ns(pid: i32) -> Option<u64> {
-    /// The clock of a process by what the scheduler has counted
-    /// (`CPUCLOCK_SCHED`, include/linux/posix-timers_types.h).
+    /// The CPU clock that the scheduler counts (`CPUCLOCK_SCHED`,
+    /// include/linux/posix-timers_types.h).
     const CPUCLOCK_SCHED: libc::clockid_t = 2;
+    // The clock id of a process is built as in clock_getcpuclockid(3).
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for one `timespec` for the whole call.
+    // SAFETY: `time` is valid storage for one `timespec` for the whole call.
     let result = unsafe { libc::clock_gettime((!pid << 3) | CPUCLOCK_SCHED, &raw mut time) };
     let nanoseconds = time.tv_sec.checked_mul(1_000_000_000)?.checked_add(time.tv_nsec)?;
     if result == 0 { u64::try_from(nanoseconds).ok() } else { None }

@@ -1,8 +1,9 @@
-//! clone3(2), for a child that is born in another control group.
+//! clone3(2), for a child that starts in another control group.
 //!
-//! The C library has no function for it, and none could be used: the child goes on with another
-//! stack, so the call must not return through a frame on the old one. Where this module does not
-//! know the machine, the answer is `ENOSYS`, and the child enters the group by itself.
+//! With `CLONE_INTO_CGROUP` the child is a member before its first instruction. The C library has
+//! no function for this call, and none could be used: the child continues on another stack, so the
+//! call must not return through a frame on the old one. On an architecture that this module does
+//! not know, the call fails with `ENOSYS`, and the child enters the group by itself.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -12,7 +13,7 @@ use std::ptr;
 /// `CLONE_INTO_CGROUP` of linux/sched.h.
 const CLONE_INTO_CGROUP: u64 = 1 << 33;
 
-/// What the child runs. It must not return.
+/// The function that the child runs. It must not return.
 pub(super) type Child = extern "C" fn(*mut c_void) -> c_int;
 
 /// `struct clone_args` of linux/sched.h, version 2 (88 bytes).
@@ -32,13 +33,13 @@ struct CloneArgs {
     cgroup: u64,
 }
 
-/// Runs `child` on `stack` in a process of this control group that shares this one's memory, and
-/// returns its number once it has called exec or has ended.
+/// Runs `child` on `stack` in a new process of this control group that shares this process's
+/// memory. Returns its process ID once it has called exec or has exited.
 ///
 /// # Safety
 ///
-/// `child` may touch what `args` leads to, and no other memory of this process. All signals must be
-/// blocked.
+/// `child` may touch the memory behind `args`, and no other memory of this process. All signals
+/// must be blocked.
 pub(super) unsafe fn clone_into_cgroup(
     group: BorrowedFd<'_>,
     stack: &mut [u8],
@@ -50,14 +51,14 @@ pub(super) unsafe fn clone_into_cgroup(
     let how = CloneArgs {
         flags: CLONE_INTO_CGROUP | (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
         exit_signal: libc::SIGCHLD as u64,
-        // The upper end is what must be aligned: the stack grows down from there.
+        // The upper end must be aligned: the stack grows down from there.
         stack: (start.map_addr(|address| (address + 15) & !15)).expose_provenance() as u64,
         stack_size: (len - 16) as u64,
         cgroup: group.as_raw_fd() as u64,
         ..CloneArgs::default()
     };
     // SAFETY: the kernel only reads `how`; CLONE_VFORK suspends this thread until the child no
-    // longer uses `stack` or `args`; the caller answers for `child`.
+    // longer uses `stack` or `args`; the caller is responsible for `child`.
     let result = unsafe { call(&how, child, args) };
     match i32::try_from(result) {
         Ok(pid) if pid > 0 => Ok(pid),
@@ -66,12 +67,12 @@ pub(super) unsafe fn clone_into_cgroup(
     }
 }
 
-/// Makes the call. The child never comes out of it.
+/// Makes the system call. The child never returns from it.
 #[cfg(target_arch = "x86_64")]
 unsafe fn call(how: &CloneArgs, child: Child, args: *mut c_void) -> isize {
     let result;
-    // SAFETY: the parent's registers and stack are as the operands say; the child starts on an
-    // empty stack of its own, aligned as a call wants it, and ends inside `child`.
+    // SAFETY: the parent's registers and stack are as the operands declare; the child starts on an
+    // empty stack of its own, aligned as the calling convention requires, and ends inside `child`.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -94,11 +95,11 @@ unsafe fn call(how: &CloneArgs, child: Child, args: *mut c_void) -> isize {
     result
 }
 
-/// Makes the call. The child never comes out of it.
+/// Makes the system call. The child never returns from it.
 #[cfg(target_arch = "aarch64")]
 unsafe fn call(how: &CloneArgs, child: Child, args: *mut c_void) -> isize {
     let result;
-    // SAFETY: as on the other machine.
+    // SAFETY: as on x86_64.
     unsafe {
         std::arch::asm!(
             "svc #0",

@@ -1,4 +1,4 @@
-//! Starting processes that belong to nobody: in a session of their own, whose parent has left.
+//! Starting detached processes: each has a session of its own, and a parent that has exited.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
@@ -11,18 +11,19 @@ use super::vfork::{
     wait_for_child,
 };
 
-/// Highest signal number of the kernel, and the size of its set of signals.
+/// The highest signal number of the kernel.
 const MAX_SIGNAL: c_int = 64;
+/// The size of the kernel's signal set, in bytes.
 const SIGSET_BYTES: usize = 8;
 
-/// A program that is started beside this process and belongs to nobody here.
+/// A program to start as a detached process.
 #[derive(Debug)]
 pub struct DaemonCommand<'a> {
-    /// Path of the program.
+    /// The path of the program.
     pub program: &'a CStr,
-    /// Its arguments, the first is its name. Its environment is empty.
+    /// The arguments; the first is the program's name. The environment is empty.
     pub argv: &'a [&'a CStr],
-    /// Its descriptors from 0 on; all others are closed.
+    /// The descriptors, which become 0, 1, 2 and so on. All others are closed.
     pub descriptors: &'a [BorrowedFd<'a>],
 }
 
@@ -34,12 +35,12 @@ struct DaemonArgs {
     errno: c_int,
 }
 
-/// Starts a process in a session of its own whose parent has already left, so that nobody who
-/// ends this process's group, session or tree ends it too. Returns once its exec has worked.
+/// Starts a process in a session of its own whose parent has exited, so that it survives when this
+/// process's group, session or tree is killed. Returns after a successful exec.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn spawn_daemon(start: &DaemonCommand<'_>) -> io::Result<()> {
     let copies = duplicate_descriptors(start.descriptors)?;
     let mut stack = vec![0_u8; STACK_BYTES];
@@ -50,13 +51,14 @@ pub fn spawn_daemon(start: &DaemonCommand<'_>) -> io::Result<()> {
         child_stack: stack_top(&mut stack),
         errno: 0,
     };
-    // Without an exit signal the helper is invisible to a host that waits for any child.
+    // Without an exit signal, the helper is invisible to a host that waits for any child: wait(2)
+    // reports such a child only with `__WALL` or `__WCLONE`.
     let helper = vfork_and_run(run_helper, (&raw mut args).cast(), 0)?;
     wait_for_child(helper);
     if args.errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(args.errno)) }
 }
 
-/// Runs in the helper: starts the real child and leaves, which makes it an orphan.
+/// Runs in the helper: starts the detached process and exits, which makes that an orphan.
 extern "C" fn run_helper(args: *mut c_void) -> c_int {
     // SAFETY: as in `run_leader`; `child_stack` is a stack that only the child uses.
     unsafe {
@@ -82,12 +84,12 @@ extern "C" fn run_daemon(args: *mut c_void) -> c_int {
     }
 }
 
-/// Cuts a new process off from the one that started it: a session of its own, default signal
-/// handling, and no descriptors but these, which become 0, 1, 2 and so on.
+/// Detaches a new process from the one that started it: a session of its own, default signal
+/// actions, and no descriptors except these, which become 0, 1, 2 and so on.
 ///
 /// # Safety
 ///
-/// Only in a child. Its descriptors must be above the numbers that are filled.
+/// Only in a child. The descriptors must have higher numbers than those that they become.
 unsafe fn detach(descriptors: &[RawFd]) -> bool {
     // SAFETY: only system calls.
     unsafe {
@@ -99,32 +101,33 @@ unsafe fn detach(descriptors: &[RawFd]) -> bool {
     }
 }
 
-/// Returns copies of descriptors that are out of the way of the low numbers they will get.
+/// Returns duplicates of descriptors above the numbers that they become, because dup2(2) would
+/// otherwise overwrite one that is still needed.
 fn duplicate_descriptors(descriptors: &[BorrowedFd<'_>]) -> io::Result<Vec<OwnedFd>> {
     let least = c_int::try_from(descriptors.len()).unwrap_or(c_int::MAX);
     descriptors.iter().map(|fd| super::descriptor::duplicate_from(fd, least)).collect()
 }
 
-/// What the child function of [`fork_daemon`] works on.
+/// The argument of [`run_forked`].
 struct ForkedArgs {
     descriptors: Vec<RawFd>,
     main: fn() -> u8,
 }
 
-/// The process between this one and a forked one, which leaves at once. Taken away when dropped.
+/// The process between this one and a forked one, which exits immediately. Dropping it reaps it.
 #[derive(Debug)]
 pub struct IntermediateChild(Option<libc::pid_t>);
 
 impl IntermediateChild {
-    /// Waits until it has left.
+    /// Waits until the process has exited.
     ///
     /// # Errors
     ///
-    /// The operating system's reason why it could not start the forked process.
+    /// The I/O error with which it failed to start the forked process.
     pub fn wait_exited(&mut self) -> io::Result<()> {
         match self.0.take().map(wait_for_child) {
             None | Some(0) => Ok(()),
-            // It leaves with the error's number as its exit code.
+            // Its exit code is the errno.
             Some(status) => Err(io::Error::from_raw_os_error(libc::WEXITSTATUS(status))),
         }
     }
@@ -136,24 +139,25 @@ impl Drop for IntermediateChild {
     }
 }
 
-/// Goes on with `main` in a copy of this process that belongs to nobody here, as [`spawn_daemon`]
-/// starts a program: for a small process this takes a third of the time of an exec. `descriptors`
-/// become its 0, 1, 2 and so on; the process ends with what `main` returns.
+/// Runs `main` in a copy of this process that is detached like a program of [`spawn_daemon`]: for a
+/// small process this takes a third of the time of an exec. `descriptors` become 0, 1, 2 and so on.
+/// The process exits with the value that `main` returns.
 ///
-/// The process between is the copy. It leaves its memory to the forked one, which costs 0.1 ms less
-/// than a second copy.
+/// The process in between is the copy. It leaves its memory to the forked process, which saves 0.1
+/// ms compared with a second copy.
 ///
-/// Only for a process with one thread: of the others the copy would have the locks and not the
-/// threads.
+/// Only for a process with one thread: the copy would have the locks of the other threads, but not
+/// the threads (fork(2)).
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn fork_daemon(
     descriptors: &[BorrowedFd<'_>],
     main: fn() -> u8,
 ) -> io::Result<IntermediateChild> {
-    // The copy could tell nobody that it lacks a system call (Linux 5.9): no descriptor is closed.
+    // The copy could not report that close_range(2) is missing (before Linux 5.9). Nothing is
+    // closed.
     // SAFETY: only a system call.
     if unsafe { libc::syscall(libc::SYS_close_range, libc::c_uint::MAX, libc::c_uint::MAX, 0) } != 0
     {
@@ -163,12 +167,12 @@ pub fn fork_daemon(
     let numbers = copies.iter().map(AsRawFd::as_raw_fd).collect();
     let mut args = ForkedArgs { descriptors: numbers, main };
     let stack = GuardedStack::new(FORKED_STACK_BYTES)?;
-    // A Ctrl-C between the fork and the new session would be meant for this process alone.
+    // A Ctrl-C between the fork and the new session is meant for this process alone.
     let blocked = BlockedSignals::block_all();
-    // SAFETY: there is one thread, so the copy is a whole process. It does nothing but start the
-    // other one and leave, so that this one has all memory for itself: `args` stays where it is,
-    // on the first stack, which nobody uses any more. Not by the C library's fork, with which the
-    // kernel would clear the thread's number when the copy leaves, in memory that is in use.
+    // SAFETY: there is one thread, so the copy is a whole process. It only starts the forked
+    // process and exits, so that one has all memory for itself: `args` stays where it is, on the
+    // first stack, which no process uses any more. The C library's fork is not used, because with
+    // it the kernel would clear the thread ID when the copy exits, in memory that is in use.
     let between = unsafe {
         match libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) {
             0 => {
@@ -188,13 +192,13 @@ pub fn fork_daemon(
     }
 }
 
-/// Stack of a forked process: its own from then on, of which it takes what it touches.
+/// The stack of a forked process, in bytes. Only the pages that it touches take memory.
 const FORKED_STACK_BYTES: usize = 1 << 20;
 
 /// Runs in the forked process.
 extern "C" fn run_forked(args: *mut c_void) -> c_int {
-    // SAFETY: the memory is a copy that belongs to this process, and so is the `ForkedArgs` in it.
-    // Whoever made it only leaves. This never returns.
+    // SAFETY: the memory is a copy that belongs to this process, and so does the `ForkedArgs` in
+    // it. The process that made the copy only exits. This function never returns.
     unsafe {
         let args = &*args.cast::<ForkedArgs>();
         if !detach(&args.descriptors) {
@@ -205,18 +209,18 @@ extern "C" fn run_forked(args: *mut c_void) -> c_int {
     }
 }
 
-/// Gives every signal its default action and blocks none.
+/// Sets the default action of every signal and unblocks all signals.
 ///
 /// # Safety
 ///
-/// Only in a child: handlers were copied, not shared, so the parent keeps its own.
+/// Only in a child: the handlers were copied, not shared, so the parent keeps its own.
 unsafe fn reset_signals() {
-    // The kernel's own structure has another layout on each machine; all zeros is the default
-    // action on every one. The C library would leave out the two signals that it uses itself, and
-    // programs started by its `posix_spawn` ignore those.
+    // The kernel's structure has a different layout on each architecture; all zeros is the default
+    // action on every one. sigaction(3) refuses the two signals that the C library itself uses, and
+    // its posix_spawn(3) starts programs with those ignored.
     let default = [0_u64; 8];
     // SAFETY: only system calls; `default` is larger than the structure that is read. SIGKILL and
-    // SIGSTOP refuse, which changes nothing.
+    // SIGSTOP are refused, which changes nothing.
     unsafe {
         for number in 1..=MAX_SIGNAL {
             let nothing = ptr::null_mut::<c_void>();

@@ -1,4 +1,4 @@
-//! Descriptors: duplicating them out of the way and handing them over an exec.
+//! Descriptors: duplicating them to higher numbers, and passing them over an exec.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -6,56 +6,56 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::fs::MemfdFlags;
 use rustix::io::FdFlags;
 
-/// Duplicates a descriptor to the lowest free number from `least` on, closed on exec.
+/// Duplicates a descriptor to the lowest free number from `least` on, with close-on-exec.
 ///
 /// # Errors
 ///
-/// The operating system's, `EMFILE` or `EINVAL` when there is no such number.
+/// The I/O error of the system call, `EMFILE` or `EINVAL` if there is no such number.
 pub fn duplicate_from(fd: impl AsFd, least: RawFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, least)?)
 }
 
-/// Sets whether the descriptor is closed on exec.
+/// Sets whether a descriptor is closed on exec.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn set_close_on_exec(fd: impl AsFd, closed: bool) -> io::Result<()> {
     let flags = if closed { FdFlags::CLOEXEC } else { FdFlags::empty() };
     Ok(rustix::io::fcntl_setfd(fd, flags)?)
 }
 
-/// Creates an unnamed file in memory.
+/// Creates an anonymous file in memory (memfd_create(2)).
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn create_memfd(name: &str) -> io::Result<OwnedFd> {
     Ok(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?)
 }
 
-/// Takes over a descriptor that this process was started with, closed on exec from now on.
+/// Takes ownership of a descriptor that this process inherited, and sets close-on-exec.
 ///
 /// # Errors
 ///
-/// `EBADF` when the process was not started with it.
+/// `EBADF` if the process did not inherit it.
 pub fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the borrow lives for this call only; a closed number gives EBADF.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     set_close_on_exec(borrowed, true)?;
-    // SAFETY: the number is open (checked above), and by the shim's start protocol nobody else in
-    // this process owns it: it is taken exactly once, before anything else is opened.
+    // SAFETY: the number is open (checked above), and by the shim's start protocol it has no other
+    // owner in this process: it is taken exactly once, before any other descriptor is opened.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Tries whether a range of descriptors can be closed in one step.
+/// Checks whether a range of descriptors can be closed in one step.
 ///
 /// # Errors
 ///
-/// `ENOSYS` before Linux 5.9, or whatever a sandbox answers.
+/// `ENOSYS` before Linux 5.9, or the error of a sandbox.
 pub fn probe_close_range() -> io::Result<()> {
     let none = libc::c_uint::MAX;
-    // SAFETY: takes only numbers; no descriptor has this one.
+    // SAFETY: takes only numbers; no descriptor has this number.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, none, none, 0) };
     if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -66,11 +66,11 @@ pub fn open_limit() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20)
 }
 
-/// Raises the soft limit of open descriptors to the hard one, for a client that waits on many.
+/// Raises the soft limit of open descriptors to the hard limit, for a client that waits on many.
 pub fn raise_open_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Refused only by an odd sandbox; then the client works up to the old limit.
+    // Only an unusual sandbox refuses this; the client then works up to the old limit.
     let _best_effort =
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

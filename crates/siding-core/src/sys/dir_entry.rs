@@ -1,4 +1,4 @@
-//! What a name in a directory stands for, and putting another file in its place.
+//! Directory entries: what a name refers to, and replacing a file.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,66 +6,66 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
 
-/// What there is of the kinds of files.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// Bytes on a disk.
+    /// A regular file.
     File,
     /// A directory.
     Directory,
     /// A symbolic link.
     Link,
-    /// A named pipe: opening it may wait for ever.
+    /// A named pipe. Opening one may block forever.
     Fifo,
     /// A socket.
     Socket,
-    /// A device, or something that this module does not know.
+    /// A device, or a kind that this module does not know.
     Device,
 }
 
-/// What is known of a file without opening it.
+/// The facts about a file that can be read without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirEntry {
-    /// What it is.
+    /// The kind of the file.
     pub kind: FileKind,
-    /// Length in bytes.
+    /// The length, in bytes.
     pub len: u64,
-    /// Whether it has other names too (hard links).
+    /// Whether the file has other names (hard links).
     pub has_hard_links: bool,
-    /// Which one it is, and in which state.
+    /// The identity of the file and of its present content.
     pub stamp: FileStamp,
-    /// Permission bits.
+    /// The permission bits.
     mode: u32,
-    /// User and group.
+    /// The user and the group.
     owner: (u32, u32),
 }
 
-/// Tells a file from every other, and from itself before it was written to.
+/// Distinguishes a file from every other file, and from itself before it was written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
-    /// Device and inode.
+    /// The device and the inode.
     identity: (u64, u64),
     len: u64,
-    /// When it was written to, in seconds and nanoseconds.
+    /// The time of the last write, in seconds and nanoseconds.
     modified: (i64, i64),
-    /// When anything about it was changed, which no program can set.
+    /// The time of the last change of any kind (ctime), which no program can set.
     changed: (i64, i64),
 }
 
-/// Returns what an open file is.
+/// Returns the facts about an open file.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn entry_of_fd(fd: impl AsFd) -> io::Result<DirEntry> {
     Ok(entry_from_stat(&rustix::fs::fstat(fd)?))
 }
 
-/// Returns what `name` below `dir` is; a link is not followed.
+/// Returns the facts about `name` below `dir`, without following a symbolic link.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn entry_at(dir: impl AsFd, name: &str) -> io::Result<DirEntry> {
     Ok(entry_from_stat(&rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
 }
@@ -97,47 +97,47 @@ fn entry_from_stat(stat: &Stat) -> DirEntry {
     }
 }
 
-/// Whether this process may write to `name` below `dir`.
+/// Returns whether this process may write to `name` below `dir`.
 #[must_use]
 pub fn is_writable_at(dir: impl AsFd, name: &str) -> bool {
     rustix::fs::accessat(dir, name, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Creates a file below `dir` that must not exist yet, to write, with the permissions that the user
-/// wants for new files.
+/// Creates a file below `dir` for writing, which must not exist yet. The user's umask decides its
+/// permissions.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn create_new(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(0o666))?)
 }
 
-/// Creates a directory below `dir` with the permissions that the user wants for new ones.
+/// Creates a directory below `dir`. The user's umask decides its permissions.
 ///
 /// # Errors
 ///
-/// The operating system's, `EEXIST` included.
+/// The I/O error of the system call, including `EEXIST`.
 pub fn create_directory(dir: impl AsFd, name: &Path) -> io::Result<()> {
     Ok(rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(0o777))?)
 }
 
-/// Gives a file the owner, where this process may, and the permissions of another.
+/// Gives a file the permissions of another and, where this process may, its owner.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn copy_owner_and_mode(fd: impl AsFd, other: &DirEntry) -> io::Result<()> {
     let (user, group) = (Uid::from_raw(other.owner.0), Gid::from_raw(other.owner.1));
-    // An ordinary user replaces a file of a directory by one that is its own. Before the permissions,
-    // of which a new owner takes some away (chown(2)).
+    // An ordinary user may not change the owner, so the new file stays the user's. The owner comes
+    // before the permissions, because a change of owner clears some of them (chown(2)).
     let _best_effort = rustix::fs::fchown(fd.as_fd(), Some(user), Some(group));
     Ok(rustix::fs::fchmod(fd, Mode::from_raw_mode(other.mode))?)
 }
 
-/// Waits until the names in a directory are on the disk, where that can be had: file systems differ
-/// and a directory need not be readable.
+/// Waits until the names in a directory are on disk, if possible: file systems differ, and a
+/// directory need not be readable.
 pub fn sync_directory(dir: impl AsFd) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if let Ok(readable) = rustix::fs::openat(dir, ".", flags, Mode::empty()) {

@@ -1,4 +1,5 @@
-//! Files: opened below a directory descriptor, so that no path is too long and none is raced.
+//! Files, opened relative to a directory descriptor: no path is too long, and no directory on the
+//! way can be replaced in a race.
 
 mod metadata;
 mod space;
@@ -17,32 +18,34 @@ pub use metadata::{
 };
 pub use space::{next_data, punch_hole, release_reserve, reserve};
 
-/// What to open.
+/// What to open, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
     /// An existing directory.
     Directory,
-    /// An existing file, to read.
+    /// An existing file, for reading.
     Read,
-    /// A file that must not exist yet, to read and write.
+    /// A file that must not exist yet, for reading and writing.
     CreateNew,
-    /// An existing file, to read and write.
+    /// An existing file, for reading and writing.
     ReadWrite,
-    /// An existing file, to write.
+    /// An existing file, for writing.
     Write,
-    /// A file, made when it is not there, to write at its end.
+    /// A file for writing at its end, created if it is missing.
     Append,
-    /// An existing FIFO, to write, failing with `ENXIO` when nobody reads.
+    /// An existing FIFO, for writing. Fails with `ENXIO` if no process reads it (fifo(7)).
     FifoWrite,
-    /// An existing FIFO, both ways: it never sees an end, so a poll on it never spins.
+    /// An existing FIFO, for reading and writing: it never reports an end of file, so poll(2) does
+    /// not spin.
     FifoReadWrite,
 }
 
-/// Opens `name` below `dir`, never following a symbolic link in the last part, closed on exec.
+/// Opens `name` below `dir` with close-on-exec. A symbolic link as the last component is not
+/// followed.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn open_at(dir: impl AsFd, name: impl AsRef<Path>, open_mode: OpenMode) -> io::Result<OwnedFd> {
     let flags = match open_mode {
         OpenMode::Directory => OFlags::RDONLY | OFlags::DIRECTORY,
@@ -58,11 +61,11 @@ pub fn open_at(dir: impl AsFd, name: impl AsRef<Path>, open_mode: OpenMode) -> i
     Ok(rustix::fs::openat(dir, name.as_ref(), flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, mode)?)
 }
 
-/// Opens `name` below `dir` to read and write, making it where it is not there.
+/// Opens `name` below `dir` for reading and writing, and creates it if it is missing.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn open_or_create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<OwnedFd> {
     match open_at(&dir, &name, OpenMode::CreateNew) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -72,8 +75,8 @@ pub fn open_or_create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<Owne
     }
 }
 
-/// Whether an error tells of this moment and nothing of the file: no descriptor or memory is left, or a
-/// server does not answer.
+/// Returns whether an error is temporary and says nothing about the file: no descriptor or memory
+/// is left, or a server does not answer.
 #[must_use]
 pub fn is_transient(error: &io::Error) -> bool {
     use rustix::io::Errno;
@@ -82,48 +85,49 @@ pub fn is_transient(error: &io::Error) -> bool {
     passing.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// What [`open_at`] fails with at a symbolic link, as a raw error.
+/// The errno with which [`open_at`] fails at a symbolic link.
 pub const SYMLINK_ERRNO: i32 = rustix::io::Errno::LOOP.raw_os_error();
 
-/// Opens an existing file by path, following links, to read and, with `append`, to write at its
-/// end. Does not wait for a FIFO and takes no terminal.
+/// Opens an existing file by path, following symbolic links, for reading and, with `append`, for
+/// writing at its end. Does not block on a FIFO, and does not make a terminal the controlling
+/// terminal.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn open_followed(path: &Path, append: bool) -> io::Result<OwnedFd> {
     let how = if append { OFlags::RDWR | OFlags::APPEND } else { OFlags::RDONLY };
     let flags = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Opens a terminal to write, without making it this process's own, and without waiting where its
-/// output is stopped. `None` for what is no terminal.
+/// Opens a terminal for writing, without making it the controlling terminal, and without blocking
+/// while its output is stopped. `None` if it is no terminal.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn open_terminal(path: &Path) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = rustix::fs::open(path, flags, Mode::empty())?;
     Ok(rustix::termios::isatty(&fd).then_some(fd))
 }
 
-/// Opens a directory by path, following links.
+/// Opens a directory by path, following symbolic links.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Opens `/dev/null` both ways.
+/// Opens `/dev/null` for reading and writing.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn open_null() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }
@@ -132,7 +136,7 @@ pub fn open_null() -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The operating system's, `EEXIST` included.
+/// The I/O error of the system call, including `EEXIST`.
 pub fn create_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()> {
     Ok(rustix::fs::mkdirat(dir, name.as_ref(), Mode::RWXU)?)
 }
@@ -141,7 +145,7 @@ pub fn create_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn create_fifo(dir: impl AsFd, name: &str) -> io::Result<()> {
     Ok(rustix::fs::mknodat(dir, name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?)
 }
@@ -150,16 +154,16 @@ pub fn create_fifo(dir: impl AsFd, name: &str) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The operating system's, `EEXIST` included.
+/// The I/O error of the system call, including `EEXIST`.
 pub fn create_symlink(target: &str, dir: impl AsFd, name: &str) -> io::Result<()> {
     Ok(rustix::fs::symlinkat(target, dir, name)?)
 }
 
-/// Returns what a symbolic link below `dir` says.
+/// Returns the target of a symbolic link below `dir`.
 ///
 /// # Errors
 ///
-/// The operating system's, `ENOENT` when there is none.
+/// The I/O error of the system call, `ENOENT` if there is none.
 pub fn read_link(dir: impl AsFd, name: &str) -> io::Result<String> {
     let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
     target.into_string().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
@@ -169,7 +173,7 @@ pub fn read_link(dir: impl AsFd, name: &str) -> io::Result<String> {
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn remove(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(dir, name.as_ref(), AtFlags::empty())?)
 }
@@ -178,18 +182,18 @@ pub fn remove(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn remove_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(dir, name.as_ref(), AtFlags::REMOVEDIR)?)
 }
 
-/// Moves a file or directory from one directory to another, replacing nothing.
+/// Moves a file or directory from one directory to another without replacing anything.
 ///
-/// Network file systems cannot promise that last part in one call; there it is looked before.
+/// Network file systems cannot do this in one call; there the new name is checked before the move.
 ///
 /// # Errors
 ///
-/// The operating system's, `EEXIST` included.
+/// The I/O error of the system call, including `EEXIST`.
 pub fn rename_noreplace(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -> io::Result<()> {
     let flags = rustix::fs::RenameFlags::NOREPLACE;
     match rustix::fs::renameat_with(from.as_fd(), name, to.as_fd(), new, flags) {
@@ -203,20 +207,20 @@ pub fn rename_noreplace(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -
     }
 }
 
-/// Puts a file in the place of another below the same directory, in one step.
+/// Renames a file over another one in the same directory, in one step (rename(2)).
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn rename_over(dir: impl AsFd, name: &str, old: &str) -> io::Result<()> {
     Ok(rustix::fs::renameat(dir.as_fd(), name, dir.as_fd(), old)?)
 }
 
-/// Returns the names of everything in a directory, without `.` and `..`, in no order.
+/// Returns the names of all entries of a directory except `.` and `..`, in no particular order.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn list_entries(dir: impl AsFd) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(dir)? {
@@ -229,21 +233,22 @@ pub fn list_entries(dir: impl AsFd) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Returns the names in a directory that siding may have given, without `.` and `..`, in no order:
-/// it gives none that is not UTF-8.
+/// Returns the names in a directory that siding may have given, except `.` and `..`, in no
+/// particular order. Names that are not UTF-8 are left out: siding gives none.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn list_names(dir: impl AsFd) -> io::Result<Vec<String>> {
     Ok(list_entries(dir)?.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
-/// Returns the names of the directories in a directory, without `.` and `..`, in no order.
+/// Returns the names of the subdirectories of a directory except `.` and `..`, in no particular
+/// order.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn list_directories(dir: impl AsFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(dir)? {
@@ -259,12 +264,12 @@ pub fn list_directories(dir: impl AsFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Takes the exclusive lock of an open file, if nobody has it. It lives as long as the open file
-/// description, in whichever process that is.
+/// Takes the exclusive lock of an open file, if it is free. The lock belongs to the open file
+/// description and lives as long as that, in whichever process (flock(2)).
 ///
 /// # Errors
 ///
-/// The operating system's; a lock held by somebody else is `Ok(false)`.
+/// The I/O error of the system call. A lock that is held elsewhere is `Ok(false)`.
 pub fn try_lock_exclusive(fd: impl AsFd) -> io::Result<bool> {
     match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -273,11 +278,11 @@ pub fn try_lock_exclusive(fd: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Takes the exclusive lock of an open file, waiting for it. For short work only.
+/// Takes the exclusive lock of an open file, and blocks until it is free. Only for short work.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn lock_exclusive(fd: impl AsFd) -> io::Result<()> {
     loop {
         match rustix::fs::flock(fd.as_fd(), FlockOperation::LockExclusive) {
@@ -287,48 +292,48 @@ pub fn lock_exclusive(fd: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// Waits until the file's data is on the disk.
+/// Waits until the data of a file is on disk.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn sync_data(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::fdatasync(fd)?)
 }
 
-/// Makes reads and writes on a descriptor wait.
+/// Makes reads and writes on a descriptor block.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn set_blocking(fd: impl AsFd) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(fd.as_fd())?;
     Ok(rustix::fs::fcntl_setfl(fd, flags & !OFlags::NONBLOCK)?)
 }
 
-/// Reads what there is, `Ok(0)` at the end.
+/// Reads the bytes that are available, `Ok(0)` at the end of the file.
 ///
 /// # Errors
 ///
-/// The operating system's, `EAGAIN` when a descriptor that does not block has nothing.
+/// The I/O error of the system call, `EAGAIN` if a non-blocking descriptor has no bytes.
 pub fn read(fd: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::read(fd, into)?)
 }
 
-/// Writes some bytes.
+/// Writes some of the bytes, and returns how many.
 ///
 /// # Errors
 ///
-/// The operating system's, `EAGAIN` when a descriptor that does not block is full.
+/// The I/O error of the system call, `EAGAIN` if a non-blocking descriptor is full.
 pub fn write(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::io::write(fd, bytes)?)
 }
 
-/// Reads at an offset, `Ok(0)` at the end.
+/// Reads at an offset, `Ok(0)` at the end of the file.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn read_at(fd: impl AsFd, into: &mut [u8], offset: u64) -> io::Result<usize> {
     loop {
         match rustix::io::pread(fd.as_fd(), &mut *into, offset) {
@@ -338,11 +343,11 @@ pub fn read_at(fd: impl AsFd, into: &mut [u8], offset: u64) -> io::Result<usize>
     }
 }
 
-/// Writes everything at an offset.
+/// Writes all bytes at an offset.
 ///
 /// # Errors
 ///
-/// The operating system's; an unknown part may have been written.
+/// The I/O error of the system call; an unknown part may have been written then.
 pub fn write_all_at(fd: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::pwrite(fd.as_fd(), bytes, offset) {
@@ -362,13 +367,13 @@ pub fn write_all_at(fd: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Res
 ///
 /// # Errors
 ///
-/// The operating system's; `FileTooLarge` beyond `max`.
+/// The I/O error of the system call; `FileTooLarge` beyond `max`.
 pub fn read_to_end(fd: BorrowedFd<'_>, max: usize) -> io::Result<Vec<u8>> {
     let len = usize::try_from(metadata(fd)?.len).unwrap_or(usize::MAX);
     if len > max {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    // One spare byte shows the end without a second read when the length was right.
+    // With one spare byte, the read that finds the end needs no larger buffer.
     let mut bytes = vec![0; len + 1];
     let mut filled = 0;
     loop {

@@ -1,7 +1,7 @@
-//! Being told of changes in directories and files.
+//! Notifications of changes in directories and files.
 //!
-//! An ordinary user has 128 instances in all, so this is for who reads everything and for who waits
-//! for a file, never for one task (inotify(7)).
+//! An ordinary user has 128 instances in total, so an instance is for a process that reads
+//! everything or waits for a file, never for a single task (inotify(7)).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,10 +10,10 @@ use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
-/// Bytes for events: a few hundred at once.
+/// The size of the event buffer, in bytes: room for a few hundred events.
 const EVENT_BUFFER_BYTES: usize = 16 << 10;
 
-/// One instance.
+/// An inotify instance.
 #[derive(Debug)]
 pub struct Inotify(OwnedFd);
 
@@ -23,62 +23,62 @@ impl AsFd for Inotify {
     }
 }
 
-/// What is watched.
+/// The identifier of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WatchId(i32);
 
-/// What happened.
+/// A change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InotifyEvent {
-    /// Something in a directory came or went.
+    /// A name has appeared in a directory or disappeared from it.
     Entry {
-        /// The directory.
+        /// The watch of the directory.
         watch_id: WatchId,
-        /// What.
+        /// The name.
         name: String,
     },
     /// A file was written to.
     Modified(WatchId),
-    /// More happened than was kept.
+    /// The kernel's queue was full, and events were lost.
     Overflow,
 }
 
 impl Inotify {
-    /// Makes an instance.
+    /// Creates an instance.
     ///
     /// # Errors
     ///
-    /// `EMFILE` when the user has no instance left; else the operating system's.
+    /// `EMFILE` if the user has no instance left; otherwise the I/O error of the system call.
     pub fn new() -> io::Result<Self> {
         Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
     }
 
-    /// Watches what comes to a directory and goes.
+    /// Watches the names that appear in a directory and disappear from it.
     ///
     /// # Errors
     ///
-    /// The operating system's; `ENOSPC` when the user's watches are used up.
+    /// The I/O error of the system call; `ENOSPC` if the user has no watch left.
     pub fn watch_entries(&self, directory: &Path) -> io::Result<WatchId> {
         let what =
             WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE | WatchFlags::ONLYDIR;
         Ok(WatchId(inotify::add_watch(&self.0, directory, what)?))
     }
 
-    /// Watches what is written to a file.
+    /// Watches the writes to a file.
     ///
     /// # Errors
     ///
-    /// The operating system's; `ENOSPC` when the user's watches are used up.
+    /// The I/O error of the system call; `ENOSPC` if the user has no watch left.
     pub fn watch_writes(&self, path: &Path) -> io::Result<WatchId> {
         Ok(WatchId(inotify::add_watch(&self.0, path, WatchFlags::MODIFY)?))
     }
 
-    /// Watches for names that appear in a directory, and for its own end. A directory that is
-    /// watched already keeps the name it has.
+    /// Watches the names that appear in a directory, and the end of the directory itself. A
+    /// directory that is already watched keeps its identifier.
     ///
     /// # Errors
     ///
-    /// The operating system's; `ENOSPC` when the user's watches are used up.
+    /// The I/O error of the system call; `ENOSPC` if the user has no watch left.
     pub fn watch_names(&self, directory: &Path) -> io::Result<WatchId> {
         let what = WatchFlags::CREATE
             | WatchFlags::MOVED_TO
@@ -88,16 +88,16 @@ impl Inotify {
         Ok(WatchId(inotify::add_watch(&self.0, directory, what)?))
     }
 
-    /// Watches something no longer.
+    /// Removes a watch.
     pub fn remove_watch(&self, watched: WatchId) {
         let _already_removed = inotify::remove_watch(&self.0, watched.0);
     }
 
-    /// Takes what has happened so far.
+    /// Returns the events so far, without blocking.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn read_events(&self) -> io::Result<Vec<InotifyEvent>> {
         let mut buffer = [MaybeUninit::uninit(); EVENT_BUFFER_BYTES];
         let mut reader = inotify::Reader::new(&self.0, &mut buffer);
@@ -121,7 +121,7 @@ fn convert_event(event: &inotify::Event<'_>) -> Option<InotifyEvent> {
     if event.events().contains(ReadFlags::MODIFY) {
         return Some(InotifyEvent::Modified(watched));
     }
-    // What is not UTF-8 was not made by siding; a watch that ended with its file says nothing.
+    // siding creates no name that is not UTF-8, and the end of a watch has no name.
     let name = event.file_name()?.to_str().ok()?.to_owned();
     Some(InotifyEvent::Entry { watch_id: watched, name })
 }

@@ -1,4 +1,4 @@
-//! Looking into other processes: their memory, their descriptors, their sockets, their terminal.
+//! Inspecting other processes: their memory, their descriptors, their sockets and their terminals.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,11 +8,12 @@ use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::net::SocketAddrAny;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
-/// Reads a process's memory. Returns how many bytes came, which may be fewer.
+/// Reads the memory of a process (process_vm_readv(2)). Returns the number of bytes read, which may
+/// be smaller than requested.
 ///
 /// # Errors
 ///
-/// `EPERM` when this process may not look, `EFAULT` when there is nothing at that address.
+/// `EPERM` if this process may not inspect the other, `EFAULT` if that address is not mapped.
 pub fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let base = usize::try_from(address).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -25,20 +26,20 @@ pub fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize>
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// What a descriptor refers to, by its numbers.
+/// The identity of the object that a descriptor refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FdTarget {
-    /// What kind of file it is.
+    /// The kind of the object.
     pub kind: TargetKind,
-    /// Device that it lies on.
+    /// The device on which it lies.
     pub device: u64,
-    /// Its number there.
+    /// The inode on that device.
     pub inode: u64,
-    /// Major and minor number, of a device.
+    /// The major and minor number, for a device.
     pub device_numbers: (u32, u32),
 }
 
-/// Kinds of files.
+/// The kinds of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {
     /// A FIFO or a pipe.
@@ -47,13 +48,13 @@ pub enum TargetKind {
     Socket,
     /// A character device.
     Device,
-    /// A file, a directory, a block device.
+    /// A regular file, a directory or a block device.
     File,
-    /// None of these: an object of the kernel without a file.
+    /// An object of the kernel without a file, such as an eventfd.
     AnonymousInode,
 }
 
-/// Returns what a path below a directory refers to, following links.
+/// Returns the object that a path below a directory refers to, following links.
 fn resolve_target(dir: impl AsFd, path: &str) -> Option<FdTarget> {
     let facts = rustix::fs::statat(dir, path, AtFlags::empty()).ok()?;
     let kind = match FileType::from_raw_mode(facts.st_mode) {
@@ -67,26 +68,26 @@ fn resolve_target(dir: impl AsFd, path: &str) -> Option<FdTarget> {
     Some(FdTarget { kind, device: facts.st_dev, inode: facts.st_ino, device_numbers: special })
 }
 
-/// Returns what a descriptor of a process refers to.
+/// Returns the object that a descriptor of a process refers to.
 #[must_use]
 pub fn fd_target(pid: i32, fd: i32) -> Option<FdTarget> {
     resolve_target(CWD, &format!("/proc/{pid}/fd/{fd}"))
 }
 
-/// Returns what a file of one's own refers to.
+/// Returns the object that a name below a directory refers to.
 #[must_use]
 pub fn target_at(dir: impl AsFd, name: &str) -> Option<FdTarget> {
     resolve_target(dir, name)
 }
 
-/// Returns the name of what a descriptor refers to: a path, or `pipe:[123]`.
+/// Returns the name of the object that a descriptor refers to: a path, or `pipe:[123]`.
 #[must_use]
 pub fn fd_path(pid: i32, fd: i32) -> Option<String> {
     let target = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
     Some(target.to_string_lossy().into_owned())
 }
 
-/// Returns the descriptors of a process and whether each can be read, and be written.
+/// Returns the descriptors of a process, each with whether it is open for reading and for writing.
 #[must_use]
 pub fn open_fds(pid: i32) -> Vec<(i32, bool, bool)> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
@@ -94,49 +95,52 @@ pub fn open_fds(pid: i32) -> Vec<(i32, bool, bool)> {
         .flatten()
         .filter_map(|entry| {
             let fd = entry.file_name().to_str()?.parse().ok()?;
-            // The link's own mode tells how the file is open (proc_pid_fd(5)).
+            // The permissions of the link show how the file is open (proc_pid_fd(5)).
             let mode = entry.metadata().ok()?.mode();
             Some((fd, mode & 0o400 != 0, mode & 0o200 != 0))
         })
         .collect()
 }
 
-/// What a socket is.
+/// The state of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocketInfo {
-    /// Whether it waits for connections.
+    /// Whether it listens for connections.
     pub is_listening: bool,
-    /// Its own address, as text.
+    /// The local address, as text.
     pub local: Option<String>,
-    /// The other end's address, as text.
+    /// The address of the peer, as text.
     pub remote: Option<String>,
 }
 
-/// Borrows a socket of a process, for as long as the value lives. Nothing is done to it.
+/// Duplicates a socket of a process into this one (pidfd_getfd(2)). The socket itself is not
+/// changed.
 ///
 /// # Errors
 ///
-/// `EPERM` when this process may not look, `EBADF` when there is none, `ENOSYS` before Linux 5.6.
+/// `EPERM` if this process may not inspect the other, `EBADF` if there is no such descriptor,
+/// `ENOSYS` before Linux 5.6.
 fn borrow_socket(pid: i32, fd: i32) -> io::Result<OwnedFd> {
     let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
     let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     Ok(rustix::process::pidfd_getfd(process, fd, PidfdGetfdFlags::empty())?)
 }
 
-/// Whether a socket of a process waits for connections.
+/// Returns whether a socket of a process listens for connections.
 ///
 /// # Errors
 ///
-/// As [`socket_info`].
+/// See [`socket_info`].
 pub fn is_listening(pid: i32, fd: i32) -> io::Result<bool> {
     Ok(rustix::net::sockopt::socket_acceptconn(borrow_socket(pid, fd)?)?)
 }
 
-/// Returns what a socket of a process is.
+/// Returns the state of a socket of a process.
 ///
 /// # Errors
 ///
-/// `EPERM` when this process may not look, `EBADF` when there is none, `ENOSYS` before Linux 5.6.
+/// `EPERM` if this process may not inspect the other, `EBADF` if there is no such descriptor,
+/// `ENOSYS` before Linux 5.6.
 pub fn socket_info(pid: i32, fd: i32) -> io::Result<SocketInfo> {
     let socket = borrow_socket(pid, fd)?;
     Ok(SocketInfo {
@@ -156,21 +160,21 @@ fn format_address(any: SocketAddrAny) -> Option<String> {
     path.or(name).filter(|name| !name.is_empty())
 }
 
-/// Returns the path of a terminal by its device's number in `/proc/PID/stat` (tty_nr).
+/// Returns the path of a terminal from its device number in `/proc/PID/stat` (`tty_nr`).
 fn terminal_path(number: i32) -> Option<String> {
     let number = u32::try_from(number).ok()?;
     // Bits 31 to 20 and 7 to 0 are the minor number, 15 to 8 the major one (proc_pid_stat(5)).
     let (major, minor) = ((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xfff00));
-    // Pseudo terminals have majors 136 to 143 (Documentation/admin-guide/devices.txt).
+    // Pseudoterminals have majors 136 to 143 (Documentation/admin-guide/devices.txt).
     (136..=143).contains(&major).then(|| format!("/dev/pts/{}", (major - 136) * 256 + minor))
 }
 
-/// Returns whether a terminal shows what is typed, by its device's number.
+/// Returns whether a terminal echoes typed characters, by its device number.
 #[must_use]
 pub fn terminal_echoes(terminal: i32) -> Option<bool> {
     use rustix::fs::{Mode, OFlags};
     let path = terminal_path(terminal)?;
-    // It must neither become this process's terminal nor be waited for.
+    // It must not become this process's controlling terminal, and opening it must not block.
     let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let settings = rustix::termios::tcgetattr(opened).ok()?;

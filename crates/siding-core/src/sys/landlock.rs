@@ -1,6 +1,6 @@
-//! Landlock's rules for TCP ports (Linux 6.7, ABI 4).
+//! Landlock rules for TCP ports (Linux 6.7, ABI 4).
 //!
-//! The C library has no functions for it; the structures are those of linux/landlock.h.
+//! The C library has no functions for Landlock; the structures are those of linux/landlock.h.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -10,7 +10,7 @@ const ACCESS_NET_CONNECT_TCP: u64 = 1 << 1;
 /// `LANDLOCK_RULE_NET_PORT`.
 const RULE_NET_PORT: u32 = 2;
 
-/// `struct landlock_ruleset_attr`, as much of it as ABI 4 has.
+/// `struct landlock_ruleset_attr`, with the fields of ABI 4.
 #[repr(C)]
 struct RulesetAttr {
     handled_access_fs: u64,
@@ -24,20 +24,20 @@ struct NetPortAttr {
     port: u64,
 }
 
-/// Rules that are ready to be applied.
+/// A ruleset that is ready to be enforced.
 #[derive(Debug)]
 pub(super) struct PortRules(OwnedFd);
 
 impl PortRules {
-    /// Makes rules that let TCP connect to these ports only. Listening is left alone.
+    /// Creates rules that allow TCP connections to these ports only. Listening is not restricted.
     ///
     /// # Errors
     ///
-    /// `ENOSYS` and `EOPNOTSUPP` where there is no Landlock, `EINVAL` where its ABI is below 4.
+    /// `ENOSYS` or `EOPNOTSUPP` if there is no Landlock, `EINVAL` if its ABI is below 4.
     pub(super) fn connect_only(ports: impl Iterator<Item = u16>) -> io::Result<Self> {
         let handled =
             RulesetAttr { handled_access_fs: 0, handled_access_net: ACCESS_NET_CONNECT_TCP };
-        // SAFETY: the kernel only reads the structure, of the size that is given.
+        // SAFETY: the kernel only reads the structure, of the given size.
         let made = unsafe {
             libc::syscall(
                 libc::SYS_landlock_create_ruleset,
@@ -47,7 +47,7 @@ impl PortRules {
             )
         };
         let rules = RawFd::try_from(made).ok().filter(|fd| *fd >= 0);
-        // SAFETY: the descriptor was just made, and nobody else has it.
+        // SAFETY: the descriptor was just created and has no other owner.
         let rules = rules.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         let rules = Self(rules.ok_or_else(io::Error::last_os_error)?);
         for port in ports {
@@ -58,7 +58,7 @@ impl PortRules {
 
     fn allow_connect(&self, port: u16) -> io::Result<()> {
         let rule = NetPortAttr { allowed_access: ACCESS_NET_CONNECT_TCP, port: port.into() };
-        // SAFETY: the kernel only reads the structure that belongs to this kind of rule.
+        // SAFETY: the kernel only reads the structure, which belongs to this kind of rule.
         let added = unsafe {
             libc::syscall(
                 libc::SYS_landlock_add_rule,
@@ -71,11 +71,11 @@ impl PortRules {
         if added == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Applies them to the calling thread and all it starts.
+    /// Enforces the rules on the calling thread and everything that it starts.
     ///
     /// # Safety
     ///
-    /// Only in a child: it cannot be taken back.
+    /// Only in a child: the restriction is permanent.
     pub(super) unsafe fn apply(&self) -> libc::c_long {
         // SAFETY: takes only numbers.
         unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.as_fd().as_raw_fd(), 0) }
@@ -88,13 +88,13 @@ impl AsFd for PortRules {
     }
 }
 
-/// Returns the version of Landlock's interface, `None` where the kernel has none or it is off.
+/// Returns the version of the Landlock ABI, or `None` if the kernel has none or it is disabled.
 #[must_use]
 pub fn abi_version() -> Option<u32> {
     /// `LANDLOCK_CREATE_RULESET_VERSION`.
     const CREATE_RULESET_VERSION: u32 = 1;
     let none = std::ptr::null::<RulesetAttr>();
-    // SAFETY: asked for the version, the kernel reads nothing.
+    // SAFETY: when the version is requested, the kernel reads no structure.
     let abi = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, CREATE_RULESET_VERSION)
     };

@@ -1,4 +1,4 @@
-//! Memory that really goes back to the kernel.
+//! Memory that is returned to the kernel when it is no longer used.
 
 use std::ffi::c_void;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
 };
 
-/// A buffer of whole pages, zero at first. An allocator would keep its pages after the drop, and
+/// A buffer of whole pages, initially zero. An allocator would keep the pages after the drop, and
 /// an idle shim must not.
 #[derive(Debug)]
 pub struct MappedBuffer {
@@ -23,9 +23,9 @@ impl MappedBuffer {
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn new(len: usize) -> io::Result<Self> {
-        // SAFETY: a new private mapping at a place of the kernel's choice overlaps nothing.
+        // SAFETY: a new private mapping at an address of the kernel's choice overlaps nothing.
         let start = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -50,20 +50,20 @@ impl Deref for MappedBuffer {
 
 impl DerefMut for MappedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; the exclusive borrow of `self` makes it the only one.
+        // SAFETY: as above; the exclusive borrow of `self` makes the slice the only one.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
 
 impl Drop for MappedBuffer {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping that `new` made; nobody can borrow it any more.
+        // SAFETY: exactly the mapping that `new` created; no borrow of it is left.
         let _best_effort = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
-/// A stack with a guard below it, so that an overflow ends the process instead of spoiling what
-/// lies there.
+/// A stack with a guard below it, so that an overflow ends the process instead of overwriting the
+/// memory below.
 #[derive(Debug)]
 pub(super) struct GuardedStack {
     start: NonNull<u8>,
@@ -71,10 +71,10 @@ pub(super) struct GuardedStack {
 }
 
 impl GuardedStack {
-    /// Maps `len` bytes, and the guard.
+    /// Maps `len` bytes and the guard.
     pub(super) fn new(len: usize) -> io::Result<Self> {
         let len = len + STACK_GUARD_BYTES;
-        // SAFETY: a new private mapping overlaps nothing, and nobody knows of it yet.
+        // SAFETY: a new private mapping overlaps nothing, and no other code uses it yet.
         unsafe {
             let start =
                 mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE)?;
@@ -86,7 +86,7 @@ impl GuardedStack {
         }
     }
 
-    /// Returns its upper end. A stack grows down.
+    /// Returns the upper end, from which the stack grows down.
     pub(super) fn top(&self) -> *mut c_void {
         self.start.as_ptr().wrapping_add(self.len).cast()
     }
@@ -94,55 +94,57 @@ impl GuardedStack {
 
 impl Drop for GuardedStack {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping that `new` made; whoever ran on it has left.
+        // SAFETY: exactly the mapping that `new` created; the process that ran on it has exited.
         let _best_effort = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
-/// What lies below every stack at least: the guard of [`GuardedStack`], or what the kernel keeps free below
-/// a process's first one (1 MiB, `stack_guard_gap`).
+/// The least that lies below every stack, in bytes: the guard of [`GuardedStack`], or the gap that
+/// the kernel keeps free below the first stack of a process (1 MiB, `stack_guard_gap`).
 const STACK_GUARD_BYTES: usize = 128 << 10;
-/// What is left below the running function for the calls that it makes.
+/// The room below the running function for the calls that it makes, in bytes.
 const RED_ZONE_BYTES: usize = 8 << 10;
-/// How much of a stack is given back, below that: no shim has used more.
+/// How much of a stack is released below that, in bytes: no shim has used more.
 const STACK_RELEASE_BYTES: usize = 64 << 10;
 
-/// Most that the frames of a process take that was copied.
+/// The most that the frames of a copied process take, in bytes.
 const MAX_FRAMES_BYTES: usize = 1 << 20;
 
-/// Gives what this thread's stack and the allocator do not hold any more back to the kernel, and the
-/// stack that a forked process has left. Takes some 10 µs, and a fault for each page that is needed again.
+/// Releases the unused memory of this thread's stack and of the allocator, and the stack that a
+/// forked process has abandoned. Takes about 10 µs, and a page fault for each page that is needed
+/// again.
 pub fn release_unused() {
     ABANDONED_STACK.release();
     #[cfg(target_env = "gnu")]
-    // SAFETY: only frees what is free.
+    // SAFETY: only frees memory that is not in use.
     unsafe {
         libc::malloc_trim(0);
     }
     let here = 0_u8;
     let end = ((&raw const here).expose_provenance() - RED_ZONE_BYTES) & !(PAGE_BYTES - 1);
     let start = ptr::with_exposed_provenance_mut::<c_void>(end - STACK_RELEASE_BYTES);
-    // SAFETY: below the frames that are in use nothing is alive, and as far as this reaches there
-    // is nothing but stack: see `BELOW`. Whatever of it is not mapped is left out (madvise(2)).
+    // SAFETY: below the frames in use no object is alive, and as far as the range reaches there is
+    // only stack: see `STACK_GUARD_BYTES`. Unmapped parts are left out (madvise(2)).
     let _best_effort = unsafe { madvise(start, STACK_RELEASE_BYTES, Advice::LinuxDontNeed) };
 }
 
-/// A stack on which this process was copied, and never runs again.
+/// The stack on which this process was copied, and on which it never runs again.
 ///
-/// Whoever made the copy runs on it until it is gone, which may be after the copy's first steps.
+/// The process that made the copy runs on it until it exits, which may be after the copy's first
+/// steps.
 #[derive(Debug)]
 struct AbandonedStack {
-    /// An address in the last frame; zero when there is no such stack, or it was given back.
+    /// An address in the last frame; zero if there is no such stack, or it was released.
     frame: AtomicUsize,
-    /// Who made the copy.
+    /// The process that made the copy.
     copier_pid: AtomicI32,
 }
 
 static ABANDONED_STACK: AbandonedStack =
     AbandonedStack { frame: AtomicUsize::new(0), copier_pid: AtomicI32::new(0) };
 
-/// Notes that this process starts another in its own memory, on another stack, and then only leaves.
-/// `frame` is what it has on the stack last.
+/// Records that this process starts another one in its own memory, on another stack, and then only
+/// exits. `frame` is the last object on its stack.
 pub(super) fn abandon_stack<T>(frame: *const T) {
     ABANDONED_STACK.frame.store(frame.expose_provenance(), Ordering::Relaxed);
     ABANDONED_STACK
@@ -154,31 +156,31 @@ impl AbandonedStack {
     fn release(&self) {
         let frame = self.frame.load(Ordering::Relaxed);
         let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-        // It is this one's parent for as long as it lives.
+        // The copier is the parent of this process as long as it lives.
         if frame == 0 || parent == self.copier_pid.load(Ordering::Relaxed) {
             return;
         }
         self.frame.store(0, Ordering::Relaxed);
-        // What the kernel put above the frames is in use: the pointers to the arguments and to the
-        // environment, and the strings.
+        // Above the frames lies memory of the kernel's making that is in use: the pointers to the
+        // arguments and to the environment, and the strings.
         let Some(top) = super::procfs::self_stack_start() else { return };
-        // Whole pages of this machine: the kernel rounds a length up.
+        // Whole pages of this machine, because the kernel rounds a length up.
         let page = rustix::param::page_size();
         let start = (frame & !(page - 1)).saturating_sub(STACK_RELEASE_BYTES);
         let end = top & !(page - 1);
-        // Another stack than the first. What lies between is not all stack then.
+        // The frame is not on the first stack, and what lies between is not all stack then.
         if top.saturating_sub(frame) > MAX_FRAMES_BYTES {
             return;
         }
         let place = ptr::with_exposed_provenance_mut::<c_void>(start);
-        // SAFETY: whoever ran on these frames is gone, and this process never did. Below them there is
-        // nothing but stack, as far as this reaches: see `BELOW`.
+        // SAFETY: the process that ran on these frames has exited, and this process never did.
+        // Below them there is only stack, as far as the range reaches: see `STACK_GUARD_BYTES`.
         let _best_effort =
             unsafe { madvise(place, end.saturating_sub(start), Advice::LinuxDontNeed) };
     }
 }
 
-/// Smallest page of all machines that siding is built for.
+/// The smallest page size of all machines for which siding is built, in bytes.
 const PAGE_BYTES: usize = 4096;
 
 #[cfg(test)]
@@ -187,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes of this thread's stack that are in memory.
+    /// Returns how many bytes of this thread's stack are in memory.
     fn resident_stack_bytes() -> u64 {
         let here = 0_u8;
         let here = (&raw const here).addr();
@@ -225,7 +227,7 @@ mod tests {
     fn a_stack_is_usable_above_its_guard() {
         let stack = GuardedStack::new(1 << 20).expect("maps");
         let top = stack.top().cast::<u8>();
-        // SAFETY: the first byte and the last of what was asked for.
+        // SAFETY: the first and the last of the requested bytes.
         unsafe {
             top.sub(1).write(1);
             top.sub(1 << 20).write(1);

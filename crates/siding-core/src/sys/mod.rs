@@ -1,7 +1,8 @@
-//! The operating system. Every system call and every `unsafe` of the project is in here.
+//! The operating system: every system call and every `unsafe` of the project.
 //!
-//! Nothing in here decides anything: each function is one kernel mechanism with its rule written
-//! beside it. No foreign type but the standard library's descriptors leaves this module.
+//! Nothing here makes a decision: each function is one kernel mechanism, with its rule in the
+//! documentation. Of the types that other crates have for the operating system, none leaves this
+//! module; it returns the standard library's descriptors.
 
 pub mod birthmark;
 pub mod blocking_syscalls;
@@ -40,7 +41,7 @@ mod vfork;
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn random_u64() -> std::io::Result<u64> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;

@@ -1,8 +1,8 @@
-//! Confining a process to a part of the network before it calls exec. What it starts inherits that,
-//! and nothing takes it back.
+//! Confining a process to a part of the network before it calls exec. Everything that it starts
+//! inherits the confinement, which cannot be undone.
 //!
-//! Everything that can be made before is made by the parent: the child borrows its memory and only
-//! makes system calls (`super::borrowed`).
+//! The parent prepares everything that can be prepared: the child shares the parent's memory and
+//! only makes system calls (`super::vfork`).
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
@@ -15,7 +15,7 @@ use super::netns_listener;
 use super::seccomp::SeccompFilter;
 use super::vfork::{vfork_and_run, wait_for_child};
 
-/// What a process is confined to.
+/// The confinement of a process.
 #[derive(Debug)]
 pub struct NetSandbox(SandboxKind);
 
@@ -27,28 +27,28 @@ enum SandboxKind {
     Ports { rules: PortRules, filter: SeccompFilter },
 }
 
-/// A socket that listens in the namespace, for somebody outside who lets things through.
+/// A socket that listens in the namespace, for a proxy outside of it.
 #[derive(Debug)]
 struct ProxyListener {
     port: u16,
-    /// Socket to whoever takes it.
+    /// The socket over which the proxy receives it.
     receiver: OwnedFd,
 }
 
-/// What a confinement is made of, for saying what a kernel lacks.
+/// The parts of a confinement, for reporting what a kernel lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxPart {
-    /// A network namespace, in a user namespace where this user may not make one alone.
+    /// A network namespace, inside a user namespace if this user may not create one otherwise.
     Namespace,
     /// The user in the user namespace.
     User,
-    /// The namespace's loopback.
+    /// The loopback interface of the namespace.
     Loopback,
-    /// Landlock's rules for ports.
+    /// The Landlock rules for ports.
     Ports,
-    /// The filter of system calls that goes with them.
+    /// The system call filter that completes these rules.
     Filter,
-    /// The socket at which a proxy listens.
+    /// The socket on which a proxy listens.
     ProxyListener,
 }
 
@@ -65,17 +65,17 @@ impl fmt::Display for SandboxPart {
     }
 }
 
-/// Why a process could not be confined. It has not called exec.
+/// Why a process could not be confined. The process has not called exec.
 #[derive(Debug, thiserror::Error)]
 #[error("could not {part}: {source}")]
 pub struct SandboxError {
-    /// What failed.
+    /// The part that failed.
     pub part: SandboxPart,
-    /// The operating system's reason.
+    /// The error of the system call.
     pub source: io::Error,
 }
 
-/// What failed in a child, as a value that it can leave behind: the part, and an errno.
+/// A failure in a child, as a value that the child can leave in memory: the part and the errno.
 pub(super) type SandboxFailure = (SandboxPart, c_int);
 
 impl From<SandboxFailure> for SandboxError {
@@ -85,7 +85,7 @@ impl From<SandboxFailure> for SandboxError {
 }
 
 impl NetSandbox {
-    /// No network but a loopback of its own, or not even that.
+    /// Allows no network except a loopback interface of its own, which may be down.
     #[must_use]
     pub fn isolated(loopback: Loopback) -> Self {
         Self(SandboxKind::Namespace {
@@ -95,12 +95,12 @@ impl NetSandbox {
         })
     }
 
-    /// A loopback of its own, where a socket listens that whoever holds the other end of `taker` is
-    /// sent.
+    /// Allows a loopback interface of its own with a socket that listens there. The socket is sent
+    /// over `taker`, to the process that holds the other end.
     ///
     /// # Errors
     ///
-    /// [`SandboxError`] when there is no descriptor left.
+    /// [`SandboxError`] if no descriptor is left.
     pub fn with_proxy_listener(taker: BorrowedFd<'_>, port: u16) -> Result<Self, SandboxError> {
         let taker = taker.try_clone_to_owned();
         let taker =
@@ -110,11 +110,13 @@ impl NetSandbox {
         Ok(Self(SandboxKind::Namespace { maps, loopback: Loopback::Up, proxy_listener: way_out }))
     }
 
-    /// TCP connections to these ports and nothing else of the network; listening is left alone.
+    /// Allows TCP connections to these ports and no other use of the network; listening is not
+    /// restricted.
     ///
     /// # Errors
     ///
-    /// [`SandboxError`] where the kernel, or what is known here of this machine, lacks it.
+    /// [`SandboxError`] if the kernel lacks support, or if this module does not know the
+    /// architecture.
     pub fn allow_ports(ports: impl Iterator<Item = u16>) -> Result<Self, SandboxError> {
         let refused = |part| move |source| SandboxError { part, source };
         let rules = PortRules::connect_only(ports).map_err(refused(SandboxPart::Ports))?;
@@ -127,10 +129,10 @@ impl NetSandbox {
     ///
     /// # Safety
     ///
-    /// Only in a child that shares its parent's memory: it makes nothing but system calls.
+    /// Only in a child that shares its parent's memory: it makes only system calls.
     pub(super) unsafe fn enter(&self) -> Result<(), SandboxFailure> {
         match &self.0 {
-            // SAFETY: the caller's.
+            // SAFETY: required of the caller.
             SandboxKind::Namespace { maps, loopback, proxy_listener: way_out } => unsafe {
                 netns::enter(maps, *loopback)?;
                 match way_out {
@@ -140,19 +142,19 @@ impl NetSandbox {
                     None => Ok(()),
                 }
             },
-            // SAFETY: the caller's.
+            // SAFETY: required of the caller.
             SandboxKind::Ports { rules, filter } => unsafe { enter_port_rules(rules, filter) },
         }
     }
 
-    /// Tries it on a process that ends at once.
+    /// Applies the confinement to a process that exits immediately.
     ///
     /// # Errors
     ///
-    /// [`SandboxError`], as a task would be.
+    /// [`SandboxError`], as for a task.
     pub fn try_in_child(&self) -> Result<(), SandboxError> {
         let mut trial = SandboxTrial { confinement: self, failed: None };
-        // Without an exit signal it is invisible to a host that waits for any child.
+        // Without an exit signal the process is invisible to a host that waits for any child.
         let pid = vfork_and_run(run_trial, (&raw mut trial).cast(), 0)
             .map_err(|source| SandboxError { part: SandboxPart::Namespace, source })?;
         wait_for_child(pid);
@@ -162,7 +164,7 @@ impl NetSandbox {
 
 /// # Safety
 ///
-/// Only in a child that shares its parent's memory: it makes nothing but system calls.
+/// Only in a child that shares its parent's memory: it makes only system calls.
 unsafe fn enter_port_rules(
     rules: &PortRules,
     filter: &SeccompFilter,
@@ -170,8 +172,8 @@ unsafe fn enter_port_rules(
     // SAFETY: only system calls.
     unsafe {
         if rules.apply() != 0 {
-            // Who has no rights may only give up rights that no program gives back
-            // (PR_SET_NO_NEW_PRIVS).
+            // Without CAP_SYS_ADMIN a thread may restrict itself only if no later exec can gain
+            // privileges (PR_SET_NO_NEW_PRIVS, landlock_restrict_self(2)).
             check_result(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), SandboxPart::Ports)?;
             check_result(rules.apply() as c_int, SandboxPart::Ports)?;
         }
@@ -185,8 +187,8 @@ struct SandboxTrial<'c> {
 }
 
 extern "C" fn run_trial(trial: *mut c_void) -> c_int {
-    // SAFETY: `try_out` passes a `Trial` that nobody else touches until this child has ended. Only
-    // system calls follow.
+    // SAFETY: `try_in_child` passes a `SandboxTrial` that no other code touches until this child
+    // has exited. Only system calls follow.
     unsafe {
         let trial = &mut *trial.cast::<SandboxTrial<'_>>();
         trial.failed = trial.confinement.enter().err();

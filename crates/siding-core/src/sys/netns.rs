@@ -1,23 +1,24 @@
 //! Network namespaces.
 //!
-//! An ordinary user may make one inside a user namespace, in which the kernel gives him all rights
-//! until his exec (user_namespaces(7)). He stays who he is there: his number is mapped onto itself,
-//! and no other is.
+//! An ordinary user may create one inside a user namespace, in which the process has all
+//! capabilities until its exec (user_namespaces(7)). The user stays the same there: the user ID is
+//! mapped onto itself, and no other is mapped.
 
 use std::ffi::{CStr, CString, c_int};
 
 use super::net_sandbox::{SandboxFailure, SandboxPart};
 
-/// What is in a network namespace.
+/// The loopback interface of a network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loopback {
-    /// A loopback that is up: processes in there reach each other.
+    /// It is up: processes in the namespace can reach each other.
     Up,
-    /// Nothing that is up.
+    /// It is down, and so the namespace has no usable interface.
     Down,
 }
 
-/// Lines for `/proc/self/uid_map` and `gid_map` that map the user and the group onto themselves.
+/// The lines for `/proc/self/uid_map` and `gid_map` that map the user and the group onto
+/// themselves.
 #[derive(Debug)]
 pub(super) struct IdMaps {
     user: CString,
@@ -34,7 +35,7 @@ impl IdMaps {
     }
 }
 
-/// Moves the calling process to a network namespace of its own.
+/// Moves the calling process into a network namespace of its own.
 ///
 /// # Safety
 ///
@@ -42,14 +43,15 @@ impl IdMaps {
 pub(super) unsafe fn enter(maps: &IdMaps, loopback: Loopback) -> Result<(), SandboxFailure> {
     // SAFETY: only system calls, on strings that the parent holds.
     unsafe {
-        // Root needs no user namespace, in which it would not be root for files and devices.
+        // Root needs no user namespace, and inside one would not be root for files and devices.
         if libc::unshare(libc::CLONE_NEWNET) != 0 {
-            // Also unshares the file system attributes, which this child shares with nobody.
+            // This also unshares the file system attributes, which no other process shares with
+            // this one.
             check_result(
                 libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET),
                 SandboxPart::Namespace,
             )?;
-            // Without this promise nobody may map a group without rights (user_namespaces(7)).
+            // Otherwise an unprivileged process may not map a group (user_namespaces(7)).
             write_file(c"/proc/self/setgroups", c"deny")?;
             write_file(c"/proc/self/uid_map", &maps.user)?;
             write_file(c"/proc/self/gid_map", &maps.group)?;
@@ -63,9 +65,9 @@ pub(super) unsafe fn enter(maps: &IdMaps, loopback: Loopback) -> Result<(), Sand
 
 /// # Safety
 ///
-/// As [`enter`].
+/// See [`enter`].
 unsafe fn write_file(path: &CStr, text: &CStr) -> Result<(), SandboxFailure> {
-    // SAFETY: both end with a zero byte; the descriptor is closed again.
+    // SAFETY: both strings end with a NUL byte; the descriptor is closed again.
     unsafe {
         let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         check_result(file, SandboxPart::User)?;
@@ -76,13 +78,14 @@ unsafe fn write_file(path: &CStr, text: &CStr) -> Result<(), SandboxFailure> {
     }
 }
 
-/// Brings up the loopback. Its addresses come with that.
+/// Brings up the loopback interface, which also gives it its addresses.
 ///
 /// # Safety
 ///
-/// As [`enter`].
+/// See [`enter`].
 unsafe fn bring_up_loopback() -> Result<(), SandboxFailure> {
-    // SAFETY: all zero is a valid `ifreq`, whose name is then `lo`; the descriptor is closed again.
+    // SAFETY: all zeros is a valid `ifreq`, whose name becomes `lo`; the descriptor is closed
+    // again.
     unsafe {
         let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
         check_result(socket, SandboxPart::Loopback)?;
@@ -100,12 +103,12 @@ unsafe fn bring_up_loopback() -> Result<(), SandboxFailure> {
     }
 }
 
-/// Names the part and the errno of a call that failed.
+/// Returns the part and the errno of a failed call.
 ///
 /// # Safety
 ///
-/// As [`enter`].
+/// See [`enter`].
 pub(super) unsafe fn check_result(result: c_int, part: SandboxPart) -> Result<(), SandboxFailure> {
-    // SAFETY: errno's place is the parent thread's, which waits.
+    // SAFETY: errno lies in the memory of the parent's thread, which waits.
     if result < 0 { Err((part, unsafe { *libc::__errno_location() })) } else { Ok(()) }
 }

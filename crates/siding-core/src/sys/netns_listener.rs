@@ -1,6 +1,6 @@
 //! A socket that listens in a network namespace and is served from outside of it.
 //!
-//! A socket belongs to the namespace in which it was made, whoever holds it.
+//! A socket belongs to the namespace in which it was created, whichever process holds it.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,10 +9,10 @@ use std::ptr;
 use super::net_sandbox::{SandboxFailure, SandboxPart};
 use super::netns::check_result;
 
-/// Connections that may wait to be taken.
+/// The most connections that may wait to be accepted.
 const BACKLOG: c_int = 128;
 
-/// Makes a socket that listens on this port of the loopback and sends it to `taker`.
+/// Creates a socket that listens on this port of the loopback interface, and sends it over `taker`.
 ///
 /// # Safety
 ///
@@ -21,8 +21,8 @@ pub(super) unsafe fn create_and_send(
     port: u16,
     taker: BorrowedFd<'_>,
 ) -> Result<(), SandboxFailure> {
-    // SAFETY: only system calls, on structures of this frame that have the sizes they say; the
-    // descriptor is closed again.
+    // SAFETY: only system calls, on structures of this frame with their own sizes; the descriptor
+    // is closed again.
     unsafe {
         let listener = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
         check_result(listener, SandboxPart::ProxyListener)?;
@@ -44,14 +44,14 @@ pub(super) unsafe fn create_and_send(
 
 /// # Safety
 ///
-/// As [`create_and_send`].
+/// See [`create_and_send`].
 unsafe fn send_listener(listener: c_int, taker: BorrowedFd<'_>) -> Result<(), SandboxFailure> {
     let mut byte = 0_u8;
-    // Numbers of this size keep the header aligned; there is room for it and one descriptor.
+    // Elements of this size keep the header aligned; there is room for it and one descriptor.
     let mut control = [0_u64; 8];
     let mut part = libc::iovec { iov_base: (&raw mut byte).cast::<c_void>(), iov_len: 1 };
-    // SAFETY: all zero is a valid `msghdr`; every pointer in it leads to this frame. There is room
-    // for the one header that is written.
+    // SAFETY: all zeros is a valid `msghdr`; every pointer in it leads into this frame. There is
+    // room for the one header that is written.
     unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = &raw mut part;

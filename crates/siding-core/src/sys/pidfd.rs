@@ -1,4 +1,4 @@
-//! Processes held by descriptor: no number is reused while one is looked at.
+//! Processes held by descriptor: a pidfd denotes the same process even if its number is reused.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -11,11 +11,11 @@ use siding_model::signal::Signal;
 
 use super::procfs;
 
-/// A process that cannot be mistaken for a later one.
+/// A process that cannot be mistaken for a later one with the same number.
 #[derive(Debug)]
 pub struct PidFd {
     fd: OwnedFd,
-    /// The process.
+    /// The process ID and the start time.
     pub process: ProcRef,
 }
 
@@ -26,18 +26,20 @@ impl AsFd for PidFd {
 }
 
 impl PidFd {
-    /// Opens exactly this process: opens the number, then checks the start time.
+    /// Opens exactly this process: opens the process ID first and then checks the start time. In
+    /// the other order the number could be reused between the two.
     ///
     /// # Errors
     ///
-    /// `ESRCH` when it is gone or its number is another's now; `EACCES` when it lives and `/proc`
-    /// does not say whether it is the one; else the operating system's.
+    /// `ESRCH` if the process is gone or its number is another's now; `EACCES` if it lives and
+    /// `/proc` does not show whether it is the right one; otherwise the I/O error of the system
+    /// call.
     pub fn open(process: ProcRef) -> io::Result<Self> {
         let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
         let pid = Pid::from_raw(process.pid).ok_or_else(not_found)?;
         let fd = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            // The number is a thread's now. Linux 6.1 says the same of one that was reaped while
-            // somebody is left in its group or session (6.18 says `ESRCH` then).
+            // The number is a thread's now. Linux 6.1 reports the same for a reaped process while
+            // its group or session has another member (Linux 6.18 reports `ESRCH`).
             Err(Errno::NOENT | Errno::INVAL) => return Err(not_found()),
             opened => opened?,
         };
@@ -50,21 +52,21 @@ impl PidFd {
         }
     }
 
-    /// Holds this process if it has not ended. `None` when it is gone.
+    /// Opens this process if it has not ended. `None` if it has.
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from being held: that says nothing about its life.
+    /// The I/O error that prevents the opening, which says nothing about whether the process lives.
     pub fn open_if_alive(process: ProcRef) -> io::Result<Option<Self>> {
         Ok(Self::open_if_present(process)?.filter(|held| !held.is_dead()))
     }
 
-    /// Holds this process while it has its number: it may have ended and left its status there.
-    /// `None` when it is gone.
+    /// Opens this process as long as it has its number: it may be a zombie that still holds its
+    /// exit status. `None` if it is gone.
     ///
     /// # Errors
     ///
-    /// As [`Self::open_if_alive`].
+    /// See [`Self::open_if_alive`].
     pub fn open_if_present(process: ProcRef) -> io::Result<Option<Self>> {
         match Self::open(process) {
             Ok(held) => Ok(Some(held)),
@@ -77,17 +79,17 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` when there is none; `EACCES` when it lives and what it is cannot be read; else the
-    /// operating system's.
+    /// `ESRCH` if there is none; `EACCES` if it lives and cannot be identified; otherwise the I/O
+    /// error of the system call.
     pub fn open_pid(pid: i32) -> io::Result<Self> {
         let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
         let number = Pid::from_raw(pid).ok_or_else(not_found)?;
         let fd = rustix::process::pidfd_open(number, PidfdFlags::empty())?;
-        // Read under the number after it was opened: of a process that died in between this says
-        // nothing, and `is_dead` tells.
+        // Read by number after the pidfd was opened: if the process died in between, this may
+        // describe another one, but `is_dead` returns true.
         match procfs::identify(pid) {
             Some(process) => Ok(Self { fd, process }),
-            // For want of another descriptor, say.
+            // For example because no descriptor is left.
             None if !super::poll::is_readable(fd.as_fd()) => {
                 Err(io::Error::from_raw_os_error(libc::EACCES))
             }
@@ -95,11 +97,11 @@ impl PidFd {
         }
     }
 
-    /// Opens the process that has this number now. `None` when there is none.
+    /// Opens the process that has this number now, or returns `None` if there is none.
     ///
     /// # Errors
     ///
-    /// As [`Self::open_if_alive`].
+    /// See [`Self::open_if_alive`].
     pub fn open_pid_if_present(pid: i32) -> io::Result<Option<Self>> {
         match Self::open_pid(pid) {
             Ok(held) => Ok(Some(held)),
@@ -108,35 +110,37 @@ impl PidFd {
         }
     }
 
-    /// Takes one that somebody has opened for `process`, and handed over.
+    /// Wraps a pidfd that another process has opened for `process` and handed over.
     #[must_use]
     pub const fn from_fd(fd: OwnedFd, process: ProcRef) -> Self {
         Self { fd, process }
     }
 
-    /// Sends a signal.
+    /// Sends a signal (pidfd_send_signal(2)).
     ///
     /// # Errors
     ///
-    /// `ESRCH` when it is gone, `EPERM` when it is another user's.
+    /// `ESRCH` if the process is gone, `EPERM` if it is another user's.
     pub fn send_signal(&self, signal: Signal) -> io::Result<()> {
         super::signals::pidfd_send(self.fd.as_fd(), signal)
     }
 
-    /// Whether it has ended. The letter `Z` is no proof: a process whose first thread has left
-    /// shows it and still runs.
+    /// Returns whether the process has ended. State `Z` in `/proc` is no proof: a process whose
+    /// main thread has exited shows it and still runs.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         super::poll::is_readable(self.fd.as_fd())
     }
 
-    /// Returns how it ended, once it has, although it is nobody's child here.
+    /// Returns how the process ended, once it has, although it need not be a child of this one.
     ///
-    /// Asks the zombie's `/proc/PID/stat` first and, once it was reaped, the kernel's
-    /// `PIDFD_GET_INFO` (Linux 6.15 and later). `None` when neither knows: it is never made up.
+    /// Reads the zombie's `/proc/PID/stat` first and, once it was reaped, asks the kernel with
+    /// `PIDFD_GET_INFO` (Linux 6.15 and later). `None` if neither knows: the status is never made
+    /// up.
     #[must_use]
     pub fn exit_status(&self) -> Option<LeaderEnd> {
-        // Of another user's zombie an ordinary user is shown the status 0, whatever it was.
+        // To an ordinary user the kernel shows the status of another user's zombie as 0, whatever
+        // it was.
         let own = super::process::effective_uid();
         let visible = own == 0 || procfs::uid(self.process.pid) == Some(own);
         let zombie = procfs::stat(self.process.pid)
@@ -157,20 +161,20 @@ impl PidFd {
     }
 }
 
-/// Tries whether processes can be held by descriptor and signalled through it.
+/// Checks whether processes can be held by descriptor and signaled through it.
 ///
 /// # Errors
 ///
-/// `ENOSYS` before Linux 5.3, or whatever a sandbox answers.
+/// `ENOSYS` before Linux 5.3, or the error of a sandbox.
 pub fn probe() -> io::Result<()> {
     let fd = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
-    // Signal 0 is none: only whether one could be sent is found out.
+    // Signal 0 is not delivered: the kernel only checks whether a signal could be sent (kill(2)).
     // SAFETY: takes a descriptor that is open, two numbers and no pointer.
     let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), 0, 0, 0) };
     if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether this kernel tells the exit status of a process that is not one's child.
+/// Returns whether this kernel reports the exit status of a process that is no child of the caller.
 #[must_use]
 pub fn reports_exit_of_non_children() -> bool {
     let Some(own) = procfs::self_ref() else { return false };
@@ -179,8 +183,8 @@ pub fn reports_exit_of_non_children() -> bool {
     // SAFETY: as in `reaped_status`.
     let result =
         unsafe { libc::ioctl(held.fd.as_raw_fd(), PIDFD_GET_INFO, std::ptr::from_mut(&mut info)) };
-    // A kernel with the request but without the exit field (6.13, 6.14) answers only `pid`s; it
-    // was in 6.15 that the field appeared, together with refusing unknown sizes.
+    // A kernel with the request but without the exit field (6.13, 6.14) fills in only IDs. The
+    // field appeared in 6.15, together with the refusal of unknown sizes.
     result == 0 && kernel_at_least(6, 15)
 }
 
@@ -232,7 +236,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "exec 3<&0; (read -r _ <&3) & echo $!"]).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut leader = command.spawn().expect("there is a shell");
+        let mut leader = command.spawn().expect("a shell is installed");
         let end_of_member = leader.stdin.take();
         let mut line = String::new();
         let out = leader.stdout.take().expect("is piped");
@@ -254,10 +258,10 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("is heard");
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("is received");
             let _peer_gone = ended.recv();
         });
-        let thread_number = told.recv().expect("is told");
+        let thread_number = told.recv().expect("is sent");
         assert!(is_not_found(ProcRef { pid: thread_number, ..own }) && !is_not_found(own));
         drop(end);
         thread.join().expect("ends");

@@ -1,25 +1,26 @@
-//! Pipes: what they hold, and how that gets somewhere else without being copied through a process.
+//! Pipes: their size, their content, and moving it without copying it through this process.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Sets how many bytes a pipe holds. The kernel rounds up to whole pages.
+/// Sets the capacity of a pipe in bytes, which the kernel rounds up to whole pages (fcntl(2)).
 ///
 /// # Errors
 ///
-/// `EPERM` when an ordinary user's pipe pages are used up, `EBUSY` when it holds more than that.
+/// `EPERM` if an ordinary user's pipe pages are used up, `EBUSY` if the pipe holds more than that.
 pub fn set_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     rustix::pipe::fcntl_setpipe_size(fd, bytes)?;
     Ok(())
 }
 
-/// Moves at most `most` bytes out of a pipe into a file at an offset, without bringing them into
-/// this process: what the file has taken is out of the pipe and what it has not is still there, even
-/// when this process is killed meanwhile. Returns how many.
+/// Moves at most `most` bytes from a pipe into a file at an offset, without copying them into this
+/// process (splice(2)). Even when this process is killed meanwhile, each byte is either in the file
+/// or still in the pipe. Returns the number of bytes.
 ///
 /// # Errors
 ///
-/// The operating system's: `EAGAIN` when the pipe is empty, `EINVAL` when the file's system cannot.
+/// The I/O error of the system call: `EAGAIN` if the pipe is empty, `EINVAL` if the file system
+/// does not support it.
 pub fn splice_to_file(
     pipe: impl AsFd,
     to: impl AsFd,
@@ -36,22 +37,22 @@ pub fn splice_to_file(
     }
 }
 
-/// Makes a pipe: where it is read, and where it is written.
+/// Creates a pipe, and returns its read end and its write end.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn create_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
     Ok(rustix::pipe::pipe_with(flags)?)
 }
 
-/// Lets another pipe have what a pipe holds too, at most `most` bytes; the first keeps it. Nothing is
-/// copied. Returns how many bytes that were.
+/// Duplicates at most `most` bytes of a pipe into another pipe; the first keeps them. No byte is
+/// copied (tee(2)). Returns the number of bytes.
 ///
 /// # Errors
 ///
-/// The operating system's: `EAGAIN` when one is empty or the other full.
+/// The I/O error of the system call: `EAGAIN` if the first pipe is empty or the second is full.
 pub fn tee(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
     let how = rustix::pipe::SpliceFlags::NONBLOCK;
     loop {
@@ -62,12 +63,12 @@ pub fn tee(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
     }
 }
 
-/// Takes bytes out of a pipe that holds at least so many, and drops them. The kernel does it in one
-/// step: whoever is killed has taken all of them or none.
+/// Removes bytes from a pipe that holds at least that many. The kernel does it in one step: a
+/// process that is killed meanwhile has removed all of them or none.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn discard(pipe: impl AsFd, null: impl AsFd, bytes: usize) -> io::Result<()> {
     let how = rustix::pipe::SpliceFlags::NONBLOCK;
     let mut remaining = bytes;
@@ -82,11 +83,11 @@ pub fn discard(pipe: impl AsFd, null: impl AsFd, bytes: usize) -> io::Result<()>
     Ok(())
 }
 
-/// Returns how many bytes a pipe holds.
+/// Returns the number of bytes in a pipe.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn buffered_bytes(pipe: impl AsFd) -> io::Result<u64> {
     Ok(rustix::io::ioctl_fionread(pipe)?)
 }

@@ -1,14 +1,15 @@
-//! Waiting for several descriptors at once.
+//! Waiting for several descriptors.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-/// Bytes that a pipe takes at once when it can be written: it has a free page then (pipe(7), PIPE_BUF).
+/// The bytes that a writable pipe takes without blocking: it has a free page then (PIPE_BUF,
+/// pipe(7)).
 pub const PIPE_BLOCK_BYTES: usize = 4096;
 
-/// Whether the descriptor can be read, or has ended, right now.
+/// Returns whether a descriptor can be read, or has ended, without waiting.
 #[must_use]
 pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
@@ -16,14 +17,14 @@ pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
 }
 
-/// Waits until one of `fds` can be read or has ended, at most `timeout_ms` (`None`: for ever).
-/// Returns which ones, in order. An interruption by a signal returns none of them.
+/// Waits until one of `fds` can be read or has ended, at most for `timeout_ms` (`None`: forever).
+/// Returns for each whether it is ready, in order. After an interruption by a signal none is.
 ///
-/// The timeout counts awake time.
+/// The timeout counts time without suspended time.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: Option<u64>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<_> =
         fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
@@ -31,7 +32,7 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: Option<u64>) -> io::Res
     Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// Waits. An interruption by a signal leaves nothing ready.
+/// Waits. After an interruption by a signal no descriptor is ready.
 fn poll_fds(polled: &mut [PollFd<'_>], timeout_ms: Option<u64>) -> io::Result<()> {
     let timeout = timeout_ms.map(|ms| Timespec {
         tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
@@ -47,8 +48,8 @@ fn poll_fds(polled: &mut [PollFd<'_>], timeout_ms: Option<u64>) -> io::Result<()
     }
 }
 
-/// Whether nobody reads any more what is written to `fd`: the other end of its pipe or socket is
-/// closed. Others are always read.
+/// Returns whether no process reads what is written to `fd` any more: the other end of its pipe or
+/// socket is closed. False for every other kind of file.
 #[must_use]
 pub fn is_peer_closed(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
@@ -56,12 +57,12 @@ pub fn is_peer_closed(fd: BorrowedFd<'_>) -> bool {
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
 }
 
-/// As [`wait_readable`], and also wakes when nobody reads any more what is written to `out`. Whether that is
-/// so is [`is_peer_closed`]'s to say.
+/// Like [`wait_readable`], but also returns when no process reads what is written to `out` any
+/// more, which [`is_peer_closed`] reports.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn wait_readable_or_closed(
     fds: &[BorrowedFd<'_>],
     out: BorrowedFd<'_>,
@@ -74,13 +75,13 @@ pub fn wait_readable_or_closed(
     Ok(polled[..fds.len()].iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// As [`wait_readable`], and also wakes when `out` can be written, or will never be read: the last of what is
-/// returned says so. A pipe that can be written takes [`PIPE_BLOCK_BYTES`] bytes without making its writer
-/// wait.
+/// Like [`wait_readable`], but also returns when `out` can be written to or will never be read,
+/// which is the last element of the result. A writable pipe takes [`PIPE_BLOCK_BYTES`] bytes
+/// without blocking.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn wait_readable_or_writable(
     fds: &[BorrowedFd<'_>],
     out: BorrowedFd<'_>,
@@ -93,11 +94,11 @@ pub fn wait_readable_or_writable(
     Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// Waits until `fd` can be written, at most `timeout_ms`. Returns whether it can.
+/// Waits until `fd` can be written to, at most for `timeout_ms`. Returns whether it can.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn wait_writable(fd: BorrowedFd<'_>, timeout_ms: u64) -> io::Result<bool> {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
     let timeout = Timespec {

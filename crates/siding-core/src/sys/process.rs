@@ -1,4 +1,4 @@
-//! This process, its children and how they ended.
+//! This process, its children, and how they ended.
 
 use std::io;
 use std::ops::Range;
@@ -6,11 +6,12 @@ use std::ops::Range;
 use siding_model::outcome::LeaderEnd;
 use siding_model::signal::Signal;
 
-/// Makes orphans below this process its children instead of init's.
+/// Makes this process, instead of init, the new parent of orphans among its descendants
+/// (PR_SET_CHILD_SUBREAPER, prctl(2)).
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn become_subreaper() -> io::Result<()> {
     let own = rustix::process::getpid();
     Ok(rustix::process::set_child_subreaper(Some(own))?)
@@ -18,46 +19,48 @@ pub fn become_subreaper() -> io::Result<()> {
 
 /// Sets the name that `ps` shows, at most 15 bytes.
 pub fn set_name(name: &std::ffi::CStr) {
-    // The name is only for people.
+    // The name is only informational.
     let _best_effort = rustix::thread::set_name(name);
 }
 
-/// The command line that others see of this process. After a fork it is the one of whoever it was
-/// forked from, until it is overwritten.
+/// The command line of this process as other processes see it. After a fork it is that of the
+/// parent, until it is overwritten.
 #[derive(Debug)]
 pub struct ProcessTitle {
-    /// Where the arguments lie in this process's memory, and the bytes that a title may take.
+    /// The addresses of the arguments in this process's memory.
     arguments: Range<usize>,
+    /// The longest title, in bytes.
     max_len: usize,
 }
 
 impl ProcessTitle {
-    /// Finds it. `None` without `/proc`, where nobody could see it.
+    /// Finds the memory of the title. `None` without `/proc`, where no process could see the title.
     #[must_use]
     pub fn find() -> Option<Self> {
         let (arguments, environment) = super::procfs::self_string_ranges()?;
-        // The kernel shows a title that runs over its end into the environment behind it.
+        // The kernel also shows the part of a title that runs into the environment behind the
+        // arguments.
         let whole =
             if environment.start == arguments.end { environment.end } else { arguments.end };
         let room = whole.checked_sub(arguments.start + 1)?;
         Some(Self { arguments, max_len: room })
     }
 
-    /// Overwrites it.
+    /// Overwrites the title.
     pub fn set(&self, title: &str) {
         let Self { arguments, max_len: room } = self;
         let shown = &title.as_bytes()[..title.len().min(*room)];
         let place = std::ptr::with_exposed_provenance_mut::<u8>(arguments.start);
-        // SAFETY: the kernel says that these addresses are this process's own arguments, and directly
-        // behind them its environment, on its first stack, which is never unmapped. No reference
-        // points there: the standard library copies what it reads, and whatever it reads from now on
-        // still ends with a zero byte.
+        // SAFETY: according to the kernel these addresses are this process's own arguments,
+        // directly followed by its environment, on its first stack, which is never unmapped. No
+        // reference points there: the standard library copies what it reads, and whatever it reads
+        // from now on still ends with a NUL byte.
         unsafe {
             place.write_bytes(0, arguments.len());
             std::ptr::copy_nonoverlapping(shown.as_ptr(), place, shown.len());
             place.add(shown.len()).write(0);
-            // A last byte that is not zero tells the kernel that this is a title and ends at the first
-            // zero byte (`get_mm_cmdline` in fs/proc/base.c).
+            // A last byte other than NUL tells the kernel that this is a title, which ends at the
+            // first NUL byte (`get_mm_cmdline` in fs/proc/base.c).
             if shown.len() + 1 < arguments.len() {
                 place.add(arguments.len() - 1).write(1);
             }
@@ -65,28 +68,28 @@ impl ProcessTitle {
     }
 }
 
-/// Returns the user this process acts as.
+/// Returns the effective user ID of this process.
 #[must_use]
 pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// What the children of this process that have ended had used, with all below them that was waited
-/// for.
+/// The resources that the ended children of this process have used, together with all their
+/// descendants that were waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChildUsage {
-    /// User and system time, in milliseconds.
+    /// The user and system CPU time, in milliseconds.
     pub cpu_ms: u64,
-    /// Most resident memory of any one of them, in bytes.
+    /// The largest resident memory of any one of them, in bytes.
     pub resident_bytes: u64,
 }
 
-/// Returns what those that have ended had used. The kernel counts it as they are waited for.
+/// Returns the usage of the ended children. The kernel adds a child when it is waited for.
 #[must_use]
 pub fn ended_children_usage() -> ChildUsage {
     // SAFETY: all zero is a valid `rusage`.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is a valid place for one `rusage` for the whole call.
+    // SAFETY: `usage` is valid storage for one `rusage` for the whole call.
     let _best_effort = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
     let ms = |time: libc::timeval| {
         u64::try_from(time.tv_sec.saturating_mul(1_000).saturating_add(time.tv_usec / 1_000))
@@ -98,31 +101,32 @@ pub fn ended_children_usage() -> ChildUsage {
     }
 }
 
-/// What one look for a dead child found.
+/// The result of one attempt to reap a child.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReapResult {
-    /// This child is gone now, and this was its end.
+    /// This child was reaped.
     Child {
-        /// Process number.
+        /// The process ID.
         pid: i32,
         /// How it ended.
         end: LeaderEnd,
     },
-    /// Children live, none is dead.
+    /// There are children, but none has exited.
     NoneExited,
-    /// There is no child at all. In a subreaper this proves that nothing below it lives.
+    /// There is no child. In a subreaper this proves that no descendant lives.
     NoChildren,
 }
 
-/// Takes one dead child away, of any kind, without waiting.
+/// Reaps one exited child of any kind, without blocking.
 ///
 /// # Errors
 ///
-/// The operating system's, other than `ECHILD`.
+/// The I/O error of the system call, except `ECHILD`.
 pub fn reap_one() -> io::Result<ReapResult> {
     let mut status = 0;
     loop {
-        // SAFETY: `status` is a valid place for one int for the whole call.
+        // `__WALL` includes children without an exit signal (wait(2)).
+        // SAFETY: `status` is valid storage for one int for the whole call.
         let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) };
         if pid > 0 {
             let end = parse_wait_status(status).unwrap_or_else(|| LeaderEnd::Unknown {
@@ -143,7 +147,7 @@ pub fn reap_one() -> io::Result<ReapResult> {
     }
 }
 
-/// Returns what a wait status says, `None` when it is no end.
+/// Returns the end that a wait status describes, or `None` if it describes none.
 #[must_use]
 pub fn parse_wait_status(status: i32) -> Option<LeaderEnd> {
     if libc::WIFEXITED(status) {

@@ -1,4 +1,4 @@
-//! What is known about files without reading them.
+//! The facts about files that need no reading of their content.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,53 +6,53 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, UTIME_OMIT};
 
-/// What is known about a file without opening it.
+/// The facts about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileMetadata {
-    /// Length in bytes.
+    /// The length, in bytes.
     pub len: u64,
-    /// Bytes of disk it really takes.
+    /// The disk space that the file takes, in bytes.
     pub allocated_bytes: u64,
-    /// Owner.
+    /// The owner.
     pub uid: u32,
-    /// Permission bits.
+    /// The permission bits.
     pub mode: u32,
     /// Whether it is a socket.
     pub is_socket: bool,
     /// Whether it is a regular file.
     pub is_file: bool,
-    /// Device and inode: no other file has both.
+    /// The device and the inode: no other file has both.
     pub identity: (u64, u64),
 }
 
-/// Returns the facts of an open file.
+/// Returns the facts about an open file.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn metadata(fd: impl AsFd) -> io::Result<FileMetadata> {
     Ok(metadata_from_stat(&rustix::fs::fstat(fd)?))
 }
 
-/// Whether an open file or directory still has a name.
+/// Returns whether an open file or directory still has a name.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn is_linked(fd: impl AsFd) -> io::Result<bool> {
     Ok(rustix::fs::fstat(fd)?.st_nlink > 0)
 }
 
-/// Returns the facts of `name` below `dir`, not following a link.
+/// Returns the facts about `name` below `dir`, without following a symbolic link.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn metadata_at(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<FileMetadata> {
     Ok(metadata_from_stat(&rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
-/// Whether there is a file at `path` that this process may execute.
+/// Returns whether `path` is a regular file that this process may execute.
 #[must_use]
 pub fn is_program(path: &Path) -> bool {
     use rustix::fs::{Access, CWD, accessat, stat};
@@ -60,15 +60,14 @@ pub fn is_program(path: &Path) -> bool {
         && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Whether this process may make files in a directory. On a file system that is mounted to be read only
-/// nobody may.
+/// Returns whether this process may create files in a directory. On a read-only mount no user may.
 #[must_use]
 pub fn is_writable(dir: impl AsFd) -> bool {
     use rustix::fs::{Access, accessat};
     accessat(dir, ".", Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Whether two paths lead to the same file or directory.
+/// Returns whether two paths lead to the same file or directory.
 #[must_use]
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     let place = |path| rustix::fs::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
@@ -79,19 +78,19 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn modified_ms(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<i64> {
     let stat = rustix::fs::statat(dir, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?;
     let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
     Ok(stat.st_mtime.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000))
 }
 
-/// Notes that a file was last written to at this moment, in milliseconds since 1970. The kernel's own
-/// note is a clock tick late.
+/// Sets the time at which a file was last written to, in milliseconds since 1970. The time that the
+/// kernel sets is a clock tick late.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn set_modified_ms(fd: impl AsFd, wall_ms: i64) -> io::Result<()> {
     let written = Timespec {
         tv_sec: wall_ms.div_euclid(1000),

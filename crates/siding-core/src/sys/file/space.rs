@@ -1,4 +1,4 @@
-//! The disk space under a file: reserved, given back, and found.
+//! The disk space of a file: reserving it, releasing it, and finding it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,31 +7,32 @@ use rustix::fs::FallocateFlags;
 
 use super::metadata::metadata;
 
-/// Reserves `len` bytes from the start without changing the length, so that later writes up to
+/// Reserves space for the first `len` bytes without changing the length, so that later writes up to
 /// there succeed on a full disk.
 ///
 /// # Errors
 ///
-/// The operating system's, `EOPNOTSUPP` where the file system cannot.
+/// The I/O error of the system call, `EOPNOTSUPP` if the file system does not support it.
 pub fn reserve(fd: impl AsFd, len: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, 0, len)?)
 }
 
-/// Gives back what [`reserve`] took beyond the end of the file.
+/// Releases the space that [`reserve`] took beyond the end of the file.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn release_reserve(fd: impl AsFd) -> io::Result<()> {
     let len = metadata(fd.as_fd())?.len;
     Ok(rustix::fs::ftruncate(fd, len)?)
 }
 
-/// Returns where stored data begins at or after an offset, `None` when there is none.
+/// Returns where stored data starts at or after an offset, or `None` if there is none (`SEEK_DATA`,
+/// lseek(2)).
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn next_data(fd: impl AsFd, from: u64) -> io::Result<Option<u64>> {
     match rustix::fs::seek(fd, rustix::fs::SeekFrom::Data(from)) {
         Ok(offset) => Ok(Some(offset)),
@@ -40,11 +41,11 @@ pub fn next_data(fd: impl AsFd, from: u64) -> io::Result<Option<u64>> {
     }
 }
 
-/// Releases the disk space of a part of a file. Offsets stay valid; the part reads as zeros.
+/// Releases the disk space of a part of a file. Offsets stay valid, and the part reads as zeros.
 ///
 /// # Errors
 ///
-/// The operating system's, `EOPNOTSUPP` where the file system cannot.
+/// The I/O error of the system call, `EOPNOTSUPP` if the file system does not support it.
 pub fn punch_hole(fd: impl AsFd, from: u64, len: u64) -> io::Result<()> {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     Ok(rustix::fs::fallocate(fd, flags, from, len)?)
