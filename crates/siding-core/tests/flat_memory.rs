@@ -1,5 +1,5 @@
-//! Memory does not grow with the output. A test program of its own: the high-water mark is that of
-//! the whole process.
+//! Memory does not grow with the output. This is a test program of its own, because the high-water
+//! mark is that of the whole process.
 
 use std::io::Write;
 
@@ -7,12 +7,12 @@ use siding_core::output::{self, LineFilter, OUTPUT_FILE, OutputQuery, StreamStat
 use siding_core::store::StateDir;
 use siding_model::id::TaskKind;
 
-/// Length of the one line, in MiB.
+/// The length of the only line, in MiB.
 const LINE_MIB: usize = 100;
-/// What reading it may take at most: buffers of 256 KiB and 64 KiB, and allocator slack.
+/// The most that reading it may take, in KiB: buffers of 256 KiB and 64 KiB, and allocator slack.
 const MAX_GROWTH_KIB: u64 = 8 << 10;
 
-/// Returns the most memory this process has had in use (`VmHWM`, proc_pid_status(5)).
+/// Returns the most memory that this process has used so far (`VmHWM`, proc_pid_status(5)), in KiB.
 fn high_water_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("procfs is there");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM is there");

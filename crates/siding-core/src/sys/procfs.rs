@@ -1,4 +1,4 @@
-//! What `/proc` says about processes. Everything here may be gone a moment later.
+//! What `/proc` shows about processes. Each answer may be outdated a moment later.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -10,28 +10,28 @@ use siding_model::process::{BootId, ProcRef};
 /// The fields of `/proc/PID/stat` that siding uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessStat {
-    /// State letter.
+    /// The state letter.
     pub state: char,
-    /// Parent.
+    /// The process ID of the parent.
     pub ppid: i32,
-    /// Process group.
+    /// The process group.
     pub pgrp: i32,
-    /// Session (setsid), not siding's.
+    /// The session of the kernel (setsid(2)), not siding's.
     pub session: i32,
-    /// Whether it has a controlling terminal.
+    /// Whether the process has a controlling terminal.
     pub has_terminal: bool,
-    /// User and system time, in clock ticks.
+    /// The user and system CPU time, in clock ticks.
     pub cpu_ticks: u64,
-    /// Start, in clock ticks since boot.
+    /// The start time, in clock ticks since boot.
     pub start_ticks: u64,
-    /// Wait status of a zombie, where this process may see it.
+    /// The wait status of a zombie, if this process may see it.
     pub exit_code: Option<i32>,
 }
 
-/// Clock ticks in a second: 100 on every Linux that siding runs on (`sysconf(_SC_CLK_TCK)`).
+/// Clock ticks per second: 100 on every Linux that siding runs on (`sysconf(_SC_CLK_TCK)`).
 pub const TICKS_PER_SECOND: u64 = 100;
 
-/// Reads `/proc/PID/FILE` into `buffer`, at most its length. `None` when it cannot be read.
+/// Reads a file into `buffer`, at most up to its length. `None` if the file cannot be read.
 fn read_into<'b>(path: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     try_read_into(path, buffer).ok()
 }
@@ -50,15 +50,15 @@ fn try_read_into<'b>(path: &str, buffer: &'b mut [u8]) -> std::io::Result<&'b [u
     Ok(&buffer[..filled])
 }
 
-/// Whether this process lacks something that a read needs: a descriptor, or kernel memory. Then the
-/// read tells nothing about the process that it asked for.
+/// Returns whether this process lacks something that a read needs: a descriptor, or kernel memory.
+/// The failed read then says nothing about the process that it was for.
 fn is_out_of_resources(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let errno = Errno::from_io_error(error);
     errno.is_some_and(|errno| [Errno::MFILE, Errno::NFILE, Errno::NOMEM].contains(&errno))
 }
 
-/// Returns the process's stat, `None` when there is no such process.
+/// Returns the fields of a process, or `None` if there is no such process.
 #[must_use]
 pub fn stat(pid: i32) -> Option<ProcessStat> {
     let mut buffer = [0; 1024];
@@ -66,11 +66,11 @@ pub fn stat(pid: i32) -> Option<ProcessStat> {
 }
 
 fn parse_stat(bytes: &[u8]) -> Option<ProcessStat> {
-    // The name may hold anything, also `)` and spaces; the last `)` ends it.
+    // The name may contain any character, also `)` and spaces; the last `)` ends it.
     let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
     let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
     let mut fields = text.split_ascii_whitespace();
-    // Field 3 of proc_pid_stat(5) is the first here.
+    // The first field here is field 3 of proc_pid_stat(5).
     let state = fields.next()?.chars().next()?;
     let rest: Vec<&str> = fields.collect();
     let field = |number: usize| rest.get(number - 4).copied();
@@ -99,24 +99,24 @@ pub fn self_ref() -> Option<ProcRef> {
     identify(rustix::process::getpid().as_raw_nonzero().get())
 }
 
-/// Returns where the strings of this process's arguments and of its environment lie in its memory.
+/// Returns the addresses of this process's argument strings and environment strings.
 pub(super) fn self_string_ranges() -> Option<(Range<usize>, Range<usize>)> {
     let [from, to, first, last] = self_stat_addresses(48)?;
     Some((from..to, first..last))
 }
 
-/// Returns where the first stack of this process began: above lies what the kernel has put there.
+/// Returns where the first stack of this process starts: above lies what the kernel has put there.
 pub(super) fn self_stack_start() -> Option<usize> {
     self_stat_addresses(28).map(|[start]| start)
 }
 
-/// Returns addresses that proc_pid_stat(5) shows of this process, from this field on.
+/// Returns the addresses that proc_pid_stat(5) shows of this process, from this field on.
 fn self_stat_addresses<const N: usize>(field: usize) -> Option<[usize; N]> {
     let mut buffer = [0; 1024];
     let bytes = read_into("/proc/self/stat", &mut buffer)?;
     let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
     let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
-    // The text begins with field 3.
+    // The text starts with field 3.
     let mut fields = text.split_ascii_whitespace().skip(field - 3).map(str::parse);
     let mut addresses = [0; N];
     for address in &mut addresses {
@@ -125,27 +125,27 @@ fn self_stat_addresses<const N: usize>(field: usize) -> Option<[usize; N]> {
     Some(addresses)
 }
 
-/// Returns the control groups of this process: a line `HIERARCHY:CONTROLLERS:PATH` each.
+/// Returns the control groups of this process, each as a line `HIERARCHY:CONTROLLERS:PATH`.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn self_cgroups() -> std::io::Result<String> {
-    // The file says that it is empty. With room for a usual one it is read in one call.
+    // The kernel shows a size of zero. With room for a usual file, one read is enough.
     let mut text = String::with_capacity(4096);
     std::fs::File::open("/proc/self/cgroup")?.take(u64::MAX).read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// Whether exactly this process still runs. A zombie does not.
+/// Returns whether exactly this process still runs. A zombie does not.
 #[must_use]
 pub fn is_running(process: ProcRef) -> bool {
     stat(process.pid)
         .is_some_and(|stat| stat.start_ticks == process.start_ticks && stat.state != 'Z')
 }
 
-/// Returns the children of every thread of a process. Not atomic: a loop over it must end on a
-/// better proof than an empty list.
+/// Returns the children of all threads of a process. The lists are not atomic
+/// (proc_tid_children(5)), so a loop over them must end on a better proof than an empty list.
 #[must_use]
 pub fn children(pid: i32) -> Vec<i32> {
     let mut found = Vec::new();
@@ -159,7 +159,7 @@ pub fn children(pid: i32) -> Vec<i32> {
     found
 }
 
-/// Returns every process number in use.
+/// Returns every process ID in use.
 #[must_use]
 pub fn all_pids() -> Vec<i32> {
     use rustix::fs::{CWD, Mode, OFlags, RawDir};
@@ -176,8 +176,8 @@ pub fn all_pids() -> Vec<i32> {
     pids
 }
 
-/// Returns the number that was given out last, to a process or a thread. They are given out in
-/// order, and begin again from below at the end.
+/// Returns the ID that was assigned last, to a process or a thread. IDs are assigned in ascending
+/// order, and start again with low ones after the highest.
 #[must_use]
 pub fn newest_pid() -> Option<i32> {
     let mut buffer = [0; 128];
@@ -185,20 +185,20 @@ pub fn newest_pid() -> Option<i32> {
     text.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
-/// Returns the birthmark of a process, of any user. `None` also where it could not be read.
+/// Returns the birthmark of a process of any user. `None` also if it could not be read.
 #[must_use]
 pub fn birthmark(pid: i32) -> Option<Birthmark> {
     read_birthmark(pid).ok().flatten()
 }
 
-/// Returns the birthmark of a process, of any user. `None` when it has none or is gone.
+/// Returns the birthmark of a process of any user. `None` if it has none or is gone.
 ///
-/// Of one's own processes the limit itself is asked for (0.5 µs), of others `/proc/PID/limits` is
-/// read (8 µs), which anybody may.
+/// For processes of this user prlimit(2) reads the limit itself (0.5 µs). For others
+/// `/proc/PID/limits` is read (8 µs), which every user may.
 ///
 /// # Errors
 ///
-/// `EMFILE`, `ENFILE` or `ENOMEM`: the process may have a mark.
+/// `EMFILE`, `ENFILE` or `ENOMEM`: the process may have a mark then.
 pub fn read_birthmark(pid: i32) -> std::io::Result<Option<Birthmark>> {
     match super::birthmark::hard_rttime(pid) {
         Ok(limit) => Ok(limit.map(Birthmark)),
@@ -214,7 +214,7 @@ fn birthmark_from_limits_file(pid: i32) -> std::io::Result<Option<Birthmark>> {
     match try_read_into(&format!("/proc/{pid}/limits"), &mut buffer) {
         Ok(text) => Ok(parse_birthmark(text)),
         Err(error) if is_out_of_resources(&error) => Err(error),
-        // It is gone, or hidden (proc(5), hidepid).
+        // The process is gone, or hidden (hidepid, proc(5)).
         Err(_) => Ok(None),
     }
 }
@@ -222,24 +222,26 @@ fn birthmark_from_limits_file(pid: i32) -> std::io::Result<Option<Birthmark>> {
 fn parse_birthmark(limits: &[u8]) -> Option<Birthmark> {
     let text = std::str::from_utf8(limits).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
-    // Soft limit, hard limit, unit. The soft one may be lowered at will, the hard one is the mark.
+    // Soft limit, hard limit, unit. A process may lower the soft one at will; the hard one is the
+    // mark.
     line.split_ascii_whitespace().nth(1)?.parse().ok().map(Birthmark)
 }
 
-/// Returns the effective user of a process.
+/// Returns the effective user ID of a process.
 #[must_use]
 pub fn uid(pid: i32) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata(format!("/proc/{pid}")).ok().map(|facts| facts.uid())
 }
 
-/// Returns the user whose a process is, `None` when its real, effective and saved users differ, or
-/// when it is gone. Unlike [`uid`], also of a process that does not show its memory.
+/// Returns the user ID of a process. `None` if its real, effective and saved user IDs differ, or if
+/// it is gone. Unlike [`uid`], this also works for a process whose memory is protected: `/proc`
+/// shows its files as root's (proc(5)).
 #[must_use]
 pub fn single_uid(pid: i32) -> Option<u32> {
     let mut buffer = [0; 1024];
     let bytes = read_into(&format!("/proc/{pid}/status"), &mut buffer)?;
-    // The name of the process comes first, has no newline in it, and may not be UTF-8.
+    // The name of the process comes first, contains no newline, and may not be UTF-8.
     let text = String::from_utf8_lossy(bytes);
     let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     let mut users = line.split_ascii_whitespace().map(|user| user.parse::<u32>().ok());
@@ -247,7 +249,7 @@ pub fn single_uid(pid: i32) -> Option<u32> {
     users.take(2).all(|user| user == Some(real)).then_some(real)
 }
 
-/// Returns the words of a process's command line, of at most `max` bytes, and its name.
+/// Returns the words of a process's command line, up to `max` bytes, and its name.
 #[must_use]
 pub fn command_words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
     let mut buffer = vec![0; max];
@@ -263,8 +265,8 @@ pub fn command_words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
     Some((words, process_name(pid)?))
 }
 
-/// Returns the words of a process's command line joined by blanks, as far as `buffer` has room.
-/// `None` when the process is gone.
+/// Returns the words of a process's command line joined by spaces, as far as `buffer` has room.
+/// `None` if the process is gone.
 #[must_use]
 pub fn joined_command_words(pid: i32, buffer: &mut [u8]) -> Option<Cow<'_, str>> {
     let len = read_into(&format!("/proc/{pid}/cmdline"), buffer)?.len();
@@ -275,50 +277,50 @@ pub fn joined_command_words(pid: i32, buffer: &mut [u8]) -> Option<Cow<'_, str>>
     Some(String::from_utf8_lossy(words))
 }
 
-/// Returns the name of a process, at most 15 bytes of it.
+/// Returns the name of a process, which has at most 15 bytes.
 #[must_use]
 pub fn process_name(pid: i32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
-/// Returns the path of the program that a process executes, `None` when this process may not look.
+/// Returns the path of the program that a process executes. `None` if this process may not read it.
 #[must_use]
 pub fn executable_path(pid: i32) -> Option<String> {
     let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let path = path.to_string_lossy();
-    // Of one that was replaced since.
+    // The kernel marks a file that has been replaced since.
     Some(path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned())
 }
 
-/// Returns the file name of that program.
+/// Returns the file name of the program that a process executes.
 #[must_use]
 pub fn executable_name(pid: i32) -> Option<String> {
     Some(executable_path(pid)?.rsplit('/').next()?.to_owned())
 }
 
-/// Returns the working directory of a process, `None` when this process may not look.
+/// Returns the working directory of a process. `None` if this process may not read it.
 #[must_use]
 pub fn working_directory(pid: i32) -> Option<String> {
     let path = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
     Some(path.to_string_lossy().into_owned())
 }
 
-/// Returns how many bytes a process, with all that it has waited for, has passed to `write` and its
-/// like. `None` when this process may not look.
+/// Returns how many bytes a process, including its waited-for children, has passed to write(2) and
+/// similar calls. `None` if this process may not read it.
 #[must_use]
 pub fn write_bytes_total(pid: i32) -> Option<u64> {
     io_count(pid, "wchar: ")
 }
 
-/// Returns how many bytes a process, with all that it has waited for, has had written to disks. `None`
-/// when this process may not look.
+/// Returns how many bytes a process, including its waited-for children, has caused to be written to
+/// disks. `None` if this process may not read it.
 #[must_use]
 pub fn disk_write_bytes(pid: i32) -> Option<u64> {
     io_count(pid, "write_bytes: ")
 }
 
-/// Returns a number of `/proc/PID/io` (proc_pid_io(5)).
+/// Returns a field of `/proc/PID/io` (proc_pid_io(5)).
 fn io_count(pid: i32, name: &str) -> Option<u64> {
     let mut buffer = [0; 512];
     let text = read_into(&format!("/proc/{pid}/io"), &mut buffer)?;
@@ -326,8 +328,8 @@ fn io_count(pid: i32, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.parse().ok()
 }
 
-/// Returns the command line of a process, words joined by spaces, at most `max` bytes of it. A
-/// process without one (a zombie, a kernel thread) gives its name in brackets.
+/// Returns the command line of a process, words joined by spaces, up to `max` bytes. For a process
+/// without one (a zombie, a kernel thread) this is its name in brackets.
 #[must_use]
 pub fn command_line(pid: i32, max: usize) -> Option<String> {
     let mut buffer = vec![0; max];
@@ -339,18 +341,18 @@ pub fn command_line(pid: i32, max: usize) -> Option<String> {
     Some(words.join(" ").trim_end().to_owned())
 }
 
-/// Returns how many descriptors a process has open, zero when they may not be counted.
+/// Returns the number of descriptors that a process has open, or zero if they may not be counted.
 #[must_use]
 pub fn count_open_descriptors(pid: i32) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let path = format!("/proc/{pid}/fd");
-    // Since Linux 6.2 the directory's size is their number (proc_pid_fd(5)).
+    // Since Linux 6.2 the size of the directory is the number of descriptors (proc_pid_fd(5)).
     let size = std::fs::metadata(&path).map_or(0, |facts| facts.size());
     if size > 0 { size } else { std::fs::read_dir(path).map_or(0, |list| list.count() as u64) }
 }
 
-/// Returns the proportional set size of a process in bytes: each page counts for as much as its
-/// share. `None` when this process may not look.
+/// Returns the proportional set size of a process in bytes: a page that n processes share counts as
+/// one nth. `None` if this process may not read it.
 #[must_use]
 pub fn pss_bytes(pid: i32) -> Option<u64> {
     let mut buffer = [0; 1024];
@@ -360,11 +362,11 @@ pub fn pss_bytes(pid: i32) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Returns this boot's id.
+/// Returns the id of this boot.
 ///
 /// # Errors
 ///
-/// The operating system's, when `/proc` is not mounted.
+/// The I/O error of the system call if `/proc` is not mounted.
 pub fn boot_id() -> std::io::Result<BootId> {
     let mut buffer = [0; 64];
     let path = "/proc/sys/kernel/random/boot_id";
@@ -372,23 +374,23 @@ pub fn boot_id() -> std::io::Result<BootId> {
     Ok(BootId(String::from_utf8_lossy(text).trim().to_owned()))
 }
 
-/// Returns the number under which `/proc` shows this process: not its own where `/proc` is of another
-/// PID namespace. `None` where `/proc` does not say.
+/// Returns the process ID under which `/proc` shows this process. It differs from the real one if
+/// `/proc` belongs to another PID namespace. `None` if `/proc` does not show it.
 #[must_use]
 pub fn self_pid_in_proc() -> Option<i32> {
     std::fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
 }
 
-/// Returns the number of the PID namespace of this process (pid_namespaces(7)): what the numbers of
-/// processes mean is different in another. `None` when `/proc` does not say.
+/// Returns the inode of this process's PID namespace (pid_namespaces(7)): in another one the same
+/// process IDs denote other processes. `None` if `/proc` does not show it.
 #[must_use]
 pub fn pid_namespace() -> Option<u64> {
     let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
     link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// Returns the breadth-first list of all descendants of a process, without itself. `skip` is
-/// asked about each; those it names are left out with everything below them.
+/// Returns all descendants of a process in breadth-first order, without the process itself. `skip`
+/// is called for each; a skipped process is left out together with its descendants.
 #[must_use]
 pub fn descendants(root: i32, mut skip: impl FnMut(i32) -> bool) -> Vec<i32> {
     let mut found = Vec::new();
@@ -396,7 +398,7 @@ pub fn descendants(root: i32, mut skip: impl FnMut(i32) -> bool) -> Vec<i32> {
     let mut parent = root;
     loop {
         for child in children(parent) {
-            // A list that is not atomic may name a process twice.
+            // The lists are not atomic, so two of them may name the same process.
             if child != root && !found.contains(&child) && !skip(child) {
                 found.push(child);
             }
@@ -426,7 +428,7 @@ mod tests {
         for pid in all_pids() {
             let asked = super::super::birthmark::hard_rttime(pid);
             let shown = birthmark_from_limits_file(pid);
-            // Either may find it gone.
+            // Each of the two may find that the process is gone.
             if let (Ok(Some(asked)), Ok(Some(shown))) = (asked, shown) {
                 assert_eq!(Birthmark(asked), shown, "process {pid}");
             }
@@ -439,8 +441,8 @@ mod tests {
         );
     }
 
-    /// Another user's mark is read from a file. Runs in a process of its own, because it takes every
-    /// descriptor.
+    /// The mark of another user's process is read from a file. Runs in a process of its own,
+    /// because it uses up all descriptors.
     #[test]
     fn a_birthmark_unreadable_for_lack_of_descriptors_is_an_error() {
         const INNER_TEST: &str = "sys::procfs::tests::with_all_descriptors_taken";
@@ -449,7 +451,7 @@ mod tests {
         let mut inner = std::process::Command::new("bash");
         let done =
             inner.args(["-c", line]).arg(this).args(["--ignored", "--exact", INNER_TEST]).output();
-        let done = done.expect("there is a bash");
+        let done = done.expect("bash is installed");
         let said = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success() && said.contains("1 passed"), "{said}");
     }

@@ -1,5 +1,5 @@
-//! Paths that do not lead out of a directory, whatever links are in them and whoever changes them
-//! meanwhile.
+//! Paths that do not lead out of a directory, whatever links they contain and whatever other
+//! processes change meanwhile.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,33 +8,34 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// What a path that leads out fails with, as a raw error: `EXDEV`, as openat2(2) has it.
+/// The errno for a path that leads out: `EXDEV`, as in openat2(2).
 pub const OUTSIDE_ERRNO: i32 = Errno::XDEV.raw_os_error();
 
-/// How often the kernel is asked again. It gives up where something is renamed while it goes up
-/// (`EAGAIN`, openat2(2)).
+/// How often the call is repeated. The kernel gives up if a directory is renamed while it follows
+/// `..` (`EAGAIN`, openat2(2)).
 const MAX_TRIES: usize = 100;
 
-/// Enough to look up and to change what is in a directory. Reading its names takes more.
+/// Enough to look up and to change names in a directory. Listing its names takes more.
 const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Opens a directory by a path below `root`, to use names in it; an empty path is `root` itself.
-/// Links are followed as long as they stay below.
+/// Opens a directory by a path below `root`, for access to names in it. An empty path is `root`
+/// itself. Links are followed as long as they stay below `root`.
 ///
-/// The kernel sees to that in one call. One that cannot (before Linux 5.6, and where a filter of
-/// system calls does not know it) is asked for one part after the other, and then a path with a link
-/// or `..` in it counts as one that leads out.
+/// The kernel ensures that in one call. Where it cannot (before Linux 5.6, or behind a system call
+/// filter that does not know the call), the components are opened one by one, and a path that
+/// contains a link or `..` counts as one that leads out.
 ///
 /// # Errors
 ///
-/// The operating system's; [`OUTSIDE_ERRNO`] where the path leads out, which an absolute link always does.
+/// The I/O error of the system call; [`OUTSIDE_ERRNO`] if the path leads out, as an absolute link
+/// always does.
 pub fn open_directory(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     let given = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..MAX_TRIES {
         match rustix::fs::openat2(&root, given, DIRECTORY_FLAGS, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // Filters that know too little answer with either.
+            // A filter that does not know the call answers with either.
             Err(Errno::NOSYS | Errno::PERM) => return open_stepwise(&root, path),
             result => return Ok(result?),
         }
@@ -42,7 +43,7 @@ pub fn open_directory(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Err(Errno::AGAIN.into())
 }
 
-/// Opens a directory below `root` whose path has only names in it, none of them a link.
+/// Opens a directory below `root` by a path that consists of plain names, none of them a link.
 fn open_stepwise(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     let mut here = rustix::fs::openat(root, ".", DIRECTORY_FLAGS, Mode::empty())?;
     for part in path.components() {
@@ -77,7 +78,8 @@ mod tests {
     use super::*;
     use crate::sys::file;
 
-    /// `root/a/b`, a file, links that stay and links that leave, and `secret` beside the root.
+    /// Creates `root/a/b`, a file, links that stay below the root, links that leave it, and
+    /// `secret` next to the root.
     fn test_tree() -> (tempfile::TempDir, OwnedFd) {
         let dir = tempfile::tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name);

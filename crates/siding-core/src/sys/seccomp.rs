@@ -1,24 +1,25 @@
-//! A filter of system calls that leaves a process no way to a network but a TCP connection whose
-//! start the kernel is asked about.
+//! A system call filter that leaves a process no access to a network except TCP connections whose
+//! start Landlock checks.
 //!
-//! Landlock knows `connect` and `bind` of TCP sockets alone. So sockets of other kinds, and the ways
-//! of TCP that go past `connect`, are refused here:
+//! Landlock controls only `connect` and `bind` of TCP sockets. Other kinds of sockets, and the ways
+//! of TCP around `connect`, are therefore refused here:
 //!
-//! | call | refused | why |
+//! | call | refused | reason |
 //! |---|---|---|
-//! | `socket` | all but `AF_UNIX`, `AF_NETLINK`, and TCP of `AF_INET` and `AF_INET6` | UDP and QUIC, raw and packet sockets, SCTP, MPTCP, vsock |
-//! | `sendto`, `sendmsg`, `sendmmsg` | with `MSG_FASTOPEN` | they connect by themselves |
-//! | `setsockopt` | `TCP_ULP` | it can make another protocol of a TCP socket |
-//! | `io_uring_*` | all | it does all of this without a system call to look at |
-//! | of another machine (32 bit, x32) | all | its numbers mean other calls |
+//! | `socket` | all except `AF_UNIX`, `AF_NETLINK`, and TCP of `AF_INET` and `AF_INET6` | UDP and QUIC, raw and packet sockets, SCTP, MPTCP, vsock |
+//! | `sendto`, `sendmsg`, `sendmmsg` | with `MSG_FASTOPEN` | they connect without `connect` |
+//! | `setsockopt` | `TCP_ULP` | it can turn a TCP socket into one of another protocol |
+//! | `io_uring_*` | all | it does all of this without a system call that the filter sees |
+//! | calls of another ABI (32 bit, x32) | all | their numbers mean other calls |
 
 use std::mem::offset_of;
 
-/// `MSG_FASTOPEN` and `TCP_ULP` of the kernel, `IPPROTO_MPTCP` is no TCP.
+/// `MSG_FASTOPEN` of the kernel.
 const MSG_FASTOPEN: u32 = 0x2000_0000;
+/// `TCP_ULP` of the kernel.
 const TCP_ULP: u32 = 31;
 
-/// What the kernel calls this machine (linux/audit.h).
+/// The kernel's name of this architecture (linux/audit.h).
 #[cfg(target_arch = "x86_64")]
 const AUDIT_ARCH: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
@@ -26,7 +27,7 @@ const AUDIT_ARCH: Option<u32> = Some(0xc000_00b7);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const AUDIT_ARCH: Option<u32> = None;
 
-/// Numbers from here on are those of x32, another way to call the same kernel.
+/// System call numbers from here on are those of x32, another ABI of the same kernel.
 #[cfg(target_arch = "x86_64")]
 const X32_SYSCALL_BIT: u32 = 0x4000_0000;
 
@@ -35,7 +36,8 @@ const X32_SYSCALL_BIT: u32 = 0x4000_0000;
 pub(super) struct SeccompFilter(Vec<libc::sock_filter>);
 
 impl SeccompFilter {
-    /// Makes it, `None` for a machine whose numbers are not known here.
+    /// Creates the filter, or returns `None` for an architecture whose numbers this module does not
+    /// know.
     pub(super) fn new() -> Option<Self> {
         let mut program = BpfProgram::default();
         program.load(offset_of!(libc::seccomp_data, arch));
@@ -48,7 +50,7 @@ impl SeccompFilter {
         {
             program.if_equal(syscall_number(call), &[return_errno(libc::ENOSYS)]);
         }
-        // The flags of each are in another argument.
+        // The flags are in a different argument of each call.
         for (call, argument) in
             [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)]
         {
@@ -74,11 +76,11 @@ impl SeccompFilter {
         Some(Self(program.0))
     }
 
-    /// Installs it.
+    /// Installs the filter.
     ///
     /// # Safety
     ///
-    /// Only in a child: it cannot be taken back.
+    /// Only in a child: the filter cannot be removed.
     pub(super) unsafe fn install(&self) -> libc::c_int {
         let program = libc::sock_fprog {
             len: self.0.len() as libc::c_ushort,
@@ -89,7 +91,7 @@ impl SeccompFilter {
     }
 }
 
-/// What `socket` is answered.
+/// Returns the rules for `socket`. `IPPROTO_MPTCP` does not count as TCP.
 fn socket_rules() -> [libc::sock_filter; 13] {
     let family = |family: i32| family.cast_unsigned();
     [
@@ -99,7 +101,7 @@ fn socket_rules() -> [libc::sock_filter; 13] {
         skip_if_equal(family(libc::AF_INET), 1),
         skip_if_not_equal(family(libc::AF_INET6), 6),
         load_instruction(argument_offset(1)),
-        // Flags stand beside the type (socket(2)).
+        // The type argument also holds flags (socket(2)).
         instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0xf),
         skip_if_not_equal(libc::SOCK_STREAM.cast_unsigned(), 3),
         load_instruction(argument_offset(2)),
@@ -116,8 +118,8 @@ const RET_ALLOW: libc::sock_filter =
     libc::sock_filter { code: BPF_RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW };
 const BPF_RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// A program as it grows. The number of the call stays loaded from one piece to the next: a piece
-/// that loads something else ends with an answer.
+/// A program under construction. The number of the call stays loaded from one piece to the next: a
+/// piece that loads another value ends with a return.
 #[derive(Default)]
 struct BpfProgram(Vec<libc::sock_filter>);
 
@@ -126,19 +128,19 @@ impl BpfProgram {
         self.0.push(load_instruction(offset));
     }
 
-    /// Does this when what is loaded is the value.
+    /// Adds a piece that runs if the loaded value equals `value`.
     fn if_equal(&mut self, value: u32, piece: &[libc::sock_filter]) {
         self.0.push(skip_if_not_equal(value, piece.len()));
         self.0.extend(piece);
     }
 
-    /// Does this when what is loaded is another value.
+    /// Adds a piece that runs if the loaded value differs from `value`.
     fn if_not_equal(&mut self, value: u32, piece: &[libc::sock_filter]) {
         self.0.push(skip_if_equal(value, piece.len()));
         self.0.extend(piece);
     }
 
-    /// Does this when what is loaded is the value or more.
+    /// Adds a piece that runs if the loaded value is at least `value`.
     #[cfg(target_arch = "x86_64")]
     fn if_at_least(&mut self, value: u32, piece: &[libc::sock_filter]) {
         self.0.push(instruction(
@@ -152,7 +154,7 @@ impl BpfProgram {
 }
 
 fn instruction(code: u32, jt: usize, jf: usize, k: u32) -> libc::sock_filter {
-    // Codes and the length of a piece are below 256 in this file.
+    // Codes and lengths of pieces are below 256 in this file.
     libc::sock_filter { code: code as u16, jt: jt as u8, jf: jf as u8, k }
 }
 
@@ -160,8 +162,8 @@ fn load_instruction(offset: usize) -> libc::sock_filter {
     instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset as u32)
 }
 
-/// Where the lower half of an argument stands: all that are looked at are 32 bits wide, and the
-/// kernel takes no more of them.
+/// Returns the offset of the lower half of an argument. All arguments that are checked are 32 bits
+/// wide, and the kernel ignores their upper half.
 fn argument_offset(index: usize) -> usize {
     let low = if cfg!(target_endian = "little") { 0 } else { 4 };
     offset_of!(libc::seccomp_data, args) + 8 * index + low
@@ -171,22 +173,22 @@ fn return_errno(errno: i32) -> libc::sock_filter {
     libc::sock_filter { k: libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(), ..RET_ALLOW }
 }
 
-/// Goes past so many steps when what is loaded is the value.
+/// Skips `steps` instructions if the loaded value equals `value`.
 fn skip_if_equal(value: u32, steps: usize) -> libc::sock_filter {
     instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, steps, 0, value)
 }
 
-/// Goes past so many steps when what is loaded is another value.
+/// Skips `steps` instructions if the loaded value differs from `value`.
 fn skip_if_not_equal(value: u32, steps: usize) -> libc::sock_filter {
     instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, steps, value)
 }
 
-/// Goes past the next step unless one of these bits is set.
+/// Skips the next instruction unless one of these bits is set.
 fn skip_next_unless_any_bit(bits: u32) -> libc::sock_filter {
     instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits)
 }
 
 fn syscall_number(call: libc::c_long) -> u32 {
-    // Numbers of calls are small.
+    // System call numbers are small.
     call as u32
 }

@@ -1,13 +1,13 @@
-//! Sending signals, and receiving them as a descriptor.
+//! Sending signals, and receiving them through a descriptor.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use siding_model::signal::Signal;
 
-/// Sends a signal to the process behind a pidfd.
+/// Sends a signal to the process behind a pidfd (pidfd_send_signal(2)).
 pub(super) fn pidfd_send(fd: BorrowedFd<'_>, signal: Signal) -> io::Result<()> {
-    // SAFETY: a null siginfo asks for the same as kill(2); no memory is passed.
+    // SAFETY: with a null siginfo the call does the same as kill(2); no memory is passed.
     let result = unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
@@ -20,27 +20,29 @@ pub(super) fn pidfd_send(fd: BorrowedFd<'_>, signal: Signal) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sends a signal to a process by number.
+/// Sends a signal to a child by its process ID.
 ///
-/// Only for a child that this process has not reaped: its number cannot be another's.
+/// Only for a child that this process has not reaped: until then the kernel does not reuse its
+/// number.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn send_to_child(pid: i32, signal: Signal) -> io::Result<()> {
     kill_pid(pid, signal)
 }
 
 /// Sends a signal to a process group.
 ///
-/// Only for a group that a not yet reaped child leads or is in: its number cannot be another's.
+/// Only for a group that an unreaped child leads or is in: until then the kernel does not reuse its
+/// number.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn send_to_group(pgrp: i32, signal: Signal) -> io::Result<()> {
     if pgrp <= 1 {
-        // kill(-1) is everybody and kill(0) is ourselves.
+        // kill(-1) means every process, and kill(0) this process's own group.
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
     kill_pid(-pgrp, signal)
@@ -52,13 +54,13 @@ fn kill_pid(pid: i32, signal: Signal) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Stops this process until somebody continues it.
+/// Stops this process until another process continues it.
 pub fn stop_self() {
     // SAFETY: no memory is passed.
     let _best_effort = unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// Signals of this process, as a descriptor that becomes readable.
+/// Signals of this process, received through a descriptor that becomes readable (signalfd(2)).
 #[derive(Debug)]
 pub struct SignalFd(OwnedFd);
 
@@ -69,11 +71,11 @@ impl AsFd for SignalFd {
 }
 
 impl SignalFd {
-    /// Blocks these signals and returns the descriptor that tells of them.
+    /// Blocks these signals and returns the descriptor that receives them.
     ///
     /// # Errors
     ///
-    /// The operating system's.
+    /// The I/O error of the system call.
     pub fn block(signals: &[Signal]) -> io::Result<Self> {
         let set = signal_set(signals);
         // SAFETY: `set` is initialized and outlives both calls.
@@ -86,11 +88,11 @@ impl SignalFd {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel just gave us this number and nobody else knows it.
+        // SAFETY: the kernel has just returned this number, and it has no other owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Takes all pending signals. Several of one kind may have become one.
+    /// Returns all pending signals. Several of the same kind may have been merged into one.
     #[must_use]
     pub fn read_pending(&self) -> Vec<Signal> {
         const SIGINFO_BYTES: usize = size_of::<libc::signalfd_siginfo>();

@@ -1,5 +1,5 @@
-//! The kernel's own account of TCP connections (sock_diag(7)). Any user may ask; nothing is said
-//! about connections of another network namespace.
+//! The kernel's list of TCP connections (sock_diag(7)). Any user may read it; connections of other
+//! network namespaces are not in it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,21 +8,21 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use super::memory::MappedBuffer;
 
-/// One connection.
+/// A TCP connection, or a socket that listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcpConnection {
-    /// The kernel's name for it, never used twice in a boot.
+    /// The kernel's identifier of the socket, never reused during a boot.
     pub cookie: u64,
-    /// Number of its socket, zero once nobody holds it.
+    /// The inode of the socket, zero once no process holds it.
     pub inode: u64,
-    /// Address and port of this end.
+    /// The local address and port.
     pub local: SocketAddr,
-    /// Address and port of the other end.
+    /// The remote address and port.
     pub remote: SocketAddr,
-    /// Whether it is no connection but a socket that listens.
+    /// Whether this is no connection but a socket that listens.
     pub is_listening: bool,
-    /// Bytes that the other end has confirmed (`tcpi_bytes_acked`, since Linux 4.1). Who began the
-    /// connection has one more, for its beginning.
+    /// The bytes that the peer has acknowledged (`tcpi_bytes_acked`, since Linux 4.1). The side
+    /// that opened the connection counts one more, for the SYN.
     pub sent: u64,
     /// Bytes that have come from the other end (`tcpi_bytes_received`, since Linux 4.1).
     pub received: u64,
@@ -32,22 +32,22 @@ pub struct TcpConnection {
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// `NLM_F_REQUEST | NLM_F_DUMP` (linux/netlink.h).
 const DUMP_REQUEST_FLAGS: u16 = 0x1 | 0x300;
-/// Protocol of IP (`IPPROTO_TCP`).
+/// The protocol number of TCP in IP.
 const IPPROTO_TCP: u8 = 6;
 /// `INET_DIAG_INFO`: the attribute with a `struct tcp_info` (linux/inet_diag.h).
 const INET_DIAG_INFO: u16 = 2;
-/// States in which a connection sends, or has sent what is not confirmed yet: established, fin_wait1
-/// and 2, close_wait, last_ack, closing (include/net/tcp_states.h). And that of a socket that listens,
-/// which tells who began a connection.
+/// The states in which a connection sends, or has sent data that is not acknowledged yet:
+/// established, fin_wait1 and 2, close_wait, last_ack, closing (include/net/tcp_states.h). Also the
+/// state of a socket that listens, which shows the side that opened a connection.
 const REPORTED_STATES: u32 =
     1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << LISTEN_STATE | 1 << 11;
 const LISTEN_STATE: u8 = 10;
-/// Lengths of `struct nlmsghdr`, `struct inet_diag_req_v2` and `struct inet_diag_msg`.
+/// The lengths of `struct nlmsghdr`, `struct inet_diag_req_v2` and `struct inet_diag_msg`.
 const NLMSG_HEADER_BYTES: usize = 16;
 const DIAG_REQUEST_BYTES: usize = 56;
 const DIAG_MESSAGE_BYTES: usize = 72;
-/// Places in `struct inet_diag_msg`: the state, the ports and addresses of both ends, the cookie, the
-/// inode.
+/// Offsets in `struct inet_diag_msg`: the state, the ports and addresses of both ends, the cookie,
+/// the inode.
 const STATE_OFFSET: usize = 1;
 const LOCAL_PORT_OFFSET: usize = 4;
 const REMOTE_PORT_OFFSET: usize = 6;
@@ -55,17 +55,18 @@ const LOCAL_ADDRESS_OFFSET: usize = 8;
 const REMOTE_ADDRESS_OFFSET: usize = 24;
 const COOKIE_OFFSET: usize = 44;
 const INODE_OFFSET: usize = 68;
-/// Places of `tcpi_bytes_acked` and `tcpi_bytes_received` in `struct tcp_info` (linux/tcp.h).
+/// The offsets of `tcpi_bytes_acked` and `tcpi_bytes_received` in `struct tcp_info` (linux/tcp.h).
 const BYTES_ACKED_OFFSET: usize = 120;
 const BYTES_RECEIVED_OFFSET: usize = 128;
-/// Room for one answer; the kernel fills at most 32 KiB of it.
+/// The size of the receive buffer, in bytes; the kernel fills at most 32 KiB.
 const BUFFER_BYTES: usize = 32 << 10;
 
 /// Returns all TCP connections of this network namespace, and its sockets that listen.
 ///
 /// # Errors
 ///
-/// The operating system's: `EPROTONOSUPPORT`, `ENOENT` where the kernel does not tell.
+/// The I/O error of the system call: `EPROTONOSUPPORT` or `ENOENT` if the kernel does not list
+/// them.
 pub fn tcp_connections() -> io::Result<Vec<TcpConnection>> {
     let mut found = Vec::new();
     let mut buffer = MappedBuffer::new(BUFFER_BYTES)?;
@@ -78,7 +79,7 @@ pub fn tcp_connections() -> io::Result<Vec<TcpConnection>> {
             Some(netlink::SOCK_DIAG),
         )?;
         rustix::net::send(&socket, &dump_request(family), SendFlags::empty())?;
-        // The kernel answers within the call: what is not there now does not come.
+        // The kernel answers within send(2): a message that is not there now will not arrive.
         while let Ok((count, _)) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT)
         {
             if count == 0 || !parse_messages(&buffer[..count], &mut found) {
@@ -101,14 +102,14 @@ fn dump_request(family: AddressFamily) -> [u8; NLMSG_HEADER_BYTES + DIAG_REQUEST
     bytes
 }
 
-/// Takes the messages of one answer. Returns whether more may come.
+/// Adds the connections of one received buffer. Returns whether more may follow.
 fn parse_messages(mut bytes: &[u8], found: &mut Vec<TcpConnection>) -> bool {
     while let Some(length) = read_u32(bytes, 0).map(|length| length as usize) {
         if length < NLMSG_HEADER_BYTES || length > bytes.len() {
             return false;
         }
         let kind = u16::from_ne_bytes([bytes[4], bytes[5]]);
-        // The end of the list, or a refusal.
+        // The end of the list, or an error.
         if kind != SOCK_DIAG_BY_FAMILY {
             return false;
         }
@@ -178,7 +179,7 @@ mod tests {
             let (mut receiver, _) = listener.accept().expect("comes");
             sender.write_all(&[7; 70_000]).expect("is sent");
             receiver.read_exact(&mut [0; 70_000]).expect("comes");
-            // One more for the beginning; the last confirmation may be on its way.
+            // One more for the SYN; the last acknowledgment may be on its way.
             let found = connection_of(&sender).expect("is found");
             assert!((65_536..=70_001).contains(&found.sent), "{found:?}");
             assert_eq!((found.remote, found.received), (address, 0));

@@ -1,7 +1,7 @@
 //! Starting the leader of a task without copying this process.
 //!
-//! `fork` from a large host costs milliseconds (measured: 11 ms at 512 MB), so the child borrows
-//! this process's memory until it has called exec. It only makes system calls.
+//! fork(2) from a large host takes milliseconds (measured: 11 ms at 512 MB), so the child shares
+//! this process's memory until it has called exec. Until then it makes only system calls.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
@@ -15,17 +15,18 @@ use super::vfork::{
     exit_with_errno, unblock_all_signals, vfork_and_run, wait_for_child, with_vfork_stack,
 };
 
-/// A program to execute, ready for a child that may not allocate.
+/// A program to execute, prepared for a child that may not allocate.
 #[derive(Debug)]
 pub struct Program {
     candidates: Vec<CString>,
     argv: Vec<CString>,
-    /// `/bin/sh`, the candidate (filled in per attempt) and the arguments: for a script without
-    /// an interpreter line, as every shell runs it. Empty when such a script is not to be run.
+    /// `/bin/sh`, the candidate (filled in for each attempt) and the arguments: for a script
+    /// without an interpreter line, as every shell runs it. Empty if such a script is not to be
+    /// run.
     script_argv: Vec<CString>,
 }
 
-/// A text that holds a zero byte, which no argument of a program can.
+/// A text that contains a NUL byte, which no argument of a program can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` holds a zero byte, which no argument or variable can")]
 pub struct ZeroByte {
@@ -38,16 +39,17 @@ fn c_string(text: &str) -> Result<CString, ZeroByte> {
 }
 
 impl Program {
-    /// Prepares `argv`, whose first word is the program: a path when it holds a slash, else a
-    /// name that is looked for in the directories of `search`, a `PATH`.
+    /// Prepares `argv`, whose first word is the program: a path if it contains a slash, otherwise a
+    /// name that is searched for in the directories of `search`, a `PATH`.
     ///
     /// # Errors
     ///
-    /// [`ZeroByte`].
+    /// [`ZeroByte`] if a word contains a NUL byte.
     pub fn new(argv: &[String], search: &[u8]) -> Result<Self, ZeroByte> {
         let name = argv.first().map_or("", String::as_str);
         let zero_byte = |_| ZeroByte { text: name.replace('\0', "\\0") };
-        // As execvp(3): no name is found nowhere, and is not a directory of the search.
+        // As in execvp(3), an empty name is not searched for, and does not mean a directory of the
+        // search.
         let candidates = if name.is_empty() || name.contains('/') {
             vec![c_string(name)?]
         } else {
@@ -66,11 +68,11 @@ impl Program {
         Ok(Self { candidates, argv: words, script_argv })
     }
 
-    /// Prepares the program at exactly this path. A script without an interpreter line is none.
+    /// Prepares the program at exactly this path. A script without an interpreter line is not run.
     ///
     /// # Errors
     ///
-    /// [`ZeroByte`].
+    /// [`ZeroByte`] if a word contains a NUL byte.
     pub fn at_path(path: &str, argv: &[String]) -> Result<Self, ZeroByte> {
         let argv = argv.iter().map(|word| c_string(word)).collect::<Result<_, _>>()?;
         Ok(Self { candidates: vec![c_string(path)?], argv, script_argv: Vec::new() })
@@ -81,29 +83,29 @@ fn c_pointers(words: &[CString]) -> Vec<*const c_char> {
     words.iter().map(|word| word.as_ptr()).chain(std::iter::once(ptr::null())).collect()
 }
 
-/// How the leader of a task begins.
+/// How to start the leader of a task.
 #[derive(Debug)]
 pub struct Leader<'a> {
-    /// What it executes.
+    /// The program to execute.
     pub program: &'a Program,
-    /// Its whole environment, as `NAME=value`.
+    /// The whole environment, as `NAME=value`.
     pub environment: &'a [CString],
-    /// Its directory.
+    /// The working directory.
     pub cwd: BorrowedFd<'a>,
-    /// Its descriptors 0, 1 and 2.
+    /// The descriptors that become 0, 1 and 2.
     pub stdio: [BorrowedFd<'a>; 3],
-    /// Descriptors it inherits under the numbers they have.
+    /// Descriptors that the leader inherits under their present numbers.
     pub inherited_fds: &'a [BorrowedFd<'a>],
-    /// Its birthmark, where one can be given.
+    /// The birthmark, if one can be set.
     pub birthmark: Option<Birthmark>,
-    /// Directory of the control group that it is to be in, where there is one. When it cannot
-    /// enter it starts all the same.
+    /// The directory of the control group to start in, if there is one. A leader that cannot enter
+    /// it starts all the same.
     pub cgroup: Option<BorrowedFd<'a>>,
-    /// What it is confined to. When it cannot be it does not start.
+    /// The confinement. A leader that cannot be confined does not start.
     pub net_sandbox: Option<&'a NetSandbox>,
 }
 
-/// What the child function of [`spawn_leader`] works on.
+/// The argument of [`run_leader`].
 struct LeaderArgs<'a> {
     candidates: Vec<*const c_char>,
     argv: Vec<*const c_char>,
@@ -113,22 +115,22 @@ struct LeaderArgs<'a> {
     stdio: [RawFd; 3],
     inherited_fds: Vec<RawFd>,
     birthmark: Option<u64>,
-    /// A control group to enter, when it was not born there.
+    /// A control group to enter, if the leader was not created in it.
     cgroup: Option<RawFd>,
     net_sandbox: Option<&'a NetSandbox>,
     sandbox_failure: Option<SandboxFailure>,
-    /// Whether the child has come to run at all.
+    /// Whether the child has run at all.
     has_run: bool,
     errno: c_int,
 }
 
-/// Starts the leader of a task: in its own session, marked, with default signal handling, and
-/// first in line when memory runs out. Returns its number once its exec has worked.
+/// Starts the leader of a task: in its own session, marked, with default signal actions, and
+/// preferred by the OOM killer. Returns its process ID after a successful exec.
 ///
 /// # Errors
 ///
-/// The operating system's reason why nothing was started, as exec gave it; a [`SandboxError`] when it could
-/// not be confined.
+/// The I/O error that prevented the start, as execve(2) returned it; a [`SandboxError`] if the
+/// leader could not be confined.
 pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
     let program = leader.program;
     let mut args = LeaderArgs {
@@ -163,14 +165,14 @@ pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
     Err(io::Error::from_raw_os_error(args.errno))
 }
 
-/// Starts the leader as a member of a control group, `None` where that does not work: before
-/// Linux 5.7, behind a filter of system calls, and when this process's own group was killed once.
-/// The kernel then takes the child for a latecomer to that kill, and it never runs (seen on
+/// Starts the leader as a member of a control group. `None` if that fails: before Linux 5.7, behind
+/// a system call filter, and if this process's own group was killed once. In that case the kernel
+/// takes the child for a process that the kill has missed, and kills it before it runs (seen on
 /// Linux 6.18).
 fn clone_leader_into_cgroup(group: BorrowedFd<'_>, args: &mut LeaderArgs<'_>) -> Option<i32> {
     let place: *mut LeaderArgs<'_> = args;
     let pid = with_vfork_stack(|stack| {
-        // SAFETY: as in `borrow_and_run`.
+        // SAFETY: as in `vfork_and_run`.
         unsafe { super::clone3::clone_into_cgroup(group, stack, run_leader, place.cast()) }
     });
     let pid = pid.ok()?;
@@ -181,10 +183,10 @@ fn clone_leader_into_cgroup(group: BorrowedFd<'_>, args: &mut LeaderArgs<'_>) ->
     None
 }
 
-/// Runs in the child, on memory that it shares with its parent.
+/// Runs in the child, in memory that it shares with its parent.
 extern "C" fn run_leader(args: *mut c_void) -> c_int {
-    // SAFETY: `leader` passes a `LeaderArgs` that nobody else touches until this child has called
-    // exec or _exit. Only system calls follow; nothing allocates, locks or unwinds.
+    // SAFETY: `spawn_leader` passes a `LeaderArgs` that no other code touches until this child has
+    // called exec or _exit. Only system calls follow; nothing allocates, locks or unwinds.
     unsafe {
         let args = &mut *args.cast::<LeaderArgs<'_>>();
         args.has_run = true;
@@ -192,8 +194,8 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
             enter_cgroup(group);
         }
         libc::setsid();
-        // The shim itself was started with default actions ([`super::detached`]); only what Rust's own
-        // start ignores is to be undone.
+        // The shim itself was started with default actions (`super::daemonize`); only the signal
+        // that Rust's runtime ignores has to be reset.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         unblock_all_signals();
         if let Some(mark) = args.birthmark {
@@ -218,7 +220,7 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
     }
 }
 
-/// Tries each candidate as `execvp` does, and returns the errno that says most.
+/// Tries each candidate as execvp(3) does, and returns the most informative errno.
 ///
 /// # Safety
 ///
@@ -227,7 +229,7 @@ unsafe fn execute(args: &mut LeaderArgs<'_>) -> c_int {
     let mut best = libc::ENOENT;
     let is_searched = args.candidates.len() > 1;
     for candidate in &args.candidates {
-        // SAFETY: the arrays end with a null pointer and their strings live in the parent, which
+        // SAFETY: the arrays end with a null pointer, and their strings live in the parent, which
         // waits.
         let errno = unsafe {
             libc::execve(*candidate, args.argv.as_ptr(), args.environment.as_ptr());
@@ -241,7 +243,7 @@ unsafe fn execute(args: &mut LeaderArgs<'_>) -> c_int {
         };
         match errno {
             libc::ENOENT | libc::ENOTDIR if is_searched => {}
-            // Found but not allowed: a later directory may hold a better one.
+            // Found but not executable: a later directory may hold a usable one.
             libc::EACCES => best = errno,
             _ => return errno,
         }
@@ -249,8 +251,9 @@ unsafe fn execute(args: &mut LeaderArgs<'_>) -> c_int {
     best
 }
 
-/// Makes the kernel choose this process rather than its keeper when memory runs out. An ordinary
-/// user may raise the value and not lower it, so the task is raised instead of the shim lowered.
+/// Makes the kernel choose this process rather than its shim when memory runs out. An ordinary user
+/// may raise the value but not lower it (proc_pid_oom_score_adj(5)), so the task's value is raised
+/// instead of lowering the shim's.
 ///
 /// # Safety
 ///
@@ -266,7 +269,7 @@ unsafe fn prefer_for_oom() {
     }
 }
 
-/// Moves this process to a control group. It stays where it is when that is refused.
+/// Moves this process into a control group. If that is refused, it stays where it is.
 ///
 /// # Safety
 ///
@@ -287,6 +290,7 @@ unsafe fn enter_cgroup(group: RawFd) {
 ///
 /// Only in a child that shares its parent's memory.
 unsafe fn set_up_stdio(stdio: [RawFd; 3]) -> bool {
-    // SAFETY: only system calls. The sources are above 2, so no copy overwrites a later source.
+    // SAFETY: only system calls. The sources are above 2, so no duplicate overwrites a later
+    // source.
     unsafe { (0..).zip(stdio).all(|(number, fd)| libc::dup2(fd, number) >= 0) }
 }

@@ -1,4 +1,4 @@
-//! What this machine and its limits are, for `siding doctor` and the reaper.
+//! Facts about this machine and its limits, for `siding doctor` and the reaper.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -7,11 +7,11 @@ use std::path::Path;
 use rustix::process::{Resource, getrlimit};
 use siding_model::process::UnixMs;
 
-/// Returns when a file or directory was last changed, by the wall clock of its file system.
+/// Returns when a file or directory was last modified, by the wall clock of its file system.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn changed_at(fd: impl AsFd) -> io::Result<UnixMs> {
     let stat = rustix::fs::fstat(fd)?;
     let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
@@ -22,7 +22,7 @@ pub fn changed_at(fd: impl AsFd) -> io::Result<UnixMs> {
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn file_system_magic(fd: impl AsFd) -> io::Result<u64> {
     Ok(magic_of(&rustix::fs::fstatfs(fd)?))
 }
@@ -31,20 +31,20 @@ pub fn file_system_magic(fd: impl AsFd) -> io::Result<u64> {
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn file_system_magic_at(path: &Path) -> io::Result<u64> {
     Ok(magic_of(&rustix::fs::statfs(path)?))
 }
 
 fn magic_of(stat: &rustix::fs::StatFs) -> u64 {
-    // 32 bits on every architecture, widened with its sign on some.
+    // The field has 32 bits on every architecture, and is sign-extended on some.
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a bit pattern")]
     u64::from(stat.f_type as u32)
 }
 
-/// Returns a name by which this machine is told from others that share a file system with it: its
-/// host name, and the id of its installation (machine-id(5)) where there is one. Machines that
-/// were copied from one image have the same id.
+/// Returns a name that distinguishes this machine from others that share a file system with it: its
+/// hostname and, if there is one, the id of its installation (machine-id(5)). Machines that were
+/// copied from one image have the same id.
 #[must_use]
 pub fn system_id() -> String {
     let system = rustix::system::uname();
@@ -56,14 +56,14 @@ pub fn system_id() -> String {
     }
 }
 
-/// Returns how much memory the machine has left without swapping, in bytes: `MemAvailable` of
-/// proc_meminfo(5). It counts the cache that the kernel would drop, which `MemFree` does not.
+/// Returns the memory that is available without swapping, in bytes: `MemAvailable` of
+/// proc_meminfo(5). Unlike `MemFree`, it includes the cache that the kernel would drop.
 #[must_use]
 pub fn available_memory() -> Option<u64> {
     parse_meminfo(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }
 
-/// Returns how much memory the machine has, in bytes: `MemTotal` of proc_meminfo(5).
+/// Returns the memory of the machine, in bytes: `MemTotal` of proc_meminfo(5).
 #[must_use]
 pub fn total_memory() -> Option<u64> {
     parse_meminfo(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
@@ -75,12 +75,12 @@ fn parse_meminfo(text: &str, name: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// A resource limit; `None` is none.
+/// A resource limit; `None` means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceLimit {
     /// The limit in force.
     pub soft: Option<u64>,
-    /// As far as it may be raised.
+    /// The value up to which the soft limit may be raised.
     pub hard: Option<u64>,
 }
 
@@ -101,20 +101,22 @@ pub fn process_limit() -> ResourceLimit {
     resource_limit(Resource::Nproc)
 }
 
-/// Returns how many clock ticks a second has in `/proc`.
+/// Returns the number of clock ticks per second in `/proc`.
 #[must_use]
 pub fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second()
 }
 
-/// Room for `/proc/vmstat`: about 200 lines of 25 bytes. One read gives all of it.
+/// The size of the buffer for `/proc/vmstat`, in bytes: about 200 lines of 25 bytes. One read
+/// returns all.
 const VMSTAT_BYTES: usize = 32 << 10;
 
-/// Returns how many processes the kernel has ended for want of memory since boot, also those that
-/// only their control group wanted it of. `None` where it does not tell. About 20 µs.
+/// Returns how many processes the OOM killer has killed since boot, including those that exceeded
+/// only the limit of their control group. `None` if the kernel does not report it. Takes about 20
+/// µs.
 #[must_use]
 pub fn oom_kills() -> Option<u64> {
-    // Pages of their own: an allocator would keep them, in every idle shim.
+    // Separate pages: an allocator would keep them, in every idle shim.
     let mut buffer = super::memory::MappedBuffer::new(VMSTAT_BYTES).ok()?;
     let count = std::fs::File::open("/proc/vmstat").ok()?.read(&mut buffer).ok()?;
     let text = std::str::from_utf8(&buffer[..count]).ok()?;
@@ -122,23 +124,23 @@ pub fn oom_kills() -> Option<u64> {
     number.trim().parse().ok()
 }
 
-/// Whether this process may write to a file or directory.
+/// Returns whether this process may write to a file or directory.
 #[must_use]
 pub fn may_write(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// Whether this process may execute a file.
+/// Returns whether this process may execute a file.
 #[must_use]
 pub fn may_execute(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
 }
 
-/// Returns how many bytes this user may still store where a file lies.
+/// Returns how many bytes this user may still store on the file system of a file.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn free_bytes(fd: impl AsFd) -> io::Result<u64> {
     let stat = rustix::fs::fstatvfs(fd)?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))

@@ -1,14 +1,15 @@
-//! Which sockets a set of processes holds, and on which TCP ports it listens.
+//! The sockets that a set of processes holds, and the TCP ports on which it listens.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-/// State `LISTEN` in `/proc/net/tcp` (include/net/tcp_states.h).
+/// The state `LISTEN` in `/proc/net/tcp` (include/net/tcp_states.h).
 const LISTEN_STATE: &str = "0A";
-/// States `ESTABLISHED`, `FIN_WAIT1`, `FIN_WAIT2` and `CLOSE_WAIT`: the socket is still somebody's.
+/// The states `ESTABLISHED`, `FIN_WAIT1`, `FIN_WAIT2` and `CLOSE_WAIT`, in which a process still
+/// holds the socket.
 const OPEN_STATES: [&str; 4] = ["01", "04", "05", "08"];
 
-/// Returns the ports on which any of `pids` listens, in order. Needs no more than the right to
+/// Returns the ports on which any of `pids` listens, in ascending order. Needs only the right to
 /// read their descriptors; sockets of another user's process are not found.
 #[must_use]
 pub fn listening_ports(pids: &[i32]) -> Vec<u16> {
@@ -23,8 +24,8 @@ pub fn listening_ports(pids: &[i32]) -> Vec<u16> {
     ports.into_iter().collect()
 }
 
-/// Returns which of `pids` listens on a port. As long as nobody at all does, only the table of the
-/// machine's sockets is read.
+/// Returns the process among `pids` that listens on a port. While no process of the machine does,
+/// only the table of sockets is read.
 #[must_use]
 pub fn find_listener(pids: &[i32], port: u16) -> Option<i32> {
     let wanted: HashSet<u64> = listening_sockets(*pids.first()?)
@@ -39,8 +40,8 @@ pub fn find_listener(pids: &[i32], port: u16) -> Option<i32> {
     pids.iter().copied().find(holds_one)
 }
 
-/// Returns port and inode of every listening socket in the network namespace of a process. A task
-/// that makes namespaces of its own is not looked into further.
+/// Returns the port and inode of every listening socket in the network namespace of a process.
+/// Namespaces that a task creates itself are not searched.
 fn listening_sockets(pid: i32) -> Vec<(u16, u64)> {
     let mut found = Vec::new();
     for file in ["tcp", "tcp6"] {
@@ -50,7 +51,7 @@ fn listening_sockets(pid: i32) -> Vec<(u16, u64)> {
     found
 }
 
-/// Returns port and inode of a table line that is a listener.
+/// Returns the port and inode of a table line, if it is a listener.
 fn parse_listener(line: &str) -> Option<(u16, u64)> {
     let mut fields = line.split_ascii_whitespace();
     let local = fields.nth(1)?;
@@ -62,13 +63,13 @@ fn parse_listener(line: &str) -> Option<(u16, u64)> {
     Some((u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?, inode))
 }
 
-/// Returns the user whose socket a connection of this machine ends in: the one bound to `end`,
-/// connected to `other`. `None` when there is none, or no more.
+/// Returns the user ID of the socket in which a connection of this machine ends: the socket bound
+/// to `end` and connected to `other`. `None` if there is no such socket, or none any more.
 ///
-/// Only a connection that stands counts: of one that is closing it is not known whose it was.
+/// Only an open connection counts: the owner of a closing one is no longer known.
 #[must_use]
 pub fn connection_owner_uid(end: SocketAddr, other: SocketAddr) -> Option<u32> {
-    // A socket of IPv6 can be one end of a connection of IPv4, and stands in its table then.
+    // An IPv6 socket can be one end of an IPv4 connection, and is in the IPv6 table then.
     let tables = [("tcp", is_v4(end)), ("tcp6", true)];
     tables.into_iter().filter(|(_, has)| *has).find_map(|(file, _)| {
         let table = std::fs::read_to_string(format!("/proc/self/net/{file}")).ok()?;
@@ -81,7 +82,8 @@ fn is_v4(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_ipv4()
 }
 
-/// Returns an address as the table has it: the words of the address as numbers of this machine.
+/// Returns an address as the table shows it: its 32-bit words as numbers of this machine's byte
+/// order.
 fn format_table_address(address: SocketAddr, file: &str) -> String {
     let octets: Vec<u8> = match (address.ip().to_canonical(), file) {
         (IpAddr::V4(v4), "tcp") => v4.octets().into(),
@@ -95,7 +97,7 @@ fn format_table_address(address: SocketAddr, file: &str) -> String {
     format!("{}:{:04X}", words.collect::<String>(), address.port())
 }
 
-/// Returns the user of a table line that is this connection.
+/// Returns the user ID of a table line, if it is this connection.
 fn parse_owner_uid(line: &str, (end, other): &(String, String)) -> Option<u32> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let is_it = fields.next()? == end
@@ -105,11 +107,11 @@ fn parse_owner_uid(line: &str, (end, other): &(String, String)) -> Option<u32> {
         return None;
     }
     let uid = fields.nth(3)?.parse().ok()?;
-    // Of a socket that no process holds any more the kernel tells user 0, and no inode.
+    // For a socket that no process holds any more, the kernel shows user 0 and inode 0.
     fields.nth(1).filter(|inode| *inode != "0").map(|_| uid)
 }
 
-/// Returns the numbers of all sockets that any of `pids` holds, each with one that does.
+/// Returns the inodes of all sockets that any of `pids` holds, each with one process that holds it.
 #[must_use]
 pub fn sockets_by_inode(pids: &[i32]) -> HashMap<u64, i32> {
     let mut inodes = HashMap::new();
@@ -150,7 +152,7 @@ mod tests {
             let Ok(listener) = std::net::TcpListener::bind(address) else { continue };
             let at = listener.local_addr().expect("has one");
             let client = std::net::TcpStream::connect(at).expect("connects");
-            // Until then nobody holds the other end.
+            // Before it is accepted, no process holds the other end.
             let _keeps_alive = listener.accept().expect("accepts");
             let from = client.local_addr().expect("has one");
             let own = Some(crate::sys::process::effective_uid());

@@ -1,36 +1,36 @@
-//! What `/proc` says about the threads of a process: where each one waits.
+//! What `/proc` shows about the threads of a process: where each one waits.
 
 use std::io::{self, Read};
 
-/// What `/proc/PID/stat` tells about a process and its first thread.
+/// The facts in `/proc/PID/stat` about a process and its main thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessStatus {
-    /// State letter.
+    /// The state letter.
     pub state: char,
-    /// Parent.
+    /// The process ID of the parent.
     pub parent: i32,
-    /// Process group.
+    /// The process group.
     pub group: i32,
-    /// Number of the controlling terminal's device, zero without one.
+    /// The device number of the controlling terminal, zero without one.
     pub terminal: i32,
-    /// Process group in that terminal's foreground.
+    /// The foreground process group of that terminal.
     pub foreground: i32,
-    /// User and system time of all its threads, in clock ticks.
+    /// The user and system CPU time of all its threads, in clock ticks.
     pub self_ticks: u64,
-    /// The same of its children that were waited for.
+    /// The CPU time of its waited-for children, in clock ticks.
     pub children_ticks: u64,
-    /// How many threads it has.
+    /// The number of threads.
     pub threads: u32,
-    /// Start, in clock ticks since boot.
+    /// The start time, in clock ticks since boot.
     pub start_ticks: u64,
-    /// Resident memory, in bytes.
+    /// The resident memory, in bytes.
     pub resident_bytes: u64,
-    /// Its name, ended by zeros (`TASK_COMM_LEN`).
+    /// The name, padded with zeros (`TASK_COMM_LEN`).
     name: [u8; 16],
 }
 
 impl ProcessStatus {
-    /// Whether this is its name.
+    /// Returns whether the process has this name.
     #[must_use]
     pub fn is_named(&self, name: &[u8]) -> bool {
         let length = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
@@ -38,13 +38,13 @@ impl ProcessStatus {
     }
 }
 
-/// Reads a small file of `/proc` into `buffer`. One read gives all of it.
+/// Reads a small file of `/proc` into `buffer`. One read returns all of it.
 fn read_small_file<'b>(path: &str, buffer: &'b mut [u8]) -> io::Result<&'b str> {
     let count = std::fs::File::open(path)?.read(buffer)?;
     std::str::from_utf8(&buffer[..count]).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns a process's status, `None` when there is no such process.
+/// Returns the status of a process, or `None` if there is no such process.
 #[must_use]
 pub fn status(pid: i32) -> Option<ProcessStatus> {
     let mut buffer = [0; 1024];
@@ -53,7 +53,7 @@ pub fn status(pid: i32) -> Option<ProcessStatus> {
 }
 
 fn parse_status(bytes: &[u8]) -> Option<ProcessStatus> {
-    // The name may hold anything, also `)` and spaces; the last `)` ends it.
+    // The name may contain any character, also `)` and spaces; the last `)` ends it.
     let end = bytes.iter().rposition(|&byte| byte == b')')?;
     let begin = bytes.iter().position(|&byte| byte == b'(')? + 1;
     let mut name = [0; 16];
@@ -61,7 +61,7 @@ fn parse_status(bytes: &[u8]) -> Option<ProcessStatus> {
         *place = *byte;
     }
     let text = std::str::from_utf8(bytes.get(end + 2..)?).ok()?;
-    // Field 3 of proc_pid_stat(5) comes first.
+    // The first field is field 3 of proc_pid_stat(5).
     let mut fields = [""; 22];
     for (place, field) in fields.iter_mut().zip(text.split_ascii_whitespace()) {
         *place = field;
@@ -83,28 +83,28 @@ fn parse_status(bytes: &[u8]) -> Option<ProcessStatus> {
     })
 }
 
-/// Where a thread is.
+/// Where a thread is executing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadLocation {
-    /// On a processor, or waiting for one.
+    /// On a CPU, or waiting for one.
     Running,
     /// In a system call, with its arguments.
     Syscall {
-        /// Number of the call.
+        /// The number of the call.
         number: i64,
-        /// Its arguments.
+        /// The arguments of the call.
         arguments: [u64; 6],
     },
-    /// In the kernel, but in no system call: a page fault.
+    /// In the kernel, but not in a system call: a page fault.
     InKernel,
 }
 
-/// Returns where a thread is.
+/// Returns where a thread is executing.
 ///
 /// # Errors
 ///
-/// `EACCES`, `EPERM` when this process may not look (ptrace(2), `PTRACE_MODE_ATTACH`), `ENOENT`
-/// when there is no such thread, or no such file.
+/// `EACCES` or `EPERM` if this process may not inspect the thread (ptrace(2),
+/// `PTRACE_MODE_ATTACH`), `ENOENT` if there is no such thread or no such file.
 pub fn thread_location(pid: i32, tid: i32) -> io::Result<ThreadLocation> {
     let mut buffer = [0; 256];
     let text = read_small_file(&format!("/proc/{pid}/task/{tid}/syscall"), &mut buffer)?;
@@ -121,7 +121,8 @@ pub fn thread_location(pid: i32, tid: i32) -> io::Result<ThreadLocation> {
     Ok(ThreadLocation::Syscall { number, arguments })
 }
 
-/// Returns the kernel function in which a thread waits; empty when it does not tell.
+/// Returns the kernel function in which a thread waits, or an empty text if the kernel does not
+/// show it.
 #[must_use]
 pub fn wait_channel(pid: i32, tid: i32) -> String {
     let mut buffer = [0; 128];
@@ -131,13 +132,13 @@ pub fn wait_channel(pid: i32, tid: i32) -> String {
     }
 }
 
-/// Returns how long a thread has run, in nanoseconds.
+/// Returns the CPU time of a thread, in nanoseconds.
 #[must_use]
 pub fn run_ns(pid: i32, tid: i32) -> Option<u64> {
     read_schedstat(pid, tid).map(|(ran, _)| ran)
 }
 
-/// Returns how long a thread has run or waited for a processor, in nanoseconds.
+/// Returns how long a thread has run or waited for a CPU, in nanoseconds.
 #[must_use]
 pub fn runnable_ns(pid: i32, tid: i32) -> Option<u64> {
     read_schedstat(pid, tid).map(|(ran, waited)| ran.saturating_add(waited))
@@ -152,7 +153,7 @@ fn read_schedstat(pid: i32, tid: i32) -> Option<(u64, u64)> {
     Some((words.next()?.ok()?, words.next()?.ok()?))
 }
 
-/// Returns the numbers of a process's threads, the first one first.
+/// Returns the thread IDs of a process, the main thread first.
 #[must_use]
 pub fn list_threads(pid: i32) -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
@@ -171,9 +172,11 @@ pub fn thread_children(pid: i32, tid: i32) -> Vec<i32> {
 }
 
 /// Reads the whole file, whatever its length. Most are empty or a few bytes long, and a silent task
-/// is looked at often: so without asking for a size, which is zero, and without a second read.
+/// is sampled often: so the size, which is shown as zero, is not requested, and a second read is
+/// avoided.
 fn read_children_file(pid: i32, tid: i32) -> io::Result<Vec<u8>> {
-    /// Bytes of one read. The kernel gives fewer only at the end: its own buffer is a page.
+    /// The size of one read, in bytes. The kernel returns fewer only at the end: its own buffer is
+    /// a page.
     const READ_BYTES: usize = 1024;
     let mut file = std::fs::File::open(format!("/proc/{pid}/task/{tid}/children"))?;
     let mut list = Vec::new();
@@ -205,7 +208,7 @@ mod tests {
         assert_eq!(parse_status(b"7 (a) S 1"), None);
     }
 
-    /// More than one read gives, which must not be taken for all.
+    /// More than one read returns, which must not be taken for the whole list.
     #[test]
     fn all_children_are_listed_beyond_one_read() {
         const CHILD_COUNT: usize = 400;
@@ -215,14 +218,14 @@ mod tests {
         let mut shell = std::process::Command::new("bash");
         shell.args(["-c", &text]);
         shell.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-        let mut shell = shell.spawn().expect("there is a bash");
+        let mut shell = shell.spawn().expect("bash is installed");
         let out = shell.stdout.as_mut().expect("is piped");
-        out.read_exact(&mut [0]).expect("all have begun");
+        out.read_exact(&mut [0]).expect("all children have started");
         let pid = i32::try_from(shell.id()).expect("fits");
         let found = thread_children(pid, pid);
         drop(shell.stdin.take());
         let _already_ended = shell.wait();
-        // Not in the order of their numbers: these begin again at the last.
+        // The list need not be in ascending order: process IDs start again after the highest.
         let distinct: BTreeSet<i32> = found.iter().copied().filter(|child| *child > 1).collect();
         assert_eq!((found.len(), distinct.len()), (CHILD_COUNT, CHILD_COUNT));
     }

@@ -1,4 +1,4 @@
-//! The terminal of this process: keys as they are pressed, its size, and being suspended.
+//! The terminal of this process: single keys, its size, and suspending the process.
 
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -8,8 +8,8 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 
 use super::{descriptor, file, poll};
 
-/// A terminal that gives every key as it is pressed, without showing it or making a signal of it.
-/// It is as before once this is dropped.
+/// A terminal in raw mode: it delivers each key as it is pressed, without echoing it or turning it
+/// into a signal. Dropping the value restores the previous mode.
 #[derive(Debug)]
 pub struct RawMode {
     terminal: OwnedFd,
@@ -17,13 +17,13 @@ pub struct RawMode {
 }
 
 impl RawMode {
-    /// Makes the terminal behind a descriptor one.
+    /// Switches the terminal behind a descriptor to raw mode.
     ///
     /// # Errors
     ///
-    /// The operating system's, `ENOTTY` when it is none.
+    /// The I/O error of the system call, `ENOTTY` if it is no terminal.
     pub fn enter(terminal: impl AsFd) -> io::Result<Self> {
-        // Above the standard ones, which anybody may close.
+        // Above the standard descriptors, which any code may close.
         let terminal = descriptor::duplicate_from(terminal, 3)?;
         let before = tcgetattr(&terminal)?;
         let raw = Self { terminal, saved: before };
@@ -31,22 +31,23 @@ impl RawMode {
         Ok(raw)
     }
 
-    /// Makes it one again after [`RawMode::restore`], or after somebody else has changed it.
+    /// Switches to raw mode again, after [`RawMode::restore`] or after another process has changed
+    /// the mode.
     ///
     /// # Errors
     ///
-    /// The operating system's, when it has gone.
+    /// The I/O error of the system call if the terminal is gone.
     pub fn reenter(&self) -> io::Result<()> {
         let mut raw = self.saved.clone();
         raw.make_raw();
         Ok(tcsetattr(&self.terminal, OptionalActions::Now, &raw)?)
     }
 
-    /// Makes it as it was before.
+    /// Restores the previous mode.
     ///
     /// # Errors
     ///
-    /// The operating system's, when it has gone.
+    /// The I/O error of the system call if the terminal is gone.
     pub fn restore(&self) -> io::Result<()> {
         Ok(tcsetattr(&self.terminal, OptionalActions::Now, &self.saved)?)
     }
@@ -54,19 +55,19 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // One that has gone is nobody's any more.
+        // A terminal that is gone needs no restoring.
         let _peer_gone = self.restore();
     }
 }
 
-/// Has a terminal given back before a panic is told, which may end this process at once. `end` is
-/// written to it first: what undoes all that it was told.
+/// Makes a panic restore a terminal before it is reported, because the panic may end this process
+/// immediately. `end` is written to the terminal first: the sequences that undo the earlier ones.
 pub fn restore_on_panic(raw: &Arc<RawMode>, output: OwnedFd, end: &'static str) {
     let (raw, before) = (Arc::downgrade(raw), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |info| {
         if let Some(raw) = raw.upgrade() {
-            // There is nobody to tell of a failure but the one who reads the panic. A terminal that
-            // takes nothing would keep this process for ever.
+            // A failure cannot be reported except next to the panic. Writing to a terminal that
+            // accepts nothing would block this process forever.
             if poll::wait_writable(output.as_fd(), 0).unwrap_or(false) {
                 let _peer_gone = file::write(&output, end.as_bytes());
             }
@@ -76,17 +77,17 @@ pub fn restore_on_panic(raw: &Arc<RawMode>, output: OwnedFd, end: &'static str) 
     }));
 }
 
-/// Has the standard output and the standard error of this process lead nowhere, as far as they are
-/// terminals: whatever is printed to one that takes nothing would wait for ever.
+/// Redirects standard output and standard error of this process to `/dev/null` if they are
+/// terminals: printing to a terminal that accepts nothing would block forever.
 ///
 /// # Errors
 ///
-/// The operating system's, when there is no `/dev/null`.
+/// The I/O error of the system call if there is no `/dev/null`.
 pub fn redirect_output_to_null() -> io::Result<()> {
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     let (stdout, stderr) = (io::stdout(), io::stderr());
     for (number, is_terminal) in [(1, stdout.is_terminal()), (2, stderr.is_terminal())] {
-        // SAFETY: only numbers are passed, and nothing owns the standard descriptors.
+        // SAFETY: only numbers are passed, and no value owns the standard descriptors.
         if is_terminal && unsafe { libc::dup2(nowhere.as_raw_fd(), number) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -94,15 +95,15 @@ pub fn redirect_output_to_null() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the columns and rows of a terminal; `None` where it does not say.
+/// Returns the columns and rows of a terminal, or `None` if it does not report them.
 #[must_use]
 pub fn size(terminal: impl AsFd) -> Option<(u16, u16)> {
     let size = tcgetwinsize(terminal).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
-/// Stops this process until its shell continues it, as Ctrl-Z does. Where no shell could, since the
-/// group of this process is orphaned, nothing happens.
+/// Stops this process until its shell continues it, as Ctrl-Z does. Has no effect if the process
+/// group is orphaned, because then no shell could continue it.
 pub fn suspend_self() {
     // SAFETY: no memory is passed.
     let _best_effort = unsafe { libc::raise(libc::SIGTSTP) };

@@ -1,4 +1,5 @@
-//! Unix sockets that keep packets apart, named below a directory descriptor.
+//! Unix sockets that preserve packet boundaries (`SOCK_SEQPACKET`), named below a directory
+//! descriptor.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -9,11 +10,11 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-/// Most descriptors in one packet.
+/// The most descriptors in one packet.
 const MAX_DESCRIPTORS: usize = 5;
 
-/// Returns the address of `name` below `dir`, short whatever the directory's path is: a unix
-/// address holds 107 bytes.
+/// Returns an address for `name` below `dir` that is short, however long the path of the directory
+/// is: an address holds 107 bytes (unix(7)).
 fn short_address(dir: impl AsFd, name: &str) -> io::Result<SocketAddrUnix> {
     let path = format!("/proc/self/fd/{}/{name}", dir.as_fd().as_raw_fd());
     Ok(SocketAddrUnix::new(path.as_str())?)
@@ -32,11 +33,11 @@ fn packet_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The operating system's, `EADDRINUSE` when the name exists.
+/// The I/O error of the system call, `EADDRINUSE` if the name exists.
 pub fn listen(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     let socket = packet_socket(SocketFlags::NONBLOCK)?;
     rustix::net::bind(&socket, &short_address(&dir, name)?)?;
-    // A socket takes its mode from the umask alone.
+    // The mode of a socket file depends on the umask alone.
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::chmodat(&dir, name, mode, rustix::fs::AtFlags::empty())?;
     rustix::net::listen(&socket, 128)?;
@@ -47,73 +48,74 @@ pub fn listen(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The operating system's: `ECONNREFUSED` when nobody listens any more, `ENOENT` when nobody ever
-/// did, `EAGAIN` when too many wait to be let in.
+/// The I/O error of the system call: `ECONNREFUSED` if no process listens any more, `ENOENT` if
+/// none ever did, `EAGAIN` if too many connections wait to be accepted.
 pub fn connect(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     let socket = packet_socket(SocketFlags::empty())?;
     rustix::net::connect(&socket, &short_address(dir, name)?)?;
     Ok(socket)
 }
 
-/// Whether any living socket, listening or not, in whichever network namespace, is bound to the
-/// file `name` below `dir`, which is a socket file.
+/// Returns whether any living socket, listening or not, in any network namespace, is bound to the
+/// socket file `name` below `dir`.
 ///
-/// The kernel finds the holder by the file itself before it looks at anything else, so a
-/// datagram socket is refused (`ECONNREFUSED`) only when there is none. A holder that takes
-/// streams answers `EPROTOTYPE` and does not notice; one that takes datagrams is not sent any.
+/// The kernel finds the holder by the file before it checks anything else, so a datagram socket is
+/// refused (`ECONNREFUSED`) only if there is none. A holder that takes streams causes `EPROTOTYPE`
+/// and does not notice; a holder that takes datagrams is sent none.
 ///
 /// # Errors
 ///
-/// The operating system's, `EACCES` when the file's mode keeps this user from asking: then nothing
-/// is known.
+/// The I/O error of the system call, `EACCES` if the file's mode does not let this user connect:
+/// nothing is known then.
 pub fn is_bound(dir: impl AsFd, name: &str) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let asker = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
     match rustix::net::connect(&asker, &short_address(dir, name)?) {
         Err(rustix::io::Errno::CONNREFUSED) => Ok(false),
-        // `EPERM` comes from a holder that talks to one other only.
+        // `EPERM` comes from a holder that is connected to another socket.
         Ok(()) | Err(rustix::io::Errno::PROTOTYPE | rustix::io::Errno::PERM) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The paths to which sockets of this network namespace are bound, as they were given.
+/// The paths to which sockets of this network namespace are bound, as they were given to bind(2).
 #[derive(Debug)]
 pub struct BoundPaths(Vec<u8>);
 
 impl BoundPaths {
-    /// Reads them.
+    /// Reads the paths.
     ///
     /// # Errors
     ///
-    /// The operating system's, where `/proc/net/unix` cannot be read.
+    /// The I/O error of the system call if `/proc/net/unix` cannot be read.
     pub fn read() -> io::Result<Self> {
         std::fs::read("/proc/net/unix").map(Self)
     }
 
-    /// Whether one of them ends in this name. In which directory is not asked: it may have been
-    /// given from another one, through a link, or by a descriptor.
+    /// Returns whether one of the paths ends in this name. The directory is not compared: the path
+    /// may have been relative to another one, or may lead through a link or a descriptor.
     #[must_use]
     pub fn contains_name(&self, name: &str) -> bool {
         self.0.split(|&byte| byte == b'\n').any(|line| line.ends_with(name.as_bytes()))
     }
 }
 
-/// Creates two connected sockets.
+/// Creates a pair of connected sockets.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The I/O error of the system call.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC;
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// Lets one caller in, if one waits, and only if it is this user or root.
+/// Accepts one waiting connection, but only from this user or root.
 ///
 /// # Errors
 ///
-/// `EAGAIN` when nobody waits, `EPERM` when it was another user; else the operating system's.
+/// `EAGAIN` if no connection waits, `EPERM` if it came from another user; otherwise the I/O error
+/// of the system call.
 pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let caller = rustix::net::accept_with(listener, flags)?;
@@ -128,8 +130,8 @@ pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The operating system's: `EPIPE` when the other side has left, be it before it had let the caller
-/// in; `EAGAIN` when `wait` is false and it does not take more now.
+/// The I/O error of the system call: `EPIPE` if the peer has closed, even before it had accepted
+/// the connection; `EAGAIN` if `wait` is false and the peer takes no more now.
 pub fn send(socket: impl AsFd, packet: &[u8], wait: bool) -> io::Result<()> {
     let flags = SendFlags::NOSIGNAL | if wait { SendFlags::empty() } else { SendFlags::DONTWAIT };
     loop {
@@ -140,8 +142,8 @@ pub fn send(socket: impl AsFd, packet: &[u8], wait: bool) -> io::Result<()> {
     }
 }
 
-/// Whoever left with something unread, or with a caller not yet let in, is told of once by another
-/// error than from then on.
+/// A peer that closed with unread data, or before it accepted, is reported once by `ECONNRESET` and
+/// from then on by `EPIPE`. Callers only see the latter.
 fn normalize_peer_closed(error: rustix::io::Errno) -> rustix::io::Errno {
     match error {
         rustix::io::Errno::CONNRESET => rustix::io::Errno::PIPE,
@@ -149,12 +151,12 @@ fn normalize_peer_closed(error: rustix::io::Errno) -> rustix::io::Errno {
     }
 }
 
-/// Receives one packet of at most `max` bytes, `None` when the other side has left.
+/// Receives one packet of at most `max` bytes. `None` if the peer has closed.
 ///
 /// # Errors
 ///
-/// The operating system's: `EAGAIN` when `wait` is false and there is none; `EMSGSIZE` when it was
-/// longer than `max`.
+/// The I/O error of the system call: `EAGAIN` if `wait` is false and there is no packet; `EMSGSIZE`
+/// if the packet was longer than `max`.
 pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<Vec<u8>>> {
     let mut packet = vec![0; max];
     let flags = RecvFlags::TRUNC | if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
@@ -179,11 +181,12 @@ pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<V
     Ok(Some(packet))
 }
 
-/// Sends one packet together with descriptors, at most four. Never raises SIGPIPE.
+/// Sends one packet together with at most five descriptors. Never raises SIGPIPE.
 ///
 /// # Errors
 ///
-/// The operating system's: `EPIPE` when the other side has left.
+/// The I/O error of the system call: `EPIPE` if the peer has closed; `E2BIG` for too many
+/// descriptors.
 pub fn send_with_fds(
     socket: impl AsFd,
     packet: &[u8],
@@ -203,13 +206,13 @@ pub fn send_with_fds(
     }
 }
 
-/// Waits for one packet of at most `max` bytes and the descriptors that come with it, closed on
-/// exec. `None` when the other side has left.
+/// Waits for one packet of at most `max` bytes and the descriptors that come with it, which get
+/// close-on-exec. `None` if the peer has closed.
 ///
 /// # Errors
 ///
-/// The operating system's; `EMSGSIZE` when the packet was longer than `max` or carried more than
-/// four descriptors.
+/// The I/O error of the system call; `EMSGSIZE` if the packet was longer than `max` or carried more
+/// than five descriptors.
 pub fn receive_with_fds(
     socket: impl AsFd,
     max: usize,
@@ -243,12 +246,12 @@ pub fn receive_with_fds(
     Ok(Some((packet, descriptors)))
 }
 
-/// Kinds of sockets that are connected to.
+/// The types of sockets that are connected before use.
 #[cfg(test)]
 pub(crate) const CONNECTED_SOCKET_TYPES: [SocketType; 2] =
     [SocketType::STREAM, SocketType::SEQPACKET];
 
-/// Creates a socket at a path and does not listen on it.
+/// Binds a socket to a path, and does not listen on it.
 #[cfg(test)]
 pub(crate) fn bind_without_listen(path: &std::path::Path, kind: SocketType) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
@@ -265,7 +268,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let place = std::fs::File::open(dir.path()).expect("a directory");
         let listener = listen(&place, "s").expect("listens");
-        let caller = connect(&place, "s").expect("it waits to be let in");
+        let caller = connect(&place, "s").expect("it waits to be accepted");
         drop(listener);
         let kind = |error: io::Error| error.kind();
         for _ in 0..2 {

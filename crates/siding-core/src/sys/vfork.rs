@@ -1,15 +1,16 @@
-//! Children that borrow this process's memory, as `vfork` does it: nothing is copied, and this
-//! thread waits until the child has called exec or has ended.
+//! Children that share this process's memory, as with vfork(2): nothing is copied, and this thread
+//! waits until the child has called exec or has exited.
 
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::ptr;
 
-/// Bytes of stack for a child until its exec. It makes a few system calls and no deep ones.
+/// The size of a child's stack until its exec, in bytes. It makes a few system calls and no deep
+/// calls.
 pub(super) const STACK_BYTES: usize = 32 << 10;
 
-/// Runs `child` in a process that shares this one's memory, and returns its number once it has
-/// called exec or has ended. All signals are blocked meanwhile: a handler in the child would run
+/// Runs `child` in a process that shares this one's memory, and returns its process ID once it has
+/// called exec or has exited. All signals are blocked meanwhile: a handler in the child would run
 /// on the parent's memory.
 pub(super) fn vfork_and_run(
     child: extern "C" fn(*mut c_void) -> c_int,
@@ -19,13 +20,13 @@ pub(super) fn vfork_and_run(
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | exit_signal;
     with_vfork_stack(|stack| {
         // SAFETY: CLONE_VFORK suspends this thread until the child no longer uses `stack`, `args`
-        // or any other memory of ours.
+        // or any other memory of this process.
         let pid = unsafe { libc::clone(child, stack_top(stack), flags, args) };
         if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
     })
 }
 
-/// Lends a stack to a clone and blocks all signals meanwhile.
+/// Provides a stack for a clone, and blocks all signals meanwhile.
 pub(super) fn with_vfork_stack(
     clone: impl FnOnce(&mut [u8]) -> io::Result<i32>,
 ) -> io::Result<i32> {
@@ -34,7 +35,7 @@ pub(super) fn with_vfork_stack(
     clone(&mut stack)
 }
 
-/// All signals of this thread blocked, until dropped.
+/// Blocks all signals of this thread until it is dropped.
 pub(super) struct BlockedSignals(libc::sigset_t);
 
 impl BlockedSignals {
@@ -52,7 +53,7 @@ impl BlockedSignals {
 
 impl Drop for BlockedSignals {
     fn drop(&mut self) {
-        // SAFETY: the set was filled by the call that blocked.
+        // SAFETY: the set was filled by the call that blocked the signals.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
     }
 }
@@ -63,23 +64,23 @@ pub(super) fn stack_top(stack: &mut [u8]) -> *mut c_void {
     end.map_addr(|address| address & !15).cast()
 }
 
-/// Waits for a child, whatever signal it leaves with, and returns its wait status.
+/// Waits for a child, whatever its exit signal, and returns its wait status.
 pub(super) fn wait_for_child(pid: i32) -> c_int {
     let mut status = 0;
-    // SAFETY: `status` is a valid place for one int for the whole call.
+    // SAFETY: `status` is valid storage for one int for the whole call.
     while unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) } < 0
         && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
     {}
     status
 }
 
-/// Notes the current errno for the parent and ends the child.
+/// Stores the current errno for the parent and ends the child.
 ///
 /// # Safety
 ///
 /// Only in a child that shares its parent's memory.
 pub(super) unsafe fn exit_with_errno(errno: &mut c_int) -> c_int {
-    // SAFETY: errno's place is the parent thread's, which waits.
+    // SAFETY: errno lies in the memory of the parent's thread, which waits.
     unsafe {
         *errno = *libc::__errno_location();
         libc::_exit(127)
