@@ -88,7 +88,7 @@ pub enum AdoptError {
     Shim {
         /// The process ID.
         pid: i32,
-        /// What the shim reported; completes the sentence "its shim …".
+        /// The report of the shim; completes the sentence "its shim …".
         doing: String,
     },
     /// A system call failed.
@@ -96,7 +96,7 @@ pub enum AdoptError {
     Io {
         /// The process ID.
         pid: i32,
-        /// What was attempted.
+        /// The action that failed; completes the sentence "could not …".
         doing: &'static str,
         /// The error of the system call.
         source: io::Error,
@@ -136,7 +136,7 @@ pub struct ClaimedProcess {
     marked_at_wall: UnixMs,
 }
 
-/// What can be seen of a sandboxed command from outside the sandbox.
+/// The facts about a sandboxed command that are visible from outside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxView {
     /// The working directory.

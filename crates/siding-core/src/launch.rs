@@ -333,7 +333,7 @@ fn send_command_packet(
 /// searches for the others when those have exited.
 const MAX_HANDED_PROCESSES: usize = 256;
 
-/// What a shim needs to start a task.
+/// The data that a shim needs to start a task.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TaskPayload {
     /// The requested specification.

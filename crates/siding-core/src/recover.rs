@@ -61,7 +61,7 @@ pub enum RecoveryOutcome {
     SetAside {
         /// The new path.
         path: PathBuf,
-        /// What is wrong with the journal.
+        /// The error in the journal.
         why: JournalError,
     },
     /// A newer version of siding wrote the task's journal. The task is left alone.
@@ -87,7 +87,7 @@ pub enum RecoverError {
     Io {
         /// The task's id.
         id: TaskId,
-        /// What was attempted.
+        /// The action that failed; completes the sentence "could not …".
         doing: &'static str,
         /// The error of the system call.
         source: io::Error,

@@ -76,7 +76,7 @@ pub enum SuperviseError {
     /// The supervisor could not start.
     #[error("the process that was to watch it {doing}")]
     Supervisor {
-        /// What the supervisor could not do, and why.
+        /// The failed action and its cause, as the supervisor reported them.
         doing: String,
     },
     /// The state directory cannot be used.
@@ -85,7 +85,7 @@ pub enum SuperviseError {
     /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// What was attempted.
+        /// The action that failed; completes the sentence "could not …".
         doing: &'static str,
         /// The error of the system call.
         source: io::Error,

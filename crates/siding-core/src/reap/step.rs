@@ -40,7 +40,7 @@ pub enum ReapStep {
         task_id: TaskId,
         /// The new path; `None` before the move.
         path: Option<PathBuf>,
-        /// What is wrong with the journal.
+        /// The error in the journal.
         why: String,
     },
     /// A task of a newer version of siding was left alone.
@@ -188,7 +188,7 @@ pub enum ReapStep {
     },
     /// Unowned orphans could not be ended.
     ForeignFailed {
-        /// What failed, and why.
+        /// The failure and its cause.
         why: String,
     },
     /// A process that an ended host had left was ended.
@@ -227,14 +227,14 @@ pub enum ReapStep {
     HostFailed {
         /// The host's mark.
         host: String,
-        /// What failed, and why.
+        /// The failure and its cause.
         why: String,
     },
     /// The reaper failed for one task.
     Failed {
         /// The task's id.
         task_id: TaskId,
-        /// What failed, and why.
+        /// The failure and its cause.
         why: String,
     },
 }

@@ -154,7 +154,7 @@ fn excluded_steps(verdicts: &ReapDecision) -> Vec<ReapStep> {
     verdicts.kept.iter().map(step).collect()
 }
 
-/// What is reported about a member of a tree that is ended.
+/// The report on a member of a tree that is ended.
 #[derive(Debug, Clone)]
 struct TreeMember {
     rule: String,

@@ -24,7 +24,7 @@ pub struct TcpConnection {
     /// The bytes that the peer has acknowledged (`tcpi_bytes_acked`, since Linux 4.1). The side
     /// that opened the connection counts one more, for the SYN.
     pub sent: u64,
-    /// Bytes that have come from the other end (`tcpi_bytes_received`, since Linux 4.1).
+    /// The bytes that were received from the peer (`tcpi_bytes_received`, since Linux 4.1).
     pub received: u64,
 }
 

@@ -30,7 +30,7 @@ pub struct Program {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` holds a zero byte, which no argument or variable can")]
 pub struct ZeroByte {
-    /// The text.
+    /// The text, in which each NUL byte is replaced by `\0`.
     pub text: String,
 }
 

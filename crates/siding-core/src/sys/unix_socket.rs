@@ -164,8 +164,8 @@ pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<V
     let count = loop {
         match rustix::net::recv(socket.as_fd(), packet.as_mut_slice(), flags) {
             Err(rustix::io::Errno::INTR) => {}
-            // The other side left with something unread. The kernel says so once, and before what
-            // that side had sent: its last words come now, and then the end.
+            // The peer closed with unread data. The kernel reports that once, and before the
+            // packets that the peer had sent: these follow now, and then the end.
             Err(rustix::io::Errno::CONNRESET) if !was_reset => was_reset = true,
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             result => break result?.1,
