@@ -50,7 +50,7 @@ pub enum AdoptError {
     },
     /// The process is the init process of this machine or container.
     #[error(
-        "process {pid} is the first of this machine or container, and everything would end with it"
+        "process {pid} is the init process of this machine or container, and everything would end with it"
     )]
     InitProcess {
         /// The process ID.
@@ -64,7 +64,7 @@ pub enum AdoptError {
     },
     /// `/proc` shows another PID namespace, in which the number denotes a different process.
     #[error(
-        "process {pid} cannot be found from here: `/proc` shows the processes of another PID namespace than this one"
+        "process {pid} cannot be identified: `/proc` shows the processes of another PID namespace than this process's"
     )]
     OtherPidNamespace {
         /// The process ID.
@@ -72,7 +72,7 @@ pub enum AdoptError {
     },
     /// The process has an `RLIMIT_RTTIME` of its own, where a birthmark is stored.
     #[error(
-        "process {pid} has a limit on real-time CPU of its own (RLIMIT_RTTIME {limit} µs), which a mark would replace"
+        "process {pid} has its own limit on real-time CPU (RLIMIT_RTTIME {limit} µs), which siding's mark would replace"
     )]
     RttimeLimited {
         /// The process ID.
@@ -201,7 +201,8 @@ pub fn claim(
         return Err(AdoptError::OtherPidNamespace { pid });
     }
     let process = procfs::identify(pid).ok_or_else(gone)?;
-    let leader = PidFd::open_if_alive(process).map_err(io("hold it"))?.ok_or_else(gone)?;
+    let leader =
+        PidFd::open_if_alive(process).map_err(io("open a pidfd for it"))?.ok_or_else(gone)?;
     if procfs::single_uid(pid) != Some(process::effective_uid()) {
         return Err(AdoptError::OtherUser { pid });
     }
@@ -215,7 +216,7 @@ pub fn claim(
         None => {}
     }
     let session = resolve_session(root, named, pid)?;
-    let task = root.new_id(TaskKind::LocalBash).map_err(io("make an id"))?;
+    let task = root.new_id(TaskKind::LocalBash).map_err(io("create a task id"))?;
     let words =
         procfs::command_words(pid, MAX_CMDLINE_BYTES).map_or_else(Vec::new, |(words, _)| words);
     let claim = ClaimedProcess {
@@ -248,7 +249,7 @@ impl ClaimedProcess {
     ) -> Result<Self, AdoptError> {
         let pid = command.leader.pid;
         let leader = PidFd::open_if_alive(command.leader)
-            .map_err(|source| AdoptError::Io { pid, doing: "hold it", source })?
+            .map_err(|source| AdoptError::Io { pid, doing: "open a pidfd for it", source })?
             .ok_or(AdoptError::NoProcess { pid })?;
         if procfs::single_uid(pid) != Some(process::effective_uid()) {
             return Err(AdoptError::OtherUser { pid });
@@ -293,7 +294,10 @@ impl ClaimedProcess {
         let output = self.output.as_ref().map(|(file, _)| file.as_fd());
         let given = shim.and_then(|shim| shim.adopt(root, &adoption, self.leader.as_fd(), output));
         let link = given.map_err(io("start a shim"))?;
-        match link.recv(Some(SHIM_REPLY_TIMEOUT_MS)).map_err(io("hear from the shim"))? {
+        match link
+            .recv(Some(SHIM_REPLY_TIMEOUT_MS))
+            .map_err(io("receive the answer of its shim"))?
+        {
             RecvResult::Message(ShimMessage::Done) => Ok(()),
             RecvResult::Message(ShimMessage::CannotStart { doing, .. }) => {
                 Err(AdoptError::Shim { pid, doing })

@@ -353,7 +353,7 @@ impl TaskPayload {
     /// The I/O error of the system call; `InvalidData` if the file holds something else.
     pub fn read(memory: impl AsFd) -> io::Result<Self> {
         let bytes = file::read_to_end(memory.as_fd(), MAX_PAYLOAD_BYTES)?;
-        let broken = || io::Error::new(io::ErrorKind::InvalidData, "not a task's birth");
+        let broken = || io::Error::new(io::ErrorKind::InvalidData, "not the payload of a task");
         let end = bytes.iter().position(|&byte| byte == b'\n').ok_or_else(broken)?;
         let spec = serde_json::from_slice(&bytes[..end])?;
         let environment = bytes[end + 1..]

@@ -28,8 +28,8 @@ impl UnenforceablePolicy {
                 namespace_restriction().map(str::to_owned)
             }
             SandboxPart::Ports => Some(match landlock::abi_version() {
-                Some(abi) => format!("Landlock here has ABI {abi}"),
-                None => "Landlock is not there, or off".to_owned(),
+                Some(abi) => format!("Landlock has ABI {abi} on this machine"),
+                None => "Landlock is missing or disabled".to_owned(),
             }),
             SandboxPart::Filter | SandboxPart::ProxyListener => None,
         }
@@ -43,7 +43,7 @@ impl UnenforceablePolicy {
         let works: Vec<_> = works.map(|policy| format!("`--net {policy}`")).collect();
         let reason =
             self.kernel_obstacle().map_or_else(String::new, |obstacle| format!("{obstacle}; "));
-        format!("{reason}nothing was started; here works {}", works.join(", "))
+        format!("{reason}nothing was started; this machine can enforce {}", works.join(", "))
     }
 }
 

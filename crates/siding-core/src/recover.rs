@@ -242,7 +242,7 @@ impl<'r> Recovery<'r> {
         let found = self
             .scan
             .processes_of(self.root, state)
-            .map_err(|source| io_error(id, "look for its processes", source))?;
+            .map_err(|source| io_error(id, "search for its processes", source))?;
         if found.is_empty() {
             let event = end_without_processes(&folded);
             return self.record_end(&locked, &folded, event).map(RecoveryStep::Finished);
@@ -354,7 +354,7 @@ pub(crate) fn is_being_created(root: &StateDir, dir: &TaskDir) -> bool {
 
 /// Waits until a new shim reports that it has taken over.
 fn await_takeover(id: TaskId, link: &ShimConnection) -> Result<RecoveryOutcome, RecoverError> {
-    let hear = |source| io_error(id, "hear from the new shim", source);
+    let hear = |source| io_error(id, "receive the answer of its new shim", source);
     match link.recv(Some(TAKEOVER_TIMEOUT_MS)).map_err(hear)? {
         RecvResult::Message(ShimMessage::CannotStart { doing, .. }) => {
             Err(io_error(id, "start a new shim", io::Error::other(doing)))

@@ -44,7 +44,7 @@ fn close_range() -> Check {
         state: CheckState::from_presence(works.is_ok()),
         weight: CheckWeight::Needed,
         found: works.map_or_else(|error| format!("refused: {error}"), |()| "works".to_owned()),
-        without: "nothing is started: a shim would hold what belongs to its caller",
+        without: "nothing is started: a shim would keep its caller's descriptors open",
     }
 }
 
@@ -55,9 +55,9 @@ fn exit_of_non_children() -> Check {
         state: CheckState::from_presence(tells),
         weight: CheckWeight::Guarantee,
         found: if tells {
-            "tells the exit status of a stranger"
+            "reports the exit status of processes that are not children"
         } else {
-            "no exit status of strangers (Linux 6.15 and later have it)"
+            "no exit status of processes that are not children (needs Linux 6.15)"
         }
         .to_owned(),
         without: "a task that ends after its shim was killed may be `lost` instead of its code",
@@ -72,7 +72,7 @@ fn subreaper() -> Check {
         state: CheckState::from_presence(result.is_ok()),
         weight: CheckWeight::Needed,
         found: result.map_or_else(|error| format!("refused: {error}"), |()| "works".to_owned()),
-        without: "nobody could prove that nothing of a task is left",
+        without: "it could not be proven that no process of a task is left",
     }
 }
 
@@ -89,7 +89,7 @@ fn birthmark() -> Check {
         state,
         weight: CheckWeight::Needed,
         found,
-        without: "what escapes a task whose shim was killed could not be found",
+        without: "processes that escape a task whose shim was killed could not be found",
     }
 }
 
@@ -163,7 +163,7 @@ fn boot_id() -> Check {
         state: CheckState::from_presence(good),
         weight: CheckWeight::Needed,
         found: id.unwrap_or_else(|error| format!("not readable: {error}")),
-        without: "records of the boot before could be taken for ones of this boot",
+        without: "records of an earlier boot could be mistaken for ones of this boot",
     }
 }
 
@@ -174,7 +174,7 @@ fn clock_ticks() -> Check {
         name: "clock ticks",
         state: if usual { CheckState::Ok } else { CheckState::Limited },
         weight: CheckWeight::Guarantee,
-        found: format!("{ticks} in a second"),
+        found: format!("{ticks} per second"),
         without: "CPU times of processes would be shown wrong (100 are expected)",
     }
 }
@@ -186,14 +186,14 @@ fn memfd() -> Check {
         state: CheckState::from_presence(file.is_ok()),
         weight: CheckWeight::Needed,
         found: file.map_or_else(|error| format!("refused: {error}"), |_| "works".to_owned()),
-        without: "a task's environment could not be handed over without writing it to the disk",
+        without: "a task's environment could not be passed on without writing it to disk",
     }
 }
 
 fn cgroup() -> Check {
     let own = OwnCgroup::find().filter(|own| own.task_groups_dir().is_dir());
     let (state, found) = own.map_or_else(
-        || (CheckState::Missing, "no cgroup2 hierarchy that this process is in".to_owned()),
+        || (CheckState::Missing, "this process is in no cgroup2 hierarchy".to_owned()),
         |own| delegation(&own),
     );
     Check {
@@ -201,7 +201,7 @@ fn cgroup() -> Check {
         state,
         weight: CheckWeight::Comfort,
         found,
-        without: "what lowers its mark and outlives its killed shim is not found",
+        without: "a process that lowers its mark and outlives its shim is not found",
     }
 }
 
@@ -209,12 +209,14 @@ fn delegation(own: &OwnCgroup) -> (CheckState, String) {
     let home = own.task_groups_dir();
     let shown = home.display();
     match own.delegation() {
-        Delegation::OtherUser => (CheckState::Limited, format!("`{shown}` is another user's")),
+        Delegation::OtherUser => {
+            (CheckState::Limited, format!("`{shown}` belongs to another user"))
+        }
         Delegation::Managed => {
             (CheckState::Limited, format!("`{shown}` is not delegated (xattr user.delegate)"))
         }
         Delegation::Delegated if !system_info::may_write(&home) => {
-            (CheckState::Limited, format!("`{shown}` cannot be written"))
+            (CheckState::Limited, format!("`{shown}` is not writable"))
         }
         // The root group has neither file; the groups below it have both.
         Delegation::Delegated
@@ -229,16 +231,20 @@ fn delegation(own: &OwnCgroup) -> (CheckState, String) {
 fn yama() -> Check {
     let scope = read_number("/proc/sys/kernel/yama/ptrace_scope");
     let (state, found) = match scope {
-        None => (CheckState::Ok, "not there".to_owned()),
-        Some(scope @ (0 | 1)) => (CheckState::Ok, format!("ptrace_scope {scope}: a shim may look")),
-        Some(scope) => (CheckState::Limited, format!("ptrace_scope {scope}: only root may look")),
+        None => (CheckState::Ok, "not present".to_owned()),
+        Some(scope @ (0 | 1)) => {
+            (CheckState::Ok, format!("ptrace_scope {scope}: a shim may inspect its task"))
+        }
+        Some(scope) => {
+            (CheckState::Limited, format!("ptrace_scope {scope}: only root may inspect processes"))
+        }
     };
     Check {
         name: "Yama",
         state,
         weight: CheckWeight::Comfort,
         found,
-        without: "on what a silent process waits is told less exactly",
+        without: "what a silent process waits for is reported less exactly",
     }
 }
 
@@ -259,6 +265,6 @@ pub(super) fn shell(name: &str) -> Check {
             || format!("`{name}` is not in PATH; set `shell` to another"),
             |place| place.display().to_string(),
         ),
-        without: "commands given as one text fail to start; programs with arguments run",
+        without: "commands given as one string fail to start; programs with arguments run",
     }
 }

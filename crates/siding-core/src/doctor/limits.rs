@@ -22,7 +22,7 @@ fn open_files() -> Check {
         state: if enough { CheckState::Ok } else { CheckState::Limited },
         weight: CheckWeight::Guarantee,
         found: format!("{} soft, {} hard", shown(bound.soft), shown(bound.hard)),
-        without: "one call cannot wait for 1,000 tasks at once (2,000 hard are enough)",
+        without: "one call cannot wait for 1,000 tasks (a hard limit of 2,000 is enough)",
     }
 }
 
@@ -45,7 +45,7 @@ fn processes() -> Check {
             || "no limit found".to_owned(),
             |(at, name)| format!("at most {at} ({name}): about {} tasks", at / 2),
         ),
-        without: "1,000 tasks at once do not fit; starting one more fails with a clear error",
+        without: "1,000 concurrent tasks do not fit; starting more fails with a clear error",
     }
 }
 
@@ -60,7 +60,7 @@ fn pipe_pages() -> Check {
     // The pipe of a quiet task has one page; that of a busy task has many while the task is busy.
     let enough = soft.is_none_or(|pages| pages >= 4 * DESIGN_TASKS);
     let found = match soft {
-        Some(pages) if process::effective_uid() == 0 => format!("{pages}, which do not bind root"),
+        Some(pages) if process::effective_uid() == 0 => format!("{pages}, not enforced for root"),
         Some(pages) => format!("{pages}; a quiet task takes one"),
         None => "no limit".to_owned(),
     };
@@ -84,9 +84,9 @@ fn inotify() -> Check {
         state: CheckState::from_presence(instances.is_some_and(|instances| instances > 0)),
         weight: CheckWeight::Comfort,
         found: instances.map_or_else(
-            || "not there".to_owned(),
-            |instances| format!("{instances} instances a user; no wait takes one"),
+            || "not present".to_owned(),
+            |instances| format!("{instances} instances per user; waits use none"),
         ),
-        without: "none: waits and recovery do without",
+        without: "nothing: waits and recovery do not need it",
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn checks(path: Option<&Path>) -> Vec<Check> {
     };
     let mode = file::metadata(&root).map_or(0, |facts| facts.mode);
     let open = mode & 0o077 != 0;
-    let note = if open { ": others may list it, not what is in it" } else { "" };
+    let note = if open { ": other users may list it, but not what is in it" } else { "" };
     let shown = format!("`{}`, mode {mode:o}{note}", path.display());
     let mut checks = vec![found(CheckState::Ok, shown), file_system(&root)];
     checks.extend(runtime_dir(&root));
@@ -63,7 +63,7 @@ const LOCAL_FILE_SYSTEMS: [(u64, &str); 8] = [
 fn file_system(root: &StateDir) -> Check {
     let magic = system_info::file_system_magic(root);
     let (state, found) = magic.map_or_else(
-        |error| (CheckState::Limited, format!("not known: {error}")),
+        |error| (CheckState::Limited, format!("unknown: {error}")),
         classify_file_system,
     );
     Check {
@@ -89,7 +89,7 @@ pub(super) fn classify_file_system(magic: u64) -> (CheckState, String) {
 fn runtime_dir(root: &StateDir) -> Option<Check> {
     let (state, found) = match root.runtime_base()?.open_first_usable() {
         Ok((path, _)) => {
-            (CheckState::Ok, format!("`{}` has the FIFOs and sockets", path.display()))
+            (CheckState::Ok, format!("`{}` holds the FIFOs and sockets", path.display()))
         }
         Err(error) => (CheckState::Missing, error.to_string()),
     };
@@ -105,10 +105,10 @@ fn free_space(root: &StateDir) -> Check {
         state: if enough { CheckState::Ok } else { CheckState::Limited },
         weight: CheckWeight::Guarantee,
         found: free.map_or_else(
-            |error| format!("not known: {error}"),
+            |error| format!("unknown: {error}"),
             |free| format!("{} MiB", free / Bytes::mib(1).0),
         ),
-        without: "output may be lost; `siding reap` removes what has outlived its retention",
+        without: "output may be lost; `siding reap` removes tasks past their retention",
     }
 }
 
@@ -159,11 +159,11 @@ impl<'r> StateDirProbe<'r> {
     }
 
     fn checks(&self) -> Vec<Check> {
-        let without_holes = "the output of a task is not bounded on the disk";
-        let without_reserve = "on a full disk the end of a task may not get recorded";
-        let without_lock = "two shims could keep one task";
-        let without_fifo = "no output could be caught";
-        let without_socket = "nobody could wait for a task or stop it";
+        let without_holes = "the disk space of a task's output is not bounded";
+        let without_reserve = "on a full disk the end of a task may not be recorded";
+        let without_lock = "two shims could supervise one task";
+        let without_fifo = "no output could be captured";
+        let without_socket = "no client could wait for a task or stop it";
         vec![
             io_check(
                 "hole punching",
@@ -240,7 +240,7 @@ fn io_check(
 ) -> Check {
     let (state, found) = match works {
         Ok(true) => (CheckState::Ok, "works".to_owned()),
-        Ok(false) => (CheckState::Limited, "accepted, without the effect".to_owned()),
+        Ok(false) => (CheckState::Limited, "accepted, but without effect".to_owned()),
         Err(error) => (CheckState::Missing, format!("refused: {error}")),
     };
     Check { name, state, weight, found, without }

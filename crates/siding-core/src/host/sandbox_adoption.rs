@@ -45,14 +45,15 @@ fn adopt_command(
 ) -> Result<(), AdoptError> {
     let pid = command.leader.pid;
     let io = |doing| move |source| AdoptError::Io { pid, doing, source };
-    let task = root.new_id(siding_model::id::TaskKind::LocalBash).map_err(io("make an id"))?;
+    let task =
+        root.new_id(siding_model::id::TaskKind::LocalBash).map_err(io("create a task id"))?;
     let claim = ClaimedProcess::from_sandboxed(
         command,
         (task, current.session.clone()),
         sandbox_view(command),
     )?;
     // Recorded before marking: if the supervisor is killed in between, the claim explains the mark.
-    files.record_claim(task).map_err(io("note that it is taken on"))?;
+    files.record_claim(task).map_err(io("record the claim on it"))?;
     if let Err(source) = mark_tree(pid, files.mark.birthmark(), task.birthmark()) {
         files.remove_claim(task);
         return Err(io("mark it")(source));

@@ -38,7 +38,7 @@ pub enum SuperviseError {
     Disabled,
     /// The host is the init process of the machine or container.
     #[error(
-        "the agent's program is the first process of this machine or container, and everything would end with it"
+        "the agent's program is the init process of this machine or container, and everything would end with it"
     )]
     InitProcess,
     /// The host is in another PID namespace than this process.
@@ -56,7 +56,7 @@ pub enum SuperviseError {
     },
     /// The host runs inside a task.
     #[error(
-        "the agent's program itself runs inside task {task}, and all that it starts is that task's"
+        "the agent's program itself runs inside task {task}, to which everything that it starts belongs"
     )]
     InTask {
         /// The task in which the host runs.
@@ -64,7 +64,7 @@ pub enum SuperviseError {
     },
     /// The host has an `RLIMIT_RTTIME` of its own, where a mark is stored.
     #[error(
-        "the agent's program has a limit on real-time CPU of its own (RLIMIT_RTTIME {limit} µs), which a mark would replace"
+        "the agent's program has its own limit on real-time CPU (RLIMIT_RTTIME {limit} µs), which siding's mark would replace"
     )]
     RttimeLimited {
         /// The limit, in microseconds.
@@ -74,7 +74,7 @@ pub enum SuperviseError {
     #[error("agents that were started by agents are nested too deep for another mark")]
     TooDeep,
     /// The supervisor could not start.
-    #[error("the process that was to watch it {doing}")]
+    #[error("its supervisor process {doing}")]
     Supervisor {
         /// The failed action and its cause, as the supervisor reported them.
         doing: String,
@@ -121,15 +121,16 @@ pub fn supervise(
     let (files, is_new) = match supervised_mark(root, host) {
         Some(mark) => (HostFiles::open(root, mark)?, false),
         None => {
-            let random = crate::sys::random_u64().map_err(io("draw a mark"))?;
+            let random = crate::sys::random_u64().map_err(io("choose its mark"))?;
             let mark = HostMark::from_random(random, check_supervisable(host)?)
                 .ok_or(SuperviseError::TooDeep)?;
-            let record = host_record(host, mark).map_err(io("read about the host"))?;
+            let record =
+                host_record(host, mark).map_err(io("read the data of the host's process"))?;
             let files = HostFiles::create(root, &record);
-            (files.map_err(io("put the host on record"))?, true)
+            (files.map_err(io("write the host's record"))?, true)
         }
     };
-    files.set_context(current).map_err(io("note the host's session"))?;
+    files.set_context(current).map_err(io("store the host's session"))?;
     if let Some(lock) = files.try_lock().map_err(io("lock the host's record"))? {
         let started = start_supervisor(root, &files, &lock, program);
         if is_new && started.is_err() {
@@ -189,7 +190,7 @@ fn start_supervisor(
     lock: &OwnedFd,
     program: &CStr,
 ) -> Result<(), SuperviseError> {
-    let io = |source| SuperviseError::Io { doing: "start the process that watches it", source };
+    let io = |source| SuperviseError::Io { doing: "start its supervisor process", source };
     let path = std::path::absolute(root.path()).map_err(io)?;
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|error| io(error.into()))?;
     let mark = CString::new(files.mark.to_string()).map_err(|error| io(error.into()))?;

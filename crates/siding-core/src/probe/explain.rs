@@ -74,14 +74,14 @@ impl ProcessExplainer<'_> {
                 link.syscall = (!asleep.name.is_empty()).then(|| asleep.name.to_owned());
                 (link.object, link.detail) = self.describe_wait(asleep);
                 if judged.concurrent_reader == Some(pid) {
-                    link.detail = Some("would read input while the others work".to_owned());
+                    link.detail = Some("waits for input while the others work".to_owned());
                 }
             }
             Some(ThreadState::Denied) => {
-                link.detail = Some("the kernel does not let siding look into it".to_owned());
+                link.detail = Some("the kernel does not let siding inspect it".to_owned());
             }
             Some(ThreadState::Hidden) => {
-                link.detail = Some("this kernel does not tell what it waits for".to_owned());
+                link.detail = Some("this kernel does not show what it waits for".to_owned());
             }
             Some(ThreadState::Running) | None => {}
         }
@@ -109,7 +109,7 @@ impl ProcessExplainer<'_> {
             BlockingCall::Futex => (Some("another thread".to_owned()), None),
             BlockingCall::Signal => (Some("a signal".to_owned()), None),
             BlockingCall::Open => {
-                let nobody = "nobody has opened its other end".to_owned();
+                let nobody = "no process has opened its other end".to_owned();
                 (self.path_being_opened(), Some(nobody))
             }
             BlockingCall::Lock => {
@@ -185,9 +185,9 @@ impl ProcessExplainer<'_> {
             .map(|pid| format!("{pid} ({})", text::one_line(&(self.command)(pid), 40)))
             .collect();
         Some(match (to_read, holders.is_empty()) {
-            (true, true) => "nobody of the task could write to it".to_owned(),
-            (true, false) => format!("empty; could be written by {}", holders.join(", ")),
-            (false, true) => "full; nobody of the task reads it".to_owned(),
+            (true, true) => "no process of the task could write to it".to_owned(),
+            (true, false) => format!("empty; its possible writers are {}", holders.join(", ")),
+            (false, true) => "full; no process of the task reads it".to_owned(),
             (false, false) => format!("full; its reader is {}", holders.join(", ")),
         })
     }
@@ -210,7 +210,9 @@ impl ProcessExplainer<'_> {
             procfs::all_pids().into_iter().filter(|pid| has(*pid)).take(MAX_NAMED_HOLDERS).collect()
         };
         if holders.is_empty() {
-            return Some("held through an open file; the kernel does not say by whom".to_owned());
+            return Some(
+                "held through an open file; the kernel does not show by which process".to_owned(),
+            );
         }
         let named = holders
             .iter()

@@ -61,7 +61,7 @@ fn open_upstream(
     let addresses = resolve_addresses(&host, port).map_err(failed)?;
     if addresses.is_empty() {
         gate.report_refused(&format!("{host}:{port} (an address of this machine)"));
-        return Err(denied("leads to this machine itself, which is not named in"));
+        return Err(denied("resolves to this machine itself, which is not named in"));
     }
     let stream = connect(&addresses).map_err(failed)?;
     match kind {
@@ -90,7 +90,7 @@ fn read_request_head(client: &mut TcpStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no request came"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no request within 30 s"));
         }
         client.set_read_timeout(Some(left))?;
         match client.read(&mut buffer)? {
@@ -98,5 +98,5 @@ fn read_request_head(client: &mut TcpStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
             count => bytes.extend_from_slice(&buffer[..count]),
         }
     }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "the header is too long"))
+    Err(io::Error::new(io::ErrorKind::InvalidData, "the header of the request is too long"))
 }

@@ -44,7 +44,7 @@ const MAX_SCANS: u32 = 3;
 /// Why a scan is incomplete, as shown in the report.
 const INCOMPLETE_SCAN_REASON: &str = "not every process could be read: `/proc` cannot be read, or no descriptor is \
     left (`ulimit -n`); strays may be left, and no ended task was removed";
-const NO_DESCRIPTOR_REASON: &str = "no descriptor was left to hold it by (`ulimit -n`)";
+const NO_DESCRIPTOR_REASON: &str = "no descriptor was left to open it (`ulimit -n`)";
 
 /// The strays of one task.
 #[derive(Debug, Default)]

@@ -55,12 +55,12 @@ pub enum SandboxPart {
 impl fmt::Display for SandboxPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Namespace => "make a network namespace",
-            Self::User => "be the same user in a user namespace",
-            Self::Loopback => "bring up the loopback of a network namespace",
-            Self::Ports => "make rules for TCP ports (Landlock, ABI 4 of Linux 6.7)",
-            Self::ProxyListener => "hand a proxy its socket",
-            Self::Filter => "install a filter of system calls (seccomp)",
+            Self::Namespace => "create a network namespace",
+            Self::User => "map the user into a user namespace",
+            Self::Loopback => "bring up the loopback interface of a network namespace",
+            Self::Ports => "create rules for TCP ports (Landlock, ABI 4 of Linux 6.7)",
+            Self::ProxyListener => "pass the listening socket to the proxy",
+            Self::Filter => "install a system call filter (seccomp)",
         })
     }
 }

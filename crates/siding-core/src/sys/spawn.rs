@@ -28,7 +28,7 @@ pub struct Program {
 
 /// A text that contains a NUL byte, which no argument of a program can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` holds a zero byte, which no argument or variable can")]
+#[error("`{text}` contains a NUL byte, which no argument or variable can")]
 pub struct ZeroByte {
     /// The text, in which each NUL byte is replaced by `\0`.
     pub text: String,

@@ -106,7 +106,7 @@ fn init_process_is_not_adopted() {
     let sandbox = sandbox();
     for args in [&["adopt", "1"][..], &["adopt", "1", "--at-once"], &["adopt", "1", "--json"]] {
         let done = sandbox.siding(args).run().expect_code(125);
-        assert!(done.stderr_text().contains("the first of this machine"), "{done}");
+        assert!(done.stderr_text().contains("the init process of this machine"), "{done}");
     }
     assert_eq!((shims(&sandbox), sandbox.task_ids().len()), (vec![], 0));
 }

@@ -22,7 +22,11 @@ fn an_unenforceable_policy_is_rejected_before_anything_starts() {
     let namespaces = ["none", "loopback"];
     for sandbox in root_and_user_sandboxes() {
         for (missing, policies, works) in [
-            (libc::SYS_unshare, &namespaces[..], "here works `--net host`, `--net ports:443`"),
+            (
+                libc::SYS_unshare,
+                &namespaces[..],
+                "this machine can enforce `--net host`, `--net ports:443`",
+            ),
             (libc::SYS_landlock_create_ruleset, &["ports:443"], "`--net loopback`, `--net none`"),
             (libc::SYS_landlock_restrict_self, &["ports:443"], "`--net loopback`, `--net none`"),
         ] {
