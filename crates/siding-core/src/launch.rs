@@ -143,6 +143,7 @@ impl IdleShim {
     /// Makes the shim start a new task, and hands it the lock of the directory. `environment` is
     /// the whole environment of the task, as `NAME=value`. It is passed in memory and never written
     /// to disk.
+    ///
     /// # Errors
     ///
     /// The I/O error of the system call; `EPIPE` if the shim has been killed.
