@@ -106,7 +106,7 @@ def question(machine):
 
     def told(machine):
         text = machine.api.transcript()
-        return "<status>stalled</status>" in text and "waits for somebody at a terminal" in text
+        return "<status>stalled</status>" in text and "waits for input from a terminal" in text
 
     machine.eventually("the question is reported", lambda: told(machine))
     os.killpg(process.pid, signal.SIGKILL)

@@ -80,7 +80,7 @@ impl NoticeChannel {
             Self::PollOnly => "",
             Self::Pushed => "; you will be told when it ends",
             Self::WithToolResults => {
-                "; you will be told when it ends, with a later answer of these tools"
+                "; you will be told when it ends, in a later result of these tools"
             }
         }
     }
@@ -128,13 +128,13 @@ pub fn task_advice(
     let id = view.task_id;
     let phase_advice = match view.phase {
         PhaseName::Starting => Some(format!(
-            "it is being started; {} looks again",
+            "it is starting; {} shows its state",
             dialect.format_task_call("show", id)
         )),
         PhaseName::Running => Some(running_advice(view, dialect, channel, now)),
         PhaseName::Lingering => Some(lingering_advice(view, dialect, now)),
         PhaseName::Stopping => Some(format!(
-            "it is being ended with everything it started; {} waits until that is done",
+            "it is being stopped with everything it started; {} waits until that is complete",
             dialect.format_task_call("wait", id)
         )),
         PhaseName::Ended => ended_advice(view, dialect),
@@ -154,7 +154,7 @@ fn readiness_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
     match (is_live, ready.after_ms, dialect) {
         (false, Some(_), _) => None,
         (true, None, Dialect::Commands) => {
-            Some(format!("{says}; `siding notices` tells when it is"))
+            Some(format!("{says}; `siding notices` reports when it is"))
         }
         (_, _, _) => Some(says),
     }
@@ -221,7 +221,10 @@ fn lingering_advice(view: &TaskView, dialect: Dialect, now: UnixMs) -> String {
         ports => format!("; listening on {}", format_ports(ports)),
     };
     let left = until_deadline(view, now).map_or_else(String::new, |left| {
-        format!("; what is left is ended in {}", format_duration(truncate_to_seconds(left)))
+        format!(
+            "; the remaining processes are stopped in {}",
+            format_duration(truncate_to_seconds(left))
+        )
     });
     format!(
         "its shell has ended{end}{processes}{ports}{left}; {} ends it now, {} shows what it still \
@@ -236,16 +239,16 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
     match view.outcome.as_ref()? {
         Outcome::Exited { code } => sentences.extend(masked_failure_advice(*code, view)),
         Outcome::Signaled { by: Some(by), .. } if by == LeaderEnd::OOM_SENDER => sentences.push(format!(
-            "the kernel ended it because memory ran out; give it less to do at once{}",
+            "the kernel killed it because memory ran out; reduce its concurrency{}",
             match dialect {
-                Dialect::Commands => ", or limit it with --max-memory to hear of it earlier",
+                Dialect::Commands => ", or set --max-memory to be notified earlier",
                 Dialect::Tools | Dialect::Agent => "",
             }
         )),
         Outcome::Signaled { signal, .. } => sentences.push(signal_advice(*signal)),
         Outcome::Limit { which } => sentences.push(limit_advice(*which, view)),
         Outcome::Deadline { limit_ms } => sentences.push(format!(
-            "it ran into its deadline of {}; a longer one is given with {}{}",
+            "it reached its deadline of {}; a longer one is set with {}{}",
             format_duration(Duration::from_millis(*limit_ms)),
             dialect.format_option("timeout"),
             match dialect {
@@ -254,12 +257,12 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
             }
         )),
         Outcome::Lost { why } => sentences.push(format!(
-            "how it ended is not known: {}; its output may tell what was done",
+            "its end was not observed: {}; its output may show what was done",
             one_line(why, 200)
         )),
         Outcome::Released { by } => sentences.push(format!(
-            "it was released by {}: what was left of it went on, without a deadline, and siding does \
-             not know how it ended",
+            "it was released by {}: its remaining processes continued without a deadline, and siding \
+             does not know how it ended",
             one_line(by, 100)
         )),
         outcome @ (Outcome::Stopped { .. } | Outcome::FailedToStart { .. }) => {
@@ -271,7 +274,7 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
     }
     if view.output.lost_bytes > 0 {
         sentences.push(format!(
-            "{} bytes of its output could not be stored, most likely for want of disk space",
+            "{} bytes of its output could not be stored, most likely because the disk was full",
             view.output.lost_bytes
         ));
     }
@@ -294,7 +297,7 @@ fn masked_failure_advice(code: u8, view: &TaskView) -> Option<String> {
     hidden.then(|| {
         let statuses: Vec<_> = statuses.iter().map(ToString::to_string).collect();
         format!(
-            "a stage of its last pipeline failed behind the code 0 (statuses: {})",
+            "an earlier stage of its last pipeline failed, although the exit code is 0 (statuses: {})",
             statuses.join(" ")
         )
     })
@@ -302,7 +305,7 @@ fn masked_failure_advice(code: u8, view: &TaskView) -> Option<String> {
 
 fn signal_advice(signal: Signal) -> String {
     let guess = if signal == Signal::KILL {
-        "; the kernel does that when memory runs out (`dmesg` tells)"
+        "; the kernel does that when memory runs out (see `dmesg`)"
     } else {
         ""
     };

@@ -352,7 +352,7 @@ impl fmt::Debug for HostMark {
 
 /// The error for a text that is not a host mark.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not the mark of a host; one looks like `h-2f3c9a0b1d4e5f60`")]
+#[error("`{text}` is not a host mark; a host mark looks like `h-2f3c9a0b1d4e5f60`")]
 pub struct BadHostMark {
     /// The rejected text.
     pub text: String,

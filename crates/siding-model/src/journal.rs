@@ -28,7 +28,9 @@ pub enum JournalError {
     #[error("the journal is empty")]
     Empty,
     /// A newer siding wrote the journal; only an upgrade can read it.
-    #[error("the journal has format {found}, this build reads up to {NEWEST_FORMAT}")]
+    #[error(
+        "the journal has format {found}, but this build reads only formats up to {NEWEST_FORMAT}; upgrade siding"
+    )]
     TooNew {
         /// Format in the journal.
         found: u32,

@@ -320,7 +320,7 @@ pub enum BadLine {
     #[error("the line is damaged")]
     Damaged,
     /// The line is intact, but this build does not know the record.
-    #[error("the line is whole but not understood: {why}")]
+    #[error("the line is intact, but its record is unknown: {why}")]
     Unknown {
         /// The parser's message.
         why: String,
@@ -362,7 +362,7 @@ const CLOSED_PREFIX: &[u8] = br#"{"record":"closed","#;
 
 /// The serialized start of the first record, up to its format number.
 const ACCEPTED_PREFIX: &[u8] = br#"{"record":"accepted","format":"#;
-const _: () = assert!(NEWEST_FORMAT < 10, "`is_accepted_now` reads one digit");
+const _: () = assert!(NEWEST_FORMAT < 10, "`is_readable_accepted` reads one digit");
 
 /// Returns whether a body starts like the first record of a format that this build reads.
 #[must_use]

@@ -85,7 +85,7 @@ pub enum SizeError {
         text: String,
     },
     /// The number of bytes exceeds 64 bits.
-    #[error("`{text}` is too large a size; at most 16777215TiB can be counted")]
+    #[error("`{text}` is too large; at most `16777215TiB` is allowed")]
     TooLarge {
         /// The rejected text.
         text: String,

@@ -159,7 +159,7 @@ fn errors_name_file_line_key_value_and_allowed_values() {
         ),
         (
             "settle = '1s'\nassistant_mode = 'maybe'",
-            "line 2: `assistant_mode`: `maybe` is not possible here; write `auto`, `on` or `off`",
+            "line 2: `assistant_mode`: `maybe` is not allowed here; write `auto`, `on` or `off`",
         ),
         (
             "\n[output]\nkeep_head = 5",
@@ -167,11 +167,11 @@ fn errors_name_file_line_key_value_and_allowed_values() {
         ),
         (
             "settle = 1.5",
-            "line 1: `settle`: `a number with a fraction` is not possible here; write a duration such as `15s`, `30m` or `1h30m`",
+            "line 1: `settle`: `a number with a fraction` is not allowed here; write a duration such as `15s`, `30m` or `1h30m`",
         ),
         (
             "retention_tasks = 99999999999999999999",
-            "line 1: `retention_tasks`: `a number of more than 64 bits` is not possible here; write a whole number from 0 to 4294967295",
+            "line 1: `retention_tasks`: `a number of more than 64 bits` is not allowed here; write a whole number from 0 to 4294967295",
         ),
         ("locked = ['shell']", "line 1: `locked` is allowed in the system file only"),
     ] {

@@ -187,7 +187,7 @@ until [ -s relay ]; do sleep .02; done
 kept=$(cat relay)
 mv first relay
 kill -9 $host; wait $host
-until siding reap --foreign --dry-run --json | grep -q 'names its socket'; do sleep .02; done
+until siding reap --foreign --dry-run --json | grep -q 'refers to its socket'; do sleep .02; done
 SIDING_FOREIGN_REAP=end siding reap > same; lives > 1
 kill -9 $other; until sees 'would end'; do sleep .02; done
 SIDING_FOREIGN_REAP=end siding reap > ended; relay=$kept; lives > 2

@@ -151,7 +151,7 @@ fn unknown_host_settings_keys_are_reported_by_check_and_doctor() {
     let done = sandbox.siding(&["config", "check"]).run().expect_code(0);
     let file = sandbox.path(".claude/settings.json").display().to_string();
     let said = format!(
-        "siding: `{file}`: no key `bash.backgroundMaxElapsdSeconds` is known; the nearest is \
+        "siding: `{file}`: unknown key `bash.backgroundMaxElapsdSeconds`; the nearest known key is \
          `bash.backgroundMaxElapsedSeconds`\n"
     );
     assert_eq!(done.stderr_text(), said);
@@ -166,6 +166,9 @@ fn unknown_host_settings_keys_are_reported_by_check_and_doctor() {
             checks.iter().find(|check| check["name"] == "host settings").expect("the entry exists");
         assert_eq!(check["state"], "limited");
         let found = check["found"].as_str().expect("a text");
-        assert!(found.contains("the nearest is `bash.backgroundMaxElapsedSeconds`"), "{found}");
+        assert!(
+            found.contains("the nearest known key is `bash.backgroundMaxElapsedSeconds`"),
+            "{found}"
+        );
     }
 }

@@ -137,7 +137,7 @@ fn a_task_that_is_ready_after_the_budget_gives_a_notice() {
     assert!(done.json()["ready"]["after_ms"].is_null());
     let message = done.json()["message"].as_str().expect("advice").to_owned();
     assert!(
-        message.starts_with("not ready yet (output:ready); `siding notices` tells"),
+        message.starts_with("not ready yet (output:ready); `siding notices` reports"),
         "{message}"
     );
     assert!(ack_notices(&sandbox).is_empty());

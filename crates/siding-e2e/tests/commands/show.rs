@@ -56,7 +56,10 @@ fn show_prints_the_final_directory_and_pipeline_statuses() {
     assert!(text.starts_with(&format!("{id}  exited 0\n")), "{text}");
     assert_eq!(field_values(&text, "ended in"), ["/"]);
     assert_eq!(field_values(&text, "pipeline"), ["1 | 0"]);
-    assert!(field_values(&text, "next").join(" ").contains("failed behind the code 0"), "{text}");
+    assert!(
+        field_values(&text, "next").join(" ").contains("failed, although the exit code is 0"),
+        "{text}"
+    );
     let view = show_task(&sandbox, &id);
     assert_eq!(view["pipeline_statuses"], json!([1, 0]));
     assert_eq!(view["final_cwd"], "/");

@@ -92,10 +92,10 @@ fn invalid_wait_arguments_are_rejected() {
         (&["--any", "--all", &id], "cannot be used with"),
         (&["--timeout", "5", &id], "write `5s` for seconds"),
         (&[&id, "b-zzz"], "no task `b-zzz`"),
-        (&[&id, "--for", "ready"], "`ready` is nothing to wait for; write exit, output:REGEX"),
+        (&[&id, "--for", "ready"], "`ready` is not a condition; write exit, output:REGEX"),
         (&[&id, "--for", "port:http"], "write a number from 1 to 65535"),
         (&[&id, "--for", "output:[a"], "unclosed character class"),
-        (&[&id, "--for", "https://localhost/"], "https is not spoken here"),
+        (&[&id, "--for", "https://localhost/"], "https is not supported"),
     ] {
         let err = run_refused(&sandbox, &[&["wait"], args].concat());
         assert!(err.contains(said), "{err}");

@@ -14,15 +14,16 @@ impl Diagnosis {
         match self.verdict {
             WhyVerdict::InputWait | WhyVerdict::InputLikely => self.input_advice(id, stdin),
             WhyVerdict::PasswordLikely => format!(
-                "It has most likely asked for a password, which a person has to give: tell them, \
-                 or end it with `siding stop {id}`."
+                "It has most likely asked for a password, which only the user can enter: ask the \
+                 user, or end it with `siding stop {id}`."
             ),
             WhyVerdict::TtyStopped => format!(
-                "It was stopped because it used its terminal from the background and will not go \
-                 on by itself: end it with `siding stop {id}` and start it without job control."
+                "It was stopped because it used its terminal from the background and will not \
+                 continue by itself: end it with `siding stop {id}` and start it without job \
+                 control."
             ),
             WhyVerdict::Stopped => format!(
-                "It was stopped by a signal or a debugger and will not go on by itself: continue \
+                "It was stopped by a signal or a debugger and will not continue by itself: resume \
                  it with `kill -CONT {}`, or end it with `siding stop {id}`.",
                 self.process_path.last().copied().unwrap_or_default()
             ),
@@ -33,17 +34,17 @@ impl Diagnosis {
             WhyVerdict::Waiting => self.waiting_advice(id),
             WhyVerdict::Quiet if self.input_channel.is_some() && stdin == StdinMode::Pipe => {
                 format!(
-                    "It waits for events and would take input (`siding input {id} TEXT`), but does \
+                    "It waits for events and accepts input (`siding input {id} TEXT`), but does \
                  not ask for any: nothing has to be done."
                 )
             }
             WhyVerdict::Quiet => format!(
-                "Nothing shows what it waits for: wait, or end it with `siding stop {id}` when it \
-                 should have been done."
+                "It is not known what it waits for: wait, or end it with `siding stop {id}` if it \
+                 should have finished by now."
             ),
             WhyVerdict::Unknown => format!(
-                "The kernel does not let siding look into it: judge by its last line, and end it \
-                 with `siding stop {id}` when it should have been done."
+                "The kernel denies siding access to its processes: judge by its last line, and end \
+                 it with `siding stop {id}` if it should have finished by now."
             ),
         }
     }
@@ -51,8 +52,8 @@ impl Diagnosis {
     fn input_advice(&self, id: TaskId, stdin: StdinMode) -> String {
         if self.prompt == Some(Prompt::Password) {
             return format!(
-                "It asks for a password, which a person has to give: tell them, or end it with \
-                 `siding stop {id}`."
+                "It asks for a password, which only the user can enter: ask the user, or end it \
+                 with `siding stop {id}`."
             );
         }
         match (self.input_channel, stdin) {
@@ -65,29 +66,31 @@ impl Diagnosis {
                  it with `siding stop {id}`."
             ),
             (_, StdinMode::Null | StdinMode::Pipe) => format!(
-                "It waits for somebody at a terminal, where nobody can type: end it with `siding \
-                 stop {id}` and start it so that it does not ask."
+                "It waits for input from a terminal without a user: end it with `siding stop {id}` \
+                 and start it so that it does not ask."
             ),
         }
     }
 
     fn waiting_advice(&self, id: TaskId) -> String {
         let on = match self.waiting_on {
-            Some(WaitingOn::Child) => "It waits for a child: wait with it",
-            Some(WaitingOn::Timer) => "It sleeps until its time is up: wait for it",
+            Some(WaitingOn::Child) => "It waits for a child: wait as well",
+            Some(WaitingOn::Timer) => "It sleeps on a timer: wait for it",
             Some(WaitingOn::Lock) => {
-                "It waits for a lock: wait until the holder is done, or see to it"
+                "It waits for a lock: wait until the holder is done, or check the holder"
             }
-            Some(WaitingOn::Fifo) => "It waits for somebody to open or fill a FIFO: see to that",
+            Some(WaitingOn::Fifo) => {
+                "It waits for another process to open or write to a FIFO: check that process"
+            }
             Some(WaitingOn::Pipe) => {
-                "It waits for the other end of a pipe: see to the process there"
+                "It waits for the other end of a pipe: check the process there"
             }
             Some(WaitingOn::Network) => "It waits for an answer from the network: wait",
             Some(WaitingOn::Disk) | None => "It waits for a disk: wait",
         };
         let aside = self
             .concurrent_reader
-            .map_or_else(String::new, |pid| format!(" (process {pid} would read input meanwhile)"));
+            .map_or_else(String::new, |pid| format!(" (process {pid} also waits for input)"));
         format!("{on}{aside}, or end it with `siding stop {id}`.")
     }
 }

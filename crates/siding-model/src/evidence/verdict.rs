@@ -178,7 +178,7 @@ impl Evidence {
             more => format!(" and {more} more"),
         };
         self.advice = format!(
-            "It waits for its steps {}{more}: `siding why {first}` looks at the first.",
+            "It waits for its steps {}{more}: `siding why {first}` examines the first.",
             named.join(", ")
         );
         self

@@ -54,12 +54,12 @@ impl AutoBackground {
                 };
                 let usual = format_duration(Duration::from_millis(*ms));
                 Some(format!(
-                    "in the background at once: it usually takes {over}{usual} (median of {runs} \
+                    "in the background immediately: it usually takes {over}{usual} (median of {runs} \
                      runs), longer than the budget of {budget}"
                 ))
             }
             Self::Heuristic(words) => Some(format!(
-                "in the background at once: `{words}` often takes longer than the budget of \
+                "in the background immediately: `{words}` often takes longer than the budget of \
                  {budget}"
             )),
         }
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(
             explanation(AutoBackground::Known(expectation(Quantile::Exact(250_000)))).as_deref(),
             Some(
-                "in the background at once: it usually takes 4m 10s (median of 4 runs), longer \
+                "in the background immediately: it usually takes 4m 10s (median of 4 runs), longer \
                  than the budget of 15s"
             )
         );
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(
             explanation(AutoBackground::Heuristic("cargo build".to_owned())).as_deref(),
             Some(
-                "in the background at once: `cargo build` often takes longer than the budget of \
+                "in the background immediately: `cargo build` often takes longer than the budget of \
                  15s"
             )
         );

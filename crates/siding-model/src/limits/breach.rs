@@ -94,7 +94,7 @@ impl Breach {
             | LimitKind::OutputRate => unit_noun(which, value),
         };
         let detail = format!(
-            "{setting}: {} {noun}{to}, told from {} on{}",
+            "{setting}: {} {noun}{to}, threshold {}{}",
             format_amount(which, value),
             format_amount(which, limit),
             format_source(which, part)
@@ -111,9 +111,10 @@ impl Breach {
         part: Option<&BreachSource>,
     ) -> Self {
         let which = LimitKind::Memory;
-        let most = part.map(|part| format!(", most of it pid {} ({}),", part.pid, part.command));
+        let most = part.map(|part| format!(", most of it in pid {} ({})", part.pid, part.command));
         let detail = format!(
-            "min-available: {} of memory left on the machine, limit {}; {}{} would make up for it",
+            "min-available: {} of memory left on the machine, limit {}; stopping this task would \
+             free {}{}",
             format_amount(which, available),
             format_amount(which, limit),
             format_amount(which, used),
@@ -134,7 +135,7 @@ impl Breach {
         let which = LimitKind::Memory;
         let noun = if processes == 1 { "process" } else { "processes" };
         let detail = format!(
-            "{}: more than {} was needed, and the kernel ended {} {noun} for it",
+            "{}: more than {} was needed, and the kernel killed {} {noun}",
             which.flag_name(),
             format_amount(which, limit),
             format_thousands(processes)
@@ -238,7 +239,7 @@ mod tests {
         );
         assert_eq!(
             Breach::from_kernel_kill(MonotonicMs(5), 512 << 20, 2).detail,
-            "max-memory: more than 512MiB was needed, and the kernel ended 2 processes for it"
+            "max-memory: more than 512MiB was needed, and the kernel killed 2 processes"
         );
     }
 }

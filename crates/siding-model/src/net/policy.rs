@@ -31,14 +31,14 @@ pub enum NetPolicy {
 #[non_exhaustive]
 pub enum BadNetPolicy {
     /// The kind of policy is unknown.
-    #[error("`{found}` is no network policy; write {}", NetPolicy::ALLOWED)]
+    #[error("`{found}` is not a network policy; write {}", NetPolicy::ALLOWED)]
     Kind {
         /// The rejected text, made safe to print.
         found: String,
     },
     /// A port is malformed.
     #[error(
-        "`{found}` is no port; write numbers from 1 to 65535 and ranges, as in `ports:443,8000-8010`"
+        "`{found}` is not a port; write numbers from 1 to 65535 and ranges, as in `ports:443,8000-8010`"
     )]
     Port {
         /// The rejected text, made safe to print.
@@ -46,7 +46,7 @@ pub enum BadNetPolicy {
     },
     /// A host is malformed.
     #[error(
-        "`{found}` is no host; write names and addresses, each perhaps with a port, as in \
+        "`{found}` is not a host; write names and addresses, optionally with a port, as in \
          `allow:example.org,*.example.org:443,[::1]:8080`"
     )]
     Hostname {
@@ -55,7 +55,7 @@ pub enum BadNetPolicy {
     },
     /// The list has more than [`RemoteHosts::MAX_HOSTS`] hosts.
     #[error(
-        "{count} hosts are too many: name at most {}, or use `*.example.org`",
+        "{count} hosts are too many; write at most {}, or use `*.example.org`",
         RemoteHosts::MAX_HOSTS
     )]
     TooManyHosts {
@@ -63,7 +63,7 @@ pub enum BadNetPolicy {
         count: usize,
     },
     /// The list has more than [`Ports::MAX_PORTS`] ports.
-    #[error("{count} ports are too many: name at most {}, or use `host`", Ports::MAX_PORTS)]
+    #[error("{count} ports are too many; write at most {}, or use `host`", Ports::MAX_PORTS)]
     TooManyPorts {
         /// Number of ports in the text.
         count: usize,
@@ -195,7 +195,7 @@ mod tests {
             }
         }
         let error = "internet\u{1b}[2J".parse::<NetPolicy>().expect_err("no policy").to_string();
-        assert!(error.contains("is no network policy; write `host`"), "{error}");
+        assert!(error.contains("is not a network policy; write `host`"), "{error}");
         assert!(!error.contains('\u{1b}'), "{error}");
     }
 

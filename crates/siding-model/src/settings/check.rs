@@ -9,7 +9,7 @@ pub(super) fn accept_any<V>(_: &V) -> Result<(), &'static str> {
 
 /// Rejects zero.
 pub(super) fn require_nonzero<V: Default + PartialEq>(value: &V) -> Result<(), &'static str> {
-    if *value == V::default() { Err("more than zero") } else { Ok(()) }
+    if *value == V::default() { Err("a value above zero") } else { Ok(()) }
 }
 
 /// Rejects SIGSTOP, which would suspend processes instead of ending them.

@@ -115,7 +115,7 @@ impl fmt::Display for UnknownHostKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}`: no key `{}` is known; the nearest is `{}`",
+            "`{}`: unknown key `{}`; the nearest known key is `{}`",
             self.path.display(),
             self.name,
             self.nearest
@@ -155,7 +155,7 @@ mod tests {
         }
         let key = UnknownHostKey::from_short_name(Path::new("/s.json"), "background\u{1b}[2J");
         let text = key.expect("unknown").to_string();
-        assert!(text.starts_with("`/s.json`: no key `bash.background"), "{text}");
+        assert!(text.starts_with("`/s.json`: unknown key `bash.background"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text:?}");
     }
 }

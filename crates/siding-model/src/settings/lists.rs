@@ -200,14 +200,14 @@ mod tests {
         for (entries, part) in [
             (vec![("name", text("x y")), ("pattern", text("a")), hosts.clone()], "letters, digits"),
             (vec![("name", text("x")), ("pattern", text("(")), hosts.clone()], "unclosed group"),
-            (vec![("name", text("x")), ("pattern", text("a"))], "`hosts` names at least one"),
+            (vec![("name", text("x")), ("pattern", text("a"))], "`hosts` must name at least one"),
             (
                 vec![("name", text("x")), ("pattern", text("a")), ("hosts", list(&[]))],
-                "`hosts` names at least one",
+                "`hosts` must name at least one",
             ),
             (vec![("name", text("x")), hosts.clone()], "with `name`, `pattern`, `hosts`"),
             (vec![("name", text("x"))], "the `name` of a built-in rule"),
-            (vec![("name", text("x")), ("patern", text("a"))], "`patern` is not possible here"),
+            (vec![("name", text("x")), ("patern", text("a"))], "`patern` is not allowed here"),
         ] {
             let error = <Vec<OrphanRule>>::read(&table(&entries)).expect_err("illegal").to_string();
             assert!(error.contains(part), "{error}");
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(read(&text("code, firefox")), Ok(vec!["code".to_owned(), "firefox".to_owned()]));
         assert_eq!(read(&RawValue::List(Vec::new())), Ok(Vec::new()));
         let error = read(&list(&["/usr/bin/code"])).expect_err("a path").to_string();
-        assert!(error.contains("`/usr/bin/code` is not possible here"), "{error}");
+        assert!(error.contains("`/usr/bin/code` is not allowed here"), "{error}");
     }
 
     #[test]
@@ -230,6 +230,6 @@ mod tests {
         assert_eq!(both.raw(), list(&["/tmp/a-*.sock", "/run/b.sock"]));
         assert_eq!(read(&both.raw()), Ok(both));
         let error = read(&list(&["a.sock"])).expect_err("a relative path").to_string();
-        assert!(error.starts_with("`a.sock` is not possible here; write an absolute"), "{error}");
+        assert!(error.starts_with("`a.sock` is not allowed here; write an absolute"), "{error}");
     }
 }

@@ -89,7 +89,7 @@ pub enum SettingsWarning {
     },
     /// A value above the cap in effect.
     #[error(
-        "{place}: `{key}` is `{}`, more than the cap of `{}` ({by}), which is used",
+        "{place}: `{key}` is `{}`, more than the cap of `{}` ({by}), which applies instead",
         duration::format_duration_exact(*asked),
         duration::format_duration_exact(*cap)
     )]
@@ -118,7 +118,8 @@ pub enum SettingsWarning {
     },
     /// A project's network policy that allows more than the one in effect.
     #[error(
-        "{place}: `net` is `{asked}`, which is not stricter than `{kept}` ({by}), which is used"
+        "{place}: `net` is `{asked}`, which is not stricter than `{kept}` ({by}), which applies \
+         instead"
     )]
     LoosenedByProject {
         /// The source of the ignored value.
@@ -150,7 +151,8 @@ pub enum SettingsWarning {
     },
     /// A project file that belongs to another user.
     #[error(
-        "`{path}` belongs to user {owner} and is not used: whoever writes it decides what runs",
+        "`{path}` belongs to user {owner} and is not used: its owner would decide which \
+         commands run",
         path = path.display()
     )]
     ProjectOfOtherUser {
@@ -173,7 +175,7 @@ impl SettingsWarning {
         if key == Key::NotifyWebhook {
             "a project must not send your notices anywhere"
         } else {
-            "it holds for what other projects have as well"
+            "it also affects other projects"
         }
     }
 }

@@ -213,27 +213,27 @@ fn errors_name_source_key_value_and_allowed_values() {
         (
             Key::MaxElapsed,
             text_value("0s"),
-            "`/u/config.toml` line 2: `max_elapsed`: `0s` is not possible here; write more than zero",
+            "`/u/config.toml` line 2: `max_elapsed`: `0s` is not allowed here; write a value above zero",
         ),
         (
             Key::AssistantMode,
             text_value("yes"),
-            "`/u/config.toml` line 2: `assistant_mode`: `yes` is not possible here; write `auto`, `on` or `off`",
+            "`/u/config.toml` line 2: `assistant_mode`: `yes` is not allowed here; write `auto`, `on` or `off`",
         ),
         (
             Key::BackgroundTasks,
             RawValue::Integer(7),
-            "`/u/config.toml` line 2: `background_tasks`: `7` is not possible here; write `true` or `false`",
+            "`/u/config.toml` line 2: `background_tasks`: `7` is not allowed here; write `true` or `false`",
         ),
         (
             Key::RetentionTasks,
             RawValue::Integer(-1),
-            "`/u/config.toml` line 2: `retention_tasks`: `-1` is not possible here; write a whole number from 0 to 4294967295",
+            "`/u/config.toml` line 2: `retention_tasks`: `-1` is not allowed here; write a whole number from 0 to 4294967295",
         ),
         (
             Key::KillGrace,
             RawValue::Other("an array"),
-            "`/u/config.toml` line 2: `kill_grace`: `an array` is not possible here; write a duration such as `15s`, `30m` or `1h30m`",
+            "`/u/config.toml` line 2: `kill_grace`: `an array` is not allowed here; write a duration such as `15s`, `30m` or `1h30m`",
         ),
     ] {
         assert_eq!(set_error(key, raw), message);
@@ -243,7 +243,7 @@ fn errors_name_source_key_value_and_allowed_values() {
         (Key::KillSignal, text_value("STOP"), "lets a process end"),
         (Key::KillSignal, RawValue::Boolean(true), "a signal such as"),
         (Key::OutputKeepTail, text_value("8M"), "as in `8MiB`"),
-        (Key::OutputKeepTail, RawValue::Integer(0), "more than zero"),
+        (Key::OutputKeepTail, RawValue::Integer(0), "a value above zero"),
         (Key::OutputMaxBytes, RawValue::Integer(-5), "not a size"),
         (Key::OnLeaderExit, RawValue::Boolean(true), "`linger` or `reap`"),
         (Key::Shell, text_value(" "), "such as `bash`"),
@@ -340,7 +340,7 @@ fn only_the_system_file_can_raise_the_cap() {
         assert_eq!(
             warning_texts(&settings),
             [format!(
-                "{place}: `max_elapsed_hard_cap` is `8h`, more than the cap of `4h` (built-in), which is used"
+                "{place}: `max_elapsed_hard_cap` is `8h`, more than the cap of `4h` (built-in), which applies instead"
             )]
         );
         // Up to the administrator's cap, a project's cap is no raise.
@@ -413,7 +413,7 @@ fn a_project_can_only_restrict_the_network() {
     admin.lock("net", system_source()).expect("the system file may lock");
     assert_eq!(Settings::merge([admin, open()]).net, NetPolicy::None);
     let refused = set_error(net, text_value("ports:https"));
-    assert!(refused.contains("`https` is no port; write numbers from 1 to 65535"), "{refused}");
+    assert!(refused.contains("`https` is not a port; write numbers from 1 to 65535"), "{refused}");
 }
 
 /// A cloned repository must neither remove data of other projects nor select processes to kill.
@@ -452,7 +452,9 @@ fn max_elapsed_is_clamped_to_the_cap() {
     assert_eq!(settings.origin(Key::MaxElapsed), &Origin::BuiltIn);
     assert_eq!(
         warning_texts(&settings),
-        ["`--timeout`: `max_elapsed` is `5h`, more than the cap of `4h` (built-in), which is used"]
+        [
+            "`--timeout`: `max_elapsed` is `5h`, more than the cap of `4h` (built-in), which applies instead"
+        ]
     );
     // A cap below the built-in deadline gives no warning if the deadline was not set explicitly.
     let settings = Settings::merge([layer(&project_source(), &[(Key::MaxElapsedHardCap, "1m")])]);

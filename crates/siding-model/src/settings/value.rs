@@ -73,7 +73,7 @@ pub enum ValueError {
     #[error(transparent)]
     Net(#[from] BadNetPolicy),
     /// The key does not accept this value.
-    #[error("`{found}` is not possible here; write {allowed}")]
+    #[error("`{found}` is not allowed here; write {allowed}")]
     NotAllowed {
         /// The rejected value, made safe to print.
         found: String,
@@ -176,7 +176,10 @@ impl Value for ByteRate {
             }
             RawValue::Integer(number) => read(&number.to_string()),
             RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
-                Err(ValueError::not_allowed(raw, "a rate such as `1MiB/s`, or bytes a second"))
+                Err(ValueError::not_allowed(
+                    raw,
+                    "a rate such as `1MiB/s`, or a number of bytes per second",
+                ))
             }
         }
     }

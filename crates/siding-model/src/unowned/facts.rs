@@ -86,7 +86,7 @@ pub struct KeptProcess {
 #[non_exhaustive]
 pub enum KeepReason {
     /// A host process is alive above it or in its tree.
-    #[error("the host `{name}` ({pid}) lives")]
+    #[error("the host `{name}` ({pid}) is alive")]
     LiveHost {
         /// The host.
         pid: i32,
@@ -104,7 +104,7 @@ pub enum KeepReason {
         least: Duration,
     },
     /// It was started by a living program that is neither a shell nor a helper.
-    #[error("it belongs to `{name}` ({pid}), which lives")]
+    #[error("it belongs to `{name}` ({pid}), which is alive")]
     LiveParent {
         /// The program.
         pid: i32,
@@ -112,10 +112,10 @@ pub enum KeepReason {
         name: String,
     },
     /// An ancestor is not visible.
-    #[error("not everything above it can be seen from here")]
+    #[error("one of its ancestors is not visible from here")]
     HiddenAncestor,
     /// Its tree contains a process of another user.
-    #[error("{pid} in its tree is not this user's")]
+    #[error("{pid} in its tree belongs to another user")]
     OtherUser {
         /// That process.
         pid: i32,
@@ -133,7 +133,7 @@ pub enum KeepReason {
         pid: i32,
     },
     /// A process outside of all orphaned trees refers to its socket file.
-    #[error("{pid}, which is no orphan, names its socket `{socket}`")]
+    #[error("{pid}, which is not an orphan, refers to its socket `{socket}`")]
     SocketInUse {
         /// That process.
         pid: i32,

@@ -42,13 +42,15 @@ pub struct OrphanRule {
 #[non_exhaustive]
 pub enum BadOrphanRule {
     /// The name is too long, empty, or contains other characters.
-    #[error("a rule's `name` is 1 to {NAME_MAX} letters, digits, dashes and underscores")]
+    #[error("a rule's `name` must be 1 to {NAME_MAX} letters, digits, dashes and underscores")]
     Name,
     /// The pattern is not a regular expression.
     #[error("the `pattern` is not a regular expression: {0}")]
     Pattern(String),
     /// The list of hosts is empty, so that no live session would be protected.
-    #[error("`hosts` names at least one program whose sessions are spared, such as `claude`")]
+    #[error(
+        "`hosts` must name at least one program whose sessions are protected, such as `claude`"
+    )]
     Hosts,
 }
 

@@ -29,17 +29,17 @@ pub enum Condition {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCondition {
     /// The form is unknown.
-    #[error("`{0}` is nothing to wait for; write {FORMS}")]
+    #[error("`{0}` is not a condition; write {FORMS}")]
     Unknown(String),
     /// The argument after the colon is missing.
-    #[error("`{0}:` lacks what to wait for; write {FORMS}")]
+    #[error("`{0}:` lacks its value; write {FORMS}")]
     Empty(&'static str),
     /// The port is invalid.
-    #[error("`{0}` is no port; write a number from 1 to 65535, as in `port:8080`")]
+    #[error("`{0}` is not a port; write a number from 1 to 65535, as in `port:8080`")]
     Port(String),
     /// The URL is invalid.
     #[error(
-        "`{url}` is no address to ask: {why}; write one like `http:http://localhost:8080/health`"
+        "`{url}` is not a usable URL: {why}; write one like `http:http://localhost:8080/health`"
     )]
     Url {
         /// The rejected URL.
@@ -49,8 +49,8 @@ pub enum BadCondition {
     },
     /// The URL requires TLS, which is not supported.
     #[error(
-        "`{0}`: https is not spoken here; wait for the server's port (`port:N`) or for what it \
-         prints (`output:REGEX`), or ask it without TLS"
+        "`{0}`: https is not supported; wait for the server's port (`port:N`) or for a line of its \
+         output (`output:REGEX`), or use http"
     )]
     Https(String),
 }
@@ -159,11 +159,12 @@ impl FromStr for HttpUrl {
         if text.starts_with("https://") {
             return Err(BadCondition::Https(text.to_owned()));
         }
-        let rest = text.strip_prefix("http://").ok_or_else(|| bad("it lacks `http://`"))?;
+        let rest =
+            text.strip_prefix("http://").ok_or_else(|| bad("it does not start with `http://`"))?;
         // Other characters are not allowed in a request target, and some would end the request line
         // early.
         if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(bad("it holds a blank, a control or a non-ASCII character"));
+            return Err(bad("it contains a blank, a control or a non-ASCII character"));
         }
         let rest = rest.split('#').next().unwrap_or_default();
         let (authority, target) = match rest.find(['/', '?']) {
@@ -171,11 +172,12 @@ impl FromStr for HttpUrl {
             None => (rest, ""),
         };
         if authority.contains('@') {
-            return Err(bad("a user name in it is not sent"));
+            return Err(bad("a user name is not supported"));
         }
-        let (host, port) = split_port(authority).ok_or_else(|| bad("its port is no number"))?;
+        let (host, port) =
+            split_port(authority).ok_or_else(|| bad("its port is not a number from 1 to 65535"))?;
         if host.is_empty() {
-            return Err(bad("it names no host"));
+            return Err(bad("it has no host"));
         }
         let slash = if target.starts_with('/') { "" } else { "/" };
         Ok(Self {
@@ -227,26 +229,26 @@ mod tests {
     #[test]
     fn errors_say_what_to_write() {
         for (text, said) in [
-            ("", "`` is nothing to wait for; write exit, output:REGEX"),
-            ("exited", "`exited` is nothing to wait for"),
+            ("", "`` is not a condition; write exit, output:REGEX"),
+            ("exited", "`exited` is not a condition"),
             ("ports:80", "write exit, output:REGEX, port:N"),
-            ("output:", "`output:` lacks what to wait for"),
+            ("output:", "`output:` lacks its value"),
             ("file:", "`file:` lacks"),
             ("port:", "`port:` lacks"),
-            ("port:0", "`0` is no port; write a number from 1 to 65535"),
-            ("port:65536", "is no port"),
-            ("port:-1", "is no port"),
+            ("port:0", "`0` is not a port; write a number from 1 to 65535"),
+            ("port:65536", "is not a port"),
+            ("port:-1", "is not a port"),
             ("http:", "`http:` lacks"),
-            ("http:localhost", "it lacks `http://`"),
-            ("http:http://", "it names no host"),
-            ("http:http://a:b/", "its port is no number"),
-            ("http:http://a:0/", "its port is no number"),
-            ("http:http://[::1]x/", "its port is no number"),
-            ("http:http://a/ b", "it holds a blank"),
-            ("http:http://a/\r\nX: y", "it holds a blank"),
+            ("http:localhost", "it does not start with `http://`"),
+            ("http:http://", "it has no host"),
+            ("http:http://a:b/", "its port is not a number"),
+            ("http:http://a:0/", "its port is not a number"),
+            ("http:http://[::1]x/", "its port is not a number"),
+            ("http:http://a/ b", "it contains a blank"),
+            ("http:http://a/\r\nX: y", "it contains a blank"),
             ("http:http://me@a/", "a user name"),
-            ("https://a/", "https is not spoken here; wait for the server's port"),
-            ("http:https://a/", "https is not spoken here"),
+            ("https://a/", "https is not supported; wait for the server's port"),
+            ("http:https://a/", "https is not supported"),
         ] {
             let error = text.parse::<Condition>().expect_err(text).to_string();
             assert!(error.contains(said), "{text}: {error}");

@@ -310,7 +310,7 @@ fn an_unknown_record_kind_is_named_in_the_error() {
         let mut bytes = begin.clone();
         record::write_line(&mut bytes, 2, &unknown);
         assert_corrupt(&bytes, 2, begin.len(), named);
-        assert_corrupt(&bytes, 2, begin.len(), "whole but not understood");
+        assert_corrupt(&bytes, 2, begin.len(), "intact, but its record is unknown");
     }
 }
 

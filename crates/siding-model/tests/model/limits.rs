@@ -79,8 +79,8 @@ fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
         reported.extend(large.breach_details(look(second, available, 700)));
         assert_eq!(small.breach_details(look(second, available, 100)), [""; 0]);
     }
-    let text = "min-available: 900MiB of memory left on the machine, limit 1GiB; 700MiB, most of \
-                it pid 9 (p9), would make up for it";
+    let text = "min-available: 900MiB of memory left on the machine, limit 1GiB; stopping this task \
+                would free 700MiB, most of it in pid 9 (p9)";
     assert_eq!(reported, [text], "once, since it has not really come back");
     assert_eq!(large.breach_details(look(7, 800, 700)).len(), 1, "it had");
     assert!(TrackedTask::new(limits).breach_details(usage(1_000, vec![process(9)])).is_empty());

@@ -107,7 +107,7 @@ fn a_busy_loop_is_reported_after_five_minutes() {
     assert!((5 * MINUTE_MS..=8 * MINUTE_MS).contains(&at), "{at}");
     assert_eq!((breach.which, breach.limit), (LimitKind::CpuSpin, 5 * MINUTE_MS));
     assert!(breach.detail.starts_with("watch_cpu_spin: "), "{}", breach.detail);
-    let end = " of computing without output, told from 5m on; by pid 9 (p9)";
+    let end = " of computing without output, threshold 5m; by pid 9 (p9)";
     assert!(breach.detail.ends_with(end), "{}", breach.detail);
 }
 
@@ -151,11 +151,7 @@ fn a_descriptor_leak_is_reported() {
     let (at, breach) = single_breach(run_default_watchdog(&leak));
     assert!((4_096_000..4_400_000).contains(&at), "{at}");
     assert!(breach.detail.starts_with("watch_fds: 4,"), "{}", breach.detail);
-    assert!(
-        breach.detail.contains(" open descriptors, told from 4,096 on; 4,"),
-        "{}",
-        breach.detail
-    );
+    assert!(breach.detail.contains(" open descriptors, threshold 4,096; 4,"), "{}", breach.detail);
     let five =
         |_| usage_with((1..=5).map(|pid| ProcessUsage { fds: 900, ..process(pid) }).collect());
     assert_eq!(single_breach(run_default_watchdog(&five)).0, MINUTE_MS, "at the first look");
@@ -189,7 +185,7 @@ fn a_long_upload_is_reported() {
         (breach.which, breach.remote.as_deref()),
         (LimitKind::ConnectionAge, Some("192.0.2.7"))
     );
-    let text = " of sending over one connection to 192.0.2.7, told from 30m on; by pid 9 (p9)";
+    let text = " of sending over one connection to 192.0.2.7, threshold 30m; by pid 9 (p9)";
     assert!(breach.detail.ends_with(text), "{}", breach.detail);
 }
 
@@ -213,7 +209,7 @@ fn a_gibibyte_sent_to_one_remote_is_reported() {
     let passed = (1 << 30) / 3_000;
     assert!((passed..=passed + MINUTE_MS).contains(&at), "{at} instead of {passed}");
     assert_eq!((breach.which, breach.limit), (LimitKind::Sent, 1 << 30));
-    assert!(breach.detail.contains(" sent to 192.0.2.7, told from 1GiB on; "), "{}", breach.detail);
+    assert!(breach.detail.contains(" sent to 192.0.2.7, threshold 1GiB; "), "{}", breach.detail);
 }
 
 /// A package download receives gigabytes and sends little.

@@ -72,7 +72,7 @@ fn a_notice_is_promised_only_in_background_with_a_channel() {
         let text = said(&view, NoticeChannel::Pushed);
         assert!(text.contains(promise), "{text}");
         let text = said(&view, NoticeChannel::WithToolResults);
-        assert!(text.contains("you will be told when it ends, with a later answer"), "{text}");
+        assert!(text.contains("you will be told when it ends, in a later result"), "{text}");
         assert!(!said(&view, NoticeChannel::PollOnly).contains("told"));
     }
     let placement = PlacementView { kind: PlacementKind::Foreground, why: None };
@@ -92,7 +92,7 @@ fn lingering_processes_are_named() {
     assert_eq!(
         advice_text(&view),
         "its shell has ended (exited 0), 1 process of it lives on: 401 (node server.js); \
-         listening on 3000, 3001; what is left is ended in 29m 44s; \
+         listening on 3000, 3001; the remaining processes are stopped in 29m 44s; \
          `siding stop b-4k7q0n2m8x5t` ends it now, \
          `siding output b-4k7q0n2m8x5t` shows what it still writes"
     );
@@ -129,7 +129,7 @@ fn a_plain_exit_needs_no_advice() {
     );
     assert_eq!(
         advice_text(&pipeline(0, &[1, 0])),
-        "a stage of its last pipeline failed behind the code 0 (statuses: 1 0)"
+        "an earlier stage of its last pipeline failed, although the exit code is 0 (statuses: 1 0)"
     );
 }
 
@@ -137,7 +137,7 @@ fn a_plain_exit_needs_no_advice() {
 fn every_other_outcome_is_explained() {
     let stopped = Outcome::Stopped { by: "user".to_owned() };
     for (outcome, expected) in [
-        (Outcome::Deadline { limit_ms: 1_800_000 }, "it ran into its deadline of 30m;"),
+        (Outcome::Deadline { limit_ms: 1_800_000 }, "it reached its deadline of 30m;"),
         (stopped, "stopped by user"),
         (Outcome::Limit { which: LimitKind::Memory }, "stopped at its limit"),
         (
@@ -151,7 +151,7 @@ fn every_other_outcome_is_explained() {
         ),
         (
             Outcome::Lost { why: "the power went".to_owned() },
-            "how it ended is not known: the power went;",
+            "its end was not observed: the power went;",
         ),
     ] {
         let text = advice_text(&ended_task(outcome));
@@ -180,7 +180,7 @@ fn the_stop_report_is_summarized() {
         "stopped by user; 300 processes were ended; ports freed: 8080; \
          STILL ALIVE, could not be ended: 9 (sudo x): another user's; \
          NOT PROVEN that nothing is left: /proc\\nwas empty; \
-         12 bytes of its output could not be stored, most likely for want of disk space"
+         12 bytes of its output could not be stored, most likely because the disk was full"
     );
 }
 

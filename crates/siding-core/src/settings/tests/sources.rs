@@ -165,7 +165,7 @@ fn errors_in_a_host_file_are_warnings() {
             "`bash.backgroundMaxElapsedSeconds`: `-1s` is negative",
         ),
         (r#"{"bash.backgroundMaxElapsedSeconds": 1e300}"#, "`a number out of range`"),
-        (r#"{"bash.backgroundMaxElapsedSeconds": [1]}"#, "`an array` is not possible"),
+        (r#"{"bash.backgroundMaxElapsedSeconds": [1]}"#, "`an array` is not allowed"),
         (r#"{"bash": {"backgroundMaxElapsedHardCap": 99999}}"#, "more than the cap of `4h`"),
     ] {
         write(&machine.host_file(), text);
@@ -227,7 +227,7 @@ fn a_project_file_of_another_user_is_ignored_with_a_warning() {
     assert_eq!(
         machine.warnings(),
         [format!(
-            "`{file}` belongs to user {owner} and is not used: whoever writes it decides what runs"
+            "`{file}` belongs to user {owner} and is not used: its owner would decide which commands run"
         )]
     );
 }
