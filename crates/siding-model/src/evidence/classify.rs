@@ -154,7 +154,7 @@ fn classify_wait(asleep: &BlockedSyscall, is_parent: bool) -> ProcessActivity {
         BlockingCall::Lock => ProcessActivity::Lock,
         BlockingCall::Open if asleep.is_uninterruptible => ProcessActivity::Disk,
         BlockingCall::Open => ProcessActivity::Fifo,
-        // Most shells wait for their children in sigsuspend(2).
+        // Most shells wait for their children in a signal wait such as sigsuspend(2).
         BlockingCall::Signal if is_parent => ProcessActivity::Child,
         BlockingCall::Signal if !asleep.has_no_timeout => ProcessActivity::Timer,
         BlockingCall::Signal => ProcessActivity::Idle,
