@@ -57,7 +57,7 @@ pub(crate) fn run(
     starter.send_message(&ShimMessage::Done);
     drop(starter);
     failpoints::arm_from_own_environment();
-    failpoints::stop_at(failpoints::ADOPTED);
+    failpoints::pause_at(failpoints::ADOPTED);
     let mut lease = Lease::acquire(&pending.root, &pending.adoption.spec);
     if !pending.wait_needs_record(&lease) {
         return Ok(None);

@@ -51,7 +51,7 @@ pub(crate) fn arm_from_task_environment(environment: &[std::ffi::CString]) {
 
 /// Does nothing.
 #[cfg(not(feature = "pause-points"))]
-pub(crate) const fn plan(_environment: &[std::ffi::CString]) {}
+pub(crate) const fn arm_from_task_environment(_environment: &[std::ffi::CString]) {}
 
 /// Takes the same from the environment of this process: what is taken on has an environment already.
 #[cfg(feature = "pause-points")]
@@ -63,7 +63,7 @@ pub(crate) fn arm_from_own_environment() {
 
 /// Does nothing.
 #[cfg(not(feature = "pause-points"))]
-pub(crate) const fn plan_adoption() {}
+pub(crate) const fn arm_from_own_environment() {}
 
 /// Takes where the supervisor of a host is to stop from a file of the state directory, once.
 #[cfg(feature = "pause-points")]
@@ -77,11 +77,11 @@ pub(crate) fn arm_from_state_directory(state_directory: &std::path::Path) {
 
 /// Does nothing.
 #[cfg(not(feature = "pause-points"))]
-pub(crate) const fn plan_supervisor(_state_directory: &std::path::Path) {}
+pub(crate) const fn arm_from_state_directory(_state_directory: &std::path::Path) {}
 
 /// Stops this process when it was planned to stop here.
 #[cfg(feature = "pause-points")]
-pub(crate) fn stop_at(point: &str) {
+pub(crate) fn pause_at(point: &str) {
     let others = [ADOPTED, HOST_RECORDED, HOST_MARKED, COMMAND_MARKED, HOST_ENDING];
     debug_assert!(
         TASK_POINTS.contains(&point) || others.contains(&point),
@@ -94,4 +94,4 @@ pub(crate) fn stop_at(point: &str) {
 
 /// Does nothing.
 #[cfg(not(feature = "pause-points"))]
-pub(crate) const fn at(_point: &str) {}
+pub(crate) const fn pause_at(_point: &str) {}

@@ -95,9 +95,9 @@ impl HostSupervisor {
         let host = PidFd::open_if_alive(record.host)
             .map_err(failed_to("hold the host"))?
             .ok_or_else(not_found)?;
-        failpoints::stop_at(failpoints::HOST_RECORDED);
+        failpoints::pause_at(failpoints::HOST_RECORDED);
         host::mark_host(record.host, mark).map_err(failed_to("mark the host (prlimit)"))?;
-        failpoints::stop_at(failpoints::HOST_MARKED);
+        failpoints::pause_at(failpoints::HOST_MARKED);
         let (looks, commands_since, deaf_until) = (ScanSchedule::default(), None, MonotonicMs(0));
         let mut supervisor = Self {
             root,
@@ -123,7 +123,7 @@ impl HostSupervisor {
         }
         let Self { root, files, record, .. } = &self;
         let steps =
-            reap::end_host(root, files, record, &|| failpoints::stop_at(failpoints::HOST_ENDING));
+            reap::end_host(root, files, record, &|| failpoints::pause_at(failpoints::HOST_ENDING));
         // What could not be ended is told to the next session, by the reaper.
         if !steps.iter().any(reap::ReapStep::is_failure) {
             let _best_effort = root.remove_host(files.mark);
@@ -174,7 +174,7 @@ impl HostSupervisor {
         if !files.list_claims().is_empty() {
             host::retry_claims(root, files, record, SELF_EXE);
         }
-        let at = || failpoints::stop_at(failpoints::COMMAND_MARKED);
+        let at = || failpoints::pause_at(failpoints::COMMAND_MARKED);
         host::adopt_sandboxed_commands(root, files, record, *commands_since, (SELF_EXE, &at));
         self.scan_schedule.record_scan(clock::monotonic_now());
         memory::release_unused();

@@ -231,7 +231,7 @@ fn prepare_task(
     let TaskPayload { spec, environment } =
         TaskPayload::read(&dirs.payload).map_err(failed_to("read the specification"))?;
     failpoints::arm_from_task_environment(&environment);
-    failpoints::stop_at("begun");
+    failpoints::pause_at("begun");
     let dir = dirs.dir.as_fd();
     let accepted = AcceptedTask {
         format: format_for(&spec, None),
@@ -267,7 +267,7 @@ fn prepare_task(
     journal
         .append(&[Record::Accepted(Box::new(accepted))])
         .map_err(failed_to("write the journal"))?;
-    failpoints::stop_at("accepted");
+    failpoints::pause_at("accepted");
     let journal_writer = JournalWriter::new(journal);
     Ok(PreparedTask {
         shim,
@@ -331,11 +331,11 @@ impl PreparedTask {
             proxy,
             spare_fds,
         } = self;
-        failpoints::stop_at("ready");
+        failpoints::pause_at("ready");
         drop(spare_fds);
         let started = start_leader(&state, &environment, &pipes, proxy.as_ref(), shim.can_mark);
         drop(environment);
-        failpoints::stop_at("spawned");
+        failpoints::pause_at("spawned");
         let (event, reporter) = match started {
             Ok((leader, reporter)) => (TaskEvent::Spawned { leader }, reporter),
             Err(error) => {
@@ -370,7 +370,7 @@ impl PreparedTask {
         // The task has its own copies; the shim's would keep its input and output open.
         drop((pipes.stdin, pipes.stdout, pipes.fifo_keepalive));
         supervisor.handle_event(&event);
-        failpoints::stop_at("running");
+        failpoints::pause_at("running");
         TaskSet::new(vec![supervisor], shim.signals)
     }
 }

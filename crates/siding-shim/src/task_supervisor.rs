@@ -263,7 +263,7 @@ impl TaskSupervisor {
     }
 
     fn on_leader_ended(&mut self, mut end: LeaderEnd, tree: TreeLiveness) {
-        failpoints::stop_at("leader_ended");
+        failpoints::pause_at("leader_ended");
         // A kill that is not ours, while the kernel counted one for want of memory. Either alone
         // proves nothing.
         if let LeaderEnd::Signaled { signal: Signal::KILL, by } = &mut end
@@ -323,10 +323,10 @@ impl TaskSupervisor {
                 // On the disk before the first signal: a crash now must not turn a stop into a
                 // failure of the command.
                 self.journal.sync();
-                failpoints::stop_at("intent");
+                failpoints::pause_at("intent");
                 self.release_excluded();
                 self.tree_kill.signal(&self.tree, &self.root, &self.state, signal);
-                failpoints::stop_at("signalled");
+                failpoints::pause_at("signalled");
             }
             LifecycleEffect::Kill => self.kill_tree(),
         }
@@ -334,13 +334,13 @@ impl TaskSupervisor {
 
     /// Kills everything and says what came of it.
     pub(crate) fn kill_tree(&mut self) {
-        failpoints::stop_at("killing");
+        failpoints::pause_at("killing");
         self.release_excluded();
         let killed = self.tree_kill.kill(&mut self.tree, &self.root, &self.state);
         if let Some(end) = killed.leader {
             self.on_leader_ended(end, TreeLiveness::Alive);
         }
-        failpoints::stop_at("swept");
+        failpoints::pause_at("swept");
         self.handle_event(&TaskEvent::Swept { survivors: killed.survivors });
     }
 
@@ -466,9 +466,9 @@ impl TaskSupervisor {
     /// Tells those who wait, makes the end durable and clears the stage, in this order: nobody
     /// waits for a disk.
     pub(crate) fn shutdown(mut self) {
-        failpoints::stop_at("ended");
+        failpoints::pause_at("ended");
         self.clients.notify_ended();
-        failpoints::stop_at("told");
+        failpoints::pause_at("told");
         self.journal.sync();
         self.journal.finish();
         siding_core::recover::clear_ended(&self.root, &self.dir, &self.state);
