@@ -1,7 +1,7 @@
-//! Those who talk to the shim: whoever started it, and whoever connects to its socket.
+//! The clients of a task's shim: the process that started it, and those that connect to its socket.
 //!
-//! Nobody here can make the shim wait. Who does not take what it is sent is dropped, and finds all
-//! of it in the journal.
+//! No client can make the shim wait. A client that does not read what the shim sends is
+//! disconnected; it finds every record in the journal.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,47 +12,59 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 use siding_model::record::Record;
 
-/// Callers at once. Beyond it the one that came first and never subscribed is dropped.
+/// Concurrent clients. One more disconnects the oldest client that never subscribed.
 const MAX_CLIENTS: usize = 256;
-/// Pause after a caller could not be let in, in milliseconds.
+/// Pause after a connection could not be accepted, in milliseconds.
 const ACCEPT_RETRY_MS: u64 = 200;
-/// Longest request. None carries a caller's data.
+/// Longest request. No request carries a caller's data.
 const MAX_REQUEST_BYTES: usize = 4096;
 
-/// One of them.
+/// Identifies a client for as long as the shim runs. A client's position in the list changes when
+/// another disconnects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClientId(u32);
+
+/// A connected client.
 #[derive(Debug)]
 pub(crate) struct Client {
     socket: OwnedFd,
+    /// Whether it receives every record.
     subscribed: bool,
+    /// Whether it receives the next growth of the output.
     follows_output: bool,
-    /// Whether it waits for the end of a stop.
+    /// Whether it waits for the end of the task.
     awaits_end: bool,
-    /// Whether it waits to hear why the task is quiet.
+    /// Whether it waits for the evidence that it asked for with `why`.
     awaits_evidence: bool,
-    /// Whether it started this task and its leaving means that nobody waits any more.
-    pub(crate) is_starter: bool,
+    /// Whether it started this task, so that no caller waits for the task once it disconnects.
+    is_starter: bool,
     disconnected: bool,
 }
 
 impl Client {
-    /// Returns whoever started the task: it is told everything from the first record on.
-    pub(crate) const fn starter(socket: OwnedFd) -> Self {
+    /// Returns the client that started the task. It receives every record from the first on.
+    pub(crate) fn starter(socket: OwnedFd) -> Self {
+        Self { is_starter: true, ..Self::subscriber(socket) }
+    }
+
+    /// Returns a client that receives every record from now on.
+    pub(crate) const fn subscriber(socket: OwnedFd) -> Self {
         Self {
             socket,
             subscribed: true,
             follows_output: false,
             awaits_end: false,
             awaits_evidence: false,
-            is_starter: true,
+            is_starter: false,
             disconnected: false,
         }
     }
 
     fn connected(socket: OwnedFd) -> Self {
-        Self { is_starter: false, subscribed: false, ..Self::starter(socket) }
+        Self { subscribed: false, ..Self::subscriber(socket) }
     }
 
-    /// Sends a message, or drops the caller.
+    /// Sends a message. A client that cannot take it is disconnected.
     pub(crate) fn send_message(&mut self, message: &ShimMessage) {
         if let Ok(packet) = serde_json::to_vec(message) {
             self.send_packet(&packet);
@@ -62,72 +74,67 @@ impl Client {
     fn send_packet(&mut self, packet: &[u8]) {
         self.disconnected |= unix_socket::send(&self.socket, packet, false).is_err();
     }
-
-    /// Tells it about everything from now on.
-    pub(crate) const fn subscribe(&mut self, follows: bool) {
-        self.subscribed = true;
-        self.follows_output = follows;
-    }
-
-    /// Notes that it wants to hear when the task has ended.
-    pub(crate) const fn await_end(&mut self) {
-        self.awaits_end = true;
-    }
-
-    /// Notes that it wants to hear why the task is quiet.
-    pub(crate) const fn await_evidence(&mut self) {
-        self.awaits_evidence = true;
-    }
 }
 
-/// What a caller did.
+/// What was received from a client.
 #[derive(Debug)]
 pub(crate) enum ClientEvent {
-    /// It asked.
+    /// A request.
     Request(ShimRequest),
-    /// It sent something that is no request.
+    /// A packet that is not a request.
     Malformed,
-    /// It has nothing to say now.
+    /// Nothing yet.
     WouldBlock,
-    /// It left.
+    /// The end of its connection.
     Disconnected,
 }
 
-/// All of them.
-#[derive(Debug, Default)]
+/// All clients of a task, and the socket that they connect to.
+#[derive(Debug)]
 pub(crate) struct Clients {
-    clients: Vec<Client>,
-    /// Until when nobody is let in: there was no descriptor for who waits.
+    listener: OwnedFd,
+    clients: Vec<(ClientId, Client)>,
+    next_id: u32,
+    /// Until when no connection is accepted, because the last one could not be.
     accept_paused_until: Option<MonotonicMs>,
 }
 
 impl Clients {
-    pub(crate) fn new(starter: Client) -> Self {
-        Self { clients: vec![starter], accept_paused_until: None }
+    /// Returns an empty list of clients, which connect through `listener`.
+    pub(crate) const fn new(listener: OwnedFd) -> Self {
+        Self { listener, clients: Vec::new(), next_id: 0, accept_paused_until: None }
     }
 
-    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.clients.iter().map(|caller| caller.socket.as_fd())
+    /// Returns the sockets to poll for requests.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (ClientId, BorrowedFd<'_>)> {
+        self.clients.iter().map(|(id, client)| (*id, client.socket.as_fd()))
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.clients.len()
+    /// Returns what to poll for connections; `None` while accepting is paused.
+    pub(crate) fn listener_source(&self) -> Option<BorrowedFd<'_>> {
+        self.accept_paused_until.is_none().then(|| self.listener.as_fd())
     }
 
-    pub(crate) fn get(&mut self, index: usize) -> &mut Client {
-        &mut self.clients[index]
+    /// Returns when to come back to [`Self::resume_accepting`].
+    pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
+        self.accept_paused_until
     }
 
-    /// Lets in everybody who waits.
-    pub(crate) fn accept(&mut self, listener: &OwnedFd) {
+    /// Ends a pause of accepting that is over.
+    pub(crate) fn resume_accepting(&mut self, now: MonotonicMs) {
+        self.accept_paused_until = self.accept_paused_until.filter(|until| now < *until);
+    }
+
+    /// Accepts every pending connection.
+    pub(crate) fn accept(&mut self) {
         loop {
-            match unix_socket::accept(listener) {
+            match unix_socket::accept(&self.listener) {
                 Ok(socket) => self.add(Client::connected(socket)),
-                // Another user; the next one may be ours.
+                // A connection of another user; the next one may be allowed.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // No descriptor is left, say. Whoever waits keeps the listener readable, and to try
-                // without a pause would take a whole core.
+                // No free descriptor, for example. The pending connection keeps the listener
+                // readable, so that accepting without a pause would use a whole core.
                 Err(_) => {
                     self.accept_paused_until =
                         Some(clock::monotonic_now().plus_ms(ACCEPT_RETRY_MS));
@@ -137,96 +144,123 @@ impl Clients {
         }
     }
 
-    /// Returns when to [`Self::resume_accepting`], and to listen again.
-    pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
-        self.accept_paused_until
-    }
-
-    /// Lets callers in again once that is due.
-    pub(crate) fn resume_accepting(&mut self, now: MonotonicMs) {
-        self.accept_paused_until = self.accept_paused_until.filter(|until| now < *until);
-    }
-
-    fn add(&mut self, caller: Client) {
+    /// Adds a client.
+    pub(crate) fn add(&mut self, client: Client) {
         if self.clients.len() >= MAX_CLIENTS
-            && let Some(idle) = self.clients.iter().position(|known| !known.subscribed)
+            && let Some(idle) = self.clients.iter().position(|(_, known)| !known.subscribed)
         {
             self.clients.remove(idle);
         }
-        self.clients.push(caller);
+        self.clients.push((ClientId(self.next_id), client));
+        self.next_id = self.next_id.wrapping_add(1);
     }
 
-    /// Takes one thing a caller has said.
-    pub(crate) fn recv_event(&mut self, index: usize) -> ClientEvent {
-        let caller = &mut self.clients[index];
-        match unix_socket::receive(&caller.socket, MAX_REQUEST_BYTES, false) {
+    fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
+        self.clients.iter_mut().find_map(|(known, client)| (*known == id).then_some(client))
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Client> {
+        self.clients.iter_mut().map(|(_, client)| client)
+    }
+
+    /// Receives at most one packet of a client.
+    pub(crate) fn recv_event(&mut self, id: ClientId) -> ClientEvent {
+        let Some(client) = self.get_mut(id) else { return ClientEvent::Disconnected };
+        match unix_socket::receive(&client.socket, MAX_REQUEST_BYTES, false) {
             Ok(Some(packet)) => {
                 serde_json::from_slice(&packet).map_or(ClientEvent::Malformed, ClientEvent::Request)
             }
-            Ok(None) => {
-                caller.disconnected = true;
-                ClientEvent::Disconnected
-            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => ClientEvent::WouldBlock,
-            Err(_) => {
-                caller.disconnected = true;
+            Ok(None) | Err(_) => {
+                client.disconnected = true;
                 ClientEvent::Disconnected
             }
         }
     }
 
-    /// Forgets those who left. Returns whether the starter was among them.
+    /// Removes disconnected clients. Returns whether the starter was one of them.
     pub(crate) fn remove_disconnected(&mut self) -> bool {
-        let starter_left =
-            self.clients.iter().any(|caller| caller.disconnected && caller.is_starter);
-        self.clients.retain(|caller| !caller.disconnected);
+        let is_starter =
+            |(_, client): &(ClientId, Client)| client.disconnected && client.is_starter;
+        let starter_left = self.clients.iter().any(is_starter);
+        self.clients.retain(|(_, client)| !client.disconnected);
         starter_left
     }
 
-    /// Tells all subscribers of a record.
+    /// Sends a message to one client.
+    pub(crate) fn send_message(&mut self, id: ClientId, message: &ShimMessage) {
+        if let Some(client) = self.get_mut(id) {
+            client.send_message(message);
+        }
+    }
+
+    /// Sends a client every record from now on, and the next growth of the output if it `follows`.
+    pub(crate) fn subscribe(&mut self, id: ClientId, follows: bool) {
+        if let Some(client) = self.get_mut(id) {
+            client.subscribed = true;
+            client.follows_output = follows;
+        }
+    }
+
+    /// Answers a client when the task has ended.
+    pub(crate) fn await_end(&mut self, id: ClientId) {
+        if let Some(client) = self.get_mut(id) {
+            client.awaits_end = true;
+        }
+    }
+
+    /// Answers a client with the next evidence.
+    pub(crate) fn await_evidence(&mut self, id: ClientId) {
+        if let Some(client) = self.get_mut(id) {
+            client.awaits_evidence = true;
+        }
+    }
+
+    /// Sends a record to all subscribers.
     pub(crate) fn publish(&mut self, seq: u64, record: &Record) {
-        if !self.clients.iter().any(|caller| caller.subscribed) {
+        if !self.clients.iter().any(|(_, client)| client.subscribed) {
             return;
         }
         let message = ShimMessage::Record { seq, record: Some(Box::new(record.clone())) };
         let mut packet = serde_json::to_vec(&message).unwrap_or_default();
         if packet.is_empty() || packet.len() > MAX_PACKET_BYTES {
+            // The subscriber reads the record from the journal.
             packet =
                 serde_json::to_vec(&ShimMessage::Record { seq, record: None }).unwrap_or_default();
         }
-        for caller in self.clients.iter_mut().filter(|caller| caller.subscribed) {
-            caller.send_packet(&packet);
+        for client in self.iter_mut().filter(|client| client.subscribed) {
+            client.send_packet(&packet);
         }
     }
 
-    /// Tells those who follow that output has grown, once each until they ask again: a slow reader
-    /// must not find its socket full of growth when the end comes.
+    /// Notifies the clients that follow the output, each once until it subscribes again: the socket
+    /// of a slow reader must have space for the record of the end.
     pub(crate) fn notify_output_grown(&mut self, bytes: u64) {
-        for caller in self.clients.iter_mut().filter(|caller| caller.follows_output) {
-            caller.follows_output = false;
-            caller.send_message(&ShimMessage::Output { bytes });
+        for client in self.iter_mut().filter(|client| client.follows_output) {
+            client.follows_output = false;
+            client.send_message(&ShimMessage::Output { bytes });
         }
     }
 
-    /// Whether anybody wants to hear when output has grown.
+    /// Whether a client follows the output.
     pub(crate) fn has_followers(&self) -> bool {
-        self.clients.iter().any(|caller| caller.follows_output)
+        self.clients.iter().any(|(_, client)| client.follows_output)
     }
 
-    /// Answers everybody who asked why the task is quiet.
+    /// Sends the evidence to every client that asked for it.
     pub(crate) fn send_evidence(&mut self, evidence: Evidence) {
         let message = ShimMessage::Why { evidence: Box::new(evidence) };
-        for caller in self.clients.iter_mut().filter(|caller| caller.awaits_evidence) {
-            caller.awaits_evidence = false;
-            caller.send_message(&message);
-            caller.send_message(&ShimMessage::Done);
+        for client in self.iter_mut().filter(|client| client.awaits_evidence) {
+            client.awaits_evidence = false;
+            client.send_message(&message);
+            client.send_message(&ShimMessage::Done);
         }
     }
 
-    /// Answers everybody who waits for the end.
+    /// Answers every client that waits for the end.
     pub(crate) fn notify_ended(&mut self) {
-        for caller in self.clients.iter_mut().filter(|caller| caller.awaits_end) {
-            caller.send_message(&ShimMessage::Done);
+        for client in self.iter_mut().filter(|client| client.awaits_end) {
+            client.send_message(&ShimMessage::Done);
         }
     }
 }
@@ -235,16 +269,18 @@ impl Clients {
 mod tests {
     use super::*;
 
-    /// A listener that fails stays readable.
+    /// A listener whose accept(2) fails stays readable.
     #[test]
     fn accepting_pauses_after_a_failed_accept() {
-        let no_listener: OwnedFd = std::fs::File::open("/dev/null").expect("is there").into();
-        let mut callers = Clients::default();
-        callers.accept(&no_listener);
-        let until = callers.wake_at().expect("it has failed");
-        callers.resume_accepting(clock::monotonic_now());
-        assert!(callers.wake_at().is_some() || clock::monotonic_now() >= until);
-        callers.resume_accepting(until);
-        assert_eq!((callers.wake_at(), callers.len()), (None, 0));
+        let no_listener = std::fs::File::open("/dev/null").expect("exists on every system").into();
+        let mut clients = Clients::new(no_listener);
+        assert!(clients.listener_source().is_some());
+        clients.accept();
+        let until = clients.wake_at().expect("the accept failed");
+        assert!(clients.listener_source().is_none());
+        clients.resume_accepting(clock::monotonic_now());
+        assert!(clients.wake_at().is_some() || clock::monotonic_now() >= until);
+        clients.resume_accepting(until);
+        assert_eq!((clients.wake_at(), clients.sources().count()), (None, 0));
     }
 }

@@ -1,13 +1,28 @@
-//! The shim's one loop: wait for something to happen, and let the keepers attend to it.
+//! The shim's one loop: it waits until something happens, and dispatches it to the task's supervisor.
+//!
+//! | wakes the shim | what the supervisor does |
+//! |---|---|
+//! | the output FIFO has data | moves it into the output file, notifies followers |
+//! | a signal: SIGCHLD | reaps, records the leader's end or the empty tree |
+//! | a signal: SIGTERM, SIGINT | stops the task |
+//! | a process that is not a child ended | the same as after SIGCHLD |
+//! | the owner of the session ended | looks for another owner, starts the session's grace |
+//! | an awaited address answered | nothing: the next tick evaluates the answer |
+//! | the proxy reported | records denied hosts |
+//! | a client sent a request | carries it out, answers |
+//! | a client connects | accepts it |
+//! | a timeout | whatever is due: [`TaskSupervisor::tick`] |
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd as _;
 
 use siding_core::sys::signals::SignalFd;
-use siding_core::sys::{clock, memory, poll};
+use siding_core::sys::{clock, memory};
+use siding_model::signal::Signal;
 
+use crate::poll_set::{PollSet, ReadySources, Source};
 use crate::task_supervisor::{LoopStatus, TaskSupervisor};
 
-/// What a shim keeps.
+/// The tasks of a shim.
 #[derive(Debug)]
 pub(crate) struct TaskSet {
     supervisors: Vec<TaskSupervisor>,
@@ -17,23 +32,24 @@ pub(crate) struct TaskSet {
 }
 
 impl TaskSet {
-    /// Returns what is kept from now on, with the signals that are read from it.
-    pub(crate) fn new(keepers: Vec<TaskSupervisor>, signals: SignalFd) -> Self {
-        // A command may end at once: what its start has used is let go of with the first look at a
-        // silent one.
-        Self { supervisors: keepers, signals, releases_memory: false }
+    /// Returns tasks to supervise, and the descriptor of the shim's signals.
+    pub(crate) fn new(supervisors: Vec<TaskSupervisor>, signals: SignalFd) -> Self {
+        // A command may end within milliseconds, so that start-up memory is not released before the
+        // first sample of a silent task.
+        Self { supervisors, signals, releases_memory: false }
     }
 
-    /// Has what was used until now let go of at once.
+    /// Returns start-up memory to the kernel before the first wait.
     pub(crate) fn release_memory_first(self) -> Self {
         Self { releases_memory: true, ..self }
     }
 }
 
-/// Keeps tasks until all have ended.
+/// Supervises tasks until all have ended.
 ///
-/// It hardly uses the stack, and neither does the wait: what lies there stays in memory for as long as a
-/// task runs. Whatever needs more is a function of its own.
+/// Neither this function nor the wait uses much of the stack: the pages that are in use while the
+/// shim waits stay in memory for as long as the task runs. Whatever needs more stack is a function
+/// that is not inlined.
 pub(crate) fn run(TaskSet { mut supervisors, signals, mut releases_memory }: TaskSet) {
     supervisors.iter_mut().for_each(TaskSupervisor::on_takeover);
     loop {
@@ -41,51 +57,64 @@ pub(crate) fn run(TaskSet { mut supervisors, signals, mut releases_memory }: Tas
         if supervisors.is_empty() {
             return;
         }
-        if releases_memory {
+        if std::mem::take(&mut releases_memory) {
             // Last: it may be long before this shim wakes again.
             memory::release_unused();
-            releases_memory = false;
         }
-        wait_and_dispatch(&mut supervisors, &signals);
+        let ready = wait(&mut supervisors, &signals);
+        let received = if ready.contains_shared(Source::Signals) {
+            signals.read_pending()
+        } else {
+            Vec::new()
+        };
+        for (index, supervisor) in supervisors.iter_mut().enumerate() {
+            dispatch(supervisor, &ready.for_task(index), &received);
+        }
     }
 }
 
-/// Has done what is due by now, and lets those go that have ended. Returns whether memory was used that
-/// will not be needed soon.
+/// Waits until something happens or is due. The only place where the shim blocks.
+fn wait(supervisors: &mut [TaskSupervisor], signals: &SignalFd) -> ReadySources {
+    let wake_at = supervisors.iter_mut().filter_map(TaskSupervisor::wake_at).min();
+    let mut poll_set = PollSet::default();
+    poll_set.add_shared(Source::Signals, signals.as_fd());
+    for (index, supervisor) in supervisors.iter().enumerate() {
+        supervisor.add_sources(index, &mut poll_set);
+    }
+    poll_set.wait(wake_at.map(|at| at.ms_since(clock::monotonic_now())))
+}
+
+/// Handles what has become readable for a task, in the order of [`Source`].
+#[inline(never)]
+fn dispatch(supervisor: &mut TaskSupervisor, ready: &[Source], signals: &[Signal]) {
+    for source in ready {
+        match *source {
+            Source::Output => supervisor.on_output_readable(),
+            Source::Signals => supervisor.on_signals(signals),
+            Source::TreeMember => supervisor.on_member_exited(),
+            Source::SessionOwner => supervisor.on_owner_exited(),
+            // The answer is evaluated by the tick that follows.
+            Source::Readiness => {}
+            Source::Proxy => supervisor.on_proxy_readable(),
+            Source::Client(id) => supervisor.on_client_readable(id),
+            Source::Listener => supervisor.on_connection(),
+        }
+    }
+    supervisor.remove_disconnected_clients();
+}
+
+/// Does what is due in every task, and shuts down those that have ended. Returns whether memory was
+/// used that will not be needed soon.
 #[inline(never)]
 fn tick(supervisors: &mut Vec<TaskSupervisor>) -> bool {
     let mut releases_memory = false;
-    let is_finished = |keeper: &mut TaskSupervisor| {
-        let status = keeper.tick();
+    let is_finished = |supervisor: &mut TaskSupervisor| {
+        let status = supervisor.tick();
         releases_memory |= status == LoopStatus::LiveMemoryUsed;
         status == LoopStatus::Finished
     };
     let ended: Vec<TaskSupervisor> = supervisors.extract_if(.., is_finished).collect();
-    // Last, since it waits for the disk.
+    // Last, because it waits for the disk.
     ended.into_iter().for_each(TaskSupervisor::shutdown);
     releases_memory
-}
-
-/// Waits until something is due, and has it attended to. The only place that blocks.
-fn wait_and_dispatch(supervisors: &mut [TaskSupervisor], signals: &SignalFd) {
-    let wake_at = supervisors.iter_mut().filter_map(TaskSupervisor::wake_at).min();
-    let mut sources: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
-    let mut counts = Vec::with_capacity(supervisors.len());
-    for keeper in supervisors.iter() {
-        let own = keeper.sources();
-        counts.push(own.len());
-        sources.extend(own);
-    }
-    let timeout = wake_at.map(|at| at.ms_since(clock::monotonic_now()));
-    // It can only fail for want of kernel memory; then everything is simply looked at.
-    let ready =
-        poll::wait_readable(&sources, timeout).unwrap_or_else(|_| vec![true; sources.len()]);
-    drop(sources);
-    let received = ready[0].then(|| signals.read_pending());
-    let mut ready = &ready[1..];
-    for (keeper, count) in supervisors.iter_mut().zip(counts) {
-        let (own, others) = ready.split_at(count);
-        ready = others;
-        keeper.dispatch_ready(own, received.as_deref());
-    }
 }

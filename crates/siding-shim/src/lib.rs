@@ -23,6 +23,7 @@ mod journal_writer;
 mod lease;
 mod line_monitor;
 mod output_fifo;
+mod poll_set;
 mod process_tree;
 mod proxy_handle;
 mod pump;

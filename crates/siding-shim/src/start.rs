@@ -348,6 +348,8 @@ impl PreparedTask {
         let lease = Lease::acquire(&dirs.root, &state.spec);
         let stall = StallWatch::new(&state, pump.bytes(), clock::monotonic_now());
         let resource_monitor = ResourceMonitor::new(&state, pump.bytes(), clock::monotonic_now());
+        let mut clients = Clients::new(listener);
+        clients.add(starter);
         let mut supervisor = TaskSupervisor {
             root: dirs.root,
             dir: dirs.dir,
@@ -355,8 +357,7 @@ impl PreparedTask {
             journal: log,
             pump,
             tree: ProcessTree::from_descendants(leader),
-            clients: Clients::new(starter),
-            listener,
+            clients,
             lease,
             reporter,
             input: pipes.input_writer,

@@ -53,9 +53,8 @@ pub(crate) fn run(
     handed: ShimFds,
     starter: OwnedFd,
 ) -> Result<TaskSet, StartError> {
-    let mut starter = Client::starter(starter);
-    // A rescuer's caller goes on with its own work; its leaving says nothing about the task.
-    starter.is_starter = false;
+    // The caller does its own work afterwards: that it disconnects means nothing for the task.
+    let mut starter = Client::subscriber(starter);
     let result = Shim::for_task(id, ready).and_then(|shim| {
         let supervisor =
             take_over(shim.open_dirs(id, handed), None, |message| starter.send_message(&message))?;
@@ -63,7 +62,7 @@ pub(crate) fn run(
     });
     let (shim, mut supervisor) =
         result.inspect_err(|error| starter.send_message(&error.to_message()))?;
-    supervisor.clients = Clients::new(starter);
+    supervisor.clients.add(starter);
     resume_phase(&mut supervisor);
     Ok(TaskSet::new(vec![supervisor], shim.signals))
 }
@@ -168,8 +167,7 @@ fn take_over(
         journal: JournalWriter::new(journal),
         pump,
         tree,
-        clients: Clients::default(),
-        listener,
+        clients: Clients::new(listener),
         lease,
         reporter: LeaderReporter::Silent,
         input: None,

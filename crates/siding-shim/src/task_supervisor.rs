@@ -3,7 +3,7 @@
 //! Everything that changes the task goes through [`TaskSupervisor::handle_event`]: the model's step, the record,
 //! the callers, then the effects, in this order.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::clock;
@@ -20,11 +20,12 @@ use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::record::{CloseSummary, Record};
 use siding_model::signal::Signal;
 
-use crate::clients::{ClientEvent, Clients};
+use crate::clients::{ClientEvent, ClientId, Clients};
 use crate::deadline::DeadlineNotice;
 use crate::failpoints;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
+use crate::poll_set::{PollSet, Source};
 use crate::process_tree::ProcessTree;
 use crate::proxy_handle::ProxyHandle;
 use crate::pump::Pump;
@@ -44,7 +45,6 @@ pub(crate) struct TaskSupervisor {
     pub(crate) pump: Pump,
     pub(crate) tree: ProcessTree,
     pub(crate) clients: Clients,
-    pub(crate) listener: OwnedFd,
     pub(crate) lease: Lease,
     /// Tells what is known of the leader beside its end.
     pub(crate) reporter: LeaderReporter,
@@ -137,66 +137,88 @@ impl TaskSupervisor {
         wake_at.into_iter().flatten().min()
     }
 
-    /// Returns what to poll for this task.
-    pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
+    /// Adds what to poll for this task, which has this `index` in the set.
+    pub(crate) fn add_sources<'fd>(&'fd self, index: usize, poll_set: &mut PollSet<'fd>) {
         if !self.state.is_live() {
-            return Vec::new();
-        }
-        let mut sources: Vec<_> = self.accept_source().into_iter().collect();
-        sources.extend(self.pump.source());
-        sources.extend(self.lease.source());
-        sources.extend(self.readiness_probe.sources(&self.state));
-        sources.extend(self.proxy.source());
-        sources.extend(self.clients.sources());
-        sources.extend(self.tree.sources());
-        sources
-    }
-
-    /// Returns the listener while callers are let in.
-    fn accept_source(&self) -> Option<BorrowedFd<'_>> {
-        self.clients.wake_at().is_none().then(|| self.listener.as_fd())
-    }
-
-    /// Attends to what has become ready, one answer for each of [`Self::sources`], and to signals
-    /// to this shim, where there were any.
-    #[inline(never)]
-    pub(crate) fn dispatch_ready(&mut self, ready: &[bool], signals: Option<&[Signal]>) {
-        if !self.state.is_live() {
-            self.handle_signals(signals.unwrap_or_default());
             return;
         }
-        let (listener, ready) = ready.split_at(usize::from(self.accept_source().is_some()));
-        let (output, ready) = ready.split_at(usize::from(self.pump.source().is_some()));
-        let (owner, ready) = ready.split_at(usize::from(self.lease.source().is_some()));
-        // Whatever has answered is taken in with the next turn.
-        let (_answered, ready) = ready.split_at(self.readiness_probe.sources(&self.state).count());
-        let (proxy, ready) = ready.split_at(usize::from(self.proxy.source().is_some()));
-        let (clients, members) = ready.split_at(self.clients.len());
-        if output.contains(&true) && self.pump.move_available(&self.dir) {
+        poll_set.add(index, Source::Output, self.pump.source());
+        poll_set.add(index, Source::TreeMember, self.tree.sources());
+        poll_set.add(index, Source::SessionOwner, self.lease.source());
+        poll_set.add(index, Source::Readiness, self.readiness_probe.sources(&self.state));
+        poll_set.add(index, Source::Proxy, self.proxy.source());
+        for (id, socket) in self.clients.sources() {
+            poll_set.add(index, Source::Client(id), [socket]);
+        }
+        poll_set.add(index, Source::Listener, self.clients.listener_source());
+    }
+
+    /// Moves new output into the output file.
+    pub(crate) fn on_output_readable(&mut self) {
+        if self.pump.move_available(&self.dir) {
             self.on_output();
         }
-        if let Some(signals) = signals {
-            self.handle_signals(signals);
+    }
+
+    /// Handles signals to the shim. SIGCHLD is one of them.
+    pub(crate) fn on_signals(&mut self, signals: &[Signal]) {
+        for signal in signals {
+            if [Signal::TERM, Signal::INT].contains(signal) {
+                // A shutdown, or a person who ends the shim: the task ends as if asked to, and what
+                // cannot be written of its end is not waited for any more.
+                if !self.request_stop("signal to its shim", None, None) && !self.state.is_live() {
+                    self.journal.discard_pending();
+                }
+            }
         }
-        if members.contains(&true) && self.state.is_live() {
+        if self.state.is_live() {
             self.check_tree();
         }
-        if owner.contains(&true) {
-            self.lease.on_owner_ended(&self.root, &self.state.spec);
+    }
+
+    /// Checks the tree after a process that is not a child of the shim has ended.
+    pub(crate) fn on_member_exited(&mut self) {
+        if self.state.is_live() {
+            self.check_tree();
         }
-        if proxy.contains(&true) && self.state.is_live() {
+    }
+
+    /// Looks for another owner of the session.
+    pub(crate) fn on_owner_exited(&mut self) {
+        self.lease.on_owner_ended(&self.root, &self.state.spec);
+    }
+
+    /// Records the hosts that the proxy has denied.
+    pub(crate) fn on_proxy_readable(&mut self) {
+        if self.state.is_live() {
             let denied = self.proxy.take_denied(clock::monotonic_now());
             self.record(denied);
         }
-        for (index, _) in clients.iter().enumerate().filter(|(_, ready)| **ready) {
-            self.handle_client(index);
+    }
+
+    /// Carries out a client's request.
+    pub(crate) fn on_client_readable(&mut self, id: ClientId) {
+        match self.clients.recv_event(id) {
+            ClientEvent::Request(request) => self.handle_request(id, request),
+            ClientEvent::Malformed => {
+                let why = "not a request that this shim knows".to_owned();
+                self.clients.send_message(id, &ShimMessage::Refused { why });
+            }
+            ClientEvent::WouldBlock | ClientEvent::Disconnected => {}
         }
+    }
+
+    /// Accepts the clients that connect.
+    pub(crate) fn on_connection(&mut self) {
+        // First: a disconnected client must not cost a connected one its place.
+        self.remove_disconnected_clients();
+        self.clients.accept();
+    }
+
+    /// Removes disconnected clients. Without its starter the task is in the background.
+    pub(crate) fn remove_disconnected_clients(&mut self) {
         if self.clients.remove_disconnected() && self.state.is_live() {
-            // Whoever waited is gone: nobody waits, and the task goes on.
             self.handle_event(&TaskEvent::Placed { why: BackgroundReason::User });
-        }
-        if listener.contains(&true) {
-            self.clients.accept(&self.listener);
         }
     }
 
@@ -227,21 +249,6 @@ impl TaskSupervisor {
         self.record(vec![Record::Limit(Box::new(breach))]);
         if ends {
             self.handle_event(&TaskEvent::LimitPassed { which });
-        }
-    }
-
-    fn handle_signals(&mut self, signals: &[Signal]) {
-        for signal in signals {
-            if [Signal::TERM, Signal::INT].contains(signal) {
-                // A shutdown, or a person who ends the shim: the task ends as if asked to, and what
-                // cannot be written of its end is not waited for any more.
-                if !self.request_stop("signal to its shim", None, None) && !self.state.is_live() {
-                    self.journal.discard_pending();
-                }
-            }
-        }
-        if self.state.is_live() {
-            self.check_tree();
         }
     }
 
@@ -397,22 +404,11 @@ impl TaskSupervisor {
         Some(format!("{}; ended {count} {noun}{survivors}", format_cause(&self.state, intent)))
     }
 
-    fn handle_client(&mut self, index: usize) {
-        match self.clients.recv_event(index) {
-            ClientEvent::Request(request) => self.handle_request(index, request),
-            ClientEvent::Malformed => {
-                let why = "not a request that this shim knows".to_owned();
-                self.clients.get(index).send_message(&ShimMessage::Refused { why });
-            }
-            ClientEvent::WouldBlock | ClientEvent::Disconnected => {}
-        }
-    }
-
-    fn handle_request(&mut self, index: usize, request: ShimRequest) {
+    fn handle_request(&mut self, id: ClientId, request: ShimRequest) {
         let reply = match request {
             ShimRequest::Ping => ShimMessage::Done,
             ShimRequest::Subscribe { follow } => {
-                self.clients.get(index).subscribe(follow);
+                self.clients.subscribe(id, follow);
                 ShimMessage::Done
             }
             ShimRequest::Place { why } => {
@@ -437,7 +433,7 @@ impl TaskSupervisor {
                 },
             },
             ShimRequest::Why => {
-                self.clients.get(index).await_evidence();
+                self.clients.await_evidence(id);
                 let Self { root, dir, state, pump, tree, .. } = self;
                 self.stall.request_evidence(&TaskContext { root, dir, state, pump, tree });
                 return;
@@ -451,16 +447,16 @@ impl TaskSupervisor {
                     pump,
                     tree,
                 });
-                self.clients.get(index).send_message(&ShimMessage::Usage { peaks });
+                self.clients.send_message(id, &ShimMessage::Usage { peaks });
                 ShimMessage::Done
             }
             ShimRequest::Stop { by, grace_ms, signal } => {
-                self.clients.get(index).await_end();
+                self.clients.await_end(id);
                 self.request_stop(&by, grace_ms, signal);
                 return;
             }
         };
-        self.clients.get(index).send_message(&reply);
+        self.clients.send_message(id, &reply);
     }
 
     /// Tells those who wait, makes the end durable and clears the stage, in this order: nobody
