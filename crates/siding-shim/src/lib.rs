@@ -36,6 +36,7 @@ mod splice_store;
 mod stall;
 mod start;
 mod takeover;
+mod task_context;
 mod task_supervisor;
 mod tree_kill;
 mod unrecorded_adoption;

@@ -18,7 +18,7 @@ use siding_model::outcome::Placement;
 use siding_model::process::MonotonicMs;
 use siding_model::text;
 
-use crate::stall::TaskContext;
+use crate::task_context::TaskContext;
 
 /// Time between two looks at what costs more than the rest and is not limited, in milliseconds: the
 /// connections, for which the names of all descriptors are read, the number of descriptors, and the

@@ -4,10 +4,8 @@
 //! what it needs is let go of before the shim sleeps again, but for the facts of the last sample.
 
 use siding_core::probe::{self, KnownFds, UsageFields};
-use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::clock;
-use siding_core::tree;
-use siding_model::evidence::prompt::{MAX_TAIL_BYTES, OutputTail};
+use siding_model::evidence::prompt::OutputTail;
 use siding_model::evidence::{
     Diagnosis, Evidence, SampleResult, SilenceWatch, StallRecord, TaskSample, WaitingOn,
     WhyVerdict, diagnose, is_suspicious,
@@ -15,30 +13,15 @@ use siding_model::evidence::{
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::limits::ProcessUsage;
-use siding_model::process::{LeaderRef, MonotonicMs};
+use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
-use siding_model::text;
 
-use crate::process_tree::{ProcessTree, current_pid};
-use crate::pump::Pump;
-use crate::sandboxed_command::command_processes;
+use crate::task_context::TaskContext;
 use crate::task_supervisor::TaskSupervisor;
 
 /// Time between the two samples for somebody who asks, in milliseconds. Fifteen clock ticks: a
 /// program that computes has used some of them.
 const WHY_SAMPLE_GAP_MS: u64 = 150;
-/// Columns of a command line.
-const COMMAND_COLUMNS: usize = 160;
-
-/// What there is to look at.
-#[derive(Debug)]
-pub(crate) struct TaskContext<'k> {
-    pub(crate) root: &'k StateDir,
-    pub(crate) dir: &'k TaskDir,
-    pub(crate) state: &'k TaskState,
-    pub(crate) pump: &'k Pump,
-    pub(crate) tree: &'k ProcessTree,
-}
 
 /// What is to be done about what was seen.
 #[derive(Debug)]
@@ -136,7 +119,7 @@ impl StallWatch {
             self.why_sample.take_if(|first| now.ms_since(first.taken_at) >= WHY_SAMPLE_GAP_MS)
         {
             let tail = context.read_tail();
-            let judged = context.judge(&first, &sample, &tail);
+            let judged = diagnose(&first, &sample, &tail);
             self.track_since(judged.dedup_key(), first.taken_at);
             return StallCheck::Answer(Box::new(
                 self.build_evidence(context, &sample, judged, tail, now),
@@ -153,7 +136,7 @@ impl StallWatch {
             return StallCheck::NoStall;
         };
         let tail = context.read_tail();
-        let judged = context.judge(&first, &sample, &tail);
+        let judged = diagnose(&first, &sample, &tail);
         let since = self.track_since(judged.dedup_key(), first.taken_at);
         let found = if judged.is_urgent() {
             SampleResult::Certain { since }
@@ -210,58 +193,6 @@ impl StallWatch {
             chain: probe::explain_chain(sample, &judged, &|pid| context.command_of(pid)),
             tail: tail.line,
             advice: judged.advice(spec.task_id, spec.stdin),
-        }
-    }
-}
-
-impl TaskContext<'_> {
-    fn sample(&self, known_fds: &KnownFds) -> TaskSample {
-        let id = self.state.spec.task_id;
-        if self.tree.is_discovered() {
-            let mut members = self.tree.member_pids(self.root, self.state);
-            if self.state.adopted.as_ref().is_some_and(|adopted| adopted.sandbox.is_some()) {
-                members = command_processes(members);
-            }
-            return probe::sample_processes(known_fds, &members);
-        }
-        probe::sample_descendants(known_fds, current_pid(), |pid, status| {
-            tree::is_of_other_task_by_status(self.root, id.birthmark(), pid, status)
-        })
-    }
-
-    /// Looks at what the processes use, and not at what they do.
-    pub(crate) fn sample_usage(&self, wanted: UsageFields) -> Vec<ProcessUsage> {
-        let id = self.state.spec.task_id;
-        if self.tree.is_discovered() {
-            return probe::usage_of_processes(
-                &self.tree.member_pids(self.root, self.state),
-                wanted,
-            );
-        }
-        probe::usage_of_descendants(current_pid(), wanted, |pid, status| {
-            tree::is_of_other_task_by_status(self.root, id.birthmark(), pid, status)
-        })
-    }
-
-    fn read_tail(&self) -> OutputTail {
-        OutputTail::from_bytes(&self.pump.tail(MAX_TAIL_BYTES))
-    }
-
-    fn judge(&self, first: &TaskSample, second: &TaskSample, tail: &OutputTail) -> Diagnosis {
-        diagnose(first, second, tail)
-    }
-
-    fn live_leader(&self) -> Option<i32> {
-        let lives = self.state.leader_end.is_none();
-        self.state.leader.filter(|_| lives).map(LeaderRef::pid)
-    }
-
-    pub(crate) fn command_of(&self, pid: i32) -> String {
-        // The leader's own arguments are siding's constant text; it runs what was asked for.
-        if self.live_leader() == Some(pid) {
-            text::one_line(&self.state.spec.command_text(), COMMAND_COLUMNS)
-        } else {
-            tree::command_for_report(pid)
         }
     }
 }

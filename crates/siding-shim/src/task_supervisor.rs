@@ -32,7 +32,8 @@ use crate::pump::Pump;
 use crate::readiness::ReadinessProbe;
 use crate::resource_monitor::ResourceMonitor;
 use crate::shell_command::{LeaderReporter, ShellReport};
-use crate::stall::{StallWatch, TaskContext};
+use crate::stall::StallWatch;
+use crate::task_context::TaskContext;
 use crate::tree_kill::TreeKill;
 
 /// Everything a shim holds for a task.
