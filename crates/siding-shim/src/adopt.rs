@@ -22,7 +22,7 @@ use siding_model::record::{AcceptedTask, AdoptionInfo, Record, format_for};
 
 use crate::adopted_output::AdoptedOutput;
 use crate::clients::{Client, Clients};
-use crate::deadline::DeadlineNotice;
+use crate::deadline::DeadlineTimer;
 use crate::event_loop::TaskSet;
 use crate::failpoints;
 use crate::journal_writer::JournalWriter;
@@ -224,7 +224,7 @@ impl PendingAdoption {
             stall,
             resource_monitor: meter,
             readiness_probe: ReadinessProbe::default(),
-            deadline_notice: DeadlineNotice::default(),
+            deadline: DeadlineTimer::default(),
         };
         supervisor.handle_event(&TaskEvent::Spawned { leader: process.into() });
         (supervisor, shim)

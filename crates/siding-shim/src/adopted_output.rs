@@ -13,9 +13,6 @@ use siding_core::sys::{file, procfs};
 use siding_model::process::MonotonicMs;
 use siding_model::record::AdoptionInfo;
 
-use crate::pump::Pump;
-use crate::task_supervisor::TaskSupervisor;
-
 /// Time between two looks while somebody follows, in milliseconds.
 const FOLLOWED_POLL_MS: u64 = 100;
 /// The same while a stall is on record, which ends with the first growth, in milliseconds.
@@ -112,56 +109,34 @@ impl AdoptedOutput {
         }
     }
 
-    /// Whether anything was written since the last look. `members` gives the task's processes.
-    fn take_growth(&mut self, members: impl FnOnce() -> Vec<i32>) -> bool {
-        let now = if self.is_host_file {
+    /// Returns when to poll the output next: while a client follows it, and while it could end the
+    /// recorded stall.
+    pub(crate) const fn wake_at(
+        &self,
+        is_followed: bool,
+        has_recorded_stall: bool,
+    ) -> Option<MonotonicMs> {
+        if is_followed {
+            Some(self.last_poll.plus_ms(FOLLOWED_POLL_MS))
+        } else if self.is_host_file && has_recorded_stall {
+            Some(self.last_poll.plus_ms(STALLED_POLL_MS))
+        } else {
+            None
+        }
+    }
+
+    /// Whether anything was written since the last poll. `members` gives the task's processes.
+    pub(crate) fn poll(&mut self, now: MonotonicMs, members: impl FnOnce() -> Vec<i32>) -> bool {
+        self.last_poll = now;
+        let bytes = if self.is_host_file {
             self.bytes()
         } else {
             members().into_iter().filter_map(procfs::write_bytes_total).sum()
         };
-        // Of a file that was cut off, as much as of one that grew: somebody has written.
-        let before = self.last_bytes.replace(now);
-        before.is_some_and(|before| if self.is_host_file { now != before } else { now > before })
-    }
-}
-
-impl TaskSupervisor {
-    /// Returns when to look at an adopted task's output for somebody who follows, or for the end of
-    /// a stall on record.
-    pub(crate) fn next_output_poll_at(&self) -> Option<MonotonicMs> {
-        let Pump::Adopted(adopted_output) = &self.pump else { return None };
-        let pause_ms = if self.clients.has_followers() {
-            FOLLOWED_POLL_MS
-        } else if adopted_output.is_host_file
-            && self.state.stall.is_some()
-            && self.state.may_resume()
-        {
-            STALLED_POLL_MS
-        } else {
-            return None;
-        };
-        Some(adopted_output.last_poll.plus_ms(pause_ms))
-    }
-
-    /// Looks whether an adopted task has written, when that is due or a silence would be noted.
-    pub(crate) fn poll_adopted_output(&mut self, now: MonotonicMs) {
-        let is_due = |at: Option<MonotonicMs>| at.is_some_and(|at| at <= now);
-        let wanted = is_due(self.next_output_poll_at()) || is_due(self.stall.wake_at(&self.state));
-        let Self { root, state, pump: Pump::Adopted(adopted_output), tree, .. } = self else {
-            return;
-        };
-        if !wanted {
-            return;
-        }
-        adopted_output.last_poll = now;
-        if adopted_output.take_growth(|| tree.member_pids(root, state)) {
-            let is_output = adopted_output.is_host_file;
-            self.on_output();
-            // What is written to a pipe, a log or a socket all looks the same: no word that a silence
-            // on the pipe is over.
-            if is_output {
-                self.record_resumed(now);
-            }
-        }
+        // A file that was truncated was written to as well. The sum over processes also shrinks when
+        // one of them ends, which is no output.
+        let before = self.last_bytes.replace(bytes);
+        before
+            .is_some_and(|before| if self.is_host_file { bytes != before } else { bytes > before })
     }
 }

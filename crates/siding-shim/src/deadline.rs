@@ -1,39 +1,35 @@
-//! Recording that the task's deadline is near.
+//! The notice that the task's deadline is near.
 
 use siding_core::sys::clock;
+use siding_model::journal::TaskState;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
-use crate::task_supervisor::TaskSupervisor;
+use crate::journal_writer::OPTIONAL_RECORD_RETRY_MS;
 
-/// Time until the journal is asked again for room for the record, in milliseconds.
-const RETRY_MS: u64 = 1_000;
-
-/// The notice of the current deadline.
+/// Times the notice of the current deadline.
 #[derive(Debug, Default)]
-pub(crate) struct DeadlineNotice {
-    /// When the journal is asked again, once it had no room.
+pub(crate) struct DeadlineTimer {
+    /// When the journal is checked for room again, after it had none.
     retry_at: Option<MonotonicMs>,
 }
 
-impl TaskSupervisor {
-    /// Returns when [`Self::record_near_deadline`] is due.
-    pub(crate) fn deadline_notice_at(&self) -> Option<MonotonicMs> {
-        let due = self.state.deadline_notice_at()?;
-        Some(self.deadline_notice.retry_at.map_or(due, |retry_at| due.max(retry_at)))
+impl DeadlineTimer {
+    /// Returns when the notice is due; `None` once it is recorded, and for a task without one.
+    pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
+        let due = state.deadline_notice_at()?;
+        Some(self.retry_at.map_or(due, |retry_at| due.max(retry_at)))
     }
 
-    /// Records that the deadline is near, once that is due.
-    pub(crate) fn record_near_deadline(&mut self, now: MonotonicMs) {
-        if self.deadline_notice_at().is_none_or(|at| now < at) {
-            return;
-        }
-        // The remaining space on a full disk is reserved for the final record.
-        if !self.journal.has_room() {
-            self.deadline_notice.retry_at = Some(now.plus_ms(RETRY_MS));
-            return;
-        }
-        let deadline = self.state.lifecycle.deadline();
-        self.record(vec![Record::Expiring { at: clock::monotonic_now(), deadline }]);
+    /// Returns the notice, once it is due.
+    pub(crate) fn check(&self, state: &TaskState, now: MonotonicMs) -> Option<Record> {
+        let is_due = self.wake_at(state).is_some_and(|at| at <= now);
+        let deadline = state.lifecycle.deadline();
+        is_due.then(|| Record::Expiring { at: clock::monotonic_now(), deadline })
+    }
+
+    /// Tries again later, because the journal had no room for the notice.
+    pub(crate) const fn postpone(&mut self, now: MonotonicMs) {
+        self.retry_at = Some(now.plus_ms(OPTIONAL_RECORD_RETRY_MS));
     }
 }

@@ -1,39 +1,39 @@
 //! Letting go of programs that a person opened through an adopted command and wants to keep.
 
+use siding_core::store::StateDir;
 use siding_core::sys::{birthmark, procfs};
 use siding_model::host::is_excluded_program;
 use siding_model::id::Birthmark;
+use siding_model::journal::TaskState;
 use siding_model::process::ProcRef;
 
-use crate::task_supervisor::TaskSupervisor;
+use crate::process_tree::ProcessTree;
 
 /// Most of a command line that is read, in bytes.
 const MAX_COMMAND_LINE_BYTES: usize = 16 << 10;
 
-impl TaskSupervisor {
-    /// Takes out of an adopted task what is a person's: an editor or browser that has left the
-    /// command's session, and all below it. From then on it carries a mark that is no task's.
-    pub(crate) fn release_excluded(&mut self) {
-        let Some(adopted) = &self.state.adopted else { return };
-        if adopted.spare_programs.is_empty() {
-            return;
-        }
-        let is_excluded = |process: &ProcRef| {
-            let Some(stat) = procfs::stat(process.pid) else { return false };
-            let has_left = adopted.process_session.is_none_or(|session| stat.session != session);
-            let words = || procfs::command_words(process.pid, MAX_COMMAND_LINE_BYTES);
-            has_left
-                && words().is_some_and(|(words, name)| {
-                    is_excluded_program(&name, &words, &adopted.spare_programs)
-                })
-        };
-        let members = self.tree.scan_members(&self.root, &self.state);
-        let birthmark = self.state.spec.task_id.birthmark();
-        for process in members.iter().filter(|process| is_excluded(process)) {
-            mark_excluded(process.pid, birthmark);
-        }
-        self.tree.drop_unmarked(birthmark);
+/// Takes out of an adopted task the programs that a person keeps: an editor or browser that has left
+/// the command's session, and all its descendants. They carry a mark of no task from then on.
+pub(crate) fn release_excluded(tree: &mut ProcessTree, root: &StateDir, state: &TaskState) {
+    let Some(adopted) = &state.adopted else { return };
+    if adopted.spare_programs.is_empty() {
+        return;
     }
+    let is_excluded = |process: &ProcRef| {
+        let Some(stat) = procfs::stat(process.pid) else { return false };
+        let has_left = adopted.process_session.is_none_or(|session| stat.session != session);
+        let words = || procfs::command_words(process.pid, MAX_COMMAND_LINE_BYTES);
+        has_left
+            && words().is_some_and(|(words, name)| {
+                is_excluded_program(&name, &words, &adopted.spare_programs)
+            })
+    };
+    let members = tree.scan_members(root, state);
+    let birthmark = state.spec.task_id.birthmark();
+    for process in members.iter().filter(|process| is_excluded(process)) {
+        mark_excluded(process.pid, birthmark);
+    }
+    tree.drop_unmarked(birthmark);
 }
 
 /// Gives a process, and what is below it and is the task's, the mark of what is nobody's.

@@ -8,6 +8,9 @@ use siding_model::record::Record;
 /// Time between two tries to write what could not be written, in milliseconds. A disk that is full or
 /// away stays so for minutes.
 const RETRY_MS: u64 = 2_000;
+/// Time until a record that the task can do without is tried again after the journal had no room
+/// for it, in milliseconds.
+pub(crate) const OPTIONAL_RECORD_RETRY_MS: u64 = 1_000;
 
 /// The journal with what could not be written yet.
 #[derive(Debug)]

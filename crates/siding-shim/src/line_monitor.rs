@@ -8,10 +8,7 @@ use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 use siding_model::spec::TaskSpec;
 
-use crate::task_supervisor::TaskSupervisor;
-
-/// Time until lines are told again after there was no room for them on the disk, in milliseconds.
-const DISK_RETRY_MS: u64 = 1000;
+use crate::journal_writer::OPTIONAL_RECORD_RETRY_MS;
 
 /// The lines on their way to the journal.
 #[derive(Debug)]
@@ -43,36 +40,23 @@ impl LineMonitor {
         self.lines.feed(from, bytes);
     }
 
-    fn wake_at(&mut self) -> Option<MonotonicMs> {
+    /// Returns when the next line is due.
+    pub(crate) fn wake_at(&mut self) -> Option<MonotonicMs> {
         Some(self.lines.wake_at()?.max(self.retry_at))
     }
-}
 
-impl TaskSupervisor {
-    /// Returns when to come back to [`Self::record_due_lines`].
-    pub(crate) fn next_line_at(&mut self) -> Option<MonotonicMs> {
-        self.pump.line_monitor()?.wake_at()
+    /// Takes the next record that is due. The journal must have room for it.
+    pub(crate) fn next_due_record(&mut self, now: MonotonicMs) -> Option<Record> {
+        self.lines.next_due_record(now)
     }
 
-    /// Records the lines that are due.
-    pub(crate) fn record_due_lines(&mut self, now: MonotonicMs) {
-        while self.next_line_at().is_some_and(|at| at <= now) {
-            let Some(monitor) = self.pump.line_monitor() else { return };
-            if !self.journal.has_room() {
-                monitor.retry_at = now.plus_ms(DISK_RETRY_MS);
-                return;
-            }
-            let Some(record) = monitor.lines.next_due_record(now) else { return };
-            self.record(vec![record]);
-        }
+    /// Tries again later, because the journal had no room for a line.
+    pub(crate) const fn postpone(&mut self, now: MonotonicMs) {
+        self.retry_at = now.plus_ms(OPTIONAL_RECORD_RETRY_MS);
     }
 
-    /// Returns the records of the lines that nobody was told of yet, for the end. They wait for no
-    /// rate, but the end itself goes first where the disk is full.
-    pub(crate) fn take_remaining_lines(&mut self, at: MonotonicMs) -> Vec<Record> {
-        match self.pump.line_monitor() {
-            Some(monitor) if self.journal.has_room() => monitor.lines.flush(at),
-            Some(_) | None => Vec::new(),
-        }
+    /// Takes the records of all remaining lines, whatever the rate allows.
+    pub(crate) fn flush(&mut self, at: MonotonicMs) -> Vec<Record> {
+        self.lines.flush(at)
     }
 }

@@ -48,6 +48,26 @@ impl Pump {
         }
     }
 
+    /// Returns the output of an adopted task.
+    pub(crate) const fn adopted_mut(&mut self) -> Option<&mut AdoptedOutput> {
+        match self {
+            Self::Fifo(_) => None,
+            Self::Adopted(adopted) => Some(adopted),
+        }
+    }
+
+    /// Returns when to poll the output of an adopted task; see [`AdoptedOutput::wake_at`].
+    pub(crate) const fn poll_at(
+        &self,
+        is_followed: bool,
+        has_recorded_stall: bool,
+    ) -> Option<MonotonicMs> {
+        match self {
+            Self::Fifo(_) => None,
+            Self::Adopted(adopted) => adopted.wake_at(is_followed, has_recorded_stall),
+        }
+    }
+
     /// Returns what to poll for data, `None` when it has to be looked for.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         match self {

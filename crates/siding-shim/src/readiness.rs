@@ -10,12 +10,10 @@ use siding_core::sys::clock;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::process::MonotonicMs;
-use siding_model::record::Record;
+use siding_model::wait::ReadyRecord;
 
-use crate::task_supervisor::TaskSupervisor;
-
-/// Time until the disk is asked again for room for the record, in milliseconds.
-const DISK_RETRY_MS: u64 = 1000;
+use crate::journal_writer::OPTIONAL_RECORD_RETRY_MS;
+use crate::task_context::TaskContext;
 
 /// What is looked at until a task is ready; nothing for most tasks.
 #[derive(Debug, Default)]
@@ -52,50 +50,56 @@ impl ReadinessProbe {
         let waiting = self.0.as_ref().filter(|_| can_become_ready(state))?;
         waiting.retry_at.or_else(|| waiting.readiness.wake_at())
     }
+
+    /// Searches new output for the text that is waited for.
+    pub(crate) fn scan_output(&mut self, dir: &TaskDir) {
+        if let Some(waiting) = &mut self.0 {
+            waiting.readiness.scan_output(dir, clock::monotonic_now());
+        }
+    }
+
+    /// Checks the conditions that are due. Returns the record once all are met, again each time until
+    /// [`Self::stop`].
+    pub(crate) fn check(
+        &mut self,
+        context: &TaskContext<'_>,
+        now: MonotonicMs,
+    ) -> Option<Box<ReadyRecord>> {
+        let waiting = self.0.as_mut().filter(|_| can_become_ready(context.state))?;
+        if waiting.retry_at.is_some_and(|at| now < at) {
+            return None;
+        }
+        waiting.readiness.check_due(&context.state.spec, now, || context.member_pids());
+        waiting.readiness.ready_if_all_met(clock::monotonic_now()).map(Box::new)
+    }
+
+    /// Tries again later, because the journal had no room for the record.
+    pub(crate) fn postpone(&mut self, now: MonotonicMs) {
+        if let Some(waiting) = &mut self.0 {
+            waiting.retry_at = Some(now.plus_ms(OPTIONAL_RECORD_RETRY_MS));
+        }
+    }
+
+    /// Stops checking: the task is ready.
+    pub(crate) fn stop(&mut self) {
+        self.0 = None;
+    }
+
+    /// Returns the record of a task that ended and whose last output met the conditions. Stops
+    /// checking.
+    pub(crate) fn check_after_end(
+        &mut self,
+        dir: &TaskDir,
+        state: &TaskState,
+        at: MonotonicMs,
+    ) -> Option<Box<ReadyRecord>> {
+        let mut waiting = self.0.take().filter(|_| can_become_ready(state))?;
+        waiting.readiness.check_after_end(dir, &state.spec);
+        waiting.readiness.ready_if_all_met(at).map(Box::new)
+    }
 }
 
 /// Whether a task in this phase can become ready. Nobody is told so of one that is being ended.
 const fn can_become_ready(state: &TaskState) -> bool {
     matches!(state.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. })
-}
-
-impl TaskSupervisor {
-    /// Notes that there is more output.
-    pub(crate) fn feed_readiness(&mut self) {
-        if let Some(waiting) = &mut self.readiness_probe.0 {
-            waiting.readiness.scan_output(&self.dir, clock::monotonic_now());
-        }
-    }
-
-    /// Looks whether it is ready, and puts that on record. Returns whether it did.
-    pub(crate) fn check_readiness(&mut self, now: MonotonicMs) -> bool {
-        let Self { root, state, tree, readiness_probe: ReadinessProbe(Some(waiting)), .. } = self
-        else {
-            return false;
-        };
-        if !can_become_ready(state) || waiting.retry_at.is_some_and(|at| now < at) {
-            return false;
-        }
-        waiting.readiness.check_due(&state.spec, now, || tree.member_pids(root, state));
-        let Some(ready) = waiting.readiness.ready_if_all_met(clock::monotonic_now()) else {
-            return false;
-        };
-        if !self.journal.has_room() {
-            waiting.retry_at = Some(now.plus_ms(DISK_RETRY_MS));
-            return false;
-        }
-        self.readiness_probe = ReadinessProbe::default();
-        self.record(vec![Record::Ready(Box::new(ready))]);
-        true
-    }
-
-    /// Returns the record of a task that became ready with the last it did, for the end.
-    pub(crate) fn final_readiness(&mut self, at: MonotonicMs) -> Option<Record> {
-        let mut waiting = self.readiness_probe.0.take()?;
-        if !can_become_ready(&self.state) || !self.journal.has_room() {
-            return None;
-        }
-        waiting.readiness.check_after_end(&self.dir, &self.state.spec);
-        waiting.readiness.ready_if_all_met(at).map(|ready| Record::Ready(Box::new(ready)))
-    }
 }

@@ -4,7 +4,6 @@
 //! what it needs is let go of before the shim sleeps again, but for the facts of the last sample.
 
 use siding_core::probe::{self, KnownFds, UsageFields};
-use siding_core::sys::clock;
 use siding_model::evidence::prompt::OutputTail;
 use siding_model::evidence::{
     Diagnosis, Evidence, SampleResult, SilenceWatch, StallRecord, TaskSample, WaitingOn,
@@ -14,10 +13,8 @@ use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::limits::ProcessUsage;
 use siding_model::process::MonotonicMs;
-use siding_model::record::Record;
 
 use crate::task_context::TaskContext;
-use crate::task_supervisor::TaskSupervisor;
 
 /// Time between the two samples for somebody who asks, in milliseconds. Fifteen clock ticks: a
 /// program that computes has used some of them.
@@ -76,7 +73,7 @@ impl StallWatch {
     }
 
     /// Notes that the task was given input.
-    fn on_input(&mut self, now: MonotonicMs) {
+    pub(crate) fn on_input(&mut self, now: MonotonicMs) {
         self.watch.record_input(now);
         self.previous = None;
         self.last_finding = None;
@@ -193,38 +190,6 @@ impl StallWatch {
             chain: probe::explain_chain(sample, &judged, &|pid| context.command_of(pid)),
             tail: tail.line,
             advice: judged.advice(spec.task_id, spec.stdin),
-        }
-    }
-}
-
-impl TaskSupervisor {
-    /// Looks at the processes when they have been silent for long, or somebody asked. Returns whether
-    /// it was time to.
-    pub(crate) fn check_stall(&mut self, now: MonotonicMs) -> bool {
-        let Self { root, dir, state, pump, tree, .. } = self;
-        let context = TaskContext { root, dir, state, pump, tree };
-        match self.stall.check(&context, self.resource_monitor.required_usage(now), now) {
-            StallCheck::NotDue => return false,
-            StallCheck::NoStall => {}
-            StallCheck::Answer(evidence) => self.clients.send_evidence(*evidence),
-            // The last room on a full disk is for the end.
-            StallCheck::Stalled(_) if !self.journal.has_room() => {}
-            StallCheck::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
-        }
-        true
-    }
-
-    /// Notes that somebody has written to the task's input: it was answered.
-    pub(crate) fn on_input_written(&mut self) {
-        let now = clock::monotonic_now();
-        self.stall.on_input(now);
-        self.record_resumed(now);
-    }
-
-    /// Puts on record that a stall is over, where one is on record.
-    pub(crate) fn record_resumed(&mut self, at: MonotonicMs) {
-        if self.state.stall.is_some() && self.state.may_resume() {
-            self.record(vec![Record::Resumed { at }]);
         }
     }
 }

@@ -30,7 +30,7 @@ use siding_model::signal::Signal;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
 use crate::clients::{Client, Clients};
-use crate::deadline::DeadlineNotice;
+use crate::deadline::DeadlineTimer;
 use crate::event_loop::TaskSet;
 use crate::failpoints;
 use crate::journal_writer::JournalWriter;
@@ -366,7 +366,7 @@ impl PreparedTask {
             stall,
             resource_monitor,
             readiness_probe,
-            deadline_notice: DeadlineNotice::default(),
+            deadline: DeadlineTimer::default(),
         };
         // The task has its own copies; the shim's would keep its input and output open.
         drop((pipes.stdin, pipes.stdout, pipes.fifo_keepalive));

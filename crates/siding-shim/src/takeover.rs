@@ -26,7 +26,7 @@ use siding_model::spec::TaskCommand;
 
 use crate::adopted_output::AdoptedOutput;
 use crate::clients::{Client, Clients};
-use crate::deadline::DeadlineNotice;
+use crate::deadline::DeadlineTimer;
 use crate::event_loop::TaskSet;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
@@ -177,7 +177,7 @@ fn take_over(
         stall,
         resource_monitor,
         readiness_probe,
-        deadline_notice: DeadlineNotice::default(),
+        deadline: DeadlineTimer::default(),
     })
 }
 

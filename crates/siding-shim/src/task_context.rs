@@ -28,10 +28,15 @@ pub(crate) struct TaskContext<'k> {
 }
 
 impl TaskContext<'_> {
+    /// Returns the task's processes.
+    pub(crate) fn member_pids(&self) -> Vec<i32> {
+        self.tree.member_pids(self.root, self.state)
+    }
+
     pub(crate) fn sample(&self, known_fds: &KnownFds) -> TaskSample {
         let id = self.state.spec.task_id;
         if self.tree.is_discovered() {
-            let mut members = self.tree.member_pids(self.root, self.state);
+            let mut members = self.member_pids();
             if self.state.adopted.as_ref().is_some_and(|adopted| adopted.sandbox.is_some()) {
                 members = command_processes(members);
             }
@@ -46,10 +51,7 @@ impl TaskContext<'_> {
     pub(crate) fn sample_usage(&self, wanted: UsageFields) -> Vec<ProcessUsage> {
         let id = self.state.spec.task_id;
         if self.tree.is_discovered() {
-            return probe::usage_of_processes(
-                &self.tree.member_pids(self.root, self.state),
-                wanted,
-            );
+            return probe::usage_of_processes(&self.member_pids(), wanted);
         }
         probe::usage_of_descendants(current_pid(), wanted, |pid, status| {
             tree::is_of_other_task_by_status(self.root, id.birthmark(), pid, status)

@@ -21,10 +21,12 @@ use siding_model::record::{CloseSummary, Record};
 use siding_model::signal::Signal;
 
 use crate::clients::{ClientEvent, ClientId, Clients};
-use crate::deadline::DeadlineNotice;
+use crate::deadline::DeadlineTimer;
+use crate::excluded_programs::release_excluded;
 use crate::failpoints;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
+use crate::line_monitor::LineMonitor;
 use crate::poll_set::{PollSet, Source};
 use crate::process_tree::ProcessTree;
 use crate::proxy_handle::ProxyHandle;
@@ -32,7 +34,7 @@ use crate::pump::Pump;
 use crate::readiness::ReadinessProbe;
 use crate::resource_monitor::ResourceMonitor;
 use crate::shell_command::{LeaderReporter, ShellReport};
-use crate::stall::StallWatch;
+use crate::stall::{StallCheck, StallWatch};
 use crate::task_context::TaskContext;
 use crate::tree_kill::TreeKill;
 
@@ -56,7 +58,7 @@ pub(crate) struct TaskSupervisor {
     pub(crate) stall: StallWatch,
     pub(crate) resource_monitor: ResourceMonitor,
     pub(crate) readiness_probe: ReadinessProbe,
-    pub(crate) deadline_notice: DeadlineNotice,
+    pub(crate) deadline: DeadlineTimer,
 }
 
 /// How a turn of a keeper ends.
@@ -78,7 +80,7 @@ impl TaskSupervisor {
         if self.tree.is_discovered() {
             self.check_tree();
             // What it waits for may have been written already, and nothing may follow.
-            self.feed_readiness();
+            self.readiness_probe.scan_output(&self.dir);
         }
     }
 
@@ -104,7 +106,7 @@ impl TaskSupervisor {
                 continue;
             }
             self.record_near_deadline(now);
-            self.poll_adopted_output(now);
+            self.poll_output(now);
             used_memory |= self.check_readiness(now);
             used_memory |= self.check_stall(now);
             used_memory |= self.check_limits(now);
@@ -124,11 +126,11 @@ impl TaskSupervisor {
         let wake_at = [
             self.journal.retry_at(),
             self.state.lifecycle.wake_at(),
-            self.deadline_notice_at(),
+            self.deadline.wake_at(&self.state),
             self.pump.wake_at(),
-            self.next_output_poll_at(),
+            self.output_poll_at(),
             self.lease.wake_at(),
-            self.next_line_at(),
+            self.pump.line_monitor().and_then(LineMonitor::wake_at),
             self.stall.wake_at(&self.state),
             self.resource_monitor.wake_at(&self.state),
             self.tree.wake_at(),
@@ -230,8 +232,116 @@ impl TaskSupervisor {
             let at = clock::monotonic_now();
             self.record(vec![Record::OutputLost { at, from, error: error.to_string() }]);
         }
-        self.feed_readiness();
+        self.readiness_probe.scan_output(&self.dir);
         self.clients.notify_output_grown(self.pump.bytes());
+    }
+
+    /// Records the monitored lines that are due, while the journal has room for them.
+    fn record_due_lines(&mut self, now: MonotonicMs) {
+        while let Some(monitor) = self.pump.line_monitor()
+            && monitor.wake_at().is_some_and(|at| at <= now)
+        {
+            if !self.journal.has_room() {
+                monitor.postpone(now);
+                return;
+            }
+            let Some(record) = monitor.next_due_record(now) else { return };
+            self.record(vec![record]);
+        }
+    }
+
+    /// Returns the records of the monitored lines that were not recorded yet, for the end. On a full
+    /// disk the record of the end has priority.
+    fn remaining_lines(&mut self, at: MonotonicMs) -> Vec<Record> {
+        match self.pump.line_monitor() {
+            Some(monitor) if self.journal.has_room() => monitor.flush(at),
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// Records that the deadline is near, once that is due.
+    fn record_near_deadline(&mut self, now: MonotonicMs) {
+        let Some(notice) = self.deadline.check(&self.state, now) else { return };
+        if self.journal.has_room() {
+            self.record(vec![notice]);
+        } else {
+            self.deadline.postpone(now);
+        }
+    }
+
+    /// Returns when to poll the output of an adopted task.
+    fn output_poll_at(&self) -> Option<MonotonicMs> {
+        let has_recorded_stall = self.state.stall.is_some() && self.state.may_resume();
+        self.pump.poll_at(self.clients.has_followers(), has_recorded_stall)
+    }
+
+    /// Polls the output of an adopted task, when that is due or its silence is about to be judged: no
+    /// descriptor becomes readable when it grows.
+    fn poll_output(&mut self, now: MonotonicMs) {
+        let wake_at = [self.output_poll_at(), self.stall.wake_at(&self.state)];
+        let Self { root, state, pump, tree, .. } = self;
+        let Some(output) = pump.adopted_mut() else { return };
+        if !wake_at.into_iter().flatten().any(|at| at <= now) {
+            return;
+        }
+        if output.poll(now, || tree.member_pids(root, state)) {
+            self.on_output();
+            // A write to a pipe, a log file and a socket look the same where siding does not see the
+            // output: such a write does not prove that the silence has ended.
+            if self.pump.sees_output() {
+                self.record_resumed(now);
+            }
+        }
+    }
+
+    /// Records that the task is ready, once it is. Returns whether it did.
+    fn check_readiness(&mut self, now: MonotonicMs) -> bool {
+        let Self { root, dir, state, pump, tree, .. } = self;
+        let context = TaskContext { root, dir, state, pump, tree };
+        let Some(ready) = self.readiness_probe.check(&context, now) else { return false };
+        if !self.journal.has_room() {
+            self.readiness_probe.postpone(now);
+            return false;
+        }
+        self.readiness_probe.stop();
+        self.record(vec![Record::Ready(ready)]);
+        true
+    }
+
+    /// Returns the record of a task that became ready with its last output, for the end.
+    fn final_readiness(&mut self, at: MonotonicMs) -> Option<Record> {
+        let ready = self.readiness_probe.check_after_end(&self.dir, &self.state, at)?;
+        self.journal.has_room().then_some(Record::Ready(ready))
+    }
+
+    /// Samples the processes when they have been silent for long, or a client asked for evidence.
+    /// Returns whether it did.
+    fn check_stall(&mut self, now: MonotonicMs) -> bool {
+        let Self { root, dir, state, pump, tree, .. } = self;
+        let context = TaskContext { root, dir, state, pump, tree };
+        match self.stall.check(&context, self.resource_monitor.required_usage(now), now) {
+            StallCheck::NotDue => return false,
+            StallCheck::NoStall => {}
+            StallCheck::Answer(evidence) => self.clients.send_evidence(*evidence),
+            // The remaining space on a full disk is reserved for the final record.
+            StallCheck::Stalled(_) if !self.journal.has_room() => {}
+            StallCheck::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
+        }
+        true
+    }
+
+    /// Handles that the task received input: a stall that waited for it has ended.
+    fn on_input_written(&mut self) {
+        let now = clock::monotonic_now();
+        self.stall.on_input(now);
+        self.record_resumed(now);
+    }
+
+    /// Records the end of a recorded stall.
+    fn record_resumed(&mut self, at: MonotonicMs) {
+        if self.state.stall.is_some() && self.state.may_resume() {
+            self.record(vec![Record::Resumed { at }]);
+        }
     }
 
     /// Looks at what the task uses. What passes a limit is put on record, and ends the task when it
@@ -255,7 +365,7 @@ impl TaskSupervisor {
 
     /// Looks at the tree after something in it died.
     fn check_tree(&mut self) {
-        self.release_excluded();
+        release_excluded(&mut self.tree, &self.root, &self.state);
         let status = self.tree.check(&self.root, &self.state);
         // Before the end, which would else be a signal from nobody.
         if let Some(breach) =
@@ -313,7 +423,7 @@ impl TaskSupervisor {
         if effects.contains(&LifecycleEffect::Close) {
             records.push(Record::Closed(Box::new(self.closed_record(next.phase(), at))));
             records.splice(..0, self.final_readiness(at));
-            records.splice(..0, self.take_remaining_lines(at));
+            records.splice(..0, self.remaining_lines(at));
             records.splice(..0, self.proxy.take_denied(at));
         }
         self.record(records);
@@ -332,7 +442,7 @@ impl TaskSupervisor {
                 // failure of the command.
                 self.journal.sync();
                 failpoints::pause_at("intent");
-                self.release_excluded();
+                release_excluded(&mut self.tree, &self.root, &self.state);
                 self.tree_kill.signal(&self.tree, &self.root, &self.state, signal);
                 failpoints::pause_at("signalled");
             }
@@ -343,7 +453,7 @@ impl TaskSupervisor {
     /// Kills everything and says what came of it.
     pub(crate) fn kill_tree(&mut self) {
         failpoints::pause_at("killing");
-        self.release_excluded();
+        release_excluded(&mut self.tree, &self.root, &self.state);
         let killed = self.tree_kill.kill(&mut self.tree, &self.root, &self.state);
         if let Some(end) = killed.leader {
             self.on_leader_ended(end, TreeLiveness::Alive);
