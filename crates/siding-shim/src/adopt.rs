@@ -27,9 +27,9 @@ use crate::event_loop::TaskSet;
 use crate::failpoints;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
+use crate::output_pump::OutputPump;
 use crate::process_tree::{ProcessTree, current_pid};
 use crate::proxy_handle::ProxyHandle;
-use crate::pump::Pump;
 use crate::readiness::ReadinessProbe;
 use crate::resource_monitor::ResourceMonitor;
 use crate::shell_command::LeaderReporter;
@@ -90,7 +90,7 @@ pub(crate) struct PendingAdoption {
 #[derive(Debug)]
 struct RecordedAdoption {
     dir: TaskDir,
-    pump: Pump,
+    pump: OutputPump,
     listener: OwnedFd,
     log: JournalWriter,
     state: TaskState,
@@ -163,7 +163,7 @@ impl PendingAdoption {
     fn create_files(
         &self,
         dir: &TaskDir,
-    ) -> Result<(Pump, OwnedFd, JournalWriter, TaskState), StartError> {
+    ) -> Result<(OutputPump, OwnedFd, JournalWriter, TaskState), StartError> {
         let spec = &self.adoption.spec;
         let mark_error = |error| failed_to("mark it live")(std::io::Error::other(error));
         self.root.mark_live(spec.task_id).map_err(mark_error)?;
@@ -177,7 +177,7 @@ impl PendingAdoption {
         journal
             .append(&[Record::Accepted(Box::new(accepted))])
             .map_err(failed_to("write the journal"))?;
-        Ok((Pump::Adopted(adopted_output), listener, JournalWriter::new(journal), state))
+        Ok((OutputPump::Adopted(adopted_output), listener, JournalWriter::new(journal), state))
     }
 
     /// Returns its first record.

@@ -36,9 +36,9 @@ use crate::failpoints;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
 use crate::line_monitor::LineMonitor;
+use crate::output_pump::OutputPump;
 use crate::process_tree::ProcessTree;
 use crate::proxy_handle::ProxyHandle;
-use crate::pump::Pump;
 use crate::readiness::ReadinessProbe;
 use crate::resource_monitor::ResourceMonitor;
 use crate::shell_bypass::DirectExec;
@@ -194,7 +194,7 @@ struct PreparedTask {
     state: TaskState,
     environment: Vec<CString>,
     journal: JournalWriter,
-    pump: Pump,
+    pump: OutputPump,
     readiness_probe: ReadinessProbe,
     listener: OwnedFd,
     pipes: StdioPipes,
@@ -250,7 +250,7 @@ fn prepare_task(
         .map_err(&output_error)?;
     let fifo = file::open_at(runtime_dir, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite)
         .map_err(&output_error)?;
-    let mut pump = Pump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail)
+    let mut pump = OutputPump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail)
         .map_err(&output_error)?;
     pump.set_line_monitor(
         LineMonitor::new(&accepted.spec).map_err(failed_to("read the monitor's pattern"))?,

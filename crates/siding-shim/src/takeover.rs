@@ -31,9 +31,9 @@ use crate::event_loop::TaskSet;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
 use crate::line_monitor::LineMonitor;
+use crate::output_pump::OutputPump;
 use crate::process_tree::{LeaderHandle, ProcessTree};
 use crate::proxy_handle::ProxyHandle;
-use crate::pump::Pump;
 use crate::readiness::ReadinessProbe;
 use crate::resource_monitor::ResourceMonitor;
 use crate::shell_command::LeaderReporter;
@@ -190,9 +190,9 @@ fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
 }
 
 /// Opens the task's output again. A task may have removed its FIFO; its file goes on all the same.
-fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<Pump> {
+fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<OutputPump> {
     if let Some(adopted) = &state.adopted {
-        return Ok(Pump::Adopted(AdoptedOutput::resume(dir, adopted)));
+        return Ok(OutputPump::Adopted(AdoptedOutput::resume(dir, adopted)));
     }
     let runtime_dir = dir.endpoint_dir()?;
     let fifo = match file::open_at(runtime_dir, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite)
@@ -212,7 +212,7 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
     }?;
     // A task may have put anything in the mark's place. Then it has those bytes twice, and is kept.
     let _best_effort = splice_store::discard_stored(runtime_dir, &fifo, &file);
-    let mut pump = Pump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
+    let mut pump = OutputPump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
     pump.set_line_monitor(LineMonitor::resume(dir, state)?);
     Ok(pump)
 }

@@ -10,8 +10,8 @@ use siding_model::limits::ProcessUsage;
 use siding_model::process::LeaderRef;
 use siding_model::text;
 
+use crate::output_pump::OutputPump;
 use crate::process_tree::{ProcessTree, current_pid};
-use crate::pump::Pump;
 use crate::sandboxed_command::command_processes;
 
 /// Columns of a command line.
@@ -23,7 +23,7 @@ pub(crate) struct TaskContext<'k> {
     pub(crate) root: &'k StateDir,
     pub(crate) dir: &'k TaskDir,
     pub(crate) state: &'k TaskState,
-    pub(crate) pump: &'k Pump,
+    pub(crate) pump: &'k OutputPump,
     pub(crate) tree: &'k ProcessTree,
 }
 

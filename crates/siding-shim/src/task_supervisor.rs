@@ -27,10 +27,10 @@ use crate::failpoints;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
 use crate::line_monitor::LineMonitor;
+use crate::output_pump::OutputPump;
 use crate::poll_set::{PollSet, Source};
 use crate::process_tree::ProcessTree;
 use crate::proxy_handle::ProxyHandle;
-use crate::pump::Pump;
 use crate::readiness::ReadinessProbe;
 use crate::resource_monitor::ResourceMonitor;
 use crate::shell_command::{LeaderReporter, ShellReport};
@@ -45,7 +45,7 @@ pub(crate) struct TaskSupervisor {
     pub(crate) dir: TaskDir,
     pub(crate) state: TaskState,
     pub(crate) journal: JournalWriter,
-    pub(crate) pump: Pump,
+    pub(crate) pump: OutputPump,
     pub(crate) tree: ProcessTree,
     pub(crate) clients: Clients,
     pub(crate) lease: Lease,

@@ -13,14 +13,14 @@ use crate::output_fifo::OutputFifo;
 
 /// A task's output.
 #[derive(Debug)]
-pub(crate) enum Pump {
+pub(crate) enum OutputPump {
     /// It comes through a FIFO and is stored by this shim.
     Fifo(OutputFifo),
     /// It goes where the host of an adopted task has sent it.
     Adopted(AdoptedOutput),
 }
 
-impl Pump {
+impl OutputPump {
     /// Goes on at the end of `file`.
     pub(crate) fn new(
         fifo: OwnedFd,
