@@ -22,21 +22,15 @@ use siding_model::record::{AcceptedTask, AdoptionInfo, Record, format_for};
 
 use crate::adopted_output::AdoptedOutput;
 use crate::clients::{Client, Clients};
-use crate::deadline::DeadlineTimer;
 use crate::event_loop::TaskSet;
 use crate::failpoints;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
 use crate::output_pump::OutputPump;
 use crate::process_tree::{ProcessTree, current_pid};
-use crate::proxy_handle::ProxyHandle;
-use crate::readiness::ReadinessProbe;
-use crate::resource_monitor::ResourceMonitor;
-use crate::shell_command::LeaderReporter;
-use crate::stall::StallWatch;
 use crate::start::{PreparedShim, Shim, StartError, failed_to};
+use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
-use crate::tree_kill::TreeKill;
 use crate::unrecorded_adoption;
 
 /// Takes a process on. `None` when it has ended and has left nothing.
@@ -204,28 +198,10 @@ impl PendingAdoption {
             Lease::Held(_) => Lease::acquire(&root, &state.spec),
             Lease::Free | Lease::Lost { .. } => lease,
         };
-        let now = clock::monotonic_now();
-        let stall = StallWatch::new(&state, pump.bytes(), now);
-        let meter = ResourceMonitor::new(&state, pump.bytes(), now);
         let process = leader.process;
-        let mut supervisor = TaskSupervisor {
-            root,
-            dir,
-            state,
-            journal: log,
-            pump,
-            tree: ProcessTree::adopted(leader),
-            clients: Clients::new(listener),
-            lease,
-            reporter: LeaderReporter::Silent,
-            input: None,
-            proxy: ProxyHandle::default(),
-            tree_kill: TreeKill::default(),
-            stall,
-            resource_monitor: meter,
-            readiness_probe: ReadinessProbe::default(),
-            deadline: DeadlineTimer::default(),
-        };
+        let record = TaskRecord::new(root, dir, state, log);
+        let (tree, clients) = (ProcessTree::adopted(leader), Clients::new(listener));
+        let mut supervisor = TaskSupervisor::new(record, pump, tree, clients, lease);
         supervisor.handle_event(&TaskEvent::Spawned { leader: process.into() });
         (supervisor, shim)
     }

@@ -12,7 +12,6 @@
 
 mod adopt;
 mod adopted_output;
-mod client_requests;
 mod clients;
 mod deadline;
 mod event_loop;
@@ -37,6 +36,7 @@ mod stall;
 mod start;
 mod takeover;
 mod task_context;
+mod task_record;
 mod task_supervisor;
 mod tree_kill;
 mod unrecorded_adoption;

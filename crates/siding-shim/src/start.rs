@@ -30,7 +30,6 @@ use siding_model::signal::Signal;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
 use crate::clients::{Client, Clients};
-use crate::deadline::DeadlineTimer;
 use crate::event_loop::TaskSet;
 use crate::failpoints;
 use crate::journal_writer::JournalWriter;
@@ -40,12 +39,10 @@ use crate::output_pump::OutputPump;
 use crate::process_tree::ProcessTree;
 use crate::proxy_handle::ProxyHandle;
 use crate::readiness::ReadinessProbe;
-use crate::resource_monitor::ResourceMonitor;
 use crate::shell_bypass::DirectExec;
 use crate::shell_command::{LeaderReporter, ShellCommand, move_high};
-use crate::stall::StallWatch;
+use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
-use crate::tree_kill::TreeKill;
 
 /// Where programs are looked for when the environment does not say (as glibc's execvp does).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -346,28 +343,13 @@ impl PreparedTask {
         };
         let leader = if let TaskEvent::Spawned { leader } = &event { Some(*leader) } else { None };
         let lease = Lease::acquire(&dirs.root, &state.spec);
-        let stall = StallWatch::new(&state, pump.bytes(), clock::monotonic_now());
-        let resource_monitor = ResourceMonitor::new(&state, pump.bytes(), clock::monotonic_now());
         let mut clients = Clients::new(listener);
         clients.add(starter);
-        let mut supervisor = TaskSupervisor {
-            root: dirs.root,
-            dir: dirs.dir,
-            state,
-            journal: log,
-            pump,
-            tree: ProcessTree::from_descendants(leader),
-            clients,
-            lease,
-            reporter,
-            input: pipes.input_writer,
-            proxy: ProxyHandle::new(proxy),
-            tree_kill: TreeKill::default(),
-            stall,
-            resource_monitor,
-            readiness_probe,
-            deadline: DeadlineTimer::default(),
-        };
+        let record = TaskRecord::new(dirs.root, dirs.dir, state, log);
+        let tree = ProcessTree::from_descendants(leader);
+        let mut supervisor = TaskSupervisor::new(record, pump, tree, clients, lease)
+            .with_leader(reporter, pipes.input_writer, ProxyHandle::new(proxy))
+            .with_readiness(readiness_probe);
         // The task has its own copies; the shim's would keep its input and output open.
         drop((pipes.stdin, pipes.stdout, pipes.fifo_keepalive));
         supervisor.handle_event(&event);

@@ -10,38 +10,28 @@ use std::rc::Rc;
 
 use siding_core::journal_file::{self, JournalFile};
 use siding_core::launch::{BatchTakeover, ShimCommand, ShimFds};
-use siding_core::proxy::PROXY_NAME;
-use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{clock, file, poll, procfs, unix_socket};
-use siding_core::tree::{COMMAND_FD_PREFIX, RateLimitedScan};
+use siding_core::sys::{clock, file, poll, unix_socket};
+use siding_core::tree::RateLimitedScan;
 use siding_core::{output, shim_client};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::{Phase, TaskEvent, TreeLiveness};
-use siding_model::outcome::LeaderEnd;
 use siding_model::process::ProcRef;
 use siding_model::protocol::ShimMessage;
 use siding_model::record::Record;
-use siding_model::spec::TaskCommand;
 
 use crate::adopted_output::AdoptedOutput;
 use crate::clients::{Client, Clients};
-use crate::deadline::DeadlineTimer;
 use crate::event_loop::TaskSet;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
 use crate::line_monitor::LineMonitor;
 use crate::output_pump::OutputPump;
 use crate::process_tree::{LeaderHandle, ProcessTree};
-use crate::proxy_handle::ProxyHandle;
 use crate::readiness::ReadinessProbe;
-use crate::resource_monitor::ResourceMonitor;
-use crate::shell_command::LeaderReporter;
 use crate::splice_store;
-use crate::stall::StallWatch;
 use crate::start::{PreparedShim, Shim, StartError, TaskDirs, failed_to};
+use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
-use crate::tree_kill::TreeKill;
 
 /// How long the next of several errands may take, in milliseconds. The starter has them all at hand.
 const NEXT_COMMAND_WAIT_MS: u64 = 500;
@@ -62,8 +52,8 @@ pub(crate) fn run(
     });
     let (shim, mut supervisor) =
         result.inspect_err(|error| starter.send_message(&error.to_message()))?;
-    supervisor.clients.add(starter);
-    resume_phase(&mut supervisor);
+    supervisor.add_client(starter);
+    supervisor.resume_phase();
     Ok(TaskSet::new(vec![supervisor], shim.signals))
 }
 
@@ -99,7 +89,7 @@ pub(crate) fn run_batch(
         };
     }
     drop(starter);
-    supervisors.iter_mut().for_each(resume_phase);
+    supervisors.iter_mut().for_each(TaskSupervisor::resume_phase);
     Ok(TaskSet::new(supervisors, shim.signals))
 }
 
@@ -156,29 +146,11 @@ fn take_over(
     let lease = Lease::acquire(&dirs.root, &state.spec);
     let tree =
         ProcessTree::discovered(&dirs.root, &state, leader_handle, &known, shared_scan.cloned());
-    let stall = StallWatch::new(&state, pump.bytes(), clock::monotonic_now());
-    let resource_monitor = ResourceMonitor::new(&state, pump.bytes(), clock::monotonic_now());
-    let readiness_probe =
-        ReadinessProbe::new(&state).map_err(failed_to("read what it waits for"))?;
-    Ok(TaskSupervisor {
-        root: dirs.root,
-        dir: dirs.dir,
-        state,
-        journal: JournalWriter::new(journal),
-        pump,
-        tree,
-        clients: Clients::new(listener),
-        lease,
-        reporter: LeaderReporter::Silent,
-        input: None,
-        // A proxy ends with its shim, and what it let through is not let through again.
-        proxy: ProxyHandle::default(),
-        tree_kill: TreeKill::default(),
-        stall,
-        resource_monitor,
-        readiness_probe,
-        deadline: DeadlineTimer::default(),
-    })
+    let readiness = ReadinessProbe::new(&state).map_err(failed_to("read what it waits for"))?;
+    let record = TaskRecord::new(dirs.root, dirs.dir, state, JournalWriter::new(journal));
+    // No proxy: the task's proxy ended with its shim, and what it allowed is not allowed again.
+    let supervisor = TaskSupervisor::new(record, pump, tree, Clients::new(listener), lease);
+    Ok(supervisor.with_readiness(readiness))
 }
 
 /// Returns the processes that whoever started this shim has found. Without them it looks itself.
@@ -215,71 +187,4 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
     let mut pump = OutputPump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
     pump.set_line_monitor(LineMonitor::resume(dir, state)?);
     Ok(pump)
-}
-
-/// Goes on in the phase in which the journal stopped.
-fn resume_phase(supervisor: &mut TaskSupervisor) {
-    match supervisor.state.lifecycle.phase() {
-        Phase::Starting { .. } => find_leader(supervisor),
-        // The intent is on record; whether the signal went out is not.
-        Phase::Stopping { intent, .. } => {
-            let signal = intent.signal;
-            supervisor.tree_kill.signal(
-                &supervisor.tree,
-                &supervisor.root,
-                &supervisor.state,
-                signal,
-            );
-        }
-        Phase::Killing { .. } => supervisor.kill_tree(),
-        Phase::Running { .. } | Phase::Lingering { .. } | Phase::Ended { .. } => {}
-    }
-}
-
-/// Finds the leader of a task whose shim died between starting the command and saying so: the
-/// oldest process that leads a session of its own, as every leader does all its life. The proxy of the
-/// task does so too, and is older.
-fn find_leader(supervisor: &mut TaskSupervisor) {
-    let is_proxy = |pid| {
-        procfs::process_name(pid).is_some_and(|name| name.as_bytes() == PROXY_NAME.to_bytes())
-    };
-    let leads = |one: &ProcRef| {
-        procfs::stat(one.pid).is_some_and(|stat| {
-            stat.session == one.pid && stat.start_ticks == one.start_ticks && !is_proxy(one.pid)
-        })
-    };
-    let members = supervisor.tree.members(&supervisor.root, &supervisor.state);
-    let is_empty = members.is_empty();
-    let leaders = members.into_iter().filter(leads);
-    if let Some(leader) = leaders.min_by_key(|process| process.start_ticks) {
-        let held = match PidFd::open_if_present(leader) {
-            Ok(Some(held)) if runs_siding_text(supervisor, leader) => LeaderHandle::Held(held),
-            Ok(Some(held)) => LeaderHandle::Guessed(held),
-            Ok(None) => LeaderHandle::EndMissed,
-            // It may live. Without a leader the task is over when nothing of it is left.
-            Err(_) => return,
-        };
-        supervisor.tree.set_leader(held);
-        supervisor.handle_event(&TaskEvent::Spawned { leader: leader.into() });
-    } else if !is_empty {
-        let why = "its first shim was killed before it had noted who its leader is";
-        let end = LeaderEnd::Unknown { why: why.to_owned() };
-        let tree = TreeLiveness::Alive;
-        supervisor.handle_event(&TaskEvent::LeaderEnded {
-            end,
-            tree,
-            final_cwd: None,
-            pipeline: None,
-        });
-    }
-}
-
-/// Whether a session's leader is beyond doubt the task's: a shell with siding's own text. A shell
-/// cannot begin a session without executing something else. A program can, in a child that looks
-/// like itself, and what such a daemon ends with is not the command's end.
-fn runs_siding_text(supervisor: &TaskSupervisor, leader: ProcRef) -> bool {
-    const COMMAND_LINE_BYTES: usize = 4096;
-    matches!(supervisor.state.spec.command, TaskCommand::Shell { .. })
-        && procfs::command_line(leader.pid, COMMAND_LINE_BYTES)
-            .is_some_and(|line| line.contains(" -c ") && line.contains(COMMAND_FD_PREFIX))
 }

@@ -13,6 +13,7 @@ use siding_model::text;
 use crate::output_pump::OutputPump;
 use crate::process_tree::{ProcessTree, current_pid};
 use crate::sandboxed_command::command_processes;
+use crate::task_record::TaskRecord;
 
 /// Columns of a command line.
 const COMMAND_COLUMNS: usize = 160;
@@ -27,7 +28,16 @@ pub(crate) struct TaskContext<'k> {
     pub(crate) tree: &'k ProcessTree,
 }
 
-impl TaskContext<'_> {
+impl<'k> TaskContext<'k> {
+    /// Returns the context of a task with its output and its processes.
+    pub(crate) const fn new(
+        task: &'k TaskRecord,
+        pump: &'k OutputPump,
+        tree: &'k ProcessTree,
+    ) -> Self {
+        Self { root: task.root(), dir: task.dir(), state: task.state(), pump, tree }
+    }
+
     /// Returns the task's processes.
     pub(crate) fn member_pids(&self) -> Vec<i32> {
         self.tree.member_pids(self.root, self.state)

@@ -1,0 +1,99 @@
+//! A task's record: its directory, its journal, and the state that follows from the journal.
+
+use siding_core::recover;
+use siding_core::store::{StateDir, TaskDir};
+use siding_model::journal::TaskState;
+use siding_model::process::MonotonicMs;
+use siding_model::record::Record;
+use siding_model::spec::TaskSpec;
+
+use crate::journal_writer::JournalWriter;
+
+/// The record of one task. The state changes only by what is appended to the journal.
+#[derive(Debug)]
+pub(crate) struct TaskRecord {
+    root: StateDir,
+    dir: TaskDir,
+    state: TaskState,
+    journal: JournalWriter,
+}
+
+impl TaskRecord {
+    /// Returns the record of a task whose journal leads to `state`.
+    pub(crate) const fn new(
+        root: StateDir,
+        dir: TaskDir,
+        state: TaskState,
+        journal: JournalWriter,
+    ) -> Self {
+        Self { root, dir, state, journal }
+    }
+
+    /// Returns the state directory.
+    pub(crate) const fn root(&self) -> &StateDir {
+        &self.root
+    }
+
+    /// Returns the task's directory.
+    pub(crate) const fn dir(&self) -> &TaskDir {
+        &self.dir
+    }
+
+    /// Returns the task's state.
+    pub(crate) const fn state(&self) -> &TaskState {
+        &self.state
+    }
+
+    /// Returns what the task was started with.
+    pub(crate) const fn spec(&self) -> &TaskSpec {
+        &self.state.spec
+    }
+
+    /// Whether the task has not ended.
+    pub(crate) fn is_live(&self) -> bool {
+        self.state.is_live()
+    }
+
+    /// Whether the journal has room for a record that the task can do without.
+    pub(crate) fn has_room(&mut self) -> bool {
+        self.journal.has_room()
+    }
+
+    /// Appends records to the journal, passes each with its sequence number to `publish`, and applies
+    /// it to the state.
+    pub(crate) fn append(&mut self, records: Vec<Record>, mut publish: impl FnMut(u64, &Record)) {
+        let first = self.journal.write(&records);
+        for (seq, record) in (first..).zip(records) {
+            publish(seq, &record);
+            // The records come from this state's own step, so that they apply to it.
+            let _recorded_anyway = self.state.apply(record);
+        }
+    }
+
+    /// Returns when to come back to [`Self::retry_if_due`]; `None` while everything is written.
+    pub(crate) const fn retry_at(&self) -> Option<MonotonicMs> {
+        self.journal.retry_at()
+    }
+
+    /// Retries a failed write of the journal, when that is due.
+    pub(crate) fn retry_if_due(&mut self, now: MonotonicMs) {
+        self.journal.retry_if_due(now);
+    }
+
+    /// Drops the records that could not be written.
+    pub(crate) fn discard_pending(&mut self) {
+        self.journal.discard_pending();
+    }
+
+    /// Waits until the journal is on the disk.
+    pub(crate) fn sync(&mut self) {
+        self.journal.sync();
+    }
+
+    /// Makes the record of a task that has ended durable, and removes what only a live task needs.
+    pub(crate) fn close(mut self) {
+        self.journal.sync();
+        self.journal.finish();
+        recover::clear_ended(&self.root, &self.dir, &self.state);
+    }
+}

@@ -1,0 +1,140 @@
+//! What the components of a task learn when they are due, and its effect on the record.
+
+use siding_core::sys::clock;
+use siding_model::lifecycle::TaskEvent;
+use siding_model::limits::Breach;
+use siding_model::process::MonotonicMs;
+use siding_model::record::Record;
+
+use super::TaskSupervisor;
+use crate::stall::StallCheck;
+use crate::task_context::TaskContext;
+
+impl TaskSupervisor {
+    /// Records the monitored lines that are due, while the journal has room for them.
+    pub(super) fn record_due_lines(&mut self, now: MonotonicMs) {
+        while let Some(monitor) = self.output.line_monitor()
+            && monitor.wake_at().is_some_and(|at| at <= now)
+        {
+            if !self.task.has_room() {
+                monitor.postpone(now);
+                return;
+            }
+            let Some(record) = monitor.next_due_record(now) else { return };
+            self.record(vec![record]);
+        }
+    }
+
+    /// Returns the records of the monitored lines that were not recorded yet, for the end. On a full
+    /// disk the record of the end has priority.
+    pub(super) fn remaining_lines(&mut self, at: MonotonicMs) -> Vec<Record> {
+        match self.output.line_monitor() {
+            Some(monitor) if self.task.has_room() => monitor.flush(at),
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// Records that the deadline is near, once that is due.
+    pub(super) fn record_near_deadline(&mut self, now: MonotonicMs) {
+        let Some(notice) = self.deadline.check(self.task.state(), now) else { return };
+        if self.task.has_room() {
+            self.record(vec![notice]);
+        } else {
+            self.deadline.postpone(now);
+        }
+    }
+
+    /// Returns when to poll the output of an adopted task.
+    pub(super) fn output_poll_at(&self) -> Option<MonotonicMs> {
+        let has_recorded_stall =
+            self.task.state().stall.is_some() && self.task.state().may_resume();
+        self.output.poll_at(self.clients.has_followers(), has_recorded_stall)
+    }
+
+    /// Polls the output of an adopted task, when that is due or its silence is about to be judged: no
+    /// descriptor becomes readable when it grows.
+    pub(super) fn poll_output(&mut self, now: MonotonicMs) {
+        let wake_at = [self.output_poll_at(), self.stall.wake_at(self.task.state())];
+        let Self { task, output, tree, .. } = self;
+        let Some(output) = output.adopted_mut() else { return };
+        if !wake_at.into_iter().flatten().any(|at| at <= now) {
+            return;
+        }
+        if output.poll(now, || tree.member_pids(task.root(), task.state())) {
+            self.on_output();
+            // A write to a pipe, a log file and a socket look the same where siding does not see the
+            // output: such a write does not prove that the silence has ended.
+            if self.output.sees_output() {
+                self.record_resumed(now);
+            }
+        }
+    }
+
+    /// Records that the task is ready, once it is. Returns whether it did.
+    pub(super) fn check_readiness(&mut self, now: MonotonicMs) -> bool {
+        let Self { task, output, tree, .. } = self;
+        let context = TaskContext::new(task, output, tree);
+        let Some(ready) = self.readiness.check(&context, now) else { return false };
+        if !self.task.has_room() {
+            self.readiness.postpone(now);
+            return false;
+        }
+        self.readiness.stop();
+        self.record(vec![Record::Ready(ready)]);
+        true
+    }
+
+    /// Returns the record of a task that became ready with its last output, for the end.
+    pub(super) fn final_readiness(&mut self, at: MonotonicMs) -> Option<Record> {
+        let ready = self.readiness.check_after_end(self.task.dir(), self.task.state(), at)?;
+        self.task.has_room().then_some(Record::Ready(ready))
+    }
+
+    /// Samples the processes when they have been silent for long, or a client asked for evidence.
+    /// Returns whether it did.
+    pub(super) fn check_stall(&mut self, now: MonotonicMs) -> bool {
+        let Self { task, output, tree, .. } = self;
+        let context = TaskContext::new(task, output, tree);
+        match self.stall.check(&context, self.resources.required_usage(now), now) {
+            StallCheck::NotDue => return false,
+            StallCheck::NoStall => {}
+            StallCheck::Answer(evidence) => self.clients.send_evidence(*evidence),
+            // The remaining space on a full disk is reserved for the final record.
+            StallCheck::Stalled(_) if !self.task.has_room() => {}
+            StallCheck::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
+        }
+        true
+    }
+
+    /// Handles that the task received input: a stall that waited for it has ended.
+    pub(super) fn on_input_written(&mut self) {
+        let now = clock::monotonic_now();
+        self.stall.on_input(now);
+        self.record_resumed(now);
+    }
+
+    /// Records the end of a recorded stall.
+    pub(super) fn record_resumed(&mut self, at: MonotonicMs) {
+        if self.task.state().stall.is_some() && self.task.state().may_resume() {
+            self.record(vec![Record::Resumed { at }]);
+        }
+    }
+
+    /// Looks at what the task uses. What passes a limit is put on record, and ends the task when it
+    /// was asked to. Returns whether memory was used that will not be needed soon.
+    pub(super) fn check_limits(&mut self, now: MonotonicMs) -> bool {
+        let seen = self.stall.take_usage();
+        let Self { task, output, tree, .. } = self;
+        let check = self.resources.check(&TaskContext::new(task, output, tree), seen, now);
+        check.breaches.into_iter().for_each(|breach| self.on_limit_passed(breach));
+        check.next_check_is_far
+    }
+
+    pub(super) fn on_limit_passed(&mut self, breach: Breach) {
+        let (which, ends) = (breach.which, self.task.spec().limits.stops_at(&breach));
+        self.record(vec![Record::Limit(Box::new(breach))]);
+        if ends {
+            self.handle_event(&TaskEvent::LimitPassed { which });
+        }
+    }
+}

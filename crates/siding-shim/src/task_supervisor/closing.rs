@@ -1,0 +1,66 @@
+//! The texts of a task's last record, and of the line that siding adds to its output.
+
+use std::time::Duration;
+
+use siding_core::tree;
+use siding_model::duration;
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::{Phase, StopIntent, StopReason};
+use siding_model::outcome::Outcome;
+use siding_model::record::StopReport;
+
+/// Returns why no process of a task is left whose next phase is `ended`. `gave_up` is whether the kill
+/// ended without a proof, `is_discovered` whether the processes were no children of this shim.
+pub(super) fn format_proof(
+    state: &TaskState,
+    ended: &Phase,
+    gave_up: bool,
+    is_discovered: bool,
+) -> &'static str {
+    let is_released = matches!(ended, Phase::Ended { outcome: Outcome::Released { .. }, .. });
+    match (gave_up, is_discovered) {
+        _ if is_released => "none: it was released and goes on",
+        (true, _) => "none: not everything could be ended",
+        (false, true) => tree::proof_without_shim(state),
+        (false, false) => "ECHILD",
+    }
+}
+
+/// Returns the line for the output of a task that siding ended; `None` for a task that ended by
+/// itself. `state` is still in the phase before `ended`.
+pub(super) fn format_stop_line(
+    state: &TaskState,
+    ended: &Phase,
+    report: Option<&StopReport>,
+) -> Option<String> {
+    let (Phase::Stopping { intent, .. } | Phase::Killing { intent, .. }) = state.lifecycle.phase()
+    else {
+        return None;
+    };
+    let Phase::Ended { .. } = ended else { return None };
+    let count = report.map_or(0, |report| report.ended_total);
+    let is_unproven = report.is_some_and(|report| report.unproven.is_some());
+    let survivors = match report.map_or(0, |report| report.survivors.len()) {
+        0 if is_unproven => "; what is left could not be seen".to_owned(),
+        0 => String::new(),
+        count => format!("; {count} could not be ended, see `siding show`"),
+    };
+    let noun = if count == 1 { "process" } else { "processes" };
+    Some(format!("{}; ended {count} {noun}{survivors}", format_cause(state, intent)))
+}
+
+fn format_cause(state: &TaskState, intent: &StopIntent) -> String {
+    match &intent.reason {
+        StopReason::Deadline { limit_ms } => format!(
+            "stopped at its deadline of {}",
+            duration::format_duration(Duration::from_millis(*limit_ms))
+        ),
+        StopReason::Stop { by } => format!("stopped by {by}"),
+        StopReason::LeaderExit => "its shell has ended and nothing was to linger".to_owned(),
+        StopReason::Limit { which } => {
+            let recorded = state.breaches.iter().find(|breach| breach.which == *which);
+            let detail = recorded.map_or(which.flag_name(), |breach| breach.detail.as_str());
+            format!("stopped at its limit {detail}")
+        }
+    }
+}

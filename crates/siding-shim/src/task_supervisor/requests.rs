@@ -1,0 +1,97 @@
+//! What callers ask a keeper to change, and when it says no.
+
+use siding_model::lifecycle::{Phase, TaskEvent};
+use siding_model::protocol::{ShimMessage, ShimRequest};
+
+use super::TaskSupervisor;
+use crate::clients::ClientId;
+use crate::task_context::TaskContext;
+
+impl TaskSupervisor {
+    /// Carries out a request and answers it.
+    pub(super) fn handle_request(&mut self, id: ClientId, request: ShimRequest) {
+        let reply = match request {
+            ShimRequest::Ping => ShimMessage::Done,
+            ShimRequest::Subscribe { follow } => {
+                self.clients.subscribe(id, follow);
+                ShimMessage::Done
+            }
+            ShimRequest::Place { why } => {
+                self.handle_event(&TaskEvent::Placed { why });
+                ShimMessage::Done
+            }
+            ShimRequest::Extend { to_ms, by_ms } => self.extend(to_ms, by_ms),
+            ShimRequest::Release { by } => self.release(by),
+            ShimRequest::InputWritten => {
+                self.on_input_written();
+                ShimMessage::Done
+            }
+            ShimRequest::CloseStdin => match self.stdin.take() {
+                Some(closed) => {
+                    drop(closed);
+                    // Whoever read it sees its end and goes on.
+                    self.on_input_written();
+                    ShimMessage::Done
+                }
+                None => ShimMessage::Refused {
+                    why: "its standard input is closed already, or was never a pipe".to_owned(),
+                },
+            },
+            ShimRequest::Why => {
+                self.clients.await_evidence(id);
+                let Self { task, output, tree, .. } = self;
+                self.stall.request_evidence(&TaskContext::new(task, output, tree));
+                return;
+            }
+            ShimRequest::Usage => {
+                let Self { task, output, tree, .. } = self;
+                let peaks = self.resources.measure_now(&TaskContext::new(task, output, tree));
+                self.clients.send_message(id, &ShimMessage::Usage { peaks });
+                ShimMessage::Done
+            }
+            ShimRequest::Stop { by, grace_ms, signal } => {
+                self.clients.await_end(id);
+                self.request_stop(&by, grace_ms, signal);
+                return;
+            }
+        };
+        self.clients.send_message(id, &reply);
+    }
+
+    /// Gives an adopted task back: its processes go on, and nothing keeps them.
+    fn release(&mut self, by: String) -> ShimMessage {
+        let why = if self.task.state().adopted.is_none() {
+            "siding started it, and it cannot be without a keeper; `siding stop` ends it"
+        } else if !self.task.state().may_release() {
+            "an older siding put it on record, which cannot tell of a release"
+        } else if self.handle_event(&TaskEvent::Released { by }) {
+            return ShimMessage::Done;
+        } else {
+            "it is being stopped already"
+        };
+        ShimMessage::Refused { why: why.to_owned() }
+    }
+
+    /// Moves the deadline.
+    fn extend(&mut self, to_ms: u64, by_ms: Option<u64>) -> ShimMessage {
+        let before = self.task.state().lifecycle.deadline();
+        let deadline = match by_ms {
+            Some(more) => before.plus_ms(more),
+            None => self.task.state().started.plus_ms(to_ms),
+        };
+        if self.handle_event(&TaskEvent::Extended { deadline })
+            || before == deadline.min(self.task.state().lifecycle.cap())
+        {
+            return ShimMessage::Done;
+        }
+        let why = match self.task.state().lifecycle.phase() {
+            Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. } => {
+                "that deadline has passed already"
+            }
+            Phase::Stopping { .. } | Phase::Killing { .. } | Phase::Ended { .. } => {
+                "it is being stopped already"
+            }
+        };
+        ShimMessage::Refused { why: why.to_owned() }
+    }
+}
