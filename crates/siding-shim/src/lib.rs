@@ -23,6 +23,7 @@ mod lease;
 mod line_monitor;
 mod output_fifo;
 mod output_pump;
+mod pending_adoption;
 mod poll_set;
 mod process_tree;
 mod proxy_handle;

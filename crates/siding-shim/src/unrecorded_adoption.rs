@@ -12,9 +12,9 @@ use siding_model::journal::TaskState;
 use siding_model::lifecycle::TreeLiveness;
 use siding_model::process::MonotonicMs;
 
-use crate::adopt::PendingAdoption;
 use crate::adopted_output::AdoptedOutput;
 use crate::lease::Lease;
+use crate::pending_adoption::PendingAdoption;
 use crate::process_tree::{LeaderHandle, ProcessTree};
 use crate::tree_kill::TreeKill;
 

@@ -1,0 +1,183 @@
+//! Taking on a process that somebody else has started.
+//!
+//! At first the shim holds it in memory alone: most commands end at once, leave nothing, and are to
+//! leave no trace here either. What lasts, leaves something behind, or loses its host is put on
+//! record, and from then on kept as any task is after a rescue: by its mark.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use siding_core::journal_file::JournalFile;
+use siding_core::launch::{Adoption, ShimFds};
+use siding_core::run::discard_unstarted;
+use siding_core::shim_client;
+use siding_core::store::{StateDir, TaskDir};
+use siding_core::sys::pidfd::PidFd;
+use siding_core::sys::{clock, poll, procfs, unix_socket};
+use siding_core::tree::BirthmarkScan;
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::TaskEvent;
+use siding_model::record::{AcceptedTask, AdoptionInfo, Record, format_for};
+
+use crate::adopted_output::AdoptedOutput;
+use crate::clients::Clients;
+use crate::journal_writer::JournalWriter;
+use crate::lease::Lease;
+use crate::output_pump::OutputPump;
+use crate::process_tree::{ProcessTree, current_pid};
+use crate::start::{PreparedShim, Shim, StartError, failed_to};
+use crate::task_record::TaskRecord;
+use crate::task_supervisor::TaskSupervisor;
+
+/// A process that is marked and held, and nowhere on record.
+#[derive(Debug)]
+pub(crate) struct PendingAdoption {
+    pub(crate) root: StateDir,
+    pub(crate) adoption: Adoption,
+    pub(crate) leader: PidFd,
+    /// The host's output file, where there is one.
+    pub(crate) host_output: Option<OwnedFd>,
+    adopted: AdoptionInfo,
+    shim: Shim,
+}
+
+/// What there is of a task on the disk, and through it.
+#[derive(Debug)]
+pub(crate) struct RecordedAdoption {
+    dir: TaskDir,
+    pump: OutputPump,
+    listener: OwnedFd,
+    log: JournalWriter,
+    state: TaskState,
+}
+
+impl PendingAdoption {
+    pub(crate) fn receive(
+        id: TaskId,
+        ready: PreparedShim,
+        handed: ShimFds,
+    ) -> Result<Self, StartError> {
+        let shim = Shim::for_task(id, ready)?;
+        let (memory, leader, file) = handed.into_adoption();
+        let mut adoption =
+            Adoption::read(memory).map_err(failed_to("read what it is to take on"))?;
+        let leader = PidFd::from_fd(leader, adoption.process);
+        // By its path: it is to make the task's directory, and perhaps its place, itself.
+        let root = StateDir::open(&adoption.root)
+            .map_err(|error| failed_to("open the state directory")(std::io::Error::other(error)))?;
+        let adopted = AdoptionInfo {
+            output: adoption.output.take(),
+            sandbox: adoption.sandbox.take(),
+            process_session: procfs::stat(adoption.process.pid).map(|stat| stat.session),
+            spare_programs: std::mem::take(&mut adoption.spare_programs),
+        };
+        Ok(Self { root, adoption, leader, host_output: file, adopted, shim })
+    }
+
+    /// Waits until it is clear whether this is to be recorded. False when everything has ended.
+    pub(crate) fn wait_needs_record(&self, lease: &Lease) -> bool {
+        let Adoption { spec, keep_after_ms, at, .. } = &self.adoption;
+        let until = at.plus_ms((*keep_after_ms).min(spec.deadline_ms));
+        loop {
+            let mut fds = vec![self.leader.as_fd(), self.shim.signals.as_fd()];
+            fds.extend(lease.source());
+            // A host that ended before anybody held it is seen by no descriptor.
+            let is_lost = lease.is_lost();
+            let left = if is_lost { 0 } else { until.ms_since(clock::monotonic_now()) };
+            let ready = poll::wait_readable(&fds, Some(left)).unwrap_or_default();
+            if self.leader.is_dead() {
+                return self.has_other_processes();
+            }
+            // Whoever asks this shim to end, and the end of the host, are the keeper's to deal with.
+            if ready.contains(&true) || is_lost || clock::monotonic_now() >= until {
+                return true;
+            }
+        }
+    }
+
+    /// Whether anything is left of it beside its leader.
+    pub(crate) fn has_other_processes(&self) -> bool {
+        let id = self.adoption.spec.task_id;
+        let scan = BirthmarkScan::scan_for(&self.root, id, current_pid());
+        !(scan.is_complete() && scan.processes_of(id).is_empty())
+    }
+
+    /// Writes down that it is a task. What a failure leaves half made is taken back.
+    pub(crate) fn record(&self) -> Result<RecordedAdoption, StartError> {
+        let spec = &self.adoption.spec;
+        let dir_error = |error| failed_to("make its directory")(std::io::Error::other(error));
+        let dir = self.root.create_task(spec.task_id).map_err(dir_error)?;
+        match self.create_files(&dir) {
+            Ok((pump, listener, log, state)) => {
+                Ok(RecordedAdoption { dir, pump, listener, log, state })
+            }
+            Err(error) => {
+                discard_unstarted(&self.root, dir, spec);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes what is in a task's directory.
+    fn create_files(
+        &self,
+        dir: &TaskDir,
+    ) -> Result<(OutputPump, OwnedFd, JournalWriter, TaskState), StartError> {
+        let spec = &self.adoption.spec;
+        let mark_error = |error| failed_to("mark it live")(std::io::Error::other(error));
+        self.root.mark_live(spec.task_id).map_err(mark_error)?;
+        let adopted_output = AdoptedOutput::create(dir, self.host_output.as_ref(), &self.adopted)
+            .map_err(failed_to("make its output"))?;
+        let listener = listen_for_clients(dir)?;
+        let accepted = self.accepted_record();
+        let state = TaskState::new(accepted.clone());
+        let mut journal =
+            JournalFile::create(dir.as_fd()).map_err(failed_to("create the journal"))?;
+        journal
+            .append(&[Record::Accepted(Box::new(accepted))])
+            .map_err(failed_to("write the journal"))?;
+        Ok((OutputPump::Adopted(adopted_output), listener, JournalWriter::new(journal), state))
+    }
+
+    /// Returns its first record.
+    pub(crate) fn accepted_record(&self) -> AcceptedTask {
+        let Adoption { spec, at, wall, .. } = &self.adoption;
+        AcceptedTask {
+            format: format_for(spec, Some(&self.adopted)),
+            boot: self.shim.boot.clone(),
+            at: *at,
+            wall: *wall,
+            shim: self.shim.self_process,
+            cgroup: None,
+            adopted: Some(self.adopted.clone()),
+            spec: spec.clone(),
+        }
+    }
+
+    /// Becomes the keeper of what is on record now.
+    pub(crate) fn into_supervisor(
+        self,
+        recorded: RecordedAdoption,
+        lease: Lease,
+    ) -> (TaskSupervisor, Shim) {
+        let Self { root, leader, shim, .. } = self;
+        let RecordedAdoption { dir, pump, listener, log, state } = recorded;
+        // Whoever has closed the session meanwhile has stopped what was on record.
+        let lease = match lease {
+            Lease::Held(_) => Lease::acquire(&root, &state.spec),
+            Lease::Free | Lease::Lost { .. } => lease,
+        };
+        let process = leader.process;
+        let record = TaskRecord::new(root, dir, state, log);
+        let (tree, clients) = (ProcessTree::adopted(leader), Clients::new(listener));
+        let mut supervisor = TaskSupervisor::new(record, pump, tree, clients, lease);
+        supervisor.handle_event(&TaskEvent::Spawned { leader: process.into() });
+        (supervisor, shim)
+    }
+}
+
+fn listen_for_clients(dir: &TaskDir) -> Result<OwnedFd, StartError> {
+    let runtime_dir = dir.endpoint_dir().map_err(failed_to("find its place"))?;
+    unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
+        .map_err(failed_to("listen for callers"))
+}
