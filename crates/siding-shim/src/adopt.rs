@@ -1,4 +1,9 @@
-//! Taking on a process that somebody else has started.
+//! Adopting a process that siding did not start.
+//!
+//! At first the shim supervises the process without any file: most commands end within milliseconds,
+//! leave no process, and must not leave a trace either. A command that lasts longer, leaves
+//! processes, or loses its host is recorded, and is then supervised as a task is after a takeover:
+//! its processes are found by their birthmark.
 
 use std::os::fd::OwnedFd;
 
@@ -14,7 +19,7 @@ use crate::pending_adoption::PendingAdoption;
 use crate::start::{PreparedShim, StartError};
 use crate::unrecorded_adoption;
 
-/// Takes a process on. `None` when it has ended and has left nothing.
+/// Adopts a process. Returns `None` when it has ended and has left no process.
 pub(crate) fn run(
     id: TaskId,
     prepared: PreparedShim,
@@ -23,7 +28,7 @@ pub(crate) fn run(
 ) -> Result<Option<TaskSet>, StartError> {
     let mut starter = Client::starter(starter);
     let pending = match PendingAdoption::receive(id, prepared, handed) {
-        Ok(held) => held,
+        Ok(pending) => pending,
         Err(error) => {
             starter.send_message(&error.to_message());
             return Err(error);
@@ -40,7 +45,8 @@ pub(crate) fn run(
     let recorded = loop {
         match pending.record() {
             Ok(recorded) => break recorded,
-            // A full disk, say. Nobody else keeps it: it stays in memory until there is room.
+            // A full disk, for example. No other process supervises the command, so that it stays
+            // unrecorded until there is space.
             Err(_) if unrecorded_adoption::supervise_until_retry(&pending, &mut lease) => {}
             Err(_) => return Ok(None),
         }

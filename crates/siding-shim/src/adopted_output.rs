@@ -1,7 +1,8 @@
 //! The output of an adopted task: a file of its host, or somewhere siding cannot read.
 //!
-//! Nobody wakes the shim for it. So it is looked at when a silence would be noted, once a minute while
-//! one is on record, and, only while somebody follows, ten times a second.
+//! A regular file does not become readable in poll(2) when it grows. So the shim polls its length:
+//! before a silence is judged, once a minute while a stall is recorded, and ten times a second while
+//! a client follows the output.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,28 +14,28 @@ use siding_core::sys::{file, procfs};
 use siding_model::process::MonotonicMs;
 use siding_model::record::AdoptionInfo;
 
-/// Time between two looks while somebody follows, in milliseconds.
+/// Time between two polls while a client follows the output, in milliseconds.
 const FOLLOWED_POLL_MS: u64 = 100;
-/// The same while a stall is on record, which ends with the first growth, in milliseconds.
+/// Time between two polls while a stall is recorded, which the first growth ends, in milliseconds.
 const STALLED_POLL_MS: u64 = 60_000;
 
-/// Where an adopted task writes.
+/// The output of an adopted task.
 #[derive(Debug)]
 pub(crate) struct AdoptedOutput {
-    /// The file, to read and to append to. Where it is not the host's, only siding writes there.
+    /// The file, opened to read and to append. Only siding writes to a file that is not the host's.
     file: Option<OwnedFd>,
-    /// Whether its growth is the task's output.
+    /// Whether the file is the host's, so that its growth is the task's output.
     is_host_file: bool,
-    /// Length of the file, or bytes that the processes have written anywhere, at the last look.
-    /// `None` before the first: what was written before it is no growth.
+    /// At the last poll: the length of the host's file, or the bytes that the processes had written
+    /// to any file. `None` before the first poll, since earlier output is not growth.
     last_bytes: Option<u64>,
-    /// When it was looked at last.
+    /// When the output was polled last.
     last_poll: MonotonicMs,
 }
 
 impl AdoptedOutput {
-    /// Begins with the host's file, where there is one; else with one in the task's directory, for
-    /// what siding itself has to say.
+    /// Links the host's file into the task's directory. Without one it creates a file there, for
+    /// siding's own lines.
     pub(crate) fn create(
         dir: &TaskDir,
         host: Option<&OwnedFd>,
@@ -52,12 +53,13 @@ impl AdoptedOutput {
         }
     }
 
-    /// Returns the host's file, for a line of siding's own.
+    /// Returns the host's file, to append a line of siding's own to it.
     pub(crate) fn from_host_file(file: &OwnedFd) -> Option<Self> {
         Some(Self::from_file(Some(file.try_clone().ok()?), true))
     }
 
-    /// Opens it again. A host may have removed its file.
+    /// Opens the output of a task that was adopted by another shim. There is none if the host removed
+    /// its file.
     pub(crate) fn resume(dir: &TaskDir, adopted: &AdoptionInfo) -> Self {
         match &adopted.output {
             Some(path) => Self::from_file(output::open_user_file(Path::new(path), true).ok(), true),
@@ -68,14 +70,13 @@ impl AdoptedOutput {
         }
     }
 
-    fn from_file(file: Option<OwnedFd>, is_hosts: bool) -> Self {
-        let mut hosted =
-            Self { file, is_host_file: is_hosts, last_bytes: None, last_poll: MonotonicMs(0) };
-        hosted.last_bytes = is_hosts.then(|| hosted.bytes());
-        hosted
+    fn from_file(file: Option<OwnedFd>, is_host_file: bool) -> Self {
+        let mut output = Self { file, is_host_file, last_bytes: None, last_poll: MonotonicMs(0) };
+        output.last_bytes = is_host_file.then(|| output.bytes());
+        output
     }
 
-    /// Whether the task's output goes to the file.
+    /// Whether the file receives the task's output.
     pub(crate) const fn sees_output(&self) -> bool {
         self.is_host_file
     }
@@ -103,8 +104,8 @@ impl AdoptedOutput {
         let end = self.bytes();
         if let Some(file) = &self.file {
             let line = format!("{start}[siding] {text}\n");
-            // Whatever the offset, the host's file was opened to append. On a full disk the journal
-            // tells it all the same.
+            // The host's file was opened with O_APPEND, which ignores the offset. On a full disk the
+            // line is missing; the journal has the same fact.
             let _recorded_anyway = file::write_all_at(file, line.as_bytes(), end);
         }
     }
@@ -133,8 +134,8 @@ impl AdoptedOutput {
         } else {
             members().into_iter().filter_map(procfs::write_bytes_total).sum()
         };
-        // A file that was truncated was written to as well. The sum over processes also shrinks when
-        // one of them ends, which is no output.
+        // A host that truncates its file has written to it. The sum over processes shrinks when a
+        // process ends, which is not output.
         let before = self.last_bytes.replace(bytes);
         before
             .is_some_and(|before| if self.is_host_file { bytes != before } else { bytes > before })

@@ -1,4 +1,4 @@
-//! Letting go of programs that a person opened through an adopted command and wants to keep.
+//! Releasing programs that a person opened through an adopted command, such as an editor.
 
 use siding_core::store::StateDir;
 use siding_core::sys::{birthmark, procfs};
@@ -9,11 +9,12 @@ use siding_model::process::ProcRef;
 
 use crate::process_tree::ProcessTree;
 
-/// Most of a command line that is read, in bytes.
+/// Longest part of a command line that is read.
 const MAX_COMMAND_LINE_BYTES: usize = 16 << 10;
 
-/// Takes out of an adopted task the programs that a person keeps: an editor or browser that has left
-/// the command's session, and all its descendants. They carry a mark of no task from then on.
+/// Releases the excluded programs of an adopted task: an editor or browser that has left the
+/// command's session, with all its descendants. They carry a birthmark that belongs to no task from
+/// then on.
 pub(crate) fn release_excluded(tree: &mut ProcessTree, root: &StateDir, state: &TaskState) {
     let Some(adopted) = &state.adopted else { return };
     if adopted.spare_programs.is_empty() {
@@ -36,12 +37,12 @@ pub(crate) fn release_excluded(tree: &mut ProcessTree, root: &StateDir, state: &
     tree.drop_unmarked(birthmark);
 }
 
-/// Gives a process, and what is below it and is the task's, the mark of what is nobody's.
+/// Replaces the birthmark of a process and of its descendants that belong to the task.
 fn mark_excluded(pid: i32, task_birthmark: Birthmark) {
     let below = procfs::descendants(pid, |_| false);
     for pid in std::iter::once(pid).chain(below) {
         if procfs::birthmark(pid) == Some(task_birthmark) {
-            // One that cannot be let go of ends with its task.
+            // A process whose birthmark cannot be replaced ends with the task.
             let _best_effort = birthmark::set_birthmark_of(pid, Birthmark::RELEASED);
         }
     }

@@ -1,9 +1,12 @@
-//! Named places where a test stops the shim, to kill it exactly there.
+//! Failpoints: named places where a test stops the shim, to kill it exactly there.
 //!
 //! Compiled to nothing without the feature `pause-points`, which only the test crate turns on.
 
-/// Every place, in the order in which an ordinary task reaches them.
-#[cfg_attr(not(feature = "pause-points"), expect(dead_code, reason = "named for the tests"))]
+/// The failpoints of a task that siding starts, in the order in which a stopped task reaches them.
+#[cfg_attr(
+    not(feature = "pause-points"),
+    expect(dead_code, reason = "only the tests use the list")
+)]
 pub(crate) const TASK_POINTS: [&str; 12] = [
     "begun",
     "accepted",
@@ -19,26 +22,28 @@ pub(crate) const TASK_POINTS: [&str; 12] = [
     "told",
 ];
 
-/// Where a shim is that has taken on a process, and does not know yet whose that is.
+/// A process is adopted, and its task is not recorded yet.
 pub(crate) const ADOPTED: &str = "adopted";
 
-/// Where the supervisor of a host is: the host is on record, and carries no mark; carries its mark;
-/// a command in its sandbox carries a task's mark, and no shim keeps it; what the host has left was
-/// asked to end.
+/// A host is recorded, and does not carry its mark yet.
 pub(crate) const HOST_RECORDED: &str = "host_recorded";
+/// A host carries its mark.
 pub(crate) const HOST_MARKED: &str = "host_marked";
+/// A command in a host's sandbox carries a task's birthmark, and no shim supervises it yet.
 pub(crate) const COMMAND_MARKED: &str = "command_marked";
+/// The processes that a host left behind have received SIGTERM.
 pub(crate) const HOST_ENDING: &str = "host_ending";
 
-/// File of the state directory that says where a supervisor is to stop: it has no environment.
+/// File of the state directory that names the failpoint of a host supervisor, which has no
+/// environment of its own.
 #[cfg(feature = "pause-points")]
 const SUPERVISOR_POINT_FILE: &str = "pause-supervisor-at";
 
-/// Where this process is to stop.
+/// The failpoint where this process stops.
 #[cfg(feature = "pause-points")]
 static ARMED_POINT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
 
-/// Takes from a task's environment, in `SIDING_PAUSE_AT`, where its shim is to stop.
+/// Arms the failpoint that `SIDING_PAUSE_AT` names in the task's environment.
 #[cfg(feature = "pause-points")]
 pub(crate) fn arm_from_task_environment(environment: &[std::ffi::CString]) {
     let wanted = environment.iter().find_map(|variable| {
@@ -53,7 +58,8 @@ pub(crate) fn arm_from_task_environment(environment: &[std::ffi::CString]) {
 #[cfg(not(feature = "pause-points"))]
 pub(crate) const fn arm_from_task_environment(_environment: &[std::ffi::CString]) {}
 
-/// Takes the same from the environment of this process: what is taken on has an environment already.
+/// Arms the failpoint that `SIDING_PAUSE_AT` names in the environment of this process: an adopted
+/// process got its environment from its host.
 #[cfg(feature = "pause-points")]
 pub(crate) fn arm_from_own_environment() {
     if let Ok(wanted) = std::env::var("SIDING_PAUSE_AT") {
@@ -65,7 +71,8 @@ pub(crate) fn arm_from_own_environment() {
 #[cfg(not(feature = "pause-points"))]
 pub(crate) const fn arm_from_own_environment() {}
 
-/// Takes where the supervisor of a host is to stop from a file of the state directory, once.
+/// Arms the failpoint that a file of the state directory names, and removes the file: it is for one
+/// host supervisor.
 #[cfg(feature = "pause-points")]
 pub(crate) fn arm_from_state_directory(state_directory: &std::path::Path) {
     let file = state_directory.join(SUPERVISOR_POINT_FILE);
@@ -79,13 +86,13 @@ pub(crate) fn arm_from_state_directory(state_directory: &std::path::Path) {
 #[cfg(not(feature = "pause-points"))]
 pub(crate) const fn arm_from_state_directory(_state_directory: &std::path::Path) {}
 
-/// Stops this process when it was planned to stop here.
+/// Stops this process (SIGSTOP) if this failpoint is armed.
 #[cfg(feature = "pause-points")]
 pub(crate) fn pause_at(point: &str) {
     let others = [ADOPTED, HOST_RECORDED, HOST_MARKED, COMMAND_MARKED, HOST_ENDING];
     debug_assert!(
         TASK_POINTS.contains(&point) || others.contains(&point),
-        "`{point}` is not in the list"
+        "failpoint `{point}` is not in the list"
     );
     if ARMED_POINT.get().is_some_and(|wanted| wanted == point) {
         siding_core::sys::signals::stop_self();

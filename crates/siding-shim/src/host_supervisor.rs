@@ -1,8 +1,9 @@
-//! The supervisor of a host: the small process that holds it, takes on the commands that it runs in
-//! a sandbox, and ends what it has left when it has ended.
+//! The supervisor of a host: the small process that watches one host, adopts the commands that the
+//! host runs in a sandbox, and ends the processes that the host leaves behind.
 //!
-//! It sleeps until the host ends or its bell is rung. Where it is killed the host's next hook starts
-//! another; where the host is killed too, the reaper does its work.
+//! The supervisor sleeps until the host ends or rings its bell, a FIFO. After the supervisor was
+//! killed, the host's next hook starts another; if the host was killed as well, the reaper ends its
+//! processes.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -26,8 +27,9 @@ use crate::start::{StartError, failed_to};
 
 /// Exit code of a supervisor that was not started by siding.
 const USAGE_EXIT_CODE: u8 = 2;
-/// Bytes that are read from the bell at once, and how often before the rest is left for later.
+/// Bytes that one read takes from the bell.
 const BELL_READ_BYTES: usize = 4096;
+/// Reads of the bell before the supervisor does other work.
 const MAX_BELL_READS: usize = 16;
 
 /// Runs this process as the supervisor of a host until that has ended. Returns the exit code of the
@@ -58,7 +60,7 @@ pub fn main() -> u8 {
     }
 }
 
-/// What a supervisor has.
+/// The state of a host supervisor.
 #[derive(Debug)]
 struct HostSupervisor {
     root: StateDir,
@@ -67,11 +69,11 @@ struct HostSupervisor {
     host: PidFd,
     bell: OwnedFd,
     scan_schedule: ScanSchedule,
-    /// When the first command was heard of, in clock ticks since boot.
+    /// When the bell was rung first, in clock ticks since boot.
     first_command_ticks: Option<u64>,
-    /// Before this moment the bell is not listened to.
+    /// Until when the bell is not polled.
     bell_ignored_until: MonotonicMs,
-    /// Says that this host has a supervisor, as long as it is held.
+    /// Marks the host as supervised while it is held.
     _lock: OwnedFd,
 }
 
@@ -79,9 +81,9 @@ impl HostSupervisor {
     fn start(mark: HostMark, path: &Path, lock: OwnedFd) -> Result<Self, StartError> {
         let other = |error: &dyn std::fmt::Display| std::io::Error::other(error.to_string());
         process::set_name(SUPERVISOR_NAME);
-        // The directory it was started in may be unmounted or removed.
+        // The directory in which it was started must stay free to be unmounted or removed.
         let _best_effort = std::env::set_current_dir("/");
-        // It must not end with the host, nor with a task.
+        // It must end neither with the host, nor with the task in which it may have been started.
         host::drop_host_mark();
         let _best_effort = cgroup::OwnCgroup::find().map(|own| own.leave_task_group());
         failpoints::arm_from_state_directory(path);
@@ -110,12 +112,12 @@ impl HostSupervisor {
             bell_ignored_until: deaf_until,
             _lock: lock,
         };
-        // Another may have been killed in the middle of its work.
+        // An earlier supervisor may have been killed before it adopted a command.
         supervisor.scan_schedule.record_bell(&[BellByte::Scan.to_byte()], clock::monotonic_now());
         Ok(supervisor)
     }
 
-    /// Watches until the host has ended, and ends what it has left.
+    /// Waits until the host has ended, then ends the processes that it left behind.
     fn run(mut self) {
         memory::release_unused();
         while !self.host.is_dead() {
@@ -124,13 +126,14 @@ impl HostSupervisor {
         let Self { root, files, record, .. } = &self;
         let steps =
             reap::end_host(root, files, record, &|| failpoints::pause_at(failpoints::HOST_ENDING));
-        // What could not be ended is told to the next session, by the reaper.
+        // The record stays while a process could not be ended: the reaper reports it to the next
+        // session.
         if !steps.iter().any(reap::ReapStep::is_failure) {
             let _best_effort = root.remove_host(files.mark);
         }
     }
 
-    /// Waits until something is due, and does it. The only place that blocks.
+    /// Waits until something is due, and does it. The only place where the supervisor blocks.
     fn wait_and_dispatch(&mut self) {
         let now = clock::monotonic_now();
         let is_bell_ignored = now < self.bell_ignored_until;
@@ -153,7 +156,8 @@ impl HostSupervisor {
         }
     }
 
-    /// Reads what was rung. Whoever rings again at once is heard a moment later.
+    /// Reads the bell. It is then ignored for a moment, so that a host that rings without a pause does
+    /// not use up a core.
     fn read_bell(&mut self) {
         let mut bytes = [0; BELL_READ_BYTES];
         let now = clock::monotonic_now();

@@ -1,23 +1,23 @@
-//! Writing the journal, even when the disk has other plans.
+//! Writing the journal, with retries when the disk refuses a write.
 
 use siding_core::journal_file::JournalFile;
 use siding_core::sys::clock;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
-/// Time between two tries to write what could not be written, in milliseconds. A disk that is full or
-/// away stays so for minutes.
+/// Time between two attempts to write pending records, in milliseconds. A disk that is full or
+/// disconnected usually stays so for minutes.
 const RETRY_MS: u64 = 2_000;
 /// Time until a record that the task can do without is tried again after the journal had no room
 /// for it, in milliseconds.
 pub(crate) const OPTIONAL_RECORD_RETRY_MS: u64 = 1_000;
 
-/// The journal with what could not be written yet.
+/// The journal with the records that could not be written yet.
 #[derive(Debug)]
 pub(crate) struct JournalWriter {
     journal: JournalFile,
     pending: Vec<Record>,
-    /// When what is pending is tried again.
+    /// When the pending records are written again.
     retry_at: Option<MonotonicMs>,
 }
 
@@ -26,10 +26,11 @@ impl JournalWriter {
         Self { journal, pending: Vec::new(), retry_at: None }
     }
 
-    /// Writes records after all earlier ones. Returns the number of the first.
+    /// Writes records after all earlier ones. Returns the sequence number of the first.
     ///
-    /// A failed write keeps them for the next time: the task goes on, and its callers are told all
-    /// the same. The reserve makes this a matter of broken disks, not of full ones.
+    /// After a failed write the records stay pending: the task continues, and its clients receive
+    /// them. The journal reserves its space in advance, so that a write fails on a broken disk rather
+    /// than on a full one.
     pub(crate) fn write(&mut self, records: &[Record]) -> u64 {
         let first = self.journal.next_seq() + self.pending.len() as u64;
         self.pending.extend_from_slice(records);
@@ -37,8 +38,8 @@ impl JournalWriter {
         first
     }
 
-    /// Whether a record that is not needed may be written: everything before it was, and space for
-    /// the end stays set aside behind it.
+    /// Whether an optional record may be written: no record is pending, and the space for the final
+    /// record stays reserved.
     pub(crate) fn has_room(&mut self) -> bool {
         self.pending.is_empty() && self.journal.reserve_record().is_ok()
     }
@@ -56,29 +57,29 @@ impl JournalWriter {
         self.retry_at
     }
 
-    /// Tries to write what could not be written, when that is due.
+    /// Writes the pending records, when that is due.
     pub(crate) fn retry_if_due(&mut self, now: MonotonicMs) {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry();
         }
     }
 
-    /// Forgets what could not be written.
+    /// Drops the pending records.
     pub(crate) fn discard_pending(&mut self) {
         self.pending = Vec::new();
         self.retry_at = None;
     }
 
-    /// Waits until everything is on the disk.
+    /// Waits until all records are on the disk (fdatasync(2)).
     pub(crate) fn sync(&mut self) {
         if !self.pending.is_empty() {
             self.retry();
         }
-        // Nobody is left to tell; a reader finds what the disk has.
+        // No caller could handle the error: a reader finds the records that the disk has.
         let _best_effort = self.journal.sync();
     }
 
-    /// Gives the reserve back.
+    /// Releases the reserved space.
     pub(crate) fn finish(&self) {
         let _best_effort = self.journal.release_reserve();
     }

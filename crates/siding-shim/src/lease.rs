@@ -1,5 +1,5 @@
-//! A session's hold on its tasks: the pidfd of one of its owners, the newest that lives. When the last
-//! owner of a subagent's session has ended, one of the session above it holds them.
+//! The lease of a session on its tasks: the pidfd of the newest of its live owners. When the last
+//! owner of a subagent's session has ended, an owner of its parent session takes its place.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,17 +11,17 @@ use siding_core::sys::{clock, procfs};
 use siding_model::process::MonotonicMs;
 use siding_model::spec::TaskSpec;
 
-/// Time between two questions for the owner where nobody can tell, in milliseconds.
+/// Time between two searches for an owner while the search fails, in milliseconds.
 const OWNER_RETRY_MS: u64 = 5_000;
 
-/// What the task's life depends on beside itself.
+/// The process that a task must not outlive.
 #[derive(Debug)]
 pub(crate) enum Lease {
-    /// Nothing: the implicit session, or a task that is kept.
+    /// There is none: the task belongs to the implicit session, or was started with `--keep`.
     Free,
-    /// This owner lives.
+    /// An owner of the session, which lives.
     Held(PidFd),
-    /// No owner is left; a resumed session may take over until then.
+    /// No owner lives. The task is not stopped if a resumed session takes over in time.
     Lost {
         /// When the task is stopped.
         until: MonotonicMs,
@@ -29,7 +29,7 @@ pub(crate) enum Lease {
 }
 
 impl Lease {
-    /// Takes the lease that the specification asks for.
+    /// Acquires the lease that the specification asks for.
     pub(crate) fn acquire(root: &StateDir, spec: &TaskSpec) -> Self {
         if spec.keep || spec.session_id.is_implicit() {
             return Self::Free;
@@ -40,7 +40,7 @@ impl Lease {
     fn query_owner(root: &StateDir, spec: &TaskSpec) -> Self {
         match find_live_owner(root, spec) {
             Ok(Some(owner)) => Self::Held(owner),
-            // Who cannot be found out is asked for once more when the time is up.
+            // After a failed search there is another when the grace is over.
             Ok(None) | Err(_) => {
                 Self::Lost { until: clock::monotonic_now().plus_ms(spec.session_grace_ms) }
             }
@@ -55,7 +55,7 @@ impl Lease {
         }
     }
 
-    /// Whether no owner is left.
+    /// Whether no owner lives.
     pub(crate) const fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
@@ -68,13 +68,13 @@ impl Lease {
         }
     }
 
-    /// Notes that the owner that was held has ended: another may live.
+    /// Searches for another owner after the last one has ended.
     pub(crate) fn on_owner_ended(&mut self, root: &StateDir, spec: &TaskSpec) {
         *self = Self::query_owner(root, spec);
     }
 
-    /// Whether nobody took over in time. Asks when the time is up, and again as long as that cannot be
-    /// told: no task is ended on a guess.
+    /// Whether the grace is over without a new owner. While the search for an owner fails, the lease
+    /// does not expire: no task is stopped on a guess.
     pub(crate) fn has_expired(
         &mut self,
         root: &StateDir,
@@ -102,8 +102,8 @@ impl Lease {
     }
 }
 
-/// Returns an owner that lives: of the task's session, or of the one that has its tasks since it is
-/// over. Fails while that cannot be told: a disk of the network does not answer, or no descriptor is left.
+/// Returns a live owner of the task's session, or of the session that inherited its tasks. Fails while
+/// that cannot be found out, because a network file system does not respond or no descriptor is free.
 fn find_live_owner(root: &StateDir, spec: &TaskSpec) -> io::Result<Option<PidFd>> {
     let boot = procfs::boot_id()?;
     let holder =

@@ -1,12 +1,13 @@
-//! The shim: the small process that keeps one task, or several that are about to be stopped.
+//! The shim: the small process that supervises one task, or several that are about to be stopped.
 //!
-//! It starts the leader, is the only writer of the task's journal and output, holds the deadline
-//! and the session's lease, answers whoever asks, ends the whole tree when its time is up, says
-//! how it ended, and leaves. It has one thread and blocks in one place, the poll of `rounds`; a second
-//! one asks an address that the task is waited for with. It must
-//! never wait for anybody: not for a caller that does not read, not for an end of file.
+//! The shim starts the leader, is the only writer of the task's journal and output, enforces the
+//! deadline and the session's lease, answers its clients, kills the process tree when its time is
+//! up, records how the task ended, and exits. It has one thread, which blocks only in the poll of
+//! `event_loop`; a second thread exists only while an address is requested that the task is waited
+//! for. The shim never waits for another process: not for a client that does not read, and not for
+//! an end of file.
 //!
-//! Beside it stands the supervisor of a host (`supervisor`), which keeps no task.
+//! The crate also holds the supervisor of a host (`host_supervisor`), which supervises no task.
 
 #![forbid(unsafe_code)]
 
@@ -55,8 +56,8 @@ pub use host_supervisor::main as supervise;
 /// Exit code of a shim that was not started by siding.
 const USAGE_EXIT_CODE: u8 = 2;
 
-/// Runs this process as a shim: waits for its errand and carries it out. Returns the exit code of
-/// the process.
+/// Runs this process as a shim: waits for a command and executes it. Returns the exit code of the
+/// process.
 #[must_use]
 pub fn main() -> u8 {
     let Ok(starter) = descriptor::take_inherited(siding_process::STARTER_FD) else {
@@ -71,15 +72,16 @@ pub fn main() -> u8 {
     0
 }
 
-/// Waits for the errand and does what it begins with. `None` when there is nothing to keep; else the
-/// exit code.
+/// Waits for a command and starts, adopts or takes over its tasks. Returns `None` when there is no
+/// task to supervise, and the exit code of the process as the error.
 ///
-/// It takes 24 KiB of stack, which are free again while the task is kept: that may be for hours.
+/// A function of its own, because it needs 24 KiB of stack. They are free again while the event loop
+/// runs, possibly for hours.
 #[inline(never)]
 fn execute_shim_command(starter: OwnedFd) -> Result<Option<TaskSet>, u8> {
     let prepared = start::PreparedShim::prepare();
     let (command, handed) = match ShimFds::receive(&starter) {
-        Ok(Some(errand)) => errand,
+        Ok(Some(received)) => received,
         Ok(None) => return Ok(None),
         Err(_) => return Err(USAGE_EXIT_CODE),
     };
@@ -93,6 +95,6 @@ fn execute_shim_command(starter: OwnedFd) -> Result<Option<TaskSet>, u8> {
         }
         ShimCommand::Adopt(id) => adopt::run(id, prepared, handed, starter),
     };
-    // Whoever started this shim was told; its standard error is /dev/null.
+    // The starter received the error as a message; the standard error of a shim is /dev/null.
     tasks.map_err(|_| 1)
 }
