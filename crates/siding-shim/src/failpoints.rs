@@ -31,7 +31,7 @@ pub(crate) const HOST_RECORDED: &str = "host_recorded";
 pub(crate) const HOST_MARKED: &str = "host_marked";
 /// A command in a host's sandbox carries a task's birthmark, and no shim supervises it yet.
 pub(crate) const COMMAND_MARKED: &str = "command_marked";
-/// The processes that a host left behind have received SIGTERM.
+/// The processes that a host left behind have received the signal to end.
 pub(crate) const HOST_ENDING: &str = "host_ending";
 
 /// File of the state directory that names the failpoint of a host supervisor, which has no

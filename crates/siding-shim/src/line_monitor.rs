@@ -1,4 +1,4 @@
-//! Telling the lines of a monitored task: each becomes a record, at the monitor's rate.
+//! The monitor of a task's output: each line becomes a record, at a limited rate.
 
 use siding_core::monitor::LineWatch;
 use siding_core::store::TaskDir;
@@ -10,22 +10,22 @@ use siding_model::spec::TaskSpec;
 
 use crate::journal_writer::OPTIONAL_RECORD_RETRY_MS;
 
-/// The lines on their way to the journal.
+/// The lines that are not recorded yet.
 #[derive(Debug)]
 pub(crate) struct LineMonitor {
     lines: LineWatch,
-    /// When the disk is asked for room again.
+    /// When the journal is checked for room again, after it had none.
     retry_at: MonotonicMs,
 }
 
 impl LineMonitor {
-    /// Begins with a new task, if it has a monitor.
+    /// Returns the monitor of a new task, if it has one.
     pub(crate) fn new(spec: &TaskSpec) -> std::io::Result<Option<Box<Self>>> {
         let Some(monitor) = &spec.monitor else { return Ok(None) };
         Ok(Some(Self::from_watch(LineWatch::new(monitor, 0, clock::monotonic_now())?)))
     }
 
-    /// Goes on where a dead shim left off.
+    /// Returns the monitor of a task whose shim died, with the output that is not recorded yet.
     pub(crate) fn resume(dir: &TaskDir, state: &TaskState) -> std::io::Result<Option<Box<Self>>> {
         let Some(monitor) = &state.spec.monitor else { return Ok(None) };
         Ok(Some(Self::from_watch(LineWatch::resume(monitor, dir, state, clock::monotonic_now())?)))
@@ -35,7 +35,7 @@ impl LineMonitor {
         Box::new(Self { lines, retry_at: MonotonicMs(0) })
     }
 
-    /// Looks at output that stands at this offset.
+    /// Adds output that begins at offset `from` of the stream.
     pub(crate) fn feed(&mut self, from: u64, bytes: &[u8]) {
         self.lines.feed(from, bytes);
     }

@@ -1,9 +1,10 @@
-//! The output pump: from the task's FIFO into its one file.
+//! Moving a task's output from its FIFO into the output file.
 //!
-//! The kernel moves the bytes (`splice`, in a flood by [`SpliceStore`]): none is on the way, in the memory of
-//! a shim that may be killed. The FIFO holds one page while the task is quiet and grows while data flows: an
-//! ordinary user has 16,384 pipe pages in all, and a thousand idle tasks must leave him most of
-//! them. Offsets in the file are stream offsets, whatever is released or lost.
+//! The kernel moves the bytes with splice(2), and in a flood with [`SpliceStore`]: no byte is in the
+//! memory of the shim, where it would be lost when the shim is killed. The FIFO holds one page while
+//! the task is quiet and grows while data flows: an ordinary user has 16,384 pipe pages in all
+//! (`pipe-user-pages-soft`, pipe(7)), and a thousand idle tasks must leave most of them unused.
+//! Offsets in the file are stream offsets, whatever is released or lost.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,29 +19,31 @@ use siding_model::record::{OutputGap, OutputTotals};
 use crate::line_monitor::LineMonitor;
 use crate::splice_store::{SpliceStore, Transferred};
 
-/// Size of the FIFO while nothing flows: the smallest there is.
+/// Size of the FIFO while no data flows: one page, the smallest size.
 const QUIET_PIPE_BYTES: usize = 4096;
-/// Sizes of the FIFO while data flows, tried in order. A quarter of a MiB is as fast as a whole
-/// one to within the noise, and lets 250 tasks of one user be busy at once.
+/// Sizes of the FIFO while data flows, tried in order. 256 KiB are as fast as 1 MiB within the noise,
+/// and 250 tasks of one user can be busy at the same time.
 const BUSY_PIPE_BYTES: [usize; 3] = [256 << 10, 64 << 10, 16 << 10];
-/// The largest pipe that an ordinary user may make (`fs.pipe-max-size`): a task may have enlarged
-/// its own.
+/// The largest pipe that an ordinary user can create (`fs.pipe-max-size`). A task can enlarge its
+/// FIFO.
 const MAX_PIPE_BYTES: u64 = 1 << 20;
-/// Bytes read at once.
+/// Bytes that one step moves.
 const COPY_BUFFER_BYTES: usize = 256 << 10;
-/// Reads in one turn, so that a flood never keeps the shim from its other duties: 8 MiB.
+/// Steps for each wake-up of the shim, 8 MiB in all, so that a flood delays its other work by
+/// milliseconds only.
 const MAX_READS_PER_TICK: usize = 32;
-/// Silence after which the FIFO shrinks and the buffer goes, in milliseconds: with the first look at
-/// the silent task, so that the shim wakes once for both. A little behind it, since the two are not
-/// counted from the very same moment, and from so much before.
+/// Silence after which the FIFO shrinks and the buffers are freed, in milliseconds. The first sample
+/// of the silent task is due at the same time, so that the shim wakes once for both.
 const QUIET_AFTER_MS: u64 = FIRST_SAMPLE_DELAY_MS + QUIET_SLACK_MS;
+/// Difference between the starts of the two silences, in milliseconds: the output is quiet from this
+/// much after the first sample is due, and counts as quiet from this much before.
 const QUIET_SLACK_MS: u64 = 50;
-/// The middle is released in steps of this many bytes; it is a multiple of every block size.
+/// The middle is released in steps of this many bytes, a multiple of every block size.
 const RELEASE_STEP_BYTES: u64 = 4 << 20;
-/// Block size that holes are aligned to. Larger blocks are released when a step covers them.
+/// Block size to which holes are aligned, in bytes. A larger block is released once a step covers it.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Moves the output of a task that siding has started.
+/// The output of a task that siding started.
 #[derive(Debug)]
 pub(crate) struct OutputFifo {
     fifo: OwnedFd,
@@ -50,21 +53,21 @@ pub(crate) struct OutputFifo {
     keep_tail: u64,
     gap: Option<OutputGap>,
     lost: u64,
-    /// First failure to store something that has not been put on record yet.
+    /// The first failed write, with its offset, until it is recorded.
     failure: Option<(u64, io::Error)>,
     failed_before: bool,
-    /// Only where the kernel cannot move the bytes.
+    /// Only used where splice(2) fails.
     buffer: Option<MappedBuffer>,
     busy: bool,
-    /// While it is busy.
+    /// Only while the task is busy.
     splice_store: Option<SpliceStore>,
     quiet_at: Option<MonotonicMs>,
-    /// The lines that are told as they come. Most tasks have none.
+    /// Receives all output. Most tasks have no monitor.
     pub(crate) line_monitor: Option<Box<LineMonitor>>,
 }
 
 impl OutputFifo {
-    /// Goes on at the end of `file`.
+    /// Returns the output of a task, which is appended to `file`.
     pub(crate) fn new(
         fifo: OwnedFd,
         file: OwnedFd,
@@ -72,7 +75,7 @@ impl OutputFifo {
         keep_tail: u64,
     ) -> io::Result<Self> {
         let offset = file::metadata(&file)?.len;
-        // Refused only when the pipe holds more than a page: then data flows, and it is large.
+        // Fails with EBUSY if the pipe holds more than a page (fcntl(2)): then it should be large.
         let _best_effort = pipe::set_size(&fifo, QUIET_PIPE_BYTES);
         let gap = siding_core::output::find_gap(&file, offset, align_up(keep_head));
         Ok(Self {
@@ -98,7 +101,7 @@ impl OutputFifo {
         self.fifo.as_fd()
     }
 
-    /// Returns bytes taken so far.
+    /// Returns the length of the stream so far, in bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.offset
     }
@@ -108,12 +111,12 @@ impl OutputFifo {
         self.quiet_at
     }
 
-    /// Returns what became of the output.
+    /// Returns how much output was stored and lost.
     pub(crate) const fn totals(&self) -> OutputTotals {
         OutputTotals { bytes: self.offset, gap: self.gap, lost: self.lost }
     }
 
-    /// Returns the first failure to store something, once.
+    /// Returns the first failed write with its offset, once.
     pub(crate) const fn take_failure(&mut self) -> Option<(u64, io::Error)> {
         self.failure.take()
     }
@@ -130,52 +133,53 @@ impl OutputFifo {
         bytes
     }
 
-    /// Moves what is there, at most a turn's worth. Returns whether anything came.
-    /// `dir` is the task's.
+    /// Moves the data in the FIFO, at most [`MAX_READS_PER_TICK`] steps. Returns whether there was any.
+    /// `dir` is the task's directory.
     pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
         self.quiet_at = Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS));
         if self.busy && self.splice_store.is_none() {
-            // Without one it goes slower, and nothing is lost.
+            // Without it the output is moved more slowly, and none is lost.
             self.splice_store = dir.endpoint_dir().and_then(SpliceStore::prepare).ok();
         }
         (0..MAX_READS_PER_TICK).take_while(|_| self.move_once()).count() > 0
     }
 
-    /// Moves all that is in the FIFO now, and no more than it can hold: a descendant that floods
-    /// must not delay the end of the call.
+    /// Moves all data that is in the FIFO now. The limit is the most that a FIFO holds: a descendant
+    /// that writes without a pause must not delay the record of the leader's end.
     pub(crate) fn drain(&mut self) {
         let until = self.offset + MAX_PIPE_BYTES;
         while self.offset < until && self.move_once() {}
     }
 
-    /// Lets go of what only a flow needs, once there has been silence. Returns whether there has.
+    /// Frees the buffers and shrinks the FIFO once the task has been silent. Returns whether it has.
     pub(crate) fn release_if_quiet(&mut self, now: MonotonicMs) -> bool {
         let soon = now.plus_ms(2 * QUIET_SLACK_MS);
         let is_quiet = self.quiet_at.take_if(|at| soon >= *at).is_some();
         if is_quiet {
             (self.buffer, self.splice_store) = (None, None);
-            // Refused when something came just now; then the next rest does it.
+            // Fails with EBUSY if new data has just been written. The next silence retries it.
             self.busy = self.busy && pipe::set_size(&self.fifo, QUIET_PIPE_BYTES).is_err();
         }
         is_quiet
     }
 
-    /// Writes a line of siding's own behind the task's output.
+    /// Appends a line of siding's own to the task's output.
     pub(crate) fn append_siding_line(&mut self, text: &str) {
         let ends_line = self.tail(1).last().is_none_or(|last| *last == b'\n');
         let start = if ends_line { "" } else { "\n" };
         self.store(format!("{start}[siding] {text}\n").as_bytes());
     }
 
-    /// Moves what is in the FIFO, at most a piece. Returns whether something was.
+    /// Moves data out of the FIFO in one step. Returns whether there was any.
     fn move_once(&mut self) -> bool {
         let moved = match self.splice_store.take() {
-            Some(flood) => self.move_via_stage(flood),
+            Some(splice_store) => self.move_via_stage(splice_store),
             None => self.splice(),
         };
         let count = match moved {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            // A full disk, or a file system that cannot: the task's output must go somewhere.
+            // A full disk, or a file system without splice(2). The FIFO must be emptied all the same,
+            // or the task blocks in write(2).
             Err(_) => self.copy_through_buffer(),
             Ok(count) => count,
         };
@@ -187,7 +191,8 @@ impl OutputFifo {
         count > 0
     }
 
-    /// Moves it while the task writes on. A flood that has failed is over.
+    /// Moves data through the stage while the task can write to the FIFO. The splice store is dropped
+    /// after a failure.
     fn move_via_stage(&mut self, splice_store: SpliceStore) -> io::Result<usize> {
         let shared = match splice_store.tee_to_stage(&self.fifo, self.max_piece_bytes()) {
             Err(error) => {
@@ -208,12 +213,11 @@ impl OutputFifo {
         Ok(bytes)
     }
 
-    /// Has the kernel move it, so that nothing is ever on the way: a shim that is killed loses
-    /// nothing.
+    /// Moves data with splice(2): a shim that is killed loses none.
     fn splice(&mut self) -> io::Result<usize> {
         let most = self.max_piece_bytes();
         if self.would_overflow(most as u64) {
-            // Exactly what is coming: what fits is not to be released.
+            // The exact count, so that no more of the middle is released than necessary.
             let coming = pipe::buffered_bytes(&self.fifo)?.min(most as u64);
             self.release_middle(coming);
         }
@@ -222,7 +226,7 @@ impl OutputFifo {
         Ok(count)
     }
 
-    /// Notes that the file has so many more bytes.
+    /// Accounts for `count` bytes that were appended to the file.
     fn record_stored(&mut self, count: usize) {
         let from = self.offset;
         self.offset += count as u64;
@@ -232,8 +236,8 @@ impl OutputFifo {
         }
     }
 
-    /// Moves it through this process, which loses what it has read when it is killed now. Returns how
-    /// much.
+    /// Moves data through the memory of this process. Returns its length in bytes. A shim that is killed
+    /// between the read and the write loses it.
     fn copy_through_buffer(&mut self) -> usize {
         let Some(mut buffer) =
             self.buffer.take().or_else(|| MappedBuffer::new(COPY_BUFFER_BYTES).ok())
@@ -249,8 +253,8 @@ impl OutputFifo {
         count
     }
 
-    /// Returns the most bytes that are stored at once: with the middle released before, no more is
-    /// kept than may be.
+    /// Returns how many bytes one step may move. The middle of the file is released before each step,
+    /// so that half of `keep_tail` keeps the file within its limit.
     fn max_piece_bytes(&self) -> usize {
         let half = usize::try_from(self.keep_tail / 2).unwrap_or(COPY_BUFFER_BYTES);
         half.clamp(BLOCK_BYTES as usize, COPY_BUFFER_BYTES)
@@ -258,7 +262,7 @@ impl OutputFifo {
 
     fn store(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(self.max_piece_bytes()) {
-            // Before it is written: not even for a moment is more kept than may be.
+            // Before the write, so that the file never exceeds its limit.
             self.release_middle(piece.len() as u64);
             if let Err(error) = file::write_all_at(&self.file, piece, self.offset) {
                 self.record_loss(piece.len() as u64, error);
@@ -267,7 +271,7 @@ impl OutputFifo {
         }
     }
 
-    /// Counts what of the last `len` bytes is not in the file. A full disk takes a part of them.
+    /// Counts how many of the last `len` bytes are not in the file. A full disk stores some of them.
     fn record_loss(&mut self, len: u64, error: io::Error) {
         let end = file::metadata(&self.file).map_or(0, |facts| facts.len);
         let stored = end.saturating_sub(self.offset).min(len);
@@ -278,18 +282,18 @@ impl OutputFifo {
         }
     }
 
-    /// Whether head and tail are full when so many bytes are added.
+    /// Whether head and tail together exceed their limits when `coming` bytes are added.
     fn would_overflow(&self, coming: u64) -> bool {
         (self.offset + coming).saturating_sub(self.keep_tail) > self.tail_start()
     }
 
-    /// Returns where the tail begins, at the earliest.
+    /// Returns the lowest offset at which the tail can begin.
     fn tail_start(&self) -> u64 {
         self.gap.map_or(self.keep_head, |gap| gap.to)
     }
 
-    /// Keeps no more than head and tail together once `coming` bytes are added. Steps ahead, so
-    /// that it does not have to be done for every write.
+    /// Releases the middle of the file, so that head and tail stay within their limits when `coming`
+    /// bytes are added. Releases a step more than necessary, so that most writes need no system call.
     fn release_middle(&mut self, coming: u64) {
         if !self.would_overflow(coming) {
             return;

@@ -1,4 +1,4 @@
-//! A task's output as the keeper sees it, wherever that goes.
+//! The output of a task, whether siding stores it or the host of an adopted task does.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -14,14 +14,14 @@ use crate::output_fifo::OutputFifo;
 /// A task's output.
 #[derive(Debug)]
 pub(crate) enum OutputPump {
-    /// It comes through a FIFO and is stored by this shim.
+    /// The shim moves it from a FIFO into the output file.
     Fifo(OutputFifo),
-    /// It goes where the host of an adopted task has sent it.
+    /// The host of an adopted task directed it to a file, a pipe or a terminal.
     Adopted(AdoptedOutput),
 }
 
 impl OutputPump {
-    /// Goes on at the end of `file`.
+    /// Returns an output that is appended to `file`.
     pub(crate) fn new(
         fifo: OwnedFd,
         file: OwnedFd,
@@ -31,16 +31,16 @@ impl OutputPump {
         OutputFifo::new(fifo, file, keep_head, keep_tail).map(Self::Fifo)
     }
 
-    /// Has its lines told as they come.
+    /// Sets the monitor that receives the output's lines.
     pub(crate) fn set_line_monitor(&mut self, line_monitor: Option<Box<LineMonitor>>) {
         match self {
             Self::Fifo(fifo) => fifo.line_monitor = line_monitor,
-            // Nobody monitors what siding does not store.
+            // Only output that siding stores can be monitored.
             Self::Adopted(_) => {}
         }
     }
 
-    /// Returns the lines that are told as they come. Most tasks have none.
+    /// Returns the monitor of the output's lines. Most tasks have none.
     pub(crate) fn line_monitor(&mut self) -> Option<&mut LineMonitor> {
         match self {
             Self::Fifo(fifo) => fifo.line_monitor.as_deref_mut(),
@@ -68,7 +68,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns what to poll for data, `None` when it has to be looked for.
+    /// Returns what to poll for data; `None` if the length must be polled instead.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Fifo(fifo) => Some(fifo.source()),
@@ -76,7 +76,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns bytes written so far.
+    /// Returns how many bytes were written so far.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Fifo(fifo) => fifo.bytes(),
@@ -84,7 +84,7 @@ impl OutputPump {
         }
     }
 
-    /// Whether all that the task writes to its standard output is counted.
+    /// Whether [`Self::bytes`] counts all that the task writes to its standard output.
     pub(crate) const fn sees_output(&self) -> bool {
         match self {
             Self::Fifo(_) => true,
@@ -100,7 +100,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns what became of the output.
+    /// Returns how much output was stored and lost.
     pub(crate) fn totals(&self) -> OutputTotals {
         match self {
             Self::Fifo(fifo) => fifo.totals(),
@@ -108,7 +108,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns the first failure to store something, once.
+    /// Returns the first failed write with its offset, once.
     pub(crate) const fn take_failure(&mut self) -> Option<(u64, io::Error)> {
         match self {
             Self::Fifo(fifo) => fifo.take_failure(),
@@ -124,8 +124,8 @@ impl OutputPump {
         }
     }
 
-    /// Moves what is there, at most a turn's worth. Returns whether anything came.
-    /// `dir` is the task's.
+    /// Moves available data into the output file. Returns whether there was any. `dir` is the task's
+    /// directory.
     pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
         match self {
             Self::Fifo(fifo) => fifo.move_available(dir),
@@ -133,7 +133,7 @@ impl OutputPump {
         }
     }
 
-    /// Moves all that is there now.
+    /// Moves all data that is available now.
     pub(crate) fn drain(&mut self) {
         match self {
             Self::Fifo(fifo) => fifo.drain(),
@@ -141,7 +141,7 @@ impl OutputPump {
         }
     }
 
-    /// Lets go of what only a flow needs, once there has been silence. Returns whether there has.
+    /// Frees buffers once the task has been silent. Returns whether it has.
     pub(crate) fn release_if_quiet(&mut self, now: MonotonicMs) -> bool {
         match self {
             Self::Fifo(fifo) => fifo.release_if_quiet(now),
@@ -149,7 +149,7 @@ impl OutputPump {
         }
     }
 
-    /// Writes a line of siding's own behind the task's output.
+    /// Appends a line of siding's own to the task's output.
     pub(crate) fn append_siding_line(&mut self, text: &str) {
         match self {
             Self::Fifo(fifo) => fifo.append_siding_line(text),

@@ -1,8 +1,4 @@
-//! Taking on a process that somebody else has started.
-//!
-//! At first the shim holds it in memory alone: most commands end at once, leave nothing, and are to
-//! leave no trace here either. What lasts, leaves something behind, or loses its host is put on
-//! record, and from then on kept as any task is after a rescue: by its mark.
+//! A process that is adopted and not recorded yet, and the creation of its task's record.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -29,19 +25,19 @@ use crate::start::{PreparedShim, Shim, StartError, failed_to};
 use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
 
-/// A process that is marked and held, and nowhere on record.
+/// A process that carries its task's birthmark and is held by a pidfd, but is not recorded.
 #[derive(Debug)]
 pub(crate) struct PendingAdoption {
     pub(crate) root: StateDir,
     pub(crate) adoption: Adoption,
     pub(crate) leader: PidFd,
-    /// The host's output file, where there is one.
+    /// The host's output file, if the process writes to a file.
     pub(crate) host_output: Option<OwnedFd>,
     adopted: AdoptionInfo,
     shim: Shim,
 }
 
-/// What there is of a task on the disk, and through it.
+/// The files of a task that has just been recorded, opened.
 #[derive(Debug)]
 pub(crate) struct RecordedAdoption {
     dir: TaskDir,
@@ -52,17 +48,18 @@ pub(crate) struct RecordedAdoption {
 }
 
 impl PendingAdoption {
+    /// Prepares this process to be the shim of the adoption that it was handed.
     pub(crate) fn receive(
         id: TaskId,
         ready: PreparedShim,
         handed: ShimFds,
     ) -> Result<Self, StartError> {
         let shim = Shim::for_task(id, ready)?;
-        let (memory, leader, file) = handed.into_adoption();
+        let (memory, leader, host_output) = handed.into_adoption();
         let mut adoption =
             Adoption::read(memory).map_err(failed_to("read what it is to take on"))?;
         let leader = PidFd::from_fd(leader, adoption.process);
-        // By its path: it is to make the task's directory, and perhaps its place, itself.
+        // By its path: this shim creates the task's directories itself, later.
         let root = StateDir::open(&adoption.root)
             .map_err(|error| failed_to("open the state directory")(std::io::Error::other(error)))?;
         let adopted = AdoptionInfo {
@@ -71,38 +68,40 @@ impl PendingAdoption {
             process_session: procfs::stat(adoption.process.pid).map(|stat| stat.session),
             spare_programs: std::mem::take(&mut adoption.spare_programs),
         };
-        Ok(Self { root, adoption, leader, host_output: file, adopted, shim })
+        Ok(Self { root, adoption, leader, host_output, adopted, shim })
     }
 
-    /// Waits until it is clear whether this is to be recorded. False when everything has ended.
+    /// Waits until it is known whether the process must be recorded. Returns false if it has ended and
+    /// left no process.
     pub(crate) fn wait_needs_record(&self, lease: &Lease) -> bool {
         let Adoption { spec, keep_after_ms, at, .. } = &self.adoption;
         let until = at.plus_ms((*keep_after_ms).min(spec.deadline_ms));
         loop {
             let mut fds = vec![self.leader.as_fd(), self.shim.signals.as_fd()];
             fds.extend(lease.source());
-            // A host that ended before anybody held it is seen by no descriptor.
+            // No descriptor tells of a host that ended before the lease was acquired.
             let is_lost = lease.is_lost();
             let left = if is_lost { 0 } else { until.ms_since(clock::monotonic_now()) };
             let ready = poll::wait_readable(&fds, Some(left)).unwrap_or_default();
             if self.leader.is_dead() {
                 return self.has_other_processes();
             }
-            // Whoever asks this shim to end, and the end of the host, are the keeper's to deal with.
+            // Signals to this shim and the end of the host are handled by the supervisor of the
+            // recorded task.
             if ready.contains(&true) || is_lost || clock::monotonic_now() >= until {
                 return true;
             }
         }
     }
 
-    /// Whether anything is left of it beside its leader.
+    /// Whether any process of the task lives besides its leader.
     pub(crate) fn has_other_processes(&self) -> bool {
         let id = self.adoption.spec.task_id;
         let scan = BirthmarkScan::scan_for(&self.root, id, current_pid());
         !(scan.is_complete() && scan.processes_of(id).is_empty())
     }
 
-    /// Writes down that it is a task. What a failure leaves half made is taken back.
+    /// Records the task. After a failure it removes the files that it created.
     pub(crate) fn record(&self) -> Result<RecordedAdoption, StartError> {
         let spec = &self.adoption.spec;
         let dir_error = |error| failed_to("make its directory")(std::io::Error::other(error));
@@ -118,7 +117,7 @@ impl PendingAdoption {
         }
     }
 
-    /// Makes what is in a task's directory.
+    /// Creates the files of the task's directory.
     fn create_files(
         &self,
         dir: &TaskDir,
@@ -139,7 +138,7 @@ impl PendingAdoption {
         Ok((OutputPump::Adopted(adopted_output), listener, JournalWriter::new(journal), state))
     }
 
-    /// Returns its first record.
+    /// Returns the first record of the task.
     pub(crate) fn accepted_record(&self) -> AcceptedTask {
         let Adoption { spec, at, wall, .. } = &self.adoption;
         AcceptedTask {
@@ -154,7 +153,7 @@ impl PendingAdoption {
         }
     }
 
-    /// Becomes the keeper of what is on record now.
+    /// Returns the supervisor of the task that is now recorded.
     pub(crate) fn into_supervisor(
         self,
         recorded: RecordedAdoption,
@@ -162,7 +161,7 @@ impl PendingAdoption {
     ) -> (TaskSupervisor, Shim) {
         let Self { root, leader, shim, .. } = self;
         let RecordedAdoption { dir, pump, listener, log, state } = recorded;
-        // Whoever has closed the session meanwhile has stopped what was on record.
+        // Again: a command that closed the session in the meantime stopped only the recorded tasks.
         let lease = match lease {
             Lease::Held(_) => Lease::acquire(&root, &state.spec),
             Lease::Free | Lease::Lost { .. } => lease,

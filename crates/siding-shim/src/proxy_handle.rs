@@ -1,4 +1,4 @@
-//! A task's proxy: what keeps it alive, and what it tells.
+//! The connection to a task's proxy.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -7,10 +7,10 @@ use siding_model::net::MAX_DENIED_HOST_BYTES;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
-/// What a task is refused when its proxy has ended, where else the host stands.
+/// Recorded in place of the denied host's name after the proxy has ended.
 const PROXY_ENDED_HOST: &str = "every host (the task's proxy has ended)";
 
-/// The socket to a task's proxy, where it has one. The proxy ends when this is dropped.
+/// The socket to a task's proxy, if it has one. The proxy ends when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct ProxyHandle(Option<OwnedFd>);
 
@@ -19,13 +19,13 @@ impl ProxyHandle {
         Self(proxy)
     }
 
-    /// Returns what to poll.
+    /// Returns what to poll for denied hosts.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes the hosts that the task was refused since the last time, as records. The end of the proxy
-    /// before the task's is one of them.
+    /// Returns a record for each host that the proxy has denied since the last call. If the proxy has
+    /// ended before the task, that is a record as well.
     pub(crate) fn take_denied(&mut self, at: MonotonicMs) -> Vec<Record> {
         let mut denied = Vec::new();
         while let Some(proxy) = &self.0 {
@@ -35,7 +35,7 @@ impl ProxyHandle {
                     denied.push(Record::Denied { at, host });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                // Somebody has ended it. The task's way out is shut.
+                // The proxy was killed. The task cannot reach any host from now on.
                 Ok(None) | Err(_) => {
                     self.0 = None;
                     denied.push(Record::Denied { at, host: PROXY_ENDED_HOST.to_owned() });

@@ -1,6 +1,6 @@
-//! Noticing that a task is ready: what was waited for since its start has come.
+//! Finding out that a task is ready: all the conditions are met that it was started with.
 //!
-//! Only a task that was started with something to wait for is looked at, and only until it is there
+//! Only tasks that were started with `--wait-for` are checked, and only until they are ready
 //! (`docs/adr/0012-ready.md`).
 
 use std::os::fd::BorrowedFd;
@@ -15,19 +15,19 @@ use siding_model::wait::ReadyRecord;
 use crate::journal_writer::OPTIONAL_RECORD_RETRY_MS;
 use crate::task_context::TaskContext;
 
-/// What is looked at until a task is ready; nothing for most tasks.
+/// The conditions that are checked until a task is ready. Most tasks have none.
 #[derive(Debug, Default)]
 pub(crate) struct ReadinessProbe(Option<Box<PendingReadiness>>);
 
 #[derive(Debug)]
 struct PendingReadiness {
     readiness: Readiness,
-    /// When the disk is asked again for room, once it had none.
+    /// When the journal is checked for room again, after it had none.
     retry_at: Option<MonotonicMs>,
 }
 
 impl ReadinessProbe {
-    /// Begins to look, where the task waits for something that has not come yet.
+    /// Returns the probe of a task; an empty one if the task is ready or has no conditions.
     pub(crate) fn new(state: &TaskState) -> std::io::Result<Self> {
         if !state.is_waiting_for_ready() {
             return Ok(Self::default());
@@ -39,13 +39,14 @@ impl ReadinessProbe {
         ))
     }
 
-    /// Returns what to poll. Nothing once nobody takes in what it tells.
+    /// Returns what to poll for answers of the addresses; nothing in phases in which the task cannot
+    /// become ready, because an unread answer would wake the shim without end.
     pub(crate) fn sources(&self, state: &TaskState) -> impl Iterator<Item = BorrowedFd<'_>> {
         let waiting = self.0.iter().filter(|_| can_become_ready(state));
         waiting.flat_map(|waiting| waiting.readiness.sources())
     }
 
-    /// Returns when to look next.
+    /// Returns when to come back to [`Self::check`].
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let waiting = self.0.as_ref().filter(|_| can_become_ready(state))?;
         waiting.retry_at.or_else(|| waiting.readiness.wake_at())
@@ -99,7 +100,7 @@ impl ReadinessProbe {
     }
 }
 
-/// Whether a task in this phase can become ready. Nobody is told so of one that is being ended.
+/// Whether a task can become ready in its phase. A task that is being stopped cannot.
 const fn can_become_ready(state: &TaskState) -> bool {
     matches!(state.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. })
 }
