@@ -1,5 +1,5 @@
-//! The task's processes as this shim knows them: as its own children, or, after a rescue, as
-//! strangers that carry the mark or are in its control group.
+//! The task's processes: descendants of the shim that started the task, or, after a takeover or an
+//! adoption, processes that carry the task's birthmark or are in its control group.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -18,58 +18,59 @@ use siding_model::lifecycle::TreeLiveness;
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 
-/// Strays held by descriptor at once. More are found again when these have ended.
+/// Processes that are held by a pidfd. Further ones are found when these have ended.
 const MAX_HELD_PIDFDS: usize = 256;
-/// The same for each of many tasks: together they must not need more descriptors than there are.
+/// The same limit for each of the tasks that share a shim: together they must not exhaust its
+/// descriptors.
 const MAX_HELD_PIDFDS_SHARED: usize = 4;
-/// Time between two looks while nobody can be held, in milliseconds.
+/// Time between two scans while no process can be held, in milliseconds.
 const RESCAN_MS: u64 = 2_000;
 
-/// How the task's processes are known.
+/// The processes of a task.
 #[derive(Debug)]
 pub(crate) enum ProcessTree {
-    /// They live below this process, a subreaper.
+    /// The descendants of this process, a subreaper.
     Descendants {
-        /// The leader, until it was reaped.
+        /// The leader, until it is reaped.
         leader: Option<LeaderRef>,
-        /// When to look again, where `/proc` did not show who lives below.
+        /// When to scan again, after `/proc` did not show the children.
         rescan_at: Option<MonotonicMs>,
     },
-    /// They live below somebody else.
+    /// Processes that are not descendants of this process.
     Discovered {
         /// The leader, until it has ended.
         leader: LeaderHandle,
-        /// Some of the others, at least one while any lives.
+        /// Some of the other processes, at least one while any lives.
         held: Vec<PidFd>,
-        /// The looks that are shared with the other tasks of this shim, where it has more.
+        /// The scans that the tasks of this shim share, if it has several.
         shared_scan: Option<Rc<RateLimitedScan>>,
-        /// When a look may be taken that is due.
+        /// When to scan, because no descriptor tells when a process ends or a scan was postponed.
         rescan_at: Option<MonotonicMs>,
     },
 }
 
-/// A leader that is nobody's child here.
+/// A leader that is not a child of this process.
 #[derive(Debug)]
 pub(crate) enum LeaderHandle {
-    /// It lives, or has left its status.
+    /// A leader that lives, or whose exit status can still be read.
     Held(PidFd),
-    /// The same, of a process that was adopted: it never was a child here.
+    /// The same for an adopted process, which was never a shim's child.
     Adopted(PidFd),
-    /// Most likely it: the shim died before it had noted who the leader is. What this process ends
-    /// with is no evidence.
+    /// The process that is most likely the leader: the shim died before it recorded the leader. The
+    /// exit status of this process is no evidence.
     Guessed(PidFd),
-    /// It ended while nobody looked, and that has not been told yet.
+    /// The leader ended while no shim supervised it, which is not recorded yet.
     EndMissed,
-    /// Its end is known, or there never was one.
+    /// The leader's end is known, or the task never had a leader.
     Finished,
 }
 
 impl LeaderHandle {
-    /// Returns the leader on record.
+    /// Returns the recorded leader.
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from being held, for want of a descriptor, say: it may live.
+    /// The error of pidfd_open(2), for example because no descriptor is free. The leader may live.
     pub(crate) fn from_record(
         root: &StateDir,
         task: &TaskState,
@@ -89,7 +90,7 @@ impl LeaderHandle {
         }
     }
 
-    /// Returns its end, once.
+    /// Returns the leader's end, once.
     fn take_end(&mut self) -> Option<LeaderEnd> {
         if self.pidfd().is_some_and(|held| !held.is_dead()) {
             return None;
@@ -119,26 +120,26 @@ impl LeaderHandle {
     }
 }
 
-/// What a look at the tree found.
+/// Result of a check of the tree.
 #[derive(Debug)]
 pub(crate) struct TreeStatus {
-    /// The leader's end, in the look that saw it.
+    /// The leader's end, in the check that found it.
     pub(crate) leader: Option<LeaderEnd>,
-    /// What is left.
+    /// Whether any process is left.
     pub(crate) tree: TreeLiveness,
 }
 
 impl ProcessTree {
-    /// Returns what lives below this process, led by `leader`.
+    /// Returns the tree of a task whose `leader` is a child of this process.
     pub(crate) const fn from_descendants(leader: Option<LeaderRef>) -> Self {
         Self::Descendants { leader, rescan_at: None }
     }
 
-    /// Returns the strays of a task whose shim died. `known` are some of them, as somebody found
-    /// them a moment ago.
+    /// Returns the tree of a task whose shim died. `known` are some of its processes, which the
+    /// starter of this shim has found.
     ///
-    /// While one of those lives the machine need not be looked at: who is not held is found when a
-    /// holder dies, and nothing is called empty before.
+    /// While one of the held processes lives, no scan of the whole system is necessary: the tree
+    /// cannot be empty, and the others are found when the last held one has ended.
     pub(crate) fn discovered(
         root: &StateDir,
         task: &TaskState,
@@ -146,8 +147,8 @@ impl ProcessTree {
         known: &[ProcRef],
         shared_scan: Option<Rc<RateLimitedScan>>,
     ) -> Self {
-        let most = max_held_pidfds(shared_scan.as_deref());
-        let known = &known[..known.len().min(most)];
+        let max_held = max_held_pidfds(shared_scan.as_deref());
+        let known = &known[..known.len().min(max_held)];
         let mut held = tree::hold_processes(
             root,
             task.spec.task_id,
@@ -156,26 +157,26 @@ impl ProcessTree {
         );
         held.retain(|held| held.process.pid != current_pid());
         if held.is_empty() && shared_scan.is_none() {
-            // One that is not held is found by the look that comes before any verdict.
-            held = HeldProcesses::hold_task(root, task, current_pid(), most).pidfds;
+            // A process that is missed here is found by the scan before the tree is called empty.
+            held = HeldProcesses::hold_task(root, task, current_pid(), max_held).pidfds;
         }
         Self::Discovered { leader, held, shared_scan, rescan_at: None }
     }
 
-    /// Returns the strays of a task whose leader has just been adopted.
+    /// Returns the tree of a task whose leader has just been adopted.
     pub(crate) const fn adopted(leader: PidFd) -> Self {
         let leader = LeaderHandle::Adopted(leader);
         Self::Discovered { leader, held: Vec::new(), shared_scan: None, rescan_at: None }
     }
 
-    /// Notes who the leader is, where that was not on record.
+    /// Sets the leader of a task whose shim died before it recorded the leader.
     pub(crate) fn set_leader(&mut self, found: LeaderHandle) {
         if let Self::Discovered { leader, .. } = self {
             *leader = found;
         }
     }
 
-    /// Lets go of strays that carry this mark no more.
+    /// Drops the held processes that no longer carry this birthmark.
     pub(crate) fn drop_unmarked(&mut self, birthmark: Birthmark) {
         if let Self::Discovered { held, .. } = self {
             held.retain(|held| {
@@ -184,10 +185,11 @@ impl ProcessTree {
         }
     }
 
-    /// Returns what to poll beside SIGCHLD.
+    /// Returns what to poll in addition to SIGCHLD.
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
         match self {
-            // Who has died stays readable, and has been noticed.
+            // The pidfd of a process that has ended stays readable, and would wake the shim without
+            // end until the scan that is already scheduled.
             Self::Descendants { .. } | Self::Discovered { rescan_at: Some(_), .. } => Vec::new(),
             Self::Discovered { leader, held, .. } => leader
                 .pidfd()
@@ -198,21 +200,20 @@ impl ProcessTree {
         }
     }
 
-    /// Whether this is a rescue.
+    /// Whether the processes are not descendants of this shim.
     pub(crate) const fn is_discovered(&self) -> bool {
         matches!(self, Self::Discovered { .. })
     }
 
-    /// Returns when to come back to [`Self::check`] whatever happens.
+    /// Returns when to come back to [`Self::check`] if no source becomes readable before.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
-            Self::Discovered { rescan_at: look_at, .. }
-            | Self::Descendants { rescan_at: look_at, .. } => *look_at,
+            Self::Discovered { rescan_at, .. } | Self::Descendants { rescan_at, .. } => *rescan_at,
         }
     }
 
-    /// Takes away what has died and says what is left. Nothing is new before [`Self::wake_at`],
-    /// where there is such a moment afterwards.
+    /// Reaps processes that have ended, and returns whether any is left. If [`Self::wake_at`] is set
+    /// afterwards, an earlier check cannot find anything new.
     pub(crate) fn check(&mut self, root: &StateDir, task: &TaskState) -> TreeStatus {
         match self {
             Self::Descendants { leader, rescan_at } => {
@@ -222,13 +223,13 @@ impl ProcessTree {
             }
             Self::Discovered { leader, held, shared_scan, rescan_at } => {
                 let found = match shared_scan {
-                    Some(looks) => check_with_shared_scan(leader, held, looks, root, task),
+                    Some(scan) => check_with_shared_scan(leader, held, scan, root, task),
                     None => Ok(check_discovered(leader, held, root, task, MAX_HELD_PIDFDS)),
                 };
                 let is_unheld = leader.pidfd().is_none() && held.is_empty();
                 *rescan_at = match &found {
                     Err(at) => Some(*at),
-                    // Somebody lives whom no descriptor could be had for: nothing tells of the end.
+                    // A process lives that could not be held: no descriptor tells when it ends.
                     Ok(TreeStatus { tree: TreeLiveness::Alive, .. }) if is_unheld => {
                         Some(clock::monotonic_now().plus_ms(RESCAN_MS))
                     }
@@ -239,30 +240,30 @@ impl ProcessTree {
         }
     }
 
-    /// The same without regard to others, for the kill.
+    /// As [`Self::check`], with a scan for this task alone, which is never postponed. For the kill.
     pub(crate) fn check_now(&mut self, root: &StateDir, task: &TaskState) -> TreeStatus {
         match self {
             Self::Descendants { .. } => self.check(root, task),
             Self::Discovered { leader, held, shared_scan, .. } => {
-                let most = max_held_pidfds(shared_scan.as_deref());
-                check_discovered(leader, held, root, task, most)
+                let max_held = max_held_pidfds(shared_scan.as_deref());
+                check_discovered(leader, held, root, task, max_held)
             }
         }
     }
 
-    /// Returns the numbers of all living members, as [`Self::members`] finds them, for who only
-    /// looks at them.
+    /// Returns the pids of all live members, as [`Self::members`] finds them. Only for measurements: a
+    /// pid may be reused.
     pub(crate) fn member_pids(&self, root: &StateDir, task: &TaskState) -> Vec<i32> {
         self.members(root, task).into_iter().map(|process| process.pid).collect()
     }
 
-    /// Returns all living members now, or a moment ago where looks are shared.
+    /// Returns all live members. With shared scans, the last scan may be a moment old.
     pub(crate) fn members(&self, root: &StateDir, task: &TaskState) -> Vec<ProcRef> {
         match self {
-            Self::Discovered { shared_scan: Some(looks), .. } => with_descendants(
+            Self::Discovered { shared_scan: Some(scan), .. } => with_descendants(
                 root,
                 MemberFilter::for_task(task),
-                looks.processes_without_shim(root, task, current_pid()),
+                scan.processes_without_shim(root, task, current_pid()),
             ),
             Self::Descendants { .. } | Self::Discovered { shared_scan: None, .. } => {
                 self.scan_members(root, task)
@@ -270,7 +271,7 @@ impl ProcessTree {
         }
     }
 
-    /// Returns all living members now.
+    /// Scans for all live members.
     pub(crate) fn scan_members(&self, root: &StateDir, task: &TaskState) -> Vec<ProcRef> {
         match self {
             Self::Descendants { .. } => {
@@ -285,7 +286,7 @@ impl ProcessTree {
     }
 }
 
-/// Returns the number of this process.
+/// Returns the pid of this process.
 pub(crate) fn current_pid() -> i32 {
     i32::try_from(std::process::id()).unwrap_or(i32::MAX)
 }
@@ -294,8 +295,8 @@ const fn task_birthmark(task: &TaskState) -> Birthmark {
     task.spec.task_id.birthmark()
 }
 
-/// Whether nothing of the task lives below this shim, though others do. `None` where `/proc` does not
-/// show the children that there are, because no descriptor is left, for example.
+/// Whether no descendant of this shim belongs to the task, although the shim has children. `None` if
+/// `/proc` does not show the children, for example because no descriptor is free.
 fn has_no_descendants(root: &StateDir, mark: Birthmark) -> Option<bool> {
     let mut are_shown = false;
     let own = procfs::descendants(current_pid(), |pid| {
@@ -305,12 +306,13 @@ fn has_no_descendants(root: &StateDir, mark: Birthmark) -> Option<bool> {
     are_shown.then_some(own.is_empty())
 }
 
-/// Returns what lives below this shim and is the task's.
+/// Returns the descendants of this shim that belong to the task.
 fn task_descendants(root: &StateDir, mark: Birthmark) -> Vec<i32> {
     procfs::descendants(current_pid(), |pid| tree::is_of_other_task(root, mark, pid))
 }
 
-/// Returns what is left below, and whether that could be seen: if not, no signal tells when it ends.
+/// Reaps children, and returns whether any process is left. The flag is false if that could not be
+/// read: then no signal tells when the last process ends.
 fn check_descendants(
     leader: &mut Option<LeaderRef>,
     root: &StateDir,
@@ -329,7 +331,8 @@ fn check_descendants(
                 status.tree = TreeLiveness::Empty;
                 return (status, true);
             }
-            // Shims of tasks started inside this one are its children too, and none of its own.
+            // The shims of tasks that were started inside this task are children of this subreaper
+            // as well, but do not belong to its task.
             Ok(ReapResult::NoneExited) | Err(_) => {
                 let is_none =
                     if leader.is_none() { has_no_descendants(root, mark) } else { Some(false) };
@@ -347,29 +350,30 @@ fn check_discovered(
     held: &mut Vec<PidFd>,
     root: &StateDir,
     task: &TaskState,
-    most: usize,
+    max_held: usize,
 ) -> TreeStatus {
     let mut status = TreeStatus { leader: leader.take_end(), tree: TreeLiveness::Alive };
     let before = held.len();
     held.retain(|held| !held.is_dead());
     if leader.pidfd().is_some() {
-        // It is enough to watch one that lives: when it has ended the others are looked for.
+        // One live process is enough: the others are searched for when it has ended.
         return status;
     }
-    // Only the death of a holder can leave somebody unheld.
+    // While all held processes live, no other can be missed: a scan found the tree complete.
     if held.len() < before || held.is_empty() {
-        let grip = HeldProcesses::hold_task(root, task, current_pid(), most);
-        if grip.is_empty() {
+        let found = HeldProcesses::hold_task(root, task, current_pid(), max_held);
+        if found.is_empty() {
             status.tree = TreeLiveness::Empty;
         }
-        // Who has died since is seen at once, and looked for again: it may have moved on.
-        *held = grip.pidfds;
+        // A process that has ended since the scan is readable, and causes another scan: it may have
+        // forked before it ended.
+        *held = found.pidfds;
     }
     status
 }
 
-/// As [`check_discovered`], by looks that serve other tasks too. Fails with the moment when to ask
-/// again.
+/// As [`check_discovered`], with scans that serve the other tasks of this shim too. Fails with the time
+/// of the next scan if the last one is too recent.
 fn check_with_shared_scan(
     leader: &mut LeaderHandle,
     held: &mut Vec<PidFd>,
@@ -379,14 +383,14 @@ fn check_with_shared_scan(
 ) -> Result<TreeStatus, MonotonicMs> {
     let mut tree = TreeLiveness::Alive;
     if held.is_empty() || held.iter().any(PidFd::is_dead) {
-        let grip = shared_scan.hold_task(root, task, current_pid(), MAX_HELD_PIDFDS_SHARED)?;
-        if grip.is_empty() {
+        let found = shared_scan.hold_task(root, task, current_pid(), MAX_HELD_PIDFDS_SHARED)?;
+        if found.is_empty() {
             tree = TreeLiveness::Empty;
         }
-        *held = grip.pidfds;
+        *held = found.pidfds;
     }
-    // Only now: a leader that was seen to end must not be told as one that left others behind
-    // while that is not known.
+    // After the scan: the leader's end must not be recorded with a live tree before it is known
+    // whether the leader left processes behind.
     let end = leader.take_end();
     if leader.pidfd().is_some() {
         tree = TreeLiveness::Alive;
@@ -394,8 +398,7 @@ fn check_with_shared_scan(
     Ok(TreeStatus { leader: end, tree })
 }
 
-/// Holds the process that has this number now, if it is the task's. `None` when it is not, or there is
-/// none.
+/// Holds the process that has this pid now. `None` if there is none, or it does not belong to the task.
 fn hold_member_by_pid(root: &StateDir, task: &TaskState, pid: i32) -> io::Result<Option<PidFd>> {
     let Some(found) = PidFd::open_pid_if_present(pid)? else { return Ok(None) };
     let group = TaskGroup::from_task(task);
@@ -406,12 +409,12 @@ const fn max_held_pidfds(shared_scan: Option<&RateLimitedScan>) -> usize {
     if shared_scan.is_some() { MAX_HELD_PIDFDS_SHARED } else { MAX_HELD_PIDFDS }
 }
 
-/// The task that processes are looked for.
+/// Decides whether a process is a member of a task.
 #[derive(Debug, Clone, Copy)]
 struct MemberFilter {
     birthmark: Birthmark,
-    /// Whether it was adopted: programs that a person wants to keep are let go of. No other task's
-    /// program may leave it by taking their mark.
+    /// Whether released programs are skipped, which only adopted tasks have. A program of another task
+    /// must not be able to leave its task by taking the mark of a released one.
     skips_excluded: bool,
 }
 
@@ -421,8 +424,8 @@ impl MemberFilter {
     }
 }
 
-/// Adds to processes everything below them that is the task's. This process may be below one that
-/// takes orphans in.
+/// Adds the descendants of processes that belong to the task. This shim may be one of them, if a member
+/// is a subreaper, and is skipped.
 fn with_descendants(
     root: &StateDir,
     filter: MemberFilter,
@@ -437,7 +440,7 @@ fn with_descendants(
     for process in processes {
         let below = identify_descendants(process.pid, procfs::descendants(process.pid, is_skipped));
         found.insert(process.pid, process);
-        // What is below a number that has become another's is the other's.
+        // If the pid was reused, the descendants belong to the new process.
         if procfs::identify(process.pid) == Some(process) {
             found.extend(below.into_iter().map(|one| (one.pid, one)));
         }
@@ -445,12 +448,13 @@ fn with_descendants(
     found.into_values().collect()
 }
 
-/// Returns who has these numbers, of which a list said that they are below `top`, each behind the one
-/// above it. Left out is who is there no more: the number of one that has ended may be anybody's.
+/// Identifies the processes with the pids `below`, the descendants of `top` in an order in which each
+/// follows its parent. A pid whose process is no longer such a descendant is left out: it may have been
+/// reused.
 fn identify_descendants(top: i32, below: Vec<i32>) -> Vec<ProcRef> {
     let mut known = HashSet::from([top]);
     let mut identify = |pid| {
-        // Parent and start time are of one process: they are read at once.
+        // One read gives both the parent and the start time, so that they belong to one process.
         let stat = procfs::stat(pid).filter(|stat| known.contains(&stat.ppid))?;
         known.insert(pid);
         Some(ProcRef { pid, start_ticks: stat.start_ticks })
@@ -467,7 +471,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that ends with this test.
+    /// A process that is killed at the end of the test.
     struct KillOnDrop(Child);
 
     impl Drop for KillOnDrop {
@@ -481,14 +485,14 @@ mod tests {
         TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + number).expect("small")
     }
 
-    /// Tasks inside are below where something in the tree takes orphans in, as PID 1 of a container.
+    /// Nested tasks are descendants of a member if it is a subreaper, such as PID 1 of a container.
     #[test]
     fn a_nested_task_is_not_counted_as_a_member() {
         let (outer, inner, unknown) = (task_id(92), task_id(91), task_id(90));
         let temporary = tempfile::tempdir().expect("a directory");
         let root = StateDir::open(&temporary.path().join("state")).expect("is made");
         root.mark_live(inner).expect("own directory");
-        // Each ends with the pipe that it reads from. The innermost carries no mark of a task.
+        // Each process ends when the pipe is closed. The innermost has the mark of an unknown task.
         let marked = |id: TaskId, then: &str| {
             let mark = id.birthmark().0;
             format!("(ulimit -R {mark}; echo $BASHPID; {then} read -r _ <&3) & ")
@@ -516,7 +520,7 @@ mod tests {
         assert!(found.contains(&top) && !found.iter().any(|one| has(one, inner)), "{found:?}");
         let other = found.iter().filter(|one| has(one, unknown)).count();
         assert_eq!((other, found.len(), pids.len()), (1, 2, 3), "a mark alone spares nobody");
-        // Its number was another's when it was seen: those below are not this one's.
+        // A pid that was reused since the scan: the descendants are not the task's.
         let earlier = ProcRef { start_ticks: top.start_ticks - 1, ..top };
         assert_eq!(with_descendants(&root, filter, vec![earlier]), [earlier]);
         assert!(matches!(PidFd::open_if_alive(earlier), Ok(None)), "nobody is signalled for it");

@@ -1,14 +1,14 @@
-//! A command in a host's sandbox, apart from what the sandbox has beside it.
+//! Telling a command in a host's sandbox from the processes of the sandbox itself.
 
 use siding_core::sys::procfs;
 use siding_model::adopt::host_shell_command;
 
-/// Most of a command line that is read, in bytes.
+/// Longest part of a command line that is read.
 const MAX_COMMAND_LINE_BYTES: usize = 128 << 10;
 
-/// Returns the processes of the command itself among those of its task: the host's shell and what is
-/// below it. The sandbox's relays wait on the network for as long as it runs, which explains nothing.
-/// Where that shell is not known it is all of them.
+/// Returns the processes of the command among those of its task: the host's shell and its
+/// descendants. The other processes of a sandbox are relays that wait for the network all the time,
+/// which does not explain a stall. Returns all processes if the shell is not found.
 pub(crate) fn command_processes(members: Vec<i32>) -> Vec<i32> {
     let is_shell = |pid: &&i32| {
         procfs::command_words(**pid, MAX_COMMAND_LINE_BYTES)

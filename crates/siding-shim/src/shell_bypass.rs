@@ -1,9 +1,9 @@
-//! Leaving out a shell that would do nothing but execute a program.
+//! Executing a program without the shell that would only execute it.
 //!
-//! Most of what agents run is one program with plain words: `cargo build`, `npm test`. `bash -c`
-//! would execute it in its own place after a millisecond of getting ready. Here that is done at
-//! once, with the environment that bash would have left. `docs/adr/0006-plain-words.md` has the
-//! measurement.
+//! Most commands of agents are one program with plain words: `cargo build`, `npm test`. `bash -c`
+//! replaces itself with that program after a millisecond of initialization. The shim executes the
+//! program directly, with the environment that bash would pass on. `docs/adr/0006-plain-words.md` has
+//! the measurement.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -13,20 +13,20 @@ use siding_core::sys::file;
 use siding_model::shell;
 use siding_model::spec::{TaskCommand, TaskSpec};
 
-/// A program that takes the place of a shell.
+/// A program that is executed in place of a shell.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DirectExec {
-    /// Where it is, as bash would have found it.
+    /// The path under which bash would find it.
     pub(crate) path: String,
-    /// Its words.
+    /// Its arguments, with its name as the first.
     pub(crate) argv: Vec<String>,
     /// Its environment, as `NAME=value`.
     pub(crate) environment: Vec<CString>,
 }
 
 impl DirectExec {
-    /// Returns what bash would execute for this task's text and nothing else, `None` whenever
-    /// there is a doubt: then bash decides.
+    /// Returns the program that bash would execute for this task's text, and nothing else. Returns
+    /// `None` in any doubt: then bash runs the text.
     pub(crate) fn for_task(spec: &TaskSpec, environment: &[CString]) -> Option<Self> {
         let TaskCommand::Shell { text, shell } = &spec.command else { return None };
         if Path::new(shell).file_name()? != "bash" {
@@ -52,7 +52,7 @@ fn find_program(name: &str, search: &[u8], cwd: &Path) -> Option<String> {
         return file::is_program(&cwd.join(name)).then(|| name.to_owned());
     }
     for dir in search.split(|&byte| byte == b':') {
-        // An entry that counts from the working directory is bash's business.
+        // An entry relative to the working directory is left to bash.
         let dir = Path::new(OsStr::from_bytes(dir));
         if !dir.is_absolute() {
             return None;
@@ -71,13 +71,13 @@ fn env_value<'e>(environment: &'e [CString], name: &str) -> Option<&'e [u8]> {
         .find_map(|variable| variable.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
-/// Returns the environment that bash gives to a program it executes in its own place.
+/// Returns the environment that bash passes to a program with which it replaces itself.
 fn environment_after_bash(environment: &[CString], cwd: &Path, path: &str) -> Option<Vec<CString>> {
     let text = |name| std::str::from_utf8(env_value(environment, name)?).ok();
-    // Bash keeps a PWD that leads to the right place, also through links.
+    // Bash keeps a PWD that names the working directory, also through symbolic links.
     let pwd = text("PWD").map(PathBuf::from).filter(|pwd| is_same_directory(pwd, cwd));
     let pwd = pwd.or_else(|| std::fs::canonicalize(cwd).ok())?;
-    // It counts itself in, and out again when it leaves its place to a program.
+    // Bash increments SHLVL at its start, and decrements it before it replaces itself.
     let level = text("SHLVL").and_then(|level| level.parse::<u16>().ok()).unwrap_or(0);
     let old_pwd = text("OLDPWD").filter(|dir| Path::new(dir).is_dir());
     let mut variables: Vec<CString> = environment

@@ -1,9 +1,9 @@
-//! How a shell gets its command without the command standing in anybody's arguments.
+//! Passing a command to a shell without showing it in the arguments of any process.
 //!
-//! A command in argv would match `pkill -f` and be shown to every user of the machine. So the text
-//! lies in a file in memory that the shell inherits, and the shell's own argument is a constant.
-//! A bash also tells, at its end and into the same file, where it stood and how each stage of its
-//! last pipeline ended. `docs/adr/0002-command-text.md` has the alternatives.
+//! A command in argv would match `pkill -f` and be visible to every user of the system. So the text
+//! is in a memory file (memfd_create(2)) that the shell inherits, and the shell's own argument is a
+//! constant. Bash also reports at its end, in the same file, its working directory and the status of
+//! each stage of its last pipeline. `docs/adr/0002-command-text.md` has the alternatives.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,49 +13,49 @@ use siding_core::sys::{descriptor, file};
 use siding_core::tree::COMMAND_FD_PREFIX;
 use siding_model::outcome::LeaderEnd;
 
-/// Lowest number for what a task inherits beside 0, 1 and 2: above what scripts use themselves
-/// (0–9, and bash's `{fd}` from 10 on), below 64, from where on the kernel would have to enlarge
-/// the descriptor table of every process of the task.
+/// Lowest number of the descriptors that a task inherits in addition to 0, 1 and 2. Scripts use lower
+/// ones (0–9, and bash's `{fd}` from 10 on). From 64 on the kernel would have to enlarge the
+/// descriptor table of every process of the task.
 const MIN_INHERITED_FD: i32 = 60;
 
-/// Moves a descriptor that the task inherits out of the way, as far as the limit allows.
+/// Duplicates a descriptor that the task inherits to a high number, as far as RLIMIT_NOFILE allows.
 pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
-    // Room for the few that are moved.
+    // The numbers below the limit that stay free for the moved descriptors.
     const MAX_MOVED_FDS: i32 = 4;
     let limit = i32::try_from(descriptor::open_limit()).unwrap_or(i32::MAX);
     descriptor::duplicate_from(fd, MIN_INHERITED_FD.min(limit - MAX_MOVED_FDS).max(3))
 }
 
-/// Longest report that is read. A path is at most 4 KiB, and there may be two reports.
+/// Longest report that is read. A path has at most 4 KiB, and there may be two reports.
 const MAX_REPORT_BYTES: usize = 12 << 10;
 
-/// A command's text, and what its shell reports.
+/// A file in memory with a command's text, followed by the report of its shell.
 #[derive(Debug)]
 pub(crate) struct ShellCommand {
     fd: OwnedFd,
     text_len: u64,
 }
 
-/// What a bash said at its end.
+/// The report that bash writes at its end.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShellReport {
     pub(crate) final_cwd: Option<String>,
     pub(crate) pipeline: Option<Vec<i32>>,
 }
 
-/// What is learned from a task's leader when it has ended.
+/// Reports on a leader that has ended.
 #[derive(Debug)]
 pub(crate) enum LeaderReporter {
-    /// Nothing but its end.
+    /// There is no report besides the exit status.
     Silent,
-    /// A program took a shell's place: it cannot have changed the shell's directory.
+    /// The leader is a program in place of a shell, which cannot change the shell's directory.
     Direct,
-    /// A shell tells.
+    /// The leader is a shell, which may have written a report.
     Shell(ShellCommand),
 }
 
 impl LeaderReporter {
-    /// Returns what was reported by a leader that was started in `cwd` and has ended so.
+    /// Returns the report on a leader that was started in `cwd` and ended with `end`.
     pub(crate) fn report(&self, cwd: &str, end: &LeaderEnd) -> ShellReport {
         match self {
             Self::Shell(script) => script.report(),
@@ -68,11 +68,11 @@ impl LeaderReporter {
 }
 
 impl ShellCommand {
-    /// Puts the text where a shell can read it.
+    /// Writes the text to a file that a shell can read.
     pub(crate) fn new(text: &str) -> io::Result<Self> {
         let fd = move_high(descriptor::create_memfd("siding-command")?)?;
         let mut remaining = text.as_bytes();
-        // Written by position of the descriptor, so that reports are appended behind the text.
+        // write(2) moves the file offset, which the shell shares: its report follows the text.
         while !remaining.is_empty() {
             let count = file::write(&fd, remaining)?;
             remaining = &remaining[count..];
@@ -80,13 +80,13 @@ impl ShellCommand {
         Ok(Self { fd, text_len: text.len() as u64 })
     }
 
-    /// Returns what the shell inherits.
+    /// Returns the descriptor that the shell inherits.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Returns the arguments that make `shell` run the text. A shell that is not known gets the
-    /// text as an argument after all, since only `-c` is common to all.
+    /// Returns the arguments with which `shell` runs the text. An unknown shell gets the text as an
+    /// argument, since `-c` is all that shells have in common.
     pub(crate) fn argv(&self, shell: &str, text: &str) -> Vec<String> {
         let fd = self.fd.as_raw_fd();
         let name = Path::new(shell).file_name().and_then(|name| name.to_str()).unwrap_or(shell);
@@ -99,7 +99,7 @@ impl ShellCommand {
         vec![shell.to_owned(), "-c".to_owned(), command]
     }
 
-    /// Returns what the shell reported, as far as it makes sense: the task could write anything.
+    /// Returns the valid part of the shell's report: the task can write any bytes to the file.
     pub(crate) fn report(&self) -> ShellReport {
         let mut bytes = vec![0; MAX_REPORT_BYTES];
         let count = file::read_at(&self.fd, &mut bytes, self.text_len).unwrap_or(0);
@@ -107,11 +107,12 @@ impl ShellCommand {
     }
 }
 
-/// Returns the constant for bash. `eval` keeps bash's own error texts (`bash: line 1: …`) but
-/// hides the statuses of a pipeline in the last line; `.` shows them to a RETURN trap. So `.` is
-/// used only when there can be a pipeline.
+/// Returns bash's argument. `eval` keeps bash's own error texts (`bash: line 1: …`), but hides the
+/// statuses of a pipeline in the last line; `.` shows them to a RETURN trap. So `.` is used only for
+/// a text that may contain a pipeline.
 fn bash_command(fd: i32, may_pipe: bool) -> String {
-    // The braces keep a `set -x` from tracing this, and a closed descriptor from complaining.
+    // The redirection of the braces hides the trace of a `set -x`, and the error of a descriptor that
+    // the command closed.
     let report = |word: &str| {
         format!(
             r#"{{ builtin printf "%s\0" {word} "$?" "$PWD" "${{PIPESTATUS[@]}}" "" >&{fd}; }} 2>/dev/null"#
@@ -126,7 +127,7 @@ fn bash_command(fd: i32, may_pipe: bool) -> String {
     }
 }
 
-/// Reads `WORD STATUS CWD STAGE… ""` records, each field ended by a zero byte.
+/// Parses `WORD STATUS CWD STAGE… ""` records, in which a zero byte ends each field.
 fn parse_report(bytes: &[u8]) -> ShellReport {
     let mut fields = bytes.split(|&byte| byte == 0).map(String::from_utf8_lossy);
     let mut whole_file = None;
@@ -139,8 +140,8 @@ fn parse_report(bytes: &[u8]) -> ShellReport {
             .filter_map(|field| field.parse().ok())
             .collect();
         match &*word {
-            // The command's text ran to its end, and its last pipeline is what this saw. Deeper
-            // ones are files that the command itself sourced.
+            // The text ran to its end, and these are the stages of its last pipeline. A number
+            // greater than 0 follows the word for a file that the command itself sourced.
             "return0" => whole_file = Some(stages),
             "exit" => {
                 report.final_cwd = cwd.starts_with('/').then(|| cwd.into_owned());

@@ -1,17 +1,18 @@
-//! Storing a flood, so that a shim that is killed meanwhile loses nothing.
+//! Storing a flood of output, so that a shim that is killed meanwhile loses none of it.
 //!
 //! ```text
 //! FIFO ─ tee ─► stage ─ splice ─► file, then as much is dropped from the FIFO
 //! ```
-//! To move bytes from the FIFO straight into the file takes the FIFO's lock for as long as the file is
-//! written, and the task must wait to write: 101 MiB/s for lines. To read them and write them lets go
-//! of the lock, and loses what was read when the shim is killed in between: 190 MiB/s. Through the
-//! stage both write at the same time, and the FIFO has everything until the file has it: 250–310 MiB/s
-//! (lines of 128 bytes, Linux 6.18, 2 cores).
+//! A splice(2) from the FIFO directly into the file holds the FIFO's lock until the file is written, and
+//! the task's write(2) has to wait: 101 MiB/s for lines. A read(2) and a write(2) release the lock in
+//! between, and lose the bytes that were read when the shim is killed at that point: 190 MiB/s. With
+//! the stage, shim and task write concurrently, and the FIFO keeps the bytes until the file has them:
+//! 250–310 MiB/s (lines of 128 bytes, Linux 6.18, 2 cores).
 //!
-//! Between the last two steps the same bytes are in both places. A mark beside the FIFO says which
-//! they are, and a rescuer drops them ([`discard_stored`]). It knows them by what they are: had they been
-//! dropped already, only a task that has since written the very same, byte for byte, loses that.
+//! Between the last two steps the bytes are in both the file and the FIFO. A marker file next to the
+//! FIFO says which bytes these are, and a takeover drops them from the FIFO ([`discard_stored`]) after it
+//! has compared them. If the dead shim had already dropped them, the comparison fails, unless the task
+//! has since written the very same bytes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,12 +20,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use siding_core::output::SPLICE_MARKER_FILE;
 use siding_core::sys::{file, pipe};
 
-/// Most bytes that are under way at once: a pipe of the default size, which nobody has to ask for.
+/// Most bytes that one step moves: the default size of a pipe, which needs no fcntl(2).
 const MAX_IN_FLIGHT_BYTES: usize = 64 << 10;
-/// Bytes of a mark: an offset and a length.
+/// Bytes of the marker: an offset and a length.
 const MARKER_BYTES: usize = 16;
 
-/// What a flow through the stage needs.
+/// The stage, with the descriptors that a step needs.
 #[derive(Debug)]
 pub(crate) struct SpliceStore {
     stage_read: OwnedFd,
@@ -33,36 +34,37 @@ pub(crate) struct SpliceStore {
     marker: OwnedFd,
 }
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Debug)]
 pub(crate) struct Transferred {
-    /// Bytes that the file has and the FIFO no longer.
+    /// Bytes that are in the file and no longer in the FIFO.
     pub(crate) bytes: usize,
-    /// Why it was not all that was under way.
+    /// Why these are fewer bytes than were on the stage.
     pub(crate) failure: Option<io::Error>,
 }
 
 impl SpliceStore {
-    /// Prepares, with the mark in `place`, beside the FIFO.
+    /// Creates the stage, and the marker file next to the FIFO in `runtime_dir`.
     pub(crate) fn prepare(runtime_dir: impl AsFd) -> io::Result<Self> {
         let (read, write) = pipe::create_pipe()?;
-        let mark = match file::open_at(&runtime_dir, SPLICE_MARKER_FILE, file::OpenMode::CreateNew)
-        {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                file::open_at(&runtime_dir, SPLICE_MARKER_FILE, file::OpenMode::ReadWrite)
-            }
-            result => result,
-        }?;
-        Ok(Self { stage_read: read, stage_write: write, null: file::open_null()?, marker: mark })
+        let marker =
+            match file::open_at(&runtime_dir, SPLICE_MARKER_FILE, file::OpenMode::CreateNew) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    file::open_at(&runtime_dir, SPLICE_MARKER_FILE, file::OpenMode::ReadWrite)
+                }
+                result => result,
+            }?;
+        Ok(Self { stage_read: read, stage_write: write, null: file::open_null()?, marker })
     }
 
-    /// Has the stage share what is in the FIFO, at most `most` bytes. Returns how many those are.
-    pub(crate) fn tee_to_stage(&self, fifo: impl AsFd, most: usize) -> io::Result<usize> {
-        pipe::tee(fifo, &self.stage_write, most.min(MAX_IN_FLIGHT_BYTES))
+    /// Copies at most `max_bytes` from the FIFO to the stage with tee(2), which leaves them in the FIFO.
+    /// Returns how many.
+    pub(crate) fn tee_to_stage(&self, fifo: impl AsFd, max_bytes: usize) -> io::Result<usize> {
+        pipe::tee(fifo, &self.stage_write, max_bytes.min(MAX_IN_FLIGHT_BYTES))
     }
 
-    /// Moves `bytes` that the stage shares to `offset` of the file, and drops them from the FIFO.
-    /// After a failure this flood is over.
+    /// Moves `bytes` from the stage to `offset` of the file, and drops them from the FIFO. After a
+    /// failure the stage may not be empty, and must not be used again.
     pub(crate) fn store(
         &self,
         fifo: impl AsFd,
@@ -87,20 +89,20 @@ impl SpliceStore {
             Ok(()) => moved.bytes = stored,
             Err(error) => moved.failure = Some(error),
         }
-        // One that stays is compared with what is there, and found to be over.
+        // A marker that stays does no harm: a takeover finds that the bytes differ.
         let _best_effort = self.write_marker(0, 0);
         moved
     }
 
     fn write_marker(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        let mut mark = [0; MARKER_BYTES];
-        mark[..8].copy_from_slice(&offset.to_le_bytes());
-        mark[8..].copy_from_slice(&bytes.to_le_bytes());
-        file::write_all_at(&self.marker, &mark, 0)
+        let mut marker = [0; MARKER_BYTES];
+        marker[..8].copy_from_slice(&offset.to_le_bytes());
+        marker[8..].copy_from_slice(&bytes.to_le_bytes());
+        file::write_all_at(&self.marker, &marker, 0)
     }
 }
 
-/// Drops from the FIFO what a shim that was killed had stored and not yet dropped.
+/// Drops the bytes from the FIFO that a killed shim had stored and not yet dropped.
 pub(crate) fn discard_stored(
     runtime_dir: impl AsFd,
     fifo: impl AsFd,
@@ -124,7 +126,7 @@ pub(crate) fn discard_stored(
     file::remove(runtime_dir, SPLICE_MARKER_FILE)
 }
 
-/// Drops so many bytes from the FIFO if they are those at `offset` of the file.
+/// Drops `bytes` from the FIFO if they equal those at `offset` of the file.
 fn discard_if_equal(
     fifo: impl AsFd,
     stored: impl AsFd,
@@ -148,7 +150,7 @@ fn discard_if_equal(
 mod tests {
     use super::*;
 
-    /// A task's place with a FIFO that holds `held` and a file that holds `stored`.
+    /// A task's runtime directory with a FIFO and a file.
     struct Fixture {
         _directory: tempfile::TempDir,
         runtime_dir: OwnedFd,
@@ -157,31 +159,31 @@ mod tests {
     }
 
     impl Fixture {
-        fn new(stored: &[u8], held: &[u8]) -> Self {
-            let directory = tempfile::tempdir().expect("a directory");
-            let place = file::open_directory(directory.path()).expect("it was made");
-            file::create_fifo(&place, "fifo").expect("own directory");
-            let fifo =
-                file::open_at(&place, "fifo", file::OpenMode::FifoReadWrite).expect("it was made");
-            let file =
-                file::open_at(&place, "file", file::OpenMode::CreateNew).expect("own directory");
+        fn new(stored: &[u8], in_fifo: &[u8]) -> Self {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let runtime_dir = file::open_directory(directory.path()).expect("was created");
+            file::create_fifo(&runtime_dir, "fifo").expect("own directory");
+            let fifo = file::open_at(&runtime_dir, "fifo", file::OpenMode::FifoReadWrite)
+                .expect("was created");
+            let file = file::open_at(&runtime_dir, "file", file::OpenMode::CreateNew)
+                .expect("own directory");
             file::write_all_at(&file, stored, 0).expect("own file");
-            assert_eq!(file::write(&fifo, held).expect("room for a page"), held.len());
-            Self { _directory: directory, runtime_dir: place, fifo, file }
+            assert_eq!(file::write(&fifo, in_fifo).expect("room for a page"), in_fifo.len());
+            Self { _directory: directory, runtime_dir, fifo, file }
         }
 
-        /// Marks `bytes` at `offset`, as a shim does that is killed then.
+        /// Writes the marker, as a shim does that is killed afterwards.
         fn with_marker(self, offset: u64, bytes: u64) -> Self {
             SpliceStore::prepare(&self.runtime_dir)
-                .and_then(|flood| flood.write_marker(offset, bytes))
-                .expect("marked");
+                .and_then(|store| store.write_marker(offset, bytes))
+                .expect("own directory");
             self
         }
 
-        /// What the FIFO holds once that is settled, by two rescuers of whom one was killed.
+        /// Returns what the FIFO holds after two takeovers: the first shim was killed again.
         fn fifo_after_recovery(&self) -> String {
             for _ in 0..2 {
-                discard_stored(&self.runtime_dir, &self.fifo, &self.file).expect("settled");
+                discard_stored(&self.runtime_dir, &self.fifo, &self.file).expect("own files");
             }
             self.fifo_content()
         }
@@ -195,21 +197,21 @@ mod tests {
 
     #[test]
     fn bytes_in_both_file_and_fifo_are_dropped_once() {
-        // Killed before the first byte, within, and after the last was stored.
+        // The shim is killed before the first byte is stored, in the middle, and after the last.
         for stored in 0..=4 {
             let file = &b"one\ntwo\n"[..4 + stored];
-            let scene = Fixture::new(file, b"two\nthree\n").with_marker(4, 4);
-            assert_eq!(scene.fifo_after_recovery(), &"two\nthree\n"[stored..], "{stored} stored");
+            let fixture = Fixture::new(file, b"two\nthree\n").with_marker(4, 4);
+            assert_eq!(fixture.fifo_after_recovery(), &"two\nthree\n"[stored..], "{stored} stored");
         }
     }
 
     #[test]
     fn bytes_only_in_the_fifo_stay() {
-        // It was dropped, and the mark was not cleared any more.
+        // The bytes were dropped, and the shim was killed before it cleared the marker.
         let dropped = Fixture::new(b"one\ntwo\n", b"three\n").with_marker(4, 4);
         assert_eq!(dropped.fifo_after_recovery(), "three\n");
-        let nothing_since = Fixture::new(b"one\ntwo\n", b"").with_marker(4, 4);
-        assert_eq!(nothing_since.fifo_after_recovery(), "");
+        let silent_since = Fixture::new(b"one\ntwo\n", b"").with_marker(4, 4);
+        assert_eq!(silent_since.fifo_after_recovery(), "");
         let moved_on = Fixture::new(b"one\ntwo\nthree\n", b"two\n").with_marker(4, 4);
         assert_eq!(moved_on.fifo_after_recovery(), "two\n");
         assert_eq!(
@@ -221,26 +223,26 @@ mod tests {
 
     #[test]
     fn stored_bytes_move_from_the_fifo_to_the_file() {
-        let scene = Fixture::new(b"one\n", b"two\nthree\n");
-        let flood = SpliceStore::prepare(&scene.runtime_dir).expect("begins");
-        let shared = flood.tee_to_stage(&scene.fifo, 4).expect("shared");
-        let moved = flood.store(&scene.fifo, &scene.file, 4, shared);
+        let fixture = Fixture::new(b"one\n", b"two\nthree\n");
+        let store = SpliceStore::prepare(&fixture.runtime_dir).expect("own directory");
+        let shared = store.tee_to_stage(&fixture.fifo, 4).expect("the stage is empty");
+        let moved = store.store(&fixture.fifo, &fixture.file, 4, shared);
         assert!(moved.failure.is_none() && moved.bytes == 4, "{moved:?}");
         let mut bytes = [0; 16];
-        let count = file::read_at(&scene.file, &mut bytes, 0).expect("own file");
+        let count = file::read_at(&fixture.file, &mut bytes, 0).expect("own file");
         assert_eq!(&bytes[..count], b"one\ntwo\n");
-        assert_eq!(scene.fifo_content(), "three\n");
+        assert_eq!(fixture.fifo_content(), "three\n");
     }
 
-    /// A full disk: what it has not taken is still in the FIFO.
+    /// On a full disk the bytes that were not stored are still in the FIFO.
     #[test]
     fn a_failed_store_leaves_the_bytes_in_the_fifo() {
-        let scene = Fixture::new(b"", b"two\n");
-        let flood = SpliceStore::prepare(&scene.runtime_dir).expect("begins");
-        let shared = flood.tee_to_stage(&scene.fifo, 64).expect("shared");
-        let full = std::fs::File::options().write(true).open("/dev/full").expect("is there");
-        let moved = flood.store(&scene.fifo, &full, 0, shared);
+        let fixture = Fixture::new(b"", b"two\n");
+        let store = SpliceStore::prepare(&fixture.runtime_dir).expect("own directory");
+        let shared = store.tee_to_stage(&fixture.fifo, 64).expect("the stage is empty");
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("always exists");
+        let moved = store.store(&fixture.fifo, &full, 0, shared);
         assert!(moved.failure.is_some() && moved.bytes == 0, "{moved:?}");
-        assert_eq!(scene.fifo_content(), "two\n");
+        assert_eq!(fixture.fifo_content(), "two\n");
     }
 }

@@ -1,7 +1,8 @@
-//! The watch over a silent task: when it is looked at, and what comes of that.
+//! The watch over a silent task: when to sample it, and what the samples show.
 //!
-//! Nothing is done while a task writes. A look at a silent one takes about 30 µs a process, and
-//! what it needs is let go of before the shim sleeps again, but for the facts of the last sample.
+//! A task that writes is not sampled. A sample of a silent task takes about 30 µs for each process. Its
+//! memory is freed before the shim sleeps again, except for the facts that the next sample is compared
+//! with.
 
 use siding_core::probe::{self, KnownFds, UsageFields};
 use siding_model::evidence::prompt::OutputTail;
@@ -16,44 +17,45 @@ use siding_model::process::MonotonicMs;
 
 use crate::task_context::TaskContext;
 
-/// Time between the two samples for somebody who asks, in milliseconds. Fifteen clock ticks: a
+/// Time between the two samples for a `why` request, in milliseconds: fifteen clock ticks, so that a
 /// program that computes has used some of them.
 const WHY_SAMPLE_GAP_MS: u64 = 150;
 
-/// What is to be done about what was seen.
+/// Result of a check.
 #[derive(Debug)]
 pub(crate) enum StallCheck {
-    /// It was not time to look.
+    /// No sample was due.
     NotDue,
-    /// Nothing.
+    /// A sample was taken that shows no stall yet.
     NoStall,
-    /// Those who asked are to be told.
+    /// Evidence for the clients that asked for it.
     Answer(Box<Evidence>),
-    /// It is to be put on record.
+    /// A stall to record.
     Stalled(Box<StallRecord>),
 }
 
-/// The watch and what it has seen.
+/// The watch over one task, with its last samples.
 #[derive(Debug)]
 pub(crate) struct StallWatch {
     watch: SilenceWatch,
-    /// What siding gave the task, once it was looked up.
+    /// The descriptors that siding gave the task, read with the first sample.
     known_fds: Option<KnownFds>,
     previous: Option<TaskSample>,
-    /// What was found last, and when it was first seen to be so.
+    /// The last diagnosis, and the time of the first sample that led to it.
     last_finding: Option<(StallKey, MonotonicMs)>,
-    /// First sample for those who asked.
+    /// The first sample for a `why` request.
     why_sample: Option<TaskSample>,
-    /// What the processes of the last sample use, for the meter.
+    /// The usage of the processes in the last sample, for the resource monitor.
     usage: Option<Vec<ProcessUsage>>,
 }
 
+/// The parts of a diagnosis that make two of them the same finding.
 type StallKey = (WhyVerdict, Option<WaitingOn>, Option<i32>);
 
 impl StallWatch {
-    /// Begins to watch a task that has written so much.
+    /// Returns the watch over a task that has written `written` bytes.
     pub(crate) fn new(state: &TaskState, written: u64, now: MonotonicMs) -> Self {
-        let is_recorded = state.stall.as_ref().is_some_and(|told| told.output_bytes >= written);
+        let is_recorded = state.stall.as_ref().is_some_and(|stall| stall.output_bytes >= written);
         let watch = SilenceWatch::new(state.spec.stall_after_ms, now, is_recorded);
         Self {
             watch,
@@ -65,14 +67,14 @@ impl StallWatch {
         }
     }
 
-    /// Notes that the task has written.
+    /// Restarts the silence: the task has written.
     pub(crate) fn on_output(&mut self, now: MonotonicMs) {
         self.watch.record_output(now);
         self.previous = None;
         self.last_finding = None;
     }
 
-    /// Notes that the task was given input.
+    /// Restarts the silence: the task has received input.
     pub(crate) fn on_input(&mut self, now: MonotonicMs) {
         self.watch.record_input(now);
         self.previous = None;
@@ -82,25 +84,25 @@ impl StallWatch {
     /// Returns when to come back to [`Self::check`].
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let asked = self.why_sample.as_ref().map(|first| first.taken_at.plus_ms(WHY_SAMPLE_GAP_MS));
-        // What lingers is silent by nature, and what is being ended has been told.
+        // A lingering service is silent by nature, and a task that is being stopped needs no judgment.
         let runs = matches!(state.lifecycle.phase(), Phase::Running { .. });
         let watch = if runs { self.watch.wake_at() } else { None };
         [asked, watch].into_iter().flatten().min()
     }
 
-    /// Looks for somebody who asks. The answer comes from [`Self::check`].
+    /// Takes the first sample for a `why` request. [`Self::check`] returns the answer.
     pub(crate) fn request_evidence(&mut self, context: &TaskContext<'_>) {
         if self.why_sample.is_none() {
             self.why_sample = Some(self.sample(context));
         }
     }
 
-    /// Returns what the processes of a sample that was just taken use, once.
+    /// Returns the usage of the processes in a sample that was just taken, once.
     pub(crate) const fn take_usage(&mut self) -> Option<Vec<ProcessUsage>> {
         self.usage.take()
     }
 
-    /// Looks, when it is time to. `wanted` is what the meter needs of it.
+    /// Takes a sample and judges it, if one is due. `wanted` is what the resource monitor needs.
     pub(crate) fn check(
         &mut self,
         context: &TaskContext<'_>,
@@ -151,7 +153,7 @@ impl StallWatch {
         StallCheck::NoStall
     }
 
-    /// Looks again, at as little as there is to see.
+    /// Takes the next sample. If no process has run since the last one, that one is used again.
     fn resample(&mut self, context: &TaskContext<'_>) -> TaskSample {
         let before = self.previous.as_ref().filter(|_| !context.tree.is_discovered());
         before.and_then(probe::reuse_if_unchanged).unwrap_or_else(|| self.sample(context))
@@ -161,7 +163,7 @@ impl StallWatch {
         context.sample(self.known_fds.get_or_insert_with(|| KnownFds::from_task_dir(context.dir)))
     }
 
-    /// Notes what was found; returns since when it is so.
+    /// Stores a finding of the sample at `at`. Returns since when the finding is the same.
     fn track_since(&mut self, key: StallKey, at: MonotonicMs) -> MonotonicMs {
         let since = match &self.last_finding {
             Some((held, since)) if *held == key => *since,
