@@ -35,8 +35,8 @@ const MAX_READS_PER_TICK: usize = 32;
 /// Silence after which the FIFO shrinks and the buffers are freed, in milliseconds. The first sample
 /// of the silent task is due at the same time, so that the shim wakes once for both.
 const QUIET_AFTER_MS: u64 = FIRST_SAMPLE_DELAY_MS + QUIET_SLACK_MS;
-/// Difference between the starts of the two silences, in milliseconds: the output is quiet from this
-/// much after the first sample is due, and counts as quiet from this much before.
+/// Slack in milliseconds, because the two silences do not start at the very same moment: the output is
+/// quiet this long after the first sample is due, and counts as quiet already this long before.
 const QUIET_SLACK_MS: u64 = 50;
 /// The middle is released in steps of this many bytes, a multiple of every block size.
 const RELEASE_STEP_BYTES: u64 = 4 << 20;

@@ -1,9 +1,9 @@
-//! The meter: what the task uses, and whether that passes a limit.
+//! The resource monitor: what the task uses, and whether that exceeds a limit.
 //!
-//! A task without limits is sampled when the shim is awake anyway and, in the background, at the
-//! intervals of its watchdogs, which grow while it is idle; what its
-//! processes had used when they ended the kernel tells for free. One with limits is looked at in time.
-//! A look lets go of all it needs but the numbers of the last one.
+//! A task with limits is sampled at intervals that are short enough to enforce them. A task without
+//! limits is sampled only when the shim is awake anyway and, in the background, at the intervals of its
+//! watchdogs, which grow while the task is idle. The usage of processes that have ended comes from
+//! getrusage(2) without a sample. Between two samples only the numbers of the last one are kept.
 
 use siding_core::cgroup::{GroupMemory, TaskGroup};
 use siding_core::probe::{self, UsageFields};
@@ -20,21 +20,22 @@ use siding_model::text;
 
 use crate::task_context::TaskContext;
 
-/// Time between two looks at what costs more than the rest and is not limited, in milliseconds: the
-/// connections, for which the names of all descriptors are read, the number of descriptors, and the
-/// kernel's count of kills.
+/// Time between two measurements of what is expensive and not limited, in milliseconds: connections,
+/// for which the links of all descriptors are read, the number of descriptors, and the kernel's count
+/// of OOM kills.
 const THOROUGH_CHECK_MS: u64 = 60_000;
-/// For how long a count of kills says something about a death of now, in milliseconds: two looks.
+/// Age up to which a count of OOM kills explains the end of a process, in milliseconds: two thorough
+/// checks.
 const OOM_KILL_WINDOW_MS: u64 = 2 * THOROUGH_CHECK_MS;
-/// One part in this many of the machine's memory is a process that the kernel ends for want of it:
-/// it takes the largest.
+/// A process that used at least the total memory divided by this number is a likely victim of the OOM
+/// killer, which selects the largest.
 const LARGE_PROCESS_DIVISOR: u64 = 4;
-/// Time to the next look of a watchdog from which on memory is given back, in milliseconds.
+/// Pause before the next sample of a watchdog that is worth releasing memory for, in milliseconds.
 const LONG_PAUSE_MS: u64 = 10_000;
-/// Columns of a process's name in a sentence.
+/// Columns of a process's name in the text of a breach.
 const NAME_COLUMNS: usize = 60;
 
-/// The meter and what it has seen.
+/// The monitor of one task, with what it has measured.
 #[derive(Debug)]
 pub(crate) struct ResourceMonitor {
     limits: Limits,
@@ -44,24 +45,25 @@ pub(crate) struct ResourceMonitor {
     connection_log: ConnectionLog,
     pace: SampleSchedule,
     peaks: PeakUsage,
-    /// When such a look was taken.
+    /// When the expensive values were measured last; see [`THOROUGH_CHECK_MS`].
     last_thorough_check: MonotonicMs,
-    /// The task's group, where it counts memory.
+    /// The task's control group, if it accounts for memory.
     group: Option<TaskGroup>,
     oom_kills: OomKillHistory,
 }
 
-/// Result of a look.
+/// Result of a check.
 #[derive(Debug, Default)]
 pub(crate) struct ResourceCheck {
     /// Breaches to record.
     pub(crate) breaches: Vec<Breach>,
-    /// Whether it was for the watchdog alone, and the next one is far away.
+    /// Whether the sample was for the watchdog only, and the next one is at least [`LONG_PAUSE_MS`]
+    /// away.
     pub(crate) next_check_is_far: bool,
 }
 
-/// The kernel's count of kills for want of memory, at the look before the last and at the last, with
-/// their times: whoever it ends may take longer to die than there is between two looks.
+/// The kernel's count of OOM kills at the last two thorough checks, with their times. Two, because a
+/// process may take longer to die than the time between two checks.
 #[derive(Debug, Clone, Copy)]
 struct OomKillHistory([(MonotonicMs, Option<u64>); 2]);
 
@@ -74,23 +76,23 @@ impl OomKillHistory {
         self.0 = [self.0[1], (now, count)];
     }
 
-    /// Whether one of the kills was lately. Of a count that has moved since an old look nobody knows
-    /// when; then it takes `is_likely`.
+    /// Whether the kernel has killed a process recently. The time of a kill since an old check is
+    /// unknown: such a kill counts if it `is_likely`.
     fn has_recent_kill(
         &self,
         now: MonotonicMs,
         count: Option<u64>,
         is_likely: impl FnOnce() -> bool,
     ) -> bool {
-        let lately = self.0.iter().find(|(at, _)| now.ms_since(*at) <= OOM_KILL_WINDOW_MS);
-        let (_, before) = lately.unwrap_or(&self.0[1]);
-        let moved = matches!((before, count), (Some(before), Some(count)) if count > *before);
-        moved && (lately.is_some() || is_likely())
+        let recent = self.0.iter().find(|(at, _)| now.ms_since(*at) <= OOM_KILL_WINDOW_MS);
+        let (_, before) = recent.unwrap_or(&self.0[1]);
+        let has_grown = matches!((before, count), (Some(before), Some(count)) if count > *before);
+        has_grown && (recent.is_some() || is_likely())
     }
 }
 
 impl ResourceMonitor {
-    /// Begins with a task that has written so much.
+    /// Returns the monitor of a task that has written `written` bytes.
     pub(crate) fn new(state: &TaskState, written: u64, now: MonotonicMs) -> Self {
         let limits = state.spec.limits;
         let group =
@@ -112,13 +114,13 @@ impl ResourceMonitor {
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let for_limits = (!self.limits.is_none()).then(|| self.pace.next_sample_at());
         let watchdog = self.watchdog.as_ref();
-        // Not before a look would be taken, or the shim would spin until then.
+        // Not before a sample is allowed, or the shim would spin until then.
         let for_watchdog =
             watchdog.map(|watchdog| watchdog.next_sample_at().max(self.pace.earliest_sample_at()));
         [for_limits, for_watchdog].into_iter().flatten().min().filter(|_| is_running(state))
     }
 
-    /// Arms the watchdogs of a task in the background, or of an adopted one.
+    /// Arms the watchdogs of a task that is in the background or adopted.
     fn arm_watchdog(&mut self, state: &TaskState, now: MonotonicMs) {
         let is_unattended =
             state.lifecycle.placement() != Placement::Foreground || state.adopted.is_some();
@@ -128,12 +130,12 @@ impl ResourceMonitor {
         }
     }
 
-    /// Looks, when it is time to or the shim is awake anyway. `seen` is what another look has just
-    /// found.
+    /// Takes a sample if the schedule allows one now, due or not. `sampled` is the usage in a sample
+    /// that the stall watch has just taken.
     pub(crate) fn check(
         &mut self,
         context: &TaskContext<'_>,
-        seen: Option<Vec<ProcessUsage>>,
+        sampled: Option<Vec<ProcessUsage>>,
         now: MonotonicMs,
     ) -> ResourceCheck {
         self.arm_watchdog(context.state, now);
@@ -141,10 +143,10 @@ impl ResourceMonitor {
             return ResourceCheck::default();
         }
         let started_cpu_us = clock::thread_cpu_us();
-        let is_for_watchdog =
-            seen.is_none() && self.watchdog.as_ref().is_some_and(|one| one.next_sample_at() <= now);
+        let is_for_watchdog = sampled.is_none()
+            && self.watchdog.as_ref().is_some_and(|it| it.next_sample_at() <= now);
         let wanted = self.required_usage(now);
-        let mut processes = seen.unwrap_or_else(|| context.sample_usage(wanted));
+        let mut processes = sampled.unwrap_or_else(|| context.sample_usage(wanted));
         let is_thorough = self.is_thorough_check_due(&processes, now);
         if is_thorough {
             self.last_thorough_check = now;
@@ -174,41 +176,41 @@ impl ResourceMonitor {
         ResourceCheck { breaches, next_check_is_far }
     }
 
-    /// Looks for somebody who asks how much the task uses.
+    /// Takes a sample for a client that asks for the usage, and returns the peaks so far.
     pub(crate) fn measure_now(&mut self, context: &TaskContext<'_>) -> PeakUsage {
         let processes = context.sample_usage(UsageFields { runnable: false, fds: true });
         let _recorded_anyway = self.measure(context, processes, true, clock::monotonic_now());
         PeakUsage { sent: self.connection_log.top_remotes(), ..self.peaks.clone() }
     }
 
-    /// Returns the most that was seen, once the task has ended.
+    /// Returns the peaks of a task that has ended.
     pub(crate) fn final_peaks(&self) -> PeakUsage {
         let ended = process::ended_children_usage();
-        // Who took over is not told what strangers had used: then nothing was seen, and not zero.
-        let seen = ended.resident_bytes > 0;
+        // getrusage(2) covers only children: after a takeover the usage is unknown rather than zero.
+        let is_known = ended.resident_bytes > 0;
         PeakUsage {
-            memory_bytes: self.peaks.memory_bytes.max(seen.then_some(ended.resident_bytes)),
-            cpu_ms: self.peaks.cpu_ms.max(seen.then_some(ended.cpu_ms)),
+            memory_bytes: self.peaks.memory_bytes.max(is_known.then_some(ended.resident_bytes)),
+            cpu_ms: self.peaks.cpu_ms.max(is_known.then_some(ended.cpu_ms)),
             sent: self.connection_log.top_remotes(),
             ..self.peaks.clone()
         }
     }
 
-    /// Whether the kernel has lately ended a process for want of memory: one of the task's group,
-    /// or of this machine where the group does not count.
+    /// Whether the OOM killer has recently ended a process: of the task's control group, or of the
+    /// system if the group does not count kills.
     pub(crate) fn saw_oom_kill(&self, now: MonotonicMs) -> bool {
         let count = oom_kills(self.group.as_ref());
         self.oom_kills.has_recent_kill(now, count, || {
             let largest = process::ended_children_usage().resident_bytes;
-            // The task's own kills are counted by its group, whenever they were.
+            // The group counts kills of the task only, so that their time does not matter.
             self.group.is_some()
                 || system_info::total_memory()
                     .is_some_and(|total| largest >= total / LARGE_PROCESS_DIVISOR)
         })
     }
 
-    /// Returns what is to be put on record when the kernel has ended the task at the limit that it
-    /// was told to hold.
+    /// Returns the breach to record when the kernel has killed processes at the memory limit of the
+    /// task's control group.
     pub(crate) fn memory_limit_kill(&self, state: &TaskState, now: MonotonicMs) -> Option<Breach> {
         let Limits { memory: limit, on_limit, .. } = self.limits;
         if limit == 0 || on_limit != OnLimit::Stop || !is_running(state) {
@@ -235,7 +237,7 @@ impl ResourceMonitor {
                 .then(system_info::available_memory)
                 .flatten(),
             ended_cpu_ms: process::ended_children_usage().cpu_ms,
-            output_bytes: context.pump.bytes(),
+            output_bytes: context.output.bytes(),
             connections: connections.flatten(),
             written_bytes: None,
             processes,
@@ -244,7 +246,7 @@ impl ResourceMonitor {
             |watchdog: &Watchdog| watchdog.suspects_spin(now, usage.cpu_ms(), usage.output_bytes);
         if self.watchdog.as_deref().is_some_and(spins) {
             usage.written_bytes =
-                probe::written_bytes(&usage.processes, !context.pump.sees_output());
+                probe::written_bytes(&usage.processes, !context.output.sees_output());
         }
         usage.shared_once_bytes = self.shared_once(&usage);
         if let Some(connections) = &usage.connections {
@@ -254,11 +256,11 @@ impl ResourceMonitor {
         usage
     }
 
-    /// Returns the memory of a look in which what is shared counts once, as far as that is needed
-    /// to hold it against the limit, or against what the machine lacks.
+    /// Returns the task's memory with shared pages counted once, if that is needed: to compare it with
+    /// its limit, or with a shortage of the system's memory.
     fn shared_once(&self, usage: &Usage) -> Option<u64> {
         let (limit, resident) = (self.limits.memory, usage.resident_bytes());
-        // Far from the limit the group's number may have cache in it, which nobody uses.
+        // Below this, the group's number may include page cache, which the kernel can reclaim.
         let enough = limit - limit / 10;
         let group = self.group.as_ref().filter(|_| limit > 0).and_then(GroupMemory::for_group);
         let counted = group.and_then(|group| group.used_bytes(enough));
@@ -273,7 +275,7 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns what a look of somebody else has to ask for, to be of use here.
+    /// Returns which fields a sample of another component must have to be used here.
     pub(crate) fn required_usage(&self, now: MonotonicMs) -> UsageFields {
         UsageFields {
             runnable: self.limits.cpu_spin_ms > 0
@@ -284,24 +286,24 @@ impl ResourceMonitor {
         }
     }
 
-    /// Whether connections, descriptors and the count of kills are due.
+    /// Whether connections, descriptors and the count of OOM kills are due.
     fn is_thorough_check_due(&self, processes: &[ProcessUsage], now: MonotonicMs) -> bool {
         let Some(watchdog) = &self.watchdog else { return self.is_thorough_interval_over(now) };
-        let living: u64 = processes.iter().map(|one| one.cpu_ms).sum();
+        let live_cpu_ms: u64 = processes.iter().map(|process| process.cpu_ms).sum();
         watchdog.is_thorough_sample_due(
             now,
-            living.saturating_add(process::ended_children_usage().cpu_ms),
+            live_cpu_ms.saturating_add(process::ended_children_usage().cpu_ms),
         )
     }
 
-    /// Whether it is time for what is not looked at each time.
+    /// Whether the interval between two thorough checks is over.
     const fn is_thorough_interval_over(&self, now: MonotonicMs) -> bool {
         now.ms_since(self.last_thorough_check) >= THOROUGH_CHECK_MS
     }
 }
 
-/// Returns how many processes the kernel has ended for want of memory: in the task's group where
-/// that counts, else on this machine.
+/// Returns how many processes the OOM killer has ended: in the task's group if it counts them,
+/// otherwise on this system.
 fn oom_kills(group: Option<&TaskGroup>) -> Option<u64> {
     match group {
         Some(group) => Some(GroupMemory::for_group(group)?.oom_kills()?.processes),
@@ -309,8 +311,7 @@ fn oom_kills(group: Option<&TaskGroup>) -> Option<u64> {
     }
 }
 
-/// Whether the task is one that may be stopped for what it uses: it has begun, and is not being
-/// stopped already.
+/// Whether the task can be stopped for its usage: it has started, and is not being stopped yet.
 const fn is_running(state: &TaskState) -> bool {
     matches!(state.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. })
 }
@@ -322,18 +323,18 @@ mod tests {
     #[test]
     fn an_old_oom_kill_does_not_explain_a_new_death() {
         let mut kills = OomKillHistory::new(MonotonicMs(0), Some(3));
-        assert!(!kills.has_recent_kill(MonotonicMs(1_000), Some(3), || true), "nobody was killed");
-        assert!(!kills.has_recent_kill(MonotonicMs(1_000), None, || true), "nobody counts");
+        assert!(!kills.has_recent_kill(MonotonicMs(1_000), Some(3), || true), "no kill");
+        assert!(!kills.has_recent_kill(MonotonicMs(1_000), None, || true), "no count");
         assert!(kills.has_recent_kill(MonotonicMs(60_000), Some(4), || false));
-        // Nobody has looked for hours: somebody was killed in that time, and it was not this one.
+        // Another process was killed at some time in the hours since the last check.
         let hours = MonotonicMs(4 * 3_600_000);
         assert!(!kills.has_recent_kill(hours, Some(4), || false));
-        assert!(kills.has_recent_kill(hours, Some(4), || true), "unless it was large");
-        // A look just before: that count is compared with, and not the old one.
+        assert!(kills.has_recent_kill(hours, Some(4), || true), "a large process is likely");
+        // After a recent check, its count is compared and not the old one.
         kills.record_count(hours, Some(4));
         assert!(!kills.has_recent_kill(hours.plus_ms(10), Some(4), || true));
         assert!(kills.has_recent_kill(hours.plus_ms(10), Some(5), || false));
-        // Who took a minute to die was killed before the last look.
+        // A process that took a minute to die was killed before the last check.
         kills.record_count(hours.plus_ms(60_000), Some(5));
         assert!(kills.has_recent_kill(hours.plus_ms(61_000), Some(5), || false));
     }

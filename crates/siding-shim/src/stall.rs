@@ -146,7 +146,7 @@ impl StallWatch {
         };
         if self.watch.record_sample(now, found) {
             let evidence = self.build_evidence(context, &sample, judged, tail, now);
-            let output_bytes = context.pump.bytes();
+            let output_bytes = context.output.bytes();
             return StallCheck::Stalled(Box::new(StallRecord { at: now, output_bytes, evidence }));
         }
         self.previous = Some(sample);

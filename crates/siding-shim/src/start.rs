@@ -1,7 +1,7 @@
-//! From an empty process to a running task.
+//! Starting a task: from an empty shim process to a running command.
 //!
-//! The order is the promise: the task is on record before anything of it exists, and everything
-//! that could fail for want of space is made before the command starts.
+//! The order matters: the task is recorded before its first process exists, and every file that could
+//! fail on a full disk is created before the command starts.
 
 use std::ffi::CString;
 use std::fmt;
@@ -44,10 +44,10 @@ use crate::shell_command::{LeaderReporter, ShellCommand, move_high};
 use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
 
-/// Where programs are looked for when the environment does not say (as glibc's execvp does).
+/// The search path for programs if the environment has no `PATH`, as in glibc's execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// A step of the start that failed, for whoever started the shim.
+/// A failed step of the start, which is reported to the starter of the shim.
 #[derive(Debug)]
 pub(crate) struct StartError {
     doing: &'static str,
@@ -61,23 +61,23 @@ impl fmt::Display for StartError {
 }
 
 impl StartError {
-    /// Returns what the starter is told.
+    /// Returns the message to the starter.
     pub(crate) fn to_message(&self) -> ShimMessage {
         let errno = self.source.raw_os_error().unwrap_or(0);
         ShimMessage::CannotStart { doing: self.to_string(), errno }
     }
 }
 
-/// Names the step for an error.
+/// Returns a function that adds the failed step to an error.
 pub(crate) fn failed_to(doing: &'static str) -> impl Fn(io::Error) -> StartError {
     move |source| StartError { doing, source }
 }
 
-/// A process that has become a keeper and waits for what to keep.
+/// A process that is prepared to be a shim, before it knows its task.
 #[derive(Debug)]
 pub(crate) struct PreparedShim(Result<ShimResources, StartError>);
 
-/// What it has then.
+/// What a shim has before it knows its task.
 #[derive(Debug)]
 struct ShimResources {
     self_process: ProcRef,
@@ -88,7 +88,7 @@ struct ShimResources {
 }
 
 impl PreparedShim {
-    /// Does everything that can be done before the task is known.
+    /// Does everything that does not depend on the task.
     pub(crate) fn prepare() -> Self {
         Self(Self::try_prepare())
     }
@@ -96,10 +96,12 @@ impl PreparedShim {
     fn try_prepare() -> Result<ShimResources, StartError> {
         process::set_name(siding_process::SHIM_NAME);
         process::become_subreaper().map_err(failed_to("become a subreaper"))?;
-        // Without it a stop would reach too little, which must be found out before anything runs.
+        // Without pidfds a stop could not reach every process, which must be known before the command
+        // runs.
         pidfd::probe().map_err(failed_to("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
-        // The last two come of limits that the starter has set (`ulimit -f`, `-t`): they are the
-        // task's. A write of the shim beyond one fails then, and is told as on a full disk.
+        // SIGXFSZ and SIGXCPU come from limits that the starter has set (`ulimit -f`, `-t`) for the
+        // task. With SIGXFSZ blocked, a write of the shim beyond the limit fails with EFBIG
+        // (setrlimit(2)) and is handled as on a full disk.
         let watched = [
             Signal::CHLD,
             Signal::TERM,
@@ -110,20 +112,21 @@ impl PreparedShim {
             Signal::XCPU,
         ];
         let signals = SignalFd::block(&watched).map_err(failed_to("listen to signals"))?;
-        // The directory it was started in may be unmounted or removed; the task has its own.
+        // The directory in which the shim was started must stay free to be unmounted or removed. The
+        // task has its own.
         let _best_effort = std::env::set_current_dir("/");
         let self_process = procfs::self_ref()
             .ok_or_else(|| failed_to("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
         let boot = procfs::boot_id().map_err(failed_to("read the boot id"))?;
-        // Before it has a mark of its own: the shim of a task inside a task must not end with that
-        // task's group.
+        // The shim of a task inside a task must not be killed with the control group of the outer
+        // task.
         let cgroup = cgroup::OwnCgroup::find();
         let _best_effort = cgroup.as_ref().map(cgroup::OwnCgroup::leave_task_group);
         Ok(ShimResources { self_process, boot, signals, cgroup, title: ProcessTitle::find() })
     }
 }
 
-/// What a shim has for a task when it begins.
+/// The directories of a task, and what the starter handed over with them.
 #[derive(Debug)]
 pub(crate) struct TaskDirs {
     pub(crate) root: StateDir,
@@ -132,33 +135,33 @@ pub(crate) struct TaskDirs {
     pub(crate) payload: OwnedFd,
 }
 
-/// A process that keeps tasks.
+/// A process that supervises tasks.
 #[derive(Debug)]
 pub(crate) struct Shim {
     pub(crate) self_process: ProcRef,
     pub(crate) signals: SignalFd,
     pub(crate) boot: BootId,
-    /// Whether the task's processes can be marked.
+    /// Whether the task's processes can get a birthmark.
     can_mark: bool,
-    /// The control group of whoever started this shim.
+    /// The control group of the process that started this shim.
     cgroup: Option<cgroup::OwnCgroup>,
 }
 
 impl Shim {
-    /// Becomes the keeper of this task, maybe among others.
+    /// Turns this process into the shim of a task.
     pub(crate) fn for_task(id: TaskId, ready: PreparedShim) -> Result<Self, StartError> {
         let ShimResources { self_process, boot, signals, cgroup, title } = ready.0?;
-        // The shim of a task inside a task would else be taken for one of the outer task's
-        // processes. A rescuer inside a task may have to go without (a mark can only be lowered),
-        // and is known by its title and the journal.
-        let marked = birthmark::set_birthmark(id.birthmark()).is_ok();
+        // Without a birthmark of its own, the shim of a task inside a task would be taken for a process
+        // of the outer task. Setting it may fail for a takeover from inside a task, because a birthmark
+        // can only be lowered (setrlimit(2)): that shim is recognized by its title and the journal.
+        let can_mark = birthmark::set_birthmark(id.birthmark()).is_ok();
         if let Some(title) = title {
             title.set(&format!("siding {} {id}", siding_process::SHIM_ARGUMENT));
         }
-        Ok(Self { self_process, signals, boot, can_mark: marked, cgroup })
+        Ok(Self { self_process, signals, boot, can_mark, cgroup })
     }
 
-    /// Takes over the directories of a task.
+    /// Returns the directories of a task whose descriptors the starter handed over.
     pub(crate) fn open_dirs(&self, id: TaskId, handed: ShimFds) -> TaskDirs {
         let root = StateDir::from_fd(PathBuf::new(), handed.root);
         let dir = TaskDir::from_fd(id, handed.dir, handed.runtime_dir);
@@ -183,7 +186,7 @@ pub(crate) fn run(
     }
 }
 
-/// A task that is on record and has all it needs, but no process.
+/// A task that is recorded and has all its files, but no process yet.
 #[derive(Debug)]
 struct PreparedTask {
     shim: Shim,
@@ -195,25 +198,27 @@ struct PreparedTask {
     readiness_probe: ReadinessProbe,
     listener: OwnedFd,
     pipes: StdioPipes,
-    /// Socket to the task's proxy, where it has one.
+    /// Socket to the task's proxy, if it has one.
     proxy: Option<OwnedFd>,
-    /// Descriptors that the start of the leader will need for a moment.
+    /// Descriptors that reserve numbers for the start of the leader: without them a limit on open
+    /// files could make it fail after the task is recorded.
     spare_fds: Vec<OwnedFd>,
 }
 
-/// Most descriptors open at once while the leader is started: its directory, its control group, its
-/// confinement, its command's text twice, a file of /proc.
+/// Most descriptors that are open concurrently while the leader is started: its directory, its control
+/// group, its confinement, its command's text twice, a file of /proc.
 const SPARE_FDS: usize = 6;
 
-/// What the leader gets.
+/// The descriptors that the leader inherits, and the shim's end of its input.
 #[derive(Debug)]
 struct StdioPipes {
     stdin: OwnedFd,
-    /// The task's end of the output FIFO, both for its 1 and its 2.
+    /// The write end of the output FIFO, for the task's descriptors 1 and 2.
     stdout: OwnedFd,
-    /// A read end that the task holds itself, so that it never gets SIGPIPE when the shim dies.
+    /// A read end of the output FIFO that the task holds itself, so that it never gets SIGPIPE when the
+    /// shim dies.
     fifo_keepalive: OwnedFd,
-    /// The shim's hold on the task's input.
+    /// The shim's write end of the input FIFO, which keeps the task's input open.
     input_writer: Option<OwnedFd>,
 }
 
@@ -350,7 +355,7 @@ impl PreparedTask {
         let mut supervisor = TaskSupervisor::new(record, pump, tree, clients, lease)
             .with_leader(reporter, pipes.input_writer, ProxyHandle::new(proxy))
             .with_readiness(readiness_probe);
-        // The task has its own copies; the shim's would keep its input and output open.
+        // The task has its own copies. The shim's would keep the task's input and output open.
         drop((pipes.stdin, pipes.stdout, pipes.fifo_keepalive));
         supervisor.handle_event(&event);
         failpoints::pause_at("running");
@@ -358,7 +363,7 @@ impl PreparedTask {
     }
 }
 
-/// Starts the leader. Returns who it is and who tells of it.
+/// Starts the leader. Returns its identity, and what reports on it at its end.
 fn start_leader(
     task: &TaskState,
     environment: &[CString],
@@ -370,7 +375,8 @@ fn start_leader(
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
     })?;
-    // On record already, so that a rescuer finds whoever is in it. Without one the task runs too.
+    // The group is recorded already, so that a takeover finds the processes in it. The task also runs
+    // without one.
     let group = TaskGroup::from_task(task).and_then(|group| group.create().ok());
     if let Some(group) = &group {
         set_memory_limit(spec, group.as_fd());
@@ -393,12 +399,13 @@ fn start_leader(
             cgroup: group.as_ref().map(AsFd::as_fd),
             net_sandbox: confinement.as_ref(),
         })?;
-        // It is there, as a child that was not reaped yet; /proc may all the same not show it.
+        // The leader exists, as a child that was not reaped yet. It may be missing in /proc all the
+        // same, for example because no descriptor is free.
         Ok(procfs::identify(pid).map_or(LeaderRef::Unidentified { pid }, LeaderRef::from))
     };
     if let Some(DirectExec { path, argv, environment }) = DirectExec::for_task(spec, environment) {
         let program = Program::at_path(&path, &argv).map_err(io::Error::other)?;
-        // What cannot be executed after all is bash's to run or to complain about.
+        // If the program cannot be executed, bash runs the text, or reports the error in its own words.
         if let Ok(leader) = start(&program, &environment, None) {
             return Ok((leader, LeaderReporter::Direct));
         }
@@ -419,8 +426,8 @@ fn start_leader(
     }
 }
 
-/// Lets the kernel hold the limit on memory of a task that is to be stopped at it, where the task's
-/// group can. Else, and where that fails, its use is watched.
+/// Sets the memory limit of the task's control group, for a task that must be stopped at its limit. If
+/// that fails, the resource monitor enforces the limit.
 fn set_memory_limit(spec: &TaskSpec, group: BorrowedFd<'_>) {
     if spec.limits.memory > 0 && spec.limits.on_limit == OnLimit::Stop {
         let _best_effort =
@@ -428,9 +435,9 @@ fn set_memory_limit(spec: &TaskSpec, group: BorrowedFd<'_>) {
     }
 }
 
-/// Returns why nothing was started, with the file it is about.
+/// Returns the text of an error of [`start_leader`], with the name of the program.
 fn format_spawn_error(spec: &TaskSpec, error: &io::Error) -> String {
-    // A custom error says it all; a bare one is about the program.
+    // An error without an errno was written for the user already; an errno comes from execve(2).
     if error.raw_os_error().is_none() {
         return error.to_string();
     }

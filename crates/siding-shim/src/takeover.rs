@@ -1,8 +1,8 @@
-//! Taking over from a shim that was killed.
+//! Taking over a task from a shim that was killed.
 //!
-//! The lock came with the task's directory. The processes are found by their mark and their control
-//! group, the output goes on through the same FIFO, which the task kept alive itself, and the
-//! journal goes on where it stopped.
+//! The starter holds the task's lock and hands it over with the task's directory. The processes are
+//! found by their birthmark and their control group. The output continues through the same FIFO, which
+//! the task keeps open, and the journal continues after its last valid record.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,10 +33,11 @@ use crate::start::{PreparedShim, Shim, StartError, TaskDirs, failed_to};
 use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
 
-/// How long the next of several errands may take, in milliseconds. The starter has them all at hand.
+/// Longest wait for the next command of a batch, in milliseconds. The starter sends them one after
+/// another without a pause.
 const NEXT_COMMAND_WAIT_MS: u64 = 500;
 
-/// Takes over a task whose shim is dead.
+/// Takes over one task.
 pub(crate) fn run(
     id: TaskId,
     ready: PreparedShim,
@@ -57,10 +58,11 @@ pub(crate) fn run(
     Ok(TaskSet::new(vec![supervisor], shim.signals))
 }
 
-/// Takes over tasks whose shims are dead and whose session is over: this one, and those that follow.
+/// Takes over several tasks of a session that has ended: this one, and those in the commands that
+/// follow.
 ///
-/// They are gathered first. That takes milliseconds, and a look that all of them need is then taken
-/// once.
+/// All commands are received first, which takes milliseconds, so that one scan of the system serves
+/// all tasks.
 pub(crate) fn run_batch(
     id: TaskId,
     ready: PreparedShim,
@@ -74,7 +76,7 @@ pub(crate) fn run_batch(
     while let Some((id, handed)) = next {
         let notify = |message| {
             let packet = serde_json::to_vec(&message).unwrap_or_default();
-            // Who does not wait for the answer reads the journal.
+            // A starter that has disconnected reads the journal.
             let _peer_gone = unix_socket::send(&starter, &packet, false);
         };
         shared_scan.add_task(id);
@@ -93,7 +95,7 @@ pub(crate) fn run_batch(
     Ok(TaskSet::new(supervisors, shim.signals))
 }
 
-/// Waits a moment for the next of several errands. `None` when there are no more.
+/// Waits for the next command of a batch. `None` if there are no more.
 fn next_command(starter: &OwnedFd) -> Option<(TaskId, ShimFds)> {
     let ready = poll::wait_readable(&[starter.as_fd()], Some(NEXT_COMMAND_WAIT_MS)).ok()?;
     match ready.contains(&true).then(|| ShimFds::receive(starter))? {
@@ -112,7 +114,7 @@ fn next_command(starter: &OwnedFd) -> Option<(TaskId, ShimFds)> {
     }
 }
 
-/// Takes over a task, and tells when that is on record.
+/// Takes over a task, and notifies the starter once that is recorded.
 fn take_over(
     dirs: TaskDirs,
     shared_scan: Option<&Rc<RateLimitedScan>>,
@@ -127,7 +129,8 @@ fn take_over(
     let pump = reopen_output(&dirs.dir, &state).map_err(failed_to("reopen the output"))?;
     let runtime_dir = dirs.dir.endpoint_dir().map_err(failed_to("find its place"))?;
     let _already_removed = file::remove(runtime_dir, shim_client::SOCKET_NAME);
-    // Before the record: who reads there that this shim keeps the task must be able to reach it.
+    // Before the record: a client that reads there which shim supervises the task must be able to
+    // connect to it.
     let listener = unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
         .map_err(failed_to("listen for callers"))?;
     let leader = state.leader.filter(|_| state.leader_end.is_none());
@@ -142,7 +145,7 @@ fn take_over(
         .map_err(|why| failed_to("fold the journal")(io::Error::other(why)))?;
     journal.append(std::slice::from_ref(&record)).map_err(failed_to("write the journal"))?;
     notify(ShimMessage::Record { seq, record: Some(Box::new(record)) });
-    // Before the strays, which may take all descriptors but one.
+    // Before the processes are held, which may take all descriptors but one.
     let lease = Lease::acquire(&dirs.root, &state.spec);
     let tree =
         ProcessTree::discovered(&dirs.root, &state, leader_handle, &known, shared_scan.cloned());
@@ -153,7 +156,8 @@ fn take_over(
     Ok(supervisor.with_readiness(readiness))
 }
 
-/// Returns the processes that whoever started this shim has found. Without them it looks itself.
+/// Returns the processes that the starter of this shim has found. If the list cannot be read, it is
+/// empty, and this shim scans for them.
 fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
     const MAX_LIST_BYTES: usize = 1 << 20;
     file::read_to_end(memory.as_fd(), MAX_LIST_BYTES)
@@ -161,7 +165,7 @@ fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
         .unwrap_or_default()
 }
 
-/// Opens the task's output again. A task may have removed its FIFO; its file goes on all the same.
+/// Reopens the task's output. A task may have removed its FIFO: then a new one keeps the file in use.
 fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<OutputPump> {
     if let Some(adopted) = &state.adopted {
         return Ok(OutputPump::Adopted(AdoptedOutput::resume(dir, adopted)));
@@ -176,13 +180,14 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
         result => result,
     }?;
     let file = match file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::ReadWrite) {
-        // The first shim died before it made one.
+        // The first shim died before it created the file.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::CreateNew)
         }
         result => result,
     }?;
-    // A task may have put anything in the mark's place. Then it has those bytes twice, and is kept.
+    // Fails if a task has replaced the marker file. Then some bytes may be stored twice, which is no
+    // reason to leave the task without a shim.
     let _best_effort = splice_store::discard_stored(runtime_dir, &fifo, &file);
     let mut pump = OutputPump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
     pump.set_line_monitor(LineMonitor::resume(dir, state)?);

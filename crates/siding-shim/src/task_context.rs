@@ -15,34 +15,35 @@ use crate::process_tree::{ProcessTree, current_pid};
 use crate::sandboxed_command::command_processes;
 use crate::task_record::TaskRecord;
 
-/// Columns of a command line.
+/// Columns of a command line in evidence.
 const COMMAND_COLUMNS: usize = 160;
 
-/// What there is to look at.
+/// A task with its output and its processes.
 #[derive(Debug)]
-pub(crate) struct TaskContext<'k> {
-    pub(crate) root: &'k StateDir,
-    pub(crate) dir: &'k TaskDir,
-    pub(crate) state: &'k TaskState,
-    pub(crate) pump: &'k OutputPump,
-    pub(crate) tree: &'k ProcessTree,
+pub(crate) struct TaskContext<'t> {
+    root: &'t StateDir,
+    pub(crate) dir: &'t TaskDir,
+    pub(crate) state: &'t TaskState,
+    pub(crate) output: &'t OutputPump,
+    pub(crate) tree: &'t ProcessTree,
 }
 
-impl<'k> TaskContext<'k> {
+impl<'t> TaskContext<'t> {
     /// Returns the context of a task with its output and its processes.
     pub(crate) const fn new(
-        task: &'k TaskRecord,
-        pump: &'k OutputPump,
-        tree: &'k ProcessTree,
+        task: &'t TaskRecord,
+        output: &'t OutputPump,
+        tree: &'t ProcessTree,
     ) -> Self {
-        Self { root: task.root(), dir: task.dir(), state: task.state(), pump, tree }
+        Self { root: task.root(), dir: task.dir(), state: task.state(), output, tree }
     }
 
-    /// Returns the task's processes.
+    /// Returns the pids of the task's processes.
     pub(crate) fn member_pids(&self) -> Vec<i32> {
         self.tree.member_pids(self.root, self.state)
     }
 
+    /// Samples what the processes do, and what they use.
     pub(crate) fn sample(&self, known_fds: &KnownFds) -> TaskSample {
         let id = self.state.spec.task_id;
         if self.tree.is_discovered() {
@@ -57,7 +58,7 @@ impl<'k> TaskContext<'k> {
         })
     }
 
-    /// Looks at what the processes use, and not at what they do.
+    /// Samples only what the processes use.
     pub(crate) fn sample_usage(&self, wanted: UsageFields) -> Vec<ProcessUsage> {
         let id = self.state.spec.task_id;
         if self.tree.is_discovered() {
@@ -68,8 +69,9 @@ impl<'k> TaskContext<'k> {
         })
     }
 
+    /// Returns the end of the output, where a prompt would be.
     pub(crate) fn read_tail(&self) -> OutputTail {
-        OutputTail::from_bytes(&self.pump.tail(MAX_TAIL_BYTES))
+        OutputTail::from_bytes(&self.output.tail(MAX_TAIL_BYTES))
     }
 
     fn live_leader(&self) -> Option<i32> {
@@ -77,8 +79,9 @@ impl<'k> TaskContext<'k> {
         self.state.leader.filter(|_| lives).map(LeaderRef::pid)
     }
 
+    /// Returns the command of a process in one line.
     pub(crate) fn command_of(&self, pid: i32) -> String {
-        // The leader's own arguments are siding's constant text; it runs what was asked for.
+        // The arguments of a leading shell are siding's constant text, not the task's command.
         if self.live_leader() == Some(pid) {
             text::one_line(&self.state.spec.command_text(), COMMAND_COLUMNS)
         } else {

@@ -1,7 +1,9 @@
-//! The keeper of a task: finds out what happened, lets the model decide, and does it.
+//! The supervisor of one task: it owns the components that observe the task, and applies what they
+//! learn to the task's record.
 //!
-//! Everything that changes the task goes through [`TaskSupervisor::handle_event`]: the model's step, the record,
-//! the callers, then the effects, in this order.
+//! Every change of the phase goes through [`TaskSupervisor::handle_event`], in this order: the model's
+//! step, the record, the clients, then the effects. A signal is sent after its intent is recorded, so
+//! that a crash at any point leaves a journal that is true.
 
 mod checks;
 mod closing;
@@ -55,14 +57,14 @@ pub(crate) struct TaskSupervisor {
     resources: ResourceMonitor,
 }
 
-/// How a turn of a keeper ends.
+/// Result of a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopStatus {
-    /// The task lives, or has ended and that is not on record yet.
+    /// The task lives, or has ended and its end is not written yet.
     Live,
-    /// The same, and memory was used that will not be needed soon.
+    /// As [`Self::Live`], and the tick used memory that will not be needed soon.
     LiveMemoryUsed,
-    /// The task has ended, and that is on record.
+    /// The task has ended, and its end is written.
     Finished,
 }
 
@@ -95,7 +97,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Adds what only the shim has that started the leader.
+    /// Adds what only the shim has that started the leader; a takeover cannot restore it.
     pub(crate) fn with_leader(
         self,
         reporter: LeaderReporter,
@@ -110,12 +112,13 @@ impl TaskSupervisor {
         Self { readiness, ..self }
     }
 
-    /// Adds a client that was connected before the task was.
+    /// Adds a client that is connected already.
     pub(crate) fn add_client(&mut self, client: Client) {
         self.clients.add(client);
     }
 
-    /// Does what is due by now.
+    /// Does everything that is due. An event may make another one due, so that the loop starts again
+    /// after each of them.
     pub(crate) fn tick(&mut self) -> LoopStatus {
         let mut used_memory = false;
         self.task.retry_if_due(clock::monotonic_now());
@@ -145,11 +148,13 @@ impl TaskSupervisor {
                 return if used_memory { LoopStatus::LiveMemoryUsed } else { LoopStatus::Live };
             }
         }
-        // Whoever came later would make up another end.
+        // Until the end is written the shim stays: without its record, a takeover would record that
+        // the end is unknown.
         if self.task.retry_at().is_some() { LoopStatus::Live } else { LoopStatus::Finished }
     }
 
-    /// Returns when the next turn is due, if nothing happens before.
+    /// Returns when the next tick is due if no source becomes readable before. `None` for an idle task
+    /// without a deadline: nothing wakes the shim.
     pub(crate) fn wake_at(&mut self) -> Option<MonotonicMs> {
         if !self.task.is_live() {
             return self.task.retry_at();
@@ -198,8 +203,8 @@ impl TaskSupervisor {
     pub(crate) fn on_signals(&mut self, signals: &[Signal]) {
         for signal in signals {
             if [Signal::TERM, Signal::INT].contains(signal) {
-                // A shutdown, or a person who ends the shim: the task ends as if asked to, and what
-                // cannot be written of its end is not waited for any more.
+                // The system shuts down, or a user ends the shim. The task is stopped as on request. If
+                // it has already ended, the shim no longer waits for the disk to take the record.
                 if !self.request_stop("signal to its shim", None, None) && !self.task.is_live() {
                     self.task.discard_pending();
                 }
@@ -217,7 +222,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Looks for another owner of the session.
+    /// Searches for another owner of the session.
     pub(crate) fn on_owner_exited(&mut self) {
         self.lease.on_owner_ended(self.task.root(), self.task.spec());
     }
@@ -230,7 +235,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Carries out a client's request.
+    /// Receives a client's request and carries it out.
     pub(crate) fn on_client_readable(&mut self, id: ClientId) {
         match self.clients.recv_event(id) {
             ClientEvent::Request(request) => self.handle_request(id, request),
@@ -256,7 +261,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Notes that the task has written, and tells those who follow.
+    /// Handles new output: restarts the silence, records a failed write, and notifies the followers.
     pub(crate) fn on_output(&mut self) {
         self.stall.on_output(clock::monotonic_now());
         if let Some((from, error)) = self.output.take_failure() {
@@ -267,11 +272,11 @@ impl TaskSupervisor {
         self.clients.notify_output_grown(self.output.bytes());
     }
 
-    /// Looks at the tree after something in it died.
+    /// Checks the tree after a process of it may have ended.
     fn check_tree(&mut self) {
         release_excluded(&mut self.tree, self.task.root(), self.task.state());
         let status = self.tree.check(self.task.root(), self.task.state());
-        // Before the end, which would else be a signal from nobody.
+        // Before the leader's end, whose SIGKILL would otherwise have no known sender.
         if let Some(breach) =
             self.resources.memory_limit_kill(self.task.state(), clock::monotonic_now())
         {
@@ -284,39 +289,44 @@ impl TaskSupervisor {
         }
     }
 
+    /// Records the leader's end. `tree` says whether other processes are left.
     fn on_leader_ended(&mut self, mut end: LeaderEnd, tree: TreeLiveness) {
         failpoints::pause_at("leader_ended");
-        // A kill that is not ours, while the kernel counted one for want of memory. Either alone
-        // proves nothing.
+        // A SIGKILL that the shim did not send, together with a recent kill of the OOM killer. Neither
+        // alone would prove that the OOM killer ended the leader.
         if let LeaderEnd::Signaled { signal: Signal::KILL, by } = &mut end
             && matches!(self.task.state().lifecycle.phase(), Phase::Running { .. })
             && self.resources.saw_oom_kill(clock::monotonic_now())
         {
             *by = Some(LeaderEnd::OOM_SENDER.to_owned());
         }
-        // What it wrote is in the FIFO now; what lingers may write for ever.
+        // All output of the leader is in the FIFO now. There is no end of file to wait for: a process
+        // that lingers may keep the FIFO open.
         self.output.drain();
         let reporter = std::mem::replace(&mut self.reporter, LeaderReporter::Silent);
         let ShellReport { final_cwd, pipeline } = reporter.report(&self.task.spec().cwd, &end);
         self.handle_event(&TaskEvent::LeaderEnded { end, tree, final_cwd, pipeline });
     }
 
+    /// Records that no process is left.
     fn on_tree_empty(&mut self) {
         let known = self.task.state().leader_end.is_some();
         if known {
             self.handle_event(&TaskEvent::TreeEmpty);
         } else {
-            // A rescue that never saw the leader: it was gone before.
+            // After a takeover that found no leader: it ended while no shim supervised the task.
             let why = "its shim was killed, and it ended before another could take over";
             self.handle_event(&TaskEvent::Vanished { why: why.to_owned() });
         }
     }
 
+    /// Starts to stop the task. Returns false if it is being stopped or has ended already.
     fn request_stop(&mut self, by: &str, grace_ms: Option<u64>, signal: Option<Signal>) -> bool {
         self.handle_event(&TaskEvent::StopAsked { by: by.to_owned(), grace_ms, signal })
     }
 
-    /// Lets an event have its effect. Returns whether it had one.
+    /// Applies an event: steps the lifecycle, records the event, and carries out the effects. Returns
+    /// whether the event changed anything.
     pub(crate) fn handle_event(&mut self, event: &TaskEvent) -> bool {
         let at = clock::monotonic_now();
         let (next, effects) = self.task.state().lifecycle.step(event, at);
@@ -337,13 +347,14 @@ impl TaskSupervisor {
         true
     }
 
+    /// Carries out an effect of an event that is recorded.
     fn apply_effect(&mut self, effect: LifecycleEffect) {
         match effect {
-            // Done before the others, with everything that belongs to it.
+            // `handle_event` has recorded the event and the end.
             LifecycleEffect::Record | LifecycleEffect::Close => {}
             LifecycleEffect::Signal(signal) => {
-                // On the disk before the first signal: a crash now must not turn a stop into a
-                // failure of the command.
+                // The intent is on the disk before the first signal: after a crash the end must not
+                // look like a failure of the command.
                 self.task.sync();
                 failpoints::pause_at("intent");
                 release_excluded(&mut self.tree, self.task.root(), self.task.state());
@@ -354,7 +365,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Kills everything and says what came of it.
+    /// Kills the tree, and records the survivors.
     pub(crate) fn kill_tree(&mut self) {
         failpoints::pause_at("killing");
         release_excluded(&mut self.tree, self.task.root(), self.task.state());
@@ -366,7 +377,7 @@ impl TaskSupervisor {
         self.handle_event(&TaskEvent::Swept { survivors: killed.survivors });
     }
 
-    /// Writes records, takes them in, and tells the subscribers.
+    /// Appends records to the task's record, and publishes them to the subscribers.
     pub(crate) fn record(&mut self, records: Vec<Record>) {
         let Self { task, clients, .. } = self;
         task.append(records, |seq, record| clients.publish(seq, record));

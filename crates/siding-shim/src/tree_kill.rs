@@ -1,8 +1,9 @@
-//! Ending a tree, and proving that it is gone.
+//! Killing a process tree, and proving that it is empty.
 //!
-//! The kill never reaps before everything is dead: every reaped process frees a slot that a fork
-//! bomb at its limit takes at once (measured: loops that reap while they kill do not finish in
-//! five seconds). Dead means a readable pidfd; the letter `Z` is no proof.
+//! The kill reaps no process before all are dead: each reaped process frees a slot that a fork bomb at
+//! its RLIMIT_NPROC takes immediately (measured: loops that reap while they kill do not finish in five
+//! seconds). A process is dead when its pidfd is readable; the state `Z` is no proof, since other
+//! threads may still run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -22,40 +23,41 @@ use siding_model::signal::Signal;
 
 use crate::process_tree::ProcessTree;
 
-/// Time without progress after which what still lives is called a survivor. On a machine that is
-/// busy with hundreds of dying processes each of them is a step.
+/// Time without progress after which the live processes are survivors, in milliseconds. Each process
+/// that dies is progress, so that hundreds of them can take longer on a busy system.
 const NO_PROGRESS_LIMIT_MS: u64 = 10_000;
-/// The same whatever progress there is: a stop always returns.
+/// Longest duration of a kill, whatever its progress, in milliseconds: a stop always returns.
 const MAX_KILL_MS: u64 = 25_000;
-/// The same once only other users' processes live, which no signal of ours reaches: time for a
-/// relay such as sudo to take its own child along.
+/// Time after which the live processes are survivors if all belong to other users and cannot be
+/// signaled, in milliseconds. A relay such as sudo ends its own child within that time.
 const UNSIGNALABLE_LIMIT_MS: u64 = 2_000;
-/// First and longest pause between two looks of the sweep.
+/// First and longest pause between two rounds of the kill.
 const SWEEP_PAUSE_RANGE: (Duration, Duration) =
     (Duration::from_micros(200), Duration::from_millis(5));
-/// Rounds after which everything is sent SIGKILL again.
+/// Rounds after which SIGKILL is sent again to every live process.
 const ROUNDS_PER_RESEND: u32 = 8;
 
-/// What was done to the tree.
+/// The signals that a task's tree received, and their result.
 #[derive(Debug, Default)]
 pub(crate) struct TreeKill {
-    /// Everybody who took a signal.
+    /// The processes that received a signal.
     signaled: HashSet<ProcRef>,
-    /// The first of them, for the report.
+    /// The first of these processes, for the report.
     reported: BTreeMap<i32, ReportedProcess>,
+    /// The TCP ports on which the tree listened before its first signal.
     ports: BTreeSet<u16>,
     survivors: Vec<Survivor>,
-    /// Why nobody could be named, where something may still be left.
+    /// Why it is unknown whether a process is left.
     unproven: Option<String>,
     gave_up: bool,
 }
 
-/// What a kill came to.
+/// Result of a kill.
 #[derive(Debug)]
 pub(crate) struct KillResult {
     /// Processes that could not be ended.
     pub(crate) survivors: u32,
-    /// The leader's end, when the kill saw it.
+    /// The leader's end, if the kill found it.
     pub(crate) leader: Option<LeaderEnd>,
 }
 
@@ -66,19 +68,19 @@ struct ReportedProcess {
     signal: Signal,
 }
 
-/// Who lives after a round of the kill.
+/// The processes that live after a round of the kill.
 #[derive(Debug, Default)]
 struct LiveMembers {
     processes: Vec<ProcRef>,
-    /// Whether any of them takes our signals.
+    /// Whether any of them can be signaled by this user.
     any_signalable: bool,
 }
 
 impl TreeKill {
     /// Sends a signal to the whole tree, then SIGCONT.
     ///
-    /// The leader's group is reached in one step, so that no fork in it is missed; its number is
-    /// safe while the leader was not reaped. Everybody else is reached by pidfd.
+    /// The leader's process group is signaled with one kill(2), so that no fork in it is missed; its
+    /// number cannot be reused before the leader is reaped. Other processes are signaled by pidfd.
     pub(crate) fn signal(
         &mut self,
         tree: &ProcessTree,
@@ -92,7 +94,8 @@ impl TreeKill {
         let others = self.signal_group(tree, members, signal);
         for process in others {
             if let Ok(Some(held)) = PidFd::open_if_alive(process) {
-                // Another user's process: sudo and its like relay what reaches them.
+                // Fails with EPERM for another user's process, which sudo reaches by relaying its own
+                // signal.
                 let _best_effort =
                     self.send_and_record(process, signal, || held.send_signal(signal).is_ok());
                 let _best_effort = held.send_signal(Signal::CONT);
@@ -100,7 +103,7 @@ impl TreeKill {
         }
     }
 
-    /// Sends a signal to the leader's group, then SIGCONT. Returns the living who are not in it.
+    /// Sends a signal to the leader's group, then SIGCONT. Returns the live processes outside the group.
     fn signal_group(
         &mut self,
         tree: &ProcessTree,
@@ -111,14 +114,14 @@ impl TreeKill {
         let mut others = Vec::new();
         for process in members {
             let stat = procfs::stat(process.pid);
-            // Its number may have become another's.
+            // The pid may have been reused since the scan.
             let Some(stat) = stat.filter(|stat| stat.start_ticks == process.start_ticks) else {
                 continue;
             };
             if Some(stat.pgrp) != group {
                 others.push(process);
             } else if !matches!(PidFd::open_if_alive(process), Ok(None)) {
-                // Noted before anything is sent: the dead have no command line.
+                // Recorded before the signal: a dead process has no command line.
                 self.send_and_record(process, signal, || true);
             }
         }
@@ -150,7 +153,7 @@ impl TreeKill {
             }
             let members = tree.scan_members(root, task);
             let living = self.kill_round(&members, &mut killed);
-            // Only now are the dead taken away.
+            // Only now the dead are reaped.
             if living.processes.is_empty() {
                 let status = tree.check_now(root, task);
                 leader = leader.or(status.leader);
@@ -185,15 +188,15 @@ impl TreeKill {
         KillResult { survivors, leader }
     }
 
-    /// Kills what is in the task's control group, where it has one. The sweep comes all the same:
-    /// this misses a process whose first thread has left, and whoever has left the group. It does
-    /// all of it where nobody could be seen in the group, so that nobody is ended without being
-    /// counted.
+    /// Kills the processes in the task's control group, if it has one. The rounds follow all the same:
+    /// `cgroup.kill` misses a process whose main thread has exited, and processes that have left the
+    /// group. If no process of the group can be listed, the rounds do all the work, so that no process
+    /// is killed without being counted.
     fn kill_control_group(&mut self, root: &StateDir, task: &TaskState) {
         let Some(group) = TaskGroup::from_task(task).filter(TaskGroup::exists) else { return };
         let members = group.members(root);
         for process in &members {
-            // Noted before it is done: the dead have no command line.
+            // Recorded before the kill: a dead process has no command line.
             self.send_and_record(*process, Signal::KILL, || true);
         }
         if !members.is_empty() {
@@ -201,7 +204,8 @@ impl TreeKill {
         }
     }
 
-    /// Sends SIGKILL to every living member that has not had one; `killed` says who took it.
+    /// Sends SIGKILL to each live member that has not received one. `killed` maps the members that were
+    /// sent one to whether it was delivered.
     fn kill_round(
         &mut self,
         members: &[ProcRef],
@@ -212,13 +216,13 @@ impl TreeKill {
             let held = match PidFd::open_if_alive(process) {
                 Ok(None) => continue,
                 Ok(Some(held)) => Some(held),
-                // For want of a descriptor, say: it may live, and must not be taken for dead.
+                // No free descriptor, for example: the process may live, and must not count as dead.
                 Err(_) => None,
             };
             alive.processes.push(process);
             let Some(held) = held else { continue };
             alive.any_signalable |= *killed.entry(process).or_insert_with(|| {
-                // sudo's child is root's: it dies with the sudo that relays TERM, not by us.
+                // Fails for a child of sudo, which belongs to root and ends when sudo relays SIGTERM.
                 self.send_and_record(process, Signal::KILL, || {
                     held.send_signal(Signal::KILL).is_ok()
                 })
@@ -227,8 +231,8 @@ impl TreeKill {
         alive
     }
 
-    /// Sends a signal and notes that the process took it. Returns whether it did. The command line
-    /// is read the first time, while there still is one.
+    /// Sends a signal, and records it if it was delivered. Returns whether it was. The command line is
+    /// read before the first signal, while the process still has one.
     fn send_and_record(
         &mut self,
         process: ProcRef,
@@ -257,7 +261,7 @@ impl TreeKill {
         self.gave_up
     }
 
-    /// Returns the report, `None` when nothing had to be ended.
+    /// Returns the report; `None` if no process had to be ended.
     pub(crate) fn report(&self) -> Option<StopReport> {
         if self.signaled.is_empty() && self.survivors.is_empty() && self.unproven.is_none() {
             return None;
@@ -289,7 +293,7 @@ impl TreeKill {
     }
 }
 
-/// Returns the group that the leader leads, while its number cannot be another's.
+/// Returns the leader's process group, while its number cannot be reused.
 fn leader_group_id(tree: &ProcessTree) -> Option<i32> {
     match tree {
         ProcessTree::Descendants { leader, .. } => leader.map(LeaderRef::pid),
@@ -297,7 +301,7 @@ fn leader_group_id(tree: &ProcessTree) -> Option<i32> {
     }
 }
 
-/// Says that nobody could be found to end, nor that there is nobody.
+/// Returns the text for a kill that neither found a process nor a proof that none is left.
 fn format_unproven(looked_ms: u64) -> String {
     format!(
         "for {} s /proc showed neither who is left nor that nobody is (no free descriptor?); \

@@ -1,7 +1,8 @@
-//! Keeping an adopted process that cannot be put on record, on a full disk, say.
+//! Supervising an adopted process that cannot be recorded, on a full disk for example.
 //!
-//! Nobody else keeps it, so its deadline and the end of its session hold all the same. Nothing can be
-//! recorded first: the host's output file is the only place that tells of the end.
+//! No other process supervises it, so that this shim enforces its deadline and its lease all the same.
+//! The intent to stop it cannot be recorded before the first signal: a line in the host's output file
+//! is the only trace.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;
@@ -18,12 +19,11 @@ use crate::pending_adoption::PendingAdoption;
 use crate::process_tree::{LeaderHandle, ProcessTree};
 use crate::tree_kill::TreeKill;
 
-/// Time between two tries to put a process on record, in milliseconds. A full disk stays full for
+/// Time between two attempts to record a process, in milliseconds. A full disk usually stays full for
 /// minutes.
 const RECORD_RETRY_MS: u64 = 2_000;
 
-/// Keeps the process until it may be tried again to put it on record. Returns whether there is still
-/// anything to keep.
+/// Supervises the process until the next attempt to record it. Returns whether any process is left.
 pub(crate) fn supervise_until_retry(pending: &PendingAdoption, lease: &mut Lease) -> bool {
     let spec = &pending.adoption.spec;
     let deadline = pending.adoption.at.plus_ms(spec.deadline_ms);
@@ -49,7 +49,7 @@ pub(crate) fn supervise_until_retry(pending: &PendingAdoption, lease: &mut Lease
     !pending.leader.is_dead() || pending.has_other_processes()
 }
 
-/// Ends the whole tree, and says so in the host's file.
+/// Stops the whole tree, and appends a line about it to the host's output file.
 fn stop_tree(pending: &PendingAdoption, cause: &str) {
     let spec = &pending.adoption.spec;
     let state = TaskState::new(pending.accepted_record());
@@ -69,7 +69,7 @@ fn stop_tree(pending: &PendingAdoption, cause: &str) {
     }
 }
 
-/// Whether nothing of the tree is left by then.
+/// Waits until the tree is empty, at most until `until`. Returns whether it is.
 fn wait_empty_until(
     until: MonotonicMs,
     tree: &mut ProcessTree,

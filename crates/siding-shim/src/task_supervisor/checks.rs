@@ -120,16 +120,17 @@ impl TaskSupervisor {
         }
     }
 
-    /// Looks at what the task uses. What passes a limit is put on record, and ends the task when it
-    /// was asked to. Returns whether memory was used that will not be needed soon.
+    /// Samples what the task uses, and records what exceeds a limit. Returns whether memory was used
+    /// that will not be needed soon.
     pub(super) fn check_limits(&mut self, now: MonotonicMs) -> bool {
-        let seen = self.stall.take_usage();
+        let sampled = self.stall.take_usage();
         let Self { task, output, tree, .. } = self;
-        let check = self.resources.check(&TaskContext::new(task, output, tree), seen, now);
+        let check = self.resources.check(&TaskContext::new(task, output, tree), sampled, now);
         check.breaches.into_iter().for_each(|breach| self.on_limit_passed(breach));
         check.next_check_is_far
     }
 
+    /// Records a breach of a limit, and stops the task if the limit demands it.
     pub(super) fn on_limit_passed(&mut self, breach: Breach) {
         let (which, ends) = (breach.which, self.task.spec().limits.stops_at(&breach));
         self.record(vec![Record::Limit(Box::new(breach))]);

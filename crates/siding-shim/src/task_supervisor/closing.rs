@@ -9,8 +9,8 @@ use siding_model::lifecycle::{Phase, StopIntent, StopReason};
 use siding_model::outcome::Outcome;
 use siding_model::record::StopReport;
 
-/// Returns why no process of a task is left whose next phase is `ended`. `gave_up` is whether the kill
-/// ended without a proof, `is_discovered` whether the processes were no children of this shim.
+/// Returns the proof that no process of a task is left; `ended` is its next phase. `gave_up` is whether
+/// the kill ended without a proof, `is_discovered` whether the processes were no descendants of the shim.
 pub(super) fn format_proof(
     state: &TaskState,
     ended: &Phase,

@@ -1,4 +1,4 @@
-//! What callers ask a keeper to change, and when it says no.
+//! The requests of clients: how each is carried out, and when it is refused.
 
 use siding_model::lifecycle::{Phase, TaskEvent};
 use siding_model::protocol::{ShimMessage, ShimRequest};
@@ -29,7 +29,7 @@ impl TaskSupervisor {
             ShimRequest::CloseStdin => match self.stdin.take() {
                 Some(closed) => {
                     drop(closed);
-                    // Whoever read it sees its end and goes on.
+                    // A process that reads its input sees the end of file and continues.
                     self.on_input_written();
                     ShimMessage::Done
                 }
@@ -58,7 +58,7 @@ impl TaskSupervisor {
         self.clients.send_message(id, &reply);
     }
 
-    /// Gives an adopted task back: its processes go on, and nothing keeps them.
+    /// Releases an adopted task: its processes continue without a shim.
     fn release(&mut self, by: String) -> ShimMessage {
         let why = if self.task.state().adopted.is_none() {
             "siding started it, and it cannot be without a keeper; `siding stop` ends it"
@@ -72,7 +72,8 @@ impl TaskSupervisor {
         ShimMessage::Refused { why: why.to_owned() }
     }
 
-    /// Moves the deadline.
+    /// Moves the deadline. A request for the deadline that the task already has succeeds, so that a
+    /// client can repeat it.
     fn extend(&mut self, to_ms: u64, by_ms: Option<u64>) -> ShimMessage {
         let before = self.task.state().lifecycle.deadline();
         let deadline = match by_ms {

@@ -13,11 +13,11 @@ use super::TaskSupervisor;
 use crate::process_tree::LeaderHandle;
 
 impl TaskSupervisor {
-    /// Goes on in the phase in which the journal stopped.
+    /// Continues in the phase that the journal of the dead shim ends with.
     pub(crate) fn resume_phase(&mut self) {
         match self.task.state().lifecycle.phase() {
             Phase::Starting { .. } => self.find_leader(),
-            // The intent is on record; whether the signal went out is not.
+            // The intent is recorded, but not whether the signal was sent: it is sent again.
             Phase::Stopping { intent, .. } => {
                 let signal = intent.signal;
                 self.tree_kill.signal(&self.tree, self.task.root(), self.task.state(), signal);
@@ -27,27 +27,30 @@ impl TaskSupervisor {
         }
     }
 
-    /// Finds the leader of a task whose shim died between starting the command and saying so: the
-    /// oldest process that leads a session of its own, as every leader does all its life. The proxy of the
-    /// task does so too, and is older.
+    /// Finds the leader of a task whose shim died between starting the command and recording it: the
+    /// oldest process that leads a session of its own (setsid(2)), as every leader does all its life. The
+    /// task's proxy, which is older, also leads a session and is skipped.
     fn find_leader(&mut self) {
         let is_proxy = |pid| {
             procfs::process_name(pid).is_some_and(|name| name.as_bytes() == PROXY_NAME.to_bytes())
         };
-        let leads = |one: &ProcRef| {
-            procfs::stat(one.pid).is_some_and(|stat| {
-                stat.session == one.pid && stat.start_ticks == one.start_ticks && !is_proxy(one.pid)
+        let leads_session = |process: &ProcRef| {
+            procfs::stat(process.pid).is_some_and(|stat| {
+                stat.session == process.pid
+                    && stat.start_ticks == process.start_ticks
+                    && !is_proxy(process.pid)
             })
         };
         let members = self.tree.members(self.task.root(), self.task.state());
         let is_empty = members.is_empty();
-        let leaders = members.into_iter().filter(leads);
+        let leaders = members.into_iter().filter(leads_session);
         if let Some(leader) = leaders.min_by_key(|process| process.start_ticks) {
             let held = match PidFd::open_if_present(leader) {
                 Ok(Some(held)) if self.runs_siding_text(leader) => LeaderHandle::Held(held),
                 Ok(Some(held)) => LeaderHandle::Guessed(held),
                 Ok(None) => LeaderHandle::EndMissed,
-                // It may live. Without a leader the task is over when nothing of it is left.
+                // The leader may live, but cannot be held. Without a known leader the task ends when
+                // its tree is empty.
                 Err(_) => return,
             };
             self.tree.set_leader(held);
@@ -65,9 +68,10 @@ impl TaskSupervisor {
         }
     }
 
-    /// Whether a session's leader is beyond doubt the task's: a shell with siding's own text. A shell
-    /// cannot begin a session without executing something else. A program can, in a child that looks
-    /// like itself, and what such a daemon ends with is not the command's end.
+    /// Whether a session leader is certainly the task's leader: a shell that runs siding's own text.
+    /// Such a shell cannot start another session without executing another program. A program can: its
+    /// forked child looks like the program itself, and the exit status of such a daemon is not that of
+    /// the command.
     fn runs_siding_text(&self, leader: ProcRef) -> bool {
         const COMMAND_LINE_BYTES: usize = 4096;
         matches!(self.task.spec().command, TaskCommand::Shell { .. })
@@ -75,13 +79,13 @@ impl TaskSupervisor {
                 .is_some_and(|line| line.contains(" -c ") && line.contains(COMMAND_FD_PREFIX))
     }
 
-    /// Finds out what happened before this shim came. A rescuer may find that the deadline passed,
-    /// or the tree ended, while nobody kept the task.
+    /// Handles what happened to a discovered tree before this shim started: its processes may have
+    /// ended while no shim supervised the task.
     #[inline(never)]
     pub(crate) fn on_takeover(&mut self) {
         if self.tree.is_discovered() {
             self.check_tree();
-            // What it waits for may have been written already, and nothing may follow.
+            // The awaited output may be complete already, and no further output may follow.
             self.readiness.scan_output(self.task.dir());
         }
     }
