@@ -93,9 +93,10 @@ impl HostSupervisor {
             .map_err(|error| failed_to("open the host's record")(other(&error)))?;
         let record = files.record().map_err(failed_to("read the host's record"))?;
         let bell = files.open_bell().map_err(failed_to("open the host's bell"))?;
-        let not_found = || failed_to("hold the host")(std::io::ErrorKind::NotFound.into());
+        let not_found =
+            || failed_to("open a pidfd of the host")(std::io::ErrorKind::NotFound.into());
         let host = PidFd::open_if_alive(record.host)
-            .map_err(failed_to("hold the host"))?
+            .map_err(failed_to("open a pidfd of the host"))?
             .ok_or_else(not_found)?;
         failpoints::pause_at(failpoints::HOST_RECORDED);
         host::mark_host(record.host, mark).map_err(failed_to("mark the host (prlimit)"))?;

@@ -56,8 +56,7 @@ impl PendingAdoption {
     ) -> Result<Self, StartError> {
         let shim = Shim::for_task(id, ready)?;
         let (memory, leader, host_output) = handed.into_adoption();
-        let mut adoption =
-            Adoption::read(memory).map_err(failed_to("read what it is to take on"))?;
+        let mut adoption = Adoption::read(memory).map_err(failed_to("read the adoption"))?;
         let leader = PidFd::from_fd(leader, adoption.process);
         // By its path: this shim creates the task's directories itself, later.
         let root = StateDir::open(&adoption.root)
@@ -104,7 +103,8 @@ impl PendingAdoption {
     /// Records the task. After a failure it removes the files that it created.
     pub(crate) fn record(&self) -> Result<RecordedAdoption, StartError> {
         let spec = &self.adoption.spec;
-        let dir_error = |error| failed_to("make its directory")(std::io::Error::other(error));
+        let dir_error =
+            |error| failed_to("create the task's directory")(std::io::Error::other(error));
         let dir = self.root.create_task(spec.task_id).map_err(dir_error)?;
         match self.create_files(&dir) {
             Ok((pump, listener, log, state)) => {
@@ -123,10 +123,10 @@ impl PendingAdoption {
         dir: &TaskDir,
     ) -> Result<(OutputPump, OwnedFd, JournalWriter, TaskState), StartError> {
         let spec = &self.adoption.spec;
-        let mark_error = |error| failed_to("mark it live")(std::io::Error::other(error));
+        let mark_error = |error| failed_to("mark the task live")(std::io::Error::other(error));
         self.root.mark_live(spec.task_id).map_err(mark_error)?;
         let adopted_output = AdoptedOutput::create(dir, self.host_output.as_ref(), &self.adopted)
-            .map_err(failed_to("make its output"))?;
+            .map_err(failed_to("create the output"))?;
         let listener = listen_for_clients(dir)?;
         let accepted = self.accepted_record();
         let state = TaskState::new(accepted.clone());
@@ -176,7 +176,7 @@ impl PendingAdoption {
 }
 
 fn listen_for_clients(dir: &TaskDir) -> Result<OwnedFd, StartError> {
-    let runtime_dir = dir.endpoint_dir().map_err(failed_to("find its place"))?;
+    let runtime_dir = dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
     unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
-        .map_err(failed_to("listen for callers"))
+        .map_err(failed_to("listen for clients"))
 }

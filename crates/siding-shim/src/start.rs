@@ -98,7 +98,7 @@ impl PreparedShim {
         process::become_subreaper().map_err(failed_to("become a subreaper"))?;
         // Without pidfds a stop could not reach every process, which must be known before the command
         // runs.
-        pidfd::probe().map_err(failed_to("hold a process by a descriptor (pidfd, Linux 5.3)"))?;
+        pidfd::probe().map_err(failed_to("open a pidfd (needs Linux 5.3)"))?;
         // SIGXFSZ and SIGXCPU come from limits that the starter has set (`ulimit -f`, `-t`) for the
         // task. With SIGXFSZ blocked, a write of the shim beyond the limit fails with EFBIG
         // (setrlimit(2)) and is handled as on a full disk.
@@ -115,8 +115,9 @@ impl PreparedShim {
         // The directory in which the shim was started must stay free to be unmounted or removed. The
         // task has its own.
         let _best_effort = std::env::set_current_dir("/");
-        let self_process = procfs::self_ref()
-            .ok_or_else(|| failed_to("find itself in /proc")(io::ErrorKind::NotFound.into()))?;
+        let self_process = procfs::self_ref().ok_or_else(|| {
+            failed_to("find this process in /proc")(io::ErrorKind::NotFound.into())
+        })?;
         let boot = procfs::boot_id().map_err(failed_to("read the boot id"))?;
         // The shim of a task inside a task must not be killed with the control group of the outer
         // task.
@@ -245,7 +246,8 @@ fn prepare_task(
         adopted: None,
         spec,
     };
-    let runtime_dir = dirs.dir.endpoint_dir().map_err(failed_to("find its place"))?;
+    let runtime_dir =
+        dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
     let pipes = StdioPipes::create(runtime_dir, accepted.spec.stdin)?;
     let output_error = failed_to("create the output file");
     let file = file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::CreateNew)
@@ -258,14 +260,14 @@ fn prepare_task(
         LineMonitor::new(&accepted.spec).map_err(failed_to("read the monitor's pattern"))?,
     );
     let listener = unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
-        .map_err(failed_to("listen for callers"))?;
+        .map_err(failed_to("listen for clients"))?;
     let duplicates = (0..SPARE_FDS).map(|_| descriptor::duplicate_from(&pipes.stdin, 0));
     let spare_fds =
-        duplicates.collect::<io::Result<_>>().map_err(failed_to("keep descriptors at hand"))?;
+        duplicates.collect::<io::Result<_>>().map_err(failed_to("reserve descriptors"))?;
     let mut journal = JournalFile::create(dir).map_err(failed_to("create the journal"))?;
     let state = TaskState::new(accepted.clone());
-    let readiness_probe =
-        ReadinessProbe::new(&state).map_err(failed_to("read what it waits for"))?;
+    let readiness_probe = ReadinessProbe::new(&state)
+        .map_err(failed_to("read the task's conditions for being ready"))?;
     journal
         .append(&[Record::Accepted(Box::new(accepted))])
         .map_err(failed_to("write the journal"))?;

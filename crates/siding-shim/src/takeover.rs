@@ -127,29 +127,31 @@ fn take_over(
     let mut journal = JournalFile::resume(dir, &replayed).map_err(failed_to("open the journal"))?;
     let mut state = replayed.state;
     let pump = reopen_output(&dirs.dir, &state).map_err(failed_to("reopen the output"))?;
-    let runtime_dir = dirs.dir.endpoint_dir().map_err(failed_to("find its place"))?;
+    let runtime_dir =
+        dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
     let _already_removed = file::remove(runtime_dir, shim_client::SOCKET_NAME);
     // Before the record: a client that reads there which shim supervises the task must be able to
     // connect to it.
     let listener = unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
-        .map_err(failed_to("listen for callers"))?;
+        .map_err(failed_to("listen for clients"))?;
     let leader = state.leader.filter(|_| state.leader_end.is_none());
     let leader_result = leader.map_or(Ok(LeaderHandle::Finished), |leader| {
         LeaderHandle::from_record(&dirs.root, &state, leader)
     });
-    let leader_handle = leader_result.map_err(failed_to("hold its leader"))?;
+    let leader_handle = leader_result.map_err(failed_to("open a pidfd of the leader"))?;
     let seq = state.next_seq;
     let record = Record::Rescued { at: clock::monotonic_now(), shim: dirs.self_process };
     state
         .apply(record.clone())
-        .map_err(|why| failed_to("fold the journal")(io::Error::other(why)))?;
+        .map_err(|why| failed_to("replay the journal")(io::Error::other(why)))?;
     journal.append(std::slice::from_ref(&record)).map_err(failed_to("write the journal"))?;
     notify(ShimMessage::Record { seq, record: Some(Box::new(record)) });
     // Before the processes are held, which may take all descriptors but one.
     let lease = Lease::acquire(&dirs.root, &state.spec);
     let tree =
         ProcessTree::discovered(&dirs.root, &state, leader_handle, &known, shared_scan.cloned());
-    let readiness = ReadinessProbe::new(&state).map_err(failed_to("read what it waits for"))?;
+    let readiness = ReadinessProbe::new(&state)
+        .map_err(failed_to("read the task's conditions for being ready"))?;
     let record = TaskRecord::new(dirs.root, dirs.dir, state, JournalWriter::new(journal));
     // No proxy: the task's proxy ended with its shim, and what it allowed is not allowed again.
     let supervisor = TaskSupervisor::new(record, pump, tree, Clients::new(listener), lease);

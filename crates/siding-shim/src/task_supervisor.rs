@@ -240,7 +240,9 @@ impl TaskSupervisor {
         match self.clients.recv_event(id) {
             ClientEvent::Request(request) => self.handle_request(id, request),
             ClientEvent::Malformed => {
-                let why = "not a request that this shim knows".to_owned();
+                let why =
+                    "this shim does not know the request; it may be of another version of siding"
+                        .to_owned();
                 self.clients.send_message(id, &ShimMessage::Refused { why });
             }
             ClientEvent::WouldBlock | ClientEvent::Disconnected => {}

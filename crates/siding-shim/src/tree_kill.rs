@@ -304,8 +304,8 @@ fn leader_group_id(tree: &ProcessTree) -> Option<i32> {
 /// Returns the text for a kill that neither found a process nor a proof that none is left.
 fn format_unproven(looked_ms: u64) -> String {
     format!(
-        "for {} s /proc showed neither who is left nor that nobody is (no free descriptor?); \
-         `siding reap` looks again",
+        "for {} s /proc showed neither which processes are left nor that none is (no free \
+         descriptor?); `siding reap` scans again",
         looked_ms / 1000
     )
 }

@@ -61,9 +61,9 @@ impl TaskSupervisor {
     /// Releases an adopted task: its processes continue without a shim.
     fn release(&mut self, by: String) -> ShimMessage {
         let why = if self.task.state().adopted.is_none() {
-            "siding started it, and it cannot be without a keeper; `siding stop` ends it"
+            "siding started the task, and only an adopted task can run without a shim; `siding stop` ends it"
         } else if !self.task.state().may_release() {
-            "an older siding put it on record, which cannot tell of a release"
+            "an older siding recorded the task, in a format without releases; `siding stop` ends it"
         } else if self.handle_event(&TaskEvent::Released { by }) {
             return ShimMessage::Done;
         } else {
