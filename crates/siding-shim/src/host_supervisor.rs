@@ -101,16 +101,15 @@ impl HostSupervisor {
         failpoints::pause_at(failpoints::HOST_RECORDED);
         host::mark_host(record.host, mark).map_err(failed_to("mark the host (prlimit)"))?;
         failpoints::pause_at(failpoints::HOST_MARKED);
-        let (looks, commands_since, deaf_until) = (ScanSchedule::default(), None, MonotonicMs(0));
         let mut supervisor = Self {
             root,
             files,
             record,
             host,
             bell,
-            scan_schedule: looks,
-            first_command_ticks: commands_since,
-            bell_ignored_until: deaf_until,
+            scan_schedule: ScanSchedule::default(),
+            first_command_ticks: None,
+            bell_ignored_until: MonotonicMs(0),
             _lock: lock,
         };
         // An earlier supervisor may have been killed before it adopted a command.
@@ -175,12 +174,18 @@ impl HostSupervisor {
     }
 
     fn claim_commands(&mut self) {
-        let Self { root, files, record, first_command_ticks: commands_since, .. } = self;
+        let Self { root, files, record, first_command_ticks, .. } = self;
         if !files.list_claims().is_empty() {
             host::retry_claims(root, files, record, SELF_EXE);
         }
-        let at = || failpoints::pause_at(failpoints::COMMAND_MARKED);
-        host::adopt_sandboxed_commands(root, files, record, *commands_since, (SELF_EXE, &at));
+        let on_marked = || failpoints::pause_at(failpoints::COMMAND_MARKED);
+        host::adopt_sandboxed_commands(
+            root,
+            files,
+            record,
+            *first_command_ticks,
+            (SELF_EXE, &on_marked),
+        );
         self.scan_schedule.record_scan(clock::monotonic_now());
         memory::release_unused();
     }

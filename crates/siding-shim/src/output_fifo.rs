@@ -215,13 +215,13 @@ impl OutputFifo {
 
     /// Moves data with splice(2): a shim that is killed loses none.
     fn splice(&mut self) -> io::Result<usize> {
-        let most = self.max_piece_bytes();
-        if self.would_overflow(most as u64) {
+        let max_bytes = self.max_piece_bytes();
+        if self.would_overflow(max_bytes as u64) {
             // The exact count, so that no more of the middle is released than necessary.
-            let coming = pipe::buffered_bytes(&self.fifo)?.min(most as u64);
+            let coming = pipe::buffered_bytes(&self.fifo)?.min(max_bytes as u64);
             self.release_middle(coming);
         }
-        let count = pipe::splice_to_file(&self.fifo, &self.file, self.offset, most)?;
+        let count = pipe::splice_to_file(&self.fifo, &self.file, self.offset, max_bytes)?;
         self.record_stored(count);
         Ok(count)
     }

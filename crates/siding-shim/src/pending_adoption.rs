@@ -41,9 +41,9 @@ pub(crate) struct PendingAdoption {
 #[derive(Debug)]
 pub(crate) struct RecordedAdoption {
     dir: TaskDir,
-    pump: OutputPump,
+    output: OutputPump,
     listener: OwnedFd,
-    log: JournalWriter,
+    journal: JournalWriter,
     state: TaskState,
 }
 
@@ -51,10 +51,10 @@ impl PendingAdoption {
     /// Prepares this process to be the shim of the adoption that it was handed.
     pub(crate) fn receive(
         id: TaskId,
-        ready: PreparedShim,
+        prepared: PreparedShim,
         handed: ShimFds,
     ) -> Result<Self, StartError> {
-        let shim = Shim::for_task(id, ready)?;
+        let shim = Shim::for_task(id, prepared)?;
         let (memory, leader, host_output) = handed.into_adoption();
         let mut adoption = Adoption::read(memory).map_err(failed_to("read the adoption"))?;
         let leader = PidFd::from_fd(leader, adoption.process);
@@ -107,8 +107,8 @@ impl PendingAdoption {
             |error| failed_to("create the task's directory")(std::io::Error::other(error));
         let dir = self.root.create_task(spec.task_id).map_err(dir_error)?;
         match self.create_files(&dir) {
-            Ok((pump, listener, log, state)) => {
-                Ok(RecordedAdoption { dir, pump, listener, log, state })
+            Ok((output, listener, journal, state)) => {
+                Ok(RecordedAdoption { dir, output, listener, journal, state })
             }
             Err(error) => {
                 discard_unstarted(&self.root, dir, spec);
@@ -160,16 +160,16 @@ impl PendingAdoption {
         lease: Lease,
     ) -> (TaskSupervisor, Shim) {
         let Self { root, leader, shim, .. } = self;
-        let RecordedAdoption { dir, pump, listener, log, state } = recorded;
+        let RecordedAdoption { dir, output, listener, journal, state } = recorded;
         // Again: a command that closed the session in the meantime stopped only the recorded tasks.
         let lease = match lease {
             Lease::Held(_) => Lease::acquire(&root, &state.spec),
             Lease::Free | Lease::Lost { .. } => lease,
         };
         let process = leader.process;
-        let record = TaskRecord::new(root, dir, state, log);
+        let record = TaskRecord::new(root, dir, state, journal);
         let (tree, clients) = (ProcessTree::adopted(leader), Clients::new(listener));
-        let mut supervisor = TaskSupervisor::new(record, pump, tree, clients, lease);
+        let mut supervisor = TaskSupervisor::new(record, output, tree, clients, lease);
         supervisor.handle_event(&TaskEvent::Spawned { leader: process.into() });
         (supervisor, shim)
     }

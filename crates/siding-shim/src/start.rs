@@ -150,8 +150,8 @@ pub(crate) struct Shim {
 
 impl Shim {
     /// Turns this process into the shim of a task.
-    pub(crate) fn for_task(id: TaskId, ready: PreparedShim) -> Result<Self, StartError> {
-        let ShimResources { self_process, boot, signals, cgroup, title } = ready.0?;
+    pub(crate) fn for_task(id: TaskId, prepared: PreparedShim) -> Result<Self, StartError> {
+        let ShimResources { self_process, boot, signals, cgroup, title } = prepared.0?;
         // Without a birthmark of its own, the shim of a task inside a task would be taken for a process
         // of the outer task. Setting it may fail for a takeover from inside a task, because a birthmark
         // can only be lowered (setrlimit(2)): that shim is recognized by its title and the journal.
@@ -173,13 +173,13 @@ impl Shim {
 /// Starts a new task.
 pub(crate) fn run(
     id: TaskId,
-    ready: PreparedShim,
+    prepared: PreparedShim,
     handed: ShimFds,
     starter: OwnedFd,
 ) -> Result<TaskSet, StartError> {
     let mut starter = Client::starter(starter);
-    match prepare_task(id, ready, handed) {
-        Ok(prepared) => Ok(prepared.start(starter)),
+    match prepare_task(id, prepared, handed) {
+        Ok(task) => Ok(task.start(starter)),
         Err(error) => {
             starter.send_message(&error.to_message());
             Err(error)
@@ -225,10 +225,10 @@ struct StdioPipes {
 
 fn prepare_task(
     id: TaskId,
-    ready: PreparedShim,
+    prepared: PreparedShim,
     mut handed: ShimFds,
 ) -> Result<PreparedTask, StartError> {
-    let shim = Shim::for_task(id, ready)?;
+    let shim = Shim::for_task(id, prepared)?;
     let proxy = handed.proxy.take();
     let dirs = shim.open_dirs(id, handed);
     let TaskPayload { spec, environment } =
@@ -272,13 +272,12 @@ fn prepare_task(
         .append(&[Record::Accepted(Box::new(accepted))])
         .map_err(failed_to("write the journal"))?;
     failpoints::pause_at("accepted");
-    let journal_writer = JournalWriter::new(journal);
     Ok(PreparedTask {
         shim,
         dirs,
         state,
         environment,
-        journal: journal_writer,
+        journal: JournalWriter::new(journal),
         pump,
         readiness_probe,
         listener,
@@ -327,7 +326,7 @@ impl PreparedTask {
             dirs,
             state,
             environment,
-            journal: log,
+            journal,
             pump,
             readiness_probe,
             listener,
@@ -337,10 +336,11 @@ impl PreparedTask {
         } = self;
         failpoints::pause_at("ready");
         drop(spare_fds);
-        let started = start_leader(&state, &environment, &pipes, proxy.as_ref(), shim.can_mark);
+        let start_result =
+            start_leader(&state, &environment, &pipes, proxy.as_ref(), shim.can_mark);
         drop(environment);
         failpoints::pause_at("spawned");
-        let (event, reporter) = match started {
+        let (event, reporter) = match start_result {
             Ok((leader, reporter)) => (TaskEvent::Spawned { leader }, reporter),
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(0);
@@ -352,7 +352,7 @@ impl PreparedTask {
         let lease = Lease::acquire(&dirs.root, &state.spec);
         let mut clients = Clients::new(listener);
         clients.add(starter);
-        let record = TaskRecord::new(dirs.root, dirs.dir, state, log);
+        let record = TaskRecord::new(dirs.root, dirs.dir, state, journal);
         let tree = ProcessTree::from_descendants(leader);
         let mut supervisor = TaskSupervisor::new(record, pump, tree, clients, lease)
             .with_leader(reporter, pipes.input_writer, ProxyHandle::new(proxy))
@@ -371,7 +371,7 @@ fn start_leader(
     environment: &[CString],
     pipes: &StdioPipes,
     proxy: Option<&OwnedFd>,
-    marked: bool,
+    can_mark: bool,
 ) -> io::Result<(LeaderRef, LeaderReporter)> {
     let spec = &task.spec;
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
@@ -397,7 +397,7 @@ fn start_leader(
             cwd: cwd.as_fd(),
             stdio: [pipes.stdin.as_fd(), pipes.stdout.as_fd(), pipes.stdout.as_fd()],
             inherited_fds: &inherited,
-            birthmark: marked.then(|| spec.task_id.birthmark()),
+            birthmark: can_mark.then(|| spec.task_id.birthmark()),
             cgroup: group.as_ref().map(AsFd::as_fd),
             net_sandbox: confinement.as_ref(),
         })?;

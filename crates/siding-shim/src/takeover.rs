@@ -40,13 +40,13 @@ const NEXT_COMMAND_WAIT_MS: u64 = 500;
 /// Takes over one task.
 pub(crate) fn run(
     id: TaskId,
-    ready: PreparedShim,
+    prepared: PreparedShim,
     handed: ShimFds,
     starter: OwnedFd,
 ) -> Result<TaskSet, StartError> {
     // The caller does its own work afterwards: that it disconnects means nothing for the task.
     let mut starter = Client::subscriber(starter);
-    let result = Shim::for_task(id, ready).and_then(|shim| {
+    let result = Shim::for_task(id, prepared).and_then(|shim| {
         let supervisor =
             take_over(shim.open_dirs(id, handed), None, |message| starter.send_message(&message))?;
         Ok((shim, supervisor))
@@ -65,11 +65,11 @@ pub(crate) fn run(
 /// all tasks.
 pub(crate) fn run_batch(
     id: TaskId,
-    ready: PreparedShim,
+    prepared: PreparedShim,
     handed: ShimFds,
     starter: OwnedFd,
 ) -> Result<TaskSet, StartError> {
-    let shim = Shim::for_task(id, ready)?;
+    let shim = Shim::for_task(id, prepared)?;
     let shared_scan = Rc::new(RateLimitedScan::default());
     let mut supervisors = Vec::new();
     let mut next = Some((id, handed));
@@ -126,7 +126,7 @@ fn take_over(
         .map_err(|error| failed_to("read the journal")(io::Error::other(error)))?;
     let mut journal = JournalFile::resume(dir, &replayed).map_err(failed_to("open the journal"))?;
     let mut state = replayed.state;
-    let pump = reopen_output(&dirs.dir, &state).map_err(failed_to("reopen the output"))?;
+    let output = reopen_output(&dirs.dir, &state).map_err(failed_to("reopen the output"))?;
     let runtime_dir =
         dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
     let _already_removed = file::remove(runtime_dir, shim_client::SOCKET_NAME);
@@ -154,7 +154,7 @@ fn take_over(
         .map_err(failed_to("read the task's conditions for being ready"))?;
     let record = TaskRecord::new(dirs.root, dirs.dir, state, JournalWriter::new(journal));
     // No proxy: the task's proxy ended with its shim, and what it allowed is not allowed again.
-    let supervisor = TaskSupervisor::new(record, pump, tree, Clients::new(listener), lease);
+    let supervisor = TaskSupervisor::new(record, output, tree, Clients::new(listener), lease);
     Ok(supervisor.with_readiness(readiness))
 }
 
