@@ -141,3 +141,49 @@ impl AdoptedOutput {
             .is_some_and(|before| if self.is_host_file { bytes != before } else { bytes > before })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty_file() -> OwnedFd {
+        tempfile::tempfile().expect("a temporary file").into()
+    }
+
+    #[test]
+    fn host_output_counts_as_written_when_it_grows_or_is_truncated() {
+        let file = empty_file();
+        file::write_all_at(&file, b"before the adoption\n", 0).expect("own file");
+        let mut output = AdoptedOutput::from_host_file(&file).expect("a free descriptor");
+        assert!(!output.poll(MonotonicMs(1), Vec::new), "earlier output is not growth");
+        file::write_all_at(&file, b"more\n", 20).expect("own file");
+        assert!(output.poll(MonotonicMs(2), Vec::new));
+        assert!(!output.poll(MonotonicMs(3), Vec::new));
+        let writer = std::fs::File::from(file);
+        writer.set_len(0).expect("own file");
+        assert!(output.poll(MonotonicMs(4), Vec::new), "the host has started its file again");
+    }
+
+    /// No descriptor tells of growth, and an idle task must not be woken.
+    #[test]
+    fn host_output_is_polled_only_for_followers_and_stalls() {
+        let mut output = AdoptedOutput::from_host_file(&empty_file()).expect("a free descriptor");
+        output.poll(MonotonicMs(1_000), Vec::new);
+        assert_eq!(output.wake_at(false, false), None);
+        assert_eq!(output.wake_at(true, true), Some(MonotonicMs(1_000 + FOLLOWED_POLL_MS)));
+        assert_eq!(output.wake_at(false, true), Some(MonotonicMs(1_000 + STALLED_POLL_MS)));
+        // Writes to a file of siding's own are not the task's output.
+        let own_file = AdoptedOutput::from_file(Some(empty_file()), false);
+        assert_eq!(own_file.wake_at(false, true), None);
+    }
+
+    #[test]
+    fn line_of_siding_starts_on_a_line_of_its_own() {
+        let file = empty_file();
+        file::write_all_at(&file, b"no newline", 0).expect("own file");
+        let mut output = AdoptedOutput::from_host_file(&file).expect("a free descriptor");
+        output.append_siding_line("stopped");
+        output.append_siding_line("again");
+        assert_eq!(output.tail(100), b"no newline\n[siding] stopped\n[siding] again\n");
+    }
+}

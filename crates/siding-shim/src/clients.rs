@@ -272,8 +272,7 @@ mod tests {
     /// A listener whose accept(2) fails stays readable.
     #[test]
     fn accepting_pauses_after_a_failed_accept() {
-        let no_listener = std::fs::File::open("/dev/null").expect("exists on every system").into();
-        let mut clients = Clients::new(no_listener);
+        let mut clients = clients();
         assert!(clients.listener_source().is_some());
         clients.accept();
         let until = clients.wake_at().expect("the accept failed");
@@ -282,5 +281,60 @@ mod tests {
         assert!(clients.wake_at().is_some() || clock::monotonic_now() >= until);
         clients.resume_accepting(until);
         assert_eq!((clients.wake_at(), clients.sources().count()), (None, 0));
+    }
+
+    /// A client and the process at the other end of its connection.
+    fn connect(clients: &mut Clients, client: fn(OwnedFd) -> Client) -> (ClientId, OwnedFd) {
+        let (ours, theirs) = unix_socket::pair().expect("two free descriptors");
+        clients.add(client(ours));
+        let (id, _) = clients.sources().last().expect("was added");
+        (id, theirs)
+    }
+
+    fn clients() -> Clients {
+        Clients::new(std::fs::File::open("/dev/null").expect("exists on every system").into())
+    }
+
+    #[test]
+    fn a_client_keeps_its_id_when_another_disconnects() {
+        let mut clients = clients();
+        let (first, first_peer) = connect(&mut clients, Client::connected);
+        let (second, second_peer) = connect(&mut clients, Client::connected);
+        drop(first_peer);
+        assert!(matches!(clients.recv_event(first), ClientEvent::Disconnected));
+        assert!(!clients.remove_disconnected(), "it did not start the task");
+        let ping = serde_json::to_vec(&ShimRequest::Ping).expect("a request is JSON");
+        unix_socket::send(&second_peer, &ping, false).expect("the shim is connected");
+        let event = clients.recv_event(second);
+        assert!(matches!(event, ClientEvent::Request(ShimRequest::Ping)), "{event:?}");
+        assert!(matches!(clients.recv_event(second), ClientEvent::WouldBlock));
+        assert!(
+            matches!(clients.recv_event(first), ClientEvent::Disconnected),
+            "ids are not reused"
+        );
+    }
+
+    #[test]
+    fn the_starter_is_missed_when_it_disconnects() {
+        let mut clients = clients();
+        let (starter, peer) = connect(&mut clients, Client::starter);
+        drop(peer);
+        assert!(matches!(clients.recv_event(starter), ClientEvent::Disconnected));
+        assert!(clients.remove_disconnected());
+        assert_eq!(clients.sources().count(), 0);
+    }
+
+    #[test]
+    fn an_idle_client_makes_room_for_a_new_one() {
+        let mut clients = clients();
+        let (subscriber, _keeps_alive) = connect(&mut clients, Client::subscriber);
+        let (idle, _keeps_alive) = connect(&mut clients, Client::connected);
+        while clients.sources().count() < MAX_CLIENTS {
+            connect(&mut clients, Client::subscriber);
+        }
+        let (new, _keeps_alive) = connect(&mut clients, Client::connected);
+        let ids: Vec<ClientId> = clients.sources().map(|(id, _)| id).collect();
+        assert_eq!(ids.len(), MAX_CLIENTS);
+        assert!(ids.contains(&subscriber) && ids.contains(&new) && !ids.contains(&idle));
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ready_sources_are_told_by_task_in_dispatch_order() {
+    fn ready_sources_are_grouped_by_task_in_dispatch_order() {
         let (empty, _keeps_alive) = pipe::create_pipe().expect("a pipe");
         let (full, write) = pipe::create_pipe().expect("a pipe");
         file::write(&write, b"x").expect("an empty pipe has space");
