@@ -76,7 +76,7 @@ impl Client {
     }
 }
 
-/// What was received from a client.
+/// An event of a client's connection.
 #[derive(Debug)]
 pub(crate) enum ClientEvent {
     /// A request.

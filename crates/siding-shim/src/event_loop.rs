@@ -11,7 +11,7 @@
 //! | the proxy reported | records denied hosts |
 //! | a client sent a request | carries it out, answers |
 //! | a client connects | accepts it |
-//! | a timeout | whatever is due: [`TaskSupervisor::tick`] |
+//! | a timeout | does what is due: [`TaskSupervisor::tick`] |
 
 use std::os::fd::AsFd as _;
 
@@ -48,8 +48,8 @@ impl TaskSet {
 /// Supervises tasks until all have ended.
 ///
 /// Neither this function nor the wait uses much of the stack: the pages that are in use while the
-/// shim waits stay in memory for as long as the task runs. Whatever needs more stack is a function
-/// that is not inlined.
+/// shim waits stay in memory for as long as the task runs. Code that needs more stack is in functions
+/// that are not inlined.
 pub(crate) fn run(TaskSet { mut supervisors, signals, mut releases_memory }: TaskSet) {
     supervisors.iter_mut().for_each(TaskSupervisor::on_takeover);
     loop {

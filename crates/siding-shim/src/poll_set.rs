@@ -6,7 +6,7 @@ use siding_core::sys::poll;
 
 use crate::clients::ClientId;
 
-/// What a readable descriptor means for a task.
+/// The meaning of a readable descriptor for a task.
 ///
 /// The variants are in the order in which a task's sources are dispatched. Output comes first: a
 /// leader's end drains the output without notifying the readers that follow it.
@@ -30,7 +30,7 @@ pub(crate) enum Source {
     Listener,
 }
 
-/// What a descriptor belongs to.
+/// The owner of a descriptor, and its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Token {
     /// Index of the task; `None` for a source that all tasks share.

@@ -77,7 +77,7 @@ pub(crate) fn failed_to(doing: &'static str) -> impl Fn(io::Error) -> StartError
 #[derive(Debug)]
 pub(crate) struct PreparedShim(Result<ShimResources, StartError>);
 
-/// What a shim has before it knows its task.
+/// The resources of a shim that does not know its task yet.
 #[derive(Debug)]
 struct ShimResources {
     self_process: ProcRef,

@@ -1,4 +1,4 @@
-//! What the components of a task learn when they are due, and its effect on the record.
+//! The checks of a tick: each asks a component what it has learned, and applies that to the record.
 
 use siding_core::sys::clock;
 use siding_model::lifecycle::TaskEvent;
