@@ -6,6 +6,7 @@
 use std::os::fd::BorrowedFd;
 
 use siding_core::readiness::Readiness;
+use siding_core::store::TaskDir;
 use siding_core::sys::clock;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
