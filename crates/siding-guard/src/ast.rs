@@ -3,11 +3,13 @@
 //! A compound command records which of its parts always run and which may run. Values that only the
 //! running shell knows (a variable, the output of a command) are pieces of their own in a word.
 
+mod origin;
+
 use std::rc::Rc;
 
 use serde::Serialize;
 
-use crate::parse::Origin;
+pub(crate) use origin::Origin;
 
 /// A range of bytes in the judged text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]

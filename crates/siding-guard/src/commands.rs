@@ -2,8 +2,8 @@
 
 use siding_model::history::SimpleCommand;
 
-use crate::ast::{GroupKind, Node, Statement, Word};
-use crate::parse::{Origin, parse};
+use crate::ast::{GroupKind, Node, Origin, Statement, Word};
+use crate::parse::parse;
 
 /// Returns the simple commands that a bash text runs and waits for, in order: those of lists,
 /// pipelines, groups, loops and branches. `None` for a text that does not parse or is longer than

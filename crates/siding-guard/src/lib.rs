@@ -12,6 +12,7 @@
 
 mod ast;
 mod commands;
+mod examples;
 mod parse;
 mod resolve;
 mod rules;
@@ -20,11 +21,8 @@ mod verdict;
 
 pub use ast::Span;
 pub use commands::simple_commands;
+pub use examples::{ExampleResults, FailedExample};
 pub use parse::MAX_SCRIPT_BYTES;
-pub use rules::{
-    ExampleResults, Examples, FailedExample, Layer, Rule, RuleError, RuleSource, RuleWarning, Rules,
-};
+pub use rules::{Examples, GuardVerdict, Layer, Rule, RuleError, RuleSource, RuleWarning, Rules};
 pub use task_words::parse_task_command;
-pub use verdict::{
-    ExecMode, Finding, GuardReport, GuardVerdict, ParseCompleteness, judge, resolve_commands,
-};
+pub use verdict::{ExecMode, Finding, GuardReport, ParseCompleteness, judge, resolve_commands};

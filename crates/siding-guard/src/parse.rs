@@ -5,13 +5,11 @@
 
 mod commands;
 mod fragments;
-mod origin;
 mod words;
 
 use shuck_parser::parser::{ParseStatus, Parser};
 
-use crate::ast::{Span, Statement};
-pub(crate) use origin::Origin;
+use crate::ast::{Origin, Span, Statement};
 
 /// Maximum bytes of a text that is parsed: a megabyte takes a tenth of a second.
 pub const MAX_SCRIPT_BYTES: usize = 64 << 10;

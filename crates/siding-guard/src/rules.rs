@@ -11,17 +11,17 @@
 
 mod builtin;
 mod error;
-mod examples;
 mod file;
 mod glob;
+mod guard_verdict;
 mod layers;
 mod matcher;
 mod operands;
 mod sql;
 
 pub use error::{RuleError, RuleWarning};
-pub use examples::{ExampleResults, FailedExample};
 pub use file::{Examples, Rule};
+pub use guard_verdict::GuardVerdict;
 pub use layers::{Layer, RuleSource, Rules};
 
 pub(crate) use matcher::{Matcher, can_match};

@@ -1,6 +1,6 @@
 //! The report of the guard about a text.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::ast::Span;
 use crate::parse::MAX_SCRIPT_BYTES;
@@ -8,39 +8,11 @@ use crate::resolve::{
     Call, FIELD_SEPARATOR, NONEMPTY_MARKER, Observation, PID_LOOKUP_MARKER, UNKNOWN_MARKER,
     is_known, walk,
 };
-use crate::rules::{Rule, Rules};
+use crate::rules::{GuardVerdict, Rule, Rules};
 
 mod rule_match;
 
 use rule_match::matching_rules;
-
-/// The guard's decision about a command.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum GuardVerdict {
-    /// No rule matches.
-    #[default]
-    Allow,
-    /// A person should review the command first.
-    Ask,
-    /// The command must not run.
-    Deny,
-}
-
-impl GuardVerdict {
-    /// Returns the name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
-        }
-    }
-}
 
 /// How a command is about to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::fan_out;
 use super::observation::Construct;
 use super::walk::{CodeSource, ExecContext, Walker};
 use super::wrappers::skip_options;
-use crate::parse::Origin;
+use crate::ast::Origin;
 
 /// Programs whose operands are shell texts.
 const CODE_WORD_PROGRAMS: &[&str] = &["concurrently", "hyperfine", "mispipe", "mprocs", "pee"];

@@ -7,8 +7,7 @@ use super::observation::{Call, Construct, Observation};
 use super::variables::conventional_program;
 use super::walk::{CodeSource, ExecContext, Walker};
 use super::{code_arguments, interpreter_code, programs, wrappers};
-use crate::ast::Span;
-use crate::parse::Origin;
+use crate::ast::{Origin, Span};
 
 /// Names of shells.
 pub(super) const SHELLS: &[&str] = &[

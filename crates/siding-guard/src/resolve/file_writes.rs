@@ -9,8 +9,7 @@ use super::observation::Construct;
 use super::variables::Variables;
 use super::walk::{ExecContext, Walker};
 use super::{interpreter_code, output};
-use crate::ast::{Redirect, Statement, Word};
-use crate::parse::Origin;
+use crate::ast::{Origin, Redirect, Statement, Word};
 
 /// Programs that download a file.
 const DOWNLOADERS: &[&str] = &["aria2c", "curl", "fetch", "wget"];

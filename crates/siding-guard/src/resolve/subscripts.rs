@@ -5,8 +5,7 @@
 
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
-use crate::ast::{Piece, Span, Word};
-use crate::parse::Origin;
+use crate::ast::{Origin, Piece, Span, Word};
 
 /// Variables whose value a shell expands before printing it.
 const PROMPT_VARIABLES: &[&str] = &["PROMPT", "PS0", "PS1", "PS2", "PS3", "PS4", "RPROMPT"];

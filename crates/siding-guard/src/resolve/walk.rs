@@ -7,8 +7,8 @@ use super::expand::{self, Field};
 use super::observation::{Arg, Construct, Observation};
 use super::output;
 use super::variables::Variables;
-use crate::ast::{GroupKind, Node, Piece, Span, Statement, Word};
-use crate::parse::{Origin, ParseError, parse};
+use crate::ast::{GroupKind, Node, Origin, Piece, Span, Statement, Word};
+use crate::parse::{ParseError, parse};
 
 /// Maximum depth of nested texts and function calls.
 const MAX_NESTING_DEPTH: usize = 12;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::error::RuleError;
+use super::guard_verdict::GuardVerdict;
 use super::layers::RuleSource;
 use super::matcher::Matcher;
 use crate::resolve::Construct;
-use crate::verdict::GuardVerdict;
 
 /// A rule.
 #[derive(Debug, Clone)]

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use super::error::{RuleError, RuleWarning};
 use super::file::{RawException, RawMatcher, RawRule, RawRuleFile, Rule};
 use super::glob::Glob;
+use super::guard_verdict::GuardVerdict;
 use super::matcher::Matcher;
 use super::operands::ValueOptions;
-use crate::verdict::GuardVerdict;
 
 /// The layers of rules, the lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,8 @@
 //! Finds the rules that match an observation.
 
-use super::{ExecMode, GuardVerdict, is_known_or_has_rule};
+use super::{ExecMode, is_known_or_has_rule};
 use crate::resolve::{Call, Observation, runs_arguments};
-use crate::rules::{MatchInput, Matcher, Rule, Rules, can_match};
+use crate::rules::{GuardVerdict, MatchInput, Matcher, Rule, Rules, can_match};
 
 /// Returns the rules that match an observation.
 pub(super) fn matching_rules<'r>(

@@ -1,6 +1,6 @@
 //! The position of a text within the judged text.
 
-use crate::ast::Span;
+use super::Span;
 
 /// The origin of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

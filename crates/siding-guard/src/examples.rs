@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::file::Rule;
-use super::layers::Rules;
+use crate::rules::{Rule, Rules};
 use crate::verdict::{ExecMode, judge};
 
 /// The results of the examples of some rules.
