@@ -7,9 +7,10 @@
 
 mod allowed_hosts;
 pub mod client;
+mod error;
 mod server;
 mod token;
 
-pub use server::{
-    AccessPolicy, HttpServer, ResponseBody, ServerError, ServerKind, ServerOptions, text_response,
-};
+pub use error::ServerError;
+pub use server::{AccessPolicy, HttpServer, ResponseBody, ServerOptions, text_response};
+pub use token::ServerKind;

@@ -6,7 +6,6 @@
 //! rebinding); and the request must carry the token.
 
 use std::convert::Infallible;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,23 +21,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::allowed_hosts::AllowedHosts;
-use crate::token::Token;
+use crate::error::ServerError;
+use crate::token::{ServerKind, Token};
 
 /// Pause after a failed accept(2), for example when no descriptor is left.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// The body of a response.
 pub type ResponseBody = BoxBody<Bytes, Infallible>;
-
-/// Which of siding's servers this is.
-#[derive(Debug, Clone, Copy)]
-pub struct ServerKind {
-    /// The prefix of the name of the token file.
-    pub token_file_prefix: &'static str,
-    /// The environment variable that may hold the token. Tasks must not inherit it
-    /// (`siding-core/src/run/environment.rs`).
-    pub token_variable: &'static str,
-}
 
 /// Where a server listens, and which clients it accepts.
 #[derive(Debug, Clone)]
@@ -51,41 +41,6 @@ pub struct ServerOptions {
     pub allow_remote: bool,
     /// Host names, in addition to the loopback names, under which clients may reach the server.
     pub allowed_hosts: Vec<String>,
-}
-
-/// Why a server could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The address is reachable from other machines, and the options do not allow that.
-    #[error("{address} is reachable from other machines; allow that with --allow-remote")]
-    RemoteNotAllowed {
-        /// The requested address.
-        address: SocketAddr,
-    },
-    /// The token is short enough to be guessed.
-    #[error("the token in {variable} has {length} characters, but needs at least {least}")]
-    WeakToken {
-        /// The environment variable that holds the token.
-        variable: &'static str,
-        /// Its length in characters.
-        length: usize,
-        /// The minimum length in characters.
-        least: usize,
-    },
-    /// A system call failed.
-    #[error("could not {doing}: {source}")]
-    Io {
-        /// The operation that failed, as an infinitive.
-        doing: &'static str,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-}
-
-impl ServerError {
-    pub(crate) const fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { doing, source }
-    }
 }
 
 /// A server that listens and does not serve yet.

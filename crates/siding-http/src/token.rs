@@ -7,12 +7,22 @@ use std::path::{Path, PathBuf};
 
 use siding_core::sys;
 
-use crate::server::{ServerError, ServerKind};
+use crate::error::ServerError;
 
 /// Minimum length in characters of a token from the environment.
 const MIN_TOKEN_CHARS: usize = 16;
 /// The scheme in the `Authorization` header.
 const BEARER_PREFIX: &[u8] = b"Bearer ";
+
+/// Which server it is.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerKind {
+    /// What the name of the file with its token begins with.
+    pub token_file_prefix: &'static str,
+    /// The variable that may hold its token. Tasks must not inherit it
+    /// (`siding-core/src/run/environment.rs`).
+    pub token_variable: &'static str,
+}
 
 /// The token, and the file that holds a generated one while the server runs.
 pub(crate) struct Token {

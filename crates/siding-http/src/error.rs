@@ -1,0 +1,39 @@
+//! Why a server cannot listen.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// Why nobody can be let in.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Others could reach it.
+    #[error("{address} can be reached from other machines; allow that with --allow-remote")]
+    RemoteNotAllowed {
+        /// Where it was to listen.
+        address: SocketAddr,
+    },
+    /// The token is easy to guess.
+    #[error("the token in {variable} has {length} characters, at least {least} are wanted")]
+    WeakToken {
+        /// Where it came from.
+        variable: &'static str,
+        /// Its length.
+        length: usize,
+        /// The least.
+        least: usize,
+    },
+    /// The operating system refused.
+    #[error("could not {doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl ServerError {
+    pub(crate) const fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, source }
+    }
+}
