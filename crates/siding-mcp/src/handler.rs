@@ -5,21 +5,21 @@ use std::sync::Arc;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
-    CreateTaskResult, GetTaskParams, GetTaskResult, Implementation, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-    SubscriptionFilter, Tool, ToolAnnotations, UnsubscribeRequestParams, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, GetTaskParams,
+    GetTaskResult, Implementation, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+    ToolAnnotations, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
-use siding_model::advice::Dialect;
 use siding_tools::async_fd::run_blocking;
-use siding_tools::{DeliveryAck, ToolAnswer, ToolContext, ToolError, answer_notices, tools};
+use siding_tools::{DeliveryAck, ToolContext, answer_notices, tools};
 
 use crate::delivery::PendingAcks;
 use crate::progress::ToolCall;
 use crate::resources::{self, Subscriptions};
 use crate::tasks_extension;
+use crate::tool_result::{error_result, tool_result};
 
 /// The server's instructions for a model.
 const INSTRUCTIONS: &str = "\
@@ -53,22 +53,6 @@ impl McpServer {
             None => run_blocking(|| self.tool_context.acknowledge(acks)),
         }
     }
-}
-
-/// Converts a tool's answer to an MCP result.
-pub(crate) fn tool_result(answer: ToolAnswer) -> CallToolResult {
-    let (is_error, structured) = (answer.is_error, answer.structured());
-    let blocks = answer.into_text_blocks().into_iter().map(ContentBlock::text).collect();
-    let mut result =
-        if is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) };
-    result.structured_content = structured;
-    result
-}
-
-/// Converts a tool's error to an MCP result. A model reads a result, but not an error of the
-/// protocol.
-fn error_result(refusal: &ToolError) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(refusal.format_line(Dialect::Tools))])
 }
 
 /// Converts a tool's definition to its MCP form.

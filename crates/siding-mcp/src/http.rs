@@ -14,8 +14,8 @@ use siding_http::{
 };
 use siding_tools::ToolContext;
 
+use crate::error::McpError;
 use crate::handler::McpServer;
-use crate::serve::{HttpOptions, McpError};
 
 /// The only path that is served.
 const MCP_PATH: &str = "/mcp";
@@ -28,6 +28,17 @@ const TOKEN_KIND: ServerKind =
 /// Silence after which the connection of a client of the older handshake is dropped. That costs the
 /// client a new handshake and no task. An agent may think for hours.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+
+/// How to serve over HTTP.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// Where to listen.
+    pub address: SocketAddr,
+    /// Whether others than this machine may be let in.
+    pub remote: bool,
+    /// Names beside those of loopback under which clients may reach it.
+    pub hosts: Vec<String>,
+}
 
 type McpService = StreamableHttpService<McpServer, LocalSessionManager>;
 

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod delivery;
+mod error;
 mod handler;
 mod http;
 mod progress;
@@ -15,6 +16,9 @@ mod resources;
 mod serve;
 mod server_session;
 mod tasks_extension;
+mod tool_result;
 pub mod watch;
 
-pub use serve::{HttpOptions, McpError, McpOptions, serve};
+pub use error::McpError;
+pub use http::HttpOptions;
+pub use serve::{McpOptions, serve};

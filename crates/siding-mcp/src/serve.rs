@@ -1,21 +1,17 @@
 //! The lifetime of the server.
 
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
-use siding_core::run::RunError;
-use siding_core::session::SessionError;
 use siding_core::store::StateDir;
-use siding_http::ServerError;
 use siding_tools::ToolContext;
 
 use crate::delivery::{AckingTransport, PendingAcks};
+use crate::error::McpError;
 use crate::handler::McpServer;
-use crate::http;
+use crate::http::{self, HttpOptions};
 use crate::server_session::open_session;
 
 /// How to serve.
@@ -26,57 +22,6 @@ pub struct McpOptions {
     pub session: Option<String>,
     /// Serves over HTTP instead of standard input and output.
     pub http: Option<HttpOptions>,
-}
-
-/// How to serve over HTTP.
-#[derive(Debug, Clone)]
-pub struct HttpOptions {
-    /// The address to listen on.
-    pub address: SocketAddr,
-    /// Whether the address may be reachable from other machines.
-    pub remote: bool,
-    /// Host names, in addition to the loopback names, under which clients may reach the server.
-    pub hosts: Vec<String>,
-}
-
-/// Why the server failed.
-#[derive(Debug, thiserror::Error)]
-pub enum McpError {
-    /// No session can be opened.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// The given session cannot be joined.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// The process that should own the session does not exist.
-    #[error("process {pid}, the intended owner of the session, is not running")]
-    NoOwner {
-        /// The process id.
-        pid: i32,
-    },
-    /// The HTTP server could not start.
-    #[error(transparent)]
-    Door(#[from] ServerError),
-    /// The client's first message is not an MCP handshake.
-    #[error("the client's first message is not an MCP handshake: {why}")]
-    Handshake {
-        /// The message of the SDK.
-        why: String,
-    },
-    /// A system call failed.
-    #[error("could not {doing}: {source}")]
-    Io {
-        /// The operation that failed, as an infinitive.
-        doing: &'static str,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-}
-
-impl McpError {
-    pub(crate) const fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { doing, source }
-    }
 }
 
 /// Serves until the client disconnects; over HTTP until SIGTERM or SIGINT. `say` receives lines for

@@ -7,7 +7,7 @@ use siding_core::sys::procfs;
 use siding_model::advice::Dialect;
 use siding_tools::ToolContext;
 
-use crate::serve::McpError;
+use crate::error::McpError;
 
 /// The prefix of the names of sessions that a server opens.
 const SESSION_NAME_PREFIX: &str = "mcp-";

@@ -19,7 +19,7 @@ use siding_tools::async_fd::run_blocking;
 use siding_tools::text::{self, LINE_COLUMNS};
 use siding_tools::{DeliveryAck, SHIM_PROGRAM, TaskSnapshot, ToolContext};
 
-use crate::handler::tool_result;
+use crate::tool_result::tool_result;
 
 /// The polling interval suggested to clients, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 2_000;

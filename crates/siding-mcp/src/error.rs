@@ -1,0 +1,47 @@
+//! Why nothing can be served.
+
+use std::io;
+
+use siding_core::run::RunError;
+use siding_core::session::SessionError;
+use siding_http::ServerError;
+
+/// Why nothing can be served.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    /// No session can be opened.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The session that was named cannot be joined.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The process that is to own the session has gone.
+    #[error("process {pid}, which is to own the session, does not run")]
+    NoOwner {
+        /// The process.
+        pid: i32,
+    },
+    /// Nobody can be let in over HTTP.
+    #[error(transparent)]
+    Door(#[from] ServerError),
+    /// The client said something else than MCP at first.
+    #[error("the client did not begin as MCP does: {why}")]
+    Handshake {
+        /// What is wrong.
+        why: String,
+    },
+    /// The operating system refused.
+    #[error("could not {doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl McpError {
+    pub(crate) const fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, source }
+    }
+}
