@@ -3,11 +3,8 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use siding_core::notices::Outbox;
-use siding_core::session::{self, Session};
-use siding_core::sys::procfs;
 use siding_model::advice::Dialect;
 use siding_model::id::TaskId;
 use siding_model::notice::{Consumer, NoticeId, NoticeView, format_notice_xml};
@@ -16,35 +13,12 @@ use siding_model::text::cut_head;
 use crate::answer::ToolAnswer;
 use crate::context::ToolContext;
 use crate::delivery::DeliveryAck;
+use crate::notices_in_flight::AnswerNotices;
 
 /// Maximum bytes of notices in one answer.
 const MAX_NOTICES_BYTES: usize = 8 << 10;
 /// Bytes of the command in a notice that was too long.
 const COMMAND_BYTES: usize = 80;
-
-/// The notices in answers that have not been delivered yet, so that only one of several concurrent
-/// calls includes each of them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct NoticesInFlight(Arc<Mutex<HashSet<NoticeId>>>);
-
-impl NoticesInFlight {
-    fn lock(&self) -> MutexGuard<'_, HashSet<NoticeId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The notices in one answer. Dropping this makes unacknowledged ones available to other answers.
-#[derive(Debug)]
-pub struct AnswerNotices {
-    pub(crate) ids: Vec<NoticeId>,
-    in_flight: NoticesInFlight,
-}
-
-impl Drop for AnswerNotices {
-    fn drop(&mut self) {
-        self.in_flight.lock().retain(|id| !self.ids.contains(id));
-    }
-}
 
 /// Appends the session's notices to an answer. A notice that cannot be read is delivered later.
 pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
@@ -61,7 +35,7 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
     pending
         .notices
         .retain(|new| !reported.contains(&new.task_id) && !in_flight.contains(&new.notice_id));
-    if pending.notices.is_empty() || hooks_deliver_notices(context) {
+    if pending.notices.is_empty() || context.hooks_deliver_notices() {
         return;
     }
     let (text, ids) = format_notices(context.dialect, pending.notices);
@@ -76,17 +50,6 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
         ids,
         in_flight: context.notices_in_flight.clone(),
     }));
-}
-
-/// Whether the client's hooks deliver the notices of all its sessions. They do if they have opened
-/// a session for this session's owner.
-pub(crate) fn hooks_deliver_notices(context: &ToolContext) -> bool {
-    let own =
-        procfs::boot_id().ok().zip(session::read(&context.root, &context.session).ok().flatten());
-    let owner = own.and_then(|(boot, session)| session.living_owner(&boot));
-    let sessions = owner.and_then(|owner| session::list_owned_by(&context.root, owner).ok());
-    let has_hooks = |one: &Session| session::has_hooks(&context.root, &one.id);
-    sessions.is_some_and(|all| all.iter().any(has_hooks))
 }
 
 /// Formats as many notices as fit, in order. Returns the text and their ids.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use siding_core::listing;
 use siding_core::notices::Outbox;
-use siding_core::session::{self, SessionError};
+use siding_core::session::{self, Session, SessionError};
 use siding_core::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
+use siding_core::sys::procfs;
 use siding_core::view::{self, ViewDetail};
 use siding_core::watch::{TaskWatch, WatchError};
 use siding_core::{notices, output, settings, tree};
@@ -22,8 +23,8 @@ use siding_model::settings::Settings;
 use siding_model::task_view::TaskView;
 
 use crate::answer::ToolError;
-use crate::answer_notices::{self, NoticesInFlight};
 use crate::delivery::DeliveryAck;
+use crate::notices_in_flight::NoticesInFlight;
 
 /// The program that runs as the shim.
 pub const SHIM_PROGRAM: &CStr = SELF_EXE;
@@ -105,13 +106,23 @@ impl ToolContext {
     /// Returns how a caller learns that a background task has ended.
     #[must_use]
     pub fn notice_channel(&self) -> NoticeChannel {
-        if self.dialect == Dialect::Agent || answer_notices::hooks_deliver_notices(self) {
+        if self.dialect == Dialect::Agent || self.hooks_deliver_notices() {
             NoticeChannel::Pushed
         } else if self.answers_carry_notices {
             NoticeChannel::WithToolResults
         } else {
             NoticeChannel::PollOnly
         }
+    }
+
+    /// Whether hooks of the client tell the news of all its sessions: they have opened one for its owner.
+    pub(crate) fn hooks_deliver_notices(&self) -> bool {
+        let own =
+            procfs::boot_id().ok().zip(session::read(&self.root, &self.session).ok().flatten());
+        let owner = own.and_then(|(boot, session)| session.living_owner(&boot));
+        let sessions = owner.and_then(|owner| session::list_owned_by(&self.root, owner).ok());
+        let has_hooks = |one: &Session| session::has_hooks(&self.root, &one.id);
+        sessions.is_some_and(|all| all.iter().any(has_hooks))
     }
 
     /// Finds a task by its id or a unique part of it.

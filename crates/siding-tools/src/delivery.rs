@@ -5,7 +5,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::notice::Coverage;
 
-use crate::answer_notices::AnswerNotices;
+use crate::notices_in_flight::AnswerNotices;
 
 /// An acknowledgement: the part of a task that an answer shows.
 #[derive(Debug)]

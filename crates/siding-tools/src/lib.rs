@@ -15,13 +15,14 @@ mod call_context;
 mod context;
 mod delivery;
 mod foreground_wait;
+mod notices_in_flight;
 pub mod schema;
 mod structured;
 pub mod text;
 pub mod tools;
 
 pub use answer::{ToolAnswer, ToolError};
-pub use answer_notices::AnswerNotices;
 pub use call_context::{CallContext, CancelReason};
 pub use context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 pub use delivery::DeliveryAck;
+pub use notices_in_flight::AnswerNotices;

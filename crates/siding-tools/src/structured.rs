@@ -14,7 +14,8 @@ use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, PlacementView, TaskView, WaitView};
 use siding_model::text::one_line;
 
-use crate::text::LINE_COLUMNS;
+/// Columns of a line about a task.
+pub const LINE_COLUMNS: usize = 160;
 
 /// The structured content of a tool whose own fields are `T`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -14,8 +14,8 @@ use crate::answer::{ToolAnswer, ToolError};
 use crate::context::{TaskSnapshot, ToolContext};
 use crate::structured::{self, RunDetails, TaskSummary};
 
-/// Columns of a line about a task.
-pub const LINE_COLUMNS: usize = 160;
+pub use crate::structured::LINE_COLUMNS;
+
 /// Bytes read of a last line.
 const LAST_LINE_BYTES: usize = 400;
 /// Columns of a line about a process that survived a stop.
