@@ -17,8 +17,10 @@ mod exit;
 mod failure;
 mod guard_rules;
 mod install;
+mod notify_way;
 mod render;
 mod run_history;
+mod shell_init;
 mod stdout;
 
 use std::process::ExitCode;

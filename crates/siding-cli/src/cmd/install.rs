@@ -9,7 +9,6 @@ use serde::Serialize;
 use siding_model::settings::HostBudget;
 use siding_model::text::make_visible;
 
-use super::NotifyWay;
 use crate::context;
 use crate::failure::Failure;
 use crate::install::hosts::{BaseDirs, Host, Scope};
@@ -18,6 +17,7 @@ use crate::install::plan::{Action, ChangeKind, FileChange, apply_plan};
 use crate::install::program::{SidingProgram, find_in_path};
 use crate::install::target::{FileContent, TargetFile};
 use crate::install::{InstallRecords, timer};
+use crate::notify_way::NotifyWay;
 use crate::{render, stdout};
 
 /// Installs siding in an agent: its hooks and siding's MCP server.

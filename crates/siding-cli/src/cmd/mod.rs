@@ -25,7 +25,7 @@ mod release;
 pub(crate) mod report;
 mod run;
 mod session;
-pub(crate) mod shell_init;
+mod shell_init;
 mod show;
 mod stats;
 mod statusline;
@@ -43,8 +43,6 @@ use siding_core::launch::IdleShim;
 
 use crate::context::SHIM_PROGRAM;
 use crate::failure::Failure;
-
-pub(crate) use notices::{NotifyWay, join_ways};
 
 /// Runs slow commands outside an agent's main loop: moves them to the background in place, watches
 /// them, stops them with everything they started, and reports how they ended.

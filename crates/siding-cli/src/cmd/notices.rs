@@ -4,7 +4,6 @@ mod ack;
 mod error_text;
 mod failures;
 mod notifier;
-mod notify_way;
 mod text;
 mod webhook;
 mod webhook_client;
@@ -21,7 +20,6 @@ use siding_model::notice::{Consumer, NoticeId, NoticeView, format_notice_xml};
 use siding_model::text::one_line;
 
 pub(crate) use notifier::{BellTarget, PersonNotifier};
-pub(crate) use notify_way::{NotifyWay, join_ways};
 
 use crate::context::{self, SHIM_PROGRAM};
 use crate::exit;

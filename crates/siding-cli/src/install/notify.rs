@@ -13,8 +13,8 @@ use super::json::{Dialect, JsonDocument};
 use super::json_value::JsonValue;
 use super::program::{ProgramNames, split_words};
 use super::target::{FileContent, TargetFile};
-use crate::cmd::{NotifyWay, join_ways};
 use crate::failure::Failure;
+use crate::notify_way::{NotifyWay, join_ways};
 
 /// Last argument of `siding hook` in the entry that opens the session, which is the template of
 /// this entry, and in this entry.

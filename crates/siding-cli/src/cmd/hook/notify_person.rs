@@ -18,10 +18,11 @@ use siding_model::settings::Webhook;
 
 use super::conversation::Conversation;
 use super::host::HookHost;
-use crate::cmd::notices::{BellTarget, NotifyWay, PersonNotifier, join_ways};
+use crate::cmd::notices::{BellTarget, PersonNotifier};
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 use crate::install::notify;
+use crate::notify_way::{NotifyWay, join_ways};
 
 /// Descriptors of a host that may refer to its terminal.
 const STANDARD_FDS: [i32; 3] = [1, 2, 0];

@@ -17,9 +17,10 @@ use super::host::HookHost;
 use super::notices::escape_xml;
 use super::stale_sessions;
 use super::{daily_report, reminder, supervision};
-use crate::cmd::{reap, shell_init};
+use crate::cmd::reap;
 use crate::context;
 use crate::failure::Failure;
+use crate::shell_init;
 
 /// The variable that names the file that each of Claude Code's shells reads first.
 const CLAUDE_ENV_FILE_VARIABLE: &str = "CLAUDE_ENV_FILE";

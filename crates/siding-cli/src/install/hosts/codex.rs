@@ -8,7 +8,6 @@
 use std::path::PathBuf;
 
 use super::{BaseDirs, hook_command_line};
-use crate::cmd::shell_init;
 use crate::failure::Failure;
 use crate::install::hooks::HookEntry;
 use crate::install::json::Dialect;
@@ -16,6 +15,7 @@ use crate::install::json_value::JsonValue;
 use crate::install::program::SidingProgram;
 use crate::install::target::{FileContent, TargetFile};
 use crate::install::toml::CodexBlock;
+use crate::shell_init;
 
 /// Every hook entry of siding: event, matcher, argument, timeout in seconds.
 const HOOK_ROWS: [(&str, Option<&str>, &str, u64); 5] = [
