@@ -37,6 +37,7 @@
 
 mod agent_server;
 pub mod announcement;
+mod cgroup_dir;
 mod child_stdio;
 mod eventually;
 pub mod fill_pattern;

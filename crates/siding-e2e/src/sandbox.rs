@@ -6,13 +6,13 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::cgroup_dir;
 use crate::invocation::Invocation;
 use crate::leftover_processes::{Leftover, SandboxTraces};
 use crate::processes;
 use crate::programs::{executable_by_others, find_program, is_root, set_cloexec_on_inherited_fds};
 use crate::sandbox_dir;
 use crate::shell_words::quote_line;
-use crate::test_cgroup;
 
 /// Lifetime limit of every puppet, in milliseconds.
 const PUPPET_TTL_MS: &str = "60000";
@@ -242,7 +242,7 @@ impl Drop for Sandbox {
         let traces = self.traces();
         let leftovers = if self.expect_clean { traces.wait_for_exit(EXIT_TIMEOUT) } else { vec![] };
         let unkillable = traces.kill_all();
-        test_cgroup::remove_task_groups(&self.task_ids());
+        cgroup_dir::remove_task_groups(&self.task_ids());
         sandbox_dir::remove(&self.root);
         // A second panic would abort and hide the first, more useful one.
         if std::thread::panicking() {

@@ -8,6 +8,7 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::cgroup_dir::{child_group_names, own_group_dir, remove_group};
 use crate::eventually::eventually;
 use crate::invocation::RunningProgram;
 use crate::processes::Process;
@@ -115,38 +116,4 @@ pub fn move_process(group: &Path, process: Process) {
 pub fn member_pids(group: &Path) -> BTreeSet<u32> {
     let list = std::fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     list.lines().filter_map(|line| line.parse().ok()).collect()
-}
-
-/// Returns the directory of this process's group.
-fn own_group_dir() -> Option<PathBuf> {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
-    Some(Path::new(mount).join(path))
-}
-
-/// Removes the groups that killed tasks have left below this process's group.
-pub(crate) fn remove_task_groups(ids: &[String]) {
-    let Some(own) = own_group_dir() else { return };
-    for id in ids {
-        let group = own.join(format!("siding-{id}"));
-        if group.exists() {
-            remove_group(&group);
-        }
-    }
-}
-
-/// Removes a group and its subgroups; returns whether it is removed.
-fn remove_group(group: &Path) -> bool {
-    for name in child_group_names(group) {
-        remove_group(&group.join(name));
-    }
-    std::fs::remove_dir(group).is_ok() || !group.exists()
-}
-
-fn child_group_names(group: &Path) -> Vec<std::ffi::OsString> {
-    let Ok(entries) = std::fs::read_dir(group) else { return Vec::new() };
-    let is_dir = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    entries.flatten().filter(is_dir).map(|entry| entry.file_name()).collect()
 }
