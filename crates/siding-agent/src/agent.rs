@@ -31,7 +31,6 @@ mod teammate_proxy;
 mod teammate_tools;
 mod teammates;
 mod tool_dispatch;
-mod ui_event;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -43,9 +42,10 @@ use siding_model::id::{TaskId, TaskKind};
 use siding_model::notice::NoticeId;
 use siding_tools::{DeliveryAck, ToolContext};
 
+use crate::cancel_flag::CancelFlag;
 use crate::conversation::{Conversation, Effect, Entry, Event, IdleReason, RequestId};
 use crate::message::{CallId, Message, UserContent, joined_text};
-use crate::provider::{CancelFlag, ModelResponse, Provider, ProviderError};
+use crate::provider::{ModelResponse, Provider, ProviderError};
 use crate::runtime::BackgroundRuntime;
 use crate::transcript::Transcript;
 
@@ -56,17 +56,18 @@ use reminders::Reminders;
 use teammates::Team;
 use tool_dispatch::ToolDispatcher;
 
-pub use approval::{ApprovalDecision, AskPolicy, CommandGuard};
+pub use approval::AskPolicy;
 pub use builder::{AgentBuilder, ConversationSource};
 pub use error::AgentError;
 pub use headless::run_headless;
 pub use interactive::run_interactive;
-pub use label::Label;
 pub use report::{AgentReport, EndReason};
 pub use stream_json::StreamLine;
 pub use subagent::SubagentLimits;
 pub use teammate_proxy::{ProxyExit, run_teammate_proxy};
-pub use ui_event::UiEvent;
+
+pub use crate::command_guard::{ApprovalDecision, CommandGuard};
+pub use crate::ui_event::{Label, UiEvent};
 
 /// How long a delivery waits for another consumer's delivery lock, in milliseconds. It is short
 /// because every other event waits meanwhile.

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod cancel_flag;
+mod command_guard;
 pub mod conversation;
 pub mod memory_consolidation;
 pub mod message;
@@ -14,3 +16,4 @@ mod runtime;
 pub mod terminal;
 pub mod tool;
 pub mod transcript;
+mod ui_event;

@@ -10,9 +10,7 @@ mod remote;
 pub mod retry;
 mod script;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
+use crate::cancel_flag::CancelFlag;
 use crate::message::{AssistantContent, FinishReason, Message, Usage};
 use crate::tool::ToolSpec;
 
@@ -89,21 +87,4 @@ pub enum ProviderError {
     /// The request failed for good; the message says why and what to do.
     #[error("{0}")]
     Refused(String),
-}
-
-/// A flag, shared between threads, that requests the end of an operation.
-#[derive(Debug, Clone, Default)]
-pub struct CancelFlag(Arc<AtomicBool>);
-
-impl CancelFlag {
-    /// Sets the flag.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Returns whether the flag is set.
-    #[must_use]
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use siding_agent::provider::CancelFlag;
+use siding_agent::cancel_flag::CancelFlag;
 use siding_agent::tool::todo::{TodoList, TodoOwner, TodoStatus};
 use siding_agent::tool::{AgentToolContext, AllowedRoots, ToolOutcome, Toolbox};
 use tempfile::TempDir;

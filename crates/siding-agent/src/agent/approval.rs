@@ -1,28 +1,11 @@
 //! Approval of commands: the guard's decision, and the question to a person.
 
 use std::fmt;
-use std::sync::Arc;
 
 use siding_tools::ToolError;
 
 use super::call_control::AgentCallContext;
-
-/// The guard's decision on a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApprovalDecision {
-    /// No rule objects.
-    Allow,
-    /// A person must approve the command first.
-    Ask {
-        /// The guard's objection.
-        why: String,
-    },
-    /// The command must not run.
-    Deny {
-        /// The guard's objection.
-        why: String,
-    },
-}
+use crate::command_guard::{ApprovalDecision, CommandGuard};
 
 /// What happens to commands that need a person's approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,9 +17,6 @@ pub enum AskPolicy {
     /// A person is asked.
     AskPerson,
 }
-
-/// Decides whether a command may run. The second argument is true for a background command.
-pub type CommandGuard = Arc<dyn Fn(&str, bool) -> ApprovalDecision + Send + Sync>;
 
 /// Asks the guard, and a person where the guard requires one.
 #[derive(Clone)]

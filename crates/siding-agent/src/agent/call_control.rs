@@ -9,8 +9,8 @@ use siding_tools::{CallContext, CancelReason, TaskSnapshot, ToolContext};
 use tokio::sync::{oneshot, watch};
 
 use super::event::{AgentEvent, ApprovalRequest};
+use crate::cancel_flag::CancelFlag;
 use crate::message::CallId;
-use crate::provider::CancelFlag;
 
 /// The agent's end of a running call: passes on what a person wants of it.
 #[derive(Debug)]

@@ -7,12 +7,12 @@ use siding_tools::DeliveryAck;
 use tokio::sync::oneshot;
 
 use super::RequestPurpose;
-use super::label::Label;
 use super::teammates::TeamMessage;
 use crate::conversation::RequestId;
 use crate::message::{CallId, ToolResult};
 use crate::provider::{ModelResponse, ProviderError, ResponsePart};
 use crate::terminal::TerminalEvent;
+use crate::ui_event::Label;
 
 /// An event for an agent.
 #[derive(Debug)]

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use siding_model::text::{cut_head, one_line};
 use tokio::runtime::Runtime;
 
 use super::event::AgentEvent;
+use crate::cancel_flag::CancelFlag;
 use crate::message::{AssistantContent, Message, UserContent, joined_text};
-use crate::provider::{CancelFlag, ModelRequest, Provider};
+use crate::provider::{ModelRequest, Provider};
+use crate::ui_event::Label;
 
 const SYSTEM_PROMPT: &str = "\
 You label what a coding agent has just done, as the subject of a commit does: past tense, about 30 \
@@ -22,15 +22,6 @@ const MAX_LABEL_TOKENS: u32 = 40;
 const MAX_SHOWN_BYTES: usize = 300;
 /// Columns after which a label is cut.
 const LABEL_COLUMNS: usize = 60;
-
-/// A label for a batch of calls.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Label {
-    /// The label, in past tense like the subject of a commit.
-    pub text: String,
-    /// The ids of the calls of the batch.
-    pub calls: Vec<String>,
-}
 
 /// Requests a label for the last batch of calls. The label is sent as an event when it arrives; a
 /// failed or cancelled request sends none.

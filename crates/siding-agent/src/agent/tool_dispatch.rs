@@ -19,10 +19,9 @@ use super::event::{AgentEvent, OwnedResponsePart};
 use super::subagent::{self, SubagentSpawner};
 use super::teammates::Team;
 use super::{RequestPurpose, bash, monitor_mcp, remote_agent, teammate_tools};
+use crate::cancel_flag::CancelFlag;
 use crate::message::{CallId, Message, ToolCall, ToolResult};
-use crate::provider::{
-    CancelFlag, ModelRequest, ModelResponse, Provider, ProviderError, ResponsePart,
-};
+use crate::provider::{ModelRequest, ModelResponse, Provider, ProviderError, ResponsePart};
 use crate::tool::{AgentToolContext, ToolSpec, Toolbox};
 
 /// Tokens that a model may write in one answer. All current models allow as many.

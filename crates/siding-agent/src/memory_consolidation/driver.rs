@@ -13,11 +13,12 @@ use siding_tools::schema;
 
 use super::input::{self, TRANSCRIPT_END_TAG};
 use super::rewrite::NotesRewrite;
+use crate::cancel_flag::CancelFlag;
 use crate::conversation::Entry;
 use crate::message::{
     AssistantContent, Message, ToolCall, ToolResult, Usage, UserContent, joined_text,
 };
-use crate::provider::{CancelFlag, ModelRequest, Provider, ProviderError};
+use crate::provider::{ModelRequest, Provider, ProviderError};
 use crate::tool::ToolSpec;
 use crate::tool::project_notes::{MAX_NOTES_BYTES, NotesError, ProjectNotes};
 use crate::transcript::{Transcript, TranscriptError, TranscriptHeader};

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{CancelFlag, ProviderError};
+use super::ProviderError;
+use crate::cancel_flag::CancelFlag;
 
 /// Interval between two checks of a [`CancelFlag`]. A person should see the effect of an interrupt
 /// within 100 ms; this is a quarter of that. Checks take place only during a request.

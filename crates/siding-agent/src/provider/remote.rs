@@ -28,7 +28,8 @@ use self::stream::ResponseAssembler;
 use super::cancellable_sleep::{CANCEL_POLL_INTERVAL, sleep_unless_cancelled};
 use super::open::OpenError;
 use super::retry::{RetryDecision, RetryPolicy};
-use super::{CancelFlag, ModelRequest, ModelResponse, Provider, ProviderError, ResponsePart};
+use super::{ModelRequest, ModelResponse, Provider, ProviderError, ResponsePart};
+use crate::cancel_flag::CancelFlag;
 use crate::runtime::BackgroundRuntime;
 
 pub(super) use endpoint::{ApiDialect, Endpoint};

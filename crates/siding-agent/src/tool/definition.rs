@@ -6,7 +6,7 @@ use serde_json::Value;
 use siding_tools::{arguments, schema};
 
 use super::{AgentToolContext, ToolOutcome, ToolSpec};
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
 
 /// Whether a tool has side effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

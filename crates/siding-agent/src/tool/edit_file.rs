@@ -12,7 +12,7 @@ use super::read_tracker::ContentHash;
 use super::text_replace::{ReplaceScope, replace_text};
 use super::write_file::{HARD_LINK_NOTE, changed_since_read};
 use super::{AgentToolContext, ToolOutcome};
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
 
 /// Lines of context shown around each change.
 const DIFF_CONTEXT_LINES: usize = 3;

@@ -12,7 +12,7 @@ use super::excerpt::{ExcerptPage, LineExcerpt, MAX_TEXT_BYTES};
 use super::file_entry::{FileEntry, FileError, MAX_WHOLE_FILE_BYTES};
 use super::read_tracker::ContentHasher;
 use super::{AgentToolContext, ToolOutcome};
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
 
 /// Lines shown by default.
 const DEFAULT_LINES: NonZeroU64 = NonZeroU64::new(2_000).expect("2,000 is not zero");

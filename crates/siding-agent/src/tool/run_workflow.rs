@@ -11,8 +11,8 @@ use siding_tools::ToolContext;
 
 use super::definition::{Access, Tool};
 use super::{AgentToolContext, ToolOutcome};
-use crate::agent::{ApprovalDecision, CommandGuard};
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
+use crate::command_guard::{ApprovalDecision, CommandGuard};
 use siding_workflow::{Plan, StepAction, task};
 
 /// The tool that starts a workflow as a background task.

@@ -9,7 +9,7 @@ use super::todo::{ClaimTask, CompleteTask, CreateTask, GetTask, ListTasks};
 use super::{
     Access, AgentToolContext, AnyTool, EditFile, ReadFile, ToolOutcome, ToolSpec, WriteFile,
 };
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
 
 /// A set of tools, in the order of their specifications for the model.
 #[derive(Default)]

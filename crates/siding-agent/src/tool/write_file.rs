@@ -8,7 +8,7 @@ use super::definition::{Access, Tool};
 use super::file_entry::FileEntry;
 use super::read_tracker::ContentHash;
 use super::{AgentToolContext, ToolOutcome};
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
 
 /// The tool that writes a complete file.
 #[derive(Debug, Clone, Copy)]

@@ -90,7 +90,7 @@ fn the_working_directory_may_be_reached_through_a_link() {
     let tools = siding_agent::tool::Toolbox::new().with_file_tools();
     for path in [place.path("link/a"), place.path("work/a"), "a".into()] {
         let input = json!({ "path": path });
-        let cancel = siding_agent::provider::CancelFlag::default();
+        let cancel = siding_agent::cancel_flag::CancelFlag::default();
         assert_eq!(tools.run(&scene, "read_file", input, &cancel).as_deref(), Ok("1\tinside\n"));
     }
 }

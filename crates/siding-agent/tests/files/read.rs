@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixListener;
 
 use serde_json::json;
-use siding_agent::provider::CancelFlag;
+use siding_agent::cancel_flag::CancelFlag;
 use siding_agent::tool::Toolbox;
 use siding_core::sys::file;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use siding_agent::provider::CancelFlag;
+use siding_agent::cancel_flag::CancelFlag;
 use siding_agent::tool::todo::{TodoList, TodoOwner};
 use siding_agent::tool::{AgentToolContext, AllowedRoots, ToolOutcome, Toolbox};
 use tempfile::TempDir;

@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::Path;
 
 use serde_json::json;
-use siding_agent::provider::CancelFlag;
+use siding_agent::cancel_flag::CancelFlag;
 use siding_agent::tool::Toolbox;
 
 use super::workspace::{Workspace, assert_accepted, assert_refused, tool_context};

@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use self::server::Server;
 use super::{ApiDialect, Endpoint, RemoteProvider, ResponseTimeouts};
+use crate::cancel_flag::CancelFlag;
 use crate::message::{AssistantContent, CallId, Message, ToolResult, UserContent};
 use crate::provider::model::Model;
 use crate::provider::retry::RetryPolicy;
-use crate::provider::{
-    CancelFlag, ModelRequest, ModelResponse, Provider as _, ProviderError, ResponsePart,
-};
+use crate::provider::{ModelRequest, ModelResponse, Provider as _, ProviderError, ResponsePart};
 use crate::tool::ToolSpec;
 
 /// A policy with pauses of at most 2 ms.

@@ -13,10 +13,11 @@ use super::format::{
 };
 use super::template::{Captures, fill, fill_value};
 use super::{ScriptError, display_path};
+use crate::cancel_flag::CancelFlag;
 use crate::message::{AssistantContent, CallId, FinishReason, Message, ToolCall, Usage};
 use crate::provider::cancellable_sleep::sleep_unless_cancelled;
 use crate::provider::retry::{FailureKind, RetryDecision, RetryPolicy};
-use crate::provider::{self, CancelFlag, ModelRequest, Provider, ProviderError, ResponsePart};
+use crate::provider::{self, ModelRequest, Provider, ProviderError, ResponsePart};
 
 /// Columns of the model's input that a mismatch error quotes.
 const SHOWN_COLUMNS: usize = 400;

@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{ScriptError, ScriptedProvider};
+use crate::cancel_flag::CancelFlag;
 use crate::message::{
     AssistantContent, CallId, FinishReason, Message, ToolCall, ToolResult, Usage, UserContent,
 };
 use crate::provider::retry::RetryPolicy;
-use crate::provider::{
-    CancelFlag, ModelRequest, ModelResponse, Provider as _, ProviderError, ResponsePart,
-};
+use crate::provider::{ModelRequest, ModelResponse, Provider as _, ProviderError, ResponsePart};
 
 /// A policy with pauses of at most 2 ms.
 fn quick_retries() -> RetryPolicy {

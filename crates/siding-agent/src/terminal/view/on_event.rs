@@ -5,10 +5,10 @@ use std::time::Duration;
 use siding_model::duration::format_duration;
 
 use super::{Activity, PendingQuestion, RunningCall, TextStyle, View};
-use crate::agent::UiEvent;
 use crate::conversation::IdleReason;
 use crate::message::{AssistantContent, FinishReason, Message, ToolCall, ToolResult, UserContent};
 use crate::provider::ResponsePart;
+use crate::ui_event::UiEvent;
 
 /// Messages of a resumed conversation that are shown.
 const MAX_RECALLED_MESSAGES: usize = 12;

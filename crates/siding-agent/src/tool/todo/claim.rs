@@ -8,7 +8,7 @@ use super::commands;
 use super::id::TodoId;
 use super::record::TodoChange;
 use super::text;
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
 use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
 /// The tool that claims a to-do or returns it.

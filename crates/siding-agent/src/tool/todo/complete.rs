@@ -7,7 +7,7 @@ use super::commands;
 use super::id::TodoId;
 use super::state::TodoStatus;
 use super::text;
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
 use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
 /// The tool that completes a to-do.

@@ -7,7 +7,7 @@ use super::commands::{self, TodoDraft};
 use super::id::TodoId;
 use super::record::TodoChange;
 use super::text;
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
 use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
 /// The tool that adds a to-do to the list.

@@ -7,7 +7,7 @@ use siding_core::sys::clock;
 use super::commands::TodoRefusal;
 use super::id::TodoId;
 use super::text;
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
 use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
 /// The tool that shows a to-do.

@@ -18,7 +18,7 @@ use siding_core::sys::{clock, file};
 use super::commands::TodoRefusal;
 use super::record::{self, TodoChange};
 use super::state::{ReplayedTodos, TodoState};
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
 
 /// The directory below that of the project.
 const SIDING_DIRECTORY: &str = ".siding";

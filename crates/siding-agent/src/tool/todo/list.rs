@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::text;
-use crate::provider::CancelFlag;
+use crate::cancel_flag::CancelFlag;
 use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 
 /// The tool that shows the list.

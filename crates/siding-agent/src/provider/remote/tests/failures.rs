@@ -11,9 +11,10 @@ use super::server::{Reply, Server};
 use super::{
     assistant_text, long_timeouts, model, model_at, prompt, refusal_text, send, send_until,
 };
+use crate::cancel_flag::CancelFlag;
+use crate::provider::ProviderError;
 use crate::provider::remote::{ApiDialect, RemoteProvider, ResponseTimeouts};
 use crate::provider::retry::RetryPolicy;
-use crate::provider::{CancelFlag, ProviderError};
 
 const OVERLOADED_BODY: &str =
     r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;

@@ -1,8 +1,9 @@
 //! The events of an agent that are shown to a person.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use siding_model::id::SessionId;
 
-use super::Label;
 use crate::conversation::IdleReason;
 use crate::message::{AssistantContent, CallId, ToolCall, ToolResult, Usage, UserContent};
 use crate::provider::ResponsePart;
@@ -43,4 +44,13 @@ pub enum UiEvent<'a> {
     },
     /// The agent is idle until the next event.
     Idle(&'a IdleReason),
+}
+
+/// What a batch of calls has done, in few words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Label {
+    /// The words: past tense, as the subject of a commit.
+    pub text: String,
+    /// The calls of the batch.
+    pub calls: Vec<String>,
 }
