@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A wish that something end, shared by all who are to hear of it.
+/// A flag, shared between threads, that requests the end of an operation.
 #[derive(Debug, Clone, Default)]
 pub struct CancelFlag(Arc<AtomicBool>);
 
@@ -13,7 +13,7 @@ impl CancelFlag {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it was wished.
+    /// Returns whether the flag is set.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)

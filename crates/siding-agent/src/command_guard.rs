@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-/// Whether a command may run.
+/// The guard's decision on a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalDecision {
-    /// Nothing speaks against it.
+    /// No rule objects.
     Allow,
-    /// Somebody should look first.
+    /// A person must approve the command first.
     Ask {
-        /// What speaks against it.
+        /// The guard's objection.
         why: String,
     },
     /// It must not.
     Deny {
-        /// What speaks against it.
+        /// The guard's objection.
         why: String,
     },
 }
 
-/// Judges a command, which is to run in the background or not.
+/// Decides whether a command may run. The second argument is true for a background command.
 pub type CommandGuard = Arc<dyn Fn(&str, bool) -> ApprovalDecision + Send + Sync>;

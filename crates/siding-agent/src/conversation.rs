@@ -34,7 +34,7 @@ pub struct ConversationLimits {
     pub read_only_tools: HashSet<String>,
     /// How many of them may run concurrently; at least one.
     pub max_parallel_reads: usize,
-    /// Requests to the model that may follow one prompt.
+    /// Default number of requests to the model for one prompt.
     pub max_requests: u32,
     /// Size of the context in tokens above which the conversation is summarized.
     pub compact_at_tokens: u64,

@@ -78,7 +78,7 @@ pub struct ModelResponse {
     pub usage: Usage,
 }
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
     /// The caller set [`ModelRequest::cancel`].

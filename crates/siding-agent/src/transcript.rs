@@ -27,7 +27,7 @@ const MAX_HEADER_BYTES: usize = 64 << 10;
 /// Why a transcript cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TranscriptError {
-    /// The state directory cannot be used.
+    /// The state directory is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The session has no transcript.

@@ -46,11 +46,11 @@ pub enum UiEvent<'a> {
     Idle(&'a IdleReason),
 }
 
-/// What a batch of calls has done, in few words.
+/// A label for a batch of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Label {
-    /// The words: past tense, as the subject of a commit.
+    /// The label, in past tense like the subject of a commit.
     pub text: String,
-    /// The calls of the batch.
+    /// The ids of the calls of the batch.
     pub calls: Vec<String>,
 }

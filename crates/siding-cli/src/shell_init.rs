@@ -6,12 +6,12 @@ use siding_model::id::SessionId;
 
 use crate::failure::Failure;
 
-/// Returns the text for bash and zsh, with the program that it is to call: an agent may choose between
-/// the two by itself.
+/// Returns the script, which both bash and zsh accept, because an agent may choose either shell. It
+/// calls `program`.
 ///
 /// # Errors
 ///
-/// When the program's path is not UTF-8.
+/// The program's path is not UTF-8.
 pub(crate) fn init_script(program: &Path, session: Option<&SessionId>) -> Result<String, Failure> {
     let Some(path) = program.to_str() else {
         return Err(Failure::new(format!("the path `{}` is not UTF-8", program.display()))
@@ -19,8 +19,8 @@ pub(crate) fn init_script(program: &Path, session: Option<&SessionId>) -> Result
     };
     let quoted = format!("'{}'", path.replace('\'', r"'\''"));
     let template = include_str!("shell_init/line.sh");
-    // A session's name needs no quotes (`SessionId`). Outside of the sandbox somebody may have taken the
-    // shell on before it reads this: then nobody else sets the variable.
+    // A session's name needs no quotes (`SessionId`). Outside a sandbox the supervisor may have
+    // adopted the shell before it reads this script; then only this line sets the variable.
     let export_line = session.map_or_else(
         || ":".to_owned(),
         |session| format!("export SIDING_SESSION=${{SIDING_SESSION:-{session}}}"),

@@ -60,7 +60,7 @@ pub use unowned::{
 /// Why nothing could be reaped.
 #[derive(Debug, thiserror::Error)]
 pub enum ReapError {
-    /// The state directory cannot be used.
+    /// The state directory is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// `/proc` does not show the id of this boot.

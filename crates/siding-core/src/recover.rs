@@ -79,7 +79,7 @@ const MIN_UNRECORDED_AGE_MS: i64 = 60_000;
 /// Why a task could not be recovered.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
-    /// The state directory cannot be used.
+    /// The state directory is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A system call failed.

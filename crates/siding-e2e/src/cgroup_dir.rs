@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The directory of this process's group.
+/// Returns the directory of this process's group.
 pub(crate) fn own_group_dir() -> Option<PathBuf> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -11,8 +11,7 @@ pub(crate) fn own_group_dir() -> Option<PathBuf> {
     Some(Path::new(mount).join(path))
 }
 
-/// Removes what tasks have left below this process's group, with a test that ended them the hard
-/// way.
+/// Removes the groups that killed tasks have left below this process's group.
 pub(crate) fn remove_task_groups(ids: &[String]) {
     let Some(own) = own_group_dir() else { return };
     for id in ids {
@@ -23,7 +22,7 @@ pub(crate) fn remove_task_groups(ids: &[String]) {
     }
 }
 
-/// Removes a group and those in it; returns whether it is gone.
+/// Removes a group and its subgroups; returns whether it is removed.
 pub(crate) fn remove_group(group: &Path) -> bool {
     for name in child_group_names(group) {
         remove_group(&group.join(name));

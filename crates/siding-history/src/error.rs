@@ -18,7 +18,7 @@ pub enum HistoryError {
     TooNew {
         /// The file.
         path: PathBuf,
-        /// The format of the file.
+        /// The version of the format.
         found: i64,
     },
     /// The file is not an SQLite database, or not one that siding wrote.

@@ -3,13 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 
-/// Why nobody can be let in.
+/// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// Others could reach it.
     #[error("{address} can be reached from other machines; allow that with --allow-remote")]
     RemoteNotAllowed {
-        /// Where it was to listen.
+        /// The requested address.
         address: SocketAddr,
     },
     /// The token is easy to guess.
@@ -22,7 +22,7 @@ pub enum ServerError {
         /// The least.
         least: usize,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
         /// What was tried.

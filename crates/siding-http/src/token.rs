@@ -17,9 +17,9 @@ const BEARER_PREFIX: &[u8] = b"Bearer ";
 /// Which server it is.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerKind {
-    /// What the name of the file with its token begins with.
+    /// The prefix of the name of the token file.
     pub token_file_prefix: &'static str,
-    /// The variable that may hold its token. Tasks must not inherit it
+    /// The environment variable that may hold the token. Tasks must not inherit it
     /// (`siding-core/src/run/environment.rs`).
     pub token_variable: &'static str,
 }

@@ -6,13 +6,13 @@ use siding_core::run::RunError;
 use siding_core::session::SessionError;
 use siding_http::ServerError;
 
-/// Why nothing can be served.
+/// Why the server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
-    /// No session can be opened.
+    /// The session cannot be opened.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The session that was named cannot be joined.
+    /// The given session cannot be joined.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The process that is to own the session has gone.
@@ -21,7 +21,7 @@ pub enum McpError {
         /// The process.
         pid: i32,
     },
-    /// Nobody can be let in over HTTP.
+    /// The HTTP server could not start.
     #[error(transparent)]
     Door(#[from] ServerError),
     /// The client said something else than MCP at first.
@@ -30,7 +30,7 @@ pub enum McpError {
         /// What is wrong.
         why: String,
     },
-    /// The operating system refused.
+    /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
         /// What was tried.

@@ -34,9 +34,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 pub struct HttpOptions {
     /// Where to listen.
     pub address: SocketAddr,
-    /// Whether others than this machine may be let in.
+    /// Whether the address may be reachable from other machines.
     pub remote: bool,
-    /// Names beside those of loopback under which clients may reach it.
+    /// Host names, in addition to the loopback names, under which clients may reach the server.
     pub hosts: Vec<String>,
 }
 

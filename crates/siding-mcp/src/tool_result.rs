@@ -4,7 +4,7 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use siding_model::advice::Dialect;
 use siding_tools::{ToolAnswer, ToolError};
 
-/// Returns the result of a call of a tool.
+/// Converts a tool's answer to an MCP result.
 pub(crate) fn tool_result(answer: ToolAnswer) -> CallToolResult {
     let (is_error, structured) = (answer.is_error, answer.structured());
     let blocks = answer.into_text_blocks().into_iter().map(ContentBlock::text).collect();
@@ -14,8 +14,8 @@ pub(crate) fn tool_result(answer: ToolAnswer) -> CallToolResult {
     result
 }
 
-/// Returns that of one that came to nothing: the model reads it, which it would not do with an error
-/// of the protocol.
+/// Converts a tool's error to an MCP result. A model reads a result, but not an error of the
+/// protocol.
 pub(crate) fn error_result(refusal: &ToolError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(refusal.format_line(Dialect::Tools))])
 }

@@ -37,7 +37,7 @@ pub struct ActivityReport {
     /// End of the period, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub until: String,
-    /// How many tasks there were, by how they ended.
+    /// The number of tasks, by how they ended.
     pub counts: ActivityCounts,
     /// Tasks that failed, the newest first; at most 20, like every list of this report.
     pub failed: Vec<ActivityTask>,

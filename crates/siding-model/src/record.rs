@@ -201,7 +201,7 @@ pub struct StopReport {
     /// Number of all ended processes.
     #[serde(default)]
     pub ended_total: u32,
-    /// Processes that could not be ended.
+    /// Number of processes that could not be killed.
     pub survivors: Vec<Survivor>,
     /// TCP ports on which the tree was listening.
     pub ports_freed: Vec<u16>,

@@ -55,7 +55,7 @@ pub(crate) struct TreeKill {
 /// Result of a kill.
 #[derive(Debug)]
 pub(crate) struct KillResult {
-    /// Processes that could not be ended.
+    /// Number of processes that could not be killed.
     pub(crate) survivors: u32,
     /// The leader's end, if the kill found it.
     pub(crate) leader: Option<LeaderEnd>,

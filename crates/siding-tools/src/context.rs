@@ -115,7 +115,8 @@ impl ToolContext {
         }
     }
 
-    /// Whether hooks of the client tell the news of all its sessions: they have opened one for its owner.
+    /// Whether the client's hooks deliver the notices of all its sessions. They do if they have opened
+    /// a session for this session's owner.
     pub(crate) fn hooks_deliver_notices(&self) -> bool {
         let own =
             procfs::boot_id().ok().zip(session::read(&self.root, &self.session).ok().flatten());

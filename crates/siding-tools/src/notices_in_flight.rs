@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use siding_model::notice::NoticeId;
 
-/// The notices that stand in answers which are on their way, so that of several calls at once only
-/// one tells them.
+/// The notices in answers that have not been delivered yet, so that only one of several concurrent
+/// calls includes each of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NoticesInFlight(Arc<Mutex<HashSet<NoticeId>>>);
 
@@ -16,7 +16,7 @@ impl NoticesInFlight {
     }
 }
 
-/// Notices that stand in an answer.
+/// The notices in one answer. Dropping this makes unacknowledged ones available to other answers.
 #[derive(Debug)]
 pub struct AnswerNotices {
     pub(crate) ids: Vec<NoticeId>,

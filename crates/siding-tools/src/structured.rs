@@ -14,7 +14,7 @@ use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, PlacementView, TaskView, WaitView};
 use siding_model::text::one_line;
 
-/// Columns of a line about a task.
+/// Columns of the line for one task.
 pub const LINE_COLUMNS: usize = 160;
 
 /// The structured content of a tool whose own fields are `T`.

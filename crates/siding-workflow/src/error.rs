@@ -18,7 +18,7 @@ pub enum WorkflowError {
     /// The file is not a valid workflow.
     #[error(transparent)]
     File(#[from] WorkflowFileError),
-    /// The state directory cannot be used.
+    /// The state directory is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Its session cannot be opened.

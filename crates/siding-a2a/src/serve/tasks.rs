@@ -28,7 +28,7 @@ use crate::wire::{A2aState, Message, RpcError, Task, code};
 
 /// Bytes at the end of an agent's output that are searched for its report.
 const REPORT_TAIL_BYTES: u64 = 4 << 20;
-/// How long a shim may take to answer, in milliseconds.
+/// Maximum time to wait for the shim's answer, in milliseconds.
 const START_TIMEOUT_MS: u64 = 10_000;
 /// Columns of an unknown task id in an error message.
 const ID_COLUMNS: usize = 100;

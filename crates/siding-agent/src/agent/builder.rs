@@ -79,7 +79,7 @@ pub struct AgentBuilder {
     pub compact_at: u64,
     /// Read-only tools that may run concurrently.
     pub max_parallel_reads: usize,
-    /// Requests to the model that may follow one prompt.
+    /// Default number of requests to the model for one prompt.
     pub max_requests: u32,
     /// The limits on subagents.
     pub subagent_limits: SubagentLimits,

@@ -116,7 +116,7 @@ pub(super) struct SubagentSpawner {
     pub(super) compact_at: u64,
     /// Read-only tools that may run concurrently.
     pub(super) max_parallel_reads: usize,
-    /// Requests to the model that may follow one prompt.
+    /// Default number of requests to the model for one prompt.
     pub(super) max_requests: u32,
 }
 

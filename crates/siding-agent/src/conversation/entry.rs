@@ -16,7 +16,7 @@ pub enum Entry {
     },
     /// A request was sent, with all content that had not been sent.
     Asked,
-    /// The model has answered.
+    /// A complete answer of the model.
     Answered {
         /// The content of the answer. Empty if the answer held nothing that an API would accept
         /// back.

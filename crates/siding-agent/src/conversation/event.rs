@@ -30,7 +30,7 @@ pub enum Event {
     },
     /// A call has finished.
     CallFinished(ToolResult),
-    /// The model has answered.
+    /// A complete answer of the model.
     Response {
         /// The answered request.
         request: RequestId,

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// says
     #[arg(long)]
     foreign: bool,
-    /// Print what was done as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

@@ -78,7 +78,7 @@ enum SessionStatus {
     Elsewhere,
     /// It was closed explicitly.
     Closed,
-    /// Its journal cannot be read.
+    /// The journal is corrupt.
     Damaged,
 }
 

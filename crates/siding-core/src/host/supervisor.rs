@@ -79,7 +79,7 @@ pub enum SuperviseError {
         /// The failed action and its cause, as the supervisor reported them.
         doing: String,
     },
-    /// The state directory cannot be used.
+    /// The state directory is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A system call failed.

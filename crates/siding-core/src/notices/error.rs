@@ -33,7 +33,7 @@ pub enum NoticesError {
     TooNew {
         /// The session.
         session: SessionId,
-        /// The format of the file.
+        /// The version of the format.
         found: u32,
         /// The newest format that this build reads.
         newest: u32,

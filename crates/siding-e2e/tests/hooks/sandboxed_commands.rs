@@ -13,7 +13,7 @@ use siding_e2e::{
 
 use crate::support::{CONVERSATION_ID, SESSION_ID, event_json, sandbox};
 
-/// A user who owns nothing.
+/// A user without processes.
 const NOBODY_UID: u32 = 65_534;
 
 /// Whether bubblewrap can create sandboxes here. In CI it must.

@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What happens to a command.
+/// The guard's decision about a command.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GuardVerdict {
-    /// Nothing speaks against it.
+    /// No rule objects.
     #[default]
     Allow,
-    /// A person should look at it first.
+    /// A person should review the command first.
     Ask,
     /// It must not run.
     Deny,

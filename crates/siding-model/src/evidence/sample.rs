@@ -36,9 +36,9 @@ pub struct ProcessFacts {
     pub self_ticks: u64,
     /// User and system time of its children that have ended and were waited for, in clock ticks.
     pub reaped_children_ticks: u64,
-    /// Resident memory, in bytes.
+    /// The resident memory, in bytes.
     pub resident_bytes: u64,
-    /// Whether it has a controlling terminal.
+    /// Whether the process has a controlling terminal.
     pub has_terminal: bool,
     /// Whether the foreground process group of that terminal is another one.
     pub is_in_terminal_background: bool,

@@ -36,7 +36,7 @@ pub struct Usage {
 pub struct ProcessUsage {
     /// Pid and start time.
     pub process: ProcRef,
-    /// Resident memory, in bytes.
+    /// The resident memory, in bytes.
     pub resident_bytes: u64,
     /// CPU time of the process and of the children that it has waited for, in milliseconds.
     pub cpu_ms: u64,
@@ -67,7 +67,7 @@ pub struct Connection {
     pub is_internal: bool,
 }
 
-/// Bytes sent to one remote.
+/// Bytes sent to one remote address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SentToRemote {

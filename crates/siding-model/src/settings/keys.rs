@@ -215,7 +215,7 @@ settings! {
     HandoverMaxBytes handover_max_bytes: Bytes = Bytes::kib(4), require_nonzero;
     /// Longest duration of a wait.
     WaitBound wait_bound: Duration = secs(14_400), require_nonzero;
-    /// How long an ended task is kept.
+    /// Longest time for which an ended task is kept.
     RetentionAge retention_age: Duration = secs(7 * 24 * 60 * 60), accept_any;
     /// Most ended tasks that are kept.
     RetentionTasks retention_tasks: u32 = 1_000, accept_any;

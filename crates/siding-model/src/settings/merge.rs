@@ -128,7 +128,7 @@ pub enum SettingsWarning {
         asked: RawValue,
         /// The policy in effect.
         kept: RawValue,
-        /// The layer that set it.
+        /// The settings layer that set the value.
         by: Origin,
     },
     /// The whole settings file of a host.
@@ -189,7 +189,7 @@ pub struct SettingEntry<'s> {
     pub value: RawValue,
     /// The source of the value.
     pub source: &'s SettingSource,
-    /// Whether the system file locked it.
+    /// Whether the system file locks the key.
     pub locked: bool,
 }
 

@@ -88,7 +88,7 @@ impl fmt::Display for Origin {
 pub struct SettingSource {
     /// The layer that set the value.
     pub origin: Origin,
-    /// Line in the file, from 1.
+    /// Line in the file, counted from 1.
     pub line: Option<usize>,
 }
 
