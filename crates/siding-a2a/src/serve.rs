@@ -17,10 +17,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use siding_core::run::RunError;
 use siding_core::session::{self, SessionError};
 use siding_core::store::StateDir;
 use siding_core::sys::procfs;
+use siding_core::task::run::RunError;
 use siding_http::{HttpServer, ServerError, ServerKind, ServerOptions};
 use siding_model::advice::Dialect;
 use siding_model::id::SessionId;

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use siding_core::activity;
-use siding_core::listing;
 use siding_core::store::StateDir;
+use siding_core::task::listing;
+use siding_core::upkeep::activity;
 use siding_model::activity::{ActivityReport, ActivityTask, Period};
 use siding_model::history::Run;
 use siding_model::id::TaskId;

@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
-use siding_core::listing;
 use siding_core::notices;
 use siding_core::output;
-use siding_core::recover::{Recovery, RecoveryOutcome};
+use siding_core::processes::siding_process;
 use siding_core::session::{self, SessionError};
 use siding_core::settings::{self, Environment};
-use siding_core::siding_process;
 use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::procfs;
-use siding_core::view::{self, ViewDetail};
+use siding_core::task::listing;
+use siding_core::task::recover::{Recovery, RecoveryOutcome};
+use siding_core::task::view::{self, ViewDetail};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::notice::{Coverage, NoticeId, TaskNotices};

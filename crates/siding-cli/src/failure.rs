@@ -4,16 +4,16 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use siding_core::adopt::AdoptError;
-use siding_core::input::InputError;
 use siding_core::notices::NoticesError;
-use siding_core::recover::RecoverError;
-use siding_core::run::RunError;
 use siding_core::session::SessionError;
 use siding_core::settings::SettingsError;
 use siding_core::store::StoreError;
-use siding_core::wait::WaitError;
-use siding_core::watch::WatchError;
+use siding_core::task::adopt::AdoptError;
+use siding_core::task::input::InputError;
+use siding_core::task::recover::RecoverError;
+use siding_core::task::run::RunError;
+use siding_core::task::wait::WaitError;
+use siding_core::task::watch::WatchError;
 use siding_model::text::one_line;
 
 use crate::exit;

@@ -26,9 +26,9 @@ mod stdout;
 use std::process::ExitCode;
 
 use siding_core::host::SUPERVISOR_ARGUMENT;
-use siding_core::launch::IdleShim;
-use siding_core::proxy::PROXY_ARGUMENT;
-use siding_core::siding_process::SHIM_ARGUMENT;
+use siding_core::net::proxy::PROXY_ARGUMENT;
+use siding_core::processes::siding_process::SHIM_ARGUMENT;
+use siding_core::task::launch::IdleShim;
 
 /// Runs the program and returns its exit code.
 #[must_use]
@@ -42,7 +42,7 @@ pub fn main() -> ExitCode {
         return ExitCode::from(siding_shim::supervise());
     }
     if first == PROXY_ARGUMENT {
-        return ExitCode::from(siding_core::proxy::main());
+        return ExitCode::from(siding_core::net::proxy::main());
     }
     // The programs of tasks. They are not commands for users.
     if first == siding_workflow::task::WORKFLOW_SUBCOMMAND {

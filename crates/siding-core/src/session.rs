@@ -15,10 +15,10 @@ use siding_model::journal::JournalError;
 use siding_model::process::{BootId, ProcRef};
 use siding_model::record::write_line;
 
-use crate::journal_file::{self, JOURNAL_FILE};
+use crate::processes::tree;
+use crate::store::journal_file::{self, JOURNAL_FILE};
 use crate::store::{StateDir, StoreError};
 use crate::sys::{clock, file, procfs};
-use crate::tree;
 
 use record::{SESSION_FORMAT, SessionOwner, SessionRecord, replay};
 

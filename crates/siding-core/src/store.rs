@@ -7,8 +7,11 @@ mod ambiguous;
 mod claim;
 mod error;
 mod host_dir;
+pub mod journal_file;
+pub mod runtime_dir;
 mod session_dir;
 mod task_dir;
+pub mod task_files;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use siding_model::id::{BadTaskId, TaskId, TaskKind};
 
-use crate::runtime_dir::{self, RuntimeBase, TaskRuntimeDir};
+use self::runtime_dir::{RuntimeBase, TaskRuntimeDir};
 use crate::sys::{birthmark, file, process, system_info};
 
 pub use ambiguous::AmbiguousId;

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use siding_core::listing;
 use siding_core::store::StateDir;
 use siding_core::sys::clock;
+use siding_core::task::listing;
 use siding_model::history::Run;
 use siding_model::id::TaskId;
 use siding_model::process::UnixMs;

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use rusqlite::Connection;
-use siding_core::journal_file::JournalFile;
 use siding_core::store::StateDir;
+use siding_core::store::journal_file::JournalFile;
 use siding_core::sys::clock;
 use siding_model::history::{Quantile, Run};
 use siding_model::id::{TaskId, TaskKind};

@@ -20,7 +20,7 @@ pub struct ServerKind {
     /// The prefix of the name of the token file.
     pub token_file_prefix: &'static str,
     /// The environment variable that may hold the token. Tasks must not inherit it
-    /// (`siding-core/src/run/environment.rs`).
+    /// (`siding-core/src/task/run/environment.rs`).
     pub token_variable: &'static str,
 }
 

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use siding_core::run::RunError;
 use siding_core::session::SessionError;
+use siding_core::task::run::RunError;
 use siding_http::ServerError;
 
 /// Why the server failed.

@@ -115,7 +115,7 @@ impl CallContext for ToolCall {
         let mut total = bound.as_secs_f64();
         if let Some(snapshot) = snapshot {
             let view = async_fd::run_blocking(|| {
-                tool_context.view(snapshot, siding_core::view::ViewDetail::Brief)
+                tool_context.view(snapshot, siding_core::task::view::ViewDetail::Brief)
             });
             message = format_status(&view, snapshot);
             if let Some(usual) = view.expected_ms.filter(|usual| *usual > waited_ms) {

@@ -11,7 +11,7 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSink};
 use siding_core::output::{self, OutputSize};
-use siding_core::watch::TaskWatch;
+use siding_core::task::watch::TaskWatch;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::protocol::{ShimMessage, ShimRequest};

@@ -1,9 +1,9 @@
 //! The session to which the server's tasks belong.
 
-use siding_core::run::request;
 use siding_core::session;
 use siding_core::store::StateDir;
 use siding_core::sys::procfs;
+use siding_core::task::run::request;
 use siding_model::advice::Dialect;
 use siding_tools::ToolContext;
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use rmcp::ErrorData;
 use rmcp::model::{DetailedTask, JsonObject, Task, TaskPayload, TaskStatus};
-use siding_core::stop::{self, StopOptions};
 use siding_core::sys::clock;
-use siding_core::view::ViewDetail;
+use siding_core::task::stop::{self, StopOptions};
+use siding_core::task::view::ViewDetail;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::lifecycle::Phase;

@@ -7,7 +7,7 @@
 
 use std::os::fd::OwnedFd;
 
-use siding_core::launch::ShimFds;
+use siding_core::task::launch::ShimFds;
 use siding_model::id::TaskId;
 use siding_model::protocol::ShimMessage;
 

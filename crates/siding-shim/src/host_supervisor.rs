@@ -8,14 +8,14 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use siding_core::cgroup;
 use siding_core::host::{self, HostFiles, SUPERVISOR_LOCK_FD, SUPERVISOR_NAME};
-use siding_core::reap;
-use siding_core::siding_process::{SELF_EXE, STARTER_FD};
+use siding_core::processes::cgroup;
+use siding_core::processes::siding_process::{SELF_EXE, STARTER_FD};
 use siding_core::store::StateDir;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::procfs::TICKS_PER_SECOND;
 use siding_core::sys::{clock, descriptor, file, memory, poll, process};
+use siding_core::upkeep::reap;
 use siding_model::host::{BellByte, HostRecord, ScanSchedule};
 use siding_model::id::HostMark;
 use siding_model::process::MonotonicMs;

@@ -1,6 +1,6 @@
 //! Writing the journal, with retries when the disk refuses a write.
 
-use siding_core::journal_file::JournalFile;
+use siding_core::store::journal_file::JournalFile;
 use siding_core::sys::clock;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;

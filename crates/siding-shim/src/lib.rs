@@ -45,9 +45,9 @@ mod unrecorded_adoption;
 
 use std::os::fd::OwnedFd;
 
-use siding_core::launch::{ShimCommand, ShimFds};
-use siding_core::siding_process;
+use siding_core::processes::siding_process;
 use siding_core::sys::descriptor;
+use siding_core::task::launch::{ShimCommand, ShimFds};
 
 use crate::event_loop::TaskSet;
 

@@ -1,8 +1,8 @@
 //! The monitor of a task's output: each line becomes a record, at a limited rate.
 
-use siding_core::monitor::LineWatch;
 use siding_core::store::TaskDir;
 use siding_core::sys::clock;
+use siding_core::task::monitor::LineWatch;
 use siding_model::journal::TaskState;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;

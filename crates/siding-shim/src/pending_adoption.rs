@@ -2,14 +2,14 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use siding_core::journal_file::JournalFile;
-use siding_core::launch::{Adoption, ShimFds};
-use siding_core::run::discard_unstarted;
-use siding_core::shim_client;
+use siding_core::processes::tree::BirthmarkScan;
+use siding_core::store::journal_file::JournalFile;
 use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, poll, procfs, unix_socket};
-use siding_core::tree::BirthmarkScan;
+use siding_core::task::launch::{Adoption, ShimFds};
+use siding_core::task::run::discard_unstarted;
+use siding_core::task::shim_client;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::TaskEvent;

@@ -6,12 +6,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
-use siding_core::cgroup::TaskGroup;
+use siding_core::processes::cgroup::TaskGroup;
+use siding_core::processes::tree::{self, HeldProcesses, RateLimitedScan};
 use siding_core::store::StateDir;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::process::{self, ReapResult};
 use siding_core::sys::{clock, procfs};
-use siding_core::tree::{self, HeldProcesses, RateLimitedScan};
 use siding_model::id::Birthmark;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::TreeLiveness;

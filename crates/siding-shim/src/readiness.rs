@@ -5,9 +5,9 @@
 
 use std::os::fd::BorrowedFd;
 
-use siding_core::readiness::Readiness;
 use siding_core::store::TaskDir;
 use siding_core::sys::clock;
+use siding_core::task::readiness::Readiness;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::process::MonotonicMs;

@@ -5,8 +5,8 @@
 //! watchdogs, which grow while the task is idle. The usage of processes that have ended comes from
 //! getrusage(2) without a sample. Between two samples only the numbers of the last one are kept.
 
-use siding_core::cgroup::{GroupMemory, TaskGroup};
-use siding_core::probe::{self, UsageFields};
+use siding_core::processes::cgroup::{GroupMemory, TaskGroup};
+use siding_core::processes::probe::{self, UsageFields};
 use siding_core::sys::{clock, process, system_info};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;

@@ -9,8 +9,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use siding_core::processes::tree::COMMAND_FD_PREFIX;
 use siding_core::sys::{descriptor, file};
-use siding_core::tree::COMMAND_FD_PREFIX;
 use siding_model::outcome::LeaderEnd;
 
 /// Lowest number of the descriptors that a task inherits in addition to 0, 1 and 2. Scripts use lower

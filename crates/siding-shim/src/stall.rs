@@ -4,7 +4,7 @@
 //! memory is freed before the shim sleeps again, except for the facts that the next sample is compared
 //! with.
 
-use siding_core::probe::{self, KnownFds, UsageFields};
+use siding_core::processes::probe::{self, KnownFds, UsageFields};
 use siding_model::evidence::prompt::OutputTail;
 use siding_model::evidence::{
     Diagnosis, Evidence, SampleResult, SilenceWatch, StallRecord, TaskSample, WaitingOn,

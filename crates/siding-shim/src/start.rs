@@ -9,16 +9,18 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use siding_core::cgroup::{self, TaskGroup};
-use siding_core::journal_file::JournalFile;
-use siding_core::launch::{ShimFds, TaskPayload};
-use siding_core::siding_process;
+use siding_core::net::policy;
+use siding_core::output;
+use siding_core::processes::cgroup::{self, TaskGroup};
+use siding_core::processes::siding_process;
+use siding_core::store::journal_file::JournalFile;
 use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::process::ProcessTitle;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::spawn::{self, Leader, Program};
 use siding_core::sys::{birthmark, clock, descriptor, file, pidfd, process, procfs, unix_socket};
-use siding_core::{net_policy, output, shim_client};
+use siding_core::task::launch::{ShimFds, TaskPayload};
+use siding_core::task::shim_client;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::TaskEvent;
@@ -384,7 +386,7 @@ fn start_leader(
         set_memory_limit(spec, group.as_fd());
     }
     let confinement =
-        net_policy::net_sandbox(&spec.net, proxy.map(AsFd::as_fd)).map_err(io::Error::other)?;
+        policy::net_sandbox(&spec.net, proxy.map(AsFd::as_fd)).map_err(io::Error::other)?;
     let start = |program: &Program,
                  environment: &[CString],
                  script: Option<&ShellCommand>|

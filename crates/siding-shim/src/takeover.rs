@@ -8,11 +8,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-use siding_core::journal_file::{self, JournalFile};
-use siding_core::launch::{BatchTakeover, ShimCommand, ShimFds};
+use siding_core::output;
+use siding_core::processes::tree::RateLimitedScan;
+use siding_core::store::journal_file::{self, JournalFile};
 use siding_core::sys::{clock, file, poll, unix_socket};
-use siding_core::tree::RateLimitedScan;
-use siding_core::{output, shim_client};
+use siding_core::task::launch::{BatchTakeover, ShimCommand, ShimFds};
+use siding_core::task::shim_client;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::process::ProcRef;

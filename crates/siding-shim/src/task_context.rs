@@ -1,8 +1,8 @@
 //! Read access to a task for the components that measure it.
 
-use siding_core::probe::{self, KnownFds, UsageFields};
+use siding_core::processes::probe::{self, KnownFds, UsageFields};
+use siding_core::processes::tree;
 use siding_core::store::{StateDir, TaskDir};
-use siding_core::tree;
 use siding_model::evidence::TaskSample;
 use siding_model::evidence::prompt::{MAX_TAIL_BYTES, OutputTail};
 use siding_model::journal::TaskState;

@@ -1,7 +1,7 @@
 //! A task's record: its directory, its journal, and the state that follows from the journal.
 
-use siding_core::recover;
 use siding_core::store::{StateDir, TaskDir};
+use siding_core::task::recover;
 use siding_model::journal::TaskState;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;

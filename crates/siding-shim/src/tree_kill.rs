@@ -8,12 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use siding_core::cgroup::TaskGroup;
+use siding_core::processes::cgroup::TaskGroup;
+use siding_core::processes::tree;
 use siding_core::store::StateDir;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::process::effective_uid;
 use siding_core::sys::{clock, procfs, signals, tcp_sockets};
-use siding_core::tree;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::TreeLiveness;
 use siding_model::outcome::LeaderEnd;

@@ -1,13 +1,13 @@
 //! The result of a tool call: text for a model, or an error.
 
 use serde_json::{Map, Value};
-use siding_core::input::InputError;
-use siding_core::run::RunError;
 use siding_core::settings::SettingsError;
 use siding_core::store::StoreError;
-use siding_core::wait::WaitError;
-use siding_core::watch::WatchError;
-use siding_core::why::WhyError;
+use siding_core::task::input::InputError;
+use siding_core::task::run::RunError;
+use siding_core::task::wait::WaitError;
+use siding_core::task::watch::WatchError;
+use siding_core::task::why::WhyError;
 use siding_model::advice::Dialect;
 use siding_model::id::TaskId;
 use siding_model::text::one_line;

@@ -3,15 +3,18 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
-use siding_core::listing;
+use siding_core::notices;
 use siding_core::notices::Outbox;
+use siding_core::output;
+use siding_core::processes::siding_process::SELF_EXE;
+use siding_core::processes::tree;
 use siding_core::session::{self, Session, SessionError};
-use siding_core::siding_process::SELF_EXE;
+use siding_core::settings;
 use siding_core::store::StateDir;
 use siding_core::sys::procfs;
-use siding_core::view::{self, ViewDetail};
-use siding_core::watch::{TaskWatch, WatchError};
-use siding_core::{notices, output, settings, tree};
+use siding_core::task::listing;
+use siding_core::task::view::{self, ViewDetail};
+use siding_core::task::watch::{TaskWatch, WatchError};
 use siding_history::History;
 use siding_model::advice::{Dialect, NoticeChannel};
 use siding_model::budget::{BudgetCall, WaitRequest};

@@ -3,10 +3,10 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use siding_core::run::{self, ShimEvent};
-use siding_core::stop::{self, StopOptions};
 use siding_core::sys::clock;
-use siding_core::watch::TaskWatch;
+use siding_core::task::run::{self, ShimEvent};
+use siding_core::task::stop::{self, StopOptions};
+use siding_core::task::watch::TaskWatch;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;

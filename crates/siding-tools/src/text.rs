@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
 use siding_core::sys::clock;
-use siding_core::view::ViewDetail;
+use siding_core::task::view::ViewDetail;
 use siding_model::advice::{self, NoticeChannel};
 use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, TaskView};

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use siding_core::run::RunError;
 use siding_core::session::SessionError;
 use siding_core::store::StoreError;
+use siding_core::task::run::RunError;
 use siding_model::id::TaskId;
 
 use super::file::WorkflowFileError;

@@ -8,15 +8,15 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use siding_core::launch::IdleShim;
 use siding_core::output;
-use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
+use siding_core::processes::siding_process::SELF_EXE;
 use siding_core::session;
-use siding_core::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, poll};
-use siding_core::watch::TaskWatch;
+use siding_core::task::launch::IdleShim;
+use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
+use siding_core::task::watch::TaskWatch;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::protocol::ShimRequest;
 use siding_model::settings::Settings;

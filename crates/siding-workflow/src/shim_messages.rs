@@ -1,6 +1,6 @@
 //! Messages from the shim of a step.
 
-use siding_core::watch::TaskWatch;
+use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::ShimMessage;
 
 /// The result of reading a step's messages.

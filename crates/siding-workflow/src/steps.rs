@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use siding_core::recover::{Recovery, RecoveryOutcome};
-use siding_core::run::RunError;
-use siding_core::run::request::{self, TaskRequest};
-use siding_core::siding_process::SELF_EXE;
+use siding_core::processes::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
+use siding_core::task::recover::{Recovery, RecoveryOutcome};
+use siding_core::task::run::RunError;
+use siding_core::task::run::request::{self, TaskRequest};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;

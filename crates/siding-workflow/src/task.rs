@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use siding_core::launch::IdleShim;
-use siding_core::run::request::{self, TaskRequest};
-use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError, ShimEvent};
-use siding_core::siding_process::SELF_EXE;
+use siding_core::processes::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
 use siding_core::sys::poll;
-use siding_core::watch::TaskWatch;
+use siding_core::task::launch::IdleShim;
+use siding_core::task::run::request::{self, TaskRequest};
+use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError, ShimEvent};
+use siding_core::task::watch::TaskWatch;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::record::checksum;

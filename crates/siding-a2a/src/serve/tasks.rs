@@ -3,13 +3,13 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
-use siding_core::launch::IdleShim;
-use siding_core::run::request::{self, TaskRequest};
-use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult};
-use siding_core::stop::{self, StopOptions};
 use siding_core::store::TaskDir;
 use siding_core::sys::{self, file};
-use siding_core::watch::TaskWatch;
+use siding_core::task::launch::IdleShim;
+use siding_core::task::run::request::{self, TaskRequest};
+use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult};
+use siding_core::task::stop::{self, StopOptions};
+use siding_core::task::watch::TaskWatch;
 use siding_core::{notices, output};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use siding_core::run::request;
 use siding_core::session;
 use siding_core::store::StateDir;
 use siding_core::sys::procfs;
+use siding_core::task::run::request;
 use siding_model::advice::Dialect;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::ProcRef;

@@ -1,10 +1,10 @@
 //! Errors that end an agent.
 
-use siding_core::journal_file::JournalReadError;
 use siding_core::notices::NoticesError;
-use siding_core::run::RunError;
 use siding_core::session::SessionError;
 use siding_core::store::StoreError;
+use siding_core::store::journal_file::JournalReadError;
+use siding_core::task::run::RunError;
 use siding_model::id::TaskId;
 
 use crate::conversation::ReplayError;

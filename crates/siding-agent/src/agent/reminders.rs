@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use siding_core::output;
-use siding_core::view::ViewDetail;
+use siding_core::task::view::ViewDetail;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_tools::{TaskSnapshot, ToolContext};

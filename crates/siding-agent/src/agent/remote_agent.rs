@@ -8,7 +8,7 @@ use reqwest::Url;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
-use siding_core::stop::{self, StopOptions};
+use siding_core::task::stop::{self, StopOptions};
 use siding_http::client::is_loopback_url;
 use siding_model::text::one_line;
 use siding_tools::async_fd::run_blocking;

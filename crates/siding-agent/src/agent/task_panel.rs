@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use siding_core::view::{self, ViewDetail};
+use siding_core::task::view::{self, ViewDetail};
 use siding_model::id::TaskId;
 use siding_model::task_view::PlacementKind;
 use siding_tools::{TaskSnapshot, ToolContext, text};

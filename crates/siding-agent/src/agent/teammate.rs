@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 
-use siding_core::input::{InputError, TaskInput};
-use siding_core::stop::{self, StopOptions};
+use siding_core::task::input::{InputError, TaskInput};
+use siding_core::task::stop::{self, StopOptions};
 use siding_model::notice::format_teammate_xml;
 use siding_model::text::cut_head;
 use siding_tools::{SHIM_PROGRAM, ToolContext};

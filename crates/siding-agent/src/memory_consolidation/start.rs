@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use siding_core::launch::IdleShim;
-use siding_core::run::request;
-use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
 use siding_core::settings::{self, Environment, SettingsError};
-use siding_core::stop::{self, StopOptions};
+use siding_core::task::launch::IdleShim;
+use siding_core::task::run::request;
+use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
+use siding_core::task::stop::{self, StopOptions};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::net::NetPolicy;
 use siding_model::outcome::{BackgroundReason, Placement};

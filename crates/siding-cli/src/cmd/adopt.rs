@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::adopt::{self, AdoptionSettings, ClaimOutcome, ClaimedProcess};
 use siding_core::host::{self, AdoptionRoute, HostFiles};
-use siding_core::launch::IdleShim;
 use siding_core::store::StateDir;
+use siding_core::task::adopt::{self, AdoptionSettings, ClaimOutcome, ClaimedProcess};
+use siding_core::task::launch::IdleShim;
 use siding_model::host::BellByte;
 use siding_model::id::{SessionId, TaskId};
 

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::doctor::{self, Check, CheckState, CheckWeight, DoctorVerdict};
 use siding_core::settings::{self, Environment};
 use siding_core::store::StateDir;
+use siding_core::upkeep::doctor::{self, Check, CheckState, CheckWeight, DoctorVerdict};
 use siding_model::failure_class::{ArmingSetting, FailureClass, failure_classes};
 
 use crate::context;

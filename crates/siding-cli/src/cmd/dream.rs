@@ -14,9 +14,9 @@ use siding_agent::memory_consolidation::{
 use siding_agent::message::Usage;
 use siding_agent::provider::{self, Model};
 use siding_agent::transcript::{Transcript, TranscriptError};
-use siding_core::launch::IdleShim;
-use siding_core::run::request;
 use siding_core::session;
+use siding_core::task::launch::IdleShim;
+use siding_core::task::run::request;
 use siding_model::id::{SessionId, TaskKind};
 use siding_model::text::{make_visible, one_line};
 

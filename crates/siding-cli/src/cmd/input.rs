@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::input::TaskInput;
+use siding_core::task::input::TaskInput;
 use siding_model::id::TaskId;
 
 use crate::context::{self, SHIM_PROGRAM, Task};

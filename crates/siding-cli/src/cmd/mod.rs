@@ -39,7 +39,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use siding_core::launch::IdleShim;
+use siding_core::task::launch::IdleShim;
 
 use crate::context::SHIM_PROGRAM;
 use crate::failure::Failure;

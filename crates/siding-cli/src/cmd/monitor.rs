@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use siding_core::launch::IdleShim;
+use siding_core::task::launch::IdleShim;
 use siding_model::monitor::Monitor;
 
 use super::run;

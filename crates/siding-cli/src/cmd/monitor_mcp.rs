@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use regex::Regex;
 use serde_json::{Map, Value};
-use siding_core::launch::IdleShim;
-use siding_core::run::request;
+use siding_core::task::launch::IdleShim;
+use siding_core::task::run::request;
 use siding_mcp::watch::{
     BearerToken, McpTarget, NOTICE_LINE_PATTERN, WatchSpec, WatchedServer, watch,
 };

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::process::ExitCode;
 
-use siding_core::journal_file::JournalReadError;
-use siding_core::listing;
 use siding_core::session;
 use siding_core::store::StateDir;
+use siding_core::store::journal_file::JournalReadError;
+use siding_core::task::listing;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::task_view::TaskView;
 

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::reap::{self, ReapError, ReapStep, UnownedRules};
 use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
+use siding_core::upkeep::reap::{self, ReapError, ReapStep, UnownedRules};
 use siding_model::retention::RetentionLimits;
 use siding_model::settings::Settings;
 use siding_model::unowned::ReportAudience;

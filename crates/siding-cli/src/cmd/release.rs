@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use siding_core::listing;
-use siding_core::shim_client::ShimRequestError;
-use siding_core::view::ViewDetail;
-use siding_core::watch::{TaskWatch, WatchError};
+use siding_core::task::listing;
+use siding_core::task::shim_client::ShimRequestError;
+use siding_core::task::view::ViewDetail;
+use siding_core::task::watch::{TaskWatch, WatchError};
 use siding_model::id::TaskId;
 use siding_model::lifecycle::Phase;
 use siding_model::notice::Coverage;

@@ -10,12 +10,12 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use siding_core::launch::IdleShim;
 use siding_core::output;
-use siding_core::run::{self, LaunchResult};
 use siding_core::sys::signals::SignalFd;
-use siding_core::view::ViewDetail;
-use siding_core::watch::TaskWatch;
+use siding_core::task::launch::IdleShim;
+use siding_core::task::run::{self, LaunchResult};
+use siding_core::task::view::ViewDetail;
+use siding_core::task::watch::TaskWatch;
 use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
 use siding_model::outcome::BackgroundReason;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use siding_core::output;
 use siding_core::store::StateDir;
-use siding_core::view::ViewDetail;
-use siding_core::why;
+use siding_core::task::view::ViewDetail;
+use siding_core::task::why;
 use siding_model::journal::TaskState;
 use siding_model::notice::Coverage;
 use siding_model::task_view::TaskView;

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use siding_core::listing;
-use siding_core::stop::{self, StopOptions};
 use siding_core::store::StateDir;
-use siding_core::view::ViewDetail;
+use siding_core::task::listing;
+use siding_core::task::stop::{self, StopOptions};
+use siding_core::task::view::ViewDetail;
 use siding_core::{parallel, session};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::Coverage;

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use siding_core::listing;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
-use siding_core::view::ViewDetail;
-use siding_core::wait::{MetCondition, WaitResult, Waiter};
+use siding_core::task::listing;
+use siding_core::task::view::ViewDetail;
+use siding_core::task::wait::{MetCondition, WaitResult, Waiter};
 use siding_model::duration;
 use siding_model::id::TaskId;
 use siding_model::notice::Coverage;

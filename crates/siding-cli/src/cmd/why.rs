@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use siding_core::listing;
 use siding_core::store::StateDir;
-use siding_core::view::ViewDetail;
-use siding_core::why::{self, WhyError};
+use siding_core::task::listing;
+use siding_core::task::view::ViewDetail;
+use siding_core::task::why::{self, WhyError};
 use siding_model::evidence::WhyView;
 use siding_model::id::TaskId;
 

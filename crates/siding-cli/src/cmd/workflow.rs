@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
-use siding_core::launch::IdleShim;
-use siding_core::listing;
 use siding_core::store::StateDir;
+use siding_core::task::launch::IdleShim;
+use siding_core::task::listing;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::spec::TaskCommand as Words;

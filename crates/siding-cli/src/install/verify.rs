@@ -7,8 +7,8 @@ mod version;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use siding_core::doctor::{Check, CheckState, CheckWeight};
 use siding_core::sys::file;
+use siding_core::upkeep::doctor::{Check, CheckState, CheckWeight};
 
 use self::host_file::HostSettingsFile;
 use super::hooks::{self, HookEntry, InstalledHook};

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use siding_model::host::{BellByte, HostRecord};
 use siding_model::id::{Birthmark, HostMark, SessionId, TaskId};
 
-use crate::adopt::AdoptionSettings;
-use crate::pid_namespace::is_in_other_pid_namespace;
+use crate::processes::pid_namespace::is_in_other_pid_namespace;
 use crate::store::{StateDir, StoreError};
 use crate::sys::birthmark;
 use crate::sys::file::{self, OpenMode};
+use crate::task::adopt::AdoptionSettings;
 
 const RECORD_FILE: &str = "record";
 const CURRENT_FILE: &str = "current";

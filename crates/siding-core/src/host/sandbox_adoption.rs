@@ -7,11 +7,11 @@ use siding_model::id::{Birthmark, TaskId};
 
 use super::files::{HostContext, HostFiles};
 use super::mark::{mark_tree, processes_with_mark};
-use crate::adopt::{AdoptError, ClaimedProcess, SandboxView};
-use crate::launch::IdleShim;
-use crate::siding_process::SHIM_NAME;
+use crate::processes::siding_process::SHIM_NAME;
 use crate::store::StateDir;
 use crate::sys::{birthmark, procfs};
+use crate::task::adopt::{AdoptError, ClaimedProcess, SandboxView};
+use crate::task::launch::IdleShim;
 
 /// Adopts every command that the host runs in a sandbox and that is not a task yet. `program` is
 /// the program to execute as a shim, and a function that is called for each command after it was

@@ -11,10 +11,10 @@ use siding_model::process::ProcRef;
 use siding_model::protocol::ShimMessage;
 
 use super::files::{HostContext, HostFiles};
-use crate::pid_namespace::is_in_other_pid_namespace;
-use crate::shim_client::{RecvResult, ShimConnection};
+use crate::processes::pid_namespace::is_in_other_pid_namespace;
 use crate::store::{StateDir, StoreError};
 use crate::sys::{clock, daemonize, file, process, procfs, unix_socket};
+use crate::task::shim_client::{RecvResult, ShimConnection};
 
 /// The first argument that makes the program a supervisor. The host's mark and the state directory
 /// follow.

@@ -5,9 +5,9 @@ use std::io;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::Consumer;
 
-use crate::journal_file::JournalReadError;
-use crate::recover::RecoverError;
 use crate::store::StoreError;
+use crate::store::journal_file::JournalReadError;
+use crate::task::recover::RecoverError;
 
 /// An error of reading or acknowledging notices.
 #[derive(Debug, thiserror::Error)]

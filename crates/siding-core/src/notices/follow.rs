@@ -16,13 +16,13 @@ use siding_model::process::{MonotonicMs, ProcRef};
 
 use super::error::{NoticesError, io_error_in};
 use super::outbox::{Outbox, PendingNotices};
-use crate::journal_file::{self, JournalReadError};
-use crate::recover::{Recovery, RecoveryOutcome};
 use crate::session;
+use crate::store::journal_file::{self, JournalReadError};
 use crate::store::{LIVE_DIR, StoreError, TASKS_DIR};
 use crate::sys::inotify::{Inotify, InotifyEvent, WatchId};
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, poll, procfs};
+use crate::task::recover::{Recovery, RecoveryOutcome};
 
 /// Delay before a task is checked again that another process is recovering, in milliseconds.
 const BUSY_RETRY_MS: u64 = 50;

@@ -17,12 +17,12 @@ use siding_model::process::{BootId, MonotonicMs};
 use super::acks::{self, Acks, Durability};
 use super::error::{NoticesError, io_error_in};
 use super::index::{EndedTaskIndex, EndedTaskNotices};
-use crate::journal_file::JournalReadError;
-use crate::listing;
 use crate::output;
 use crate::session;
+use crate::store::journal_file::JournalReadError;
 use crate::store::{StateDir, StoreError, TaskDir};
 use crate::sys::{clock, file, procfs};
+use crate::task::listing;
 
 /// Timeout for another process's delivery to the same consumer, in milliseconds, and the first and
 /// longest pause between two tries.

@@ -7,10 +7,10 @@ use std::path::Path;
 use siding_model::journal::TaskState;
 use siding_model::record::OutputGap;
 
-use crate::journal_file;
 use crate::store::TaskDir;
+use crate::store::journal_file;
+use crate::store::task_files::OUTPUT_FILE;
 use crate::sys::{file, process};
-use crate::task_files::OUTPUT_FILE;
 
 /// Block size to which holes are aligned.
 pub(super) const HOLE_BLOCK_BYTES: u64 = 4096;

@@ -6,8 +6,8 @@ use siding_model::journal::JournalError;
 use siding_model::process::{BootId, ProcRef, UnixMs};
 use siding_model::record;
 
+use crate::processes::tree;
 use crate::sys::{procfs, system_info};
-use crate::tree;
 
 /// Newest format of a session's journal that this build reads, and the one it writes.
 pub(super) const SESSION_FORMAT: u32 = 1;

@@ -12,7 +12,7 @@ pub struct AmbiguousId {
     /// Every task whose id begins with it, in the order of ids.
     pub ids: Vec<TaskId>,
     /// One line for each task to choose from; empty until
-    /// [`resolve_id`](crate::listing::resolve_id) reads the tasks.
+    /// [`resolve_id`](crate::task::listing::resolve_id) reads the tasks.
     pub choices: Vec<String>,
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::ambiguous::AmbiguousId;
-use crate::runtime_dir::RuntimeDirError;
+use crate::store::runtime_dir::RuntimeDirError;
 
 /// An error of the state directory.
 #[derive(Debug, thiserror::Error)]

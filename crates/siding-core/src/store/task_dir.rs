@@ -8,8 +8,8 @@ use siding_model::id::TaskId;
 use siding_model::journal::{JournalError, Replayed};
 use siding_model::notice::TaskNotices;
 
-use crate::journal_file::{self, JournalReadError};
-use crate::runtime_dir::{self, TaskRuntimeDir};
+use crate::store::journal_file::{self, JournalReadError};
+use crate::store::runtime_dir::{self, TaskRuntimeDir};
 use crate::sys::file;
 
 /// An open directory of one task.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use siding_core::launch::IdleShim;
-use siding_core::shim_client::{RecvResult, ShimConnection};
 use siding_core::store::StateDir;
+use siding_core::task::launch::IdleShim;
+use siding_core::task::shim_client::{RecvResult, ShimConnection};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Phase, TaskEvent};

@@ -3,8 +3,8 @@
 use std::ffi::CString;
 use std::path::PathBuf;
 
-use siding_core::launch::IdleShim;
 use siding_core::store::StateDir;
+use siding_core::task::launch::IdleShim;
 use siding_e2e::fill_pattern::FillPattern;
 use siding_e2e::{Sandbox, eventually, is_root, mounts, words};
 use siding_model::id::TaskKind;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use siding_core::tree;
+use siding_core::processes::tree;
 use siding_model::duration;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Phase, StopIntent, StopReason};

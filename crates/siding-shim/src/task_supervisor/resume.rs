@@ -1,9 +1,9 @@
 //! Resuming a task whose shim died.
 
-use siding_core::proxy::PROXY_NAME;
+use siding_core::net::proxy::PROXY_NAME;
+use siding_core::processes::tree::COMMAND_FD_PREFIX;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::procfs;
-use siding_core::tree::COMMAND_FD_PREFIX;
 use siding_model::lifecycle::{Phase, TaskEvent, TreeLiveness};
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::ProcRef;

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use siding_core::input::TaskInput;
+use siding_core::task::input::TaskInput;
 
 use crate::answer::{ToolAnswer, ToolError};
 use crate::async_fd::run_blocking;

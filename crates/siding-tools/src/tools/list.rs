@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use siding_core::listing;
 use siding_core::session;
+use siding_core::task::listing;
 use siding_model::advice;
 use siding_model::task_view::TaskView;
 

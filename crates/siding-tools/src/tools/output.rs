@@ -10,7 +10,7 @@ use siding_core::output::{
     TextLimit,
 };
 use siding_core::settings::{self, Environment};
-use siding_core::view::ViewDetail;
+use siding_core::task::view::ViewDetail;
 use siding_model::advice;
 use siding_model::notice::Coverage;
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use siding_core::launch::IdleShim;
-use siding_core::run::request::{self, TaskRequest};
-use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
 use siding_core::settings::{self, Environment};
-use siding_core::shim_client::ShimConnection;
-use siding_core::watch::TaskWatch;
+use siding_core::task::launch::IdleShim;
+use siding_core::task::run::request::{self, TaskRequest};
+use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
+use siding_core::task::shim_client::ShimConnection;
+use siding_core::task::watch::TaskWatch;
 use siding_model::duration::format_duration;
 use siding_model::history::{self, AutoBackground, PlacementRequest};
 use siding_model::id::TaskKind;
@@ -177,7 +177,7 @@ fn plan_run<C: CallContext>(
 ) -> Result<RunPlan, ToolError> {
     let settings = settings::load(&settings_sources(args.budget, args.timeout)?)?;
     let conditions = wait::parse_conditions(&args.wait_for)?;
-    siding_core::wait::check_patterns(&conditions)?;
+    siding_core::task::wait::check_patterns(&conditions)?;
     if conditions.contains(&Condition::Exit) {
         return Err(ToolError::Arguments(
             "`wait_for` takes conditions for readiness: `output:REGEX`, `port:N`, `http:URL` or \

@@ -1,9 +1,9 @@
 //! Tasks that run siding itself, such as a subagent.
 
-use siding_core::launch::IdleShim;
-use siding_core::run::request::{self, TaskRequest};
-use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
 use siding_core::settings;
+use siding_core::task::launch::IdleShim;
+use siding_core::task::run::request::{self, TaskRequest};
+use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::net::NetPolicy;
 use siding_model::outcome::{BackgroundReason, Placement};

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use siding_core::stop::{self, StopOptions};
 use siding_core::sys::clock;
-use siding_core::view::ViewDetail;
+use siding_core::task::stop::{self, StopOptions};
+use siding_core::task::view::ViewDetail;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::notice::Coverage;

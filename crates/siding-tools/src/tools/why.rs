@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use siding_core::why;
+use siding_core::task::why;
 use siding_model::evidence::WhyView;
 use siding_model::text::one_line;
 

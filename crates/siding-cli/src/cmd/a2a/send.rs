@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use siding_a2a::client::NOTICE_LINE_PATTERN;
-use siding_core::launch::IdleShim;
+use siding_core::task::launch::IdleShim;
 use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
 use siding_model::text::one_line;

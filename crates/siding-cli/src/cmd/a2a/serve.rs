@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use siding_a2a::serve::{self, AgentProgram, ServeError, ServeOptions};
 use siding_agent::provider::{self, Model};
-use siding_core::run::request;
 use siding_core::settings::Environment;
+use siding_core::task::run::request;
 use siding_model::id::SessionId;
 use siding_model::settings::{Key, RawValue};
 

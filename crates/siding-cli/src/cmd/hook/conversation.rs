@@ -1,9 +1,9 @@
 //! Identifies the conversation of an event, the process that owns it, and its sessions.
 
-use siding_core::adopt;
 use siding_core::session::{self, SessionError};
 use siding_core::store::StateDir;
 use siding_core::sys::procfs;
+use siding_core::task::adopt;
 use siding_model::id::SessionId;
 use siding_model::process::ProcRef;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use siding_core::activity::claim_daily_report;
 use siding_core::store::StateDir;
 use siding_core::sys::clock;
+use siding_core::upkeep::activity::claim_daily_report;
 use siding_model::activity::Period;
 use siding_model::settings::Settings;
 

@@ -4,7 +4,7 @@ mod agent_text;
 
 use siding_core::notices::{DeliveryLock, NoticesError, Outbox, PendingNotices};
 use siding_core::store::StateDir;
-use siding_core::view::ViewDetail;
+use siding_core::task::view::ViewDetail;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId, NoticeKind, NoticeView};
 

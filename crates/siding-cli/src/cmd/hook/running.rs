@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use siding_core::store::StateDir;
-use siding_core::view::ViewDetail;
+use siding_core::task::view::ViewDetail;
 use siding_model::duration::format_duration;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::task_view::{PhaseName, PlacementKind, TaskView};

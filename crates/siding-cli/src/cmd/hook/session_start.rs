@@ -5,9 +5,9 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use siding_core::reap::ReapStep;
 use siding_core::session;
 use siding_core::sys::descriptor;
+use siding_core::upkeep::reap::ReapStep;
 use siding_model::id::SessionId;
 use siding_model::unowned::ReportAudience;
 

@@ -1,10 +1,10 @@
 //! Starts and notifies the host supervisor, which keeps a host's sandboxed commands and ends the
 //! processes it leaves behind.
 
-use siding_core::adopt::AdoptionSettings;
 use siding_core::host::{self, HostContext, HostFiles, SuperviseError};
 use siding_core::session;
 use siding_core::sys::birthmark;
+use siding_core::task::adopt::AdoptionSettings;
 use siding_model::host::BellByte;
 use siding_model::id::Birthmark;
 use siding_model::settings::Settings;

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use siding_core::listing;
 use siding_core::notices::{Outbox, caller_notices};
 use siding_core::store::StateDir;
+use siding_core::task::listing;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId};
 

@@ -5,7 +5,7 @@ use std::io;
 use siding_core::output::{self, TailFollower};
 use siding_core::store::StateDir;
 use siding_core::sys::poll;
-use siding_core::watch::TaskWatch;
+use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 
 use super::Args;
@@ -96,7 +96,7 @@ fn follow_task<F: FnMut(&str) -> io::Result<()>>(
     let finished = printer.print_more(task).and_then(|()| printer.finish());
     let Some(next) = out::map_broken_pipe(finished)? else { return Ok(None) };
     let ended = Task::read(root, task.dir.id())?;
-    errln!("siding: {}", ended_line(&ended.view(root, siding_core::view::ViewDetail::Brief)));
+    errln!("siding: {}", ended_line(&ended.view(root, siding_core::task::view::ViewDetail::Brief)));
     Ok(Some(next))
 }
 

@@ -4,7 +4,7 @@ pub(in crate::cmd) mod unowned;
 
 use std::collections::BTreeMap;
 
-use siding_core::reap::{self, ReapStep};
+use siding_core::upkeep::reap::{self, ReapStep};
 use siding_model::settings::Settings;
 use siding_model::size::Bytes;
 use siding_model::text::one_line;

@@ -6,10 +6,10 @@
 
 use std::os::fd::AsFd;
 
-use siding_core::run::{self, ShimEvent};
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, poll};
-use siding_core::watch::TaskWatch;
+use siding_core::task::run::{self, ShimEvent};
+use siding_core::task::watch::TaskWatch;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use siding_core::output::RawChunks;
 use siding_core::sys::poll::PIPE_BLOCK_BYTES;
-use siding_core::watch::TaskWatch;
+use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::ShimRequest;
 
 use crate::failure::Failure;

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use siding_core::launch::IdleShim;
-use siding_core::run::request::{self, TaskRequest};
-use siding_core::run::{self, Duplicates, LaunchEnv, LaunchResult};
 use siding_core::session;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
+use siding_core::task::launch::IdleShim;
+use siding_core::task::run::request::{self, TaskRequest};
+use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult};
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
 use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::stop::{self, StopOptions};
 use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
-use siding_core::view::ViewDetail;
+use siding_core::task::stop::{self, StopOptions};
+use siding_core::task::view::ViewDetail;
 use siding_core::{parallel, session};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::task_view::TaskView;

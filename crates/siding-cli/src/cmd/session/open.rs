@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
+use siding_core::processes::tree;
 use siding_core::session;
 use siding_core::sys::descriptor;
-use siding_core::tree;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
 use siding_model::unowned::ReportAudience;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use siding_core::run::request;
 use siding_core::sys::birthmark;
+use siding_core::task::run::request;
 use siding_model::id::{TaskId, TaskKind};
 use siding_workflow::{
     self, OnFailure, Plan, RunOptions, WorkflowError, WorkflowHeader, WorkflowSource,

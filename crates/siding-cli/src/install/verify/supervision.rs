@@ -1,11 +1,11 @@
 //! Checks whether a host is supervised: whether its sandboxed commands are kept and its remaining
 //! processes ended.
 
-use siding_core::doctor::{Check, CheckState, CheckWeight};
 use siding_core::host::{check_supervisable, supervised_mark};
 use siding_core::session;
 use siding_core::store::StateDir;
 use siding_core::sys::{birthmark, procfs};
+use siding_core::upkeep::doctor::{Check, CheckState, CheckWeight};
 use siding_model::process::ProcRef;
 
 use super::Host;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use siding_core::probe::{self, KnownFds, UsageFields};
+use siding_core::processes::probe::{self, KnownFds, UsageFields};
 use siding_core::sys::file;
 use siding_e2e::prompt_corpus::{self, PromptSample};
 use siding_e2e::stall_cases::{self, STALL_CASES, StallCase};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use siding_core::wait::Waiter;
+use siding_core::task::wait::Waiter;
 use siding_model::wait::{Condition, Quantifier, WaitVerdict};
 
 use super::Row;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use siding_core::reap::ReapStep;
+use siding_core::upkeep::reap::ReapStep;
 use siding_model::duration;
 use siding_model::settings::{Key, Origin, Settings};
 use siding_model::text::one_line;

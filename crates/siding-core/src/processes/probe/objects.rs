@@ -1,0 +1,199 @@
+//! The objects that descriptors refer to.
+
+use std::os::fd::AsFd;
+
+use siding_model::evidence::{BlockedOn, FdObject};
+
+use crate::store::task_files::{INPUT_FIFO, OUTPUT_FIFO};
+use crate::sys::blocking_syscalls::ArgumentLayout;
+use crate::sys::inspect_process::{self, FdTarget, TargetKind};
+
+/// The most descriptors of one wait that are inspected, more than a person could wait for.
+const MAX_WAIT_DESCRIPTORS: usize = 128;
+/// `POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND`, and the same of epoll (poll(2), epoll_ctl(2)).
+const READ_EVENTS: u32 = 0x1 | 0x2 | 0x40 | 0x80;
+/// `POLLOUT | POLLWRNORM | POLLWRBAND`.
+const WRITE_EVENTS: u32 = 0x4 | 0x100 | 0x200;
+/// `F_SETLKW` and `F_OFD_SETLKW` (fcntl(2)): the commands that wait for a lock.
+const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
+
+/// The objects that siding gave to a task. A process that waits for exactly these waits for input.
+/// This comparison tells a prompt from a pipeline; names of kernel functions do not.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownFds {
+    input: Option<FdTarget>,
+    capture: Option<FdTarget>,
+}
+
+impl KnownFds {
+    /// Reads the identities of the FIFOs in the task's directory.
+    #[must_use]
+    pub fn from_task_dir(dir: impl AsFd) -> Self {
+        Self {
+            input: inspect_process::target_at(&dir, INPUT_FIFO),
+            capture: inspect_process::target_at(&dir, OUTPUT_FIFO),
+        }
+    }
+
+    /// Returns the kind of object that a descriptor of a process refers to.
+    pub(super) fn classify(&self, pid: i32, fd: i32) -> FdObject {
+        let Some(target) = inspect_process::fd_target(pid, fd) else { return FdObject::Other };
+        let is = |known: Option<FdTarget>| {
+            known.is_some_and(|given| (given.device, given.inode) == (target.device, target.inode))
+        };
+        match target.kind {
+            TargetKind::Fifo if is(self.input) => FdObject::TaskStdin,
+            TargetKind::Fifo if is(self.capture) => FdObject::OutputPipe,
+            // An anonymous pipe is shown as `pipe:[INODE]`, a FIFO with its path (proc_pid_fd(5)).
+            TargetKind::Fifo
+                if inspect_process::fd_path(pid, fd)
+                    .is_some_and(|name| name.starts_with("pipe:")) =>
+            {
+                FdObject::Pipe(target.inode)
+            }
+            TargetKind::Fifo => FdObject::Fifo,
+            TargetKind::Socket if inspect_process::is_listening(pid, fd).unwrap_or(false) => {
+                FdObject::Listener
+            }
+            TargetKind::Socket => FdObject::Socket,
+            TargetKind::Device if is_terminal(target) => FdObject::Terminal,
+            TargetKind::Device => FdObject::Other,
+            TargetKind::File => FdObject::File,
+            TargetKind::AnonymousInode => {
+                anonymous_object(&inspect_process::fd_path(pid, fd).unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// Whether a device is a terminal: a virtual console or serial line (4), `/dev/tty` or
+/// `/dev/console` (5), or the slave side of a pseudoterminal (136 to 143), but not its master side,
+/// `/dev/ptmx` (5:2) (Documentation/admin-guide/devices.txt).
+const fn is_terminal(target: FdTarget) -> bool {
+    matches!(target.device_numbers, (4, _) | (5, 0 | 1) | (136..=143, _))
+}
+
+fn anonymous_object(name: &str) -> FdObject {
+    if name.contains("notify") {
+        FdObject::FileWatch
+    } else if name.contains("timerfd") {
+        FdObject::Timer
+    } else if ["eventfd", "signalfd", "pidfd", "eventpoll"].iter().any(|kind| name.contains(kind)) {
+        FdObject::WakeupFd
+    } else {
+        FdObject::Other
+    }
+}
+
+/// The wait that the arguments of a system call describe.
+#[derive(Debug, Default)]
+pub(super) struct WaitSet {
+    pub(super) objects: Vec<BlockedOn>,
+    pub(super) is_endless: bool,
+    /// Whether the call takes a lock; not every `fcntl` does.
+    pub(super) is_lock: bool,
+}
+
+/// Returns what a thread of a process waits for.
+pub(super) fn read_wait_set(
+    known_fds: &KnownFds,
+    pid: i32,
+    shape: ArgumentLayout,
+    arguments: &[u64; 6],
+) -> WaitSet {
+    let waited =
+        |(fd, to_read)| BlockedOn { fd, object: known_fds.classify(pid, fd), for_reading: to_read };
+    let of = |fds: Vec<(i32, bool)>, is_endless| WaitSet {
+        objects: fds.into_iter().take(MAX_WAIT_DESCRIPTORS).map(waited).collect(),
+        is_endless,
+        is_lock: false,
+    };
+    // The argument is an `int`: the lower half of its register.
+    let int = |at: usize| i32::from_ne_bytes((arguments[at] as u32).to_ne_bytes());
+    let limit = |by_pointer, at: usize| if by_pointer { arguments[at] == 0 } else { int(at) < 0 };
+    match shape {
+        ArgumentLayout::Plain | ArgumentLayout::Restart => of(Vec::new(), true),
+        ArgumentLayout::Descriptor { at, to_read } => of(vec![(int(at), to_read)], true),
+        ArgumentLayout::PollArray { by_pointer } => {
+            of(read_pollfds(pid, arguments[0], arguments[1]), limit(by_pointer, 2))
+        }
+        ArgumentLayout::FdSets => {
+            let mut fds = read_fd_set(pid, arguments[1], arguments[0], true);
+            fds.extend(read_fd_set(pid, arguments[2], arguments[0], false));
+            of(fds, arguments[4] == 0)
+        }
+        ArgumentLayout::Epoll { by_pointer } => {
+            of(read_epoll_interests(pid, int(0)), limit(by_pointer, 3))
+        }
+        ArgumentLayout::Timeout(at) => of(Vec::new(), arguments[at] == 0),
+        ArgumentLayout::Fcntl if BLOCKING_LOCK_COMMANDS.contains(&arguments[1]) => {
+            WaitSet { is_lock: true, ..of(vec![(int(0), true)], true) }
+        }
+        ArgumentLayout::Fcntl => of(Vec::new(), true),
+    }
+}
+
+/// Reads an array of `struct pollfd` (poll(2)): a descriptor, the requested and the returned
+/// events.
+fn read_pollfds(pid: i32, address: u64, count: u64) -> Vec<(i32, bool)> {
+    let mut bytes = [0; MAX_WAIT_DESCRIPTORS * 8];
+    let wanted =
+        usize::try_from(count).unwrap_or(MAX_WAIT_DESCRIPTORS).min(MAX_WAIT_DESCRIPTORS) * 8;
+    let read = inspect_process::read_memory(pid, address, &mut bytes[..wanted]).unwrap_or(0);
+    let mut fds = Vec::new();
+    for entry in bytes[..read].chunks_exact(8) {
+        let fd = i32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]);
+        let events = u32::from(u16::from_ne_bytes([entry[4], entry[5]]));
+        if fd >= 0 {
+            push_interests(&mut fds, fd, events);
+        }
+    }
+    fds
+}
+
+/// Reads an `fd_set` (select(2)): one bit for each descriptor, in machine words.
+fn read_fd_set(pid: i32, address: u64, count: u64, to_read: bool) -> Vec<(i32, bool)> {
+    const MAX_FD_SET_BITS: usize = 1024;
+    let mut bytes = [0; MAX_FD_SET_BITS / 8];
+    let bits = usize::try_from(count).unwrap_or(MAX_FD_SET_BITS).min(MAX_FD_SET_BITS);
+    if address == 0 {
+        return Vec::new();
+    }
+    let wanted = bits.div_ceil(64) * 8;
+    let read = inspect_process::read_memory(pid, address, &mut bytes[..wanted]).unwrap_or(0);
+    // All machines that siding runs on are little-endian: bit n is in byte n / 8.
+    let is_set =
+        |bit: &usize| bytes[..read].get(bit / 8).is_some_and(|byte| byte & (1 << (bit % 8)) != 0);
+    let fds = (0..bits).filter(is_set).filter_map(|bit| i32::try_from(bit).ok());
+    fds.map(|fd| (fd, to_read)).collect()
+}
+
+/// Reads what is registered with an epoll descriptor (proc_pid_fdinfo(5)).
+fn read_epoll_interests(pid: i32, epoll: i32) -> Vec<(i32, bool)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{epoll}")).unwrap_or_default();
+    let mut fds = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace();
+        if words.next() != Some("tfd:") {
+            continue;
+        }
+        let fd = words.next().and_then(|word| word.parse().ok());
+        let events = words.nth(1).and_then(|word| u32::from_str_radix(word, 16).ok());
+        if let (Some(fd), Some(events)) = (fd, events) {
+            push_interests(&mut fds, fd, events);
+        }
+        if fds.len() >= MAX_WAIT_DESCRIPTORS {
+            break;
+        }
+    }
+    fds
+}
+
+fn push_interests(fds: &mut Vec<(i32, bool)>, fd: i32, events: u32) {
+    if events & READ_EVENTS != 0 {
+        fds.push((fd, true));
+    }
+    if events & WRITE_EVENTS != 0 {
+        fds.push((fd, false));
+    }
+}

@@ -1,0 +1,419 @@
+//! Determines which processes belong to a task.
+
+mod other_task;
+mod rate_limited_scan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+
+use siding_model::id::{Birthmark, TaskId};
+use siding_model::journal::TaskState;
+use siding_model::process::{MonotonicMs, ProcRef};
+
+use crate::processes::cgroup::TaskGroup;
+use crate::store::StateDir;
+use crate::sys::pidfd::PidFd;
+use crate::sys::{clock, procfs};
+
+use other_task::is_shim_of_other_task;
+
+pub use other_task::{is_of_other_task, is_of_other_task_by_status};
+pub use rate_limited_scan::RateLimitedScan;
+
+/// The processes of the whole system at one moment, by birthmark.
+///
+/// Only identities are kept, not pidfds: a thousand tasks have more processes than a program may
+/// have descriptors, and a process that is left out because descriptors are exhausted would be
+/// taken for dead.
+#[derive(Debug)]
+pub struct BirthmarkScan {
+    found: HashMap<u64, Vec<ProcRef>>,
+    is_complete: bool,
+}
+
+impl BirthmarkScan {
+    /// Scans all processes: 2 µs for each, and 15 µs more for each that is `wanted`, which is
+    /// called with the process id and the task of its birthmark. Shims carry birthmarks too.
+    #[must_use]
+    pub fn scan(wanted: impl Fn(i32, TaskId) -> bool) -> Self {
+        let mut found: HashMap<u64, Vec<ProcRef>> = HashMap::new();
+        let is_whole = scan_all(wanted, |mark, seen| {
+            let known = found.entry(mark.0).or_default();
+            if !known.contains(&seen.process()) {
+                known.push(seen.process());
+            }
+        });
+        Self { found, is_complete: is_whole }
+    }
+
+    /// Scans for the processes of one task, excluding the process `except`.
+    #[must_use]
+    pub fn scan_for(root: &StateDir, id: TaskId, except: i32) -> Self {
+        Self::scan(|pid, task| task == id && pid != except && !is_shim_of_other_task(root, id, pid))
+    }
+
+    /// Whether every process could be inspected. If not, the absence of a process proves nothing.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Returns the processes of a task that were alive during the scan.
+    #[must_use]
+    pub fn processes_of(&self, id: TaskId) -> &[ProcRef] {
+        self.found.get(&id.birthmark().0).map_or(&[], Vec::as_slice)
+    }
+
+    /// Removes and returns the processes of a task.
+    #[must_use]
+    pub fn take_processes_of(&mut self, id: TaskId) -> Vec<ProcRef> {
+        self.found.remove(&id.birthmark().0).unwrap_or_default()
+    }
+
+    /// Returns the tasks with living processes.
+    #[must_use]
+    pub fn tasks_with_processes(&self) -> Vec<TaskId> {
+        self.found.keys().filter_map(|mark| Birthmark(*mark).task_id()).collect()
+    }
+}
+
+/// A process scan that is shared by concurrent and successive callers.
+#[derive(Debug, Default)]
+pub struct SharedScan(Mutex<Option<(MonotonicMs, BirthmarkScan)>>);
+
+impl SharedScan {
+    /// Returns the processes of a task, including its shim: those with its birthmark at the time of
+    /// the shared scan, which is later than its start, and those in its control group at present.
+    ///
+    /// # Errors
+    ///
+    /// The scan was incomplete, so that the task may have other processes.
+    pub fn processes_of(&self, root: &StateDir, task: &TaskState) -> io::Result<Vec<ProcRef>> {
+        let id = task.spec.task_id;
+        let mut marked = self.marked_processes(id, task.started)?;
+        marked.retain(|process| !is_shim_of_other_task(root, id, process.pid));
+        Ok(add_cgroup_members(root, task, marked))
+    }
+
+    fn marked_processes(&self, id: TaskId, started: MonotonicMs) -> io::Result<Vec<ProcRef>> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A scan from before the task's start does not contain it.
+        let (_, marks) = match last.take() {
+            Some((looked, marks)) if looked > started && marks.is_complete() => {
+                last.insert((looked, marks))
+            }
+            _ => last.insert((clock::monotonic_now(), BirthmarkScan::scan(|_, _| true))),
+        };
+        if marks.is_complete() {
+            Ok(marks.processes_of(id).to_vec())
+        } else {
+            let why = "not every process could be inspected: /proc is unreadable, or no \
+                       descriptor is left (`ulimit -n`)";
+            Err(io::Error::other(why))
+        }
+    }
+}
+
+/// Returns the living processes of a task, found without its shim: by its birthmark and by its
+/// control group. Excludes the process `except`.
+#[must_use]
+pub fn processes_without_shim(root: &StateDir, task: &TaskState, except: i32) -> Vec<ProcRef> {
+    let id = task.spec.task_id;
+    let mut found = add_cgroup_members(
+        root,
+        task,
+        BirthmarkScan::scan_for(root, id, except).processes_of(id).to_vec(),
+    );
+    found.retain(|process| process.pid != except);
+    found
+}
+
+/// Adds the members of the task's control group.
+fn add_cgroup_members(root: &StateDir, task: &TaskState, mut found: Vec<ProcRef>) -> Vec<ProcRef> {
+    if let Some(group) = TaskGroup::from_task(task) {
+        let marked: HashSet<ProcRef> = found.iter().copied().collect();
+        found.extend(group.members(root).into_iter().filter(|process| !marked.contains(process)));
+    }
+    found
+}
+
+/// Returns the wording of the proof that no process of a task without a shim is left.
+#[must_use]
+pub fn proof_without_shim(task: &TaskState) -> &'static str {
+    match task.cgroup {
+        Some(_) => "no process carries its mark or is in its control group",
+        None => "no process carries its mark",
+    }
+}
+
+/// Opens pidfds of those processes of `known` that are still alive and belong to the task, by
+/// birthmark or by control group. A process id that was reused is skipped.
+#[must_use]
+pub fn hold_processes(
+    root: &StateDir,
+    id: TaskId,
+    group: Option<&TaskGroup>,
+    known: &[ProcRef],
+) -> Vec<PidFd> {
+    let mark = id.birthmark();
+    let is_grouped =
+        |pid| group.is_some_and(|group| group.contains(pid) && !is_of_other_task(root, mark, pid));
+    let is_member = |held: &PidFd| {
+        let pid = held.process.pid;
+        let is_marked =
+            || procfs::birthmark(pid) == Some(mark) && !is_shim_of_other_task(root, id, pid);
+        // PidFd::open has compared the start time, so both checks concern this process unless it is
+        // dead.
+        (is_marked() || is_grouped(pid)) && !held.is_dead()
+    };
+    known.iter().filter_map(|process| PidFd::open(*process).ok()).filter(is_member).collect()
+}
+
+/// Whether exactly this process is alive. A process whose main thread has exited looks like a
+/// zombie in /proc, but its other threads still run, so it counts as alive.
+#[must_use]
+pub fn is_alive(process: ProcRef) -> bool {
+    match PidFd::open_if_alive(process) {
+        Ok(held) => held.is_some(),
+        // Without a free descriptor there is no pidfd, and /proc may be unreadable as well: the
+        // process then counts as alive.
+        Err(_) => procfs::stat(process.pid)
+            .is_none_or(|stat| stat.start_ticks == process.start_ticks && stat.state != 'Z'),
+    }
+}
+
+/// The processes of one task, as found by one scan and held by pidfds.
+#[derive(Debug, Default)]
+pub struct HeldProcesses {
+    /// The held processes. Some may have died since; processes that those started before are found
+    /// by a later scan.
+    pub pidfds: Vec<PidFd>,
+    /// Whether there are or may be other processes that could not be held.
+    pub has_more: bool,
+}
+
+impl HeldProcesses {
+    /// Scans for the processes of one task, by birthmark and control group, and holds up to `most`
+    /// of them. Excludes the process `except`.
+    #[must_use]
+    pub fn hold_task(root: &StateDir, task: &TaskState, except: i32, most: usize) -> Self {
+        let id = task.spec.task_id;
+        let mut grip = Self::default();
+        let is_whole = scan_all(
+            |pid, task| task == id && pid != except && !is_shim_of_other_task(root, id, pid),
+            |_, seen| match seen {
+                ScannedProcess::Held(held) => grip.insert(held, most),
+                ScannedProcess::Unheld(_) => grip.has_more = true,
+            },
+        );
+        grip.has_more |= !is_whole;
+        grip.add_group(root, task, except, most);
+        grip
+    }
+
+    /// Adds the members of the task's control group, if it has one.
+    fn add_group(&mut self, root: &StateDir, task: &TaskState, except: i32, most: usize) {
+        let Some(group) = TaskGroup::from_task(task) else { return };
+        let members = || {
+            let mut members = group.members(root);
+            members.retain(|process| process.pid != except);
+            members
+        };
+        self.add_group_members(members, most);
+    }
+
+    /// Adds the processes that `members` returns. Repeats while all of them had exited before they
+    /// could be held, since they may have started others.
+    fn add_group_members(&mut self, members: impl Fn() -> Vec<ProcRef>, most: usize) {
+        const MAX_GROUP_SCANS: u32 = 100;
+        for _ in 0..MAX_GROUP_SCANS {
+            let found = members();
+            let mut is_settled = found.is_empty();
+            for process in found {
+                match PidFd::open_if_alive(process) {
+                    Ok(Some(held)) => self.insert(held, most),
+                    Ok(None) => continue,
+                    Err(_) => self.has_more = true,
+                }
+                is_settled = true;
+            }
+            if is_settled {
+                return;
+            }
+        }
+        self.has_more = true;
+    }
+
+    fn insert(&mut self, held: PidFd, most: usize) {
+        let is_known = self.pidfds.iter().any(|known| known.process == held.process);
+        if !is_known && self.pidfds.len() < most {
+            self.pidfds.push(held);
+        } else if !is_known {
+            self.has_more = true;
+        }
+    }
+
+    /// Whether no process was alive at the end of the scan.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.pidfds.is_empty() && !self.has_more
+    }
+}
+
+/// A process that was alive when it was scanned.
+enum ScannedProcess {
+    Held(PidFd),
+    /// No descriptor was free for a pidfd.
+    Unheld(ProcRef),
+}
+
+impl ScannedProcess {
+    const fn process(&self) -> ProcRef {
+        match self {
+            Self::Held(held) => held.process,
+            Self::Unheld(process) => *process,
+        }
+    }
+}
+
+/// Scans all processes and passes the living, marked and `wanted` ones to `found`, some of them
+/// twice. Returns whether every process could be inspected.
+///
+/// Listing /proc is not atomic: a listed process may start another one and exit before it is
+/// inspected. The process ids that were allocated meanwhile are therefore inspected too, until
+/// there are no new ones. Then no living process was missed.
+fn scan_all(
+    wanted: impl Fn(i32, TaskId) -> bool,
+    mut found: impl FnMut(Birthmark, ScannedProcess),
+) -> bool {
+    /// Rounds after which later processes are left to the next scan. Each round is as short as the
+    /// time in which a system starts a few processes.
+    const MAX_SCAN_ROUNDS: u32 = 100;
+    /// Process ids before the newest that are inspected again. An id is allocated shortly before
+    /// its process becomes visible, and on a loaded machine that takes longer.
+    const RECHECKED_PIDS: i32 = 512;
+    let mut is_whole = true;
+    let mut look_at = |pid| {
+        let Ok(mark) = procfs::read_birthmark(pid) else {
+            // It may be a process of the task.
+            is_whole = false;
+            return;
+        };
+        if let Some(mark) = mark
+            && mark.task_id().is_some_and(|task| wanted(pid, task))
+        {
+            match open_marked(pid, mark) {
+                Ok(seen) => seen.into_iter().for_each(|seen| found(mark, seen)),
+                Err(ScanError) => is_whole = false,
+            }
+        }
+    };
+    let mut newest = procfs::newest_pid().map(|pid| (pid - RECHECKED_PIDS).max(1));
+    // This process itself is always listed, so an empty list is an error.
+    let (mut is_listed, mut is_told) = (true, true);
+    let mut listed = || {
+        let pids = procfs::all_pids();
+        is_listed &= !pids.is_empty();
+        pids
+    };
+    listed().into_iter().for_each(&mut look_at);
+    for _ in 0..MAX_SCAN_ROUNDS {
+        // A /proc with `subset=pid` has no loadavg, so the newest id is never known.
+        let Some(before) = newest else { break };
+        let Some(now) = procfs::newest_pid() else {
+            is_told = false;
+            break;
+        };
+        if now == before {
+            break;
+        } else if now > before {
+            (before + 1..=now).for_each(&mut look_at);
+        } else {
+            // The process ids have wrapped around.
+            listed().into_iter().for_each(&mut look_at);
+        }
+        newest = Some(now);
+    }
+    is_whole && is_listed && is_told
+}
+
+/// A process with the birthmark that could not be inspected any further.
+struct ScanError;
+
+/// Returns the process with this id if it is alive and has this birthmark.
+fn open_marked(pid: i32, mark: Birthmark) -> Result<Option<ScannedProcess>, ScanError> {
+    match PidFd::open_pid(pid) {
+        // The id may have been reused since the birthmark was read. While the pidfd is open and the
+        // process not dead, its /proc entry is its own, so the birthmark is read again.
+        Ok(held) => {
+            let lives = procfs::birthmark(pid) == Some(mark) && !held.is_dead();
+            Ok(lives.then_some(ScannedProcess::Held(held)))
+        }
+        // The id of a thread: pidfd_open(2) fails with `EINVAL`, on newer kernels with `ENOENT`.
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
+            Ok(None)
+        }
+        // It has exited, or no descriptor is free. A process that may be alive is reported as such.
+        Err(_) => match procfs::stat(pid) {
+            Some(stat) => {
+                let process = ProcRef { pid, start_ticks: stat.start_ticks };
+                Ok((stat.state != 'Z').then_some(ScannedProcess::Unheld(process)))
+            }
+            // Reading the birthmark of a process of the same user needs no descriptor (prlimit(2)).
+            None if procfs::birthmark(pid) == Some(mark) => Err(ScanError),
+            None => Ok(None),
+        },
+    }
+}
+
+/// Returns the living processes of a task: the descendants of its shim and, after a takeover, those
+/// found by [`processes_without_shim`].
+#[must_use]
+pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
+    if !state.is_live() {
+        return Vec::new();
+    }
+    let own = state.spec.task_id.birthmark();
+    let mut pids = if procfs::is_running(state.shim) {
+        procfs::descendants(state.shim.pid, |pid| is_of_other_task(root, own, pid))
+    } else {
+        Vec::new()
+    };
+    if state.takeovers > 0 || pids.is_empty() {
+        for process in processes_without_shim(root, state, state.shim.pid) {
+            if !pids.contains(&process.pid) {
+                pids.push(process.pid);
+            }
+        }
+    }
+    pids.retain(|pid| procfs::identify(*pid).is_some_and(is_alive));
+    pids
+}
+
+/// Prefix of the path under which a task's shell reads its command, before the descriptor number.
+/// The shell's arguments contain this path instead of the command itself.
+pub const COMMAND_FD_PREFIX: &str = "/proc/self/fd/";
+
+/// Returns the command line of a process for a report: one line of at most 160 bytes.
+#[must_use]
+pub fn command_for_report(pid: i32) -> String {
+    const MAX_COMMAND_BYTES: usize = 160;
+    let text = procfs::command_line(pid, MAX_COMMAND_BYTES).unwrap_or_else(|| "?".to_owned());
+    // A task's shell, and its children until they call execve(2), have siding's constant text as
+    // their argument, which means nothing to a person.
+    match text.split_once(" -c ") {
+        Some((shell, constant)) if constant.contains(COMMAND_FD_PREFIX) => {
+            format!("{shell} (the task's shell)")
+        }
+        _ => siding_model::text::one_line(&text, MAX_COMMAND_BYTES),
+    }
+}
+
+/// Returns the descriptors of held processes, for poll(2).
+pub fn as_borrowed_fds(held: &[PidFd]) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
+    held.iter().map(AsFd::as_fd)
+}

@@ -1,0 +1,69 @@
+//! Recognizes processes of another task among those below a task or with its birthmark.
+
+use siding_model::id::{Birthmark, TaskId};
+
+use crate::processes::siding_process::{SHIM_ARGUMENT, SHIM_NAME};
+use crate::store::StateDir;
+use crate::sys::procfs;
+use crate::sys::threads::ProcessStatus;
+
+/// Whether a process below a task belongs to another task that was started inside it by `siding
+/// run`, or is the shim of one.
+///
+/// Such a process carries the birthmark of the other task, which has a live marker. Any other
+/// birthmark has no effect, so a program cannot leave its task by lowering its own limit.
+#[must_use]
+pub fn is_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
+    has_mark_of_other_task(root, own, pid)
+        || own.task_id().is_some_and(|own| is_shim_of_other_task(root, own, pid))
+}
+
+/// As [`is_of_other_task`], for a process whose status was just read: saves reading its name.
+#[must_use]
+pub fn is_of_other_task_by_status(
+    root: &StateDir,
+    own: Birthmark,
+    pid: i32,
+    status: &ProcessStatus,
+) -> bool {
+    let is_shim = status.is_named(SHIM_NAME.to_bytes());
+    has_mark_of_other_task(root, own, pid)
+        || is_shim
+            && own.task_id().is_some_and(|own| is_recorded_shim_of_other_task(root, own, pid))
+}
+
+fn has_mark_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
+    procfs::birthmark(pid)
+        .filter(|mark| *mark != own)
+        .and_then(Birthmark::task_id)
+        .is_some_and(|other| root.is_marked_live(other))
+}
+
+/// Whether a process is the shim of a task other than `own`, whatever birthmark it carries.
+///
+/// A siding command inside a task may start a takeover of another task. The new shim has the
+/// birthmark of the surrounding task, since a hard limit can only be lowered (setrlimit(2)). A shim
+/// remains one for the moment between the end of its task and its own exit.
+///
+/// The process names the task in its command line, and the task's journal confirms it, so a program
+/// cannot leave its task by taking a shim's name.
+pub(super) fn is_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> bool {
+    procfs::process_name(pid).is_some_and(|name| name.as_bytes() == SHIM_NAME.to_bytes())
+        && is_recorded_shim_of_other_task(root, own, pid)
+}
+
+/// Whether a process with a shim's name is the recorded shim of another task.
+fn is_recorded_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> bool {
+    supervised_task(pid).filter(|kept| *kept != own).is_some_and(|kept| {
+        let folded = root.task_dir(kept).ok().and_then(|dir| dir.read().ok());
+        folded.is_some_and(|folded| procfs::identify(pid) == Some(folded.state.shim))
+    })
+}
+
+/// Returns the task that a shim names in its command line; the first one of several.
+fn supervised_task(pid: i32) -> Option<TaskId> {
+    const MAX_TITLE_BYTES: usize = 256;
+    let title = procfs::command_line(pid, MAX_TITLE_BYTES)?;
+    let (_program, task) = title.split_once(SHIM_ARGUMENT)?;
+    task.trim().parse().ok()
+}

@@ -1,0 +1,246 @@
+//! The directory of a task's FIFOs, socket and lock.
+//!
+//! This is the task's own directory if it is on a local file system. Network file systems often
+//! lack FIFOs, sockets and reliable locks; there each task has a directory below the user's runtime
+//! directory, and the file [`RECORD_FILE`] in the task's directory names it. The record is written
+//! before that directory is created and removed after it, so that recovery after a crash finds what
+//! is left (`docs/format.md`).
+
+mod base;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use siding_model::id::TaskId;
+use siding_model::process::BootId;
+
+use crate::store::task_files::{INPUT_FIFO, OUTPUT_FIFO, SOCKET_NAME, SPLICE_MARKER_FILE};
+use crate::sys::{file, procfs, system_info};
+
+pub(crate) use base::base_candidates;
+pub use base::{RuntimeBase, RuntimeDirError, network_file_system_name};
+
+/// The file in a task's directory that names the directory of its FIFOs and its socket.
+pub const RECORD_FILE: &str = "place";
+/// Files that exist only while a shim supervises the task.
+const TRANSIENT_FILES: [&str; 4] = [SOCKET_NAME, OUTPUT_FIFO, INPUT_FIFO, SPLICE_MARKER_FILE];
+
+/// Newest format of the record that this build reads, and the one it writes.
+const RECORD_FORMAT: u32 = 1;
+/// Largest record in bytes: twice `PATH_MAX`, the longest path on Linux.
+const MAX_RECORD_BYTES: usize = 8 << 10;
+
+/// The content of [`RECORD_FILE`]: one line of JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct RuntimeDirRecord {
+    format: u32,
+    /// The absolute path of the directory. Its last component is the task's id.
+    directory: String,
+    /// The machine on which it is, and the boot.
+    machine: String,
+    boot: BootId,
+}
+
+/// The runtime directory of one task, outside the state directory.
+#[derive(Debug)]
+pub(crate) struct TaskRuntimeDir {
+    base: RuntimeBase,
+    record: Option<RuntimeDirRecord>,
+    /// The directory, if it exists.
+    dir: Option<OwnedFd>,
+    /// The machine that supervises the task, if it is another one.
+    other_machine: Option<String>,
+}
+
+impl TaskRuntimeDir {
+    /// Chooses a directory for a new task, records it in the task's directory, and creates it.
+    pub(crate) fn create(
+        runtime: &RuntimeBase,
+        dir: impl AsFd,
+        id: TaskId,
+    ) -> Result<Self, RuntimeDirError> {
+        let (base, fd) = runtime.open_first_usable()?;
+        let path = base.join(id.to_string());
+        let io = |source| RuntimeDirError::Io { path: path.clone(), source };
+        let record = write_record(dir, &path).map_err(io)?;
+        file::create_directory(&fd, id.to_string()).map_err(io)?;
+        let open_dir = file::open_at(&fd, id.to_string(), file::OpenMode::Directory).map_err(io)?;
+        Ok(Self {
+            base: runtime.clone(),
+            record: Some(record),
+            dir: Some(open_dir),
+            other_machine: None,
+        })
+    }
+
+    /// Finds the runtime directory of an existing task.
+    pub(crate) fn find(runtime: &RuntimeBase, dir: impl AsFd, id: TaskId) -> io::Result<Self> {
+        let record = read_record(dir)?;
+        let elsewhere = match &record {
+            Some(record) => record.other_machine()?,
+            None => None,
+        };
+        let open_dir = record.as_ref().filter(|_| elsewhere.is_none()).and_then(|record| {
+            let base = base::open_base(record.base_dir()?, false).ok()?;
+            file::open_at(base, id.to_string(), file::OpenMode::Directory).ok()
+        });
+        Ok(Self { base: runtime.clone(), record, dir: open_dir, other_machine: elsewhere })
+    }
+
+    /// Wraps a directory that another process opened.
+    pub(crate) fn from_fd(fd: OwnedFd) -> Self {
+        let runtime = RuntimeBase::default();
+        Self { base: runtime, record: None, dir: Some(fd), other_machine: None }
+    }
+
+    /// Returns the directory if it exists.
+    pub(crate) fn dir(&self) -> Option<BorrowedFd<'_>> {
+        self.dir.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Returns the directory of the FIFOs and the socket if it is reachable. For a task without a
+    /// record that is `dir`, the task's own directory.
+    pub(crate) fn endpoint_dir<'d>(&'d self, dir: BorrowedFd<'d>) -> Option<BorrowedFd<'d>> {
+        self.dir().or_else(|| self.record.is_none().then_some(dir))
+    }
+
+    /// Returns the machine that supervises the task if it is another one.
+    pub(crate) fn other_machine(&self) -> Option<&str> {
+        self.other_machine.as_deref()
+    }
+
+    /// Takes the lock of the runtime directory without waiting. Creates a missing directory first:
+    /// the user may have logged out, or the task has ended and only its files are to be removed.
+    pub(crate) fn try_lock(&mut self, dir: impl AsFd, id: TaskId) -> io::Result<bool> {
+        if self.other_machine.is_some() {
+            return Ok(false);
+        }
+        if let Some(held) = &self.dir
+            && self.is_current(held)
+        {
+            if !file::try_lock_exclusive(held)? {
+                return Ok(false);
+            }
+            // Another process may have removed the directory between the check and the lock.
+            if self.is_current(held) {
+                return Ok(true);
+            }
+        }
+        self.recreate_and_lock(dir, id)
+    }
+
+    fn is_current(&self, held: &OwnedFd) -> bool {
+        self.record.as_ref().is_none_or(|record| is_same_dir(held, &record.directory))
+    }
+
+    fn recreate_and_lock(&mut self, dir: impl AsFd, id: TaskId) -> io::Result<bool> {
+        let recorded =
+            self.record.as_ref().and_then(RuntimeDirRecord::base_dir).map(Path::to_owned);
+        let known = recorded.and_then(|base| Some((base::open_base(&base, true).ok()?, base)));
+        let (base, fd) = match known {
+            Some((fd, base)) => (base, fd),
+            None => self.base.open_first_usable().map_err(io::Error::other)?,
+        };
+        let path = base.join(id.to_string());
+        loop {
+            match file::create_directory(&fd, id.to_string()) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                result => result?,
+            }
+            let open_dir = match file::open_at(&fd, id.to_string(), file::OpenMode::Directory) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                result => result?,
+            };
+            if !file::try_lock_exclusive(&open_dir)? {
+                return Ok(false);
+            }
+            if is_same_dir(&open_dir, &path) {
+                self.dir = Some(open_dir);
+                break;
+            }
+        }
+        if self.record.as_ref().is_none_or(|record| Path::new(&record.directory) != path) {
+            remove_record(&dir);
+            self.record = Some(write_record(dir, &path)?);
+        }
+        Ok(true)
+    }
+
+    /// Removes the runtime directory if it is empty, and its record.
+    fn remove(&self, dir: impl AsFd) {
+        let record = read_record(&dir).ok().flatten();
+        if let Some(directory) = record.map(|record| record.directory) {
+            // Files of the task's own keep it: rmdir(2) removes only an empty directory.
+            let _already_removed = std::fs::remove_dir(directory);
+        }
+        remove_record(dir);
+    }
+}
+
+/// Removes what exists only while a shim supervises the task: its FIFOs and its socket, then an
+/// empty runtime directory.
+pub(crate) fn remove_transient(dir: BorrowedFd<'_>, away: Option<&TaskRuntimeDir>) {
+    let there = away.map_or(Some(dir), |away| away.endpoint_dir(dir));
+    if let Some(there) = there {
+        for name in TRANSIENT_FILES {
+            let _already_removed = file::remove(there, name);
+        }
+    }
+    if let Some(away) = away.filter(|away| away.other_machine.is_none()) {
+        away.remove(dir);
+    }
+}
+
+impl RuntimeDirRecord {
+    /// Returns the directory that contains the runtime directories of all tasks.
+    fn base_dir(&self) -> Option<&Path> {
+        Path::new(&self.directory).parent()
+    }
+
+    /// Returns the machine if it is another one. The same boot id is the same machine, even under
+    /// another hostname.
+    fn other_machine(&self) -> io::Result<Option<String>> {
+        let same = self.boot == procfs::boot_id()? || self.machine == system_info::system_id();
+        Ok((!same).then(|| self.machine.clone()))
+    }
+}
+
+fn write_record(dir: impl AsFd, path: &Path) -> io::Result<RuntimeDirRecord> {
+    let directory = path.to_str().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
+    let machine = system_info::system_id();
+    let record =
+        RuntimeDirRecord { format: RECORD_FORMAT, directory, machine, boot: procfs::boot_id()? };
+    let mut line = serde_json::to_vec(&record).map_err(io::Error::other)?;
+    line.push(b'\n');
+    let fd = file::open_at(dir, RECORD_FILE, file::OpenMode::CreateNew)?;
+    file::write_all_at(fd, &line, 0)?;
+    Ok(record)
+}
+
+/// Reads the record; `None` if there is none. A torn record counts as none: its directory was never
+/// created.
+fn read_record(dir: impl AsFd) -> io::Result<Option<RuntimeDirRecord>> {
+    let fd = match file::open_at(dir, RECORD_FILE, file::OpenMode::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        result => result?,
+    };
+    let bytes = file::read_to_end(fd.as_fd(), MAX_RECORD_BYTES)?;
+    let record: Option<RuntimeDirRecord> = serde_json::from_slice(&bytes).ok();
+    Ok(record.filter(|record| record.format <= RECORD_FORMAT))
+}
+
+fn remove_record(dir: impl AsFd) {
+    let _already_removed = file::remove(dir, RECORD_FILE);
+}
+
+/// Whether an open directory is still the one at this path.
+fn is_same_dir(held: &OwnedFd, path: impl AsRef<Path>) -> bool {
+    match (file::metadata(held), file::open_directory(path.as_ref()).and_then(file::metadata)) {
+        (Ok(held), Ok(named)) => held.identity == named.identity,
+        _ => false,
+    }
+}

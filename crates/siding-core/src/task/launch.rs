@@ -1,0 +1,378 @@
+//! Starting shims, for a new task or for a task whose shim was killed.
+//!
+//! A shim is started with nothing but a socket, over which it receives its command. It can
+//! therefore be started first, and become ready while its client is still preparing the task.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use siding_model::id::TaskId;
+use siding_model::net::NetPolicy;
+use siding_model::process::{MonotonicMs, ProcRef, UnixMs};
+use siding_model::spec::TaskSpec;
+
+use crate::net::proxy;
+use crate::store::{LockedTask, StateDir, TaskDir};
+use crate::sys::{daemonize, descriptor, file, unix_socket};
+use crate::task::shim_client::ShimConnection;
+
+/// The arguments of a shim without a task. The last one only reserves room for the task's id.
+const SHIM_ARGV: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
+
+/// A command to a shim. Its starter sends it as one packet, with the descriptors of [`ShimFds`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShimCommand {
+    /// Start this new task. The memory file holds a [`TaskPayload`].
+    Start(TaskId),
+    /// Like [`Self::Start`], with the proxy through which the task reaches the network.
+    StartBehind(TaskId),
+    /// Take this task over from a shim that was killed. The memory file holds the processes that
+    /// were found (`[ProcRef]`).
+    Rescue(TaskId),
+    /// Take over several tasks whose session has ended: this one, and the others that follow. Each
+    /// comes in its own packet until the starter closes its socket, and the shim answers each
+    /// before the next is sent.
+    RescueAmong(TaskId),
+    /// Adopt a process that is already marked. The memory file holds an [`Adoption`]. The task has
+    /// no directory yet: see [`ShimFds::into_adoption`].
+    Adopt(TaskId),
+}
+
+/// The descriptors that a shim receives with its command.
+#[derive(Debug)]
+pub struct ShimFds {
+    /// The state directory.
+    pub root: OwnedFd,
+    /// The task's directory, which carries the task's lock unless there is a `runtime_dir`.
+    pub dir: OwnedFd,
+    /// The memory file (memfd_create(2)) with the content of the command.
+    pub memfd: OwnedFd,
+    /// The task's runtime directory, if that is not the task's directory. It then carries the lock.
+    pub runtime_dir: Option<OwnedFd>,
+    /// A socket to the task's proxy, which lives as long as any process holds this socket.
+    pub proxy: Option<OwnedFd>,
+}
+
+impl ShimFds {
+    /// Waits for the command. `None` if there is none: the starter needed no shim after all, or has
+    /// exited.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call; `InvalidData` if the packet is not a command.
+    pub fn receive(starter: impl AsFd) -> io::Result<Option<(ShimCommand, Self)>> {
+        let Some((packet, mut descriptors)) =
+            unix_socket::receive_with_fds(starter, MAX_COMMAND_BYTES)?
+        else {
+            return Ok(None);
+        };
+        let errand = serde_json::from_slice(&packet)?;
+        // The proxy's socket comes last, with or without a runtime directory before it.
+        let proxy =
+            if matches!(errand, ShimCommand::StartBehind(_)) { descriptors.pop() } else { None };
+        let mut descriptors = descriptors.into_iter();
+        let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
+        let (root, dir, memory) = (next()?, next()?, next()?);
+        Ok(Some((
+            errand,
+            Self { root, dir, memfd: memory, runtime_dir: descriptors.next(), proxy },
+        )))
+    }
+
+    /// Returns what comes with [`ShimCommand::Adopt`]: the memory file, the pidfd of the process,
+    /// and the file to which the process writes.
+    #[must_use]
+    pub fn into_adoption(self) -> (OwnedFd, OwnedFd, Option<OwnedFd>) {
+        (self.memfd, self.dir, self.runtime_dir)
+    }
+}
+
+/// The maximum size of a packet with a [`ShimCommand`], in bytes.
+const MAX_COMMAND_BYTES: usize = 256;
+
+/// A shim that has no task yet. It exits when this value is dropped.
+#[derive(Debug)]
+pub struct IdleShim {
+    socket: OwnedFd,
+    /// The intermediate process of a fork, whose exit status reports whether the fork succeeded.
+    intermediate: Option<daemonize::IntermediateChild>,
+}
+
+impl IdleShim {
+    /// Starts a shim by executing `program`.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call.
+    pub fn start(program: &CStr) -> io::Result<Self> {
+        Self::from_spawn(|descriptors| {
+            daemonize::spawn_daemon(&daemonize::DaemonCommand {
+                program,
+                argv: &SHIM_ARGV,
+                descriptors,
+            })?;
+            Ok(None)
+        })
+    }
+
+    /// Starts a shim as a copy of this process that runs `main` and then exits. Only for a program
+    /// with one thread that has allocated next to nothing, because each shim keeps a copy of its
+    /// memory.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call.
+    pub fn fork(main: fn() -> u8) -> io::Result<Self> {
+        Self::from_spawn(|descriptors| daemonize::fork_daemon(descriptors, main).map(Some))
+    }
+
+    fn from_spawn(
+        start: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<Option<daemonize::IntermediateChild>>,
+    ) -> io::Result<Self> {
+        let null = file::open_null()?;
+        let (socket, theirs) = unix_socket::pair()?;
+        let null = null.as_fd();
+        let between = start(&[null, null, null, theirs.as_fd()])?;
+        Ok(Self { socket, intermediate: between })
+    }
+
+    /// Makes the shim start a new task, and hands it the lock of the directory. `environment` is
+    /// the whole environment of the task, as `NAME=value`. It is passed in memory and never written
+    /// to disk.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call; `EPIPE` if the shim has been killed.
+    pub fn start_task(
+        self,
+        root: &StateDir,
+        dir: TaskDir,
+        spec: &TaskSpec,
+        environment: &[CString],
+    ) -> io::Result<ShimConnection> {
+        let birth = TaskPayload::encode_payload(spec, environment)?;
+        let NetPolicy::Allow(hosts) = &spec.net else {
+            return self.send_command(ShimCommand::Start(spec.task_id), root, &dir, &birth);
+        };
+        let proxy = proxy::start(hosts, spec.task_id)?;
+        let errand = ShimCommand::StartBehind(spec.task_id);
+        let more = [dir.runtime_dir(), Some(proxy.as_fd())];
+        self.send_command_with(errand, [root.as_fd(), dir.as_fd()], more, &birth)
+    }
+
+    /// Makes the shim take over a task whose shim is dead, and hands it the lock. `found` are
+    /// processes of the task, so that a thousand shims need not each scan all processes of the
+    /// machine. The shim verifies them itself.
+    ///
+    /// # Errors
+    ///
+    /// See [`Self::start_task`].
+    pub fn take_over(
+        self,
+        root: &StateDir,
+        task: &LockedTask,
+        found: &[ProcRef],
+    ) -> io::Result<ShimConnection> {
+        self.send_command(
+            ShimCommand::Rescue(task.dir().id()),
+            root,
+            task.dir(),
+            &encode_processes(found)?,
+        )
+    }
+
+    /// Makes the shim take over several tasks.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call; `EPIPE` if the shim has been killed.
+    pub fn into_batch(mut self) -> io::Result<BatchTakeover> {
+        self.intermediate.as_mut().map_or(Ok(()), daemonize::IntermediateChild::wait_exited)?;
+        Ok(BatchTakeover { link: ShimConnection::from_socket(self.socket) })
+    }
+
+    /// Makes the shim adopt a process that is marked. `leader` is its pidfd. `output` is the file
+    /// to which it writes, if that is the user's.
+    ///
+    /// # Errors
+    ///
+    /// See [`Self::start_task`].
+    pub fn adopt(
+        self,
+        root: &StateDir,
+        adoption: &Adoption,
+        leader: BorrowedFd<'_>,
+        output: Option<BorrowedFd<'_>>,
+    ) -> io::Result<ShimConnection> {
+        let content = serde_json::to_vec(adoption).map_err(io::Error::other)?;
+        let errand = ShimCommand::Adopt(adoption.spec.task_id);
+        self.send_command_with(errand, [root.as_fd(), leader], [output, None], &content)
+    }
+
+    fn send_command(
+        self,
+        errand: ShimCommand,
+        root: &StateDir,
+        dir: &TaskDir,
+        content: &[u8],
+    ) -> io::Result<ShimConnection> {
+        self.send_command_with(
+            errand,
+            [root.as_fd(), dir.as_fd()],
+            [dir.runtime_dir(), None],
+            content,
+        )
+    }
+
+    fn send_command_with(
+        mut self,
+        errand: ShimCommand,
+        [root, dir]: [BorrowedFd<'_>; 2],
+        more: [Option<BorrowedFd<'_>>; 2],
+        content: &[u8],
+    ) -> io::Result<ShimConnection> {
+        self.intermediate.as_mut().map_or(Ok(()), daemonize::IntermediateChild::wait_exited)?;
+        send_command_packet(&self.socket, errand, [root, dir], more, content)?;
+        Ok(ShimConnection::from_socket(self.socket))
+    }
+}
+
+/// A running process to adopt, and the task that it becomes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adoption {
+    /// The process, which becomes the leader of the task.
+    pub process: ProcRef,
+    /// The specification of the task.
+    pub spec: TaskSpec,
+    /// The state directory.
+    pub root: PathBuf,
+    /// How long the process may run before its task is recorded, in milliseconds.
+    pub keep_after_ms: u64,
+    /// The name of the file to which the process writes, if that is the user's. The file itself is
+    /// handed over as a descriptor.
+    pub output: Option<String>,
+    /// The sandbox program that runs the process, if it was found from outside the sandbox.
+    #[serde(default)]
+    pub sandbox: Option<String>,
+    /// The names of programs that are no members once they have left the command's session.
+    #[serde(default)]
+    pub spare_programs: Vec<String>,
+    /// When the process was marked.
+    pub at: MonotonicMs,
+    /// The same moment in wall-clock time.
+    pub wall: UnixMs,
+}
+
+impl Adoption {
+    /// Reads the adoption from the memory file.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call; `InvalidData` if the file holds something else.
+    pub fn read(memory: impl AsFd) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&file::read_to_end(memory.as_fd(), MAX_PAYLOAD_BYTES)?)?)
+    }
+}
+
+/// A shim that receives several tasks. It starts supervising them when this value is dropped.
+#[derive(Debug)]
+pub struct BatchTakeover {
+    link: ShimConnection,
+}
+
+impl BatchTakeover {
+    /// The most tasks that one shim takes over. With six descriptors for each, and as many again
+    /// for their processes, the shim stays below the usual limit of 1,024 descriptors.
+    pub const MAX_BATCH_TASKS: usize = 64;
+
+    /// Hands the shim one more task, as [`IdleShim::take_over`] does. The returned connection
+    /// carries its answer.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call; `EPIPE` if the shim has been killed, or has started
+    /// without this task.
+    pub fn add_task(
+        &self,
+        root: &StateDir,
+        task: &LockedTask,
+        found: &[ProcRef],
+    ) -> io::Result<&ShimConnection> {
+        let errand = ShimCommand::RescueAmong(task.dir().id());
+        let dir = task.dir();
+        let content = encode_processes(found)?;
+        let more = [dir.runtime_dir(), None];
+        send_command_packet(&self.link, errand, [root.as_fd(), dir.as_fd()], more, &content)?;
+        Ok(&self.link)
+    }
+}
+
+fn encode_processes(found: &[ProcRef]) -> io::Result<Vec<u8>> {
+    serde_json::to_vec(&found[..found.len().min(MAX_HANDED_PROCESSES)]).map_err(io::Error::other)
+}
+
+fn send_command_packet(
+    socket: impl AsFd,
+    errand: ShimCommand,
+    [root, dir]: [BorrowedFd<'_>; 2],
+    more: [Option<BorrowedFd<'_>>; 2],
+    content: &[u8],
+) -> io::Result<()> {
+    let memory = descriptor::create_memfd("siding-errand")?;
+    file::write_all_at(&memory, content, 0)?;
+    let mut descriptors = vec![root, dir, memory.as_fd()];
+    descriptors.extend(more.into_iter().flatten());
+    let packet = serde_json::to_vec(&errand).map_err(io::Error::other)?;
+    unix_socket::send_with_fds(socket, &packet, &descriptors)
+}
+
+/// The most processes that are handed to a shim that takes over. It must hold one that lives, and
+/// searches for the others when those have exited.
+const MAX_HANDED_PROCESSES: usize = 256;
+
+/// The data that a shim needs to start a task.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TaskPayload {
+    /// The requested specification.
+    pub spec: TaskSpec,
+    /// The whole environment, as `NAME=value`.
+    pub environment: Vec<CString>,
+}
+
+/// The maximum size of a payload, in bytes. A command may have 2 MiB of arguments and variables.
+const MAX_PAYLOAD_BYTES: usize = 16 << 20;
+
+impl TaskPayload {
+    /// Reads the payload from the memory file.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call; `InvalidData` if the file holds something else.
+    pub fn read(memory: impl AsFd) -> io::Result<Self> {
+        let bytes = file::read_to_end(memory.as_fd(), MAX_PAYLOAD_BYTES)?;
+        let broken = || io::Error::new(io::ErrorKind::InvalidData, "not the payload of a task");
+        let end = bytes.iter().position(|&byte| byte == b'\n').ok_or_else(broken)?;
+        let spec = serde_json::from_slice(&bytes[..end])?;
+        let environment = bytes[end + 1..]
+            .split_inclusive(|&byte| byte == 0)
+            .map(|variable| CStr::from_bytes_with_nul(variable).map(CStr::to_owned))
+            .collect::<Result<_, _>>()
+            .map_err(|_| broken())?;
+        Ok(Self { spec, environment })
+    }
+
+    /// Encodes the specification as one line of JSON, then each variable with a terminating NUL
+    /// byte.
+    fn encode_payload(spec: &TaskSpec, environment: &[CString]) -> io::Result<Vec<u8>> {
+        let mut bytes = serde_json::to_vec(spec).map_err(io::Error::other)?;
+        bytes.push(b'\n');
+        for variable in environment {
+            bytes.extend_from_slice(variable.to_bytes_with_nul());
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,413 @@
+//! Recovery after a crash: finding tasks whose shim is dead, and starting a new shim for each.
+//!
+//! The lock of a task's directory decides which process may do so. It lives with the shim: when it
+//! can be taken, the shim is dead and no other process is recovering the task.
+
+mod batch;
+
+use std::ffi::CStr;
+use std::io;
+use std::path::PathBuf;
+
+use siding_model::id::{SessionId, TaskId};
+use siding_model::journal::{JournalError, Replayed, TaskState};
+use siding_model::lifecycle::{TaskEvent, TreeLiveness};
+use siding_model::outcome::LeaderEnd;
+use siding_model::process::{BootId, ProcRef, UnixMs};
+use siding_model::protocol::ShimMessage;
+use siding_model::record::{CloseSummary, OutputTotals, Record};
+
+use crate::output;
+use crate::processes::cgroup::TaskGroup;
+use crate::processes::tree::{self, SharedScan};
+use crate::store::journal_file::{JournalFile, JournalReadError};
+use crate::store::{LockedTask, StateDir, StoreError, TaskDir};
+use crate::sys::pidfd::PidFd;
+use crate::sys::{clock, file, procfs, system_info};
+use crate::task::launch::IdleShim;
+use crate::task::monitor;
+use crate::task::readiness::ready_after_end;
+use crate::task::shim_client::{self, RecvResult, ShimConnection};
+
+pub use batch::BatchRecovery;
+
+/// How long a new shim may take to report that it has taken over, in milliseconds.
+const TAKEOVER_TIMEOUT_MS: u64 = 10_000;
+
+/// The outcome of recovering one task.
+#[derive(Debug)]
+pub enum RecoveryOutcome {
+    /// The task's shim supervises it.
+    Supervised,
+    /// The task's shim had been stopped by a signal and was continued.
+    Continued,
+    /// The task had ended; leftovers were removed.
+    Ended,
+    /// The task's shim was dead; a new one supervises the task.
+    TakenOver,
+    /// The task's shim was dead and no process of the task was left; the end was recorded.
+    EndRecorded,
+    /// The task was never recorded, so no process was started for it; its directory was removed.
+    NeverRecorded,
+    /// Another process is starting or recovering the task at this moment.
+    Busy,
+    /// Another machine, which shares this state directory, supervises the task. It is left alone.
+    OtherMachine {
+        /// That machine.
+        machine: String,
+    },
+    /// The task's journal cannot be read and was set aside. Processes that carry its mark are
+    /// strays.
+    SetAside {
+        /// The new path.
+        path: PathBuf,
+        /// The error in the journal.
+        why: JournalError,
+    },
+    /// A newer version of siding wrote the task's journal. The task is left alone.
+    TooNew {
+        /// Why the journal cannot be read.
+        why: JournalError,
+    },
+}
+
+/// The age from which on a task without a record and without a live marker is a leftover, in
+/// milliseconds. Only microseconds pass between the creation of its directory and the taking of its
+/// lock, but on a busy machine any other process may run in between.
+const MIN_UNRECORDED_AGE_MS: i64 = 60_000;
+
+/// Why a task could not be recovered.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// The state directory is unusable.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A system call failed.
+    #[error("task {id}: could not {doing}: {source}")]
+    Io {
+        /// The task's id.
+        id: TaskId,
+        /// The action that failed; completes the sentence "could not …".
+        doing: &'static str,
+        /// The error of the system call.
+        source: io::Error,
+    },
+}
+
+/// A task that runs without a shim, and whose lock this process holds.
+#[derive(Debug)]
+struct ShimlessTask {
+    locked: LockedTask,
+    /// The processes of the task that are known.
+    processes: Vec<ProcRef>,
+    /// The session whose end also ends the task.
+    session: Option<SessionId>,
+}
+
+/// The outcome for a task, or the work that is left to do.
+#[derive(Debug)]
+enum RecoveryStep {
+    Finished(RecoveryOutcome),
+    Shimless(ShimlessTask),
+}
+
+/// Recovers tasks, with one scan of the machine's processes for all of them. Several threads may
+/// share it.
+#[derive(Debug)]
+pub struct Recovery<'r> {
+    root: &'r StateDir,
+    program: &'r CStr,
+    boot: BootId,
+    scan: SharedScan,
+}
+
+impl<'r> Recovery<'r> {
+    /// Prepares recovery in `root`. New shims execute `program`.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call if there is no `/proc`.
+    pub fn new(root: &'r StateDir, program: &'r CStr) -> io::Result<Self> {
+        Ok(Self { root, program, boot: procfs::boot_id()?, scan: SharedScan::default() })
+    }
+
+    /// Recovers every task that is marked live, and calls `each` with the outcome.
+    ///
+    /// # Errors
+    ///
+    /// [`RecoverError::Store`] if the list of tasks cannot be read. The error of a single task is
+    /// passed to `each`.
+    pub fn recover_all(
+        &self,
+        mut each: impl FnMut(TaskId, Result<RecoveryOutcome, RecoverError>),
+    ) -> Result<(), RecoverError> {
+        for id in self.root.live_tasks()? {
+            let found = self.recover_task(id);
+            each(id, found);
+        }
+        Ok(())
+    }
+
+    /// Recovers one task.
+    ///
+    /// # Errors
+    ///
+    /// [`RecoverError`].
+    pub fn recover_task(&self, id: TaskId) -> Result<RecoveryOutcome, RecoverError> {
+        match self.examine(id)? {
+            RecoveryStep::Finished(found) => Ok(found),
+            RecoveryStep::Shimless(orphan) => self.start_takeover(&orphan),
+        }
+    }
+
+    /// Does everything for a task that needs no new shim.
+    fn examine(&self, id: TaskId) -> Result<RecoveryStep, RecoverError> {
+        let dir = match self.root.task_dir(id) {
+            Err(StoreError::NoSuchTask { .. }) => {
+                self.root.unmark_live(id, "");
+                return Ok(RecoveryStep::Finished(RecoveryOutcome::NeverRecorded));
+            }
+            result => result?,
+        };
+        if let Some(machine) = dir.other_machine() {
+            let machine = machine.to_owned();
+            return Ok(RecoveryStep::Finished(RecoveryOutcome::OtherMachine { machine }));
+        }
+        let found = match dir.read() {
+            Ok(folded) => return self.examine_recorded(dir, &folded),
+            Err(JournalReadError::Io(source)) => Err(io_error(id, "read its journal", source)),
+            Err(JournalReadError::Content(JournalError::Empty)) => self.remove_unrecorded(dir),
+            Err(JournalReadError::Content(why @ JournalError::TooNew { .. })) => {
+                Ok(RecoveryOutcome::TooNew { why })
+            }
+            Err(JournalReadError::Content(why @ JournalError::Corrupt { .. })) => {
+                self.set_aside_damaged(dir, why)
+            }
+        };
+        found.map(RecoveryStep::Finished)
+    }
+
+    fn examine_recorded(
+        &self,
+        dir: TaskDir,
+        folded: &Replayed,
+    ) -> Result<RecoveryStep, RecoverError> {
+        let id = dir.id();
+        let state = &folded.state;
+        if !state.is_live() {
+            if !procfs::is_running(state.shim) {
+                clear_ended(self.root, &dir, state);
+            }
+            return Ok(RecoveryStep::Finished(RecoveryOutcome::Ended));
+        }
+        // A process ID and a start time identify a process only within one boot.
+        if state.boot == self.boot && procfs::is_running(state.shim) {
+            let continued = shim_client::continue_stopped_shim(state.shim)
+                .map_err(|source| io_error(id, "continue its shim", source))?;
+            let found =
+                if continued { RecoveryOutcome::Continued } else { RecoveryOutcome::Supervised };
+            return Ok(RecoveryStep::Finished(found));
+        }
+        match dir.try_lock().map_err(|source| io_error(id, "lock it", source))? {
+            Some(locked) => self.examine_shimless(locked),
+            None => Ok(RecoveryStep::Finished(RecoveryOutcome::Busy)),
+        }
+    }
+
+    /// Examines a task whose lock this process holds. Its journal is read again, because the
+    /// previous holder of the lock may have written to it since.
+    fn examine_shimless(&self, locked: LockedTask) -> Result<RecoveryStep, RecoverError> {
+        let id = locked.dir().id();
+        let folded = match locked.dir().read() {
+            Ok(folded) => folded,
+            Err(JournalReadError::Io(source)) => {
+                return Err(io_error(id, "read its journal", source));
+            }
+            // It was valid a moment ago; the next command reads it again.
+            Err(JournalReadError::Content(_)) => {
+                return Ok(RecoveryStep::Finished(RecoveryOutcome::Busy));
+            }
+        };
+        let state = &folded.state;
+        if !state.is_live() {
+            clear_ended(self.root, locked.dir(), state);
+            return Ok(RecoveryStep::Finished(RecoveryOutcome::Ended));
+        }
+        if state.boot != self.boot {
+            let why = "the machine was restarted while it ran".to_owned();
+            return self
+                .record_end(&locked, &folded, TaskEvent::Vanished { why })
+                .map(RecoveryStep::Finished);
+        }
+        let found = self
+            .scan
+            .processes_of(self.root, state)
+            .map_err(|source| io_error(id, "search for its processes", source))?;
+        if found.is_empty() {
+            let event = end_without_processes(&folded);
+            return self.record_end(&locked, &folded, event).map(RecoveryStep::Finished);
+        }
+        let spec = &state.spec;
+        let session =
+            (!spec.keep && !spec.session_id.is_implicit()).then(|| spec.session_id.clone());
+        Ok(RecoveryStep::Shimless(ShimlessTask { locked, processes: found, session }))
+    }
+
+    /// Starts a new shim, which takes the task over.
+    fn start_takeover(&self, orphan: &ShimlessTask) -> Result<RecoveryOutcome, RecoverError> {
+        let ShimlessTask { locked, processes: found, .. } = orphan;
+        let id = locked.dir().id();
+        let link = IdleShim::start(self.program)
+            .and_then(|shim| shim.take_over(self.root, locked, found))
+            .map_err(|source| io_error(id, "start a new shim", source))?;
+        await_takeover(id, &link)
+    }
+
+    /// Records the end of a task that has no process left.
+    fn record_end(
+        &self,
+        locked: &LockedTask,
+        folded: &Replayed,
+        event: TaskEvent,
+    ) -> Result<RecoveryOutcome, RecoverError> {
+        let dir = locked.dir();
+        let io = |source| io_error(dir.id(), "record its end", source);
+        let mut journal = JournalFile::resume(dir, folded).map_err(io)?;
+        // The monotonic clock of another boot says nothing about this task.
+        let at = if folded.state.boot == self.boot {
+            clock::monotonic_now()
+        } else {
+            folded.state.last_event_at
+        };
+        // Output that is only temporarily unreadable would be recorded as missing, permanently.
+        if let Err(error) = output::open(dir)
+            && file::is_transient(&error)
+        {
+            return Err(io(error));
+        }
+        let output = output::OutputSize::measure(dir, folded.state.spec.keep_head);
+        let closed = CloseSummary {
+            wall: clock::unix_now(),
+            at,
+            report: None,
+            output: OutputTotals { bytes: output.bytes, gap: output.gap, lost: 0 },
+            peaks: None,
+            proof: tree::proof_without_shim(&folded.state).to_owned(),
+        };
+        let mut records = monitor::lines_after_shim_loss(dir, &folded.state, at);
+        // A condition that holds after a reboot need not have held before it.
+        let same_boot = folded.state.boot == self.boot;
+        let ready = same_boot.then(|| ready_after_end(dir, &folded.state, at)).flatten();
+        records.extend(ready.map(|ready| Record::Ready(Box::new(ready))));
+        records.push(Record::Event { at, event });
+        // While a task was being killed, the end of its leader does not end the task yet.
+        if !ends_task(&folded.state, &records) {
+            records.push(Record::Event { at, event: TaskEvent::Swept { survivors: 0 } });
+        }
+        records.push(Record::Closed(Box::new(closed)));
+        journal.append(&records).map_err(io)?;
+        journal.sync().map_err(io)?;
+        let _best_effort = journal.release_reserve();
+        clear_ended(self.root, dir, &folded.state);
+        Ok(RecoveryOutcome::EndRecorded)
+    }
+
+    fn remove_unrecorded(&self, dir: TaskDir) -> Result<RecoveryOutcome, RecoverError> {
+        let id = dir.id();
+        if is_being_created(self.root, &dir) {
+            return Ok(RecoveryOutcome::Busy);
+        }
+        let Some(locked) = dir.try_lock().map_err(|source| io_error(id, "lock it", source))? else {
+            return Ok(RecoveryOutcome::Busy);
+        };
+        if !locked.dir().is_unrecorded() {
+            return Ok(RecoveryOutcome::Busy);
+        }
+        self.root.remove_task(&locked)?;
+        Ok(RecoveryOutcome::NeverRecorded)
+    }
+
+    fn set_aside_damaged(
+        &self,
+        dir: TaskDir,
+        why: JournalError,
+    ) -> Result<RecoveryOutcome, RecoverError> {
+        let id = dir.id();
+        match dir.try_lock().map_err(|source| io_error(id, "lock it", source))? {
+            Some(locked) => {
+                let path = self.root.set_aside(id)?;
+                locked.dir().remove_transient();
+                Ok(RecoveryOutcome::SetAside { path, why })
+            }
+            // Its shim lives and has the true state in memory: no reader may move its files away.
+            None => Ok(RecoveryOutcome::Busy),
+        }
+    }
+}
+
+/// Returns whether another process may be creating this task just now. The task has no record, no
+/// live marker, which is written under its lock, and is young.
+pub(crate) fn is_being_created(root: &StateDir, dir: &TaskDir) -> bool {
+    let is_old = |at: UnixMs| clock::unix_now().0.saturating_sub(at.0) >= MIN_UNRECORDED_AGE_MS;
+    !root.is_marked_live(dir.id()) && !system_info::changed_at(dir).is_ok_and(is_old)
+}
+
+/// Waits until a new shim reports that it has taken over.
+fn await_takeover(id: TaskId, link: &ShimConnection) -> Result<RecoveryOutcome, RecoverError> {
+    let hear = |source| io_error(id, "receive the answer of its new shim", source);
+    match link.recv(Some(TAKEOVER_TIMEOUT_MS)).map_err(hear)? {
+        RecvResult::Message(ShimMessage::CannotStart { doing, .. }) => {
+            Err(io_error(id, "start a new shim", io::Error::other(doing)))
+        }
+        RecvResult::Message(_) => Ok(RecoveryOutcome::TakenOver),
+        RecvResult::TimedOut => Err(hear(io::ErrorKind::TimedOut.into())),
+        // The shim found that the task had ended by itself, and exited.
+        RecvResult::Disconnected => Ok(RecoveryOutcome::Busy),
+    }
+}
+
+/// Returns whether these records end the task.
+fn ends_task(state: &TaskState, records: &[Record]) -> bool {
+    let mut state = state.clone();
+    records.iter().all(|record| state.apply(record.clone()).is_ok()) && !state.is_live()
+}
+
+/// Returns the event that ends a task without a shim and without processes. The leader's true
+/// status is used if the kernel still has it.
+fn end_without_processes(folded: &Replayed) -> TaskEvent {
+    let state = &folded.state;
+    let seen = state
+        .leader
+        .filter(|_| state.leader_end.is_none())
+        .and_then(|leader| PidFd::open(leader.process()?).ok()?.exit_status());
+    match seen {
+        Some(end @ (LeaderEnd::Exited { .. } | LeaderEnd::Signaled { .. })) => {
+            TaskEvent::LeaderEnded {
+                end,
+                tree: TreeLiveness::Empty,
+                final_cwd: None,
+                pipeline: None,
+            }
+        }
+        Some(LeaderEnd::Unknown { .. }) | None if state.leader.is_none() => {
+            TaskEvent::Vanished { why: "its shim was killed while it was being started".to_owned() }
+        }
+        Some(LeaderEnd::Unknown { .. }) | None => TaskEvent::Vanished {
+            why: "its shim was killed, and it ended before another could take over".to_owned(),
+        },
+    }
+}
+
+/// Removes what exists only while a task has not ended. The live marker is removed last: while it
+/// exists, the next command repeats the cleanup.
+pub fn clear_ended(root: &StateDir, dir: &TaskDir, task: &TaskState) {
+    dir.remove_transient();
+    if let Some(group) = TaskGroup::from_task(task) {
+        let _best_effort = group.remove();
+    }
+    root.unmark_live(dir.id(), &task.spec.same_key);
+}
+
+fn io_error(id: TaskId, doing: &'static str, source: io::Error) -> RecoverError {
+    RecoverError::Io { id, doing, source }
+}

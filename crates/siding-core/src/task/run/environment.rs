@@ -1,0 +1,97 @@
+//! The environment of a task. It is passed in memory and never written to disk.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use siding_model::net::{NetPolicy, Ports};
+use siding_model::spec::TaskSpec;
+
+use super::error::RunError;
+use super::start::LaunchEnv;
+use crate::net::proxy;
+
+/// Variables that keep programs from prompting an absent person. The caller's own values win.
+const NONINTERACTIVE_VARIABLES: [(&str, &str); 4] = [
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_EDITOR", "false"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("PAGER", "cat"),
+];
+
+/// Tokens that give access to siding's servers. A server must not pass them to the commands it
+/// runs.
+const WITHHELD_VARIABLES: [&str; 2] = ["SIDING_MCP_TOKEN", "SIDING_A2A_TOKEN"];
+
+/// Returns the environment as `NAME=value` strings.
+pub(super) fn task_environment(
+    spec: &TaskSpec,
+    launch_env: &LaunchEnv<'_>,
+) -> Result<Vec<CString>, RunError> {
+    let mut variables: Vec<(OsString, OsString)> = Vec::new();
+    if !launch_env.env_clear {
+        variables.extend(std::env::vars_os());
+        variables.retain(|(name, _)| !WITHHELD_VARIABLES.iter().any(|withheld| name == withheld));
+        for (name, value) in NONINTERACTIVE_VARIABLES {
+            if !variables.iter().any(|(known, _)| known == name) {
+                variables.push((name.into(), value.into()));
+            }
+        }
+    }
+    // A relative path would name another directory for commands that the task starts elsewhere.
+    if let Some((_, place)) = variables.iter_mut().find(|(name, _)| name == "SIDING_STATE_DIR")
+        && let Ok(absolute) = std::path::absolute(&*place)
+    {
+        *place = absolute.into();
+    }
+    add_policy_variables(&spec.net, &mut variables);
+    for (name, value) in launch_env.env {
+        set_unless_given(&mut variables, name, value.as_ref());
+    }
+    set_unless_given(&mut variables, "SIDING_TASK", spec.task_id.to_string().as_ref());
+    // A `siding run` inside the task then joins the session of that task.
+    if !spec.session_id.is_implicit() {
+        set_unless_given(&mut variables, "SIDING_SESSION", spec.session_id.as_str().as_ref());
+    }
+    variables.iter().map(|(name, value)| assignment(name, value)).collect()
+}
+
+/// Sets the variables that programs need under the network policy. Values of the call win.
+fn add_policy_variables(policy: &NetPolicy, variables: &mut Vec<(OsString, OsString)>) {
+    /// Variables in which most programs look for a proxy, in upper and lower case.
+    const PROXY_VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+    /// Names and addresses of servers in the task's own network namespace.
+    const LOOPBACK_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+    match policy {
+        // With only TCP permitted, the C library must send DNS queries over TCP (resolv.conf(5)).
+        NetPolicy::Ports(ports) if ports.contains(Ports::DNS_PORT) => {
+            if !variables.iter().any(|(known, _)| known == "RES_OPTIONS") {
+                variables.push(("RES_OPTIONS".into(), "use-vc".into()));
+            }
+        }
+        NetPolicy::Allow(hosts) => {
+            // The starter's proxy is unreachable, and so are its exceptions. A loopback name in the
+            // allow-list means the machine's own loopback interface, outside the namespace.
+            let own: Vec<_> =
+                LOOPBACK_HOSTS.into_iter().filter(|own| !hosts.contains_name(own)).collect();
+            let own = own.join(",");
+            let address = format!("http://127.0.0.1:{}", proxy::PROXY_PORT);
+            let proxies = PROXY_VARIABLES.map(|name| (name, address.as_str()));
+            for (name, value) in proxies.into_iter().chain([("NO_PROXY", own.as_str())]) {
+                set_unless_given(variables, name, value.as_ref());
+                set_unless_given(variables, &name.to_ascii_lowercase(), value.as_ref());
+            }
+        }
+        NetPolicy::Ports(_) | NetPolicy::Unrestricted | NetPolicy::None | NetPolicy::Loopback => {}
+    }
+}
+
+fn set_unless_given(variables: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {
+    variables.retain(|(known, _)| known != name);
+    variables.push((name.into(), value.into()));
+}
+
+fn assignment(name: &OsStr, value: &OsStr) -> Result<CString, RunError> {
+    let bytes = [name.as_bytes(), b"=", value.as_bytes()].concat();
+    CString::new(bytes)
+        .map_err(|_| RunError::ZeroByte { name: name.to_string_lossy().into_owned() })
+}

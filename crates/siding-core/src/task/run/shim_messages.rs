@@ -1,0 +1,70 @@
+//! Interprets a shim's messages for a caller that waits in the foreground.
+
+use siding_model::lifecycle::{Phase, TaskEvent};
+use siding_model::notice::TaskNotices;
+use siding_model::protocol::ShimMessage;
+use siding_model::record::Record;
+
+use super::error::RunError;
+use crate::store::TaskDir;
+use crate::task::watch::TaskWatch;
+
+/// The meaning of a message.
+#[derive(Debug)]
+pub enum ShimEvent {
+    /// The command, or its shell, has ended; holds the task's present state. A lingering task is
+    /// finished for a caller, unless the caller waits for it to become ready.
+    Finished(TaskDir, Box<TaskNotices>),
+    /// The task has become ready.
+    Ready(TaskDir, Box<TaskNotices>),
+    /// The command runs.
+    Running,
+    /// The output has grown. Sent once for each request to follow.
+    OutputGrown,
+    /// A request was carried out; a request to follow takes effect.
+    RequestDone,
+    /// The command runs, and another shim may have taken over. A new shim knows no earlier requests
+    /// to follow.
+    MayBeNewShim,
+    /// The message concerns another request.
+    Nothing,
+}
+
+/// Receives the next message about a task that was started or is watched.
+///
+/// # Errors
+///
+/// [`RunError::NotStarted`] if the shim could not start the command; [`RunError::Watch`].
+pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
+    Ok(match watch.try_recv()? {
+        Some(ShimMessage::CannotStart { doing, .. }) => return Err(RunError::NotStarted { doing }),
+        Some(ShimMessage::Record { record: Some(record), .. })
+            if matches!(*record, Record::Event { event: TaskEvent::Spawned { .. }, .. }) =>
+        {
+            ShimEvent::Running
+        }
+        Some(ShimMessage::Output { .. }) => ShimEvent::OutputGrown,
+        Some(ShimMessage::Done) => ShimEvent::RequestDone,
+        Some(ShimMessage::Refused { .. } | ShimMessage::Why { .. } | ShimMessage::Usage { .. }) => {
+            ShimEvent::Nothing
+        }
+        // The record may be the end, so the journal is read.
+        Some(ShimMessage::Record { .. }) => finished_event(watch)?.unwrap_or(ShimEvent::Running),
+        // A takeover also gives `None`: its events are in the journal.
+        None => finished_event(watch)?.unwrap_or(ShimEvent::MayBeNewShim),
+    })
+}
+
+fn finished_event(watch: &TaskWatch<'_>) -> Result<Option<ShimEvent>, RunError> {
+    let (dir, story) = watch.read_notices()?;
+    let state = &story.state;
+    let lingers =
+        matches!(state.lifecycle.phase(), Phase::Lingering { .. }) && !state.is_waiting_for_ready();
+    Ok(if !state.is_live() {
+        Some(ShimEvent::Finished(dir, Box::new(story)))
+    } else if state.ready.is_some() {
+        Some(ShimEvent::Ready(dir, Box::new(story)))
+    } else {
+        lingers.then(|| ShimEvent::Finished(dir, Box::new(story)))
+    })
+}

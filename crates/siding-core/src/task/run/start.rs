@@ -1,0 +1,123 @@
+//! Creates a task and passes it to a shim.
+
+use std::io;
+use std::time::Duration;
+
+use siding_model::id::TaskId;
+use siding_model::spec::TaskSpec;
+
+use super::environment;
+use super::error::RunError;
+use crate::store::{StateDir, StoreError, TaskDir};
+use crate::task::launch::IdleShim;
+use crate::task::shim_client::ShimConnection;
+
+/// Launch parameters that are not recorded.
+#[derive(Debug)]
+pub struct LaunchEnv<'g> {
+    /// Variables set for the task.
+    pub env: &'g [(String, String)],
+    /// Whether the task inherits no variables from its starter.
+    pub env_clear: bool,
+    /// The policy for a second launch of a running command.
+    pub duplicates: Duplicates,
+}
+
+/// The policy for a command that already runs in the same directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duplicates {
+    /// The launch is refused.
+    Refused,
+    /// The launch gives another task, which records the id of the first.
+    Allowed,
+}
+
+/// The result of a launch.
+#[derive(Debug)]
+pub enum LaunchResult {
+    /// A shim supervises the task.
+    Started(ShimConnection),
+    /// The same command already runs as this task.
+    Duplicate(TaskId),
+}
+
+/// Creates a task and passes it to its shim, which writes the first record.
+///
+/// # Errors
+///
+/// [`RunError`]; the task has then been removed again.
+pub fn start_task(
+    root: &StateDir,
+    spec: &TaskSpec,
+    launch_env: &LaunchEnv<'_>,
+    shim: io::Result<IdleShim>,
+) -> Result<LaunchResult, RunError> {
+    let mut spec = spec.clone();
+    let environment = environment::task_environment(&spec, launch_env)?;
+    let dir = root.create_task(spec.task_id)?;
+    if let Err(error) = claim_command(root, &mut spec) {
+        discard_unstarted(root, dir, &spec);
+        return Err(error.into());
+    }
+    if let Some(first) = spec.duplicate_of
+        && launch_env.duplicates == Duplicates::Refused
+    {
+        discard_unstarted(root, dir, &spec);
+        return Ok(LaunchResult::Duplicate(first));
+    }
+    let link = shim.and_then(|shim| shim.start_task(root, dir, &spec, &environment));
+    link.map(LaunchResult::Started).map_err(|error| {
+        clear_unrecorded(root, &spec);
+        RunError::Shim(error)
+    })
+}
+
+/// Creates the live marker of a task and notes an earlier task with the same command.
+fn claim_command(root: &StateDir, spec: &mut TaskSpec) -> Result<(), StoreError> {
+    root.mark_live(spec.task_id)?;
+    let still_runs = |first: TaskId| {
+        let Ok(dir) = root.task_dir(first) else { return false };
+        match dir.read() {
+            Ok(folded) => {
+                folded.state.is_live()
+                    && folded.state.spec.command.display_text().trim()
+                        == spec.command.display_text().trim()
+                    && folded.state.spec.cwd == spec.cwd
+            }
+            // Not recorded yet. If the lock is held, that task is being started. If the lock is
+            // free, its shim was killed before the first record, and nothing ever ran.
+            Err(_) => !matches!(dir.try_lock(), Ok(Some(_))),
+        }
+    };
+    let first = root.claim_command(&spec.same_key, spec.task_id, still_runs)?;
+    spec.duplicate_of = first;
+    Ok(())
+}
+
+/// Removes a task that will not be started.
+pub fn discard_unstarted(root: &StateDir, dir: TaskDir, spec: &TaskSpec) {
+    root.unmark_live(spec.task_id, &spec.same_key);
+    // If removal fails, the next reap removes the directory, because it holds no record.
+    if let Ok(Some(locked)) = dir.try_lock() {
+        let _best_effort = root.remove_task(&locked);
+    }
+}
+
+/// Removes a task whose shim exited before the first record, so that nothing ever ran.
+pub fn clear_unrecorded(root: &StateDir, spec: &TaskSpec) {
+    /// Number of checks for the exit of the shim, and the pause between them: one second in total.
+    const MAX_UNRECORDED_CHECKS: u32 = 200;
+    const UNRECORDED_CHECK_PAUSE: Duration = Duration::from_millis(5);
+    for _ in 0..MAX_UNRECORDED_CHECKS {
+        let Ok(dir) = root.task_dir(spec.task_id) else { return };
+        if !dir.is_unrecorded() {
+            return;
+        }
+        if let Ok(Some(locked)) = dir.try_lock() {
+            root.unmark_live(spec.task_id, &spec.same_key);
+            let _best_effort = root.remove_task(&locked);
+            return;
+        }
+        std::thread::sleep(UNRECORDED_CHECK_PAUSE);
+    }
+}

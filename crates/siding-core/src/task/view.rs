@@ -1,0 +1,166 @@
+//! Views of tasks, built from their journals and from the kernel's present data.
+
+use std::path::Path;
+
+use siding_model::evidence::AttentionView;
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::Phase;
+use siding_model::outcome::Outcome;
+use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
+use siding_model::record::OutputTotals;
+use siding_model::task_view::{MonitorView, OutputView, ProcessView, ReadyView, TaskView};
+
+use crate::output::{self, OutputSize};
+use crate::processes::cgroup::TaskGroup;
+use crate::processes::tree;
+use crate::store::{StateDir, TASKS_DIR, TaskDir};
+use crate::sys::{clock, procfs, tcp_sockets};
+
+/// The detail of a running task's view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViewDetail {
+    /// Includes processes and ports.
+    Full,
+    /// Uses only the journal.
+    Brief,
+}
+
+/// Returns the view of a task, without output text and without advice.
+#[must_use]
+pub fn task_view(
+    root: &StateDir,
+    dir: &TaskDir,
+    state: &TaskState,
+    detail: ViewDetail,
+) -> TaskView {
+    let pids = match detail {
+        ViewDetail::Full => tree::task_pids(root, state),
+        ViewDetail::Brief => Vec::new(),
+    };
+    let totals = match &state.closed {
+        Some(closed) => closed.output,
+        None => {
+            let OutputSize { bytes, gap } = OutputSize::measure(dir, state.spec.keep_head);
+            OutputTotals { bytes, gap, lost: 0 }
+        }
+    };
+    let mut view = build_view(state, &pids, output_view(dir.path(), state, totals));
+    // New output ends a stall, even before a record says so.
+    let stalled = state.stall.as_ref().filter(|stalled| stalled.output_bytes >= totals.bytes);
+    if detail == ViewDetail::Full && state.is_live() {
+        // The group is recorded before it is created, which may have failed.
+        view.cgroup = state
+            .cgroup
+            .clone()
+            .filter(|_| TaskGroup::from_task(state).is_some_and(|group| group.exists()));
+    }
+    view.attention = stalled
+        .filter(|_| state.is_live())
+        .map(|stalled| AttentionView::new(stalled, clock::monotonic_now()));
+    view
+}
+
+/// Returns the view of a closed task, which needs only the journal. `None` if the task is not
+/// closed.
+#[must_use]
+pub fn closed_task_view(root: &StateDir, state: &TaskState) -> Option<TaskView> {
+    let totals = state.closed.as_ref()?.output;
+    let path = root.path().join(TASKS_DIR).join(state.spec.task_id.to_string());
+    Some(build_view(state, &[], output_view(&path, state, totals)))
+}
+
+fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
+    let live = state.is_live();
+    let spec = &state.spec;
+    TaskView {
+        task_id: spec.task_id,
+        kind: spec.task_id.kind(),
+        session_id: spec.session_id.clone(),
+        name: spec.name.clone(),
+        command: spec.command_text(),
+        cwd: spec.cwd.clone(),
+        final_cwd: state.final_cwd.clone(),
+        adopted: state.adopted.is_some(),
+        sandbox: state.adopted.as_ref().and_then(|adopted| adopted.sandbox.clone()),
+        phase: state.lifecycle.phase().into(),
+        placement: state.lifecycle.placement().into(),
+        outcome: outcome(state),
+        leader_outcome: state.leader_end.clone().map(Outcome::from),
+        pipeline_statuses: state.pipeline.clone(),
+        started_at: state.started_wall.rfc3339(),
+        ended_at: state.closed.as_ref().map(|closed| closed.wall.rfc3339()),
+        elapsed_ms: state.elapsed_ms(clock::monotonic_now()),
+        deadline_at: live.then(|| format_moment(state.lifecycle.deadline())),
+        shim_pid: live.then_some(state.shim.pid),
+        processes: pids.iter().filter_map(|pid| process_view(*pid, state)).collect(),
+        listening: tcp_sockets::listening_ports(pids),
+        output,
+        attention: None,
+        usage: state.closed.as_ref().and_then(|closed| closed.peaks.clone()),
+        breaches: state.breaches.clone(),
+        net: spec.net.to_string(),
+        cgroup: None,
+        monitor: MonitorView::from_state(state),
+        ready: ReadyView::from_state(state),
+        stop_report: state.closed.as_ref().and_then(|closed| closed.report.clone()),
+        duplicate_of: spec.duplicate_of,
+        parent_task: spec.parent_task,
+        rescues: state.takeovers,
+        expected_ms: None,
+        expected_p90_ms: None,
+        expected_runs: None,
+        message: None,
+    }
+}
+
+fn outcome(state: &TaskState) -> Option<Outcome> {
+    match state.lifecycle.phase() {
+        Phase::Ended { outcome, .. } => Some(outcome.clone()),
+        Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Lingering { .. }
+        | Phase::Stopping { .. }
+        | Phase::Killing { .. } => None,
+    }
+}
+
+/// Returns the wall-clock time of a future moment, computed from the present time.
+fn format_moment(moment: MonotonicMs) -> String {
+    let left = moment.ms_since(clock::monotonic_now());
+    clock::unix_now().plus_ms(i64::try_from(left).unwrap_or(i64::MAX)).rfc3339()
+}
+
+fn process_view(pid: i32, state: &TaskState) -> Option<ProcessView> {
+    let stat = procfs::stat(pid)?;
+    // The leader's arguments are siding's constant text; the view shows the requested command
+    // instead.
+    let is_leader = state.leader.is_some_and(|leader| match leader {
+        LeaderRef::Identified(leader) => leader == ProcRef { pid, start_ticks: stat.start_ticks },
+        LeaderRef::Unidentified { pid: number } => number == pid,
+    });
+    let command = if is_leader {
+        siding_model::text::one_line(&state.spec.command_text(), 160)
+    } else {
+        tree::command_for_report(pid)
+    };
+    Some(ProcessView {
+        pid,
+        command,
+        state: stat.state.to_string(),
+        cpu_ms: stat.cpu_ticks * (1000 / procfs::TICKS_PER_SECOND),
+    })
+}
+
+fn output_view(dir: &Path, state: &TaskState, totals: OutputTotals) -> OutputView {
+    let OutputTotals { bytes, gap, lost: lost_bytes } = totals;
+    let released_bytes = gap.map_or(0, |gap| gap.len()).saturating_add(lost_bytes);
+    OutputView {
+        path: output::path(dir, state),
+        bytes,
+        kept_bytes: bytes.saturating_sub(released_bytes),
+        gap,
+        lost_bytes,
+        text: None,
+        truncated: false,
+    }
+}

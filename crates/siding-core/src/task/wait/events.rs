@@ -1,0 +1,139 @@
+//! Waits for events and processes them.
+
+use std::os::fd::BorrowedFd;
+
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::record::Record;
+use siding_model::wait::Condition;
+use siding_model::wait::WaitDetail;
+
+use super::waiter::{WaitError, Waiter};
+use crate::sys::{clock, poll};
+use crate::task::readiness::file::FileWatcher;
+use crate::task::readiness::http::HttpProbe;
+use crate::task::readiness::output_scan::OutputScan;
+
+impl Waiter<'_> {
+    /// Sleeps until an event arrives or a check is due.
+    pub(super) fn poll_sources(&self) -> Result<(), WaitError> {
+        let timeout = self.wake_at().ms_since(clock::monotonic_now());
+        poll::wait_readable(&self.sources(), Some(timeout))
+            .map(drop)
+            .map_err(|source| WaitError::Io { doing: "wait", source })
+    }
+
+    /// Returns the descriptors that become readable on an event.
+    #[must_use]
+    pub fn sources(&self) -> Vec<BorrowedFd<'_>> {
+        let live = self.tasks.iter().filter(|one| !one.is_finished);
+        let shims = live.filter_map(|one| one.watch.source());
+        let files = self.file_watcher.as_ref().and_then(FileWatcher::source);
+        shims.chain(files).chain(self.http_probes.iter().flatten().map(HttpProbe::source)).collect()
+    }
+
+    /// Processes the pending events.
+    pub(super) fn handle_events(&mut self) -> Result<(), WaitError> {
+        let live: Vec<(usize, BorrowedFd<'_>)> = self
+            .tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| !one.is_finished)
+            .filter_map(|(task, one)| one.watch.source().map(|source| (task, source)))
+            .collect();
+        let sources: Vec<BorrowedFd<'_>> = live.iter().map(|(_, source)| *source).collect();
+        let ready = poll::wait_readable(&sources, Some(0))
+            .map_err(|source| WaitError::Io { doing: "wait", source })?;
+        let readable: Vec<usize> = live
+            .iter()
+            .zip(ready)
+            .filter(|(_, ready)| *ready)
+            .map(|((task, _), _)| *task)
+            .collect();
+        for task in readable {
+            self.recv_messages(task)?;
+        }
+        if self.file_watcher.as_ref().and_then(FileWatcher::source).is_some_and(poll::is_readable) {
+            self.file_watcher.iter().for_each(FileWatcher::drain);
+            self.next_file_check = MonotonicMs(0);
+        }
+        self.read_http_results();
+        Ok(())
+    }
+
+    /// Returns the time of the next check, which is at most the end of the wait.
+    #[must_use]
+    pub fn wake_at(&self) -> MonotonicMs {
+        let mut at = self.wait.wake_at();
+        if !self.open_conditions(|one| matches!(one, Condition::Port(_))).is_empty() {
+            at = at.min(self.port_interval.next_check_at());
+        }
+        if self.file_watcher.is_some() {
+            at = at.min(self.next_file_check);
+        }
+        // A met condition is not checked again, so its due time would stay in the past forever.
+        let open = self.open_conditions(|one| matches!(one, Condition::Output(_)));
+        let scans = open.iter().filter_map(|&(task, on)| self.tasks[task].scans[on].as_ref());
+        scans.filter_map(OutputScan::wake_at).fold(at, MonotonicMs::min)
+    }
+
+    /// Processes the messages of a shim.
+    pub(super) fn recv_messages(&mut self, task: usize) -> Result<(), WaitError> {
+        let one = &mut self.tasks[task];
+        let (mut grown, mut again, mut over) = (false, false, false);
+        let renewed = one.watch.reconnects();
+        loop {
+            match one.watch.try_recv()? {
+                // Sent once for each request to follow, so that a slow reader is not flooded.
+                Some(ShimMessage::Output { .. }) => (grown, again) = (true, true),
+                // Output that was written before the request took effect is checked now.
+                Some(ShimMessage::Done) => grown = true,
+                Some(ShimMessage::Record { record, .. }) => match record.as_deref() {
+                    Some(Record::Closed(_)) => over = true,
+                    Some(_) => {}
+                    None => over |= !one.watch.state()?.1.is_live(),
+                },
+                Some(
+                    ShimMessage::Refused { .. }
+                    | ShimMessage::CannotStart { .. }
+                    | ShimMessage::Why { .. }
+                    | ShimMessage::Usage { .. },
+                ) => {}
+                None => break,
+            }
+        }
+        if one.watch.reconnects() != renewed {
+            // A new shim knows no earlier requests to follow.
+            (grown, again) = (true, true);
+        }
+        if again && one.reads_output() {
+            one.watch.send(&ShimRequest::Subscribe { follow: true })?;
+        }
+        if over {
+            // The end is recorded; the shim's cleanup does not matter.
+            return self.finish_task(task);
+        }
+        if grown {
+            self.check_output(task)?;
+        }
+        self.check_end(task)
+    }
+
+    /// Processes the HTTP results, which hold for every task that has not ended.
+    pub(super) fn read_http_results(&mut self) {
+        for condition in 0..self.http_probes.len() {
+            let Some(asking) = &mut self.http_probes[condition] else { continue };
+            if !poll::is_readable(asking.source()) {
+                continue;
+            }
+            let status = asking.read_status();
+            self.http_probes[condition] = None;
+            let Some(status) = status else { continue };
+            for task in 0..self.tasks.len() {
+                if !self.tasks[task].is_finished {
+                    self.record_met(task, condition, Some(WaitDetail::Http { status }));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! A wait for several tasks and conditions.
+
+use std::ffi::CStr;
+use std::io;
+use std::path::PathBuf;
+
+use regex::Regex;
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::lifecycle::Phase;
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::ShimRequest;
+use siding_model::task_view::{WaitHit, WaitReason, WaitView};
+use siding_model::wait::WaitDetail;
+use siding_model::wait::{CheckBackoff, Condition, Quantifier, WaitEvent, WaitState, WaitVerdict};
+
+use crate::store::StateDir;
+use crate::sys::clock;
+use crate::task::readiness::file::FileWatcher;
+use crate::task::readiness::http::HttpProbe;
+use crate::task::readiness::output_scan::OutputScan;
+use crate::task::readiness::port;
+use crate::task::watch::{TaskWatch, WatchError};
+
+/// An error of a wait.
+#[derive(Debug, thiserror::Error)]
+pub enum WaitError {
+    /// A task cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// The pattern is not a valid regular expression.
+    #[error("`output:{pattern}`: {why}")]
+    Pattern {
+        /// The given pattern.
+        pattern: String,
+        /// The cause.
+        why: String,
+    },
+    /// The output of a task is unreadable.
+    #[error("task {id}: could not read its output: {source}")]
+    Output {
+        /// The task's id.
+        id: TaskId,
+        /// The error of the system call.
+        source: io::Error,
+    },
+    /// A system call failed.
+    #[error("could not {doing}: {source}")]
+    Io {
+        /// The operation that failed, as the message names it.
+        doing: &'static str,
+        /// The error of the system call.
+        source: io::Error,
+    },
+}
+
+/// A condition that was met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetCondition {
+    /// The task.
+    pub task_id: TaskId,
+    /// The condition.
+    pub condition: Condition,
+    /// The evidence, such as the matching line.
+    pub detail: Option<WaitDetail>,
+}
+
+/// The result of a wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitResult {
+    /// The reason for its end.
+    pub verdict: WaitVerdict,
+    /// The met conditions, ordered by task and condition. For an unsatisfied wait also the `exit`
+    /// of every task that has ended.
+    pub met: Vec<MetCondition>,
+    /// The duration of the wait, in milliseconds.
+    pub waited_ms: u64,
+}
+
+impl WaitResult {
+    /// Returns the wait as `--json` prints it. `bound_ms` is the limit of the wait in milliseconds.
+    #[must_use]
+    pub fn view(&self, bound_ms: u64) -> WaitView {
+        let reason = match self.verdict {
+            WaitVerdict::Satisfied => WaitReason::Satisfied,
+            WaitVerdict::Ended => WaitReason::Ended,
+            WaitVerdict::Timeout => WaitReason::Timeout,
+        };
+        let by = self.met.iter().map(|hit| WaitHit {
+            task_id: hit.task_id,
+            condition: hit.condition.to_string(),
+            detail: hit.detail.clone(),
+        });
+        WaitView {
+            satisfied: reason == WaitReason::Satisfied,
+            reason,
+            by: by.collect(),
+            waited_ms: self.waited_ms,
+            bound_ms,
+        }
+    }
+}
+
+/// A wait for conditions of tasks.
+#[derive(Debug)]
+pub struct Waiter<'r> {
+    pub(super) root: &'r StateDir,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) tasks: Vec<WaitedTask<'r>>,
+    pub(super) wait: WaitState,
+    started: MonotonicMs,
+    met: Vec<MetEntry>,
+    /// For each HTTP condition, the thread that sends its requests.
+    pub(super) http_probes: Vec<Option<HttpProbe>>,
+    pub(super) file_watcher: Option<FileWatcher>,
+    pub(super) next_file_check: MonotonicMs,
+    pub(super) port_interval: CheckBackoff,
+    /// Whether no check was made yet.
+    is_new: bool,
+}
+
+/// One of the tasks.
+#[derive(Debug)]
+pub(super) struct WaitedTask<'r> {
+    pub(super) watch: TaskWatch<'r>,
+    pub(super) is_finished: bool,
+    pub(super) cwd: PathBuf,
+    /// For each output condition, the progress of its scan.
+    pub(super) scans: Vec<Option<OutputScan>>,
+}
+
+/// A met condition, by the indexes of task and condition.
+#[derive(Debug)]
+struct MetEntry {
+    task: usize,
+    condition: usize,
+    detail: Option<WaitDetail>,
+}
+
+impl<'r> Waiter<'r> {
+    /// Creates a wait for `conditions` of every task, of at most `bound_ms`, without checking
+    /// anything yet.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    pub fn new(
+        root: &'r StateDir,
+        program: &'r CStr,
+        ids: &[TaskId],
+        conditions: Vec<Condition>,
+        quantifier: Quantifier,
+        bound_ms: u64,
+    ) -> Result<Self, WaitError> {
+        let began = clock::monotonic_now();
+        let patterns = conditions.iter().map(output_pattern).collect::<Result<Vec<_>, _>>()?;
+        let tasks = ids
+            .iter()
+            .map(|id| WaitedTask::open(root, program, *id, &patterns))
+            .collect::<Result<Vec<_>, _>>()?;
+        let asking = conditions.iter().map(start_http_probe).collect::<Result<_, _>>()?;
+        let has_files = conditions.iter().any(|one| matches!(one, Condition::File(_)));
+        Ok(Self {
+            root,
+            wait: WaitState::new(quantifier, ids.len(), &conditions, began.plus_ms(bound_ms)),
+            conditions,
+            tasks,
+            started: began,
+            met: Vec::new(),
+            http_probes: asking,
+            file_watcher: has_files.then(FileWatcher::new),
+            next_file_check: began,
+            port_interval: CheckBackoff::new(port::CHECK_PAUSE_MS.0, port::CHECK_PAUSE_MS.1),
+            is_new: true,
+        })
+    }
+
+    /// Blocks until the wait ends.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    pub fn run(mut self) -> Result<WaitResult, WaitError> {
+        loop {
+            if let Some(answer) = self.poll_once()? {
+                return Ok(answer);
+            }
+            self.poll_sources()?;
+        }
+    }
+
+    /// Processes pending events and runs due checks, without sleeping. Returns `None` if the wait
+    /// continues; the next call is useful when one of [`Self::sources`] is readable or
+    /// [`Self::wake_at`] has passed. For callers with their own event loop.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    pub fn poll_once(&mut self) -> Result<Option<WaitResult>, WaitError> {
+        if self.is_new {
+            self.is_new = false;
+            for task in 0..self.tasks.len() {
+                self.check_output(task)?;
+                self.check_end(task)?;
+            }
+        } else {
+            self.handle_events()?;
+        }
+        self.check_ports()?;
+        self.check_files();
+        self.check_partial_lines();
+        self.advance(WaitEvent::TimerFired).map(|verdict| self.take_result(verdict)).transpose()
+    }
+
+    pub(super) fn advance(&mut self, event: WaitEvent) -> Option<WaitVerdict> {
+        self.wait.step(event, clock::monotonic_now())
+    }
+
+    /// Records that a condition was met.
+    pub(super) fn record_met(&mut self, task: usize, condition: usize, detail: Option<WaitDetail>) {
+        if self.wait.verdict().is_none() && self.wait.is_pending(task, condition) {
+            self.met.push(MetEntry { task, condition, detail });
+            self.advance(WaitEvent::Satisfied { task, condition });
+        }
+    }
+
+    /// Returns the open conditions of a kind, for tasks that have not ended.
+    pub(super) fn open_conditions(&self, kind: impl Fn(&Condition) -> bool) -> Vec<(usize, usize)> {
+        let of_kind: Vec<usize> =
+            (0..self.conditions.len()).filter(|one| kind(&self.conditions[*one])).collect();
+        let open = (0..self.tasks.len())
+            .filter(|task| !self.tasks[*task].is_finished)
+            .flat_map(|task| of_kind.iter().map(move |condition| (task, *condition)));
+        open.filter(|(task, condition)| self.wait.is_pending(*task, *condition)).collect()
+    }
+
+    fn take_result(&mut self, verdict: WaitVerdict) -> Result<WaitResult, WaitError> {
+        let waited_ms = clock::monotonic_now().ms_since(self.started);
+        let mut met = std::mem::take(&mut self.met);
+        met.sort_by_key(|one| (one.task, one.condition));
+        let mut hits = Vec::new();
+        let mut met = met.into_iter().peekable();
+        for (task, one) in self.tasks.iter().enumerate() {
+            let from = hits.len();
+            while let Some(next) = met.next_if(|next| next.task == task) {
+                hits.push(MetCondition {
+                    task_id: one.watch.id(),
+                    condition: self.conditions[next.condition].clone(),
+                    detail: next.detail,
+                });
+            }
+            let exit_reported = hits[from..].iter().any(|hit| hit.condition == Condition::Exit);
+            if verdict != WaitVerdict::Satisfied && one.is_finished && !exit_reported {
+                let detail = exit_detail(&one.watch.state()?.1);
+                hits.push(MetCondition {
+                    task_id: one.watch.id(),
+                    condition: Condition::Exit,
+                    detail,
+                });
+            }
+        }
+        Ok(WaitResult { verdict, met: hits, waited_ms })
+    }
+}
+
+impl<'r> WaitedTask<'r> {
+    fn open(
+        root: &'r StateDir,
+        program: &'r CStr,
+        id: TaskId,
+        patterns: &[Option<Regex>],
+    ) -> Result<Self, WaitError> {
+        let mut watch = TaskWatch::open(root, program, id)?;
+        let scans = patterns.iter().map(|pattern| pattern.clone().map(OutputScan::new)).collect();
+        let cwd = PathBuf::from(watch.state()?.1.spec.cwd);
+        if patterns.iter().any(Option::is_some) {
+            watch.send(&ShimRequest::Subscribe { follow: true })?;
+        }
+        Ok(Self { watch, is_finished: false, cwd, scans })
+    }
+
+    pub(super) fn reads_output(&self) -> bool {
+        self.scans.iter().any(Option::is_some)
+    }
+}
+
+/// Validates the patterns of output conditions before a task is started.
+///
+/// # Errors
+///
+/// [`WaitError::Pattern`].
+pub fn check_patterns(conditions: &[Condition]) -> Result<(), WaitError> {
+    conditions.iter().try_for_each(|condition| output_pattern(condition).map(drop))
+}
+
+fn output_pattern(condition: &Condition) -> Result<Option<Regex>, WaitError> {
+    let Condition::Output(pattern) = condition else { return Ok(None) };
+    match Regex::new(pattern) {
+        Ok(regex) => Ok(Some(regex)),
+        Err(error) => Err(WaitError::Pattern { pattern: pattern.clone(), why: error.to_string() }),
+    }
+}
+
+fn start_http_probe(condition: &Condition) -> Result<Option<HttpProbe>, WaitError> {
+    let Condition::Http(url) = condition else { return Ok(None) };
+    HttpProbe::start(url.clone())
+        .map(Some)
+        .map_err(|source| WaitError::Io { doing: "start an HTTP request", source })
+}
+
+pub(super) fn exit_detail(state: &TaskState) -> Option<WaitDetail> {
+    match state.lifecycle.phase() {
+        Phase::Ended { outcome, .. } => Some(WaitDetail::Outcome(outcome.clone())),
+        Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Lingering { .. }
+        | Phase::Stopping { .. }
+        | Phase::Killing { .. } => None,
+    }
+}

@@ -1,0 +1,323 @@
+//! Watches a task until it ends, across the loss of its shim.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::notice::TaskNotices;
+use siding_model::protocol::{ShimMessage, ShimRequest};
+
+use crate::store::journal_file::JournalReadError;
+use crate::store::{StateDir, StoreError, TaskDir};
+use crate::sys::clock;
+use crate::task::recover::{RecoverError, Recovery, RecoveryOutcome};
+use crate::task::shim_client::{RecvResult, ShimConnection, ShimRequestError};
+
+/// Timeout for a connection while another process starts or recovers the task, in milliseconds, and
+/// the first and longest pause between two tries.
+const CONNECT_TIMEOUT_MS: u64 = 10_000;
+const CONNECT_RETRY_PAUSE: (Duration, Duration) =
+    (Duration::from_millis(1), Duration::from_millis(20));
+/// Timeout for requests that a shim answers immediately, in milliseconds.
+const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
+
+/// An error of watching a task.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The state directory is unusable.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The shim is dead and could not be replaced.
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
+    /// The journal is unreadable.
+    #[error("task {id}: {source}")]
+    Journal {
+        /// The task's id.
+        id: TaskId,
+        /// The cause.
+        source: JournalReadError,
+    },
+    /// The shim refused the request or did not reply.
+    #[error("task {id}: {source}")]
+    Ask {
+        /// The task's id.
+        id: TaskId,
+        /// The cause.
+        source: ShimRequestError,
+    },
+    /// A system call failed.
+    #[error("task {id}: could not {doing}: {source}")]
+    Io {
+        /// The task's id.
+        id: TaskId,
+        /// The operation that failed, as the message names it.
+        doing: &'static str,
+        /// The error of the system call.
+        source: io::Error,
+    },
+}
+
+/// A task and the connection to its shim.
+#[derive(Debug)]
+pub struct TaskWatch<'r> {
+    root: &'r StateDir,
+    program: &'r CStr,
+    id: TaskId,
+    connection: Option<ShimConnection>,
+    /// Whether no message has arrived yet; until then the task may have no record.
+    is_new: bool,
+    /// Number of further connections after the first.
+    reconnects: u32,
+}
+
+impl<'r> TaskWatch<'r> {
+    /// Watches a task over an existing connection that is already subscribed.
+    #[must_use]
+    pub const fn from_connection(
+        root: &'r StateDir,
+        program: &'r CStr,
+        id: TaskId,
+        link: ShimConnection,
+    ) -> Self {
+        Self { root, program, id, connection: Some(link), is_new: true, reconnects: 0 }
+    }
+
+    /// Connects to a task's shim, or to a new one if the old one was killed. All records that are
+    /// written from then on arrive as messages.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError`].
+    pub fn open(root: &'r StateDir, program: &'r CStr, id: TaskId) -> Result<Self, WatchError> {
+        let mut watch = Self { root, program, id, connection: None, is_new: false, reconnects: 0 };
+        watch.reconnect()?;
+        watch.reconnects = 0;
+        Ok(watch)
+    }
+
+    /// Returns the task's id.
+    #[must_use]
+    pub const fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// Returns the descriptor to poll; `None` once the task has ended.
+    #[must_use]
+    pub fn source(&self) -> Option<BorrowedFd<'_>> {
+        self.connection.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether the task is known to have ended.
+    #[must_use]
+    pub const fn is_finished(&self) -> bool {
+        self.connection.is_none()
+    }
+
+    /// Returns how often the connection was replaced. A new shim knows no requests made to the one
+    /// before, except the subscription to records.
+    #[must_use]
+    pub const fn reconnects(&self) -> u32 {
+        self.reconnects
+    }
+
+    /// Opens the task's directory.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub fn dir(&self) -> Result<TaskDir, StoreError> {
+        self.root.task_dir(self.id)
+    }
+
+    /// Reads and replays the task's journal.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError::Store`], [`WatchError::Journal`].
+    pub fn state(&self) -> Result<(TaskDir, TaskState), WatchError> {
+        let dir = self.root.task_dir(self.id)?;
+        match dir.read() {
+            Ok(folded) => Ok((dir, folded.state)),
+            Err(source) => Err(WatchError::Journal { id: self.id, source }),
+        }
+    }
+
+    /// Reads and replays the task's journal, and extracts its notices.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::state`].
+    pub fn read_notices(&self) -> Result<(TaskDir, TaskNotices), WatchError> {
+        let dir = self.root.task_dir(self.id)?;
+        match dir.read_notices() {
+            Ok(story) => Ok((dir, story)),
+            Err(source) => Err(WatchError::Journal { id: self.id, source }),
+        }
+    }
+
+    /// Receives a message without waiting. `None` if there is none, or if the shim has exited and
+    /// was replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError`].
+    pub fn try_recv(&mut self) -> Result<Option<ShimMessage>, WatchError> {
+        let Some(link) = &self.connection else { return Ok(None) };
+        match link.try_recv().map_err(|source| self.io_error("receive from its shim", source))? {
+            RecvResult::Message(message) => {
+                self.is_new = false;
+                Ok(Some(message))
+            }
+            RecvResult::TimedOut => Ok(None),
+            RecvResult::Disconnected => {
+                self.connection = None;
+                self.reconnect()?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Sends a request without waiting for the reply, which arrives as a message.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError::Io`].
+    pub fn send(&mut self, request: &ShimRequest) -> Result<(), WatchError> {
+        let Some(link) = &self.connection else { return Ok(()) };
+        match link.send(request) {
+            // The next receive reports the disconnection and recovers the task.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result.map_err(|source| self.io_error("send a request to its shim", source)),
+        }
+    }
+
+    /// Sends a request and waits until it was carried out. If the shim dies meanwhile, repeats the
+    /// request with its successor. Returns `Ok(false)` if the task has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError`].
+    pub fn request(&mut self, request: &ShimRequest, timeout_ms: u64) -> Result<bool, WatchError> {
+        self.continue_shim()?;
+        loop {
+            let Some(link) = &self.connection else { return Ok(false) };
+            match link.request(request, timeout_ms, drop) {
+                Ok(()) => return Ok(true),
+                Err(ShimRequestError::Disconnected) => {
+                    self.connection = None;
+                    self.reconnect()?;
+                }
+                Err(source) => return Err(WatchError::Ask { id: self.id, source }),
+            }
+        }
+    }
+
+    /// Connects to the shim, or finds that the task has ended.
+    fn reconnect(&mut self) -> Result<(), WatchError> {
+        let until = clock::monotonic_now().plus_ms(CONNECT_TIMEOUT_MS);
+        let mut pause = CONNECT_RETRY_PAUSE.0;
+        loop {
+            // Recovery comes first: the shim may be stopped by a signal, or may have exited after
+            // the end.
+            match self.recover()? {
+                RecoveryOutcome::Ended | RecoveryOutcome::EndRecorded => return Ok(()),
+                RecoveryOutcome::NeverRecorded => return Err(self.never_started_error()),
+                RecoveryOutcome::SetAside { why, .. } | RecoveryOutcome::TooNew { why } => {
+                    return Err(WatchError::Journal { id: self.id, source: why.into() });
+                }
+                RecoveryOutcome::OtherMachine { machine } => {
+                    return Err(self.other_machine_error(&machine));
+                }
+                RecoveryOutcome::Supervised
+                | RecoveryOutcome::Continued
+                | RecoveryOutcome::TakenOver => {
+                    if self.connect()? {
+                        return Ok(());
+                    }
+                }
+                RecoveryOutcome::Busy => {}
+            }
+            // The shim, or a recovering process, is starting or exiting.
+            if clock::monotonic_now() >= until {
+                return Err(self.io_error("connect to its shim", io::ErrorKind::TimedOut.into()));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(CONNECT_RETRY_PAUSE.1);
+        }
+    }
+
+    fn recover(&self) -> Result<RecoveryOutcome, WatchError> {
+        match self.root.task_dir(self.id) {
+            // Another process has removed the unrecorded task.
+            Err(StoreError::NoSuchTask { .. }) if self.is_new => {
+                return Ok(RecoveryOutcome::NeverRecorded);
+            }
+            result => drop(result?),
+        }
+        let recovery = Recovery::new(self.root, self.program)
+            .map_err(|source| self.io_error("read the boot id", source))?;
+        Ok(recovery.recover_task(self.id)?)
+    }
+
+    /// Connects to the shim and subscribes. Returns false if the caller has to try again.
+    fn connect(&mut self) -> Result<bool, WatchError> {
+        let dir = self.root.task_dir(self.id)?;
+        let Some(link) =
+            ShimConnection::connect(&dir).map_err(|source| self.io_error("connect", source))?
+        else {
+            return Ok(false);
+        };
+        if !self.subscribe(&link)? {
+            return Ok(false);
+        }
+        // Subscribed first, read second: a record is then either in the journal or arrives as a
+        // message.
+        let (_, state) = self.state()?;
+        self.connection = state.is_live().then_some(link);
+        self.reconnects += 1;
+        Ok(true)
+    }
+
+    /// Resumes the shim if it was stopped with `SIGSTOP`: it answers no request and enforces no
+    /// deadline.
+    fn continue_shim(&self) -> Result<bool, WatchError> {
+        let Ok((_, state)) = self.state() else { return Ok(false) };
+        crate::task::shim_client::continue_stopped_shim(state.shim)
+            .map_err(|source| self.io_error("continue its shim", source))
+    }
+
+    fn subscribe(&self, link: &ShimConnection) -> Result<bool, WatchError> {
+        let subscribe = ShimRequest::Subscribe { follow: false };
+        match link.request(&subscribe, SHIM_REPLY_TIMEOUT_MS, drop) {
+            Ok(()) => Ok(true),
+            Err(ShimRequestError::Disconnected) => Ok(false),
+            Err(ShimRequestError::TimedOut { .. }) => {
+                if self.continue_shim()? {
+                    return Ok(false);
+                }
+                let source = ShimRequestError::TimedOut { waited_ms: SHIM_REPLY_TIMEOUT_MS };
+                Err(WatchError::Ask { id: self.id, source })
+            }
+            Err(source) => Err(WatchError::Ask { id: self.id, source }),
+        }
+    }
+
+    fn other_machine_error(&self, machine: &str) -> WatchError {
+        let why = format!("it runs on another machine, `{machine}`; run the command there");
+        self.io_error("connect to its shim", io::Error::other(why))
+    }
+
+    fn never_started_error(&self) -> WatchError {
+        let why = "its shim exited before the first record, so nothing runs; \
+                   `siding doctor` tells what this machine lacks";
+        self.io_error("start", io::Error::other(why))
+    }
+
+    fn io_error(&self, doing: &'static str, source: io::Error) -> WatchError {
+        WatchError::Io { id: self.id, doing, source }
+    }
+}

@@ -1,0 +1,110 @@
+//! Asks a task's shim why the task is quiet, and how many resources it uses.
+
+use std::ffi::CStr;
+
+use siding_model::evidence::{Evidence, WhyView};
+use siding_model::id::TaskId;
+use siding_model::limits::PeakUsage;
+use siding_model::protocol::{ShimMessage, ShimRequest};
+
+use crate::store::{StateDir, StoreError, TaskDir};
+use crate::task::shim_client::{ShimConnection, ShimRequestError};
+use crate::task::watch::{TaskWatch, WatchError};
+use crate::task::workflow_steps::WorkflowTask;
+
+/// Timeout for the shim's reply, in milliseconds. The shim takes two samples a moment apart.
+const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
+
+/// Returns the evidence about a running task that is quiet.
+///
+/// # Errors
+///
+/// [`ShimRequestError::Disconnected`] if there is no shim: the task has ended or needs recovery.
+pub fn request_evidence(dir: &TaskDir) -> Result<Evidence, ShimRequestError> {
+    let link = ShimConnection::connect(dir)?.ok_or(ShimRequestError::Disconnected)?;
+    let mut found = None;
+    link.request(&ShimRequest::Why, SHIM_REPLY_TIMEOUT_MS, |message| {
+        if let ShimMessage::Why { evidence } = message {
+            found = Some(*evidence);
+        }
+    })?;
+    found.ok_or(ShimRequestError::Disconnected)
+}
+
+/// Most tries with a task whose shim is exiting, or was killed and replaced.
+const MAX_TRIES: u32 = 5;
+
+/// An error of explaining why a task is quiet.
+#[derive(Debug, thiserror::Error)]
+pub enum WhyError {
+    /// The task has ended.
+    #[error("task {0} has ended")]
+    Ended(TaskId),
+    /// The task cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// The shim gave no answer.
+    #[error("task {id}: {source}")]
+    Ask {
+        /// The task's id.
+        id: TaskId,
+        /// The cause.
+        source: ShimRequestError,
+    },
+}
+
+/// Explains why a task is quiet. Recovers a task whose shim was killed first.
+///
+/// # Errors
+///
+/// [`WhyError`].
+pub fn why_view(root: &StateDir, program: &CStr, id: TaskId) -> Result<WhyView, WhyError> {
+    let mut last = ShimRequestError::Disconnected;
+    for _ in 0..MAX_TRIES {
+        let watch = TaskWatch::open(root, program, id)?;
+        if watch.is_finished() {
+            return Err(WhyError::Ended(id));
+        }
+        match request_evidence(&watch.dir().map_err(WatchError::from)?) {
+            Ok(evidence) => {
+                let steps = running_steps(root, id).map_err(WatchError::from)?;
+                return Ok(WhyView::new(id, evidence.for_workflow(&steps)));
+            }
+            // The task is ending, or its shim was killed; recovery determines which.
+            Err(ShimRequestError::Disconnected) => last = ShimRequestError::Disconnected,
+            Err(error) => {
+                last = error;
+                break;
+            }
+        }
+    }
+    Err(WhyError::Ask { id, source: last })
+}
+
+/// Returns the running steps of a workflow; of any other task none.
+fn running_steps(root: &StateDir, id: TaskId) -> Result<Vec<TaskId>, StoreError> {
+    let Some(carrier) = WorkflowTask::find(root, id) else { return Ok(Vec::new()) };
+    let is_step = |task: &TaskId| {
+        let read = root.task_dir(*task).ok().and_then(|dir| dir.read().ok());
+        read.is_some_and(|it| it.state.is_live() && carrier.owns_step(&it.state.spec))
+    };
+    Ok(root.live_tasks()?.into_iter().filter(is_step).collect())
+}
+
+/// Timeout for a usage reply, in milliseconds. Short, because callers can do without it.
+const USAGE_TIMEOUT_MS: u64 = 1_000;
+
+/// Returns the peak resource usage of a running task, including the present moment. `None` if its
+/// shim gives no answer: it has exited, is busy, or is of an older version.
+#[must_use]
+pub fn request_usage(dir: &TaskDir) -> Option<PeakUsage> {
+    let link = ShimConnection::connect(dir).ok().flatten()?;
+    let mut found = None;
+    link.request(&ShimRequest::Usage, USAGE_TIMEOUT_MS, |message| {
+        if let ShimMessage::Usage { peaks } = message {
+            found = Some(peaks);
+        }
+    })
+    .ok()?;
+    found
+}

@@ -1,0 +1,285 @@
+//! Cleaning up after crashes: dead shims, strays, leftovers, and data past its retention.
+//!
+//! All decisions here rest on records and locks. A process is a stray only if it carries the mark
+//! of a task whose end is recorded, or whose record was set aside; a file is removed only if no
+//! process holds the task to which it belongs. Processes and files of another state directory are
+//! never touched, because the tasks of that directory have no record here.
+//!
+//! The processes that a host has left carry the mark of the host, which has a record here
+//! ([`reap_hosts`]).
+//!
+//! Two things are judged without a record: socket files in watched directories that no process
+//! holds ([`reap_sockets`]), and, only on request, processes that other programs left behind, by
+//! rules ([`reap_unowned`]).
+
+mod dry_run;
+mod expired;
+mod hosts;
+mod leftovers;
+mod orphan_processes;
+mod reap_log;
+mod recovery;
+mod session_shims;
+mod sockets;
+mod step;
+#[cfg(test)]
+mod tests;
+mod unowned;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::CStr;
+use std::io;
+
+use siding_model::id::{SessionId, TaskId};
+use siding_model::journal::JournalError;
+use siding_model::lifecycle::Phase;
+use siding_model::notice::{NoticeId, TaskNotices};
+use siding_model::outcome::Outcome;
+use siding_model::process::{BootId, ProcRef, UnixMs};
+use siding_model::retention::RetentionLimits;
+
+use crate::processes::cgroup::TaskGroup;
+use crate::processes::tree::BirthmarkScan;
+use crate::session;
+use crate::store::journal_file::JournalReadError;
+use crate::store::{StateDir, StoreError};
+use crate::sys::procfs;
+
+pub(crate) use leftovers::stored_bytes;
+pub(crate) use reap_log::LOG_FILES;
+
+pub use hosts::{end_host, plan_hosts, reap_hosts};
+pub use session_shims::await_stopping;
+pub use sockets::reap_sockets;
+pub use step::{ReapStep, count_by_kind};
+pub use unowned::{
+    UnownedRules, is_unowned_report_unseen, reap_unowned, reap_unowned_unattended,
+    record_unowned_report,
+};
+
+/// Why nothing could be reaped.
+#[derive(Debug, thiserror::Error)]
+pub enum ReapError {
+    /// The state directory is unusable.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// `/proc` does not show the id of this boot.
+    #[error("could not read this boot's id: {0}; is `/proc` mounted?")]
+    Boot(#[from] io::Error),
+}
+
+/// Cleans up after crashes, removes data past its retention, and returns the steps in order.
+///
+/// `program` is executed as the new shim of a task whose shim was killed. `before_removal` is
+/// called once, before the first ended task past its retention is removed, if there is one. A
+/// failure that concerns one task is a [`ReapStep::Failed`] and does not stop the others.
+///
+/// # Errors
+///
+/// [`ReapError`].
+pub fn reap_all(
+    root: &StateDir,
+    program: &CStr,
+    limits: &RetentionLimits,
+    before_removal: impl FnOnce(),
+) -> Result<Vec<ReapStep>, ReapError> {
+    let mut steps = reap_hosts(root);
+    steps.extend(recovery::recover_live_marked(root, program)?);
+    let mut survey = survey_all(root)?;
+    let unmarked = recovery::recover_unmarked(root, program, &survey)?;
+    if !unmarked.is_empty() {
+        survey = survey_all(root)?;
+    }
+    steps.extend(unmarked);
+    steps.extend(tasks_being_stopped(root, &survey, |_| false));
+    let (ended, kept) = orphan_processes::end_orphans(root, &survey);
+    steps.extend(ended);
+    steps.extend(leftovers::remove_leftover_groups(root, &survey));
+    steps.extend(leftovers::remove_expired_tasks(root, &survey, &kept, limits, before_removal));
+    steps.extend(leftovers::remove_unrecorded(root, &survey));
+    steps.extend(leftovers::remove_stale_claims(root)?);
+    steps.extend(expired::remove_expired_sessions(root, &survey, limits));
+    steps.extend(expired::remove_expired_aside(root, &kept, limits));
+    Ok(steps)
+}
+
+/// Cleans up what affects a caller that starts now and cannot wait for [`reap_all`], and returns
+/// the steps: running tasks whose shim is dead get a new one, and processes whose task has ended
+/// are ended. Reads only tasks that are marked live or whose mark a process carries, so the time
+/// depends on the number of those and not on how many tasks have ended.
+///
+/// # Errors
+///
+/// [`ReapError`].
+pub fn reap_urgent(root: &StateDir, program: &CStr) -> Result<Vec<ReapStep>, ReapError> {
+    let mut steps = reap_hosts(root);
+    steps.extend(recovery::recover_live_marked(root, program)?);
+    let mut wanted: BTreeSet<TaskId> = root.live_tasks()?.into_iter().collect();
+    wanted.extend(BirthmarkScan::scan(|_, _| true).tasks_with_processes());
+    let survey = survey_tasks(root, wanted)?;
+    steps.extend(tasks_being_stopped(root, &survey, |_| false));
+    steps.extend(orphan_processes::end_orphans(root, &survey).0);
+    Ok(steps)
+}
+
+/// Returns the steps that [`reap_all`] would take. Changes nothing and takes no lock: a step that
+/// another process is about to take is predicted as if the reaper had to take it.
+///
+/// # Errors
+///
+/// [`ReapError`].
+pub fn plan_all(root: &StateDir, limits: &RetentionLimits) -> Result<Vec<ReapStep>, ReapError> {
+    let mut steps = plan_hosts(root);
+    steps.extend(dry_run::plan_steps(root, limits)?);
+    Ok(steps)
+}
+
+/// Returns the outcome of a task, or `None` while it has not ended.
+fn task_outcome(root: &StateDir, id: TaskId) -> Option<Outcome> {
+    let folded = root.task_dir(id).ok()?.read().ok()?;
+    match folded.state.lifecycle.phase() {
+        Phase::Ended { outcome, .. } => Some(outcome.clone()),
+        Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Lingering { .. }
+        | Phase::Stopping { .. }
+        | Phase::Killing { .. } => None,
+    }
+}
+
+/// The recorded state of a task, as far as the reaper needs it. Specifications are not retained: a
+/// command may have megabytes.
+#[derive(Debug)]
+enum RecordedState {
+    /// The task has not ended.
+    Live { shim: ProcRef, session: SessionId, keep: bool },
+    /// The task has ended. `group` is its control group, if that still exists. If the task was
+    /// `released`, the processes that carry its mark are not to be ended.
+    Ended {
+        shim: ProcRef,
+        at: UnixMs,
+        session: SessionId,
+        notices: Vec<NoticeId>,
+        group: Option<TaskGroup>,
+        released: bool,
+    },
+    /// The journal holds no record.
+    NeverRecorded,
+    /// The journal is corrupt.
+    Damaged { why: JournalError },
+    /// A newer version of siding wrote the journal.
+    TooNew { why: JournalError },
+    /// A system call failed.
+    Unreadable { source: io::Error },
+}
+
+/// The recorded states of the surveyed tasks, and the id of this boot.
+#[derive(Debug)]
+struct TaskSurvey {
+    boot: BootId,
+    tasks: BTreeMap<TaskId, RecordedState>,
+}
+
+impl TaskSurvey {
+    /// Returns the control group that an ended task has left behind.
+    fn leftover_group(&self, id: TaskId) -> Option<&TaskGroup> {
+        match self.tasks.get(&id)? {
+            RecordedState::Ended { group, .. } => group.as_ref(),
+            RecordedState::Live { .. }
+            | RecordedState::NeverRecorded
+            | RecordedState::Damaged { .. }
+            | RecordedState::TooNew { .. }
+            | RecordedState::Unreadable { .. } => None,
+        }
+    }
+
+    /// Returns the shims that live and supervise a task that has not ended.
+    fn live_shims(&self) -> impl Iterator<Item = ProcRef> {
+        self.tasks.values().filter_map(|standing| match standing {
+            RecordedState::Live { shim, .. } if procfs::is_running(*shim) => Some(*shim),
+            RecordedState::Live { .. }
+            | RecordedState::Ended { .. }
+            | RecordedState::NeverRecorded
+            | RecordedState::Damaged { .. }
+            | RecordedState::TooNew { .. }
+            | RecordedState::Unreadable { .. } => None,
+        })
+    }
+}
+
+fn survey_all(root: &StateDir) -> Result<TaskSurvey, ReapError> {
+    survey_tasks(root, root.all_tasks()?)
+}
+
+fn survey_tasks(
+    root: &StateDir,
+    ids: impl IntoIterator<Item = TaskId>,
+) -> Result<TaskSurvey, ReapError> {
+    let boot = procfs::boot_id()?;
+    let tasks = ids.into_iter().filter_map(|id| Some((id, read_recorded_state(root, id)?)));
+    Ok(TaskSurvey { boot, tasks: tasks.collect() })
+}
+
+/// Returns the recorded state of a task, or `None` if another process has removed the task.
+fn read_recorded_state(root: &StateDir, id: TaskId) -> Option<RecordedState> {
+    let read = match root.task_dir(id) {
+        Err(StoreError::NoSuchTask { .. }) => return None,
+        Err(StoreError::Io { source, .. }) => return Some(RecordedState::Unreadable { source }),
+        Err(_) => return Some(RecordedState::Unreadable { source: io::ErrorKind::Other.into() }),
+        Ok(dir) => dir.read_notices(),
+    };
+    Some(match read {
+        Ok(TaskNotices { state, .. }) if state.is_live() => RecordedState::Live {
+            shim: state.shim,
+            keep: state.spec.keep,
+            session: state.spec.session_id,
+        },
+        Ok(TaskNotices { state, notices }) => RecordedState::Ended {
+            shim: state.shim,
+            at: state.ended_wall(),
+            notices: notices.iter().map(|notice| notice.id).collect(),
+            group: TaskGroup::from_task(&state).filter(TaskGroup::exists),
+            released: matches!(
+                state.lifecycle.phase(),
+                Phase::Ended { outcome: Outcome::Released { .. }, .. }
+            ),
+            session: state.spec.session_id,
+        },
+        Err(JournalReadError::Io(source)) => RecordedState::Unreadable { source },
+        Err(JournalReadError::Content(JournalError::Empty)) => RecordedState::NeverRecorded,
+        Err(JournalReadError::Content(why @ JournalError::TooNew { .. })) => {
+            RecordedState::TooNew { why }
+        }
+        Err(JournalReadError::Content(why @ JournalError::Corrupt { .. })) => {
+            RecordedState::Damaged { why }
+        }
+    })
+}
+
+/// Returns the tasks whose session has ended and whose shims are about to stop them. A task without
+/// a running shim counts if `will_have_one` says that it is about to get one.
+fn tasks_being_stopped(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    will_have_one: impl Fn(TaskId) -> bool,
+) -> Vec<ReapStep> {
+    let mut over: HashMap<&SessionId, bool> = HashMap::new();
+    let mut steps = Vec::new();
+    for (id, standing) in &survey.tasks {
+        let RecordedState::Live { shim, session, keep: false } = standing else { continue };
+        if session.is_implicit() || !(procfs::is_running(*shim) || will_have_one(*id)) {
+            continue;
+        }
+        // The shims of the session use the same test.
+        let is_over =
+            over.entry(session).or_insert_with(|| session::is_ended(root, session, &survey.boot));
+        if *is_over {
+            steps.push(ReapStep::Leaving {
+                task_id: *id,
+                session_id: session.clone(),
+                outcome: None,
+            });
+        }
+    }
+    steps
+}

@@ -1,0 +1,387 @@
+//! Ending what a host has left: its sandbox's helpers, its servers, and commands without a shim.
+//!
+//! Every process that carries the mark of an ended host was started by it, outside of tasks.
+//! Programs that the user wants to keep are excluded, with all of their descendants.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+use siding_model::host::{HostRecord, MarkedProcess, is_excluded_program, is_interpreter};
+use siding_model::id::{Birthmark, HostMark};
+use siding_model::process::ProcRef;
+use siding_model::settings::Settings;
+use siding_model::signal::Signal;
+
+use super::ReapStep;
+use super::orphan_processes::{KILL_TIMEOUT_MS, SWEEP_PAUSE, TERM_GRACE_MS, survival_reason};
+use super::reap_log::{ReapLog, ReapLogLine};
+use crate::host::{HostFiles, is_unsupervised, processes_with_mark};
+use crate::processes::tree;
+use crate::store::StateDir;
+use crate::sys::pidfd::PidFd;
+use crate::sys::procfs::{self, TICKS_PER_SECOND};
+use crate::sys::{clock, file, poll, process, unix_socket};
+
+/// The name of the rule in `reaped.log`.
+const HOST_ENDED_RULE: &str = "host-ended";
+/// The most ancestors of a process that are searched for an excluded program.
+const MAX_ANCESTORS: usize = 64;
+/// The prefix of the argument by which a relay (socat(1)) names the socket file on which it
+/// listens.
+const LISTEN_ARGUMENT_PREFIX: &str = "UNIX-LISTEN:";
+/// The directories in which a host has socket files of its own, and the text before and after its
+/// process ID in their names (Claude Code 2.1.330).
+const HOST_SOCKET_PATTERNS: [(&str, &str, &str); 2] =
+    [("/tmp", "srt-mux-", "-"), ("/tmp/cc-socks", "", ".sock")];
+
+/// Ends the processes of ended hosts whose supervisors were killed too, and returns the steps.
+#[must_use]
+pub fn reap_hosts(root: &StateDir) -> Vec<ReapStep> {
+    let Ok(marks) = root.host_marks() else { return Vec::new() };
+    marks.into_iter().flat_map(|mark| reap_host(root, mark, false)).collect()
+}
+
+/// Returns the steps that [`reap_hosts`] would take.
+#[must_use]
+pub fn plan_hosts(root: &StateDir) -> Vec<ReapStep> {
+    let Ok(marks) = root.host_marks() else { return Vec::new() };
+    marks.into_iter().flat_map(|mark| reap_host(root, mark, true)).collect()
+}
+
+fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
+    let Ok(files) = HostFiles::open(root, mark) else { return Vec::new() };
+    // A supervisor that lives, or is being started, does this itself.
+    let Ok(Some(_lock)) = files.try_lock() else { return Vec::new() };
+    let record = match files.record() {
+        Ok(record) => record,
+        // The record was never written, so no process was marked either.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !dry_run => {
+            let _best_effort = root.remove_host(mark);
+            return Vec::new();
+        }
+        Err(error) => {
+            return vec![ReapStep::HostFailed { host: mark.to_string(), why: error.to_string() }];
+        }
+    };
+    match read_host_state(root, &record) {
+        HostState::Ended => {}
+        HostState::Alive => return Vec::new(),
+        HostState::OtherBoot => {
+            if !dry_run {
+                let _best_effort = root.remove_host(mark);
+            }
+            return Vec::new();
+        }
+    }
+    let spare = excluded_programs(&files);
+    if dry_run {
+        return HostSweep::new(root, &files, &record, &spare).into_planned_steps();
+    }
+    let steps = end_host(root, &files, &record, &|| {});
+    let _best_effort = root.remove_host(mark);
+    steps
+}
+
+/// Whether a host may have left processes.
+enum HostState {
+    Ended,
+    Alive,
+    OtherBoot,
+}
+
+fn read_host_state(root: &StateDir, record: &HostRecord) -> HostState {
+    let is_this_boot = procfs::boot_id().is_ok_and(|boot| boot == record.boot);
+    let is_elsewhere =
+        record.pid_namespace.is_some() && record.pid_namespace != procfs::pid_namespace();
+    if !is_this_boot && root.runtime_base().is_none() {
+        HostState::OtherBoot
+    } else if !is_this_boot || is_elsewhere || tree::is_alive(record.host) {
+        HostState::Alive
+    } else {
+        HostState::Ended
+    }
+}
+
+/// Returns the excluded programs, from the settings that the host's hooks last reported.
+fn excluded_programs(files: &HostFiles) -> Vec<String> {
+    match files.context() {
+        Ok(current) => current.terms.spare_programs,
+        Err(_) => Settings::default().spare_programs,
+    }
+}
+
+/// Ends the processes that an ended host has left, and removes the socket files of its sandbox.
+/// `between` is called after SIGTERM was sent. Returns the steps.
+pub fn end_host(
+    root: &StateDir,
+    files: &HostFiles,
+    record: &HostRecord,
+    between: &dyn Fn(),
+) -> Vec<ReapStep> {
+    let spare = excluded_programs(files);
+    let mut sweep = HostSweep::new(root, files, record, &spare);
+    let first = sweep.find_remaining();
+    let mut sockets: Vec<String> = first.iter().filter_map(listen_socket_path).collect();
+    sweep.terminate_all(&first);
+    between();
+    sweep.wait_for_exit();
+    let left = sweep.kill_remaining();
+    let mut steps = sweep.into_steps(&left);
+    sockets.extend(host_sockets(record));
+    steps.extend(sockets.iter().filter_map(|path| remove_dead_socket(Path::new(path))));
+    steps
+}
+
+/// The cleanup of the processes that one host has left.
+struct HostSweep<'a> {
+    root: &'a StateDir,
+    files: &'a HostFiles,
+    record: &'a HostRecord,
+    excluded_programs: &'a [String],
+    /// `None` if it cannot be written: the processes are ended all the same.
+    log: Option<ReapLog>,
+    /// The signaled processes by process ID and start time, with their last signal.
+    signaled: BTreeMap<(i32, u64), SignaledProcess>,
+    excluded: BTreeMap<(i32, u64), String>,
+}
+
+struct SignaledProcess {
+    pidfd: PidFd,
+    command: String,
+    signal: Signal,
+}
+
+impl<'a> HostSweep<'a> {
+    fn new(
+        root: &'a StateDir,
+        files: &'a HostFiles,
+        record: &'a HostRecord,
+        spare: &'a [String],
+    ) -> Self {
+        let (done, spared) = (BTreeMap::new(), BTreeMap::new());
+        Self {
+            root,
+            files,
+            record,
+            excluded_programs: spare,
+            log: None,
+            signaled: done,
+            excluded: spared,
+        }
+    }
+
+    /// Returns the processes that the host has left and that are not excluded.
+    fn find_remaining(&mut self) -> Vec<MarkedProcess> {
+        let mut found: Vec<MarkedProcess> =
+            self.host_marks().into_iter().flat_map(|mark| processes_with_mark(mark, 0)).collect();
+        let spared = excluded_pids(&found, |one| {
+            is_excluded_program(&one.program, &one.words, self.excluded_programs)
+                || self.is_separate_host(one)
+        });
+        for one in found.iter().filter(|one| spared.contains(&one.process.pid)) {
+            let key = (one.process.pid, one.process.start_ticks);
+            self.excluded.entry(key).or_insert_with(|| tree::command_for_report(one.process.pid));
+        }
+        found.retain(|one| !spared.contains(&one.process.pid));
+        found
+    }
+
+    /// Returns the marks of the host's processes: its own mark, and those of claimed commands that
+    /// no shim supervises.
+    fn host_marks(&self) -> Vec<Birthmark> {
+        let claims = self.files.list_claims().into_iter();
+        let unkept = claims.filter(|task| is_unsupervised(self.root, *task));
+        unkept.map(|task| task.birthmark()).chain([self.files.mark.birthmark()]).collect()
+    }
+
+    /// Whether a process is a host of its own: the same program, which the host made the leader of
+    /// a session (setsid(2)) so that it outlives the host, as Claude Code does with background
+    /// conversations.
+    fn is_separate_host(&self, one: &MarkedProcess) -> bool {
+        let pid = one.process.pid;
+        let is_apart = || procfs::stat(pid).is_some_and(|stat| stat.session == pid);
+        let is_same =
+            || self.record.program.is_some() && procfs::executable_path(pid) == self.record.program;
+        !is_interpreter(&one.program) && is_apart() && is_same()
+    }
+
+    /// Sends SIGTERM to all of these processes.
+    fn terminate_all(&mut self, found: &[MarkedProcess]) {
+        if !found.is_empty() {
+            self.log = ReapLog::open(self.root).ok();
+        }
+        for one in found {
+            self.send_signal(one.process, Signal::TERM);
+        }
+    }
+
+    /// Waits until the signaled processes have exited, at most for the grace.
+    fn wait_for_exit(&self) {
+        let until = clock::monotonic_now().plus_ms(TERM_GRACE_MS);
+        loop {
+            let living = self.signaled.values().map(|touched| &touched.pidfd);
+            let fds: Vec<_> =
+                living.filter(|held| !held.is_dead()).map(std::os::fd::AsFd::as_fd).collect();
+            let left = until.ms_since(clock::monotonic_now());
+            if fds.is_empty() || left == 0 {
+                return;
+            }
+            if poll::wait_readable(&fds, Some(left)).is_err() {
+                std::thread::sleep(SWEEP_PAUSE);
+            }
+        }
+    }
+
+    /// Kills what is left and what was started meanwhile. Returns the processes that could not be
+    /// ended.
+    fn kill_remaining(&mut self) -> HashSet<ProcRef> {
+        let started = clock::monotonic_now();
+        loop {
+            let left: Vec<ProcRef> = self.find_remaining().iter().map(|one| one.process).collect();
+            if left.is_empty() || clock::monotonic_now().ms_since(started) > KILL_TIMEOUT_MS {
+                return left.into_iter().collect();
+            }
+            let mut is_mortal = false;
+            for process in &left {
+                is_mortal |= self.send_signal(*process, Signal::KILL);
+            }
+            // A process that could not be signaled may have exited since it was listed.
+            let immortal = || left.iter().copied().filter(|process| tree::is_alive(*process));
+            if !is_mortal && immortal().next().is_some() {
+                return immortal().collect();
+            }
+            std::thread::sleep(SWEEP_PAUSE);
+        }
+    }
+
+    /// Sends a signal to a process that still carries one of the marks, after writing a line to the
+    /// log. Returns whether the signal could be sent.
+    fn send_signal(&mut self, process: ProcRef, signal: Signal) -> bool {
+        let Ok(held) = PidFd::open(process) else { return false };
+        let marks = self.host_marks();
+        let is_marked = procfs::birthmark(process.pid).is_some_and(|mark| marks.contains(&mark));
+        if held.is_dead() || !is_marked {
+            return false;
+        }
+        let key = (process.pid, process.start_ticks);
+        let is_new = self.signaled.get(&key).is_none_or(|touched| touched.signal != signal);
+        let command = tree::command_for_report(process.pid);
+        if is_new && let Some(log) = &self.log {
+            let _best_effort = log.append(&ReapLogLine {
+                at: clock::unix_now().rfc3339(),
+                rule: HOST_ENDED_RULE,
+                pid: process.pid,
+                start_ticks: process.start_ticks,
+                top_pid: self.record.host.pid,
+                age_ms: age_ms(process),
+                signal: signal.to_string(),
+                command: &command,
+            });
+        }
+        let is_sent = held.send_signal(signal).is_ok();
+        // A stopped process handles SIGTERM only once it is continued.
+        let _already_ended = held.send_signal(Signal::CONT);
+        self.signaled.insert(key, SignaledProcess { pidfd: held, command, signal });
+        is_sent
+    }
+
+    fn into_steps(self, left: &HashSet<ProcRef>) -> Vec<ReapStep> {
+        let host = || host_label(self.record);
+        let touched = self.signaled.into_iter().map(|((pid, start_ticks), touched)| {
+            let SignaledProcess { command, signal, .. } = touched;
+            if left.contains(&ProcRef { pid, start_ticks }) {
+                return ReapStep::HostProcessLeft {
+                    host: host(),
+                    pid,
+                    command,
+                    why: survival_reason(pid),
+                };
+            }
+            let signal = Some(signal.to_string());
+            ReapStep::HostProcessEnded { host: host(), pid, command, signal }
+        });
+        let spared = self.excluded.into_iter();
+        let spared = spared.map(|((pid, _), command)| ReapStep::HostProcessSpared {
+            host: host(),
+            pid,
+            command,
+        });
+        touched.chain(spared).collect()
+    }
+
+    fn into_planned_steps(mut self) -> Vec<ReapStep> {
+        let host = || host_label(self.record);
+        let found = self.find_remaining();
+        let ended = found.iter().map(|one| ReapStep::HostProcessEnded {
+            host: host(),
+            pid: one.process.pid,
+            command: tree::command_for_report(one.process.pid),
+            signal: None,
+        });
+        ended.collect()
+    }
+}
+
+fn host_label(record: &HostRecord) -> String {
+    format!("{} ({})", siding_model::text::one_line(&record.name, 40), record.host.pid)
+}
+
+fn age_ms(process: ProcRef) -> u64 {
+    let born = process.start_ticks.saturating_mul(1_000 / TICKS_PER_SECOND);
+    clock::since_boot_ms().saturating_sub(born)
+}
+
+/// Returns the excluded processes: those for which `is_wanted` returns true, and their descendants.
+fn excluded_pids(
+    found: &[MarkedProcess],
+    is_wanted: impl Fn(&MarkedProcess) -> bool,
+) -> HashSet<i32> {
+    let parents: HashMap<i32, i32> =
+        found.iter().map(|one| (one.process.pid, one.parent)).collect();
+    let wanted = found.iter().filter(|one| is_wanted(one));
+    let tops: HashSet<i32> = wanted.map(|one| one.process.pid).collect();
+    let is_below = |pid: i32| {
+        std::iter::successors(Some(pid), |at| parents.get(at).copied())
+            .take(MAX_ANCESTORS)
+            .any(|at| tops.contains(&at))
+    };
+    found.iter().map(|one| one.process.pid).filter(|pid| is_below(*pid)).collect()
+}
+
+/// Returns the socket file on which a relay listens, from its arguments.
+fn listen_socket_path(one: &MarkedProcess) -> Option<String> {
+    let address = one.words.iter().find_map(|word| word.strip_prefix(LISTEN_ARGUMENT_PREFIX))?;
+    let path = address.split(',').next()?;
+    path.starts_with('/').then(|| path.to_owned())
+}
+
+/// Returns the socket files that carry the host's process ID in their names.
+fn host_sockets(record: &HostRecord) -> Vec<String> {
+    let in_place = |(directory, before, behind): (&str, &str, &str)| {
+        let begin = format!("{before}{}{behind}", record.host.pid);
+        let names = file::open_directory(Path::new(directory)).and_then(file::list_names);
+        let mut names = names.unwrap_or_default();
+        names.retain(|name| name.starts_with(&begin) && name.ends_with(".sock"));
+        names.into_iter().map(move |name| format!("{directory}/{name}")).collect::<Vec<_>>()
+    };
+    HOST_SOCKET_PATTERNS.into_iter().flat_map(in_place).collect()
+}
+
+/// Removes a socket file of this user that no process holds, or returns `None` if there is none.
+fn remove_dead_socket(path: &Path) -> Option<ReapStep> {
+    let name = path.file_name()?.to_str()?;
+    let directory = file::open_directory(path.parent()?).ok()?;
+    let facts = file::metadata_at(&directory, name).ok()?;
+    let is_dead = facts.is_socket
+        && facts.uid == process::effective_uid()
+        && unix_socket::is_bound(&directory, name).is_ok_and(|held| !held)
+        && file::metadata_at(&directory, name).is_ok_and(|now| now.identity == facts.identity);
+    if !is_dead {
+        return None;
+    }
+    let path = path.display().to_string();
+    Some(match file::remove(&directory, name) {
+        Ok(()) => ReapStep::SocketRemoved { path },
+        Err(error) => ReapStep::SocketLeft { path, why: error.to_string() },
+    })
+}

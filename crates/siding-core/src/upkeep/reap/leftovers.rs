@@ -1,0 +1,241 @@
+//! Removal of files that are no longer needed.
+
+use std::collections::{HashMap, HashSet};
+
+use siding_model::id::{SessionId, TaskId};
+use siding_model::notice::{Consumer, NoticeId};
+use siding_model::retention::{self, EndedTask, RetentionLimits, UnreadNotices};
+use siding_model::size::Bytes;
+
+use super::{ReapError, ReapStep, RecordedState, TaskSurvey};
+use crate::notices::Acks;
+use crate::processes::cgroup::TaskGroup;
+use crate::session;
+use crate::store::{StateDir, StoreError};
+use crate::sys::{clock, file, procfs};
+use crate::task::recover::is_being_created;
+
+/// Directories below the root (`docs/format.md`) whose entries are listed here.
+pub(super) const ASIDE_DIR: &str = "aside";
+const SAME_DIR: &str = "same";
+
+/// Removes the control groups that ended tasks have left.
+pub(super) fn remove_leftover_groups(root: &StateDir, survey: &TaskSurvey) -> Vec<ReapStep> {
+    let left = leftover_groups(root, survey).into_iter();
+    let gone = left.filter(|(_, group)| group.remove());
+    gone.map(|(task_id, _)| ReapStep::Cleared { task_id }).collect()
+}
+
+/// Returns the empty control groups of ended tasks. The group of a task with a live marker is
+/// removed together with the marker, and a shim that is about to exit removes its task's group
+/// itself.
+pub(super) fn leftover_groups<'s>(
+    root: &StateDir,
+    survey: &'s TaskSurvey,
+) -> Vec<(TaskId, &'s TaskGroup)> {
+    let left = |(id, standing): (&TaskId, &'s RecordedState)| match standing {
+        RecordedState::Ended { shim, group: Some(group), .. } => {
+            let is_left = !root.is_marked_live(*id) && !procfs::is_running(*shim);
+            (is_left && !group.is_populated()).then_some((*id, group))
+        }
+        RecordedState::Ended { .. }
+        | RecordedState::Live { .. }
+        | RecordedState::NeverRecorded
+        | RecordedState::Damaged { .. }
+        | RecordedState::TooNew { .. }
+        | RecordedState::Unreadable { .. } => None,
+    };
+    survey.tasks.iter().filter_map(left).collect()
+}
+
+/// Removes ended tasks that are past their retention, after calling `before` if there are any.
+/// Tasks in `kept` still have processes.
+pub(super) fn remove_expired_tasks(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    kept: &HashSet<TaskId>,
+    limits: &RetentionLimits,
+    before: impl FnOnce(),
+) -> Vec<ReapStep> {
+    let remove = |step: ReapStep| {
+        let ReapStep::Expired { task_id, .. } = step else { return Some(step) };
+        match remove_task_if(root, task_id, |_| true) {
+            Ok(true) => Some(step),
+            // Its shim is about to exit; the next run removes the task.
+            Ok(false) | Err(StoreError::NoSuchTask { .. }) => None,
+            Err(error) => Some(failed_step(task_id, &error)),
+        }
+    };
+    let expiring = plan_expired_tasks(root, survey, kept, limits);
+    if !expiring.is_empty() {
+        before();
+    }
+    expiring.into_iter().filter_map(remove).collect()
+}
+
+/// Returns what [`remove_expired_tasks`] would remove, the oldest first.
+pub(super) fn plan_expired_tasks(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    kept: &HashSet<TaskId>,
+    limits: &RetentionLimits,
+) -> Vec<ReapStep> {
+    let ended = ended_tasks(root, survey, kept);
+    let by_id: HashMap<TaskId, &EndedTask<TaskId>> =
+        ended.iter().map(|task| (task.id, task)).collect();
+    let expired = retention::expired_tasks(&ended, limits, clock::unix_now());
+    expired.iter().filter_map(|id| by_id.get(id)).map(|task| expired_step(task)).collect()
+}
+
+fn ended_tasks(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    kept: &HashSet<TaskId>,
+) -> Vec<EndedTask<TaskId>> {
+    let mut sessions = SessionCache { root, survey, known: HashMap::new() };
+    let task = |(id, standing): (&TaskId, &RecordedState)| match standing {
+        RecordedState::Ended { at, session, notices: news, .. } => Some(EndedTask {
+            id: *id,
+            ended_at: *at,
+            bytes: Bytes(stored_bytes(root, *id)),
+            has_live_owner: kept.contains(id),
+            unread_notices: sessions.undelivered_to(session, news),
+        }),
+        RecordedState::Live { .. }
+        | RecordedState::NeverRecorded
+        | RecordedState::Damaged { .. }
+        | RecordedState::TooNew { .. }
+        | RecordedState::Unreadable { .. } => None,
+    };
+    survey.tasks.iter().filter_map(task).collect()
+}
+
+/// The acknowledgements of sessions and whether they live, each read once.
+struct SessionCache<'s> {
+    root: &'s StateDir,
+    survey: &'s TaskSurvey,
+    known: HashMap<SessionId, (Acks, bool)>,
+}
+
+impl SessionCache<'_> {
+    /// Returns whether notices of a task are unread, and whether their session lives.
+    fn undelivered_to(&mut self, session: &SessionId, news: &[NoticeId]) -> UnreadNotices {
+        let (acks, lives) = self.known.entry(session.clone()).or_insert_with(|| {
+            let read = session::read(self.root, session).ok().flatten();
+            let boot = &self.survey.boot;
+            let is_elsewhere = read.is_some_and(|it| it.may_live_elsewhere(boot));
+            let lives = is_elsewhere || !session::is_ended(self.root, session, boot);
+            // Without acknowledgements all notices count as unread, which only keeps the task
+            // longer.
+            (Acks::read(self.root, session).unwrap_or_default(), lives)
+        });
+        let agent = Consumer::agent();
+        match (news.iter().all(|id| acks.is_acknowledged(&agent, *id)), lives) {
+            (true, _) => UnreadNotices::NoNotices,
+            (false, true) => UnreadNotices::ForLiveSession,
+            (false, false) => UnreadNotices::ForSession,
+        }
+    }
+}
+
+/// Returns the disk space that the files of a task take, in bytes.
+pub(crate) fn stored_bytes(root: &StateDir, id: TaskId) -> u64 {
+    let Ok(dir) = root.task_dir(id) else { return 0 };
+    let names = file::list_entries(&dir).unwrap_or_default();
+    names
+        .iter()
+        .filter_map(|name| file::metadata_at(&dir, name).ok())
+        .map(|facts| facts.allocated_bytes)
+        .sum()
+}
+
+fn expired_step(task: &EndedTask<TaskId>) -> ReapStep {
+    ReapStep::Expired { task_id: task.id, ended_at: task.ended_at.rfc3339(), bytes: task.bytes.0 }
+}
+
+/// Removes a task if its lock is free and `still` returns true under the lock. Returns whether the
+/// task was removed.
+fn remove_task_if(
+    root: &StateDir,
+    id: TaskId,
+    still: impl Fn(&crate::store::TaskDir) -> bool,
+) -> Result<bool, StoreError> {
+    let dir = root.task_dir(id)?;
+    let path = dir.path().to_owned();
+    let io = |source| StoreError::Io { doing: "lock", path, source };
+    let Some(locked) = dir.try_lock().map_err(io)? else { return Ok(false) };
+    if !still(locked.dir()) {
+        return Ok(false);
+    }
+    root.remove_task(&locked)?;
+    Ok(true)
+}
+
+/// Removes the directories of tasks that were never recorded.
+pub(super) fn remove_unrecorded(root: &StateDir, survey: &TaskSurvey) -> Vec<ReapStep> {
+    let mut steps = Vec::new();
+    for task_id in unrecorded_tasks(root, survey) {
+        match remove_task_if(root, task_id, crate::store::TaskDir::is_unrecorded) {
+            Ok(true) => steps.push(ReapStep::NeverStarted { task_id }),
+            Ok(false) | Err(StoreError::NoSuchTask { .. }) => {}
+            Err(error) => steps.push(failed_step(task_id, &error)),
+        }
+    }
+    steps
+}
+
+/// Returns the tasks that were never recorded, are not marked live, and are not being created.
+pub(super) fn unrecorded_tasks(root: &StateDir, survey: &TaskSurvey) -> Vec<TaskId> {
+    // A directory that cannot be opened is not removed either.
+    let is_left = |id: &TaskId| root.task_dir(*id).is_ok_and(|dir| !is_being_created(root, &dir));
+    let unborn = survey
+        .tasks
+        .iter()
+        .filter(|(_, standing)| matches!(standing, RecordedState::NeverRecorded));
+    let unmarked = unborn.map(|(id, _)| *id).filter(|id| !root.is_marked_live(*id));
+    unmarked.filter(is_left).collect()
+}
+
+/// Removes claims on commands whose task does not run.
+pub(super) fn remove_stale_claims(root: &StateDir) -> Result<Vec<ReapStep>, ReapError> {
+    let mut steps = Vec::new();
+    for (name, task) in stale_claims(root)? {
+        let path = format!("{SAME_DIR}/{name}");
+        // Read again: another launch of the same command may just have taken the claim over.
+        if file::read_link(root, &path).is_ok_and(|now| now == task)
+            && file::remove(root, &path).is_ok()
+        {
+            steps.push(ReapStep::Unclaimed { name, task });
+        }
+    }
+    Ok(steps)
+}
+
+/// Returns the claims whose task is not marked live, with the name of that task.
+pub(super) fn stale_claims(root: &StateDir) -> Result<Vec<(String, String)>, ReapError> {
+    let names = names_in(root, SAME_DIR)?;
+    let claim = |name: String| {
+        let task = file::read_link(root, &format!("{SAME_DIR}/{name}")).ok()?;
+        let runs = task.parse().is_ok_and(|id| root.is_marked_live(id));
+        (!runs).then_some((name, task))
+    };
+    Ok(names.into_iter().filter_map(claim).collect())
+}
+
+/// Returns the tasks that were set aside, with their paths below the root.
+pub(super) fn tasks_set_aside(root: &StateDir) -> Vec<(TaskId, String)> {
+    // `ID.MILLISECONDS`
+    let parse = |name: &String| name.split('.').next().and_then(|id| id.parse().ok());
+    let names = names_in(root, ASIDE_DIR).unwrap_or_default();
+    names.iter().filter_map(|name| Some((parse(name)?, format!("{ASIDE_DIR}/{name}")))).collect()
+}
+
+pub(super) fn names_in(root: &StateDir, directory: &str) -> Result<Vec<String>, StoreError> {
+    file::open_at(root, directory, file::OpenMode::Directory).and_then(file::list_names).map_err(
+        |source| StoreError::Io { doing: "list", path: root.path().join(directory), source },
+    )
+}
+
+fn failed_step(task_id: TaskId, error: &StoreError) -> ReapStep {
+    ReapStep::Failed { task_id, why: error.to_string() }
+}

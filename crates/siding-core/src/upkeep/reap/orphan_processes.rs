@@ -1,0 +1,392 @@
+//! Ending processes whose task has ended.
+//!
+//! A stray carries the mark of a task whose end is recorded or whose record was set aside, or is in
+//! the control group of an ended task, and no shim supervises it: the task's lock is free, and the
+//! process is neither a living shim nor a descendant of one. A mark without a record here belongs
+//! to another state directory, and its processes are left alone.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use siding_model::id::TaskId;
+use siding_model::process::ProcRef;
+use siding_model::signal::Signal;
+
+use super::leftovers::tasks_set_aside;
+use super::{ReapStep, RecordedState, TaskSurvey};
+use crate::processes::tree::{self, BirthmarkScan};
+use crate::store::{LockedTask, StateDir};
+use crate::sys::pidfd::PidFd;
+use crate::sys::{clock, file, poll, process, procfs};
+use crate::task::shim_client;
+
+/// The time between SIGTERM and SIGKILL, in milliseconds.
+pub(super) const TERM_GRACE_MS: u64 = 2_000;
+/// The time after which a killed process that still lives is reported, in milliseconds.
+pub(super) const KILL_TIMEOUT_MS: u64 = 5_000;
+/// The pause between the two checks of a process's mark, after which it counts as a stray. A new
+/// shim carries the mark of the process that started it until it has set its own, within this time.
+const RECHECK_DELAY: Duration = Duration::from_millis(20);
+/// The pause between two sweeps.
+pub(super) const SWEEP_PAUSE: Duration = Duration::from_millis(2);
+
+/// The lock that keeps other processes away from a task while its strays are ended. Dropping it
+/// releases the lock.
+#[derive(Debug)]
+enum TaskGuard {
+    Task { _lock: LockedTask },
+    Aside { _lock: OwnedFd },
+}
+
+/// The most scans that are taken until one has seen all processes.
+const MAX_SCANS: u32 = 3;
+/// Why a scan is incomplete, as shown in the report.
+const INCOMPLETE_SCAN_REASON: &str = "not every process could be read: `/proc` cannot be read, or no descriptor is \
+    left (`ulimit -n`); strays may be left, and no ended task was removed";
+const NO_DESCRIPTOR_REASON: &str = "no descriptor was left to open it (`ulimit -n`)";
+
+/// The strays of one task.
+#[derive(Debug, Default)]
+pub(super) struct OrphanProcesses {
+    /// Strays that are held by a pidfd, and lived when it was opened.
+    pub(super) pidfds: Vec<PidFd>,
+    /// Strays for which no descriptor was left.
+    pub(super) without_pidfd: Vec<ProcRef>,
+}
+
+impl OrphanProcesses {
+    fn add(&mut self, process: ProcRef) {
+        match PidFd::open_if_alive(process) {
+            Ok(Some(held)) => self.pidfds.push(held),
+            Ok(None) => {}
+            Err(_) => self.without_pidfd.push(process),
+        }
+    }
+
+    /// Returns all strays of the task.
+    pub(super) fn processes(&self) -> impl Iterator<Item = ProcRef> {
+        self.pidfds.iter().map(|held| held.process).chain(self.without_pidfd.iter().copied())
+    }
+}
+
+/// The strays of each task.
+pub(super) type OrphansByTask = BTreeMap<TaskId, OrphanProcesses>;
+
+/// The result of one scan.
+#[derive(Debug, Default)]
+pub(super) struct OrphanScan {
+    /// The strays of each task.
+    pub(super) orphans: OrphansByTask,
+    /// Whether every process of the machine could be read. Otherwise there may be more strays.
+    pub(super) is_complete: bool,
+}
+
+impl OrphanScan {
+    /// Returns the report of an incomplete scan, or `None` after a complete one.
+    pub(super) fn incomplete_step(&self) -> Option<ReapStep> {
+        (!self.is_complete)
+            .then(|| ReapStep::StraysUnseen { why: INCOMPLETE_SCAN_REASON.to_owned() })
+    }
+}
+
+/// Ends the strays. Returns the steps, and the tasks that may still have processes and whose
+/// records must be kept: after an incomplete scan these are all tasks.
+pub(super) fn end_orphans(
+    root: &StateDir,
+    survey: &TaskSurvey,
+) -> (Vec<ReapStep>, HashSet<TaskId>) {
+    end_found_orphans(root, survey, find_orphans(root, survey))
+}
+
+pub(super) fn end_found_orphans(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    look: OrphanScan,
+) -> (Vec<ReapStep>, HashSet<TaskId>) {
+    let (mut steps, mut kept) = (Vec::new(), HashSet::new());
+    let trouble = if look.orphans.is_empty() {
+        look.incomplete_step()
+    } else {
+        sweep_tasks(root, survey, look, &mut steps, &mut kept).incomplete_step()
+    };
+    if let Some(trouble) = trouble {
+        steps.push(trouble);
+        kept.extend(survey.tasks.keys());
+        kept.extend(tasks_set_aside(root).into_iter().map(|(id, _)| id));
+    }
+    (steps, kept)
+}
+
+/// Ends the strays of a scan. Returns the last scan, and adds the steps and the tasks with
+/// survivors.
+fn sweep_tasks(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    look: OrphanScan,
+    steps: &mut Vec<ReapStep>,
+    kept: &mut HashSet<TaskId>,
+) -> OrphanScan {
+    let (held, busy): (Vec<_>, HashSet<TaskId>) = lock_tasks(root, survey, &look.orphans);
+    kept.extend(busy);
+    let wanted: HashSet<TaskId> = held.iter().map(|(id, _)| *id).collect();
+    if wanted.is_empty() {
+        return look;
+    }
+    std::thread::sleep(RECHECK_DELAY);
+    let mut sweep = OrphanSweep { root, survey, wanted, signaled: HashMap::new() };
+    sweep.terminate_all(look.orphans);
+    let left = sweep.kill_remaining();
+    kept.extend(left.orphans.keys());
+    for (process, touched) in sweep.signaled {
+        let strays = left.orphans.get(&touched.task);
+        let lives = strays.is_some_and(|strays| strays.processes().any(|one| one == process));
+        steps.push(touched.into_step(process, lives));
+    }
+    for (task_id, process) in left
+        .orphans
+        .iter()
+        .flat_map(|(id, strays)| strays.without_pidfd.iter().map(move |process| (*id, *process)))
+    {
+        let (pid, command) = (process.pid, tree::command_for_report(process.pid));
+        steps.push(ReapStep::StrayLeft {
+            task_id,
+            pid,
+            command,
+            why: NO_DESCRIPTOR_REASON.to_owned(),
+        });
+    }
+    left
+}
+
+/// Returns the strays that exist now.
+pub(super) fn find_orphans(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
+    let mut look = scan_once(root, survey);
+    for _ in 1..MAX_SCANS {
+        if look.is_complete {
+            break;
+        }
+        look = scan_once(root, survey);
+    }
+    look
+}
+
+fn scan_once(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
+    let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    // Most processes belong to supervised tasks; for these only the mark is read.
+    let is_kept_task =
+        |task: &TaskId| matches!(survey.tasks.get(task), Some(RecordedState::Live { .. }));
+    let mut marks = BirthmarkScan::scan(|pid, task| pid != own && !is_kept_task(&task));
+    let grouped = processes_in_groups(root, survey);
+    let carried: BTreeSet<TaskId> =
+        marks.tasks_with_processes().into_iter().chain(grouped.keys().copied()).collect();
+    let is_whole = marks.is_complete();
+    if carried.is_empty() {
+        return OrphanScan { orphans: OrphansByTask::new(), is_complete: is_whole };
+    }
+    let aside: HashSet<TaskId> = tasks_set_aside(root).into_iter().map(|(id, _)| id).collect();
+    let keepers: HashSet<ProcRef> = survey.live_shims().collect();
+    let mut found = OrphansByTask::new();
+    for id in carried {
+        let shim = match survey.tasks.get(&id) {
+            // The mark of a released process cannot be removed, and it was released to keep
+            // running.
+            Some(RecordedState::Ended { released: true, .. }) => continue,
+            Some(RecordedState::Ended { shim, .. }) => Some(*shim),
+            None if aside.contains(&id) && !root.is_marked_live(id) => None,
+            Some(
+                RecordedState::Live { .. }
+                | RecordedState::NeverRecorded
+                | RecordedState::Damaged { .. }
+                | RecordedState::TooNew { .. }
+                | RecordedState::Unreadable { .. },
+            )
+            | None => continue,
+        };
+        let mut processes = marks.take_processes_of(id);
+        for process in grouped.get(&id).into_iter().flatten() {
+            if process.pid != own && !processes.contains(process) {
+                processes.push(*process);
+            }
+        }
+        processes
+            .retain(|process| Some(*process) != shim && !is_below_live_shim(*process, &keepers));
+        let mut strays = OrphanProcesses::default();
+        processes.into_iter().for_each(|process| strays.add(process));
+        if strays.processes().next().is_some() {
+            found.insert(id, strays);
+        }
+    }
+    OrphanScan { orphans: found, is_complete: is_whole }
+}
+
+/// Returns the processes in the control groups of ended tasks.
+fn processes_in_groups(root: &StateDir, survey: &TaskSurvey) -> HashMap<TaskId, Vec<ProcRef>> {
+    let groups = survey.tasks.keys().filter_map(|id| Some((*id, survey.leftover_group(*id)?)));
+    let populated = groups.filter(|(_, group)| group.is_populated());
+    populated.map(|(id, group)| (id, group.members(root))).collect()
+}
+
+/// Whether this process is a living shim of a task that has not ended, or a descendant of one. That
+/// task then supervises the process, with its own deadline and its own stop.
+fn is_below_live_shim(process: ProcRef, keepers: &HashSet<ProcRef>) -> bool {
+    let mut pid = process.pid;
+    // Parents form no cycle, except if a process ID is reused between the reads.
+    for _ in 0..1_000 {
+        let Some(stat) = procfs::stat(pid) else { return false };
+        if keepers.contains(&ProcRef { pid, start_ticks: stat.start_ticks }) {
+            return true;
+        }
+        if stat.ppid <= 1 {
+            return false;
+        }
+        pid = stat.ppid;
+    }
+    false
+}
+
+/// Takes the locks of tasks. Returns the locks, and the tasks whose lock another process holds.
+fn lock_tasks(
+    root: &StateDir,
+    survey: &TaskSurvey,
+    found: &OrphansByTask,
+) -> (Vec<(TaskId, TaskGuard)>, HashSet<TaskId>) {
+    let mut held = Vec::new();
+    let mut busy = HashSet::new();
+    let aside = tasks_set_aside(root);
+    for id in found.keys() {
+        let lock = match survey.tasks.get(id) {
+            Some(RecordedState::Ended { shim, .. }) => {
+                let lock = root.task_dir(*id).ok().and_then(|dir| dir.try_lock().ok().flatten());
+                if lock.is_none() {
+                    // The shim is about to exit, unless a signal has stopped it.
+                    let _best_effort = shim_client::continue_stopped_shim(*shim);
+                }
+                lock.map(|lock| TaskGuard::Task { _lock: lock })
+            }
+            _ => aside.iter().find(|(task, _)| task == id).and_then(|(_, name)| {
+                let dir = file::open_at(root, name, file::OpenMode::Directory).ok()?;
+                file::try_lock_exclusive(&dir).ok()?.then_some(TaskGuard::Aside { _lock: dir })
+            }),
+        };
+        match lock {
+            Some(lock) => held.push((*id, lock)),
+            None => drop(busy.insert(*id)),
+        }
+    }
+    (held, busy)
+}
+
+/// A stray that was signaled, with its last signal.
+#[derive(Debug)]
+struct SignaledOrphan {
+    task: TaskId,
+    command: String,
+    signal: Signal,
+}
+
+impl SignaledOrphan {
+    fn into_step(self, process: ProcRef, lives: bool) -> ReapStep {
+        let Self { task: task_id, command, signal } = self;
+        let pid = process.pid;
+        if lives {
+            return ReapStep::StrayLeft { task_id, pid, command, why: survival_reason(pid) };
+        }
+        ReapStep::StrayEnded { task_id, pid, command, signal: Some(signal.to_string()) }
+    }
+}
+
+/// The cleanup of the strays of one set of tasks.
+struct OrphanSweep<'a> {
+    root: &'a StateDir,
+    survey: &'a TaskSurvey,
+    wanted: HashSet<TaskId>,
+    signaled: HashMap<ProcRef, SignaledOrphan>,
+}
+
+impl OrphanSweep<'_> {
+    /// Sends SIGTERM to all strays, and gives them time to exit.
+    fn terminate_all(&mut self, found: OrphansByTask) {
+        let mut asked = Vec::new();
+        for (id, strays) in found {
+            for held in strays.pidfds {
+                if self.wanted.contains(&id) && self.send_signal(id, &held, Signal::TERM) {
+                    // A stopped process handles SIGTERM only once it is continued.
+                    let _already_ended = held.send_signal(Signal::CONT);
+                    asked.push(held);
+                }
+            }
+        }
+        let until = clock::monotonic_now().plus_ms(TERM_GRACE_MS);
+        loop {
+            asked.retain(|held| !held.is_dead());
+            let left = until.ms_since(clock::monotonic_now());
+            if asked.is_empty() || left == 0 {
+                return;
+            }
+            let fds: Vec<_> = tree::as_borrowed_fds(&asked).collect();
+            if poll::wait_readable(&fds, Some(left)).is_err() {
+                std::thread::sleep(SWEEP_PAUSE);
+            }
+        }
+    }
+
+    /// Kills the strays that are left and those that were started meanwhile. Returns the last scan,
+    /// with the strays that could not be ended.
+    fn kill_remaining(&mut self) -> OrphanScan {
+        let started = clock::monotonic_now();
+        loop {
+            let mut look = find_orphans(self.root, self.survey);
+            look.orphans.retain(|id, _| self.wanted.contains(id));
+            // The next round reuses the descriptors of this one for processes that none was left
+            // for.
+            let mut mortal = !look.is_complete;
+            look.orphans.retain(|id, strays| {
+                strays.pidfds.retain(|held| !held.is_dead());
+                for held in &strays.pidfds {
+                    mortal |= self.send_signal(*id, held, Signal::KILL);
+                }
+                mortal |= !strays.without_pidfd.is_empty();
+                strays.processes().next().is_some()
+            });
+            if !mortal || clock::monotonic_now().ms_since(started) > KILL_TIMEOUT_MS {
+                return look;
+            }
+            drop(look);
+            std::thread::sleep(SWEEP_PAUSE);
+        }
+    }
+
+    /// Sends a signal to a process that is still a stray. Returns whether the signal could be sent.
+    fn send_signal(&mut self, task: TaskId, held: &PidFd, signal: Signal) -> bool {
+        // Checked again: mark and group were read before the pidfd was opened, and the process ID
+        // may have been reused in between.
+        let pid = held.process.pid;
+        let is_one = procfs::birthmark(pid) == Some(task.birthmark())
+            || self.survey.leftover_group(task).is_some_and(|group| group.contains(pid));
+        if held.is_dead() || !is_one {
+            return false;
+        }
+        let known = self.signaled.entry(held.process).or_insert_with(|| SignaledOrphan {
+            task,
+            command: tree::command_for_report(held.process.pid),
+            signal,
+        });
+        known.signal = signal;
+        held.send_signal(signal).is_ok()
+    }
+}
+
+/// Returns why a process survived SIGKILL.
+pub(super) fn survival_reason(pid: i32) -> String {
+    let own = process::effective_uid();
+    match procfs::uid(pid) {
+        Some(uid) if own != 0 && uid != own => {
+            format!("belongs to user {uid}, whom user {own} may not signal")
+        }
+        _ => {
+            let state = procfs::stat(pid).map_or('?', |stat| stat.state);
+            format!("did not die of SIGKILL within {} s (state {state})", KILL_TIMEOUT_MS / 1000)
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Ending the trees that were selected.
+
+use siding_model::process::ProcRef;
+use siding_model::signal::Signal;
+use siding_model::unowned::OrphanTree;
+
+use super::super::ReapStep;
+use super::super::orphan_processes::{
+    KILL_TIMEOUT_MS, SWEEP_PAUSE, TERM_GRACE_MS, survival_reason,
+};
+use super::super::reap_log::{ReapLog, ReapLogLine};
+use super::{Ages, TreeMember};
+use crate::processes::tree;
+use crate::sys::pidfd::PidFd;
+use crate::sys::procfs::{self, TICKS_PER_SECOND};
+use crate::sys::{clock, poll, process};
+
+/// One process to end.
+#[derive(Debug)]
+struct TargetProcess {
+    member: TreeMember,
+    pidfd: PidFd,
+    /// The last signal that was sent.
+    signal: Option<Signal>,
+}
+
+/// The cleanup of all trees of one scan.
+#[derive(Debug)]
+pub(super) struct TreeSweep<'l> {
+    log: &'l ReapLog,
+    /// When the first scan started, in clock ticks since boot.
+    since_ticks: u64,
+    targets: Vec<TargetProcess>,
+    error: Option<String>,
+}
+
+impl<'l> TreeSweep<'l> {
+    pub(super) fn new(log: &'l ReapLog, since_ms: u64) -> Self {
+        let since_ticks = since_ms / (1_000 / TICKS_PER_SECOND);
+        Self { log, since_ticks, targets: Vec::new(), error: None }
+    }
+
+    /// Adds the living processes of a tree.
+    pub(super) fn add_tree(&mut self, tree: &OrphanTree, ages: &Ages) {
+        let going = tree.members.iter().filter_map(|process| {
+            let held = PidFd::open(*process).ok().filter(|held| !held.is_dead())?;
+            Some(TargetProcess {
+                member: TreeMember::new(tree, *process, ages),
+                pidfd: held,
+                signal: None,
+            })
+        });
+        self.targets.extend(going);
+    }
+
+    /// Sends SIGTERM to all processes, gives them time to exit, kills those that are left, and
+    /// returns a step for each.
+    pub(super) fn run(mut self) -> Vec<ReapStep> {
+        self.signal_all(Signal::TERM);
+        self.wait_for_exit();
+        let started = clock::monotonic_now();
+        while self.targets.iter().any(|going| !going.pidfd.is_dead()) || self.add_new_descendants()
+        {
+            if self.error.is_some() || clock::monotonic_now().ms_since(started) > KILL_TIMEOUT_MS {
+                break;
+            }
+            self.signal_all(Signal::KILL);
+            std::thread::sleep(SWEEP_PAUSE);
+        }
+        let failed = self.error.take().map(|why| ReapStep::ForeignFailed { why });
+        let step = |going: TargetProcess| {
+            let TargetProcess { member, pidfd: held, signal } = going;
+            if held.is_dead() {
+                return member.into_step(signal);
+            }
+            let TreeMember { rule, process, command, .. } = member;
+            ReapStep::ForeignLeft {
+                rule,
+                pid: process.pid,
+                command,
+                why: survival_reason(process.pid),
+            }
+        };
+        self.targets.into_iter().map(step).chain(failed).collect()
+    }
+
+    /// Sends a signal to each living process that has not received it, after writing a line to the
+    /// log.
+    fn signal_all(&mut self, signal: Signal) {
+        for going in &mut self.targets {
+            if going.pidfd.is_dead() || going.signal == Some(signal) || self.error.is_some() {
+                continue;
+            }
+            let member = &going.member;
+            let line = ReapLogLine {
+                at: clock::unix_now().rfc3339(),
+                rule: &member.rule,
+                pid: member.process.pid,
+                start_ticks: member.process.start_ticks,
+                top_pid: member.top_pid,
+                age_ms: member.age_ms,
+                signal: signal.to_string(),
+                command: &member.command,
+            };
+            if let Err(error) = self.log.append(&line) {
+                self.error = Some(format!("stopped: could not write the log: {error}"));
+                return;
+            }
+            // A process that cannot be signaled is found alive at the end, and reported.
+            let _already_ended = going.pidfd.send_signal(signal);
+            let _already_ended = going.pidfd.send_signal(Signal::CONT);
+            going.signal = Some(signal);
+        }
+    }
+
+    /// Waits until all processes have exited, at most for the grace.
+    fn wait_for_exit(&self) {
+        let until = clock::monotonic_now().plus_ms(TERM_GRACE_MS);
+        loop {
+            let living =
+                self.targets.iter().map(|going| &going.pidfd).filter(|held| !held.is_dead());
+            let fds: Vec<_> = living.map(std::os::fd::AsFd::as_fd).collect();
+            let left = until.ms_since(clock::monotonic_now());
+            if fds.is_empty() || left == 0 {
+                return;
+            }
+            if poll::wait_readable(&fds, Some(left)).is_err() {
+                std::thread::sleep(SWEEP_PAUSE);
+            }
+        }
+    }
+
+    /// Adds the processes that the trees have started since the first scan. Returns whether there
+    /// were any.
+    ///
+    /// Such a process is still a child of a member, or in the session that a member leads: the
+    /// kernel does not reuse the number of a session while any process is in it.
+    fn add_new_descendants(&mut self) -> bool {
+        let before = self.targets.len();
+        for pid in procfs::all_pids() {
+            let Some(stat) = procfs::stat(pid) else { continue };
+            let process = ProcRef { pid, start_ticks: stat.start_ticks };
+            if stat.start_ticks < self.since_ticks || self.contains(process) {
+                continue;
+            }
+            let is_near = |going: &&TargetProcess| {
+                let known = going.member.process;
+                // The process ID of a dead member may have been reused.
+                (stat.ppid == known.pid && !going.pidfd.is_dead())
+                    || (stat.session == known.pid
+                        && procfs::identify(known.pid).is_none_or(|now| now == known))
+            };
+            let Some(parent) = self.targets.iter().find(is_near) else { continue };
+            let is_ours = procfs::single_uid(pid) == Some(process::effective_uid())
+                && !stat.has_terminal
+                && procfs::birthmark(pid).is_none_or(|mark| mark.task_id().is_none());
+            let Ok(held) = PidFd::open(process) else { continue };
+            if is_ours && !held.is_dead() {
+                let command = tree::command_for_report(pid);
+                let member = TreeMember { process, age_ms: 0, command, ..parent.member.clone() };
+                self.targets.push(TargetProcess { member, pidfd: held, signal: None });
+            }
+        }
+        self.targets.len() > before
+    }
+
+    fn contains(&self, process: ProcRef) -> bool {
+        self.targets.iter().any(|going| going.member.process == process)
+    }
+}
