@@ -30,7 +30,7 @@ fn without_pidfd_nothing_starts_and_doctor_reports_it() {
         let mut sandbox = Sandbox::new();
         sandbox.expect_clean();
         let run = sandbox.siding(&["run", "--", "echo started >> trace"]);
-        assert_refused(&run.without_syscalls(&missing).run(), "pidfd, Linux 5.3");
+        assert_refused(&run.without_syscalls(&missing).run(), "pidfd (needs Linux 5.3)");
         assert!(!sandbox.path("trace").exists(), "nothing was started");
         let files = entries_when_idle(&sandbox);
         assert!(

@@ -61,7 +61,7 @@ impl TaskSupervisor {
     /// Releases an adopted task: its processes continue without a shim.
     fn release(&mut self, by: String) -> ShimMessage {
         let why = if self.task.state().adopted.is_none() {
-            "siding started the task, and only an adopted task can run without a shim; `siding stop` ends it"
+            "siding started it, and only an adopted task can run without a shim; `siding stop` ends it"
         } else if !self.task.state().may_release() {
             "an older siding recorded the task, in a format without releases; `siding stop` ends it"
         } else if self.handle_event(&TaskEvent::Released { by }) {
