@@ -8,8 +8,8 @@ use siding_core::store::StoreError;
 use siding_core::task::run::RunError;
 use siding_model::id::TaskId;
 
-use super::file::WorkflowFileError;
 use super::load::WorkflowJournalError;
+use super::plan::file::WorkflowFileError;
 use super::state::InvalidRecord;
 
 /// An error that ends the run of a workflow.

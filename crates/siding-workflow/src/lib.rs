@@ -7,39 +7,35 @@
 
 #![forbid(unsafe_code)]
 
-mod condition;
 mod error;
-mod file;
-mod graph;
 mod journal;
 mod load;
-mod matrix;
 mod plan;
-mod raw;
 mod record;
 mod runner;
 mod shim_messages;
 mod state;
+mod step_status;
 mod steps;
 mod svg;
 pub mod task;
 #[cfg(test)]
 mod tests;
 mod text;
-mod values;
 mod view;
 
-pub use condition::{Condition, NamedSteps};
 pub use error::WorkflowError;
-pub use file::{WorkflowFileError, read_text};
 pub use journal::{apply_ended_steps, read as read_journal};
 pub use load::{LoadedWorkflow, WorkflowJournalError};
+pub use plan::condition::{Condition, NamedSteps};
+pub use plan::file::{WorkflowFileError, read_text};
+pub use plan::values::parse_max_parallel;
 pub use plan::{OnFailure, Plan, Step, StepAction};
 pub use record::{RunOptions, StepEnd, WorkflowHeader, WorkflowRecord, WorkflowVerdict};
 pub use runner::{WorkflowSource, run_workflow};
 pub use state::{
-    InvalidRecord, NextActions, RunningAttempt, StepProgress, StepStart, StepStatus, WorkflowState,
+    InvalidRecord, NextActions, RunningAttempt, StepProgress, StepStart, WorkflowState,
 };
+pub use step_status::StepStatus;
 pub use svg::render_svg;
-pub use values::parse_max_parallel;
 pub use view::{RunState, StepView, WorkflowView};

@@ -6,8 +6,8 @@ use siding_model::id::TaskId;
 use siding_model::process::UnixMs;
 use siding_model::record::{parse_frame, write_line};
 
-use super::file::WorkflowFileError;
 use super::plan::Plan;
+use super::plan::file::WorkflowFileError;
 use super::record::{FORMAT_VERSION, WorkflowHeader, WorkflowRecord};
 use super::state::{InvalidRecord, WorkflowState};
 

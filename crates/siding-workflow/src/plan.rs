@@ -1,5 +1,12 @@
 //! A validated workflow: ids are unique, all needs exist, and there are no cycles.
 
+pub(crate) mod condition;
+pub(crate) mod file;
+pub(crate) mod graph;
+pub(crate) mod matrix;
+pub(crate) mod raw;
+pub(crate) mod values;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -8,11 +15,10 @@ use serde::{Deserialize, Serialize};
 use siding_model::text::one_line;
 use toml::Spanned;
 
-use super::condition::Condition;
-use super::file::FileMistake;
-use super::matrix::{self, Combination};
-use super::raw::{RawFile, RawStep};
-use super::{graph, values};
+use self::condition::Condition;
+use self::file::FileMistake;
+use self::matrix::Combination;
+use self::raw::{RawFile, RawStep};
 
 /// Steps that a workflow may have after expanding matrices; more could not be reviewed.
 pub(super) const MAX_STEPS: usize = 1_000;
@@ -119,7 +125,7 @@ impl Plan {
         self.steps.iter().position(|step| step.id == id)
     }
 
-    pub(super) fn from_raw(file: RawFile) -> Result<Self, FileMistake> {
+    fn from_raw(file: RawFile) -> Result<Self, FileMistake> {
         let timeout = parse_optional(file.timeout.as_ref(), |text| values::parse_timeout(text))?;
         let max_parallel = parse_optional(file.max_parallel.as_ref(), |number| {
             values::parse_max_parallel(*number)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use siding_model::duration::format_duration;
 use siding_model::text::{make_visible, one_line};
 
-use super::state::StepStatus;
+use super::step_status::StepStatus;
 use super::view::{StepView, WorkflowView};
 
 /// Sizes in user units, which are pixels at the natural size.

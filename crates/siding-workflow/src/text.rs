@@ -9,7 +9,7 @@ use siding_model::text::{make_visible, one_line};
 
 use super::load::LoadedWorkflow;
 use super::record::{StepEnd, WorkflowVerdict};
-use super::state::StepStatus;
+use super::step_status::StepStatus;
 
 /// Columns of a line.
 const LINE_COLUMNS: usize = 80;

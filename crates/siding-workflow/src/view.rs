@@ -10,7 +10,8 @@ use siding_model::process::UnixMs;
 use super::load::LoadedWorkflow;
 use super::plan::{Plan, Step};
 use super::record::{StepEnd, WorkflowVerdict};
-use super::state::{StepProgress, StepStatus};
+use super::state::StepProgress;
+use super::step_status::StepStatus;
 use super::text::ms_between;
 
 /// The state of a workflow.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use siding_model::text::one_line;
 use toml::Spanned;
 
-use super::plan::Plan;
+use super::Plan;
 use super::raw::RawFile;
 
 /// Size limit of the file in bytes: a thousand steps of a thousand bytes.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::plan::OnFailure;
+use super::OnFailure;
 
 /// Environment variables by name.
 pub(super) type RawEnv = BTreeMap<String, Spanned<String>>;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use siding_model::text::one_line;
 
-use super::plan::Step;
+use super::Step;
 
 /// Columns of the list of steps in an error message.
 const CYCLE_COLUMNS: usize = 300;

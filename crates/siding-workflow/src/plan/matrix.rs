@@ -1,7 +1,7 @@
 //! Expansion of a matrix: one step for each combination of its values.
 
+use super::MAX_STEPS;
 use super::file::FileMistake;
-use super::plan::MAX_STEPS;
 use super::raw::RawMatrix;
 
 /// Values that a key may have. The number of steps is limited separately.

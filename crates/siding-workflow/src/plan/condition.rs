@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::state::StepStatus;
+use crate::step_status::StepStatus;
 
 /// The allowed conditions, for error messages.
 const ALLOWED_CONDITIONS: &str =
@@ -68,7 +68,7 @@ impl Condition {
     }
 
     /// Returns whether the condition is met. All of `needs` must be finished.
-    pub(super) fn is_met(&self, needs: &[usize], states: &[StepStatus]) -> bool {
+    pub(crate) fn is_met(&self, needs: &[usize], states: &[StepStatus]) -> bool {
         let is = |state: StepStatus| move |step: &usize| states[*step] == state;
         match self {
             Self::Success => needs.iter().all(is(StepStatus::Ok)),

@@ -1,0 +1,46 @@
+//! The status of a step.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The status of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    /// It has not started, or will be retried.
+    Waiting,
+    /// An attempt is running.
+    Running,
+    /// It succeeded.
+    Ok,
+    /// It failed.
+    Failed,
+    /// Its condition was not met.
+    Skipped,
+    /// The workflow stopped it.
+    Stopped,
+    /// The workflow ended before it could start.
+    NotRun,
+}
+
+impl StepStatus {
+    /// Returns the value used in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+            Self::Stopped => "stopped",
+            Self::NotRun => "not_run",
+        }
+    }
+
+    /// Returns whether the status is final, unless the workflow is resumed.
+    #[must_use]
+    pub const fn is_finished(self) -> bool {
+        !matches!(self, Self::Waiting | Self::Running)
+    }
+}
