@@ -77,7 +77,7 @@ pub(crate) struct Task {
 impl Task {
     /// Finds a task by a prefix of its id, and replaces its shim if that was killed.
     pub(crate) fn find(root: &StateDir, text: &str) -> Result<Self, Failure> {
-        let id = listing::resolve_id(&root, text)?;
+        let id = listing::resolve_id(root, text)?;
         recover(root, id)?;
         Self::read(root, id)
     }

@@ -15,6 +15,10 @@ use crate::message::FinishReason;
 /// Runs an agent on one prompt until the agent and everything it started have ended. Background
 /// work is waited for until `wait_bound` and then stopped. Without a prompt, an interrupted turn is
 /// continued.
+///
+/// # Errors
+///
+/// The agent could not be built, its transcript could not be written, or the model failed.
 pub fn run_headless(
     builder: AgentBuilder,
     prompt: Option<String>,

@@ -110,7 +110,7 @@ impl Args {
             let mut unknown = 0;
             let mut ids = Vec::new();
             for text in &self.ids {
-                match listing::resolve_id(&root, text) {
+                match listing::resolve_id(root, text) {
                     Ok(id) => ids.push(id),
                     Err(error) => {
                         unknown += 1;

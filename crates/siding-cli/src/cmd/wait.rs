@@ -191,7 +191,7 @@ fn resolve_distinct(root: &StateDir, texts: &[String]) -> Result<Vec<TaskId>, Fa
     let mut known = std::collections::HashSet::new();
     let mut ids = Vec::new();
     for text in texts {
-        let id = listing::resolve_id(&root, text)?;
+        let id = listing::resolve_id(root, text)?;
         if known.insert(id) {
             ids.push(id);
         }
