@@ -3,6 +3,222 @@
 //! This crate owns the state directory, the start of tasks, the client side of the shim protocol,
 //! waiting, sessions, crash recovery and, in [`sys`], the operating system interface. It never runs
 //! asynchronously, parses arguments or prints.
+//!
+//! # Embedding
+//!
+//! A host embeds siding by calling this crate. The types of the values are in `siding-model`. Three
+//! values occur in every call:
+//!
+//! - the *state directory*, a [`StateDir`](store::StateDir), which all processes of a user share.
+//!   No other connection between them exists;
+//! - the *program* that becomes a shim: a path to an installed `siding` of the same version. A
+//!   program that passes its first argument `__shim` to `siding_shim::main` can use
+//!   [`SELF_EXE`](processes::siding_process::SELF_EXE), its own executable. Most functions take the
+//!   program because they start a new shim for a task whose shim was killed;
+//! - the *session* that owns the tasks. Its owner is a process: when the last owner exits, the
+//!   shims stop the tasks of the session.
+//!
+//! Every function blocks until it is done. Only a wait can also be driven by a caller's own event
+//! loop.
+//!
+//! ## Starting a task
+//!
+//! [`start_task`](task::run::start_task) returns once the shim has the task, which is before the
+//! command runs. A start can still fail: a background start is complete at the first
+//! [`ShimEvent`](task::run::ShimEvent) that names a state of the task. Afterwards the connection
+//! can be dropped. A foreground task whose starter drops the connection moves to the background.
+//!
+//! ```no_run
+//! use siding_core::session;
+//! use siding_core::settings::{self, Environment};
+//! use siding_core::store::StateDir;
+//! use siding_core::sys::poll;
+//! use siding_core::task::launch::IdleShim;
+//! use siding_core::task::run::request::{self, TaskRequest};
+//! use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, ShimEvent};
+//! use siding_core::task::watch::TaskWatch;
+//! use siding_model::id::{SessionId, TaskKind};
+//! use siding_model::outcome::{BackgroundReason, Placement};
+//! use siding_model::spec::{StdinMode, TaskCommand};
+//!
+//! let program = c"/usr/local/bin/siding";
+//! let root = StateDir::open(&StateDir::default_path().ok_or("HOME is not set")?)?;
+//! let settings = settings::load(&Environment::from_process())?;
+//! let session_id: SessionId = "my-agent-7".parse()?;
+//! session::open(&root, &session_id, i32::try_from(std::process::id())?)?;
+//!
+//! let request = TaskRequest {
+//!     kind: TaskKind::LocalBash,
+//!     command: TaskCommand::Shell { text: "make test".to_owned(), shell: settings.shell.clone() },
+//!     cwd: request::resolve_directory(None)?,
+//!     session_id,
+//!     name: None,
+//!     stdin: StdinMode::Null,
+//!     placement: Placement::Background { why: BackgroundReason::Asked },
+//!     deadline: settings.max_elapsed.min(settings.max_elapsed_hard_cap),
+//!     keep: false,
+//!     monitor: None,
+//!     wait_for: Vec::new(),
+//! };
+//! let spec = request::task_spec(&root, &settings, request)?;
+//! let launch_env = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Refused };
+//! match run::start_task(&root, &spec, &launch_env, IdleShim::start(program))? {
+//!     LaunchResult::Duplicate(first) => println!("the same command runs already as {first}"),
+//!     LaunchResult::Started(connection) => {
+//!         let mut watch = TaskWatch::from_connection(&root, program, spec.task_id, connection);
+//!         while let Some(source) = watch.source() {
+//!             poll::wait_readable(&[source], None)?;
+//!             match run::recv_event(&mut watch) {
+//!                 Ok(ShimEvent::Finished(..) | ShimEvent::Ready(..) | ShimEvent::Running) => {
+//!                     break;
+//!                 }
+//!                 Ok(_) => {}
+//!                 Err(error) => {
+//!                     drop(watch);
+//!                     run::clear_unrecorded(&root, &spec);
+//!                     return Err(error.into());
+//!                 }
+//!             }
+//!         }
+//!         println!("started {}", spec.task_id);
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ## Waiting for a task
+//!
+//! A [`Waiter`](task::wait::Waiter) waits for conditions of one or several tasks, and for at most
+//! the given time. A wait that reaches its bound leaves the tasks running. A program with an event
+//! loop of its own polls [`sources`](task::wait::Waiter::sources) until
+//! [`wake_at`](task::wait::Waiter::wake_at), and then calls
+//! [`poll_once`](task::wait::Waiter::poll_once).
+//!
+//! ```no_run
+//! use siding_core::store::StateDir;
+//! use siding_core::task::listing;
+//! use siding_core::task::wait::Waiter;
+//! use siding_model::lifecycle::Phase;
+//! use siding_model::wait::{Condition, Quantifier, WaitVerdict};
+//!
+//! let program = c"/usr/local/bin/siding";
+//! let root = StateDir::open(&StateDir::default_path().ok_or("HOME is not set")?)?;
+//! let id = listing::resolve_id(&root, "b-4k7q")?;
+//! // `"port:3000".parse()?` gives the condition of a server.
+//! let conditions = vec![Condition::Exit];
+//! let result = Waiter::new(&root, program, &[id], conditions, Quantifier::All, 60_000)?.run()?;
+//! if result.verdict == WaitVerdict::Timeout {
+//!     println!("{id} still runs after a minute");
+//! }
+//! let state = root.task_dir(id)?.read()?.state;
+//! if let Phase::Ended { outcome, .. } = state.lifecycle.phase() {
+//!     println!("{id} {outcome}");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ## Stopping a task
+//!
+//! [`stop`](task::stop::stop) terminates the whole process tree. It returns when the shim has
+//! recorded the end; the report in the task's last record names the processes that survived.
+//!
+//! ```no_run
+//! use siding_core::store::StateDir;
+//! use siding_core::task::listing;
+//! use siding_core::task::stop::{self, StopOptions};
+//!
+//! let program = c"/usr/local/bin/siding";
+//! let root = StateDir::open(&StateDir::default_path().ok_or("HOME is not set")?)?;
+//! let id = listing::resolve_id(&root, "b-4k7q")?;
+//! // Without values of its own, the grace and the signal are those of the task.
+//! let options = StopOptions { requested_by: "my-agent", grace: None, signal: None };
+//! stop::stop(&root, program, id, options)?;
+//! let closed = root.task_dir(id)?.read()?.state.closed;
+//! if let Some(report) = closed.and_then(|closed| closed.report) {
+//!     println!("ended: {}, survivors: {:?}", report.ended_total, report.survivors);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ## Reading output
+//!
+//! [`output::read`] passes rendered text to a callback: without escape sequences, progress lines
+//! reduced to their last state, and invalid UTF-8 replaced. [`output::copy`] passes the exact
+//! bytes. Offsets count the bytes that the task has written. They stay valid when the middle of a
+//! long file is released.
+//!
+//! ```no_run
+//! use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
+//! use siding_core::store::StateDir;
+//! use siding_core::task::listing;
+//!
+//! let root = StateDir::open(&StateDir::default_path().ok_or("HOME is not set")?)?;
+//! let dir = root.task_dir(listing::resolve_id(&root, "b-4k7q")?)?;
+//! let state = dir.read()?.state;
+//! let stream = if state.is_live() { StreamState::Growing } else { StreamState::Finished };
+//! let query = OutputQuery {
+//!     from: 0,
+//!     filter: LineFilter::Everything,
+//!     last_lines: None,
+//!     limit: TextLimit::Page(32 << 10),
+//! };
+//! let summary = output::read(&dir, state.spec.keep_head, stream, &query, |text| {
+//!     print!("{text}");
+//!     Ok(())
+//! })?;
+//! println!("the next page starts at byte {}", summary.next);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ## Receiving notices
+//!
+//! An [`Outbox`](notices::Outbox) holds the notices of a session that a consumer has not
+//! acknowledged. A consumer that is killed between reading and acknowledging receives them again.
+//! Recovery comes first, because the end of a task whose shim was killed is not recorded yet. A
+//! host that has shown the end of a task in another way acknowledges its notices with
+//! [`ack_shown`](notices::ack_shown).
+//!
+//! ```no_run
+//! use std::os::fd::AsFd as _;
+//!
+//! use siding_core::notices::{FollowEvent, Outbox, OutboxFollower};
+//! use siding_core::store::StateDir;
+//! use siding_core::task::recover::Recovery;
+//! use siding_model::notice::{Consumer, NoticeId};
+//!
+//! let program = c"/usr/local/bin/siding";
+//! let root = StateDir::open(&StateDir::default_path().ok_or("HOME is not set")?)?;
+//! Recovery::new(&root, program)?.recover_all(|id, result| {
+//!     if let Err(error) = result {
+//!         eprintln!("{id}: {error}");
+//!     }
+//! })?;
+//! let outbox = Outbox::new(&root, "my-agent-7".parse()?, Consumer::agent())?;
+//! let mut follower = OutboxFollower::new(&outbox, program)?;
+//! let stdout = std::io::stdout();
+//! loop {
+//!     // While the lock is held, no other process delivers to this consumer.
+//!     let lock = outbox.lock_delivery()?;
+//!     let pending = outbox.pending()?;
+//!     for notice in &pending.notices {
+//!         println!("{}: {}", notice.task_id, notice.summary);
+//!     }
+//!     let ids: Vec<NoticeId> = pending.notices.iter().map(|notice| notice.notice_id).collect();
+//!     outbox.acknowledge(&ids)?;
+//!     drop(lock);
+//!     follower.schedule_later(&pending);
+//!     // Sleeps until a task changes, or until the reader of standard output has exited.
+//!     if let FollowEvent::ReaderClosed = follower.next_event(stdout.as_fd())? {
+//!         break;
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Modules
+//!
+//! ARCHITECTURE.md describes what each module owns. They have no dependency cycles, which `cargo
+//! xtask check rooms` verifies.
 
 #![deny(unsafe_code)]
 
