@@ -30,7 +30,7 @@ pub use load::{LoadedWorkflow, WorkflowJournalError};
 pub use plan::condition::{Condition, NamedSteps};
 pub use plan::file::{WorkflowFileError, read_text};
 pub use plan::values::parse_max_parallel;
-pub use plan::{OnFailure, Plan, Step, StepAction};
+pub use plan::{OnFailure, Plan, StepAction, WorkflowStep};
 pub use record::{RunOptions, StepEnd, WorkflowHeader, WorkflowRecord, WorkflowVerdict};
 pub use runner::{WorkflowSource, run_workflow};
 pub use state::{

@@ -52,7 +52,7 @@ pub enum StepAction {
 
 /// A step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct WorkflowStep {
     /// The id, with the values of its matrix: `test[os=a,py=3]`.
     pub id: String,
     /// The work.
@@ -84,7 +84,7 @@ pub struct Plan {
     pub max_parallel: Option<usize>,
     /// The time limit of the whole run.
     pub timeout: Option<Duration>,
-    steps: Vec<Step>,
+    steps: Vec<WorkflowStep>,
     /// The indexes of the steps, each after its needs.
     order: Vec<usize>,
 }
@@ -96,7 +96,7 @@ type StepNames = HashMap<String, Range<usize>>;
 struct StepDraft {
     /// Its byte offset in the file.
     offset: usize,
-    step: Step,
+    step: WorkflowStep,
     needs: Vec<Spanned<String>>,
     condition: Option<Spanned<String>>,
 }
@@ -111,7 +111,7 @@ impl StepDraft {
 impl Plan {
     /// Returns the steps in the order of the file.
     #[must_use]
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[WorkflowStep] {
         &self.steps
     }
 
@@ -193,7 +193,7 @@ fn build_step(
     file: &RawFile,
     (offset, raw): (usize, &RawStep),
     combination: &Combination,
-) -> Result<Step, FileMistake> {
+) -> Result<WorkflowStep, FileMistake> {
     let work = parse_action(file, (offset, raw), combination)?;
     values::check_env(&raw.env)?;
     // The step's own variables take precedence over the global ones, and those of the matrix over
@@ -205,7 +205,7 @@ fn build_step(
         Ok::<_, FileMistake>((name, filled.map_err(FileMistake::at_value(&value))?))
     });
     let env = env.chain(combination.variables().map(Ok)).collect::<Result<_, FileMistake>>()?;
-    Ok(Step {
+    Ok(WorkflowStep {
         id: combination.step_id(raw.id.get_ref()),
         action: work,
         needs: Vec::new(),
@@ -263,7 +263,7 @@ fn parse_optional<T, V>(
 }
 
 /// Resolves the needs and the condition of a step.
-fn resolve_needs(draft: &StepDraft, names: &StepNames) -> Result<Step, FileMistake> {
+fn resolve_needs(draft: &StepDraft, names: &StepNames) -> Result<WorkflowStep, FileMistake> {
     let mut step = draft.step.clone();
     let id = step.id.clone();
     let wrong = |value, what: String| FileMistake::at_value::<String>(value)(what).in_step(&id);

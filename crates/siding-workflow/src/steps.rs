@@ -15,7 +15,7 @@ use siding_model::settings::Settings;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
 use super::error::WorkflowError;
-use super::plan::{Step, StepAction};
+use super::plan::{StepAction, WorkflowStep};
 use super::record::StepEnd;
 use super::state::RunningAttempt;
 
@@ -34,7 +34,7 @@ pub(super) fn task_spec(
     session: &SessionId,
     cwd: &str,
     program: &str,
-    step: &Step,
+    step: &WorkflowStep,
 ) -> Result<TaskSpec, RunError> {
     let (kind, command) = match &step.action {
         StepAction::Command(text) => {
@@ -70,7 +70,7 @@ pub(super) fn task_spec(
 }
 
 /// Returns the environment variables of a step.
-pub(super) fn environment(workflow: &str, step: &Step) -> Vec<(String, String)> {
+pub(super) fn environment(workflow: &str, step: &WorkflowStep) -> Vec<(String, String)> {
     let own = [(WORKFLOW_VARIABLE, workflow), (STEP_VARIABLE, step.id.as_str())];
     let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
     step.env.iter().cloned().chain(own).collect()

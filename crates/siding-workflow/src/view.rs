@@ -8,7 +8,7 @@ use siding_model::id::TaskId;
 use siding_model::process::UnixMs;
 
 use super::load::LoadedWorkflow;
-use super::plan::{Plan, Step};
+use super::plan::{Plan, WorkflowStep};
 use super::record::{StepEnd, WorkflowVerdict};
 use super::state::StepProgress;
 use super::step_status::StepStatus;
@@ -145,7 +145,7 @@ impl WorkflowView {
 
 fn step_view(
     plan: &Plan,
-    step: &Step,
+    step: &WorkflowStep,
     state: StepStatus,
     track: &StepProgress,
     until: Option<UnixMs>,

@@ -11,7 +11,7 @@ pub(super) type Contender<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
 
 /// The number of rounds; each contender runs once per round.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rounds {
+pub(super) struct InterleavedRounds {
     /// Uncounted rounds at the start, which warm the caches for all contenders.
     pub(super) warm_up: usize,
     pub(super) counted: usize,
@@ -19,7 +19,10 @@ pub(super) struct Rounds {
 
 /// Runs all contenders in turns. Each round starts with a different contender, so that none always
 /// follows the same predecessor.
-pub(super) fn run_rounds(rounds: Rounds, contenders: &mut [Contender<'_>]) -> Result<Vec<Samples>> {
+pub(super) fn run_rounds(
+    rounds: InterleavedRounds,
+    contenders: &mut [Contender<'_>],
+) -> Result<Vec<Samples>> {
     let mut samples = vec![Samples::default(); contenders.len()];
     for round in 0..rounds.warm_up + rounds.counted {
         for offset in 0..contenders.len() {

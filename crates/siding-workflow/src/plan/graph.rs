@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use siding_model::text::one_line;
 
-use super::Step;
+use super::WorkflowStep;
 
 /// Columns of the list of steps in an error message.
 const CYCLE_COLUMNS: usize = 300;
@@ -14,7 +14,7 @@ const CYCLE_COLUMNS: usize = 300;
 /// # Errors
 ///
 /// The indexes of the steps of a cycle, each followed by a step that it needs.
-pub(super) fn topological_order(steps: &[Step]) -> Result<Vec<usize>, Vec<usize>> {
+pub(super) fn topological_order(steps: &[WorkflowStep]) -> Result<Vec<usize>, Vec<usize>> {
     let mut order = Vec::with_capacity(steps.len());
     let mut missing_needs: Vec<usize> = steps.iter().map(|step| step.needs.len()).collect();
     let mut needed_by = vec![Vec::new(); steps.len()];
@@ -51,7 +51,7 @@ pub(super) fn topological_order(steps: &[Step]) -> Result<Vec<usize>, Vec<usize>
 }
 
 /// Describes a cycle for an error message.
-pub(super) fn describe_cycle(steps: &[Step], at: &[usize]) -> String {
+pub(super) fn describe_cycle(steps: &[WorkflowStep], at: &[usize]) -> String {
     let mut names: Vec<&str> = at.iter().map(|at| steps[*at].id.as_str()).collect();
     names.extend(names.first().copied());
     format!(

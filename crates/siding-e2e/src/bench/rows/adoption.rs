@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::Row;
 use crate::bench::Bench;
-use crate::bench::interleaved_runs::{self, Contender, Rounds, time_command};
+use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds, time_command};
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 
 const ROW_NAME: &str = "adopt";
@@ -46,7 +46,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         Box::new(|| time_command(&mut bash_command("true"))),
         Box::new(|| time_command(&mut nested())),
     ];
-    let rounds = Rounds { warm_up: 10, counted: bench.mode.pick(200, 1000) };
+    let rounds = InterleavedRounds { warm_up: 10, counted: bench.mode.pick(200, 1000) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     let plain = times[1].median();
     let line_for = |what: &str, ours: f64| {

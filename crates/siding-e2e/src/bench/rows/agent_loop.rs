@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::Row;
 use crate::bench::Bench;
-use crate::bench::interleaved_runs::{self, Contender, Rounds, time_command};
+use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds, time_command};
 use crate::bench::process_usage;
 use crate::bench::samples::Samples;
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
@@ -89,7 +89,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
                 .time_per_turn(0..COMMAND_TURNS))
         }),
     ];
-    let rounds = Rounds { warm_up: 0, counted: bench.mode.pick(1, 7) };
+    let rounds = InterleavedRounds { warm_up: 0, counted: bench.mode.pick(1, 7) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     drop(turns);
     let [shell, plain, labelled, crowded, run] = &times[..] else {

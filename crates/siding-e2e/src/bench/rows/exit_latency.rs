@@ -9,7 +9,7 @@ use super::Row;
 use crate::bench::Bench;
 use crate::bench::client::argv_command;
 use crate::bench::helper_commands::STAMP_COMMAND;
-use crate::bench::interleaved_runs::{self, Contender, Rounds};
+use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds};
 use crate::bench::syscalls::{self, SharedTimestamp};
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 
@@ -55,7 +55,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
             since(&stamp)
         }),
     ];
-    let rounds = Rounds { warm_up: 5, counted: bench.mode.pick(150, 600) };
+    let rounds = InterleavedRounds { warm_up: 5, counted: bench.mode.pick(150, 600) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     drop(turns);
     let parent = "the parent's waitpid";
@@ -76,7 +76,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         task.wait_for_shim_exit()?;
         Ok(took)
     })];
-    let rounds = Rounds { warm_up: 2, counted: bench.mode.pick(20, 100) };
+    let rounds = InterleavedRounds { warm_up: 2, counted: bench.mode.pick(20, 100) };
     let times = interleaved_runs::run_rounds(rounds, &mut waits)?;
     for (what, percent) in
         [("`siding wait` has ended: p50", 50.0), ("`siding wait` has ended: p99", 99.0)]

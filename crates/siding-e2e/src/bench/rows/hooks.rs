@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::Row;
 use crate::bench::Bench;
 use crate::bench::idle_tasks;
-use crate::bench::interleaved_runs::{self, Contender, Rounds, time_command};
+use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds, time_command};
 use crate::bench::recorded_tasks::{self, RecordedState};
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 
@@ -47,7 +47,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     for name in events {
         turns.push(Box::new(move || time_command(&mut hook(name)?)));
     }
-    let rounds = Rounds { warm_up: 5, counted: bench.mode.pick(50, 200) };
+    let rounds = InterleavedRounds { warm_up: 5, counted: bench.mode.pick(50, 200) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     for (name, times_of) in events.into_iter().zip(&times[1..]) {
         table.add(

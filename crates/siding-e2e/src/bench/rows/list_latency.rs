@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::Row;
 use crate::bench::Bench;
-use crate::bench::interleaved_runs::{self, Contender, Rounds, time_command};
+use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds, time_command};
 use crate::bench::recorded_tasks::{self, RecordedState};
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 
@@ -36,7 +36,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
             )
         }),
     ];
-    let rounds = Rounds { warm_up: 1, counted: bench.mode.pick(5, 21) };
+    let rounds = InterleavedRounds { warm_up: 1, counted: bench.mode.pick(5, 21) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     for (what, times_of) in
         [("`siding ps --json`", &times[0]), ("`siding ps --all --json`", &times[1])]

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use super::Row;
 use crate::bench::client::{BenchClient, shell_command};
 use crate::bench::helper_commands::WRITE_COMMAND;
-use crate::bench::interleaved_runs::{self, Contender, Rounds, time_command};
+use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds, time_command};
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 use crate::bench::workspace::RowDir;
 use crate::bench::{Bench, BenchMode};
@@ -79,7 +79,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
             Box::new(|| run_as_task(&client, &command, bytes, flow)),
             Box::new(|| run_with_redirect(&place, &command, bytes)),
         ];
-        let rounds = Rounds { warm_up: 1, counted: bench.mode.pick(2, 9) };
+        let rounds = InterleavedRounds { warm_up: 1, counted: bench.mode.pick(2, 9) };
         let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
         let rate = |ms: f64| (bytes >> 20) as f64 / (ms / 1e3);
         table.add(

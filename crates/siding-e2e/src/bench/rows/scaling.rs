@@ -10,7 +10,7 @@ use super::start_latency::bash_true;
 use crate::bench::Bench;
 use crate::bench::client::{BenchClient, shell_command};
 use crate::bench::idle_tasks;
-use crate::bench::interleaved_runs::{self, Contender, Rounds, time_command};
+use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds, time_command};
 use crate::bench::samples::Samples;
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 use crate::bench::workspace::RowDir;
@@ -102,12 +102,12 @@ fn measure_level(
         Box::new(|| Ok(client.run(shell_command("true"))?.until_end_known)),
         Box::new(|| time_command(&mut bash_true())),
     ];
-    let rounds = Rounds { warm_up: 5, counted: bench.mode.pick(40, 200) };
+    let rounds = InterleavedRounds { warm_up: 5, counted: bench.mode.pick(40, 200) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     drop(turns);
     let mut others: [Contender<'_>; 2] =
         [Box::new(|| time_stop(place, client, tasks)), Box::new(|| time_list(place, tasks))];
-    let rounds = Rounds { warm_up: 1, counted: bench.mode.pick(3, 9) };
+    let rounds = InterleavedRounds { warm_up: 1, counted: bench.mode.pick(3, 9) };
     let slow = interleaved_runs::run_rounds(rounds, &mut others)?;
     Ok(LevelResult {
         tasks,

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::Row;
 use crate::bench::Bench;
 use crate::bench::client::{argv_command, shell_command};
-use crate::bench::interleaved_runs::{self, Contender, Rounds, time_command};
+use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds, time_command};
 use crate::bench::samples::Samples;
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 
@@ -57,7 +57,7 @@ fn measure_library(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     if let Some(client) = &in_memory {
         turns.push(Box::new(|| Ok(client.run(shell_command("true"))?.until_end_known)));
     }
-    let rounds = Rounds { warm_up: 10, counted: bench.mode.pick(200, 1000) };
+    let rounds = InterleavedRounds { warm_up: 10, counted: bench.mode.pick(200, 1000) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     drop(turns);
     let line = |what: &str, name: &str, ours: f64, theirs: f64| {
@@ -104,7 +104,7 @@ fn measure_program(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     if let Some(spooler) = &spooler {
         turns.push(Box::new(|| time_command(&mut spooler.command(["-fn", "true"]))));
     }
-    let rounds = Rounds { warm_up: 10, counted: bench.mode.pick(100, 500) };
+    let rounds = InterleavedRounds { warm_up: 10, counted: bench.mode.pick(100, 500) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     let line = |what: &str, name: &str, theirs: f64| {
         TableLine::new(ROW_NAME, what, Unit::Ms, times[0].median()).with_reference(name, theirs)

@@ -10,7 +10,7 @@ use super::Row;
 use crate::bench::Bench;
 use crate::bench::client::argv_command;
 use crate::bench::helper_commands::{LINE_COMMAND, STAMP_COMMAND};
-use crate::bench::interleaved_runs::{self, Contender, Rounds};
+use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds};
 use crate::bench::syscalls::{self, SharedTimestamp};
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 
@@ -58,7 +58,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         Box::new(|| wait(LINE_COMMAND, Condition::Output("^ready$".to_owned()))),
         Box::new(|| wait(STAMP_COMMAND, Condition::Exit)),
     ];
-    let rounds = Rounds { warm_up: 3, counted: bench.mode.pick(60, 300) };
+    let rounds = InterleavedRounds { warm_up: 3, counted: bench.mode.pick(60, 300) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     drop(turns);
     for (what, times) in ["a line of output", "the end"].into_iter().zip(&times) {
