@@ -318,8 +318,8 @@ mod tests {
             &["`count`", "\"many\"", "whole number"],
         );
         assert_refused(json!({ "path": "a", "count": 2.5 }), &["`count`", "2.5", "whole number"]);
-        assert_refused(json!({ "path": "a", "count": 0 }), &["`count`", "0", "from 1 on"]);
-        assert_refused(json!({ "path": "a", "count": -3 }), &["`count`", "-3", "from 1 on"]);
+        assert_refused(json!({ "path": "a", "count": 0 }), &["`count`", "0", "at least 1"]);
+        assert_refused(json!({ "path": "a", "count": -3 }), &["`count`", "-3", "at least 1"]);
         assert_refused(json!({ "path": "a", "count": 1_u64 << 40 }), &["`count`", "1099511627776"]);
         assert_refused(
             json!({ "path": "a", "all": "maybe" }),

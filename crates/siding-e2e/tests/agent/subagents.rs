@@ -144,7 +144,7 @@ fn parent_inherits_the_tasks_of_a_finished_subagent() {
         [[answer]]
         text = "Meanwhile I end my turn."
         [[answer]]
-        expect = '(?s)goes on as yours: b-[0-9a-z]{12}  running.*I have started it\.'
+        expect = '(?s)continues as your task: b-[0-9a-z]{12}  running.*I have started it\.'
         [[answer.call]]
         tool = "task_list"
         input = { }
@@ -305,7 +305,7 @@ fn subagent_count_and_depth_limits_are_enforced() {
         .env("SIDING_MAX_SUBAGENT_DEPTH", "1")
         .run();
     assert_eq!(deep.expect_code(0).stdout_text(), "Well.\n");
-    let script = one + "[[answer]]\nexpect = 'not started: as many.*task_stop'\ntext = \"Well.\"\n";
+    let script = one + "[[answer]]\nexpect = 'not started: the limit of 0 running.*task_stop'\ntext = \"Well.\"\n";
     let many =
         agent_with_script(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENTS", "0").run();
     assert_eq!(many.expect_code(0).stdout_text(), "Well.\n");

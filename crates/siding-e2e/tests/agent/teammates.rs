@@ -77,7 +77,7 @@ fn idle_teammate_resumes_on_a_message_and_both_can_send() {
     let script = spawn_teammate_call("tester", &model, "")
         + r#"
         [[answer]]
-        expect = '(?s)^(?<task>t-[0-9a-z]{12})  running.*teammate: tester.*`tester` works'
+        expect = '(?s)^(?<task>t-[0-9a-z]{12})  running.*teammate: tester.*`tester` is working'
         text = "I wait."
         [[answer]]
         expect = '(?s)<teammate_message>\s*<note>.*not input from the user.*<from>tester</from>.*<text>half of it is &lt; done</text>'
@@ -228,7 +228,7 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
         expect = '(?m)^(?<left>b-[0-9a-z]{12})  running.*sleep 300$'
         text = "I am back, and ${left} runs."
         [[answer]]
-        expect = '(?s)^<task_notification>.*<name>teammate: tester</name>\s*<status>failed</status>.*has ended, and it too'
+        expect = '(?s)^<task_notification>.*<name>teammate: tester</name>\s*<status>failed</status>.*has ended, and the teammate with it'
         [[answer.call]]
         tool = "task_stop"
         input = { ids = "${left}" }
@@ -301,7 +301,7 @@ fn agent_waits_for_the_task_of_a_teammate_without_requests() {
         [[answer]]
         text = "I wait."
         [[answer]]
-        expect = '(?s)<teammate_message>.*<status>out_of_requests</status>.*with a message of yours it goes on'
+        expect = '(?s)<teammate_message>.*<status>out_of_requests</status>.*a message from you lets it'
         text = "I wait on."
         "#;
     let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
@@ -398,7 +398,7 @@ fn stopping_a_teammate_stops_its_tasks() {
         tool = "send_message"
         input = { to = "tester", text = "are you there?" }
         [[answer]]
-        expect = 'not delivered: there is no teammate `tester`; there is nobody'
+        expect = 'not delivered: there is no teammate `tester`; there are no teammates'
         text = "Somebody has stopped it."
         "#;
     let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
@@ -525,7 +525,7 @@ fn restricted_tools_are_inherited_without_teammate_tools() {
         + &format!(
             r#"
         [[answer]]
-        expect = '`tester` works'
+        expect = '`tester` is working'
         [[answer.call]]
         tool = "task_input"
         input = {{ id = "t-", text = "are you there?", eof = true }}

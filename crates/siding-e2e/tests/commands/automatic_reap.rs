@@ -91,9 +91,9 @@ begin > third
     ] {
         assert!(first.contains(part), "{first}");
     }
-    assert!(!first.contains("cleared"), "{first}");
+    assert!(!first.contains("cleaned up"), "{first}");
     let second = additional_context(&sandbox, "second");
-    assert!(second.ends_with("left: foreign orphans ended 1.\n"), "{second}");
+    assert!(second.ends_with("earlier crashes: foreign orphans ended 1.\n"), "{second}");
     let log = std::fs::read_to_string(sandbox.state_dir().join("reaped.log")).expect("a log");
     assert!(log.contains("\"rule\":\"claude-sandbox\"") && log.lines().count() == 1, "{log}");
     let record = sandbox.state_dir().join("foreign-reports");

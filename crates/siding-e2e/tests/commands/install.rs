@@ -192,7 +192,7 @@ fn a_settings_file_that_the_host_cannot_parse_is_rejected() {
     }
     fs::write(write_settings(&sandbox, ""), b"{\"a\": \"\xff\"}").expect("test file");
     let err = run_refused(&sandbox, &["install", "claude-code"]);
-    assert!(err.contains("not UTF-8: byte 7"), "{err}");
+    assert!(err.contains("invalid UTF-8 at byte 7"), "{err}");
 }
 
 #[test]

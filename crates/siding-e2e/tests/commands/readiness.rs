@@ -195,7 +195,7 @@ fn a_lingering_task_can_become_ready() {
 fn an_invalid_readiness_condition_is_rejected() {
     let sandbox = sandbox();
     for (what, said) in
-        [("exit", "always reported"), ("output:(", "unclosed"), ("port:0", "no port")]
+        [("exit", "always reported"), ("output:(", "unclosed"), ("port:0", "is not a port")]
     {
         let said_so = run_refused(&sandbox, &["run", "--wait-for", what, "--", "true"]);
         assert!(said_so.contains(said), "{what}: {said_so}");

@@ -28,7 +28,7 @@ fn session_is_opened_and_its_shells_are_adopted() {
     let opened = std::fs::read_to_string(journal).expect("a journal");
     assert_eq!(opened.lines().count(), 1, "opened once: {opened}");
     let text = std::fs::read_to_string(&env_file).expect("the entry exists");
-    assert!(text.starts_with("export MINE=1\n") && text.matches("siding keep").count() == 1);
+    assert!(text.starts_with("export MINE=1\n") && text.matches("Lets siding adopt").count() == 1);
     // As the host does: it sources the file in the shell that runs the command.
     let shell = "source ./env; echo $MINE $SIDING_SESSION";
     let call = sandbox.host("bash", &["-c", shell]).env("SIDING_ADOPT_WAIT", "20");

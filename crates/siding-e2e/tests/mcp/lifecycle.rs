@@ -195,7 +195,7 @@ fn session_variable_of_another_owner_is_ignored() {
     let _ended = other.wait();
     assert_eq!(own_session(), while_it_lives, "the session's owner has exited");
     let strict = sandbox.siding(&["mcp", "--session", "outer"]).run().expect_code(125);
-    assert!(strict.stderr_text().contains("is over"), "{strict}");
+    assert!(strict.stderr_text().contains("has ended"), "{strict}");
 }
 
 #[test]

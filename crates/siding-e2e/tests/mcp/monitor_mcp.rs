@@ -141,7 +141,7 @@ fn server_that_cannot_start_is_given_up_immediately() {
     let sandbox = sandbox();
     for (server, why) in [
         (&["/no/such/server", "x"][..], "could not start `/no/such/server`: No such file"),
-        (&["nosuchserver"], "no handshake: it ended: exit status: 127, which a shell says"),
+        (&["nosuchserver"], "no handshake: it ended: exit status: 127, with which a shell reports"),
     ] {
         // The task may have ended before the call returns, which then reports that.
         let args = [&["monitor-mcp", "--json", "--tool", "look", "--"], server].concat();
@@ -226,7 +226,7 @@ fn wrong_token_ends_the_monitor_with_a_hint() {
     let waited = sandbox.siding(&["wait", "--json", "--timeout", "30s", id]).run().expect_code(0);
     assert_eq!(waited.json()["by"][0]["detail"]["code"], 1, "{waited}");
     let text = monitor_output(&sandbox, id);
-    assert!(text.contains("! it wants another token"), "{text}");
+    assert!(text.contains("! the server rejects the token"), "{text}");
     server.signal(rustix::process::Signal::TERM);
     let _left = server.wait();
 }

@@ -110,7 +110,7 @@ fn a_hidden_process_with_a_password_prompt_is_password_likely() {
     let hidden = start_task(&sandbox, &["--stdin", "pipe"], "1h", text);
     let answer = crate::support::wait_for_verdict(&sandbox, &hidden, "password_likely");
     assert_eq!(answer["certainty"], "soft", "{answer:#}");
-    assert!(answer["advice"].as_str().is_some_and(|advice| advice.contains("person")));
+    assert!(answer["advice"].as_str().is_some_and(|advice| advice.contains("only the user")));
     let text = text.replace("[sudo] password for jane: ", "");
     let quiet = start_task(&sandbox, &["--stdin", "pipe"], "1h", &text);
     let answer = crate::support::wait_for_verdict(&sandbox, &quiet, "unknown");

@@ -20,7 +20,7 @@ fn invalid_workflow_is_rejected_before_any_step_runs() {
     let refused = run_call(&sandbox, bad, &[]).run().expect_code(125);
     let err = refused.stderr_text();
     assert!(
-        err.contains("flow.toml:4: step `a`: it needs `b`") && err.contains("there are a"),
+        err.contains("flow.toml:4: step `a`: it needs `b`") && err.contains("the steps are a"),
         "{err}"
     );
     assert!(!sandbox.path("ran").exists() && sandbox.task_ids().is_empty());

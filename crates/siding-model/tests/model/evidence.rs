@@ -317,7 +317,7 @@ fn a_hidden_process_is_unknown_without_a_password_prompt() {
     assert_eq!(diagnose_children(vec![sudo(Some(true))], "working\n").0, WhyVerdict::Unknown);
     let found = diagnose_processes(&tree(vec![sudo(None)]), asks);
     let advice = found.advice(fixed::task_id(), StdinMode::Pipe);
-    assert!(advice.contains("a person") && !advice.contains("siding input"), "{advice}");
+    assert!(advice.contains("only the user") && !advice.contains("siding input"), "{advice}");
 }
 
 #[test]

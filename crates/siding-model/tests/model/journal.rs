@@ -304,7 +304,7 @@ fn an_unknown_record_kind_is_named_in_the_error() {
         (json!({"record": "checkpoint", "at": 1}), "checkpoint"),
         (json!({"record": "event", "at": 1, "event": "frozen"}), "frozen"),
         (json!({"at": 1}), "record"),
-        (json!("accepted"), "not understood"),
+        (json!("accepted"), "its record is unknown"),
     ];
     for (unknown, named) in cases {
         let mut bytes = begin.clone();
