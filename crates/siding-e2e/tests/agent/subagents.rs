@@ -305,7 +305,8 @@ fn subagent_count_and_depth_limits_are_enforced() {
         .env("SIDING_MAX_SUBAGENT_DEPTH", "1")
         .run();
     assert_eq!(deep.expect_code(0).stdout_text(), "Well.\n");
-    let script = one + "[[answer]]\nexpect = 'not started: the limit of 0 running.*task_stop'\ntext = \"Well.\"\n";
+    let script = one
+        + "[[answer]]\nexpect = 'not started: the limit of 0 running.*task_stop'\ntext = \"Well.\"\n";
     let many =
         agent_with_script(&sandbox, &script, &["-p", "go"]).env("SIDING_MAX_SUBAGENTS", "0").run();
     assert_eq!(many.expect_code(0).stdout_text(), "Well.\n");

@@ -298,7 +298,12 @@ impl Drop for MarkedChild {
 impl MarkedChild {
     fn start(id: TaskId) -> Self {
         let mut child = Program::new(std::env::current_exe().expect("is there"))
-            .args(["--exact", "upkeep::reap::tests::body_of_a_marked_process", "--ignored", "--nocapture"])
+            .args([
+                "--exact",
+                "upkeep::reap::tests::body_of_a_marked_process",
+                "--ignored",
+                "--nocapture",
+            ])
             .env("MARK", id.birthmark().0.to_string())
             .stdout(Stdio::piped())
             .spawn()
