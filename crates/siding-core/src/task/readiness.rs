@@ -1,7 +1,8 @@
-//! Checks for the shim whether a task is ready, for as long as the task lives, at negligible cost.
+//! Checks of the conditions that make a task ready, from its start until they are met.
 //!
-//! Where [`Waiter`](crate::task::wait::Waiter) is one call with a bound, this goes on until it is so. It takes no
-//! inotify instance, of which a user has few, and its looks grow apart ([`Patience`]).
+//! A [`Waiter`](crate::task::wait::Waiter) is one call with a limit; this check continues until the
+//! task is ready. It uses no inotify instance, because their number per user is small
+//! (`inotify(7)`), and its intervals grow with [`LongWaitBackoff`].
 
 pub(crate) mod file;
 pub(crate) mod http;
