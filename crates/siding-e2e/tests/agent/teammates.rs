@@ -536,7 +536,7 @@ fn restricted_tools_are_inherited_without_teammate_tools() {
         tool = "spawn_agent"
         input = {{ prompt = "go", model = "{one}", tools = ["send_message"] }}
         [[answer]]
-        expect = '(?s)is a teammate, which reads messages.*exited 0.*a subagent has no teammates'
+        expect = '(?s)is a teammate and reads only messages.*exited 0.*a subagent has no teammates'
         text = "Well."
         [[answer]]
         text = "Well."
