@@ -16,7 +16,7 @@ use screen_model::ScreenModel;
 /// A terminal for a program under test: [`crate::Invocation::on_terminal`].
 #[derive(Debug)]
 pub struct Terminal {
-    /// The master side, which the person uses.
+    /// The master side, through which the test types and reads the screen.
     master: OwnedFd,
     /// The slave side, which programs use.
     device: OwnedFd,

@@ -177,8 +177,8 @@ impl TaskSpec {
         self.command.display_for_kind(self.task_id.kind())
     }
 
-    /// Returns whether the journal of the task may contain an `expiring` record. The cap counts, not
-    /// the deadline, because the deadline may be extended up to the cap.
+    /// Returns whether the journal of the task may contain an `expiring` record. The cap counts,
+    /// not the deadline, because the deadline may be extended up to the cap.
     pub(crate) const fn may_record_expiring(&self) -> bool {
         self.deadline_notice_ms > 0 && self.cap_ms >= MIN_NOTICE_LIFETIME_MS
     }

@@ -1,9 +1,9 @@
 //! Adopting a process that siding did not start.
 //!
-//! At first the shim supervises the process without any file: most commands end within milliseconds,
-//! leave no process, and must not leave a trace either. A command that lasts longer, leaves
-//! processes, or loses its host is recorded, and is then supervised as a task is after a takeover:
-//! its processes are found by their birthmark.
+//! At first the shim supervises the process without any file: most commands end within
+//! milliseconds, leave no process, and must not leave a trace either. A command that lasts longer,
+//! leaves processes, or loses its host is recorded, and is then supervised as a task is after a
+//! takeover: its processes are found by their birthmark.
 
 use std::os::fd::OwnedFd;
 

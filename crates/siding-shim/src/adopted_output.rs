@@ -1,8 +1,8 @@
 //! The output of an adopted task: a file of its host, or somewhere siding cannot read.
 //!
 //! A regular file does not become readable in poll(2) when it grows. So the shim polls its length:
-//! before a silence is judged, once a minute while a stall is recorded, and ten times a second while
-//! a client follows the output.
+//! before a silence is judged, once a minute while a stall is recorded, and ten times a second
+//! while a client follows the output.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -58,8 +58,8 @@ impl AdoptedOutput {
         Some(Self::from_file(Some(file.try_clone().ok()?), true))
     }
 
-    /// Opens the output of a task that was adopted by another shim. There is none if the host removed
-    /// its file.
+    /// Opens the output of a task that was adopted by another shim. There is none if the host
+    /// removed its file.
     pub(crate) fn resume(dir: &TaskDir, adopted: &AdoptionInfo) -> Self {
         match &adopted.output {
             Some(path) => Self::from_file(output::open_user_file(Path::new(path), true).ok(), true),
@@ -104,8 +104,8 @@ impl AdoptedOutput {
         let end = self.bytes();
         if let Some(file) = &self.file {
             let line = format!("{start}[siding] {text}\n");
-            // The host's file was opened with O_APPEND, which ignores the offset. On a full disk the
-            // line is missing; the journal has the same fact.
+            // The host's file was opened with O_APPEND, which ignores the offset. On a full disk
+            // the line is missing; the journal has the same fact.
             let _recorded_anyway = file::write_all_at(file, line.as_bytes(), end);
         }
     }

@@ -1,4 +1,5 @@
-//! The shim's one loop: it waits until something happens, and dispatches it to the task's supervisor.
+//! The shim's one loop: it waits until something happens, and dispatches it to the task's
+//! supervisor.
 //!
 //! | wakes the shim | what the supervisor does |
 //! |---|---|
@@ -48,8 +49,8 @@ impl TaskSet {
 /// Supervises tasks until all have ended.
 ///
 /// Neither this function nor the wait uses much of the stack: the pages that are in use while the
-/// shim waits stay in memory for as long as the task runs. Code that needs more stack is in functions
-/// that are not inlined.
+/// shim waits stay in memory for as long as the task runs. Code that needs more stack is in
+/// functions that are not inlined.
 pub(crate) fn run(TaskSet { mut supervisors, signals, mut releases_memory }: TaskSet) {
     supervisors.iter_mut().for_each(TaskSupervisor::on_takeover);
     loop {

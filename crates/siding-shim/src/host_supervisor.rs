@@ -156,8 +156,8 @@ impl HostSupervisor {
         }
     }
 
-    /// Reads the bell. It is then ignored for a moment, so that a host that rings without a pause does
-    /// not use up a core.
+    /// Reads the bell. It is then ignored for a moment, so that a host that rings without a pause
+    /// does not use up a core.
     fn read_bell(&mut self) {
         let mut bytes = [0; BELL_READ_BYTES];
         let now = clock::monotonic_now();

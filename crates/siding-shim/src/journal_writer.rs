@@ -29,8 +29,8 @@ impl JournalWriter {
     /// Writes records after all earlier ones. Returns the sequence number of the first.
     ///
     /// After a failed write the records stay pending: the task continues, and its clients receive
-    /// them. The journal reserves its space in advance, so that a write fails on a broken disk rather
-    /// than on a full one.
+    /// them. The journal reserves its space in advance, so that a write fails on a broken disk
+    /// rather than on a full one.
     pub(crate) fn write(&mut self, records: &[Record]) -> u64 {
         let first = self.journal.next_seq() + self.pending.len() as u64;
         self.pending.extend_from_slice(records);

@@ -73,8 +73,8 @@ impl Lease {
         *self = Self::query_owner(root, spec);
     }
 
-    /// Whether the grace is over without a new owner. While the search for an owner fails, the lease
-    /// does not expire: no task is stopped on a guess.
+    /// Whether the grace is over without a new owner. While the search for an owner fails, the
+    /// lease does not expire: no task is stopped on a guess.
     pub(crate) fn has_expired(
         &mut self,
         root: &StateDir,
@@ -102,8 +102,9 @@ impl Lease {
     }
 }
 
-/// Returns a live owner of the task's session, or of the session that inherited its tasks. Fails while
-/// that cannot be found out, because a network file system does not respond or no descriptor is free.
+/// Returns a live owner of the task's session, or of the session that inherited its tasks. Fails
+/// while that cannot be found out, because a network file system does not respond or no descriptor
+/// is free.
 fn find_live_owner(root: &StateDir, spec: &TaskSpec) -> io::Result<Option<PidFd>> {
     let boot = procfs::boot_id()?;
     let holder =

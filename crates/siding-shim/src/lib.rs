@@ -75,8 +75,8 @@ pub fn main() -> u8 {
 /// Waits for a command and starts, adopts or takes over its tasks. Returns `None` when there is no
 /// task to supervise, and the exit code of the process as the error.
 ///
-/// A function of its own, because it needs 24 KiB of stack. They are free again while the event loop
-/// runs, possibly for hours.
+/// A function of its own, because it needs 24 KiB of stack. They are free again while the event
+/// loop runs, possibly for hours.
 #[inline(never)]
 fn execute_shim_command(starter: OwnedFd) -> Result<Option<TaskSet>, u8> {
     let prepared = start::PreparedShim::prepare();

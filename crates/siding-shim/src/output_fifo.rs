@@ -1,9 +1,9 @@
 //! Moving a task's output from its FIFO into the output file.
 //!
-//! The kernel moves the bytes with splice(2), and in a flood with [`SpliceStore`]: no byte is in the
-//! memory of the shim, where it would be lost when the shim is killed. The FIFO holds one page while
-//! the task is quiet and grows while data flows: an ordinary user has 16,384 pipe pages in all
-//! (`pipe-user-pages-soft`, pipe(7)), and a thousand idle tasks must leave most of them unused.
+//! The kernel moves the bytes with splice(2), and in a flood with [`SpliceStore`]: no byte is in
+//! the memory of the shim, where it would be lost when the shim is killed. The FIFO holds one page
+//! while the task is quiet and grows while data flows: an ordinary user has 16,384 pipe pages in
+//! all (`pipe-user-pages-soft`, pipe(7)), and a thousand idle tasks must leave most of them unused.
 //! Offsets in the file are stream offsets, whatever is released or lost.
 
 use std::io;
@@ -21,8 +21,8 @@ use crate::splice_store::{SpliceStore, Transferred};
 
 /// Size of the FIFO while no data flows: one page, the smallest size.
 const QUIET_PIPE_BYTES: usize = 4096;
-/// Sizes of the FIFO while data flows, tried in order. 256 KiB are as fast as 1 MiB within the noise,
-/// and 250 tasks of one user can be busy at the same time.
+/// Sizes of the FIFO while data flows, tried in order. 256 KiB are as fast as 1 MiB within the
+/// noise, and 250 tasks of one user can be busy at the same time.
 const BUSY_PIPE_BYTES: [usize; 3] = [256 << 10, 64 << 10, 16 << 10];
 /// The largest pipe that an ordinary user can create (`fs.pipe-max-size`). A task can enlarge its
 /// FIFO.
@@ -32,15 +32,16 @@ const COPY_BUFFER_BYTES: usize = 256 << 10;
 /// Steps for each wake-up of the shim, 8 MiB in all, so that a flood delays its other work by
 /// milliseconds only.
 const MAX_READS_PER_TICK: usize = 32;
-/// Silence after which the FIFO shrinks and the buffers are freed, in milliseconds. The first sample
-/// of the silent task is due at the same time, so that the shim wakes once for both.
+/// Silence after which the FIFO shrinks and the buffers are freed, in milliseconds. The first
+/// sample of the silent task is due at the same time, so that the shim wakes once for both.
 const QUIET_AFTER_MS: u64 = FIRST_SAMPLE_DELAY_MS + QUIET_SLACK_MS;
-/// Slack in milliseconds, because the two silences do not start at the very same moment: the output is
-/// quiet this long after the first sample is due, and counts as quiet already this long before.
+/// Slack in milliseconds, because the two silences do not start at the very same moment: the output
+/// is quiet this long after the first sample is due, and counts as quiet already this long before.
 const QUIET_SLACK_MS: u64 = 50;
 /// The middle is released in steps of this many bytes, a multiple of every block size.
 const RELEASE_STEP_BYTES: u64 = 4 << 20;
-/// Block size to which holes are aligned, in bytes. A larger block is released once a step covers it.
+/// Block size to which holes are aligned, in bytes. A larger block is released once a step covers
+/// it.
 const BLOCK_BYTES: u64 = 4096;
 
 /// The output of a task that siding started.
@@ -133,8 +134,8 @@ impl OutputFifo {
         bytes
     }
 
-    /// Moves the data in the FIFO, at most [`MAX_READS_PER_TICK`] steps. Returns whether there was any.
-    /// `dir` is the task's directory.
+    /// Moves the data in the FIFO, at most [`MAX_READS_PER_TICK`] steps. Returns whether there was
+    /// any. `dir` is the task's directory.
     pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
         self.quiet_at = Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS));
         if self.busy && self.splice_store.is_none() {
@@ -144,14 +145,15 @@ impl OutputFifo {
         (0..MAX_READS_PER_TICK).take_while(|_| self.move_once()).count() > 0
     }
 
-    /// Moves all data that is in the FIFO now. The limit is the most that a FIFO holds: a descendant
-    /// that writes without a pause must not delay the record of the leader's end.
+    /// Moves all data that is in the FIFO now. The limit is the most that a FIFO holds: a
+    /// descendant that writes without a pause must not delay the record of the leader's end.
     pub(crate) fn drain(&mut self) {
         let until = self.offset + MAX_PIPE_BYTES;
         while self.offset < until && self.move_once() {}
     }
 
-    /// Frees the buffers and shrinks the FIFO once the task has been silent. Returns whether it has.
+    /// Frees the buffers and shrinks the FIFO once the task has been silent. Returns whether it
+    /// has.
     pub(crate) fn release_if_quiet(&mut self, now: MonotonicMs) -> bool {
         let soon = now.plus_ms(2 * QUIET_SLACK_MS);
         let is_quiet = self.quiet_at.take_if(|at| soon >= *at).is_some();
@@ -178,8 +180,8 @@ impl OutputFifo {
         };
         let count = match moved {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            // A full disk, or a file system without splice(2). The FIFO must be emptied all the same,
-            // or the task blocks in write(2).
+            // A full disk, or a file system without splice(2). The FIFO must be emptied all the
+            // same, or the task blocks in write(2).
             Err(_) => self.copy_through_buffer(),
             Ok(count) => count,
         };
@@ -191,8 +193,8 @@ impl OutputFifo {
         count > 0
     }
 
-    /// Moves data through the stage while the task can write to the FIFO. The splice store is dropped
-    /// after a failure.
+    /// Moves data through the stage while the task can write to the FIFO. The splice store is
+    /// dropped after a failure.
     fn move_via_stage(&mut self, splice_store: SpliceStore) -> io::Result<usize> {
         let shared = match splice_store.tee_to_stage(&self.fifo, self.max_piece_bytes()) {
             Err(error) => {
@@ -236,8 +238,8 @@ impl OutputFifo {
         }
     }
 
-    /// Moves data through the memory of this process. Returns its length in bytes. A shim that is killed
-    /// between the read and the write loses it.
+    /// Moves data through the memory of this process. Returns its length in bytes. A shim that is
+    /// killed between the read and the write loses it.
     fn copy_through_buffer(&mut self) -> usize {
         let Some(mut buffer) =
             self.buffer.take().or_else(|| MappedBuffer::new(COPY_BUFFER_BYTES).ok())
@@ -253,8 +255,8 @@ impl OutputFifo {
         count
     }
 
-    /// Returns how many bytes one step may move. The middle of the file is released before each step,
-    /// so that half of `keep_tail` keeps the file within its limit.
+    /// Returns how many bytes one step may move. The middle of the file is released before each
+    /// step, so that half of `keep_tail` keeps the file within its limit.
     fn max_piece_bytes(&self) -> usize {
         let half = usize::try_from(self.keep_tail / 2).unwrap_or(COPY_BUFFER_BYTES);
         half.clamp(BLOCK_BYTES as usize, COPY_BUFFER_BYTES)
@@ -271,7 +273,8 @@ impl OutputFifo {
         }
     }
 
-    /// Counts how many of the last `len` bytes are not in the file. A full disk stores some of them.
+    /// Counts how many of the last `len` bytes are not in the file. A full disk stores some of
+    /// them.
     fn record_loss(&mut self, len: u64, error: io::Error) {
         let end = file::metadata(&self.file).map_or(0, |facts| facts.len);
         let stored = end.saturating_sub(self.offset).min(len);
@@ -292,8 +295,9 @@ impl OutputFifo {
         self.gap.map_or(self.keep_head, |gap| gap.to)
     }
 
-    /// Releases the middle of the file, so that head and tail stay within their limits when `coming`
-    /// bytes are added. Releases a step more than necessary, so that most writes need no system call.
+    /// Releases the middle of the file, so that head and tail stay within their limits when
+    /// `coming` bytes are added. Releases a step more than necessary, so that most writes need no
+    /// system call.
     fn release_middle(&mut self, coming: u64) {
         if !self.would_overflow(coming) {
             return;

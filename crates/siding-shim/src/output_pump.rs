@@ -124,8 +124,8 @@ impl OutputPump {
         }
     }
 
-    /// Moves available data into the output file. Returns whether there was any. `dir` is the task's
-    /// directory.
+    /// Moves available data into the output file. Returns whether there was any. `dir` is the
+    /// task's directory.
     pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
         match self {
             Self::Fifo(fifo) => fifo.move_available(dir),

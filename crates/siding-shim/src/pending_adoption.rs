@@ -70,8 +70,8 @@ impl PendingAdoption {
         Ok(Self { root, adoption, leader, host_output, adopted, shim })
     }
 
-    /// Waits until it is known whether the process must be recorded. Returns false if it has ended and
-    /// left no process.
+    /// Waits until it is known whether the process must be recorded. Returns false if it has ended
+    /// and left no process.
     pub(crate) fn wait_needs_record(&self, lease: &Lease) -> bool {
         let Adoption { spec, keep_after_ms, at, .. } = &self.adoption;
         let until = at.plus_ms((*keep_after_ms).min(spec.deadline_ms));

@@ -69,11 +69,13 @@ impl<'fd> PollSet<'fd> {
         self.fds.push(fd);
     }
 
-    /// Waits until a descriptor is readable or `timeout_ms` has passed; `None` waits without a limit.
+    /// Waits until a descriptor is readable or `timeout_ms` has passed; `None` waits without a
+    /// limit.
     pub(crate) fn wait(self, timeout_ms: Option<u64>) -> ReadySources {
         let Self { fds, mut tokens } = self;
-        // poll(2) fails only when the kernel has no memory. Then every source is tried: none of them
-        // blocks, and a readable one that is left out could be the last that ever wakes the shim.
+        // poll(2) fails only when the kernel has no memory. Then every source is tried: none of
+        // them blocks, and a readable one that is left out could be the last that ever wakes the
+        // shim.
         let is_ready =
             poll::wait_readable(&fds, timeout_ms).unwrap_or_else(|_| vec![true; fds.len()]);
         let mut is_ready = is_ready.into_iter();

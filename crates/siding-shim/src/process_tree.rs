@@ -212,8 +212,8 @@ impl ProcessTree {
         }
     }
 
-    /// Reaps processes that have ended, and returns whether any is left. If [`Self::wake_at`] is set
-    /// afterwards, an earlier check cannot find anything new.
+    /// Reaps processes that have ended, and returns whether any is left. If [`Self::wake_at`] is
+    /// set afterwards, an earlier check cannot find anything new.
     pub(crate) fn check(&mut self, root: &StateDir, task: &TaskState) -> TreeStatus {
         match self {
             Self::Descendants { leader, rescan_at } => {
@@ -251,8 +251,8 @@ impl ProcessTree {
         }
     }
 
-    /// Returns the pids of all live members, as [`Self::members`] finds them. Only for measurements: a
-    /// pid may be reused.
+    /// Returns the pids of all live members, as [`Self::members`] finds them. Only for
+    /// measurements: a pid may be reused.
     pub(crate) fn member_pids(&self, root: &StateDir, task: &TaskState) -> Vec<i32> {
         self.members(root, task).into_iter().map(|process| process.pid).collect()
     }
@@ -295,8 +295,8 @@ const fn task_birthmark(task: &TaskState) -> Birthmark {
     task.spec.task_id.birthmark()
 }
 
-/// Whether no descendant of this shim belongs to the task, although the shim has children. `None` if
-/// `/proc` does not show the children, for example because no descriptor is free.
+/// Whether no descendant of this shim belongs to the task, although the shim has children. `None`
+/// if `/proc` does not show the children, for example because no descriptor is free.
 fn has_no_descendants(root: &StateDir, mark: Birthmark) -> Option<bool> {
     let mut are_shown = false;
     let own = procfs::descendants(current_pid(), |pid| {
@@ -356,7 +356,7 @@ fn check_discovered(
     let before = held.len();
     held.retain(|held| !held.is_dead());
     if leader.pidfd().is_some() {
-        // One live process is enough: the others are searched for when it has ended.
+        // While the leader lives the tree is alive. Other processes are searched for after its end.
         return status;
     }
     // While all held processes live, no other can be missed: a scan found the tree complete.
@@ -372,8 +372,8 @@ fn check_discovered(
     status
 }
 
-/// As [`check_discovered`], with scans that serve the other tasks of this shim too. Fails with the time
-/// of the next scan if the last one is too recent.
+/// As [`check_discovered`], with scans that serve the other tasks of this shim too. Fails with the
+/// time of the next scan if the last one is too recent.
 fn check_with_shared_scan(
     leader: &mut LeaderHandle,
     held: &mut Vec<PidFd>,
@@ -398,7 +398,8 @@ fn check_with_shared_scan(
     Ok(TreeStatus { leader: end, tree })
 }
 
-/// Holds the process that has this pid now. `None` if there is none, or it does not belong to the task.
+/// Holds the process that has this pid now. `None` if there is none, or it does not belong to the
+/// task.
 fn hold_member_by_pid(root: &StateDir, task: &TaskState, pid: i32) -> io::Result<Option<PidFd>> {
     let Some(found) = PidFd::open_pid_if_present(pid)? else { return Ok(None) };
     let group = TaskGroup::from_task(task);
@@ -413,8 +414,8 @@ const fn max_held_pidfds(shared_scan: Option<&RateLimitedScan>) -> usize {
 #[derive(Debug, Clone, Copy)]
 struct MemberFilter {
     birthmark: Birthmark,
-    /// Whether released programs are skipped, which only adopted tasks have. A program of another task
-    /// must not be able to leave its task by taking the mark of a released one.
+    /// Whether released programs are skipped, which only adopted tasks have. A program of another
+    /// task must not be able to leave its task by taking the mark of a released one.
     skips_excluded: bool,
 }
 
@@ -424,8 +425,8 @@ impl MemberFilter {
     }
 }
 
-/// Adds the descendants of processes that belong to the task. This shim may be one of them, if a member
-/// is a subreaper, and is skipped.
+/// Adds the descendants of processes that belong to the task. This shim may be one of them, if a
+/// member is a subreaper, and is skipped.
 fn with_descendants(
     root: &StateDir,
     filter: MemberFilter,
@@ -448,9 +449,9 @@ fn with_descendants(
     found.into_values().collect()
 }
 
-/// Identifies the processes with the pids `below`, the descendants of `top` in an order in which each
-/// follows its parent. A pid whose process is no longer such a descendant is left out: it may have been
-/// reused.
+/// Identifies the processes with the pids `below`, the descendants of `top` in an order in which
+/// each follows its parent. A pid whose process is no longer such a descendant is left out: it may
+/// have been reused.
 fn identify_descendants(top: i32, below: Vec<i32>) -> Vec<ProcRef> {
     let mut known = HashSet::from([top]);
     let mut identify = |pid| {

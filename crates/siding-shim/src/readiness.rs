@@ -40,8 +40,8 @@ impl ReadinessProbe {
         ))
     }
 
-    /// Returns what to poll for answers of the addresses; nothing in phases in which the task cannot
-    /// become ready, because an unread answer would wake the shim without end.
+    /// Returns what to poll for answers of the addresses; nothing in phases in which the task
+    /// cannot become ready, because an unread answer would wake the shim without end.
     pub(crate) fn sources(&self, state: &TaskState) -> impl Iterator<Item = BorrowedFd<'_>> {
         let waiting = self.0.iter().filter(|_| can_become_ready(state));
         waiting.flat_map(|waiting| waiting.readiness.sources())
@@ -60,8 +60,8 @@ impl ReadinessProbe {
         }
     }
 
-    /// Checks the conditions that are due. Returns the record once all are met, again each time until
-    /// [`Self::stop`].
+    /// Checks the conditions that are due. Returns the record once all are met, again each time
+    /// until [`Self::stop`].
     pub(crate) fn check(
         &mut self,
         context: &TaskContext<'_>,

@@ -1,9 +1,10 @@
 //! The resource monitor: what the task uses, and whether that exceeds a limit.
 //!
 //! A task with limits is sampled at intervals that are short enough to enforce them. A task without
-//! limits is sampled only when the shim is awake anyway and, in the background, at the intervals of its
-//! watchdogs, which grow while the task is idle. The usage of processes that have ended comes from
-//! getrusage(2) without a sample. Between two samples only the numbers of the last one are kept.
+//! limits is sampled only when the shim is awake anyway and, in the background, at the intervals of
+//! its watchdogs, which grow while the task is idle. The usage of processes that have ended comes
+//! from getrusage(2) without a sample. Between two samples only the numbers of the last one are
+//! kept.
 
 use siding_core::processes::cgroup::{GroupMemory, TaskGroup};
 use siding_core::processes::probe::{self, UsageFields};
@@ -20,15 +21,15 @@ use siding_model::text;
 
 use crate::task_context::TaskContext;
 
-/// Time between two measurements of what is expensive and not limited, in milliseconds: connections,
-/// for which the links of all descriptors are read, the number of descriptors, and the kernel's count
-/// of OOM kills.
+/// Time between two measurements of what is expensive and not limited, in milliseconds:
+/// connections, for which the links of all descriptors are read, the number of descriptors, and the
+/// kernel's count of OOM kills.
 const THOROUGH_CHECK_MS: u64 = 60_000;
-/// Age up to which a count of OOM kills explains the end of a process, in milliseconds: two thorough
-/// checks.
+/// Age up to which a count of OOM kills explains the end of a process, in milliseconds: two
+/// thorough checks.
 const OOM_KILL_WINDOW_MS: u64 = 2 * THOROUGH_CHECK_MS;
-/// A process that used at least the total memory divided by this number is a likely victim of the OOM
-/// killer, which selects the largest.
+/// A process that used at least the total memory divided by this number is a likely victim of the
+/// OOM killer, which selects the largest.
 const LARGE_PROCESS_DIVISOR: u64 = 4;
 /// Pause before the next sample of a watchdog that is worth releasing memory for, in milliseconds.
 const LONG_PAUSE_MS: u64 = 10_000;
@@ -62,8 +63,8 @@ pub(crate) struct ResourceCheck {
     pub(crate) next_check_is_far: bool,
 }
 
-/// The kernel's count of OOM kills at the last two thorough checks, with their times. Two, because a
-/// process may take longer to die than the time between two checks.
+/// The kernel's count of OOM kills at the last two thorough checks, with their times. Two, because
+/// a process may take longer to die than the time between two checks.
 #[derive(Debug, Clone, Copy)]
 struct OomKillHistory([(MonotonicMs, Option<u64>); 2]);
 
@@ -130,8 +131,8 @@ impl ResourceMonitor {
         }
     }
 
-    /// Takes a sample if the schedule allows one now, due or not. `sampled` is the usage in a sample
-    /// that the stall watch has just taken.
+    /// Takes a sample if the schedule allows one now, due or not. `sampled` is the usage in a
+    /// sample that the stall watch has just taken.
     pub(crate) fn check(
         &mut self,
         context: &TaskContext<'_>,
@@ -186,7 +187,8 @@ impl ResourceMonitor {
     /// Returns the peaks of a task that has ended.
     pub(crate) fn final_peaks(&self) -> PeakUsage {
         let ended = process::ended_children_usage();
-        // getrusage(2) covers only children: after a takeover the usage is unknown rather than zero.
+        // getrusage(2) covers only children: after a takeover the usage is unknown rather than
+        // zero.
         let is_known = ended.resident_bytes > 0;
         PeakUsage {
             memory_bytes: self.peaks.memory_bytes.max(is_known.then_some(ended.resident_bytes)),
@@ -256,11 +258,12 @@ impl ResourceMonitor {
         usage
     }
 
-    /// Returns the task's memory with shared pages counted once, if that is needed: to compare it with
-    /// its limit, or with a shortage of the system's memory.
+    /// Returns the task's memory with shared pages counted once, if that is needed: to compare it
+    /// with its limit, or with a shortage of the system's memory.
     fn shared_once(&self, usage: &Usage) -> Option<u64> {
         let (limit, resident) = (self.limits.memory, usage.resident_bytes());
-        // Below this, the group's number may include page cache, which the kernel can reclaim.
+        // `used_bytes` subtracts page cache, which the kernel can reclaim, only at or above this
+        // value.
         let enough = limit - limit / 10;
         let group = self.group.as_ref().filter(|_| limit > 0).and_then(GroupMemory::for_group);
         let counted = group.and_then(|group| group.used_bytes(enough));

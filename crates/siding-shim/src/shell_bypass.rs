@@ -2,8 +2,8 @@
 //!
 //! Most commands of agents are one program with plain words: `cargo build`, `npm test`. `bash -c`
 //! replaces itself with that program after a millisecond of initialization. The shim executes the
-//! program directly, with the environment that bash would pass on. `docs/adr/0006-plain-words.md` has
-//! the measurement.
+//! program directly, with the environment that bash would pass on. `docs/adr/0006-plain-words.md`
+//! has the measurement.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;

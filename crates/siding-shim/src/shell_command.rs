@@ -2,8 +2,8 @@
 //!
 //! A command in argv would match `pkill -f` and be visible to every user of the system. So the text
 //! is in a memory file (memfd_create(2)) that the shell inherits, and the shell's own argument is a
-//! constant. Bash also reports at its end, in the same file, its working directory and the status of
-//! each stage of its last pipeline. `docs/adr/0002-command-text.md` has the alternatives.
+//! constant. Bash also reports at its end, in the same file, its working directory and the status
+//! of each stage of its last pipeline. `docs/adr/0002-command-text.md` has the alternatives.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,8 +13,8 @@ use siding_core::processes::tree::COMMAND_FD_PREFIX;
 use siding_core::sys::{descriptor, file};
 use siding_model::outcome::LeaderEnd;
 
-/// Lowest number of the descriptors that a task inherits in addition to 0, 1 and 2. Scripts use lower
-/// ones (0–9, and bash's `{fd}` from 10 on). From 64 on the kernel would have to enlarge the
+/// Lowest number of the descriptors that a task inherits in addition to 0, 1 and 2. Scripts use
+/// lower ones (0–9, and bash's `{fd}` from 10 on). From 64 on the kernel would have to enlarge the
 /// descriptor table of every process of the task.
 const MIN_INHERITED_FD: i32 = 60;
 
@@ -108,11 +108,11 @@ impl ShellCommand {
 }
 
 /// Returns bash's argument. `eval` keeps bash's own error texts (`bash: line 1: …`), but hides the
-/// statuses of a pipeline in the last line; `.` shows them to a RETURN trap. So `.` is used only for
-/// a text that may contain a pipeline.
+/// statuses of a pipeline in the last line; `.` shows them to a RETURN trap. So `.` is used only
+/// for a text that may contain a pipeline.
 fn bash_command(fd: i32, may_pipe: bool) -> String {
-    // The redirection of the braces hides the trace of a `set -x`, and the error of a descriptor that
-    // the command closed.
+    // The redirection of the braces hides the trace of a `set -x`, and the error of a descriptor
+    // that the command closed.
     let report = |word: &str| {
         format!(
             r#"{{ builtin printf "%s\0" {word} "$?" "$PWD" "${{PIPESTATUS[@]}}" "" >&{fd}; }} 2>/dev/null"#

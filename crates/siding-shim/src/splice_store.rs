@@ -3,16 +3,16 @@
 //! ```text
 //! FIFO ─ tee ─► stage ─ splice ─► file, then as much is dropped from the FIFO
 //! ```
-//! A splice(2) from the FIFO directly into the file holds the FIFO's lock until the file is written, and
-//! the task's write(2) has to wait: 101 MiB/s for lines. A read(2) and a write(2) release the lock in
-//! between, and lose the bytes that were read when the shim is killed at that point: 190 MiB/s. With
-//! the stage, shim and task write concurrently, and the FIFO keeps the bytes until the file has them:
-//! 250–310 MiB/s (lines of 128 bytes, Linux 6.18, 2 cores).
+//! A splice(2) from the FIFO directly into the file holds the FIFO's lock until the file is
+//! written, and the task's write(2) has to wait: 101 MiB/s for lines. A read(2) and a write(2)
+//! release the lock in between, and lose the bytes that were read when the shim is killed at that
+//! point: 190 MiB/s. With the stage, shim and task write concurrently, and the FIFO keeps the bytes
+//! until the file has them: 250–310 MiB/s (lines of 128 bytes, Linux 6.18, 2 cores).
 //!
-//! Between the last two steps the bytes are in both the file and the FIFO. A marker file next to the
-//! FIFO says which bytes these are, and a takeover drops them from the FIFO ([`discard_stored`]) after it
-//! has compared them. If the dead shim had already dropped them, the comparison fails, unless the task
-//! has since written the very same bytes.
+//! Between the last two steps the bytes are in both the file and the FIFO. A marker file next to
+//! the FIFO says which bytes these are, and a takeover drops them from the FIFO
+//! ([`discard_stored`]) after it has compared them. If the dead shim had already dropped them, the
+//! comparison fails, unless the task has since written the very same bytes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -57,8 +57,8 @@ impl SpliceStore {
         Ok(Self { stage_read: read, stage_write: write, null: file::open_null()?, marker })
     }
 
-    /// Copies at most `max_bytes` from the FIFO to the stage with tee(2), which leaves them in the FIFO.
-    /// Returns how many.
+    /// Copies at most `max_bytes` from the FIFO to the stage with tee(2), which leaves them in the
+    /// FIFO. Returns how many.
     pub(crate) fn tee_to_stage(&self, fifo: impl AsFd, max_bytes: usize) -> io::Result<usize> {
         pipe::tee(fifo, &self.stage_write, max_bytes.min(MAX_IN_FLIGHT_BYTES))
     }

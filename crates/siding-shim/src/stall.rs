@@ -1,8 +1,8 @@
 //! The watch over a silent task: when to sample it, and what the samples show.
 //!
-//! A task that writes is not sampled. A sample of a silent task takes about 30 µs for each process. Its
-//! memory is freed before the shim sleeps again, except for the facts that the next sample is compared
-//! with.
+//! A task that writes is not sampled. A sample of a silent task takes about 30 µs for each process.
+//! Its memory is freed before the shim sleeps again, except for the facts that the next sample is
+//! compared with.
 
 use siding_core::processes::probe::{self, KnownFds, UsageFields};
 use siding_model::evidence::prompt::OutputTail;
@@ -17,8 +17,8 @@ use siding_model::process::MonotonicMs;
 
 use crate::task_context::TaskContext;
 
-/// Time between the two samples for a `why` request, in milliseconds: fifteen clock ticks, so that a
-/// program that computes has used some of them.
+/// Time between the two samples for a `why` request, in milliseconds: fifteen clock ticks, so that
+/// a program that computes has used some of them.
 const WHY_SAMPLE_GAP_MS: u64 = 150;
 
 /// Result of a check.
@@ -84,7 +84,8 @@ impl StallWatch {
     /// Returns when to come back to [`Self::check`].
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let asked = self.why_sample.as_ref().map(|first| first.taken_at.plus_ms(WHY_SAMPLE_GAP_MS));
-        // A lingering service is silent by nature, and a task that is being stopped needs no judgment.
+        // A lingering service is silent by nature, and a task that is being stopped needs no
+        // judgment.
         let runs = matches!(state.lifecycle.phase(), Phase::Running { .. });
         let watch = if runs { self.watch.wake_at() } else { None };
         [asked, watch].into_iter().flatten().min()

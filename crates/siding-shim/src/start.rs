@@ -1,7 +1,7 @@
 //! Starting a task: from an empty shim process to a running command.
 //!
-//! The order matters: the task is recorded before its first process exists, and every file that could
-//! fail on a full disk is created before the command starts.
+//! The order matters: the task is recorded before its first process exists, and every file that
+//! could fail on a full disk is created before the command starts.
 
 use std::ffi::CString;
 use std::fmt;
@@ -98,8 +98,8 @@ impl PreparedShim {
     fn try_prepare() -> Result<ShimResources, StartError> {
         process::set_name(siding_process::SHIM_NAME);
         process::become_subreaper().map_err(failed_to("become a subreaper"))?;
-        // Without pidfds a stop could not reach every process, which must be known before the command
-        // runs.
+        // Without pidfds a stop could not reach every process, which must be known before the
+        // command runs.
         pidfd::probe().map_err(failed_to("open a pidfd (needs Linux 5.3)"))?;
         // SIGXFSZ and SIGXCPU come from limits that the starter has set (`ulimit -f`, `-t`) for the
         // task. With SIGXFSZ blocked, a write of the shim beyond the limit fails with EFBIG
@@ -114,8 +114,8 @@ impl PreparedShim {
             Signal::XCPU,
         ];
         let signals = SignalFd::block(&watched).map_err(failed_to("listen to signals"))?;
-        // The directory in which the shim was started must stay free to be unmounted or removed. The
-        // task has its own.
+        // The directory in which the shim was started must stay free to be unmounted or removed.
+        // The task has its own.
         let _best_effort = std::env::set_current_dir("/");
         let self_process = procfs::self_ref().ok_or_else(|| {
             failed_to("find this process in /proc")(io::ErrorKind::NotFound.into())
@@ -154,9 +154,10 @@ impl Shim {
     /// Turns this process into the shim of a task.
     pub(crate) fn for_task(id: TaskId, prepared: PreparedShim) -> Result<Self, StartError> {
         let ShimResources { self_process, boot, signals, cgroup, title } = prepared.0?;
-        // Without a birthmark of its own, the shim of a task inside a task would be taken for a process
-        // of the outer task. Setting it may fail for a takeover from inside a task, because a birthmark
-        // can only be lowered (setrlimit(2)): that shim is recognized by its title and the journal.
+        // Without a birthmark of its own, the shim of a task inside a task would be taken for a
+        // process of the outer task. Setting it may fail for a takeover from inside a task, because
+        // a birthmark can only be lowered (setrlimit(2)): that shim is recognized by its title and
+        // the journal.
         let can_mark = birthmark::set_birthmark(id.birthmark()).is_ok();
         if let Some(title) = title {
             title.set(&format!("siding {} {id}", siding_process::SHIM_ARGUMENT));
@@ -208,8 +209,8 @@ struct PreparedTask {
     spare_fds: Vec<OwnedFd>,
 }
 
-/// Most descriptors that are open concurrently while the leader is started: its directory, its control
-/// group, its confinement, its command's text twice, a file of /proc.
+/// Most descriptors that are open concurrently while the leader is started: its directory, its
+/// control group, its confinement, its command's text twice, a file of /proc.
 const SPARE_FDS: usize = 6;
 
 /// The descriptors that the leader inherits, and the shim's end of its input.
@@ -218,8 +219,8 @@ struct StdioPipes {
     stdin: OwnedFd,
     /// The write end of the output FIFO, for the task's descriptors 1 and 2.
     stdout: OwnedFd,
-    /// A read end of the output FIFO that the task holds itself, so that it never gets SIGPIPE when the
-    /// shim dies.
+    /// A read end of the output FIFO that the task holds itself, so that it never gets SIGPIPE when
+    /// the shim dies.
     fifo_keepalive: OwnedFd,
     /// The shim's write end of the input FIFO, which keeps the task's input open.
     input_writer: Option<OwnedFd>,
@@ -379,8 +380,8 @@ fn start_leader(
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
     })?;
-    // The group is recorded already, so that a takeover finds the processes in it. The task also runs
-    // without one.
+    // The group is recorded already, so that a takeover finds the processes in it. The task also
+    // runs without one.
     let group = TaskGroup::from_task(task).and_then(|group| group.create().ok());
     if let Some(group) = &group {
         set_memory_limit(spec, group.as_fd());
@@ -409,7 +410,8 @@ fn start_leader(
     };
     if let Some(DirectExec { path, argv, environment }) = DirectExec::for_task(spec, environment) {
         let program = Program::at_path(&path, &argv).map_err(io::Error::other)?;
-        // If the program cannot be executed, bash runs the text, or reports the error in its own words.
+        // If the program cannot be executed, bash runs the text, or reports the error in its own
+        // words.
         if let Ok(leader) = start(&program, &environment, None) {
             return Ok((leader, LeaderReporter::Direct));
         }
@@ -430,8 +432,8 @@ fn start_leader(
     }
 }
 
-/// Sets the memory limit of the task's control group, for a task that must be stopped at its limit. If
-/// that fails, the resource monitor enforces the limit.
+/// Sets the memory limit of the task's control group, for a task that must be stopped at its limit.
+/// If that fails, the resource monitor enforces the limit.
 fn set_memory_limit(spec: &TaskSpec, group: BorrowedFd<'_>) {
     if spec.limits.memory > 0 && spec.limits.on_limit == OnLimit::Stop {
         let _best_effort =

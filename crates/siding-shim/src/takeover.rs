@@ -1,8 +1,8 @@
 //! Taking over a task from a shim that was killed.
 //!
 //! The starter holds the task's lock and hands it over with the task's directory. The processes are
-//! found by their birthmark and their control group. The output continues through the same FIFO, which
-//! the task keeps open, and the journal continues after its last valid record.
+//! found by their birthmark and their control group. The output continues through the same FIFO,
+//! which the task keeps open, and the journal continues after its last valid record.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -168,7 +168,8 @@ fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
         .unwrap_or_default()
 }
 
-/// Reopens the task's output. A task may have removed its FIFO: then a new one keeps the file in use.
+/// Reopens the task's output. A task may have removed its FIFO: then a new one keeps the file in
+/// use.
 fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<OutputPump> {
     if let Some(adopted) = &state.adopted {
         return Ok(OutputPump::Adopted(AdoptedOutput::resume(dir, adopted)));
@@ -189,8 +190,8 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
         }
         result => result,
     }?;
-    // Fails if a task has replaced the marker file. Then some bytes may be stored twice, which is no
-    // reason to leave the task without a shim.
+    // Fails if a task has replaced the marker file. Then some bytes may be stored twice, which is
+    // no reason to leave the task without a shim.
     let _best_effort = splice_store::discard_stored(runtime_dir, &fifo, &file);
     let mut pump = OutputPump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
     pump.set_line_monitor(LineMonitor::resume(dir, state)?);

@@ -59,8 +59,8 @@ impl TaskRecord {
         self.journal.has_room()
     }
 
-    /// Appends records to the journal, passes each with its sequence number to `publish`, and applies
-    /// it to the state.
+    /// Appends records to the journal, passes each with its sequence number to `publish`, and
+    /// applies it to the state.
     pub(crate) fn append(&mut self, records: Vec<Record>, mut publish: impl FnMut(u64, &Record)) {
         let first = self.journal.write(&records);
         for (seq, record) in (first..).zip(records) {

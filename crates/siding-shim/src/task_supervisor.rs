@@ -1,9 +1,9 @@
 //! The supervisor of one task: it owns the components that observe the task, and applies what they
 //! learn to the task's record.
 //!
-//! Every change of the phase goes through [`TaskSupervisor::handle_event`], in this order: the model's
-//! step, the record, the clients, then the effects. A signal is sent after its intent is recorded, so
-//! that a crash at any point leaves a journal that is true.
+//! Every change of the phase goes through [`TaskSupervisor::handle_event`], in this order: the
+//! model's step, the record, the clients, then the effects. A signal is sent after its intent is
+//! recorded, so that a crash at any point leaves a journal that is true.
 
 mod checks;
 mod closing;
@@ -46,7 +46,8 @@ pub(crate) struct TaskSupervisor {
     tree_kill: TreeKill,
     /// Reports what is known of the leader besides its exit status.
     reporter: LeaderReporter,
-    /// The shim's write end of the task's standard input, which stays open until a client closes it.
+    /// The shim's write end of the task's standard input, which stays open until a client closes
+    /// it.
     stdin: Option<OwnedFd>,
     proxy: ProxyHandle,
     clients: Clients,
@@ -117,8 +118,8 @@ impl TaskSupervisor {
         self.clients.add(client);
     }
 
-    /// Does everything that is due. An event may make another one due, so that the loop starts again
-    /// after each of them.
+    /// Does everything that is due. An event may make another one due, so that the loop starts
+    /// again after each of them.
     pub(crate) fn tick(&mut self) -> LoopStatus {
         let mut used_memory = false;
         self.task.retry_if_due(clock::monotonic_now());
@@ -153,8 +154,8 @@ impl TaskSupervisor {
         if self.task.retry_at().is_some() { LoopStatus::Live } else { LoopStatus::Finished }
     }
 
-    /// Returns when the next tick is due if no source becomes readable before. `None` for an idle task
-    /// without a deadline: nothing wakes the shim.
+    /// Returns when the next tick is due if no source becomes readable before. `None` for an idle
+    /// task without a deadline: nothing wakes the shim.
     pub(crate) fn wake_at(&mut self) -> Option<MonotonicMs> {
         if !self.task.is_live() {
             return self.task.retry_at();
@@ -203,8 +204,9 @@ impl TaskSupervisor {
     pub(crate) fn on_signals(&mut self, signals: &[Signal]) {
         for signal in signals {
             if [Signal::TERM, Signal::INT].contains(signal) {
-                // The system shuts down, or a user ends the shim. The task is stopped as on request. If
-                // it has already ended, the shim no longer waits for the disk to take the record.
+                // The system shuts down, or a user ends the shim. The task is stopped as on
+                // request. If it has already ended, the shim no longer waits for the disk to take
+                // the record.
                 if !self.request_stop("signal to its shim", None, None) && !self.task.is_live() {
                     self.task.discard_pending();
                 }
@@ -263,7 +265,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Handles new output: restarts the silence, records a failed write, and notifies the followers.
+    /// Handles new output: restarts the silence, records a failed write, and notifies the
+    /// followers.
     pub(crate) fn on_output(&mut self) {
         self.stall.on_output(clock::monotonic_now());
         if let Some((from, error)) = self.output.take_failure() {
@@ -294,16 +297,16 @@ impl TaskSupervisor {
     /// Records the leader's end. `tree` says whether other processes are left.
     fn on_leader_ended(&mut self, mut end: LeaderEnd, tree: TreeLiveness) {
         failpoints::pause_at("leader_ended");
-        // A SIGKILL that the shim did not send, together with a recent kill of the OOM killer. Neither
-        // alone would prove that the OOM killer ended the leader.
+        // A SIGKILL that the shim did not send, together with a recent kill of the OOM killer.
+        // Neither alone would prove that the OOM killer ended the leader.
         if let LeaderEnd::Signaled { signal: Signal::KILL, by } = &mut end
             && matches!(self.task.state().lifecycle.phase(), Phase::Running { .. })
             && self.resources.saw_oom_kill(clock::monotonic_now())
         {
             *by = Some(LeaderEnd::OOM_SENDER.to_owned());
         }
-        // All output of the leader is in the FIFO now. There is no end of file to wait for: a process
-        // that lingers may keep the FIFO open.
+        // All output of the leader is in the FIFO now. There is no end of file to wait for: a
+        // process that lingers may keep the FIFO open.
         self.output.drain();
         let reporter = std::mem::replace(&mut self.reporter, LeaderReporter::Silent);
         let ShellReport { final_cwd, pipeline } = reporter.report(&self.task.spec().cwd, &end);
@@ -327,8 +330,8 @@ impl TaskSupervisor {
         self.handle_event(&TaskEvent::StopAsked { by: by.to_owned(), grace_ms, signal })
     }
 
-    /// Applies an event: steps the lifecycle, records the event, and carries out the effects. Returns
-    /// whether the event changed anything.
+    /// Applies an event: steps the lifecycle, records the event, and carries out the effects.
+    /// Returns whether the event changed anything.
     pub(crate) fn handle_event(&mut self, event: &TaskEvent) -> bool {
         let at = clock::monotonic_now();
         let (next, effects) = self.task.state().lifecycle.step(event, at);
@@ -385,8 +388,8 @@ impl TaskSupervisor {
         task.append(records, |seq, record| clients.publish(seq, record));
     }
 
-    /// Collects what is known at the end, and adds siding's line to the output of a task that siding
-    /// ended.
+    /// Collects what is known at the end, and adds siding's line to the output of a task that
+    /// siding ended.
     fn close_summary(&mut self, ended: &Phase, at: MonotonicMs) -> CloseSummary {
         self.output.drain();
         let report = self.tree_kill.report();
@@ -405,8 +408,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Answers the clients that wait for the end, then makes the end durable and removes what only a
-    /// live task needs: no client waits for the disk.
+    /// Answers the clients that wait for the end, then makes the end durable and removes what only
+    /// a live task needs: no client waits for the disk.
     pub(crate) fn shutdown(mut self) {
         failpoints::pause_at("ended");
         self.clients.notify_ended();

@@ -1,9 +1,9 @@
 //! Killing a process tree, and proving that it is empty.
 //!
-//! The kill reaps no process before all are dead: each reaped process frees a slot that a fork bomb at
-//! its RLIMIT_NPROC takes immediately (measured: loops that reap while they kill do not finish in five
-//! seconds). A process is dead when its pidfd is readable; the state `Z` is no proof, since other
-//! threads may still run.
+//! The kill reaps no process before all are dead: each reaped process frees a slot that a fork bomb
+//! at its RLIMIT_NPROC takes immediately (measured: loops that reap while they kill do not finish
+//! in five seconds). A process is dead when its pidfd is readable; the state `Z` is no proof, since
+//! other threads may still run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -23,8 +23,8 @@ use siding_model::signal::Signal;
 
 use crate::process_tree::ProcessTree;
 
-/// Time without progress after which the live processes are survivors, in milliseconds. Each process
-/// that dies is progress, so that hundreds of them can take longer on a busy system.
+/// Time without progress after which the live processes are survivors, in milliseconds. Each
+/// process that dies is progress, so that hundreds of them can take longer on a busy system.
 const NO_PROGRESS_LIMIT_MS: u64 = 10_000;
 /// Longest duration of a kill, whatever its progress, in milliseconds: a stop always returns.
 const MAX_KILL_MS: u64 = 25_000;
@@ -79,8 +79,9 @@ struct LiveMembers {
 impl TreeKill {
     /// Sends a signal to the whole tree, then SIGCONT.
     ///
-    /// The leader's process group is signaled with one kill(2), so that no fork in it is missed; its
-    /// number cannot be reused before the leader is reaped. Other processes are signaled by pidfd.
+    /// The leader's process group is signaled with one kill(2), so that no fork in it is missed;
+    /// its number cannot be reused before the leader is reaped. Other processes are signaled by
+    /// pidfd.
     pub(crate) fn signal(
         &mut self,
         tree: &ProcessTree,
@@ -94,8 +95,8 @@ impl TreeKill {
         let others = self.signal_group(tree, members, signal);
         for process in others {
             if let Ok(Some(held)) = PidFd::open_if_alive(process) {
-                // Fails with EPERM for another user's process, which sudo reaches by relaying its own
-                // signal.
+                // Fails with EPERM for another user's process, which sudo reaches by relaying its
+                // own signal.
                 let _best_effort =
                     self.send_and_record(process, signal, || held.send_signal(signal).is_ok());
                 let _best_effort = held.send_signal(Signal::CONT);
@@ -103,7 +104,8 @@ impl TreeKill {
         }
     }
 
-    /// Sends a signal to the leader's group, then SIGCONT. Returns the live processes outside the group.
+    /// Sends a signal to the leader's group, then SIGCONT. Returns the live processes outside the
+    /// group.
     fn signal_group(
         &mut self,
         tree: &ProcessTree,
@@ -188,10 +190,10 @@ impl TreeKill {
         KillResult { survivors, leader }
     }
 
-    /// Kills the processes in the task's control group, if it has one. The rounds follow all the same:
-    /// `cgroup.kill` misses a process whose main thread has exited, and processes that have left the
-    /// group. If no process of the group can be listed, the rounds do all the work, so that no process
-    /// is killed without being counted.
+    /// Kills the processes in the task's control group, if it has one. The rounds follow all the
+    /// same: `cgroup.kill` misses a process whose main thread has exited, and processes that have
+    /// left the group. If no process of the group can be listed, the rounds do all the work, so
+    /// that no process is killed without being counted.
     fn kill_control_group(&mut self, root: &StateDir, task: &TaskState) {
         let Some(group) = TaskGroup::from_task(task).filter(TaskGroup::exists) else { return };
         let members = group.members(root);
@@ -204,8 +206,8 @@ impl TreeKill {
         }
     }
 
-    /// Sends SIGKILL to each live member that has not received one. `killed` maps the members that were
-    /// sent one to whether it was delivered.
+    /// Sends SIGKILL to each live member that has not received one. `killed` maps the members that
+    /// were sent one to whether it was delivered.
     fn kill_round(
         &mut self,
         members: &[ProcRef],
@@ -216,13 +218,15 @@ impl TreeKill {
             let held = match PidFd::open_if_alive(process) {
                 Ok(None) => continue,
                 Ok(Some(held)) => Some(held),
-                // No free descriptor, for example: the process may live, and must not count as dead.
+                // No free descriptor, for example: the process may live, and must not count as
+                // dead.
                 Err(_) => None,
             };
             alive.processes.push(process);
             let Some(held) = held else { continue };
             alive.any_signalable |= *killed.entry(process).or_insert_with(|| {
-                // Fails for a child of sudo, which belongs to root and ends when sudo relays SIGTERM.
+                // Fails for a child of sudo, which belongs to root and ends when sudo relays
+                // SIGTERM.
                 self.send_and_record(process, Signal::KILL, || {
                     held.send_signal(Signal::KILL).is_ok()
                 })
@@ -231,8 +235,8 @@ impl TreeKill {
         alive
     }
 
-    /// Sends a signal, and records it if it was delivered. Returns whether it was. The command line is
-    /// read before the first signal, while the process still has one.
+    /// Sends a signal, and records it if it was delivered. Returns whether it was. The command line
+    /// is read before the first signal, while the process still has one.
     fn send_and_record(
         &mut self,
         process: ProcRef,

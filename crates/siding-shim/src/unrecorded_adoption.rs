@@ -1,8 +1,8 @@
 //! Supervising an adopted process that cannot be recorded, on a full disk for example.
 //!
-//! No other process supervises it, so that this shim enforces its deadline and its lease all the same.
-//! The intent to stop it cannot be recorded before the first signal: a line in the host's output file
-//! is the only trace.
+//! No other process supervises it, so that this shim enforces its deadline and its lease all the
+//! same. The intent to stop it cannot be recorded before the first signal: a line in the host's
+//! output file is the only trace.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use crate::pending_adoption::PendingAdoption;
 use crate::process_tree::{LeaderHandle, ProcessTree};
 use crate::tree_kill::TreeKill;
 
-/// Time between two attempts to record a process, in milliseconds. A full disk usually stays full for
-/// minutes.
+/// Time between two attempts to record a process, in milliseconds. A full disk usually stays full
+/// for minutes.
 const RECORD_RETRY_MS: u64 = 2_000;
 
 /// Supervises the process until the next attempt to record it. Returns whether any process is left.

@@ -26,8 +26,8 @@ const IDIOMS: &[&str] = &[
     "load", "save", "find", "id", "check", "from_str", "command", "kind", "stop", "wait",
 ];
 
-/// Names that each module of a table declares once: `edit_file::TOOL_NAME`, `stop::Args`. The module
-/// says which one is meant.
+/// Names that each module of a table declares once: `edit_file::TOOL_NAME`, `stop::Args`. The
+/// module says which one is meant.
 const TABLE_ENTRIES: &[&str] = &[
     "Args",
     "COMMAND",

@@ -240,8 +240,8 @@ mod tests {
             prop_assert!(!out.contains(['\u{1b}', '\r', '\u{85}', '\u{2028}']), "{:?}", out);
         }
 
-        /// A text is written once, regardless of its division into chunks, and of a complete
-        /// artifact in between.
+        /// A text is written once however it is divided into chunks, even if the complete artifact
+        /// arrives between two chunks.
         #[test]
         fn chunked_text_is_written_once(texts in proptest::collection::vec("[a-cä]{1,5}", 1..6), at in 0_usize..6) {
             let mut paper = OutputWriter::default();

@@ -28,7 +28,7 @@ impl CallControl {
         self.cancelled.send_replace(true);
     }
 
-    /// Ends the call's waits. A task that it has started keeps running.
+    /// Ends the waits of the call. A task that the call has started keeps running.
     pub(crate) fn stop_waiting(&self) {
         self.cancel.set();
     }

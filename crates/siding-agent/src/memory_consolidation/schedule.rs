@@ -24,7 +24,7 @@ impl IdleTime {
     ///
     /// # Errors
     ///
-    /// The message for the user.
+    /// A message for the user if the value is not a duration.
     pub fn read(value: Option<&str>) -> Result<Option<Self>, String> {
         match value.map(str::trim) {
             None | Some("" | "off") => Ok(None),

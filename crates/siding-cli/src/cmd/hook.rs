@@ -179,7 +179,7 @@ impl Args {
     }
 }
 
-/// Returns the exit code by which a hook blocks or wakes. The hosts define it.
+/// Returns the exit code by which a hook denies a call or wakes the agent. The hosts define it.
 fn block_exit_code() -> ExitCode {
     ExitCode::from(exit::HOOK_BLOCKS)
 }

@@ -24,9 +24,9 @@ use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, poll, procfs};
 use crate::task::recover::{Recovery, RecoveryOutcome};
 
-/// Delay before a task is checked again that another process is recovering, in milliseconds.
+/// Delay before the next check of a task that another process is recovering, in milliseconds.
 const BUSY_RETRY_MS: u64 = 50;
-/// Delay before a task is checked again that could not be recovered or read, because disk space,
+/// Delay before the next check of a task that could not be recovered or read because disk space,
 /// memory or descriptors were exhausted, in milliseconds.
 const FAILED_RETRY_MS: u64 = 5_000;
 

@@ -58,7 +58,7 @@ fn is_out_of_resources(error: &std::io::Error) -> bool {
     errno.is_some_and(|errno| [Errno::MFILE, Errno::NFILE, Errno::NOMEM].contains(&errno))
 }
 
-/// Returns the fields of a process, or `None` if there is no such process.
+/// Returns the parsed fields of `/proc/PID/stat`, or `None` if there is no such process.
 #[must_use]
 pub fn stat(pid: i32) -> Option<ProcessStat> {
     let mut buffer = [0; 1024];

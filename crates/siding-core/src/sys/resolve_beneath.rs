@@ -11,8 +11,8 @@ use rustix::io::Errno;
 /// The errno for a path that leads out: `EXDEV`, as in openat2(2).
 pub const OUTSIDE_ERRNO: i32 = Errno::XDEV.raw_os_error();
 
-/// How often the call is repeated. The kernel gives up if a directory is renamed while it follows
-/// `..` (`EAGAIN`, openat2(2)).
+/// How often the call is made. It fails with `EAGAIN` if a directory is renamed while the kernel
+/// resolves `..` (openat2(2)).
 const MAX_TRIES: usize = 100;
 
 /// Enough to look up and to change names in a directory. Listing its names takes more.

@@ -58,7 +58,8 @@
 //! | `bomb N [--setsid] [--refill]` | fork storm of up to N processes that fork again and then hang; with `--refill` each slot that a reaped process frees is used again |
 //! | `tree SEED DEPTH WIDTH [--beats FILE]` | executes [`siding_e2e::tree_plan::plan_tree`]; each member announces `member path=…` |
 //!
-//! The verbs from `reopen` to `chmod` announce `error=ERRNO` when they fail, and the script continues.
+//! The verbs from `reopen` to `chmod` announce `error=ERRNO` when they fail, and the script
+//! continues.
 
 mod executor;
 mod parser;

@@ -49,7 +49,7 @@ fn every_command_has_examples_in_eighty_columns() {
     }
 }
 
-/// Every example is a call that siding accepts.
+/// The help describes every flag that its examples use.
 #[test]
 fn every_flag_in_an_example_is_in_the_help() {
     let sandbox = sandbox();

@@ -21,7 +21,7 @@ fn start_with_settings(
     call.run().expect_code(0).json()["task_id"].as_str().expect("a task id").to_owned()
 }
 
-/// Returns the verbs of a puppet with this many processes that each hold this many descriptors.
+/// Returns a shell command that starts `processes` processes, each with `fds` open descriptors.
 fn fd_holders_command(sandbox: &Sandbox, processes: usize, fds: &str) -> String {
     let mut verbs = vec![];
     for _ in 1..processes {

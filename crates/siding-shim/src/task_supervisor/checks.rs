@@ -25,8 +25,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Returns the records of the monitored lines that were not recorded yet, for the end. On a full
-    /// disk the record of the end has priority.
+    /// Returns the records of the monitored lines that were not recorded yet, for the end. On a
+    /// full disk the record of the end has priority.
     pub(super) fn remaining_lines(&mut self, at: MonotonicMs) -> Vec<Record> {
         match self.output.line_monitor() {
             Some(monitor) if self.task.has_room() => monitor.flush(at),
@@ -51,8 +51,8 @@ impl TaskSupervisor {
         self.output.poll_at(self.clients.has_followers(), has_recorded_stall)
     }
 
-    /// Polls the output of an adopted task, when that is due or its silence is about to be judged: no
-    /// descriptor becomes readable when it grows.
+    /// Polls the output of an adopted task, when that is due or its silence is about to be judged:
+    /// no descriptor becomes readable when it grows.
     pub(super) fn poll_output(&mut self, now: MonotonicMs) {
         let wake_at = [self.output_poll_at(), self.stall.wake_at(self.task.state())];
         let Self { task, output, tree, .. } = self;
@@ -62,8 +62,8 @@ impl TaskSupervisor {
         }
         if output.poll(now, || tree.member_pids(task.root(), task.state())) {
             self.on_output();
-            // A write to a pipe, a log file and a socket look the same where siding does not see the
-            // output: such a write does not prove that the silence has ended.
+            // A write to a pipe, a log file and a socket look the same where siding does not see
+            // the output: such a write does not prove that the silence has ended.
             if self.output.sees_output() {
                 self.record_resumed(now);
             }
@@ -120,8 +120,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Samples what the task uses, and records what exceeds a limit. Returns whether memory was used
-    /// that will not be needed soon.
+    /// Samples what the task uses, and records what exceeds a limit. Returns whether memory was
+    /// used that will not be needed soon.
     pub(super) fn check_limits(&mut self, now: MonotonicMs) -> bool {
         let sampled = self.stall.take_usage();
         let Self { task, output, tree, .. } = self;

@@ -27,9 +27,9 @@ impl TaskSupervisor {
         }
     }
 
-    /// Finds the leader of a task whose shim died between starting the command and recording it: the
-    /// oldest process that leads a session of its own (setsid(2)), as every leader does all its life. The
-    /// task's proxy, which is older, also leads a session and is skipped.
+    /// Finds the leader of a task whose shim died between starting the command and recording it:
+    /// the oldest process that leads a session of its own (setsid(2)), as every leader does all its
+    /// life. The task's proxy, which is older, also leads a session and is skipped.
     fn find_leader(&mut self) {
         let is_proxy = |pid| {
             procfs::process_name(pid).is_some_and(|name| name.as_bytes() == PROXY_NAME.to_bytes())
@@ -49,8 +49,8 @@ impl TaskSupervisor {
                 Ok(Some(held)) if self.runs_siding_text(leader) => LeaderHandle::Held(held),
                 Ok(Some(held)) => LeaderHandle::Guessed(held),
                 Ok(None) => LeaderHandle::EndMissed,
-                // The leader may live, but cannot be held. Without a known leader the task ends when
-                // its tree is empty.
+                // The leader may live, but cannot be held. Without a known leader the task ends
+                // when its tree is empty.
                 Err(_) => return,
             };
             self.tree.set_leader(held);
@@ -68,10 +68,10 @@ impl TaskSupervisor {
         }
     }
 
-    /// Whether a session leader is certainly the task's leader: a shell that runs siding's own text.
-    /// Such a shell cannot start another session without executing another program. A program can: its
-    /// forked child looks like the program itself, and the exit status of such a daemon is not that of
-    /// the command.
+    /// Whether a session leader is certainly the task's leader: a shell that runs siding's own
+    /// text. Such a shell cannot start another session without executing another program. A program
+    /// can: its forked child looks like the program itself, and the exit status of such a daemon is
+    /// not that of the command.
     fn runs_siding_text(&self, leader: ProcRef) -> bool {
         const COMMAND_LINE_BYTES: usize = 4096;
         matches!(self.task.spec().command, TaskCommand::Shell { .. })

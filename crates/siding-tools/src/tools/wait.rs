@@ -236,7 +236,7 @@ fn format_hit(hit: &MetCondition, detail: &WaitDetail) -> String {
     one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), LINE_COLUMNS)
 }
 
-/// Returns how long to wait. A bound that an administrator has locked is not exceeded.
+/// Returns how long to wait, at most the limit that an administrator has locked.
 fn wait_bound(args: &WaitArgs) -> Result<Duration, ToolError> {
     let mut sources = Environment::from_process();
     if let Some(timeout) = args.timeout {

@@ -86,7 +86,7 @@ pub(super) fn show_subagent_event(sight: UiEvent<'_>) {
 pub(super) fn print_end(report: &AgentReport) {
     let usage = report.usage;
     errln!("siding: {}", format_end(&report.end));
-    // A model from a file has no usage.
+    // A scripted model, which is read from a file, reports no token usage.
     if usage != Usage::default() {
         let read = usage.context_tokens() - usage.output;
         let (cached, written) = (usage.cache_read, usage.output);

@@ -1,4 +1,4 @@
-//! The addresses of a remote host, and which of them a name may lead to.
+//! The addresses of a remote host, and which of them a name may resolve to.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
@@ -7,10 +7,10 @@ use std::time::Duration;
 /// How long one address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns the addresses of a remote host to which the proxy may connect. A name may not lead to
-/// this machine itself or to its link: the operator of a name server could otherwise open what only
-/// this machine is meant to reach. A policy that means such a host names its address, or
-/// `localhost`.
+/// Returns the addresses of a remote host to which the proxy may connect. A name must not resolve
+/// to an address of this machine or of its link: otherwise the operator of its name server could
+/// give the task access to services that are meant for this machine only (DNS rebinding). A policy
+/// allows such a host by its address, or as `localhost`.
 pub(super) fn resolve_addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let all = (host, port).to_socket_addrs()?;
     let is_meant = host.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost");

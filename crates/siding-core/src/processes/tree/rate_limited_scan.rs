@@ -1,4 +1,4 @@
-//! Process scans that one shim shares among all its tasks.
+//! Rate-limited process scans, shared by all tasks that one shim has taken over.
 
 use std::cell::RefCell;
 use std::collections::HashSet;

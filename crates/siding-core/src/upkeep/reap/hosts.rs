@@ -29,8 +29,8 @@ const MAX_ANCESTORS: usize = 64;
 /// The prefix of the argument by which a relay (socat(1)) names the socket file on which it
 /// listens.
 const LISTEN_ARGUMENT_PREFIX: &str = "UNIX-LISTEN:";
-/// The directories in which a host has socket files of its own, and the text before and after its
-/// process ID in their names (Claude Code 2.1.330).
+/// The socket files of a host: the directory, and the prefix and suffix of the file name around the
+/// host's process ID (Claude Code 2.1.330).
 const HOST_SOCKET_PATTERNS: [(&str, &str, &str); 2] =
     [("/tmp", "srt-mux-", "-"), ("/tmp/cc-socks", "", ".sock")];
 

@@ -92,7 +92,8 @@ fn recovery_step(
         Ok(RecoveryOutcome::Ended) if !root.is_marked_live(task_id) => {
             ReapStep::Cleared { task_id }
         }
-        // Its shim is about to exit, or another process is at work, perhaps on another machine.
+        // Nothing to do: a shim supervises the task or is about to exit, or another process,
+        // perhaps on another machine, recovers it.
         Ok(
             RecoveryOutcome::Ended
             | RecoveryOutcome::Supervised
