@@ -9,7 +9,9 @@ mod check;
 mod demo;
 mod duration;
 mod metadata;
+mod picture;
 mod prose;
+mod sandbox;
 mod steps;
 mod test;
 mod workspace;
@@ -30,8 +32,14 @@ struct XtaskCommand {
 }
 
 /// Every command, in the order of the help text.
-const COMMANDS: &[XtaskCommand] =
-    &[demo::COMMAND, test::COMMAND, check::COMMAND, bench::COMMAND, prose::COMMAND];
+const COMMANDS: &[XtaskCommand] = &[
+    demo::COMMAND,
+    test::COMMAND,
+    check::COMMAND,
+    bench::COMMAND,
+    prose::COMMAND,
+    picture::COMMAND,
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
