@@ -6,6 +6,8 @@ mod agent;
 mod completions;
 mod config;
 mod doctor;
+#[cfg(test)]
+mod documented_commands;
 pub(crate) mod dream;
 mod extend;
 mod guard;

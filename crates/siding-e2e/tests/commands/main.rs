@@ -7,6 +7,7 @@ mod completions;
 mod config;
 mod deadline_notice;
 mod doctor;
+mod documents;
 mod eighty_columns;
 mod extend;
 mod guard;

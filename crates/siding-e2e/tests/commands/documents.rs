@@ -1,0 +1,116 @@
+//! The commands of the documents, typed as a reader would type them.
+//!
+//! A block ```` ```sh ```` is run, line by line, in a sandbox. A block ```` ```sh illustration ````
+//! needs more than a test has (a network, a model, an agent) and is not run; a test of siding-cli
+//! checks its words. A block ```` ```console ```` is a recording.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use siding_e2e::Sandbox;
+
+use crate::support::{run_ok, sandbox};
+
+/// Programs that the documents call. They do nothing here, except print a version.
+const STUB_PROGRAMS: &[&str] = &["claude", "codex", "make", "npm"];
+/// The id in the documents that stands for that of the task started last.
+const PLACEHOLDER_ID: &str = "b-4k7q";
+
+#[test]
+fn the_commands_of_the_readme_work() {
+    assert_commands_work("README.md");
+}
+
+#[test]
+fn the_commands_of_the_page_of_claude_code_work() {
+    assert_commands_work("docs/claude-code.md");
+}
+
+#[test]
+fn the_commands_of_the_page_of_hosts_work() {
+    assert_commands_work("docs/hosts.md");
+}
+
+#[test]
+fn the_commands_of_the_page_of_the_reaper_work() {
+    assert_commands_work("docs/reaper.md");
+}
+
+/// Every page with a block to run has a test above.
+#[test]
+fn each_page_with_commands_has_a_test() {
+    let tested = include_str!("documents.rs");
+    let mut pages = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
+    for entry in fs::read_dir(repository().join("docs")).expect("the pages") {
+        let name = entry.expect("readable").file_name().into_string().expect("UTF-8");
+        if name.ends_with(".md") {
+            pages.push(format!("docs/{name}"));
+        }
+    }
+    for page in pages {
+        let is_tested = tested.contains(&format!("assert_commands_work(\"{page}\")"));
+        assert_eq!(is_tested, !command_blocks(&page).is_empty(), "{page}");
+    }
+}
+
+/// Runs the lines of each block in a sandbox of their own. Each must exit with 0, or with the code
+/// that its comment names: `# … exit code 75`.
+fn assert_commands_work(page: &str) {
+    for block in command_blocks(page) {
+        let sandbox = sandbox();
+        let path = write_programs(&sandbox);
+        fs::write(sandbox.path("app.log"), "").expect("test file");
+        for line in block {
+            let line = match newest_task_id(&sandbox) {
+                Some(id) => line.replace(PLACEHOLDER_ID, &id),
+                None => line,
+            };
+            let expected = line.split_once("exit code ").map_or(0, |(_, after)| {
+                after.split(' ').next().and_then(|code| code.parse().ok()).expect("an exit code")
+            });
+            let call = sandbox.host("bash", &["-c", &line]).env("PATH", &path);
+            // The usual setting, without which an installation is incomplete.
+            let done = call.env("SIDING_SUPERVISE_HOSTS", "true").run();
+            assert_eq!(done.code, Some(expected), "{page}: {line}\n{done}");
+        }
+        let _stopped = run_ok(&sandbox, &["stop", "--all", "--grace", "0s"]);
+    }
+}
+
+/// Returns the lines of every block that is to be run.
+fn command_blocks(page: &str) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(repository().join(page)).expect("a page");
+    let blocks = text.split("\n```sh\n").skip(1);
+    blocks
+        .map(|block| {
+            let (commands, _) = block.split_once("\n```").expect("the block ends");
+            let commands = commands.replace("\\\n", " ");
+            commands.lines().map(str::to_owned).filter(|line| !line.is_empty()).collect()
+        })
+        .collect()
+}
+
+fn repository() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Writes `siding` and the stubs into a directory and returns a `PATH` that starts with it.
+fn write_programs(sandbox: &Sandbox) -> String {
+    let bin = sandbox.path("bin");
+    fs::create_dir(&bin).expect("test directory");
+    let siding = sandbox.siding_line::<&str>(&[]);
+    let stub = "echo 9.9.9".to_owned();
+    let programs = STUB_PROGRAMS.iter().map(|name| (*name, stub.clone()));
+    for (name, text) in programs.chain([("siding", format!("exec {siding} \"$@\""))]) {
+        let program = bin.join(name);
+        fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("test file");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("test file");
+    }
+    format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())
+}
+
+fn newest_task_id(sandbox: &Sandbox) -> Option<String> {
+    let listed = run_ok(sandbox, &["ps", "--all", "--json"]).json();
+    Some(listed.as_array()?.last()?["task_id"].as_str().expect("a task id").to_owned())
+}
