@@ -15,7 +15,7 @@ use crate::failure::Failure;
 /// Maximum number of runs to read from the history; a busy week has fewer.
 pub(crate) const MAX_HISTORY_RUNS: usize = 20_000;
 
-/// Returns the activity report of a period. `history_runs` are runs from the history, which keeps
+/// Builds the activity report of a period. `history_runs` are runs from the history, which keeps
 /// them after their tasks have been removed. A task that cannot be read is named on stderr and left
 /// out.
 pub(crate) fn build_report(

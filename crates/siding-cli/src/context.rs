@@ -1,5 +1,5 @@
-//! Shared by most commands: the state directory, settings, and finding a task by a prefix of its
-//! id.
+//! Helpers that most commands use: opening the state directory, reading the settings, and finding a
+//! task by a prefix of its id.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -45,7 +45,8 @@ pub(crate) fn boot_id() -> Result<BootId, Failure> {
         .map_err(|error| Failure::new(format!("could not read this boot's id: {error}")))
 }
 
-/// Returns the settings in force, without command-line flags, and prints what was ignored.
+/// Returns the settings in force, without command-line flags, and prints a warning for each value
+/// that was ignored.
 pub(crate) fn load_settings() -> Result<Settings, Failure> {
     load_settings_from(&Environment::from_process())
 }
@@ -56,7 +57,8 @@ pub(crate) fn load_valid_settings() -> Settings {
     settings::read(&Environment::from_process()).settings
 }
 
-/// Returns the settings from these sources, and prints what was ignored.
+/// Returns the settings from the sources in `environment`, and prints a warning for each value that
+/// was ignored.
 pub(crate) fn load_settings_from(environment: &Environment) -> Result<Settings, Failure> {
     let settings = settings::load(environment)?;
     for warning in settings.warnings() {
@@ -65,7 +67,7 @@ pub(crate) fn load_settings_from(environment: &Environment) -> Result<Settings, 
     Ok(settings)
 }
 
-/// A recorded task, after recovery.
+/// A task: its directory, and the state that its journal gives.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) dir: TaskDir,
@@ -75,7 +77,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Finds a task by a prefix of its id, and replaces its shim if that was killed.
+    /// Finds a task by a prefix of its id, and starts a new shim for it if its shim was killed.
     pub(crate) fn find(root: &StateDir, text: &str) -> Result<Self, Failure> {
         let id = listing::resolve_id(root, text)?;
         recover(root, id)?;
@@ -102,14 +104,15 @@ impl Task {
     }
 }
 
-/// Makes sure that a task that has not ended has a shim.
+/// Starts a new shim for a task whose shim was killed, or records the end of that task; prints what
+/// was done.
 pub(crate) fn recover(root: &StateDir, id: TaskId) -> Result<(), Failure> {
     let recovery = prepare_recovery(root)?;
     report_recovery(id, &recovery.recover_task(id)?);
     Ok(())
 }
 
-/// Replaces killed shims. Returns whether every task could be recovered.
+/// Recovers all tasks whose shim was killed. Returns whether every task could be recovered.
 pub(crate) fn recover_all(root: &StateDir) -> Result<bool, Failure> {
     let mut all_recovered = true;
     let mut other_machines = OtherMachineTasks::default();
@@ -127,12 +130,13 @@ pub(crate) fn recover_all(root: &StateDir) -> Result<bool, Failure> {
     Ok(all_recovered)
 }
 
-/// Tasks of other systems. They are reported with one line for each hostname.
+/// Tasks that only another machine can recover, by its hostname. Machines that share a state
+/// directory have them; each hostname gets one line.
 #[derive(Debug, Default)]
 struct OtherMachineTasks(BTreeMap<String, Vec<TaskId>>);
 
 impl OtherMachineTasks {
-    /// Adds a task.
+    /// Adds a task of `machine`.
     fn add(&mut self, id: TaskId, machine: String) {
         self.0.entry(machine).or_default().push(id);
     }
@@ -160,11 +164,12 @@ pub(crate) fn prepare_recovery(root: &StateDir) -> Result<Recovery<'_>, Failure>
     })
 }
 
-/// Returns the requested session: `named`, or the one in `SIDING_SESSION`.
+/// Returns the requested session: `named`, otherwise the one in `SIDING_SESSION`.
 ///
 /// # Errors
 ///
-/// `SIDING_SESSION` is not a valid name: another session must not be used instead.
+/// `SIDING_SESSION` is not a valid name. Using another session would show or change the wrong
+/// tasks.
 pub(crate) fn resolve_session(named: Option<SessionId>) -> Result<SessionId, Failure> {
     if let Some(named) = named {
         return Ok(named);
@@ -184,13 +189,13 @@ pub(crate) fn ensure_session_exists(root: &StateDir, session: &SessionId) -> Res
         Ok(None) if !session.is_implicit() => {
             Err(SessionError::Unknown { id: session.clone() }.into())
         }
-        // A session with a damaged journal still has tasks.
+        // A session whose journal is damaged exists, and its tasks can be shown.
         Ok(_) | Err(SessionError::Damaged { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Returns the session that this process belongs to.
+/// Returns the session in `SIDING_SESSION`, or the implicit session if that is unset or invalid.
 pub(crate) fn current_session() -> SessionId {
     std::env::var("SIDING_SESSION")
         .ok()
@@ -198,13 +203,13 @@ pub(crate) fn current_session() -> SessionId {
         .unwrap_or_else(SessionId::implicit)
 }
 
-/// Acknowledges what the caller was shown of a task in state `state`: the agent of its session
-/// needs no notice of that.
+/// Acknowledges the notices that repeat what the caller was shown of a task. The agent of the
+/// caller's session does not receive them.
 pub(crate) fn mark_consumed(root: &StateDir, state: &TaskState, shown: Coverage) {
     report_consume_error(notices::ack_shown(root, state, &current_session(), shown));
 }
 
-/// Acknowledges that the caller has received the task's result: no notice is needed.
+/// Acknowledges the notices of a task whose result was returned to the caller.
 pub(crate) fn mark_returned(root: &StateDir, task: &Task) {
     report_consume_error(notices::ack_returned(
         root,
@@ -219,7 +224,7 @@ fn report_consume_error(result: Result<(), notices::NoticesError>) {
     }
 }
 
-/// Advances a consumer's read cursor to `offset`, unless it is further already.
+/// Advances a consumer's read cursor to `offset`, unless the cursor is already further.
 pub(crate) fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u64) {
     let noted = output::load_read_cursor(dir, consumer).and_then(|seen| {
         if offset > seen { output::advance_read_cursor(dir, consumer, offset) } else { Ok(()) }
@@ -231,7 +236,7 @@ pub(crate) fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u
     }
 }
 
-/// Prints the result of a recovery, if there is any.
+/// Prints what a recovery did to a task, or nothing if the task needed none.
 pub(crate) fn report_recovery(id: TaskId, found: &RecoveryOutcome) {
     match found {
         RecoveryOutcome::Continued => {

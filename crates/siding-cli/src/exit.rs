@@ -8,8 +8,8 @@ use siding_model::outcome::{LeaderEnd, Outcome};
 
 /// `wait` and `run --wait-for`: a task ended first, so the condition can no longer become true.
 pub(crate) const TASK_ENDED_FIRST: u8 = 1;
-/// `agent` and `monitor-mcp`: it could not continue; a workflow: a step has failed or it was
-/// stopped; `workflow check`: the file has a mistake.
+/// `agent`, `dream` and `monitor-mcp`: the work could not be finished; `workflow`: a step failed or
+/// the workflow was stopped; `workflow check`: the file has a mistake.
 pub(crate) const INCOMPLETE: u8 = 1;
 /// `hook`: the call is denied, or a notice should wake the agent. The hosts define this code.
 pub(crate) const HOOK_BLOCKS: u8 = 2;
@@ -19,15 +19,15 @@ pub(crate) const GUARD_ASKS: u8 = 20;
 pub(crate) const GUARD_DENIES: u8 = 21;
 /// `run`: the task continues in the background (`EX_TEMPFAIL` of sysexits.h: try again later).
 pub(crate) const STILL_RUNNING: u8 = 75;
-/// `run`: the deadline passed; `wait`: the bound was reached. The same as in timeout(1).
+/// `run`: the deadline passed; `wait`: the bound was reached. timeout(1) uses the same code.
 pub(crate) const TIMED_OUT: u8 = 124;
-/// siding itself failed, or its arguments are wrong. The same as in timeout(1) and docker.
+/// siding itself failed, or its arguments are wrong. timeout(1) and docker use the same code.
 pub(crate) const SIDING_FAILED: u8 = 125;
-/// The command was found and could not be executed. The same as in a shell.
+/// The command was found and could not be executed. Shells use the same code.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// The command was not found. The same as in a shell.
+/// The command was not found. Shells use the same code.
 pub(crate) const NOT_FOUND: u8 = 127;
-/// Added to the number of the signal that ended the command. The same as in a shell.
+/// Added to the number of the signal that ended the command, as shells do.
 pub(crate) const SIGNAL_BASE: u8 = 128;
 
 /// `ENOENT` and `ENOTDIR` (errno(3)): the program does not exist.
@@ -40,7 +40,8 @@ pub(crate) fn code_for_task(state: &TaskState) -> ExitCode {
             return ExitCode::from(if state.ready.is_some() { 0 } else { STILL_RUNNING });
         }
         return match (&state.leader_end, state.lifecycle.phase()) {
-            // The command itself has ended; a message names the lingering processes.
+            // The command itself has ended, so its exit code is returned; a message names the
+            // lingering processes.
             (Some(end), Phase::Lingering { .. }) => ExitCode::from(code_for_leader_end(end)),
             _ => ExitCode::from(STILL_RUNNING),
         };
@@ -55,7 +56,7 @@ pub(crate) fn code_for_task(state: &TaskState) -> ExitCode {
             leader.as_ref().map_or(SIDING_FAILED, code_for_leader_end)
         }
     };
-    // 0 would mean that the task became ready.
+    // With `--wait-for`, 0 would mean that the task became ready.
     ExitCode::from(if code == 0 && state.is_waiting_for_ready() { TASK_ENDED_FIRST } else { code })
 }
 

@@ -1,4 +1,4 @@
-//! Converts errors to a message, a hint and an exit code, in this module only.
+//! The error type of all commands: every other error is converted to a message and a hint here.
 
 use std::fmt::Display;
 use std::io::ErrorKind;
@@ -46,7 +46,7 @@ impl Failure {
 
     /// Prints the failure and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        // A message repeats text from the caller, which may contain control characters.
+        // The message may repeat text from the caller, so `one_line` escapes control characters.
         errln!("siding: {}", self.message());
         for line in &self.details {
             errln!("  {}", one_line(line, usize::MAX));
@@ -58,9 +58,10 @@ impl Failure {
     }
 }
 
-/// Prints clap's message: help on standard output, mistakes on standard error.
+/// Prints clap's message: help on standard output, mistakes on standard error. Returns the exit
+/// code.
 pub(crate) fn report_clap_error(error: &clap::Error) -> ExitCode {
-    // A closed pipe is not a failure.
+    // A reader that has closed the pipe is not a failure.
     let _peer_gone = error.print();
     if error.use_stderr() { ExitCode::from(exit::SIDING_FAILED) } else { ExitCode::SUCCESS }
 }

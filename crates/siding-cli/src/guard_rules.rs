@@ -13,11 +13,11 @@ use crate::failure::Failure;
 /// Maximum columns of the command text in a finding.
 const FINDING_COLUMNS: usize = 200;
 
-/// Returns the rules in force, and prints what was ignored.
+/// Returns the rules in force, and prints a warning for each file that was ignored.
 ///
-/// A mistake in the administrator's or the user's file is a failure: rules that protect the user
-/// must not be silently missing. A mistake in a project's file only excludes that file, which could
-/// not have relaxed a rule.
+/// A mistake in the administrator's or the user's file is a failure, because rules that protect the
+/// user must not be missing without a message. A mistake in a project's file excludes only that
+/// file: its rules could only have made the guard stricter.
 pub(crate) fn load_rules() -> Result<Rules, Failure> {
     let found = settings::read_rule_files(&Environment::from_process());
     for warning in &found.warnings {
@@ -46,7 +46,7 @@ const fn layer_of_origin(origin: &Origin) -> Layer {
     match origin {
         Origin::System { .. } => Layer::System,
         Origin::User { .. } => Layer::User,
-        // An unknown origin is treated as a project: it can only make the guard stricter.
+        // Any other origin is treated as a project, whose rules can only make the guard stricter.
         Origin::BuiltIn
         | Origin::Host { .. }
         | Origin::Project { .. }

@@ -34,7 +34,7 @@ use siding_core::task::launch::IdleShim;
 #[must_use]
 pub fn main() -> ExitCode {
     let first = std::env::args_os().nth(1).unwrap_or_default();
-    // First of all: a shim needs no argument parser and must not pay for one.
+    // Checked first: a shim parses no arguments and must not spend time or memory on a parser.
     if first == SHIM_ARGUMENT {
         return ExitCode::from(siding_shim::main());
     }
@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
     if first == PROXY_ARGUMENT {
         return ExitCode::from(siding_core::net::proxy::main());
     }
-    // The programs of tasks. They are not commands for users.
+    // Programs that siding starts in tasks. They are not commands for users.
     if first == siding_workflow::task::WORKFLOW_SUBCOMMAND {
         return cmd::workflow::exec::main();
     }
@@ -58,8 +58,8 @@ pub fn main() -> ExitCode {
         let outcome = adopt.run(|| IdleShim::fork(siding_shim::main));
         return outcome.unwrap_or_else(|failure| failure.report());
     }
-    // Forked now, while there is little memory to copy, so that the shim becomes ready while the
-    // arguments are parsed. An unneeded one ends with this process.
+    // Forked now, while this process has little memory to copy: the shim becomes ready while the
+    // arguments are parsed. If the command needs no shim, the fork ends with this process.
     let shim = (first == "run" || first == "adopt").then(|| IdleShim::fork(siding_shim::main));
     let outcome = match cmd::Cli::from_process() {
         Ok(cli) => cli.run(shim),

@@ -1,4 +1,5 @@
-//! Queries the history of earlier runs. An error in the history must not fail anything else.
+//! Queries the history of earlier runs. A command does not fail because `history.db` cannot be
+//! used.
 
 use siding_core::store::StateDir;
 use siding_history::{Filter, History, HistoryError, HistoryOutcome};
@@ -45,8 +46,8 @@ pub(crate) fn ingest_ended_runs(root: &StateDir) {
     }
 }
 
-/// Answers a query from the complete history. If its file cannot be used, answers from the kept
-/// journals and prints a remark.
+/// Answers a query from the history. If `history.db` cannot be used, answers from the journals that
+/// are kept, which are fewer, and prints a remark.
 pub(crate) fn query<T>(
     root: &StateDir,
     question: impl Fn(&History) -> Result<T, HistoryError>,
@@ -66,8 +67,8 @@ pub(crate) fn runs_best_effort(root: &StateDir, most: usize) -> Vec<Run> {
     query_best_effort(root, |history| history.runs(&Filter::default(), most)).unwrap_or_default()
 }
 
-/// Queries the history as an extra: errors in it are not reported to a caller that asked about a
-/// task.
+/// Queries the history for an additional fact. An error is not reported, because the caller asked
+/// about a task and not about the history.
 fn query_best_effort<T>(
     root: &StateDir,
     question: impl Fn(&History) -> Result<T, HistoryError>,

@@ -6,8 +6,8 @@ use siding_model::id::SessionId;
 
 use crate::failure::Failure;
 
-/// Returns the script, which both bash and zsh accept, because an agent may choose either shell. It
-/// calls `program`.
+/// Returns the script, in which the shell calls `program`. Both bash and zsh accept the script,
+/// because an agent may choose either shell.
 ///
 /// # Errors
 ///
@@ -19,8 +19,9 @@ pub(crate) fn init_script(program: &Path, session: Option<&SessionId>) -> Result
     };
     let quoted = format!("'{}'", path.replace('\'', r"'\''"));
     let template = include_str!("shell_init/line.sh");
-    // A session's name needs no quotes (`SessionId`). Outside a sandbox the supervisor may have
-    // adopted the shell before it reads this script; then only this line sets the variable.
+    // A session's name needs no quotes (`SessionId`). Outside a sandbox the host supervisor may
+    // have adopted the shell before the shell reads this script; then only this line sets the
+    // variable.
     let export_line = session.map_or_else(
         || ":".to_owned(),
         |session| format!("export SIDING_SESSION=${{SIDING_SESSION:-{session}}}"),

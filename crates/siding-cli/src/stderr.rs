@@ -1,5 +1,5 @@
-//! Writes to standard error. A reader that has closed it (`2>&1 | head`) is not a failure, and
-//! there is no other place to report it. The macros of the standard library panic in that case.
+//! Writes to standard error. A reader that has closed it (`2>&1 | head`) is not a failure, so write
+//! errors are ignored. `eprintln!` would panic.
 
 use std::io::Write;
 use std::os::fd::AsFd as _;
@@ -18,14 +18,15 @@ macro_rules! errln {
     };
 }
 
-/// Maximum wait for a reader that accepts nothing, in milliseconds; a message is not worth more.
+/// Maximum wait for a reader that accepts nothing, in milliseconds. Then the message is dropped, so
+/// that a stopped reader cannot block the command.
 const READER_TIMEOUT_MS: u64 = 5_000;
 
 /// Whether a command's output left the terminal's cursor in the middle of a line.
 static CURSOR_IS_MID_LINE: AtomicBool = AtomicBool::new(false);
 
-/// Records that this part of a command's output was written to the terminal that is also standard
-/// error, so that the next message starts on a new line.
+/// Records whether command output left the cursor in the middle of a line, if the output went to
+/// the terminal that is also standard error. The next message then starts on a new line.
 pub(crate) fn note_terminal_output(part: &[u8]) {
     if let Some(last) = part.last() {
         CURSOR_IS_MID_LINE.store(*last != b'\n', Ordering::Relaxed);

@@ -16,7 +16,7 @@ pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        // The reader needs no more.
+        // A reader such as head(1) has closed the pipe and needs no more output.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(|error| Failure::new(format!("could not print: {error}"))),
     }

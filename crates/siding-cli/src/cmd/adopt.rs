@@ -63,13 +63,14 @@ struct AdoptView {
 }
 
 impl Args {
-    /// Adopts the process; `shim` then supervises it.
+    /// Adopts the process and hands it to `shim`, which supervises it.
     pub(crate) fn run(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
         if self.at_once {
             return FastAdopt { pid: self.pid, session: self.session }.run(|| shim);
         }
         let root = context::open_state_dir()?;
-        // A mistake in the settings must be found before the process is marked.
+        // Loaded before the process is marked, so that a mistake in the settings leaves it
+        // unchanged.
         let settings = context::load_settings()?;
         let view = match claim(&root, self.pid, self.session)? {
             ClaimOutcome::Marked(claim) => {
@@ -107,8 +108,8 @@ pub(crate) struct FastAdopt {
 }
 
 impl FastAdopt {
-    /// Reads this process's arguments if they have exactly this form, without building clap's
-    /// parser: a shell waits for the call. Returns `None` for all other arguments.
+    /// Parses this process's arguments if they have exactly this form, and returns `None` for all
+    /// other arguments. A shell waits for the call, and building clap's parser would delay it.
     pub(crate) fn from_process() -> Option<Self> {
         let words: Vec<String> = std::env::args_os()
             .skip(1)
@@ -126,7 +127,7 @@ impl FastAdopt {
         Some(Self { pid: pid.parse().ok().filter(|pid| *pid > 0)?, session })
     }
 
-    /// Prints the answer as soon as the process is marked, then lets `shim` supervise it.
+    /// Prints the task's id as soon as the process is marked; then `shim` supervises the process.
     pub(crate) fn run(
         self,
         shim: impl FnOnce() -> io::Result<IdleShim>,
@@ -160,7 +161,8 @@ impl FastAdopt {
     /// Asks the host supervisor to adopt a shell in a sandbox, and prints the session.
     fn notify_supervisor(self, files: Option<&HostFiles>) -> Result<ExitCode, Failure> {
         if let Some(files) = files {
-            // The supervisor may have been killed: the next hook starts another one, which scans.
+            // If the supervisor was killed, the bell has no reader. The next hook starts another
+            // supervisor, which scans for shells.
             let _receiver_dropped = files.ring_bell(BellByte::Scan);
         }
         let current = || Some(files?.context().ok()?.session);
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
     use crate::render::schema;
 
-    /// clap's parser accepts the same arguments, and rejects the others with a reason.
+    /// Other forms are left to clap's parser, which accepts them or reports the mistake.
     #[test]
     fn fast_adopt_accepts_exactly_the_documented_arguments() {
         let read = |words: &str| FastAdopt::from_words(&words.split(' ').collect::<Vec<_>>());

@@ -142,7 +142,8 @@ impl Args {
         }
         let format = self.effective_format();
         let is_subagent = self.subagent.is_some();
-        // The console must be opened before the first thread starts.
+        // The console must be opened before the first thread starts: a thread that does not inherit
+        // the blocked signals would receive them instead of the console's signalfd.
         let console = self.open_console()?;
         let root = context::open_state_dir()?;
         let settings = context::load_settings()?;
@@ -159,7 +160,7 @@ impl Args {
         };
         let provider = open(&model)?;
         let small = self.small_model.or_else(|| variable(SMALL_MODEL_VARIABLE));
-        // The labels of a subagent would not be shown.
+        // A subagent's labels are not shown, so a subagent needs no small model.
         let small = small.filter(|name| !name.trim().is_empty() && self.subagent.is_none());
         let small: Option<Model> =
             small.map(|name| name.parse().map_err(Failure::new)).transpose()?;
@@ -171,10 +172,12 @@ impl Args {
             None => None,
         };
         let source = match (self.subagent, self.resume) {
-            // No reaper run here: it would delay stopping the resumed session's tasks.
+            // No reaper run here: it would delay the stop of the tasks that the resumed session
+            // left running.
             (None, Some(session)) => ConversationSource::Resumed(session),
             (subagent, _) => {
-                // A new session starts, so clean up first.
+                // As at every start of a session, the reaper first removes what earlier sessions
+                // left.
                 reap::run_quietly(&root, &settings)?;
                 subagent
                     .map_or(ConversationSource::New { cwd: self.cwd }, ConversationSource::Subagent)
@@ -239,8 +242,8 @@ impl Args {
         if self.json { OutputFormat::Json } else { self.output_format }
     }
 
-    /// Returns the terminal for an interactive conversation, or `None` if a prompt was given. A
-    /// resumed conversation continues without a terminal if there is none.
+    /// Returns the terminal for an interactive conversation, or `None` if a prompt was given.
+    /// Without a terminal, a resumed conversation continues without one, and a new one fails.
     fn open_console(&self) -> Result<Option<Console>, Failure> {
         if self.prompt.is_some() || self.subagent.is_some() {
             return Ok(None);
@@ -273,7 +276,8 @@ fn with_absolute_script_path(model: Model) -> Result<Model, Failure> {
     })
 }
 
-/// Reads a count of at least `least` from a variable's value; `usual` if it is unset or empty.
+/// Parses a variable's value as a count of at least `least`. Returns `usual` if the variable is
+/// unset or empty.
 fn read_count_variable(
     name: &str,
     given: Option<&str>,

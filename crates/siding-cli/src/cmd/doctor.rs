@@ -78,7 +78,7 @@ struct WatchTable {
     classes: Vec<FailureClass>,
 }
 
-/// The subject of a verdict.
+/// What a verdict of `doctor` is about.
 #[derive(Debug, Clone, Copy)]
 enum VerdictSubject {
     Machine,
@@ -97,7 +97,8 @@ impl Args {
             return Ok(ExitCode::SUCCESS);
         }
         let path = StateDir::default_path();
-        // `config check` reports mistakes in settings; only the shell is needed here.
+        // Mistakes in the settings are ignored: `config check` reports them, and only the shell is
+        // needed here.
         let shell = context::load_valid_settings().shell;
         let mut machine = doctor::run_checks(path.as_deref(), &shell);
         machine.push(check_host_settings());

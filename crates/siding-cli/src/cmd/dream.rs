@@ -1,8 +1,8 @@
 //! `siding dream`: lets a model update the notes on a project.
 //!
-//! It starts this program again in a task, which reads the transcript and queries the model. The
-//! run can therefore be stopped, has a deadline and gives notices like any task; stopping it leaves
-//! the notes unchanged.
+//! The command starts this program again in a task, which reads the transcript and queries the
+//! model. The task can be stopped, has a deadline and gives notices; stopping it leaves the notes
+//! unchanged.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -86,7 +86,7 @@ impl Args {
         })?;
         let (opened, _entries) = Transcript::read_snapshot(&root, &session)?;
         let model = choose_model(self.model.as_deref())?;
-        // A missing API key must be reported before the task starts.
+        // Opened only as a check: a missing API key must be reported before the task starts.
         let _best_effort = provider::open(&model, &read_variable).map_err(Failure::new)?;
         let cwd = self.cwd.unwrap_or_else(|| PathBuf::from(opened.cwd));
         let cwd = std::path::absolute(&cwd)
@@ -104,12 +104,12 @@ impl Args {
         // In the foreground the caller waits until the task ends.
         run.budget = (!self.background).then(|| "none".to_owned());
         run.timeout = Some(self.timeout);
-        // A model is silent while it thinks.
+        // No stall detection: a model is silent while it thinks.
         run.stall_after = Some("0s".to_owned());
         // The task queries the model over the network, as the agent does; the policy restricts only
         // the agent's commands.
         run.net = Some("host".to_owned());
-        // A session that has ended cannot own tasks.
+        // A session that has ended cannot own tasks; then the task gets the default session.
         run.session = session::require_live(&root, &session).is_ok().then(|| session.to_string());
         run.cwd = Some(cwd);
         run.json = self.json;
@@ -171,7 +171,7 @@ struct DreamTaskArgs {
     dry_run: bool,
 }
 
-/// Updates the notes; runs in the task.
+/// Updates the notes. This is the program that runs in the task.
 pub(crate) fn main() -> Result<ExitCode, Failure> {
     let words = std::env::args_os().skip(1);
     let inner = <DreamTaskArgs as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;

@@ -3,8 +3,8 @@
 //! stdin ─ HookInput ─► event ─► HookAnswer ─ encode ─► stdout, stderr, exit code
 //! ```
 //! Each event has a file with its action and the [`HookAnswer`] it returns. Only `encode` knows how
-//! to write an answer for each host. An event ignores fields that it does not know or need; an
-//! error in its input is reported on stderr and leads to no decision.
+//! to write an answer for each host. Fields that an event does not know or need are ignored. After
+//! an error in the input, the hook prints one line on stderr and decides nothing.
 
 mod answer;
 mod attendance;
@@ -89,7 +89,8 @@ impl Args {
             HookEvent::PreToolUse => {
                 let answer = pre_tool_use::answer(&input, self.host);
                 let encoded = encode::encode_answer(&answer, self.host, self.event);
-                // A denied call is not made, and no other host moves calls to the background.
+                // Only Claude Code can move a call to the background, and a denied call needs no
+                // budget.
                 let call_proceeds =
                     self.host == HookHost::ClaudeCode && !matches!(answer, HookAnswer::Deny(_));
                 let updated = call_proceeds
@@ -124,7 +125,7 @@ impl Args {
             HookEvent::Stop => self.with_conversation(&input, |conversation| {
                 let answer = stop::answer(&input, conversation, self.host)?;
                 if self.host == HookHost::Codex && !matches!(answer.answer(), HookAnswer::Hold(_)) {
-                    // If this fails, the notices wait for the next prompt.
+                    // Without a waiter, the notices are delivered at the next prompt.
                     codex_wake::start_waiter(&input, conversation).unwrap_or_else(|failure| {
                         failure.report();
                     });
@@ -164,7 +165,7 @@ impl Args {
         self.send_answer_with_fact(None, answer)
     }
 
-    /// Writes an answer after a fact that needs no acknowledgement.
+    /// Writes a fact, which needs no acknowledgement, followed by an answer.
     fn send_answer_with_fact(
         &self,
         fact: Option<String>,
@@ -179,7 +180,8 @@ impl Args {
     }
 }
 
-/// Returns the exit code by which a hook denies a call or wakes the agent. The hosts define it.
+/// Returns the exit code by which a hook denies a call or wakes the agent. The hosts define its
+/// value.
 fn block_exit_code() -> ExitCode {
     ExitCode::from(exit::HOOK_BLOCKS)
 }

@@ -80,7 +80,7 @@ pub(super) struct CommonArgs {
     json: bool,
 }
 
-/// A place where siding can be installed.
+/// What `siding install` changes: the files of a host, or the reaper's timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InstallTarget {
     Host(Host),
@@ -195,8 +195,8 @@ impl CommonArgs {
 }
 
 impl InstallOptions {
-    /// Returns the intended content of a host's files, with the requested budget or the installed
-    /// one.
+    /// Returns the intended content of a host's files, with the requested budget or, without one,
+    /// with the installed budget.
     fn resolve_targets(
         &self,
         host: Host,
@@ -284,7 +284,7 @@ impl InstallOptions {
     }
 }
 
-/// Requests the status line in each file that supports one. Returns whether any does.
+/// Requests the status line in each file that supports one. Returns whether any file does.
 fn request_status_line(targets: &mut [TargetFile]) -> bool {
     let mut has_place = false;
     for target in targets {

@@ -37,9 +37,10 @@ impl Args {
     }
 }
 
-/// Returns the tree of all commands; clap fills in names and texts that come from their parents.
+/// Returns the tree of all commands. `build` lets clap fill in the names and texts that commands
+/// inherit from their parents.
 fn command_tree() -> clap::Command {
-    // `help` repeats every command, so it gets no page.
+    // `help` would repeat the whole tree, so it gets no page.
     let mut commands = super::Cli::command().disable_help_subcommand(true);
     commands.build();
     commands
@@ -80,8 +81,8 @@ fn write_pages(command: &clap::Command, dir: &Path) -> std::io::Result<()> {
 }
 
 fn new_man_page(command: &clap::Command) -> Man {
-    // clap_mangen fills the text after the options, which would break examples; `render` writes it
-    // instead.
+    // clap_mangen reflows the text after the options, which would break the examples; `render`
+    // writes that text instead.
     let command = command.clone().after_help(None).after_long_help(None);
     // clap passes the version only to the top-level command.
     Man::new(command).source(concat!("siding ", env!("CARGO_PKG_VERSION")))

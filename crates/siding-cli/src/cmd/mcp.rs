@@ -44,8 +44,8 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         let settings = context::load_settings()?;
-        // A new session starts, so clean up first. A separate thread does it, because the client
-        // waits for the first answer.
+        // As at every start of a session, the reaper first removes what earlier sessions left. It
+        // runs on a separate thread, because the client waits for the first answer.
         std::thread::spawn(move || {
             let cleared =
                 context::open_state_dir().and_then(|root| reap::run_quietly(&root, &settings));
@@ -60,8 +60,8 @@ impl Args {
         });
         let options = McpOptions { session: self.session, http };
         siding_mcp::serve(root, options, |line| {
-            // Over HTTP nothing else writes to standard output. A closed one does not stop the
-            // server.
+            // Over HTTP only this line goes to standard output. If standard output is closed, the
+            // server continues.
             let _peer_gone = stdout::print_text(&format!("{line}\n"));
         })?;
         Ok(ExitCode::SUCCESS)

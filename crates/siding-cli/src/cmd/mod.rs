@@ -117,7 +117,8 @@ enum RunCommand {
     Run(Box<run::Args>),
 }
 
-/// A parser for `siding adopt` alone. A shell waits for it before each of an agent's commands.
+/// A parser for `siding adopt` alone, because a shell waits for this command before it runs any
+/// other.
 #[derive(Debug, Parser)]
 #[command(name = "siding", disable_help_subcommand = true)]
 struct AdoptOnly {
@@ -130,7 +131,7 @@ enum AdoptCommand {
     Adopt(adopt::Args),
 }
 
-/// A parser for `siding hook` alone. An agent waits for it at each of its calls.
+/// A parser for `siding hook` alone, because an agent waits for this command at each event.
 #[derive(Debug, Parser)]
 #[command(name = "siding", disable_help_subcommand = true)]
 struct HookOnly {
@@ -143,7 +144,7 @@ enum HookCommand {
     Hook(hook::Args),
 }
 
-/// A parser for `siding statusline` alone. The host shows its output at every update.
+/// A parser for `siding statusline` alone, because the host runs this command at every update.
 #[derive(Debug, Parser)]
 #[command(name = "siding", disable_help_subcommand = true)]
 struct StatuslineOnly {
@@ -160,7 +161,8 @@ impl Cli {
     /// Parses this process's arguments.
     pub(crate) fn from_process() -> Result<Self, clap::Error> {
         let first = std::env::args_os().nth(1).unwrap_or_default();
-        // The complete parser handles help and mistakes, because they refer to other commands.
+        // Help and mistakes are left to the complete parser, because their texts refer to other
+        // commands.
         if first == "run"
             && let Ok(RunOnly { command: RunCommand::Run(args) }) = RunOnly::try_parse()
         {
@@ -185,8 +187,8 @@ impl Cli {
         Self::try_parse()
     }
 
-    /// Runs the requested command. `shim` was started before parsing, for the commands that need
-    /// one.
+    /// Runs the requested command. `shim` is the shim that was started before parsing, for a
+    /// command that needs one.
     pub(crate) fn run(self, shim: Option<io::Result<IdleShim>>) -> Result<ExitCode, Failure> {
         match self.command {
             Command::Run(args) => args.run(shim.unwrap_or_else(|| IdleShim::start(SHIM_PROGRAM))),

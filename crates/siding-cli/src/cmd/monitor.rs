@@ -16,10 +16,10 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Runs a command in the background and gives a notice for each line of its output.
 ///
-/// Lines of standard output and standard error count; with --match only matching ones. The rate is
-/// limited: a burst of five notices, then one a second. Lines in between are combined into one
-/// notice with their count and the text of the last one. The task's output has all lines. The end
-/// of the command gives a notice, as for every task.
+/// Lines of standard output and standard error give notices; with --match only matching ones. The
+/// rate is limited: a burst of five notices, then one a second. Lines in between are combined into
+/// one notice with their count and the text of the last one. The task's output has all lines. The
+/// end of the command gives a notice, as for every task.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +30,7 @@ Examples:
 A program that buffers its output without a terminal causes late notices; see
 grep --line-buffered, stdbuf -oL, python -u.")]
 pub(crate) struct Args {
-    /// Count only lines that match this regular expression
+    /// Give notices only for lines that match this regular expression
     #[arg(long = "match", value_name = "RE", value_parser = check_pattern)]
     pattern: Option<String>,
     /// Maximum duration of the task (default: 5m)

@@ -1,7 +1,7 @@
 //! `siding monitor-mcp`: watches a resource or a tool of another MCP server.
 //!
-//! It starts this program again in a background task with a monitor; that process is the client of
-//! the server. The watch can therefore be stopped, has a deadline and gives notices like any task.
+//! The command starts this program again in a background task with a monitor. That process is the
+//! server's client, so the watch can be stopped, has a deadline and gives notices like any task.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     /// Working directory of the server (default: the current one)
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
-    /// Start even if the same is already watched from the same directory
+    /// Start even if the same resource or tool is already watched from the same directory
     #[arg(long)]
     allow_duplicate: bool,
     /// Display name of the task
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The target of the watch, the same on both command lines.
+/// Arguments that describe the watch. This command and the program in the task share them.
 #[derive(Debug, clap::Args)]
 struct WatchTarget {
     /// URI of the resource to watch
@@ -126,8 +126,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     Ok(every)
 }
 
-/// Checks an address. It is recorded in the journal and visible on a command line, so it must not
-/// contain a password.
+/// Checks the address of a server. It must not contain a password, because it is recorded in the
+/// journal and visible on a command line.
 fn parse_url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
@@ -147,11 +147,12 @@ impl Args {
         run.kind = TaskKind::MonitorMcp;
         run.timeout = Some(monitor::resolve_deadline(self.timeout.as_deref(), self.persistent)?);
         run.background = true;
-        // Silence is normal for a watch, and it reports connection failures itself.
+        // Silence is normal for a watch, and the watch reports failures of its connection itself.
         run.stall_after = Some("0s".to_owned());
-        // The server must end with the watch.
+        // The server must end with the watch that started it.
         run.on_leader_exit = Some("reap".to_owned());
-        // Tasks do not inherit every variable, for example not the token of siding's own server.
+        // Passed explicitly: a task does not inherit every variable, for example not the token of
+        // siding's own server.
         run.env = self.target.token_variable()?.into_iter().collect();
         run.session = self.session;
         run.cwd = self.cwd;
@@ -241,13 +242,13 @@ struct WatchTaskArgs {
     target: WatchTarget,
 }
 
-/// Watches the server; runs in the task.
+/// Watches the server. This is the program that runs in the task.
 pub(crate) fn main() -> Result<ExitCode, Failure> {
     let words = std::env::args_os().skip(1);
     let inner = <WatchTaskArgs as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;
     let watched = inner.target.into_watch()?;
     let print_line = |line: &str| {
-        // A closed standard output does not stop the watch.
+        // If standard output is closed, the watch continues.
         let _peer_gone = stdout::print_text(&format!("{line}\n"));
     };
     let why = watch(&watched, print_line)

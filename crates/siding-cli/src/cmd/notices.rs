@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Session to read (default: $SIDING_SESSION, otherwise the implicit one)
     #[arg(long, value_name = "S")]
     session: Option<SessionId>,
-    /// Consumer whose acknowledgements count (default: agent)
+    /// Consumer that reads and acknowledges the notices (default: agent)
     #[arg(long, value_name = "NAME")]
     consumer: Option<Consumer>,
     /// Print JSON
@@ -89,10 +89,10 @@ impl Args {
             true => Some(notifier::PersonNotifier::from_settings(&context::load_settings()?)?),
             false => None,
         };
-        // A recovered end is a new notice.
+        // Recovery may record ends of tasks, which are new notices.
         let recovered = context::recover_all(&root)?;
         let consumer = self.consumer.clone().unwrap_or_else(|| match self.notify {
-            // A person's reader must not acknowledge the agent's notices.
+            // A reader for a person must not acknowledge the agent's notices.
             true => Consumer::person(),
             false => Consumer::agent(),
         });

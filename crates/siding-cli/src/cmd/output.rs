@@ -125,7 +125,7 @@ impl Args {
         if let Some(next) = next
             && self.includes_end()
         {
-            // A followed task has ended since it was read.
+            // The followed task has ended since its state was read, so it is read again.
             let task = if self.follow { Task::read(&root, task.dir.id())? } else { task };
             mark_end_consumed(&root, &task, next);
         }
@@ -143,7 +143,7 @@ impl Args {
         Ok(ReadStart { from, cursor })
     }
 
-    /// Returns the offset of the last lines if `--tail` limits the output to them.
+    /// Returns the offset at which the last `--tail` lines start, or `from` without `--tail`.
     fn tail_offset(&self, task: &Task, from: u64) -> Result<u64, Failure> {
         let Some(last) = self.tail else { return Ok(from) };
         output::last_lines_offset(&task.dir, task.state.spec.keep_head, from, last.get())
@@ -175,13 +175,14 @@ impl Args {
             None => context::load_valid_settings().output_max_bytes,
         };
         let max = usize::try_from(max.0).unwrap_or(usize::MAX);
-        // A caller that gives an offset reads page by page; others want the beginning and the end.
+        // A caller that gives an offset reads page by page; without one, the beginning and the end
+        // are shown.
         let pages = self.since.is_some() && self.is_unfiltered();
         if pages { TextLimit::Page(max) } else { TextLimit::HeadTail(max) }
     }
 
-    /// Prints readable text. Returns the offset after it, or `None` if the reader has closed its
-    /// end.
+    /// Prints readable text. Returns the offset after the text, or `None` if the reader of standard
+    /// output has closed it.
     fn print_text(&self, task: &Task, begin: ReadStart) -> Result<Option<u64>, Failure> {
         let query = OutputQuery {
             from: begin.from,
@@ -261,7 +262,7 @@ impl Args {
     }
 }
 
-/// Returns the size limit that truncated a text which is too short for a truncation mark.
+/// Returns the size limit that truncated the text, if the limit is too small for a truncation mark.
 fn unreported_truncation(query: &OutputQuery, reading: &ReadSummary) -> Option<usize> {
     match query.limit {
         TextLimit::HeadTail(max) if reading.truncated && max < MIN_MARKED_TEXT_BYTES => Some(max),
@@ -282,8 +283,8 @@ fn read_output(
     query: &OutputQuery,
     out: impl FnMut(&str) -> std::io::Result<()>,
 ) -> std::io::Result<ReadSummary> {
-    // The state was read before the output: if the task had ended by then, all output had been
-    // written.
+    // The state was read before the output: if the state says that the task has ended, all output
+    // had been written.
     let stream = if task.state.is_live() { StreamState::Growing } else { StreamState::Finished };
     output::read(&task.dir, task.state.spec.keep_head, stream, query, out)
 }

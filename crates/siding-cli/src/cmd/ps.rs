@@ -75,7 +75,7 @@ impl Args {
         let mut ids = if self.running { Vec::new() } else { root.all_tasks()? };
         let kept = ids.len();
         if self.shows_recent_only() {
-            // Most journals need not be read, because few tasks are shown.
+            // Few ended tasks are shown, so only the journals of these candidates are read.
             ids = listing::most_recent(root, ids, ENDED_CANDIDATES);
         }
         ids.extend(live);
@@ -83,7 +83,7 @@ impl Args {
         ids.dedup();
         let unopened = kept.saturating_sub(ids.len());
         let mut found = TaskList { unopened, ..TaskList::default() };
-        // Includes the tasks of its subagents.
+        // The tasks of the session's subagents are listed as well.
         let sessions =
             self.session.as_ref().map(|id| session::session_tree(root, id)).transpose()?;
         for (id, row) in
@@ -104,7 +104,7 @@ impl Args {
         Ok(found)
     }
 
-    /// Converts a task to what is kept until it is printed.
+    /// Converts a task to the row that is kept until all tasks have been read.
     fn to_row(&self, view: TaskView, sessions: Option<&HashSet<SessionId>>) -> Row {
         let is_asked_for = sessions.is_none_or(|sessions| sessions.contains(&view.session_id));
         if !is_asked_for || (self.running && view.outcome.is_some()) {
@@ -157,12 +157,12 @@ fn print_json(root: &StateDir, found: TaskList) -> Result<(), Failure> {
     render::json::print_list(views.chain(ended.into_iter().map(|task| task.text)))
 }
 
-/// The part of a task that is kept until it is printed.
+/// What is kept of a task until all tasks have been read.
 enum Row {
     View(Box<TaskView>),
     /// An ended task for JSON output, already serialized because it cannot change any more.
     Text(EndedTask),
-    /// A task that was not requested.
+    /// A task that the options exclude.
     Other,
 }
 

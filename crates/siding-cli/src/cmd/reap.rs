@@ -78,7 +78,7 @@ impl Args {
         let mut steps = if self.dry_run {
             reap::plan_all(&root, &limits)?
         } else {
-            // Each stray process takes one descriptor.
+            // A descriptor is opened for each stray process.
             descriptor::raise_open_limit();
             let mut steps = reap::reap_all(&root, SHIM_PROGRAM, &limits, || {
                 run_history::ingest_ended_runs(&root)
@@ -95,7 +95,7 @@ impl Args {
         } else {
             reap::reap_unowned_unattended(&root, &settings, self.dry_run)
         });
-        // Sockets come last: an ended relay no longer holds its socket.
+        // Sockets come last: a relay that an earlier step ended no longer holds its socket.
         steps.extend(reap::reap_sockets(&settings.reap_sockets, self.dry_run));
         if self.json {
             let counts = reap::count_by_kind(&steps);
@@ -174,7 +174,7 @@ pub(super) fn run_for_session_fast(
 
 fn reap_unowned_and_sockets(root: &StateDir, settings: &Settings) -> Vec<ReapStep> {
     let mut steps = reap::reap_unowned_unattended(root, settings, false);
-    // Sockets come last: an ended relay no longer holds its socket.
+    // Sockets come last: a relay that an earlier step ended no longer holds its socket.
     steps.extend(reap::reap_sockets(&settings.reap_sockets, false));
     steps
 }

@@ -71,8 +71,8 @@ impl Args {
                 stdout::wrap_indented(&said, 0, stdout::TEXT_COLUMNS)
             ))?;
         }
-        // The caller has seen the outcome; if it is the agent of the task's session, it needs no
-        // notice.
+        // The caller has seen the outcome. If the caller is the agent of the task's session, the
+        // notice of it is acknowledged.
         context::mark_consumed(&root, &task.state, Coverage::Status);
         Ok(ExitCode::SUCCESS)
     }
@@ -88,7 +88,7 @@ fn refusal(id: TaskId, why: &str) -> Failure {
         .with_hint(format!("`siding show {id}` shows its state"))
 }
 
-/// Names the processes that continue to run.
+/// Formats the result of a release, with the processes that continue to run.
 fn format_released(id: TaskId, processes: &[ProcessView]) -> String {
     let named = processes.iter().take(MAX_NAMED_PROCESSES);
     let mut named: Vec<String> = named

@@ -22,7 +22,7 @@ pub(crate) use text::{format_headline, format_screen};
 /// Shows what ran in the last 24 hours: how much failed, what was stopped or reaped and by which
 /// rule, what lingers, the slowest and the noisiest tasks, and their disk usage.
 ///
-/// Covers the tasks of all sessions and projects; removed tasks count as far as the history has
+/// Covers the tasks of all sessions and projects; removed tasks are included if the history has
 /// them. With report_daily, the first hook of a host gives the same report once a day.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -54,7 +54,8 @@ impl Args {
         }
         let root = context::open_state_dir()?;
         let settings = context::load_settings()?;
-        // Ended tasks must not count as running.
+        // Recovered first, so that a task that ended after its shim was killed is not shown as
+        // running.
         let _logged_by_callee = context::recover_all(&root)?;
         let until = clock::unix_now();
         let back = i64::try_from(self.since.as_millis()).unwrap_or(i64::MAX);

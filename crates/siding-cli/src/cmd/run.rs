@@ -208,7 +208,7 @@ impl Args {
             if !is_cut {
                 context::mark_returned(&root, &task);
             }
-            // After this call `siding output` prints what was not shown yet.
+            // The next `siding output` starts with what this call has not shown.
             if (task.state.is_live() || is_cut)
                 && let Some(shown) = followed.shown
             {
@@ -219,7 +219,7 @@ impl Args {
             Some(signal) => ExitCode::from(
                 exit::SIGNAL_BASE.saturating_add(u8::try_from(signal.number()).unwrap_or(0)),
             ),
-            // The background was requested and reached.
+            // The call was asked to start a background task, and has done so.
             None if self.background && task.state.is_live() => ExitCode::SUCCESS,
             None => exit::code_for_task(&task.state),
         })

@@ -11,13 +11,13 @@ use crate::stdout;
 
 /// Prints a script that lets each shell of an agent be adopted when it starts.
 ///
-/// Set the variable for the agent only: every script that inherits it gets a deadline.
+/// The agent's shells read the script from BASH_ENV (bash) or from ZDOTDIR (zsh). Set that variable
+/// for the agent alone: every script that inherits it gets a deadline.
+///
 /// The shell and everything it starts then have a deadline and belong to the agent's session, and
 /// SIDING_SESSION is set. The shell waits for siding for a tenth of a second at most, prints
 /// nothing if siding is missing or broken, and keeps its options, traps, arguments and `$?`. A
 /// person's shells and shells inside an adopted one are not adopted.
-///
-/// Set the variable for the agent alone: every script that inherits it gets a deadline.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -41,10 +41,10 @@ impl Args {
         let mut input = Vec::new();
         let stdin = std::io::stdin();
         if !stdin.is_terminal() {
-            // A read error shows below, when the input cannot be parsed.
+            // After a read error the input is incomplete, and parsing it below reports that.
             let _best_effort = stdin.lock().take(INPUT_MAX_BYTES).read_to_end(&mut input);
         }
-        // The other status line runs concurrently.
+        // Started before the status line is computed, so that both run concurrently.
         let previous =
             self.before.as_deref().map(|command| PreviousStatusLine::start(command, &input));
         let line = status_line(&input);
@@ -57,7 +57,7 @@ impl Args {
         }
         match line {
             Ok(line) => text.extend(format!("{line}\n").into_bytes()),
-            // A failure must not hide the other status line's output.
+            // A failure is only reported, so that the other status line's output is still printed.
             Err(failure) => {
                 failure.report();
             }
@@ -102,7 +102,7 @@ impl PreviousStatusLine {
         Ok(Self { child, output })
     }
 
-    /// Waits for its output, and kills it after a timeout.
+    /// Waits for the program's output until a timeout, then kills the program if it still runs.
     fn wait_for_output(mut self) -> Vec<u8> {
         let text = self.output.recv_timeout(PREVIOUS_LINE_TIMEOUT).unwrap_or_default();
         let _already_ended = self.child.kill();

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::render::{self, out};
 use crate::stdout;
 
-/// Columns next to an id.
+/// Maximum columns of an outcome, which is printed next to the task's id.
 const OUTCOME_COLUMNS: usize = 64;
 /// Maximum columns of the reason why a process survived.
 const REASON_COLUMNS: usize = 400;
@@ -64,7 +64,8 @@ impl Args {
             errln!("siding: no task is running");
         }
         let mut tasks = Vec::new();
-        // All tasks are stopped concurrently: a hundred stops take as long as the slowest.
+        // All tasks are stopped concurrently: stopping a hundred takes as long as stopping the
+        // slowest.
         for result in
             parallel::map(&ids, parallel::MAX_WAITING_THREADS, |id| self.stop_task(&root, *id))
         {
@@ -87,7 +88,7 @@ impl Args {
             out::print(&views.iter().map(format_stopped).collect::<String>())?
         };
         if reader == out::ReaderState::Connected {
-            // The caller has seen the outcome, so its agent needs no notice.
+            // The caller has seen the outcome, so the agent of its session needs no notice.
             tasks
                 .iter()
                 .for_each(|task| context::mark_consumed(&root, &task.state, Coverage::Status));
@@ -121,7 +122,7 @@ impl Args {
             return Ok((ids, unknown));
         }
         let Some(session) = &self.session else { return Ok((root.live_tasks()?, 0)) };
-        // Includes the tasks of its subagents.
+        // The tasks of the session's subagents are stopped as well.
         let sessions = session::session_tree(root, session)?;
         let running = stop::list_running(root, |spec| sessions.contains(&spec.session_id))?;
         if running.specs.is_empty() {
@@ -144,7 +145,7 @@ impl Args {
 /// Formats the result for one task, at most 80 columns wide.
 fn format_stopped(view: &TaskView) -> String {
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
-    // An outcome may contain the name of a program that could not be started, of any length.
+    // An outcome may contain the name of a program that could not be started, which may be long.
     let mut text = format!("{}  {}\n", view.task_id, one_line(&outcome, OUTCOME_COLUMNS));
     let Some(report) = &view.stop_report else { return text };
     let mut line = |line: &str| {

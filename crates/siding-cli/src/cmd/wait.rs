@@ -95,7 +95,7 @@ impl Args {
         let root = context::open_state_dir()?;
         let bound = resolve_bound(self.timeout)?;
         let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
-        // One descriptor for each task, and a few more.
+        // A wait opens one descriptor for each task, and a few more.
         descriptor::raise_open_limit();
         let ids = resolve_distinct(&root, &self.ids)?;
         let conditions = if self.conditions.is_empty() {

@@ -101,13 +101,15 @@ impl WorkflowRunArgs {
         run.budget = self.budget;
         run.timeout = Some(self.timeout.unwrap_or_else(|| format_millis(life)));
         run.grace = Some(format_millis(task::stop_grace(&settings)));
-        // The workflow handles only this signal, so the setting does not apply.
+        // The workflow's process catches only this signal, so the setting for the signal does not
+        // apply.
         run.signal = Some(task::STOP_SIGNAL.to_string());
         // A workflow is silent while its steps run; each step has its own stall detection.
         run.stall_after = Some("0s".to_owned());
         run.session = self.session;
         run.cwd = cwd;
-        // Two runs of a file are two workflows. The caller of the second run gets a remark instead.
+        // Two runs of a file are two workflows, so the second run is not refused as a duplicate.
+        // Its caller gets a remark instead.
         run.allow_duplicate = true;
         run.name = Some(name);
         run.json = self.json;
@@ -150,7 +152,7 @@ fn argument_after<'s>(state: &'s TaskState, flag: &str) -> Option<&'s str> {
     argv.get(at + 1).map(String::as_str)
 }
 
-/// Returns the running tasks that run a workflow of this file.
+/// Returns the tasks that run or resume a workflow of this file.
 fn running_workflows_of_file(root: &StateDir, file: &str) -> Result<Vec<TaskId>, Failure> {
     let is_of_file = |id: &TaskId| {
         let Ok(task) = Task::read(root, *id) else { return false };

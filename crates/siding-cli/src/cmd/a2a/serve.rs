@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::install::program::SidingProgram;
 use crate::stdout;
 
-/// Default number of concurrent tasks. Each one is an agent with commands of its own.
+/// Default number of concurrent tasks. Each one is an agent that starts commands itself.
 const DEFAULT_MAX_TASKS: usize = 8;
 
 /// Offers siding's own agent as an A2A 1.0 server.
@@ -77,7 +77,7 @@ impl Args {
             None => sources,
         };
         let settings = context::load_settings_from(&sources)?;
-        // A new session starts, so clean up first.
+        // As at every start of a session, the reaper first removes what earlier sessions left.
         reap::run_quietly(&root, &settings)?;
         let named = std::env::var(provider::MODEL_VARIABLE).ok();
         let model = Model::choose(self.model.as_deref(), named.as_deref()).map_err(Failure::new)?;
@@ -96,7 +96,8 @@ impl Args {
             max_running: self.max_tasks.max(1),
         };
         serve::serve(root, options, |line| {
-            // Nothing else writes to standard output. A closed one does not stop the server.
+            // Only this line goes to standard output. If standard output is closed, the server
+            // continues.
             let _peer_gone = stdout::print_text(&format!("{line}\n"));
         })?;
         Ok(ExitCode::SUCCESS)
