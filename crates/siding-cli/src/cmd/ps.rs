@@ -192,12 +192,12 @@ impl TaskList {
     }
 }
 
-/// The result for a task that could not be read.
+/// What became of a task that could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UnreadableTask {
-    /// It was set aside, or left for a newer siding, and that was reported.
+    /// Recovery set the task aside, or left it for a newer siding, and reported that.
     Reported,
-    /// It could not be handled either.
+    /// The task could not be recovered either.
     Failed,
 }
 

@@ -114,8 +114,8 @@ impl Args {
     }
 }
 
-/// Returns the report of unowned processes for an agent. If only a timer's log has received the
-/// report so far, the agent is informed once that such processes are ended.
+/// Returns the text about unowned processes for an agent: the report of these steps or, if earlier
+/// reports went only to a timer's log, one remark that such processes are ended.
 pub(super) fn report_for_agent(
     root: &StateDir,
     settings: &Settings,
@@ -138,8 +138,9 @@ pub(super) fn record_report_shown(
     }
 }
 
-/// Removes what crashes left behind when a program starts, and returns the steps. A caller that
-/// starts no process afterwards must raise the limit of open descriptors first.
+/// Removes what crashes left behind when a program starts, and returns the steps. Each stray
+/// process takes a descriptor. The limit of descriptors is not raised here, because processes that
+/// the caller starts would inherit it.
 pub(super) fn run_quietly(root: &StateDir, settings: &Settings) -> Result<Vec<ReapStep>, Failure> {
     let mut steps = reap::reap_all(root, SHIM_PROGRAM, &retention_limits(settings), || {
         run_history::ingest_ended_runs(root)

@@ -64,7 +64,7 @@ pub(crate) enum InstallError {
         /// The newest format version that this siding supports.
         known: u64,
     },
-    /// The I/O error of a system call.
+    /// A system call failed.
     #[error("could not {doing} `{path}`: {source}")]
     Io {
         /// The attempted operation.

@@ -105,7 +105,7 @@ impl OriginalFile {
     ///
     /// # Errors
     ///
-    /// The same as of [`Self::replace`].
+    /// The same errors as [`Self::replace`].
     pub(crate) fn remove(&self) -> Result<(), InstallError> {
         self.ensure_unchanged()?;
         std::fs::remove_file(&self.path).map_err(InstallError::io("remove", &self.path))?;

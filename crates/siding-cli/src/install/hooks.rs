@@ -16,7 +16,7 @@ const HOOKS_KEY: &str = "hooks";
 pub(crate) struct HookEntry {
     /// The host's name of the event.
     pub(crate) event: &'static str,
-    /// The tools it applies to; `None` for all, or for an event without tools.
+    /// The tools that the entry applies to; `None` for all, or for an event without tools.
     pub(crate) matcher: Option<&'static str>,
     /// Last argument of `siding hook`.
     pub(crate) event_arg: &'static str,
@@ -29,11 +29,11 @@ pub(crate) struct HookEntry {
 pub(crate) struct InstalledHook {
     /// The host's name of the event.
     pub(crate) event: String,
-    /// The tools it applies to.
+    /// The tools that the handler applies to.
     pub(crate) matcher: Option<String>,
     /// Last argument of `siding hook`.
     pub(crate) event_arg: String,
-    /// The program it calls.
+    /// The program that the handler calls.
     pub(crate) program: String,
     /// The complete handler.
     pub(crate) handler: Value,
@@ -108,7 +108,7 @@ pub(crate) fn install(
             }
         }
     }
-    // Outdated entries of an older siding, and duplicates.
+    // What is left in `found` are outdated entries of an older siding, and duplicates.
     remove_handlers(json, &found, Some(record));
     for entry in missing {
         let matcher = entry.matcher.map(|text| ("matcher".to_owned(), JsonValue::text(text)));
@@ -134,7 +134,7 @@ fn remove_handlers(
     found: &[InstalledHook],
     record: Option<&InstallRecord>,
 ) {
-    // From the end, so that the indexes of the others stay valid.
+    // Removed from the end, so that the indexes of earlier entries stay valid.
     for installed in found.iter().rev() {
         json.remove(&installed.json_path());
         let [hooks, event, group, handlers, _] = installed.json_path();

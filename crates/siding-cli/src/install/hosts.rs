@@ -1,4 +1,4 @@
-//! The hosts that siding can be installed in, with their files and the contents of these.
+//! The hosts that siding can be installed in, with their files and what siding writes into them.
 
 mod claude_code;
 mod codex;

@@ -49,7 +49,7 @@ pub(crate) struct JsonDocument {
     dialect: Dialect,
 }
 
-/// Some editors write it at the start of a file; it is not part of the JSON text.
+/// The mark that some editors write at the start of a file. It is not part of the JSON text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 impl JsonDocument {
@@ -198,8 +198,8 @@ impl JsonDocument {
     fn apply_edits(&mut self, mut edits: Vec<(Range<usize>, String)>) {
         let mark = if self.has_byte_order_mark() { BYTE_ORDER_MARK } else { "" };
         let mut body = self.body().to_owned();
-        // From the end, so that the positions of earlier edits stay valid. Of two edits at one
-        // position the first is applied last, so its text comes first.
+        // Applied from the end, so that the positions of earlier edits stay valid. Of two edits at
+        // one position the first is applied last, so its text comes first.
         edits.sort_by_key(|(range, _)| range.start);
         for (range, text) in edits.into_iter().rev() {
             body.replace_range(range, &text);
@@ -256,7 +256,7 @@ impl InsertStyle {
         matches!(self.layout, Layout::Lines { .. }) && !rest.contains('\n')
     }
 
-    /// Returns the whitespace before the closing bracket in that case.
+    /// Returns the whitespace before the closing bracket if the bracket moves to a line of its own.
     fn before_closing_bracket(&self) -> String {
         match &self.layout {
             Layout::Line { .. } => String::new(),

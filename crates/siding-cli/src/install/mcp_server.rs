@@ -10,7 +10,7 @@ use super::record::{self, InstallRecord, key_path};
 /// The server's name in the host's file.
 pub(crate) const SERVER_NAME: &str = "siding";
 
-/// Keys of the entry that belong to the person; an install keeps their values.
+/// Keys of the entry whose values the person sets; an install keeps these values.
 const USER_KEYS: [&str; 1] = ["env"];
 
 /// Adds or updates the entry, as a member of the object at `keys`.
@@ -62,7 +62,8 @@ pub(crate) fn remove(
     }
 }
 
-/// Returns the entry and its program, if it is siding's.
+/// Returns siding's entry and the program in it. Returns `None` if another program's entry has the
+/// name.
 pub(crate) fn find(
     json: &JsonDocument,
     keys: &[&str],

@@ -16,8 +16,8 @@ use super::target::{FileContent, TargetFile};
 use crate::failure::Failure;
 use crate::notify_way::{NotifyWay, join_ways};
 
-/// Last argument of `siding hook` in the entry that opens the session, which is the template of
-/// this entry, and in this entry.
+/// Last argument of `siding hook` in the entry that opens the session, which is the template, and
+/// in the entry that notifies.
 const SESSION_START_ARG: &str = "session-start";
 const NOTIFY_PERSON_ARG: &str = "notify-person";
 
@@ -114,7 +114,7 @@ fn installed_ways(path: &Path, names: &ProgramNames) -> Vec<NotifyWay> {
     }
 }
 
-/// Returns the entry, in the host's format of the entry that opens the session.
+/// Returns the entry that notifies, in the format of the host's entry that opens the session.
 fn notify_entry(opens: &HookEntry, ways: &str) -> HookEntry {
     HookEntry {
         event_arg: NOTIFY_PERSON_ARG,

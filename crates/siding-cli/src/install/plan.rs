@@ -72,14 +72,14 @@ pub(crate) struct FileChange {
 }
 
 impl FileChange {
-    /// Returns whether the file differs from before.
+    /// Returns whether the file was or would be changed.
     pub(crate) fn is_change(&self) -> bool {
         self.fate != ChangeKind::Unchanged
     }
 }
 
 /// Installs into files or uninstalls from them. Every change is planned before any file is written;
-/// with `dry_run` no file is.
+/// with `dry_run` no file is written.
 ///
 /// # Errors
 ///
@@ -113,10 +113,11 @@ pub(crate) fn apply_plan(
         })?);
     }
     if !dry_run && action == Action::Uninstall {
-        // After all files are removed, the deepest directory first: several files may share one.
+        // Directories are removed after all files, because several files may share one; the deepest
+        // comes first, so that its parent is empty.
         directories.sort();
         for dir in directories.iter().rev() {
-            // Another program may have put a file into it.
+            // Fails if another program has put a file into the directory, which then stays.
             let _best_effort = std::fs::remove_dir(dir);
         }
     }
@@ -228,7 +229,7 @@ impl PlannedChange {
     ///
     /// # Errors
     ///
-    /// The same as of [`PlannedChange::apply_install`].
+    /// The same errors as [`PlannedChange::apply_install`].
     fn apply_uninstall(self, records: &InstallRecords) -> Result<FileChange, InstallError> {
         let mut done = self.preview()?;
         if self.kind != ChangeKind::Unchanged {

@@ -17,7 +17,7 @@ const PROGRAM_NAME: &str = "siding";
 pub(crate) struct SidingProgram {
     /// Its absolute path.
     pub(crate) path: String,
-    /// Whether the search path leads to it.
+    /// Whether the search path finds this program by its name.
     pub(crate) on_path: bool,
     /// Names by which its calls are recognized.
     pub(crate) names: ProgramNames,
@@ -48,7 +48,7 @@ impl SidingProgram {
     }
 
     /// Returns the program for a file that is shared with other people: its name alone if the
-    /// search path leads to it.
+    /// search path finds it by that name, otherwise its path.
     pub(crate) fn shared_path(&self) -> &str {
         if self.on_path { PROGRAM_NAME } else { &self.path }
     }

@@ -136,7 +136,7 @@ pub(crate) fn append_to_array(
 }
 
 /// Removes an empty container if the install created it, or restores the original text between its
-/// brackets. Without a record it counts as created.
+/// brackets. Without a record, the container is removed.
 pub(crate) fn remove_if_empty(
     json: &mut JsonDocument,
     keys: &[&str],
@@ -150,7 +150,7 @@ pub(crate) fn remove_if_empty(
     let names: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     let empty = record.and_then(|made| made.empty.iter().find(|(one, _)| *one == names));
     if let Some((_, inside)) = empty {
-        // A comment that was added since is kept.
+        // The text is restored only if no comment was added between the brackets since.
         if inside.trim() == now.trim() {
             json.set_inner_text(&path, inside);
         }

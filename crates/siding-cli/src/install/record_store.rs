@@ -47,7 +47,8 @@ impl InstallRecords {
     ///
     /// # Errors
     ///
-    /// The record cannot be read, or a newer siding wrote it. A damaged record counts as missing.
+    /// The record cannot be read, or a newer siding wrote it. A damaged record is treated as
+    /// missing.
     pub(crate) fn load(&self, file: &Path) -> Result<Option<InstallRecord>, InstallError> {
         let page = OriginalFile::read(&self.record_path(file))?;
         let Some(text) = page.text()? else { return Ok(None) };

@@ -14,8 +14,8 @@ use super::record::{self, InstallRecord};
 /// The member of the settings, and the key of its shell command line.
 const STATUS_LINE_KEY: &str = "statusLine";
 const COMMAND_KEY: &str = "command";
-/// Seconds between two calls while the host is idle: an elapsed time that does not advance
-/// misleads.
+/// Seconds between two calls while the host is idle. The line shows an elapsed time, which would
+/// mislead if it did not advance.
 const REFRESH_SECONDS: u64 = 10;
 /// The subcommand and flag of siding in the call.
 const SUBCOMMAND: &str = "statusline";
@@ -24,7 +24,7 @@ const BEFORE_FLAG: &str = "--before";
 /// A call of `siding statusline`.
 #[derive(Debug, PartialEq, Eq)]
 struct StatusLineCall {
-    /// The person's own command, which it runs first.
+    /// The person's own command, which siding runs first.
     before: Option<String>,
 }
 
@@ -57,8 +57,8 @@ const fn command_path() -> [PathStep<'static>; 2] {
     [PathStep::Key(STATUS_LINE_KEY), PathStep::Key(COMMAND_KEY)]
 }
 
-/// Installs a status line that calls `program`. If none was requested, one of an earlier install is
-/// updated.
+/// Installs a status line that calls `program`. If none was requested, only the status line of an
+/// earlier install is updated.
 ///
 /// # Errors
 ///
@@ -120,7 +120,8 @@ pub(super) fn remove(
         return;
     };
     let remembered = record.and_then(|made| made.replaced_text(&[STATUS_LINE_KEY, COMMAND_KEY]));
-    // The person may have edited the call since.
+    // The recorded text is restored only if the person has not edited the command in the call
+    // since.
     let same = |text: &&str| serde_json::from_str::<String>(text).is_ok_and(|text| text == theirs);
     match remembered.filter(same) {
         Some(text) => json.set_raw_text(&command_path(), text),

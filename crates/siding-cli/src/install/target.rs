@@ -129,7 +129,8 @@ impl TargetFile {
                 if JsonDocument::is_blank(old) {
                     return Ok(Some(old.to_owned()));
                 }
-                // A file that the host would reject may contain siding's entries nevertheless.
+                // Comments and trailing commas are allowed, so that siding's entries can be removed
+                // even from a file that the host would reject.
                 let mut json = JsonDocument::parse(old, Dialect::Loose)?;
                 hooks::remove(&mut json, names, record);
                 if let Some((keys, _)) = server {
@@ -154,7 +155,8 @@ impl TargetFile {
             }
             FileContent::Toml(_) => toml::remove(old, names, record),
             FileContent::Owned(text) => {
-                // Written by a siding of any version, not by a person.
+                // The first line is the same in every version of siding. A file with another one
+                // was written by a person.
                 let ours = old.lines().next() == text.lines().next();
                 Ok(match record.and_then(|made| made.blank.as_ref()) {
                     Some(OriginalEmptyFile::NoFile) if ours => None,

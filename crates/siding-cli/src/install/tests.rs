@@ -140,7 +140,7 @@ fn reinstall_replaces_the_old_program_path() {
     let first = install_into(&target("/old/siding", Dialect::Strict), Some(text), &mut made);
     let second = install_into(&target("/new/siding", Dialect::Strict), Some(&first), &mut made);
     assert_eq!(second, first.replace("/old/", "/new/"));
-    // An outdated row, and a duplicate.
+    // An outdated entry, and a duplicate.
     let stale = second.replacen("\"post-tool-batch\"", "\"of-old-times\"", 1);
     assert_eq!(
         sorted_hooks(&install_into(
@@ -271,7 +271,7 @@ fn file(dialect: Dialect) -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    // Each case parses a text about a hundred times.
+    // Each case parses a text about a hundred times, so fewer cases than usual are generated.
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]

@@ -56,7 +56,8 @@ pub(crate) fn apply_timer(
             Ok((changed || !was_on, files))
         }
         Action::Uninstall => {
-            // The unit must be disabled while its file exists.
+            // The unit must be disabled while its file exists: systemctl(1) fails for an unknown
+            // unit.
             disable();
             let files = go(action)?;
             let _best_effort = reload();
@@ -94,8 +95,8 @@ fn service_unit(program: &str, carried: &[(&str, String)]) -> String {
         .iter()
         .map(|(name, value)| format!("Environment={}\n", unit_quote(&format!("{name}={value}"))))
         .collect();
-    // A new shim that the reaper starts must outlive it, so only the main process is killed. Exit
-    // code 1 counts as success: the next run may clear what is left.
+    // A shim that the reaper starts must outlive the reaper, so only the main process is killed.
+    // Exit code 1 is treated as success, because the next run may clear what is left.
     format!(
         "# Written by `siding install timer`.\n\
          [Unit]\n\

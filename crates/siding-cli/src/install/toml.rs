@@ -139,7 +139,8 @@ fn remove_block(
     {
         return Ok(format!("{}{}", &text[..start], &text[start + added.len()..]));
     }
-    // The person has edited the block, or there is no record of it.
+    // The person has edited the block, or there is no record of the block, so its entries are
+    // removed one by one.
     if server_program(text, names)?.is_none() {
         return Ok(text.to_owned());
     }

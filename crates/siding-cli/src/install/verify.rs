@@ -247,8 +247,8 @@ impl Findings {
         self.add_check(check, Some(install.to_owned()));
     }
 
-    /// Checks whether an event calls siding more than once: a host runs identical handlers once,
-    /// but different ones each.
+    /// Checks whether an event calls siding more than once: a host runs identical handlers only
+    /// once, but runs each of several different ones.
     fn check_duplicates(&mut self, host: Host, all: &[(Scope, &TargetFile, InstalledHook)]) {
         let mut twice: Vec<String> = Vec::new();
         let mut extra = None;

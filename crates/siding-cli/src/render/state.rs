@@ -53,7 +53,7 @@ pub(super) fn state_style(view: &TaskView) -> TextStyle {
     }
 }
 
-/// Formats one line about an ended task, or about the state of one that has not ended.
+/// Formats one line about a task: its outcome or, if it has not ended, its state.
 pub(crate) fn ended_line(view: &TaskView) -> String {
     format_task_line(view, LINE_COLUMNS)
 }

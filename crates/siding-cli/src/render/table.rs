@@ -40,7 +40,7 @@ impl Column {
     }
 
     fn width(&self) -> usize {
-        // All columns except the command are ASCII.
+        // Only the command, which is the last column, may have characters of other widths.
         self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0).max(self.title.len())
     }
 

@@ -268,7 +268,8 @@ impl TaskScreen {
         self.text.push_str(&title);
         self.text.push('\n');
         for line in &lines[skipped..] {
-            // The bar shows that the line is output and cannot be mistaken for siding's own text.
+            // The bar marks the line as output, so that it cannot be mistaken for siding's own
+            // text.
             let line = one_line(line, LINE_COLUMNS - 2);
             let _writing_to_string = writeln!(self.text, "| {line}");
         }

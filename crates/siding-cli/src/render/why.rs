@@ -32,7 +32,7 @@ pub(crate) fn why_screen(view: &WhyView) -> String {
     );
     push_line(&mut text, "silent for", &silent);
     if !view.tail.is_empty() {
-        // The bar shows that the line is output and cannot be mistaken for siding's own text.
+        // The bar marks the line as output, so that it cannot be mistaken for siding's own text.
         push_line(
             &mut text,
             "last line",

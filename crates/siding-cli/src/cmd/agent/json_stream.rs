@@ -21,8 +21,9 @@ const ROOM_POLL_MS: u64 = 10;
 
 /// Writes complete lines to standard output, even if the agent is killed.
 ///
-/// A pipe accepts a line in one piece if it has room for all of it: the kernel handles a kill only
-/// while the writer has to wait. Each line is therefore written only once there is room.
+/// A write for which the pipe has room is never cut short by SIGKILL, which the kernel handles only
+/// while the writer waits for room. Each line is therefore written only once there is room for all
+/// of it.
 #[derive(Debug, Default)]
 pub(super) struct LineWriter {
     /// Capacity in bytes if standard output is a pipe. Determined at the first long line.
@@ -30,12 +31,13 @@ pub(super) struct LineWriter {
 }
 
 impl LineWriter {
-    /// Enlarges the pipe on standard output. Returns its capacity in bytes, or `None` if it is no
-    /// pipe.
+    /// Enlarges the pipe on standard output. Returns its capacity in bytes, or `None` if standard
+    /// output is no pipe.
     fn enlarge_pipe() -> Option<usize> {
         match pipe::set_size(io::stdout(), LARGE_PIPE_BYTES) {
             Ok(()) => Some(LARGE_PIPE_BYTES),
-            // The kernel limits the pipe pages of each user.
+            // The pipes of this user hold as many pages as the kernel allows (pipe(7)), so this
+            // pipe keeps its size.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Some(DEFAULT_PIPE_BYTES)
             }
@@ -43,7 +45,7 @@ impl LineWriter {
         }
     }
 
-    /// Prints lines. The agent continues even if the reader has closed its end.
+    /// Prints lines. A reader that has closed the pipe does not stop the agent.
     pub(super) fn print_lines(&self, lines: &[StreamLine<'_>]) {
         for line in lines {
             let Ok(line) = json::to_line(line) else { continue };
@@ -58,8 +60,8 @@ impl LineWriter {
             return;
         }
         let Some(capacity) = *self.pipe_bytes.get_or_init(Self::enlarge_pipe) else { return };
-        // A page may be half empty: a write that does not fit into the remainder of a page starts a
-        // new one.
+        // A write that does not fit into the remainder of a page starts a new page, so every page
+        // may be half empty: the bytes in the pipe may occupy twice their number.
         let fits = |held: usize| {
             held.saturating_mul(2).saturating_add(bytes + 2 * PIPE_BUF_BYTES) <= capacity
         };

@@ -23,7 +23,7 @@ pub(super) fn show_event(sight: UiEvent<'_>) {
         UiEvent::Response(said) => {
             for one in said {
                 if let AssistantContent::Text { text } = one {
-                    // A closed standard output does not stop the agent.
+                    // If standard output is closed, the agent continues.
                     let _peer_gone = stdout::print_text(&format!("{}\n", make_visible(text)));
                 }
             }
@@ -126,7 +126,7 @@ pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Describes the end in words.
+/// Formats the reason why the agent ended.
 fn format_end(end: &EndReason) -> String {
     match end {
         EndReason::Done => "done".to_owned(),
@@ -151,7 +151,7 @@ fn format_end(end: &EndReason) -> String {
     }
 }
 
-/// Returns the exit code for an end.
+/// Returns the exit code for the reason why the agent ended.
 pub(super) fn exit_code(end: &EndReason) -> u8 {
     match end {
         EndReason::Done | EndReason::Left => 0,

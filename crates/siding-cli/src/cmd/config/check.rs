@@ -71,7 +71,8 @@ impl Args {
 
 /// Reads a single settings file.
 fn read_file(file: &Path, layer: FileLayer) -> Result<LoadedSettings, Failure> {
-    // A missing file normally counts as an empty one; here the user named it.
+    // Elsewhere a missing settings file is treated as empty. Here the user named the file, so it
+    // must exist.
     std::fs::metadata(file).map_err(|error| {
         Failure::new(format!("could not read `{}`: {error}", file.display()))
             .with_hint("`siding config check` without a file checks all settings that apply here")

@@ -80,7 +80,8 @@ fn test_file(file: &Path, layer: RuleFileLayer) -> Result<ExampleResults, Failur
     };
     let source = RuleSource { layer, path: Some(file.to_owned()) };
     let mut rules = Rules::builtin();
-    // Load it as a user's file first: mistakes in a project's file would only be warnings.
+    // A project's file is first loaded as a user's file, because its mistakes would only be
+    // warnings.
     if layer == Layer::Project {
         Rules::builtin()
             .add_layer(&text, RuleSource { layer: Layer::User, path: Some(file.to_owned()) })

@@ -33,7 +33,7 @@ pub(super) enum HookAnswer {
 pub(super) struct AnswerWithAcks<'r> {
     answer: HookAnswer,
     acks: Option<PendingAcks<'r>>,
-    /// An additional record, written once the host has received the answer.
+    /// Writes an additional record. Called once the host has received the answer.
     on_delivered: Option<Box<dyn FnOnce() + 'r>>,
 }
 
@@ -80,7 +80,7 @@ impl<'r> AnswerWithAcks<'r> {
         &self.answer
     }
 
-    /// Records that the agent received the answer.
+    /// Acknowledges the notices in the answer, and writes the additional record.
     pub(super) fn acknowledge(self) {
         if let Some(acks) = self.acks {
             let _logged_by_callee = acks.acknowledge();
@@ -100,8 +100,8 @@ impl<'r> PendingAcks<'r> {
         Self { root, delivery_locks: turns, notices }
     }
 
-    /// Records the delivery. A notice whose acknowledgement fails is delivered again; returns
-    /// whether all were recorded.
+    /// Acknowledges the notices. Returns false if that failed for some of them, which are then
+    /// delivered again.
     pub(super) fn acknowledge(self) -> bool {
         let mut is_noted = true;
         for (session, notices) in &self.notices {

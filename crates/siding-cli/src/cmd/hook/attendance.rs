@@ -19,7 +19,7 @@ fn question_reaches_person(
     entrypoint: Option<&str>,
 ) -> bool {
     match host {
-        // Codex rejects that decision, and Gemini CLI has none for it.
+        // Codex rejects the decision `ask`, and Gemini CLI does not have it.
         HookHost::Codex | HookHost::Gemini => false,
         HookHost::ClaudeCode => {
             permission_mode.is_none_or(|mode| !UNATTENDED_MODES.contains(&mode))

@@ -1,8 +1,8 @@
 //! Waits for a notice that should wake an idle agent.
 //!
-//! The host starts one waiter after each turn. Exit code 2 makes it wake its agent, with the text
-//! on stderr. One waiter for each conversation is enough: any other exits immediately. The waiter
-//! sleeps until a journal changes, and ends with its host.
+//! The host starts one waiter after each turn. If a waiter exits with code 2, the host wakes its
+//! agent with the text that the waiter wrote to stderr. A waiter exits immediately if the
+//! conversation has another one. It sleeps until a journal changes, and ends with its host.
 
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
@@ -53,8 +53,8 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
             std::thread::sleep(OTHER_HOOKS_GRACE);
             let Some(new_notices) = NewNotices::for_sessions(root, &conversation.sessions()?)?
             else {
-                // Another process has delivered it or is doing so; the latter may be killed before
-                // it finishes.
+                // Another process has delivered the notices or is delivering them. It may be killed
+                // before it finishes, so check again.
                 delivery_pending = true;
                 continue;
             };
@@ -84,9 +84,9 @@ pub(super) fn is_headless() -> bool {
     !can_be_idle(std::env::var(ENTRYPOINT_VARIABLE).ok().as_deref())
 }
 
-/// Returns whether a host with this entry point waits for a person between two turns. In a host
-/// that does not, a waiter would delay the end: `claude -p` 2.1.197 waits 30 s for a hook that
-/// still runs when its answer is complete, or waits for the hook before it continues.
+/// Returns whether a host with this entry point waits for a person between two turns. Any other
+/// host would be delayed by a waiter: `claude -p` 2.1.197 waits up to 30 s for a hook that still
+/// runs when the answer is complete, or waits for the hook before it continues.
 pub(super) fn can_be_idle(entrypoint: Option<&str>) -> bool {
     let headless = ["sdk-cli", "sdk-ts", "sdk-py", "mcp", "claude-code-github-action"];
     entrypoint.is_none_or(|entrypoint| !headless.contains(&entrypoint))

@@ -1,5 +1,5 @@
-//! Tool calls have returned: delivers notices and, at the end of a batch, a reminder of running
-//! tasks.
+//! Answers the events after tool calls: delivers notices and, at the end of a batch, a reminder of
+//! running tasks.
 
 use siding_core::session;
 
@@ -33,7 +33,8 @@ pub(super) fn answer<'c>(
     if !is_open || !ends_batch {
         return Ok(reminder::build_answer(new_notices, None));
     }
-    // On a full disk the reminder fails; the notices must be delivered nevertheless.
+    // The reminder fails on a full disk, because it counts the batch there; the notices are
+    // delivered nevertheless.
     let reminder =
         reminder::after_batch(conversation, new_notices.as_ref()).unwrap_or_else(|failure| {
             failure.report();
@@ -43,7 +44,7 @@ pub(super) fn answer<'c>(
 }
 
 /// Returns whether an event is the last one of a batch of tool calls. Codex and Gemini CLI have no
-/// event for a batch: each of their calls is one.
+/// event for a batch, so each of their calls is a batch.
 pub(super) fn ends_batch(event: HookEvent, host: HookHost) -> bool {
     match host {
         HookHost::ClaudeCode => event == HookEvent::PostToolBatch,

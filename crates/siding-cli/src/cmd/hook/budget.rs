@@ -1,8 +1,8 @@
 //! The blocking budget of the host's own shell calls.
 //!
 //! PreToolUse sets the `timeout` of a call, and Claude Code moves the command to the background in
-//! place when it expires. PostToolUse then explains the timeout, because the host's message names
-//! one that the agent never set. Nothing else in a call changes.
+//! place when the timeout expires. PostToolUse then explains the timeout, because the host's
+//! message names a timeout that the agent never set. Nothing else in a call changes.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use crate::context;
 const SHELL_TOOL: &str = "Bash";
 /// The tool of siding's own server that runs commands.
 const SIDING_RUN_TOOL: &str = "mcp__siding__run";
-/// Time after a kill within which the end of the command is known.
+/// Time after a command's deadline and grace within which its end has been recorded.
 const AFTER_KILL_MARGIN: Duration = Duration::from_secs(60);
 /// The timeout of a call that sets none, in milliseconds (Claude Code 2.1.330).
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
-/// The host's variable for that timeout.
+/// The host's variable that overrides `DEFAULT_TIMEOUT_MS`.
 const DEFAULT_TIMEOUT_VARIABLE: &str = "BASH_DEFAULT_TIMEOUT_MS";
 /// The host's variable that disables background commands. The host then kills a command at its
 /// timeout.
@@ -32,14 +32,14 @@ const BACKGROUND_DISABLED_VARIABLE: &str = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS
 /// Returns the policy for the host's calls. A `budget` in siding's settings takes precedence over
 /// the one that `siding install` wrote into the hook.
 fn budget_policy(installed: HostBudget) -> Option<BudgetPolicy> {
-    // `siding config check` reports mistakes in settings; here only the valid ones count.
+    // `siding config check` reports mistakes in settings; here only the valid settings apply.
     let settings = context::load_valid_settings();
     let is_set = *settings.origin(Key::Budget) != Origin::BuiltIn;
     let budget = if is_set { settings.budget } else { installed };
     Some(BudgetPolicy { budget: budget.duration()?, ..settings.budget_policy() })
 }
 
-/// Returns the complete input of a call with the budget as its timeout; `None` leaves the call
+/// Returns the complete input of a call with the budget as its timeout, or `None` to leave the call
 /// unchanged.
 pub(super) fn updated_input(input: &HookInput, installed: HostBudget) -> Option<Value> {
     let call = shell_call(input)?;
@@ -53,14 +53,15 @@ pub(super) fn updated_input(input: &HookInput, installed: HostBudget) -> Option<
         is_subagent: input.agent_id.is_some(),
         can_move: !is_truthy(std::env::var(BACKGROUND_DISABLED_VARIABLE).ok().as_deref()),
     })?;
-    // The host replaces the complete input.
+    // The host replaces the complete input, so the other fields must be repeated.
     let mut updated = call.clone();
     updated.insert("timeout".to_owned(), json!(to_millis(timeout)));
     Some(Value::Object(updated))
 }
 
-/// Returns the complete input of a subagent's call of siding's own `run` tool, changed to wait for
-/// the end: the server cannot distinguish a subagent's call from others. `None` leaves the call
+/// Gives a subagent's call of siding's own `run` tool a budget that lasts until the command's end,
+/// if the policy makes subagents wait. The MCP server cannot do that, because it cannot distinguish
+/// a subagent's call from others. Returns the complete input, or `None` to leave the call
 /// unchanged.
 pub(super) fn updated_subagent_input(input: &HookInput) -> Option<Value> {
     let call = input
@@ -93,7 +94,7 @@ pub(super) fn updated_subagent_input(input: &HookInput) -> Option<Value> {
     Some(Value::Object(updated))
 }
 
-/// Returns a remark for an agent whose call was moved to the background at the budget.
+/// Returns a remark for an agent whose call the host has moved to the background at the budget.
 pub(super) fn format_background_move(input: &HookInput, installed: HostBudget) -> Option<String> {
     let call = shell_call(input)?;
     let response = input.tool_response.as_ref()?;
@@ -120,8 +121,8 @@ fn shell_call(input: &HookInput) -> Option<&Map<String, Value>> {
     input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(SHELL_TOOL))
 }
 
-/// Returns the timeout that a call has without a budget. `None` if its `timeout` is no number: the
-/// host judges that.
+/// Returns the timeout that a call has without a budget, or `None` if its `timeout` is not a
+/// number. The host then decides about the call.
 fn call_timeout(call: &Map<String, Value>) -> Option<Duration> {
     let timeout = match call.get("timeout") {
         None | Some(Value::Null) => {
@@ -133,7 +134,7 @@ fn call_timeout(call: &Map<String, Value>) -> Option<Duration> {
     Some(Duration::from_millis(timeout))
 }
 
-/// Returns whether a host's variable has a value that the host takes for true.
+/// Returns whether a host's variable has a value that the host interprets as true.
 fn is_truthy(value: Option<&str>) -> bool {
     value.is_some_and(|value| !["", "0", "false", "no", "off"].contains(&value.trim()))
 }

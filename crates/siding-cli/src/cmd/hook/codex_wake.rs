@@ -35,17 +35,18 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between two checks whether `codex queue` has ended.
 const QUEUE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Starts the waiter of a conversation whose turn ends. The waiter exits immediately if there is
-/// one already.
+/// Starts the waiter of a conversation whose turn ends. The waiter exits immediately if the
+/// conversation has another one.
 pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Result<(), Failure> {
     let failed = |error| Failure::new(format!("could not start the waiter for notices: {error}"));
     let owner = conversation.owner.pid.to_string();
     let mut waiter = Command::new(SELF_PROGRAM_PATH)
-        // The process name that a person sees in ps(1).
+        // ps(1) shows this name to a person.
         .arg0("siding")
         .args(["hook", "--host", "codex", "--owner-pid", &owner, "await-notice"])
         .stdin(Stdio::piped())
-        // Codex waits until no process holds the pipes of a hook.
+        // Codex waits until no process holds the pipes of a hook, so the waiter must not inherit
+        // them.
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         // A signal to the hook's process group must not end the waiter.
@@ -63,8 +64,8 @@ pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Re
 /// The running program, even after an update has replaced its file (proc(5)).
 const SELF_PROGRAM_PATH: &str = "/proc/self/exe";
 
-/// Waits for a notice and queues a prompt for it. Does not queue one if a turn has started
-/// meanwhile: the hooks of that turn deliver the notice, and its end starts another waiter.
+/// Waits for a notice and queues a prompt for it, unless a turn has started meanwhile: the hooks of
+/// that turn deliver the notice, and the turn's end starts another waiter.
 pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode, Failure> {
     let Conversation { root, session, owner } = conversation;
     if !conversation.sessions()?.contains(session) {
@@ -144,8 +145,8 @@ fn wait_with_timeout(mut child: Child) -> std::io::Result<Option<bool>> {
     child.wait().map(|_| None)
 }
 
-/// Returns the program of the running host, which has the right version, or the one in the search
-/// path if it is unknown.
+/// Returns the program of the running host, which has the right version. If that program is
+/// unknown, returns the one in the search path.
 fn codex_program(conversation: &Conversation) -> PathBuf {
     let host = std::fs::read_link(format!("/proc/{}/exe", conversation.owner.pid)).ok();
     host.filter(|path| path.file_name().is_some_and(|name| name == CODEX_PROGRAM))

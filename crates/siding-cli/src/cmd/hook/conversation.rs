@@ -52,7 +52,8 @@ impl Conversation {
     pub(super) fn open_session(&self) -> Result<(), Failure> {
         let boot = context::boot_id()?;
         match session::require_live(&self.root, &self.session) {
-            // The conversation was compacted or cleared; its session stays as it is.
+            // The host's process owns the session already: the conversation was compacted or
+            // cleared.
             Ok(session) if session.is_owned_by(self.owner, &boot) => return Ok(()),
             Ok(_) | Err(SessionError::Unknown { .. } | SessionError::Ended { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -67,14 +68,14 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns the sessions that the host's process owns, the conversation's own first. There are
-    /// others if an earlier conversation in the same process has left tasks, and its MCP server has
-    /// a session too.
+    /// Returns the sessions that the host's process owns, the conversation's own first. The process
+    /// owns others if an earlier conversation in it has left tasks, or if its MCP server has opened
+    /// one.
     pub(super) fn sessions(&self) -> Result<Vec<SessionId>, Failure> {
         let sessions = session::list_owned_by(&self.root, self.owner)?;
         let mut ids: Vec<SessionId> = sessions.into_iter().map(|session| session.id).collect();
-        // A session that another process has opened since belongs to both processes. The other
-        // sessions of that process do not count.
+        // If another process has opened this session later, `list_owned_by` omits it, although both
+        // processes own it. Other sessions of that process are not added.
         let boot = context::boot_id()?;
         let is_owned_here = |one: session::Session| one.is_owned_by(self.owner, &boot);
         if !ids.contains(&self.session)

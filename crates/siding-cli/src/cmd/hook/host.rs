@@ -61,14 +61,14 @@ impl HookEvent {
             Self::Stop => "Stop",
             Self::SessionEnd => "SessionEnd",
             Self::AwaitNotice => "await-notice",
-            // It is called by an entry for that event.
+            // The host calls it in an entry for the event SessionStart.
             Self::NotifyPerson => "SessionStart",
         }
     }
 }
 
-/// Maximum length of a conversation's name inside a session id; the host's prefix and these fit
-/// into the maximum length of a session id.
+/// Maximum characters of a conversation's name inside a session id. Together with the host's prefix
+/// they do not exceed the maximum length of a session id.
 const MAX_CONVERSATION_CHARS: usize = 50;
 
 impl HookHost {
@@ -98,12 +98,12 @@ impl HookHost {
         }
     }
 
-    /// Returns the session id of one of its conversations; a resumed conversation gets the same
-    /// one.
+    /// Returns the session id of a conversation of this host. A resumed conversation gets the same
+    /// id.
     ///
     /// # Panics
     ///
-    /// Never: every other character is replaced, and the length is limited.
+    /// Never: characters that a session id may not have are replaced, and the length is limited.
     pub(super) fn session_id_for(self, conversation: &str) -> SessionId {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
         let rest: String = conversation.chars().take(MAX_CONVERSATION_CHARS).map(plain).collect();

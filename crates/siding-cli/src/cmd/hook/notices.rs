@@ -15,8 +15,9 @@ use crate::failure::Failure;
 
 pub(super) use agent_text::{NoticeWithSurvivors, NoticesText, escape_xml};
 
-/// Maximum wait for another process that is delivering notices, in milliseconds. The agent is
-/// blocked meanwhile; notices which that process delivers need no second delivery.
+/// Maximum wait for another process that is delivering notices, in milliseconds. It is short,
+/// because the agent is blocked meanwhile, and the notices that the other process delivers need no
+/// second delivery.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 100;
 
 /// New notices, with the locks that allow this process to deliver them.
@@ -32,7 +33,7 @@ impl<'r> NewNotices<'r> {
     pub(super) fn for_conversation(
         conversation: &'r Conversation,
     ) -> Result<Option<Self>, Failure> {
-        // A recovered end is a new notice.
+        // Recovery may record ends of tasks, which are new notices.
         let _logged_by_callee = context::recover_all(&conversation.root)?;
         let sessions = conversation.sessions()?;
         Self::for_sessions(&conversation.root, &sessions)
@@ -66,8 +67,8 @@ impl<'r> NewNotices<'r> {
         &self.notices
     }
 
-    /// Returns the text of the notices followed by `suffix`, and the acknowledgement of those it
-    /// contains.
+    /// Returns the text of the notices followed by `suffix`, and the acknowledgement of the notices
+    /// that fit into the text.
     pub(super) fn into_text(self, suffix: &str) -> (String, PendingAcks<'r>) {
         let Self { root, delivery_locks: turns, notices } = self;
         let mut facts = NoticesText::with_suffix(suffix);

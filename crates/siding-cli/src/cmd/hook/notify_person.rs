@@ -40,8 +40,8 @@ pub(super) struct FollowArgs {
 }
 
 impl FollowArgs {
-    /// Returns the conversation that the detached process follows, whose host has the process id
-    /// `owner_pid`; `None` in a hook.
+    /// Returns the conversation to follow, whose host has the process id `owner_pid`. Returns
+    /// `None` in the hook itself, which gets no such arguments and starts the detached process.
     pub(super) fn followed_conversation(
         &self,
         owner_pid: Option<i32>,
@@ -75,7 +75,7 @@ pub(super) fn start_detached(
         .args(["--owner-start", &conversation.owner.start_ticks.to_string()])
         .arg("notify-person")
         // The host waits until no process holds the hook's pipes, and kills the hook's process
-        // group.
+        // group, so the detached process has neither.
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -85,7 +85,7 @@ pub(super) fn start_detached(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Follows the sessions of the host's process until it ends.
+/// Follows the sessions of the host's process until that process ends.
 pub(super) fn follow(
     conversation: &Conversation,
     host: HookHost,
@@ -133,7 +133,8 @@ pub(super) fn follow(
 fn claim_follower_locks(conversation: &Conversation) -> Result<Option<Vec<DeliveryLock>>, Failure> {
     let mut sessions = conversation.sessions()?;
     if !sessions.contains(&conversation.session) {
-        // The hook that opens the session may still be running.
+        // The hook that opens the session may still be running, so the session may not be listed
+        // yet.
         sessions.push(conversation.session.clone());
     }
     let mut locks = Vec::new();
@@ -163,7 +164,8 @@ fn open_notifier(
     PersonNotifier::from_ways(desktop, bell.map_or(BellTarget::Off, BellTarget::Terminal), &webhook)
 }
 
-/// Returns the terminal of a host: a hook has none of its own.
+/// Returns the terminal of a host, found by its standard descriptors. A hook has no terminal of its
+/// own.
 fn find_terminal(host: i32) -> Option<PathBuf> {
     let mut names = STANDARD_FDS.into_iter().filter_map(|fd| inspect_process::fd_path(host, fd));
     names.find(|name| name.starts_with("/dev/pts/") || name.starts_with("/dev/tty")).map(Into::into)

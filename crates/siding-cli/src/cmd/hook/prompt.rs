@@ -1,4 +1,4 @@
-//! The person has submitted a prompt, and a turn of the agent starts.
+//! Answers the submission of a prompt, which starts a turn of the agent.
 
 use siding_core::output;
 use siding_core::session;

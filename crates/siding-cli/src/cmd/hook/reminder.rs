@@ -47,7 +47,7 @@ fn list_tasks_except(
     let is_included = |task: &Task| !excluded.contains(&task.state.spec.task_id);
     let hosted = hosted_tasks(conversation, &sessions, is_included)?;
     let ids: Vec<TaskId> = hosted.iter().map(|view| view.task_id).collect();
-    // This list names them, so no later reminder should.
+    // This list names these commands, so later reminders must omit them.
     let _best_effort = session::claim_reminders(root, session, &ids)?;
     let mut views = running::background_tasks(root, &sessions, is_included)?;
     views.extend(hosted);

@@ -46,7 +46,7 @@ pub(super) fn background_tasks(
     Ok(views)
 }
 
-/// Returns whether nothing waits for a task: it lingers, or siding started it in the background.
+/// Returns whether no caller waits for a task: it lingers, or siding started it in the background.
 pub(super) fn is_background_task(task: &TaskView) -> bool {
     let lingers = task.phase == PhaseName::Lingering;
     lingers || (!task.adopted && task.placement.kind == PlacementKind::Background)

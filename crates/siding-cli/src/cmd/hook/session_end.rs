@@ -1,15 +1,16 @@
-//! A conversation ends.
+//! Answers the end of a conversation.
 //!
-//! The host allows one and a half seconds for all its hooks, and this one needs little time: when
-//! the host's process ends, for whatever reason, the shims stop its tasks. The hook only makes sure
-//! that each task has a shim. A conversation that is cleared leaves its tasks to the next one in
-//! the same process; the host keeps its own background commands in that case, too.
+//! The host allows one and a half seconds for all its hooks together, so this one stops no task:
+//! when the host's process ends, for whatever reason, the shims stop the tasks of its sessions. The
+//! hook only makes sure that each task has a shim. A conversation that is cleared leaves its tasks
+//! to the next one in the same process; the host keeps its own background commands in that case,
+//! too.
 
 use super::HookAnswer;
 use crate::context;
 use crate::failure::Failure;
 
-/// Makes sure that each task has a shim.
+/// Makes sure that each task has a shim, which stops the task when the host ends.
 pub(super) fn answer() -> Result<HookAnswer, Failure> {
     let _logged_by_callee = context::recover_all(&context::open_state_dir()?)?;
     Ok(HookAnswer::Nothing)

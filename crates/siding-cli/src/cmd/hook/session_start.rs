@@ -1,4 +1,5 @@
-//! A conversation starts, or continues after it was resumed, cleared or compacted.
+//! Answers the start of a conversation, and its continuation after it was resumed, cleared or
+//! compacted.
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -24,16 +25,17 @@ use crate::shell_init;
 
 /// The variable that names the file that each of Claude Code's shells reads first.
 const CLAUDE_ENV_FILE_VARIABLE: &str = "CLAUDE_ENV_FILE";
-/// The same variable of Codex, which runs the file once and keeps the variables that it sets.
+/// The corresponding variable of Codex, which runs the file once and keeps the variables that the
+/// file sets.
 const CODEX_ENV_FILE_VARIABLE: &str = "CODEX_ENV_FILE";
 
-/// Opens the session, removes what earlier ones left, and answers with facts for the agent.
+/// Opens the session, removes what earlier sessions left, and answers with facts for the agent.
 pub(super) fn answer(
     conversation: &Conversation,
     host: HookHost,
 ) -> Result<AnswerWithAcks<'_>, Failure> {
-    // Open it before the reaper runs, so that the tasks of a resumed conversation belong to it
-    // again.
+    // The session is opened before the reaper runs, so that the tasks of a resumed conversation
+    // have an owner again and are not stopped.
     conversation.open_session()?;
     session::record_hooks(&conversation.root, &conversation.session)?;
     write_adoption_line(host, &conversation.session).unwrap_or_else(|failure| {
@@ -74,7 +76,7 @@ pub(super) fn answer(
     let context = format!("siding reports (automated, not from the user):\n{}", escape_xml(&text));
     let answer = AnswerWithAcks::from(HookAnswer::Context(context))
         .with_person_line(daily.map(|daily| daily.person));
-    // The report of unowned processes counts as given once the host has received it.
+    // The report of unowned processes is recorded as shown only once the host has received it.
     Ok(answer.on_delivered(move || {
         reap::record_report_shown(&conversation.root, &settings, &steps, ReportAudience::Agent);
     }))
@@ -82,8 +84,8 @@ pub(super) fn answer(
 
 /// Returns a summary of the reaper's steps for a conversation.
 fn format_cleared(steps: &[ReapStep]) -> Option<String> {
-    // Tasks that are reported with their own conversation, and processes with a report of their
-    // own, are omitted.
+    // Omitted are tasks of ended sessions, which `stale_sessions` reports, and unowned processes,
+    // which have a report of their own.
     let is_news = |step: &&ReapStep| {
         !matches!(step, ReapStep::Leaving { .. } | ReapStep::ForeignFound { .. })
     };

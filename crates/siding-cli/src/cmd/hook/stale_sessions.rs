@@ -19,8 +19,8 @@ const MAX_NAMED_TASKS: usize = 10;
 /// Maximum columns of a command.
 const COMMAND_COLUMNS: usize = 100;
 
-/// Returns a report of the tasks that siding ended with stale sessions. Each session is reported
-/// once: it is closed when none of its tasks runs any more. It may be opened again.
+/// Returns a report of the tasks that siding ended with stale sessions. A session is closed when
+/// none of its tasks runs any more, so each is reported once. A closed session may be opened again.
 pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, Failure> {
     let boot = context::boot_id()?;
     let mut text = String::new();

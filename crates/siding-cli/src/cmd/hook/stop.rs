@@ -1,4 +1,4 @@
-//! The agent is about to end its turn.
+//! Answers the end of the agent's turn.
 
 use siding_core::session;
 
@@ -11,8 +11,8 @@ use super::notices::{NewNotices, escape_xml};
 use super::running;
 use crate::failure::Failure;
 
-/// Maximum number of consecutive turns to hold, the limit that Claude Code sets for hooks
-/// (2.1.240). Later notices wait for the next prompt.
+/// Maximum number of consecutive turns to hold: the limit of Claude Code for hooks (2.1.240). Later
+/// notices wait for the next prompt.
 const MAX_HELD_TURNS: u64 = 8;
 
 /// Holds the turn if there are new notices; otherwise names the running tasks to the person.

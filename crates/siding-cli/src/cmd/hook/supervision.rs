@@ -1,5 +1,5 @@
-//! Starts and notifies the host supervisor, which keeps a host's sandboxed commands and ends the
-//! processes it leaves behind.
+//! Starts and notifies the host supervisor, which adopts a host's sandboxed commands and terminates
+//! the processes that the host leaves behind.
 
 use siding_core::host::{self, HostContext, HostFiles, SuperviseError};
 use siding_core::session;
@@ -60,7 +60,8 @@ pub(super) fn notify_supervisor(input: &HookInput, host: HookHost, event: HookEv
         }
     };
     // A supervised host passes its mark on to each process, including this one. Without a mark
-    // there is no supervisor to notify, and an event that needs no record must create none.
+    // there is no supervisor to notify, and the state directory must not be created for an event
+    // that needs no record.
     if birthmark::own_birthmark().and_then(Birthmark::host_mark).is_none() {
         return;
     }

@@ -1,4 +1,5 @@
-//! Describes why a webhook request failed, without revealing its address.
+//! Describes why a webhook request failed, without the webhook's address, which may contain a
+//! secret.
 
 use rustls::CertificateError;
 use siding_model::notice::DeliveryStatus;
@@ -10,10 +11,10 @@ use super::webhook_client::REQUEST_TIMEOUT;
 /// Maximum columns of a library's error message.
 const ERROR_COLUMNS: usize = 200;
 
-/// Returns whether the request is worth retrying.
+/// Classifies a failed request: rejected, or worth retrying.
 ///
-/// A rejected certificate is not: it will not change within minutes, and the notice must not be
-/// offered repeatedly to an impostor.
+/// A rejected certificate is not worth a retry: it will not change within minutes, and the notice
+/// must not be offered repeatedly to an impostor.
 pub(super) fn classify_error(error: &Error) -> DeliveryStatus {
     if certificate_error(error).is_some() {
         DeliveryStatus::Rejected

@@ -99,7 +99,7 @@ impl PersonNotifier {
     }
 }
 
-/// Rings the bell. On standard error, because a program may read standard output.
+/// Rings the bell. Standard error is used, because a program may read standard output.
 fn ring_bell(bell: &BellTarget) {
     let stderr = std::io::stderr();
     let _best_effort = match bell {

@@ -35,7 +35,7 @@ pub(super) fn format_notice(notice: &NoticeView) -> String {
     let lines: Vec<&str> = notice.summary.lines().collect();
     let mut show = |line: &str| {
         text.push_str(SUMMARY_INDENT);
-        // `one_line` would show a tab as `\t`.
+        // `one_line` would escape a tab to `\t`.
         text.push_str(&one_line(&line.replace('\t', "  "), TEXT_COLUMNS - SUMMARY_INDENT.len()));
         text.push('\n');
     };

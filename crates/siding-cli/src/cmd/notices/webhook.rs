@@ -22,10 +22,10 @@ use crate::render::json;
 /// Maximum number of queued notices. A server that was unreachable for ten minutes receives up to
 /// this many afterwards.
 const MAX_QUEUED_NOTICES: usize = 64;
-/// Time for queued requests to finish once the reader has closed its end.
+/// Maximum time for queued requests to finish when siding ends.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Delay before a failing server is reported: most failures are brief, and if siding ends within
-/// it, the only report is that a notice was not sent.
+/// How long a server must fail before that is reported, because most failures are brief. If siding
+/// ends earlier, it reports only that a notice was not sent.
 const REPORT_DELAY: Duration = Duration::from_secs(2);
 
 /// A queued notice.
@@ -76,7 +76,8 @@ impl WebhookSender {
         Ok(Some(Self { server, queue, failures: losses, in_flight: under_way, retry_token, done }))
     }
 
-    /// Queues a notice. If there is no room, the notice is reported and not sent to the server.
+    /// Queues a notice. If the queue is full, the notice is not sent to the server, and that is
+    /// reported.
     pub(super) fn send(&mut self, notice: &NoticeView) {
         let id = notice.notice_id;
         let body = match json::to_line(notice) {
@@ -98,7 +99,8 @@ impl WebhookSender {
         self.failures.record_failure(id, &why);
     }
 
-    /// Lets queued notices be tried once more, for `DRAIN_TIMEOUT` at most.
+    /// Stops retries, and waits until each queued notice was tried once more, for `DRAIN_TIMEOUT`
+    /// at most.
     pub(super) fn finish(self) {
         let Self {
             server,

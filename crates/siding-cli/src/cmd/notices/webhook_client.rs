@@ -1,6 +1,6 @@
 //! Sends one request to a webhook and describes its result.
 //!
-//! A message contains only the scheme and host of the address: the rest may be a secret.
+//! Messages contain only the scheme and host of the address: its path and query may be a secret.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -16,8 +16,8 @@ use crate::render::{ended_line, out};
 /// Silence after which an incomplete line is printed, in milliseconds; it may be a prompt.
 const PARTIAL_LINE_DELAY_MS: u64 = 300;
 
-/// Follows a task. Returns the offset after the printed output, or `None` if the reader has closed
-/// its end.
+/// Follows a task. Returns the offset after the printed output, or `None` if the reader of standard
+/// output has closed it.
 pub(super) fn run(
     args: &Args,
     root: &StateDir,
@@ -100,8 +100,8 @@ fn follow_task<F: FnMut(&str) -> io::Result<()>>(
     Ok(Some(next))
 }
 
-/// Processes the shim's messages, and requests the next growth message after this one was handled.
-/// Output that is written in between is seen with the answer to that request.
+/// Processes the shim's messages. After a growth message, requests the next one: the answer to that
+/// request also reports output that was written in between.
 fn recv_messages(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
     let renewed = watch.reconnects();
     let mut again = false;
@@ -117,7 +117,7 @@ fn recv_messages(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
             | ShimMessage::CannotStart { .. } => {}
         }
     }
-    // A new shim does not know this follower.
+    // A new shim has not received this follower's request.
     if again || watch.reconnects() != renewed {
         watch.send(&ShimRequest::Subscribe { follow: true })?;
     }

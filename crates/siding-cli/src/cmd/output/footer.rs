@@ -29,7 +29,7 @@ pub(super) enum ReadMode {
 pub(super) enum Printed {
     /// Text was printed.
     Something,
-    /// Nothing was printed, so the line is the answer.
+    /// Nothing was printed, so the footer is the only answer.
     Nothing,
 }
 

@@ -58,7 +58,8 @@ fn requested_mode(
     let limit = budget.unwrap_or(settings.blocking_budget);
     let waits_to_the_end =
         args.budget.as_deref() == Some("none") || args.on_timeout == Some(OnTimeout::Stop);
-    // A person at a terminal sees the output and waits, unless a flag requests otherwise.
+    // A person at a terminal has no budget, sees the output and waits, unless a flag requests
+    // otherwise.
     let may_decide = settings.auto_background
         && settings.background_tasks
         && !waits_to_the_end

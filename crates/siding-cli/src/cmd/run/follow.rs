@@ -22,7 +22,8 @@ use crate::failure::Failure;
 /// Maximum time for the shim to move a task to the background, in milliseconds.
 const HAND_OVER_TIMEOUT_MS: u64 = 10_000;
 /// Time without progress of the reader after which the call returns without the remaining output,
-/// in milliseconds. It does not apply to a command that has ended by itself: a pager reads slowly.
+/// in milliseconds. After a command that has ended by itself there is no such limit, because the
+/// reader may be a pager, which reads slowly.
 const READER_TIMEOUT_MS: u64 = 5_000;
 
 /// What to show while waiting.
@@ -37,7 +38,7 @@ pub(super) enum ShownOutput {
 /// Why the wait ended.
 #[derive(Debug)]
 pub(super) enum FollowEnd {
-    /// The task, or its foreground part, is finished; the task's state at that time.
+    /// The task or its shell has ended. Holds the task's state at that time.
     Finished(Box<Task>),
     /// A signal ended the wait. The task continues.
     Detached(Signal),
@@ -46,10 +47,10 @@ pub(super) enum FollowEnd {
 /// The result of the wait while output still has to be shown.
 #[derive(Debug)]
 enum WaitOutcome {
-    /// The command or its shell has ended; the task's state at that time.
+    /// The command or its shell has ended. Holds the task's state at that time.
     Finished(Box<Task>),
-    /// The budget has passed, or the task moved to the background as requested, possibly once it
-    /// was ready.
+    /// The task has moved to the background, because the budget has passed, the caller requested
+    /// it, or the task is ready.
     Background,
 }
 
@@ -59,7 +60,7 @@ pub(super) struct FollowResult {
     pub(super) end: FollowEnd,
     /// Offset after the output that was shown; `None` if none was requested.
     pub(super) shown: Option<u64>,
-    /// Number of bytes that the command had written by then and that were not shown.
+    /// Number of bytes that the command had written when the wait ended and that were not shown.
     pub(super) unshown: u64,
 }
 
@@ -169,33 +170,33 @@ impl TaskFollower<'_, '_> {
                 && ready.reader
                 && self.write_step()? == WriteResult::Disconnected
             {
-                // A signal that ended the reader was meant for the command as well, so it comes
-                // first.
+                // A signal that ended the reader, such as Ctrl-C, was sent to this process as well
+                // and determines what happens to the command, so it is read first.
                 action = self.take_signals()?;
                 if action == SignalAction::Nothing && self.interrupts == 0 {
-                    // The reader has closed its end, perhaps because the host ended: the task
-                    // continues alone.
+                    // The reader has closed the pipe, perhaps because the host ended. The task
+                    // continues without this process.
                     action = SignalAction::Detach(Signal::PIPE);
                 }
             }
             match action {
                 SignalAction::Detach(signal) => return Ok(FollowEnd::Detached(signal)),
-                // The command has ended, so there is only output left to skip.
+                // The command has ended, so the interrupt only skips the remaining output.
                 SignalAction::Stop
                     if matches!(end, Some(WaitOutcome::Finished(_)))
                         || self.watch.is_finished() =>
                 {
                     return Ok(FollowEnd::Detached(Signal::INT));
                 }
-                // An interrupt stops a task in the background, too: the person still sees it as
-                // running here.
+                // An interrupt also stops a task that has moved to the background, because this
+                // call still shows the task to the person.
                 SignalAction::Stop => end = None,
                 SignalAction::Nothing if ready.shim_message => end = self.recv_event()?,
                 SignalAction::Nothing if end.is_none() && remaining_ms == Some(0) => {
                     end = Some(self.hand_over(self.background_reason)?);
                 }
                 SignalAction::Nothing => {
-                    // The reader did not take the remaining output in time.
+                    // The reader did not accept the remaining output in time.
                     if end.take_if(|_| remaining_ms.is_some() && !ready.reader).is_some() {
                         self.refresh_written()?;
                         return Ok(FollowEnd::Finished(self.current_task()?));
@@ -240,16 +241,17 @@ impl TaskFollower<'_, '_> {
         self.output.as_mut().map_or(Ok(()), |live| live.refresh_written(self.watch))
     }
 
-    /// Handles the next message. Returns the result if the message ends the wait.
+    /// Processes the next message of the shim. Returns the result if the message ends the wait.
     fn recv_event(&mut self) -> Result<Option<WaitOutcome>, Failure> {
         let event = run::recv_event(self.watch)?;
         if let Some(live) = &mut self.output {
             match event {
-                // A new shim may have taken over; it does not know this follower.
+                // A new shim may have taken over, which has not received this follower's request.
                 ShimEvent::MayBeNewShim => live.subscribe_growth(self.watch)?,
                 ShimEvent::OutputGrown => live.on_growth(self.watch)?,
-                // The shim follows the output from here on; earlier output, of this shim or a
-                // killed one, is already stored. After the end no output follows.
+                // With `RequestDone` the shim reports growth from here on; output that was written
+                // earlier is already stored and is read now. With `Finished` no more output
+                // follows.
                 ShimEvent::RequestDone | ShimEvent::Finished(..) => {
                     live.refresh_written(self.watch)?
                 }
@@ -272,7 +274,7 @@ impl TaskFollower<'_, '_> {
 
     /// Moves the task to the background. Output written until then is still shown.
     fn hand_over(&mut self, why: BackgroundReason) -> Result<WaitOutcome, Failure> {
-        // Applies only once: an interrupt may return the task to the foreground.
+        // The budget applies only once: after an interrupt the wait continues, and has no limit.
         self.budget = None;
         if self.foreground {
             // The shim decides: if the task ended first, the request changes nothing.

@@ -19,7 +19,7 @@ use crate::stderr;
 pub(super) enum WriteResult {
     /// The stream is still open, with or without more to show.
     Continue,
-    /// The reader has closed its end.
+    /// The reader has closed the pipe.
     Disconnected,
 }
 
@@ -89,8 +89,8 @@ impl OutputStream {
         Ok(watch.send(&ShimRequest::Subscribe { follow: true })?)
     }
 
-    /// Handles a growth message. The next one is requested only after this output was shown: a shim
-    /// need not report what cannot be shown yet.
+    /// Updates the size after a growth message. The next message is requested only after this
+    /// output was shown, because output that cannot be shown yet need not be reported.
     pub(super) fn on_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         self.growth_pending = true;
         self.refresh_written(watch)?;
@@ -126,7 +126,8 @@ impl OutputStream {
                 self.piece_offset += count;
                 self.shown += count as u64;
             }
-            // Another process made the descriptor non-blocking and filled the pipe first.
+            // Another process made the descriptor non-blocking and filled the pipe first; the write
+            // is repeated.
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
@@ -170,7 +171,8 @@ impl OutputStream {
                 render::print_note(&format!("{} bytes {TOO_FAST_TEXT}", gap.len()));
             }
         } else if self.piece.is_empty() {
-            // The file is shorter than before; siding itself never truncates it.
+            // The file is shorter than before. siding itself never truncates it, so another program
+            // has.
             self.written = self.shown;
         }
         Ok(())

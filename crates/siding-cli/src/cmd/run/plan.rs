@@ -150,7 +150,7 @@ fn time_limits(args: &Args, settings: &Settings, is_subagent: bool) -> TimeLimit
         && !args.background
         && let Some(budget) = budget
     {
-        // The shim enforces it, so it applies even if this caller is killed.
+        // The shim enforces the deadline, so the command is stopped even if this caller is killed.
         deadline = deadline.min(budget);
         return TimeLimits { budget: None, deadline };
     }

@@ -61,9 +61,10 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         descriptor::raise_open_limit();
-        // Close it first, so that no task can be started in it meanwhile.
+        // The session is closed first, so that no task can be started in it meanwhile.
         session::close(&root, &self.id)?;
-        // Includes the tasks of its subagents, which it would inherit.
+        // Includes the tasks of the session's subagents, which the session would inherit when they
+        // end.
         let sessions = session::session_tree(&root, &self.id)?;
         let running = stop::list_running(&root, |spec| sessions.contains(&spec.session_id))?;
         let (kept, ending): (Vec<_>, Vec<_>) =
@@ -101,7 +102,7 @@ impl Args {
 }
 
 fn stop_task(root: &StateDir, id: TaskId) -> Result<TaskView, Failure> {
-    // The stop also covers what a subagent has started.
+    // Stops a subagent's own tasks as well.
     stop::stop_one(
         root,
         SHIM_PROGRAM,

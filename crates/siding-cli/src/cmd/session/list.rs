@@ -62,7 +62,7 @@ fn session_views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
         match session_view(root, id.clone(), &boot, running.clone()) {
             Some(view) => views.push(view),
             None if running.is_empty() => {}
-            // It has only notices, as the implicit session does.
+            // The directory contains only notices, as that of the implicit session does.
             None => {
                 tasks.insert(id, running);
             }

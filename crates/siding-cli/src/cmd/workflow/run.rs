@@ -50,7 +50,7 @@ fn parse_parallel(text: &str) -> Result<usize, String> {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        // A mistake must be reported before a task starts.
+        // The file is parsed here as well, so that a mistake is reported before a task starts.
         let text = siding_workflow::read_text(&self.file).map_err(WorkflowError::from)?;
         let plan = Plan::parse(&self.file, &text).map_err(WorkflowError::from)?;
         let file = std::path::absolute(&self.file)

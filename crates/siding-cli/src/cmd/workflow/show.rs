@@ -93,8 +93,8 @@ pub(super) fn load_workflow(
         // The workflow may have ended between the two checks, or another call may have resumed it.
         let before = std::mem::replace(&mut story, read_journal(root, id)?);
         if story.tasks == before.tasks {
-            // Its steps run until the session's grace has passed, and no process records their
-            // ends.
+            // No process runs the workflow, so none has recorded the ends of its steps, which run
+            // until the session's grace has passed.
             siding_workflow::apply_ended_steps(root, &mut story);
             break false;
         }
@@ -116,7 +116,7 @@ fn starting_view(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
 /// Returns whether a task is running the workflow.
 fn is_running(root: &StateDir, story: &LoadedWorkflow) -> bool {
     let lives = |id: &TaskId| {
-        // A removed task has ended.
+        // A task that cannot be read was removed, so it has ended.
         context::recover(root, *id).is_ok()
             && Task::read(root, *id).is_ok_and(|task| task.state.is_live())
     };

@@ -83,7 +83,8 @@ const fn hook_row(
 const COMMAND_TOOLS: Option<&str> = Some("Bash|Monitor|mcp__siding__run");
 /// The host's shell tool.
 const BASH_TOOL: Option<&str> = Some("Bash");
-/// Eight hours: longer than a person usually leaves a session with running tasks unattended.
+/// Maximum life of a waiter: eight hours, longer than a person usually leaves a session with
+/// running tasks unattended.
 const WAITER_TIMEOUT_SECONDS: u64 = 28_800;
 
 /// Every hook entry of siding; this is the only list of them.

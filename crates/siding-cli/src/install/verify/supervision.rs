@@ -1,5 +1,5 @@
-//! Checks whether a host is supervised: whether its sandboxed commands are kept and its remaining
-//! processes ended.
+//! Checks whether a host is supervised: whether its sandboxed commands are adopted, and the
+//! processes that it leaves behind are terminated.
 
 use siding_core::host::{check_supervisable, supervised_mark};
 use siding_core::session;

@@ -58,7 +58,8 @@ impl NoticesText {
             text = fact.format_notice();
         }
         if self.omitted > 0 || (utf16_len(&text) > room && !is_first) {
-            // Notices stay in order: a later, shorter one must not precede this one.
+            // Notices stay in order: once one was omitted, a later one that would fit is omitted as
+            // well.
             self.omitted += 1;
             return false;
         }
