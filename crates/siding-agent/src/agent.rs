@@ -111,9 +111,11 @@ struct Agent {
     reminders: Reminders,
     /// Whether notices may be pending that have not been read from the outbox.
     has_new_notices: bool,
-    /// Whether notices may be pending that do not start a turn; they are sent with the next one.
+    /// Whether notices may be pending that do not start a turn; they are sent with the next
+    /// request.
     has_quiet_notices: bool,
-    /// How often the agent has started a request. It only grows.
+    /// Number of times that the agent started to work. An unchanged number means that it did
+    /// nothing since.
     activity_count: u64,
     /// Entries written to the transcript by this process.
     written_entries: u64,
@@ -152,8 +154,8 @@ impl Agent {
                 self.tasks_in_results.clear();
                 on_event(UiEvent::RequestSent);
                 let messages = self.conversation.shared_messages();
-                // One label at a time: a late label would be shown next to what the agent does
-                // next.
+                // Cancels the previous label: shown late, it would seem to describe what the agent
+                // does next.
                 std::mem::take(&mut self.label_cancel).set();
                 if let Some(labeller) = &self.labeller {
                     let cancel = self.label_cancel.clone();
@@ -201,8 +203,8 @@ impl Agent {
                 }
             }
             Effect::Idle(rest) => {
-                // The set is also cleared when the model is not asked again: later changes of these
-                // tasks must reach it as notices.
+                // No request follows that would show these tasks, so later changes of them must
+                // reach the model as notices.
                 self.tasks_in_results.clear();
                 on_event(UiEvent::Idle(&rest));
                 self.idle_reason = Some(rest);
@@ -225,7 +227,7 @@ impl Agent {
         }
     }
 
-    /// Writes an entry to the transcript and performs what depends on its being written.
+    /// Writes an entry to the transcript, and then performs the steps that must not precede it.
     fn record(
         &mut self,
         entry: &Entry,
@@ -380,8 +382,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Reads the session's pending notices and sends them to the model. Notices that another
-    /// consumer is delivering right now, or that exceed [`MAX_NOTICE_BYTES`], are tried again
+    /// Reads the session's pending notices and sends them to the model. Notices that exceed
+    /// [`MAX_NOTICE_BYTES`], or that another consumer is delivering at the moment, are tried again
     /// later.
     fn deliver_notices(&mut self, on_event: &mut dyn FnMut(UiEvent<'_>)) -> Result<(), AgentError> {
         self.deliver_notices_with(Vec::new(), on_event)
@@ -412,19 +414,19 @@ impl Agent {
         let notices = outbox.pending()?.notices;
         let (known, new): (Vec<_>, Vec<_>) =
             notices.into_iter().partition(|notice| self.conversation.has_notice(notice.notice_id));
-        // These were recorded by a process that was killed before it acknowledged them.
+        // These notices were recorded by a process that was killed before it acknowledged them.
         let known: Vec<NoticeId> = known.into_iter().map(|notice| notice.notice_id).collect();
         if !known.is_empty() {
             outbox.acknowledge(&known)?;
         }
-        // A notice about a task that a result of this message shows would repeat it. Whether the
-        // result covers the whole notice is known only once the result is recorded, so the outbox
-        // is read again then.
+        // A notice about a task would repeat a result of this message that shows the task. Whether
+        // the result covers the whole notice is known only once the result is recorded, so the
+        // outbox is read again then.
         let (shown, new): (Vec<_>, Vec<_>) =
             new.into_iter().partition(|notice| self.tasks_in_results.contains(&notice.task_id));
         self.has_new_notices = !shown.is_empty();
-        // A finished consolidation of the notes does not start a turn: its notice is sent with the
-        // next one.
+        // The notice of a finished consolidation of the notes does not start a turn. It is sent
+        // with the next request.
         let is_loud = new.iter().any(|notice| notice.task_id.kind() != TaskKind::Dream);
         if !is_loud && others.is_empty() && !self.conversation.is_busy() {
             self.has_quiet_notices = !new.is_empty();

@@ -1,4 +1,4 @@
-//! How work that is under way is cancelled.
+//! A flag by which one thread cancels the work of another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
-    /// Wishes it.
+    /// Requests the end of the operation.
     pub fn set(&self) {
         self.0.store(true, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! What the guard decides about a command.
+//! The guard's decision about a command, and the function that makes it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub enum ApprovalDecision {
         /// The guard's objection.
         why: String,
     },
-    /// It must not.
+    /// The command must not run.
     Deny {
         /// The guard's objection.
         why: String,

@@ -32,7 +32,7 @@ pub use validate::{InvalidMessages, validate_messages};
 pub struct ConversationLimits {
     /// The names of the tools that change nothing, several of which may run concurrently.
     pub read_only_tools: HashSet<String>,
-    /// How many of them may run concurrently; at least one.
+    /// Maximum number of read-only tools that run concurrently; at least one.
     pub max_parallel_reads: usize,
     /// Default number of requests to the model for one prompt.
     pub max_requests: u32,
@@ -75,7 +75,7 @@ pub struct Conversation {
 struct OpenCall {
     call: ToolCall,
     state: CallState,
-    /// Whether this process runs the call.
+    /// Whether this process runs the call; false for a call that an earlier process has started.
     runs_here: bool,
 }
 
@@ -120,8 +120,8 @@ impl Conversation {
         &self.messages
     }
 
-    /// Returns a shared reference to [`Self::messages`]. They are copied only if a reference still
-    /// exists when the next message is added.
+    /// Returns a shared reference to [`Self::messages`]. The messages are copied only if such a
+    /// reference still exists when the next message is added.
     #[must_use]
     pub fn shared_messages(&self) -> Arc<Vec<Message>> {
         Arc::clone(&self.messages)

@@ -84,7 +84,7 @@ pub enum ProviderError {
     /// The caller set [`ModelRequest::cancel`].
     #[error("the request was cancelled")]
     Cancelled,
-    /// The request failed for good; the message says why and what to do.
+    /// The failure is permanent; the message says why and what to do.
     #[error("{0}")]
     Refused(String),
 }

@@ -178,7 +178,7 @@ impl Transcript {
         self.write_line(&TranscriptLine::Entry { wall: clock::unix_now(), entry: entry.clone() })
     }
 
-    /// Syncs the file to disk, so that a power failure does not lose it.
+    /// Syncs the file to disk, so that a power failure does not lose appended entries.
     ///
     /// # Errors
     ///
@@ -284,7 +284,8 @@ fn parse(
         let entries_before = before.replace(entries.len());
         match (torn.take(), parsed) {
             (Some(_), Ok(TranscriptLine::Torn { .. })) => {}
-            // The torn line lacked only its newline, and its reader has ignored it.
+            // The preceding line was complete except for its newline, so it was parsed. Its readers
+            // had ignored it as torn, so its entry is dropped.
             (None, Ok(TranscriptLine::Torn { .. })) => {
                 entries.truncate(entries_before.unwrap_or(0))
             }
@@ -303,7 +304,8 @@ fn parse(
             (None, Ok(TranscriptLine::Entry { entry, .. })) if is_whole && number > 0 => {
                 entries.push(entry);
             }
-            // An entry counts only with its newline.
+            // A last line without a newline is ignored: its writer may still be writing it, or was
+            // killed.
             (None, Ok(_)) if !is_whole => {}
             (None, Ok(_)) => return Err(damaged("the line is not allowed here".to_owned())),
             (None, Err(error)) => torn = Some(damaged(error.to_string())),

@@ -64,8 +64,8 @@ impl Approver {
         }
     }
 
-    /// Applies the policy for commands that need a person's approval, and asks one if the policy
-    /// says so.
+    /// Applies the policy for commands that need a person's approval, and asks a person if the
+    /// policy says so.
     async fn ask_person(
         &self,
         call: &AgentCallContext,

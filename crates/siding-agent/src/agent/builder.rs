@@ -44,7 +44,7 @@ pub enum ConversationSource {
     },
     /// An existing conversation, continued.
     Resumed(SessionId),
-    /// The conversation of a subagent. This process runs as that task.
+    /// The conversation of a subagent, as whose task this process runs.
     Subagent(TaskId),
     /// The conversation of a teammate in this process.
     Teammate {
@@ -96,8 +96,8 @@ impl AgentBuilder {
         })
     }
 
-    /// Builds an agent with the team that `make_team` returns. Its argument is the sender of the
-    /// agent's events.
+    /// Builds an agent with the team that `make_team` returns. `make_team` receives the sender of
+    /// the agent's events.
     pub(super) fn build_in_team(
         self,
         make_team: impl FnOnce(Sender<AgentEvent>) -> Team,

@@ -12,7 +12,8 @@ use super::event::{AgentEvent, ApprovalRequest};
 use crate::cancel_flag::CancelFlag;
 use crate::message::CallId;
 
-/// The agent's end of a running call: passes on what a person wants of it.
+/// The agent's end of a running call. It tells the tool to cancel the call, to stop waiting, or to
+/// move its command to the background.
 #[derive(Debug)]
 pub(crate) struct CallControl {
     cancelled: watch::Sender<bool>,
@@ -49,7 +50,7 @@ pub(crate) struct AgentCallContext {
 }
 
 impl AgentCallContext {
-    /// Creates both ends of a call, and the flag that is set when it is cancelled.
+    /// Creates both ends of a call, and the flag that is set when the call is cancelled.
     pub(crate) fn new(call: CallId, sender: Sender<AgentEvent>) -> (Self, CallControl, CancelFlag) {
         let (wish, gone) = watch::channel(false);
         let (away, is_away) = watch::channel(false);
@@ -91,7 +92,7 @@ impl CallContext for AgentCallContext {
         async move {
             match gone.wait_for(|gone| *gone).await {
                 Ok(_) => CancelReason::ResultUnwanted,
-                // The agent has ended; the owner of its session decides about the task.
+                // The agent has ended, so the task is stopped or kept together with the session.
                 Err(_) => CancelReason::CallerGone,
             }
         }

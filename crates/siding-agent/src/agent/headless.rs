@@ -72,7 +72,7 @@ impl Agent {
             if self.idle_reason.is_none() {
                 continue;
             }
-            // The tasks that a subagent leaves behind are handed to its parent.
+            // A subagent does not wait for its tasks, because its parent inherits them.
             if matches!(self.team, Team::Alone) || !runs && !self.has_new_notices {
                 return Ok(EndReason::Done);
             }

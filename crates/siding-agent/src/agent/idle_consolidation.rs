@@ -70,7 +70,8 @@ impl Agent {
         let now = clock::monotonic_now();
         if dreams.note_activity(now, self.written_entries) {
             let host = Arc::clone(&self.host);
-            // The agent does not wait for its end: an interrupted consolidation writes nothing.
+            // The agent does not wait for the end of the consolidation, because an interrupted one
+            // writes nothing.
             self.runtime.spawn_blocking(move || memory_consolidation::interrupt(&host));
         }
         if !matches!(self.idle_reason, Some(IdleReason::TurnEnded(_))) {

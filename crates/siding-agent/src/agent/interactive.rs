@@ -106,7 +106,8 @@ impl Agent {
             let until = Instant::now() + REDRAW_BATCH_TIME;
             let mut next = match first {
                 Ok(came) => Some(came),
-                // Another consumer held the delivery lock at the last attempt.
+                // Another consumer held the delivery lock at the last attempt, so pending notices
+                // are tried again.
                 Err(RecvTimeoutError::Timeout) => {
                     self.has_new_notices.then_some(AgentEvent::NoticesAvailable)
                 }
@@ -171,7 +172,7 @@ impl Agent {
                 self.handle_agent_event(came, &mut |sight| session.view.on_event(sight))?;
             }
         }
-        // No request is in flight that could carry the prompts.
+        // No request is in flight that could carry the prompts, so they start one.
         if self.idle_reason.is_some() {
             self.deliver_prompts(&mut |sight| session.view.on_event(sight))?;
         }

@@ -36,7 +36,8 @@ impl ToolDispatcher {
                 | remote_agent::TOOL_NAME,
                 Some(task),
             ) => recover_task_call(host, &call, task),
-            // The task's id is recorded before the task is created, so no task was started.
+            // The task's id is recorded before the task is created, so no task was started and the
+            // call can run again.
             ("bash" | subagent::TOOL_NAME | teammate_tools::SPAWN_TEAMMATE, None) => None,
             // Repeating a read or a stop has no further effect.
             (name, _) if name == "task_stop" || self.read_only_tools().contains(name) => None,
@@ -76,8 +77,8 @@ fn discard_unstarted_task(host: &ToolContext, dir: TaskDir) -> bool {
     if !dir.is_unrecorded() {
         return false;
     }
-    // A client that could still start the task holds its lock. It may also have started it just
-    // before the lock was taken, hence the second check.
+    // A client that could still start the task holds the task's lock. Such a client may have
+    // started it just before this process took the lock, hence the second check.
     let Ok(Some(locked)) = dir.try_lock() else { return false };
     if !locked.dir().is_unrecorded() {
         return false;

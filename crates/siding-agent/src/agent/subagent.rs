@@ -40,9 +40,9 @@ immediately; you receive its last message when it is done, and can do other work
 /// The limits on subagents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubagentLimits {
-    /// The greatest nesting depth: 1 allows subagents that cannot start any.
+    /// The greatest nesting depth: 1 allows subagents that cannot start further ones.
     pub max_depth: usize,
-    /// How many may run concurrently below the root session.
+    /// Maximum number of subagents that run concurrently below the root session.
     pub max_running: usize,
 }
 
@@ -102,7 +102,7 @@ const fn yes() -> bool {
     true
 }
 
-/// The settings that a subagent inherits from its parent. It never receives wider permissions.
+/// The settings that a subagent inherits from its parent, whose permissions it never exceeds.
 #[derive(Debug)]
 pub(super) struct SubagentSpawner {
     pub(super) model: String,

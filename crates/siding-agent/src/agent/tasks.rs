@@ -7,7 +7,7 @@ use siding_model::id::TaskId;
 use siding_tools::{TaskSnapshot, ToolContext};
 
 /// Returns the session's tasks, including those inherited from subagents, in their recorded state.
-/// Unreadable tasks are omitted: their notices report them.
+/// Tasks that cannot be read are omitted.
 pub(super) fn list_recorded(host: &ToolContext) -> Result<Vec<TaskSnapshot>, StoreError> {
     let live = host.root.live_tasks()?.into_iter();
     Ok(live.filter_map(|id| read_live(host, id)).filter(|task| is_of_session(host, task)).collect())
@@ -40,7 +40,7 @@ pub(super) fn is_of_session(host: &ToolContext, task: &TaskSnapshot) -> bool {
     *of == host.session || may_be_handed_up(task) && was_left()
 }
 
-/// Returns whether a task belongs to a subagent, whose session may hand it to another.
+/// Returns whether a task is owned by a subagent, whose session may hand it to the parent session.
 pub(super) fn may_be_handed_up(task: &TaskSnapshot) -> bool {
     session::is_subagent_id(&task.state.spec.session_id)
 }

@@ -33,8 +33,8 @@ impl Agent {
         if let Some((_, cancel)) = self.active_request.take() {
             cancel.set();
         }
-        // The teammate's tasks keep running here. The lead stops them and reports the loss, or the
-        // end of the session does.
+        // The teammate's tasks are not stopped here: the lead stops them and reports the loss, or
+        // they are stopped at the end of the session.
         self.call_controls.values().for_each(CallControl::stop_waiting);
         match end {
             // The sender of the shutdown request stops the task.
@@ -59,8 +59,8 @@ impl Agent {
         while !log.is_closed() {
             if let Some(rest) = self.idle_reason.clone().filter(|_| !desk.is_idle()) {
                 let is_reported = match idle_status(&rest, self.last_turn_text()) {
-                    // A notice arrived at a teammate that cannot continue, which the lead already
-                    // knows.
+                    // Nothing was started since the last report: only a notice arrived, and the
+                    // teammate still cannot continue. The lead knows that already.
                     Some(_) if reported == Some(self.activity_count) => true,
                     Some((status, text)) => {
                         log.write_line(&format!("[{status}]"));
@@ -85,7 +85,8 @@ impl Agent {
                     return Ok(ServeEnd::ShutdownRequested);
                 }
                 Ok(came) => came,
-                // Another consumer held the delivery lock at the last attempt.
+                // Another consumer held the delivery lock at the last attempt, so pending notices
+                // are tried again.
                 Err(RecvTimeoutError::Timeout) => AgentEvent::NoticesAvailable,
             };
             self.handle_agent_event(event, &mut |seen| log.on_event(seen))?;
@@ -115,7 +116,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns the model's last message, if the conversation ends with it.
+    /// Returns the text of the model's last message, or an empty text if the conversation ends with
+    /// another message.
     fn last_turn_text(&self) -> String {
         match self.conversation.messages().last() {
             Some(Message::Assistant(said)) => joined_text(said),

@@ -1,9 +1,9 @@
 //! The proxy process of a teammate, which gives the teammate a task.
 //!
-//! A task is a process under a shim, but a teammate is a thread of its agent. Its task therefore
-//! runs this proxy, which copies the teammate's output from standard input to standard output.
-//! Stopping the task, or its deadline, ends the proxy, which the agent notices. When the agent ends
-//! first, the proxy reports this and fails.
+//! A task is a process under a shim, but a teammate is a thread of its agent. The teammate's task
+//! therefore runs this proxy, which copies the teammate's output from standard input to standard
+//! output. A stop of the task, or its deadline, ends the proxy; the agent detects that and ends the
+//! teammate. If the agent ends first, the proxy reports that and fails.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -24,8 +24,8 @@ pub enum ProxyExit {
     AgentEnded,
 }
 
-/// Copies standard input to standard output until the agent closes it or ends. `host` names the
-/// agent's process as `PID-START_TICKS`.
+/// Copies standard input to standard output until the agent closes the input or ends. `host` names
+/// the agent's process as `PID-START_TICKS`.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! The teammates of this process, and the delivery of messages between them.
 //!
-//! The sender of a message hands it directly to the receiver's thread, and it counts as delivered
-//! once it is in the receiver's transcript. There is no mailbox on disk, so a message cannot be
-//! read twice or lost between two files.
+//! The sender hands a message directly to the receiver's thread. The message is delivered once it
+//! is in the receiver's transcript. There is no mailbox on disk, so a message cannot be read twice
+//! or lost between two files.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -273,7 +273,7 @@ impl Teammates {
     pub(super) fn remove_ended(&self, host: &ToolContext) {
         let lives = |mate: &Teammate| {
             let read = host.root.task_dir(mate.status.task).ok().and_then(|dir| dir.read().ok());
-            // An unreadable task counts as running.
+            // A task that cannot be read is treated as running.
             read.is_none_or(|it| it.state.is_live())
         };
         self.lock_slots().retain(|seat| {

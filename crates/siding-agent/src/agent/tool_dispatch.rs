@@ -129,7 +129,7 @@ impl ToolDispatcher {
         })
     }
 
-    /// Runs a call on the runtime, which sends its result as an event.
+    /// Runs a call on the runtime. Its result is sent as an event.
     pub(super) fn start_call(
         self: &Arc<Self>,
         runtime: &Runtime,
@@ -279,7 +279,7 @@ fn agent_tool_name(tool: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the shared task tool with this name of the agent's.
+/// Returns the shared task tool for which the agent's name is `name`.
 fn runtime_tool_name(name: &str) -> Option<&str> {
     name.strip_prefix("task_").filter(|tool| agent_tool_name(tool).is_some())
 }

@@ -7,8 +7,8 @@ use crate::message::{
     AssistantContent, CallId, FinishReason, ToolCall, ToolResult, Usage, UserContent,
 };
 
-/// The number of a request within one process. It identifies the answers to abandoned requests,
-/// which are ignored.
+/// The number of a request within one process. It tells the answer to an abandoned request, which
+/// is ignored, from the answer to a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub(super) u32);
 
@@ -72,7 +72,8 @@ pub enum Effect {
     Summarize(RequestId),
     /// Cancel a request. Its answer is ignored.
     AbandonRequest(RequestId),
-    /// Run a call. It is never repeated for the same call.
+    /// Run a call. This effect never occurs twice for a call: after a restart,
+    /// [`Effect::RecoverCall`] takes its place.
     RunCall(ToolCall),
     /// Determine the result of a call that was started by a process which has since ended.
     RecoverCall {

@@ -1,4 +1,4 @@
-//! The effect of each entry on the state.
+//! Applies recorded entries to the state of a conversation.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Conversation {
                 }
                 self.total_usage = self.total_usage.plus(usage);
                 self.context_tokens = match usage.context_tokens() {
-                    // The server does not report usage.
+                    // A server that reports no usage, so the tokens are estimated.
                     0 => self.context_tokens.saturating_add(self.estimate_tokens(&said)),
                     counted => counted,
                 };

@@ -1,4 +1,4 @@
-//! The effects of each event.
+//! Maps each event to its effects.
 
 use std::collections::HashSet;
 
@@ -20,8 +20,8 @@ impl Conversation {
         let mut effects = Vec::new();
         match event {
             Event::Started(told) => {
-                // Before the input is recorded: a prompt clears the halt, and with it the reason
-                // not to run these calls.
+                // Refused before the input is recorded: a prompt clears the halt, which is the
+                // reason not to run these calls.
                 if self.halt_reason == Some(IdleReason::Interrupted) {
                     self.refuse_calls(&mut effects);
                 }

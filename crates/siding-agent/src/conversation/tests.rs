@@ -286,7 +286,8 @@ fn messages_are_copied_only_while_a_request_still_holds_them() {
     assert_eq!((kept.len(), conversation.messages().len()), (3, 4));
 }
 
-/// Otherwise two agents that write to each other would never stop.
+/// If such a message reset the limit of requests, two agents that write to each other would never
+/// stop.
 #[test]
 fn a_teammate_message_wakes_the_agent_but_is_no_prompt() {
     let mut conversation = Conversation::new(ConversationLimits { max_requests: 2, ..limits() });
@@ -326,8 +327,8 @@ fn interrupted_calls_are_not_run_after_a_crash() {
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::RunCall(_))), "{effects:?}");
 }
 
-/// Some servers report no usage. Without an estimate they would receive more than their context
-/// holds.
+/// Some servers report no usage. Without an estimate, a conversation would grow beyond the context
+/// of their models.
 #[test]
 fn context_is_estimated_when_the_server_reports_no_usage() {
     let mut conversation = Conversation::new(limits());

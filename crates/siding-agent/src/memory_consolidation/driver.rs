@@ -166,7 +166,7 @@ pub fn consolidate(
 }
 
 /// Returns the entries of a session, or `None` while a turn is open. A turn whose process has ended
-/// does not count.
+/// is not open.
 fn read_if_idle(
     root: &StateDir,
     session: &SessionId,
@@ -176,7 +176,7 @@ fn read_if_idle(
     Ok((!is_turn).then_some((opened, entries)))
 }
 
-/// Checks periodically whether a turn has started, and cancels the consolidation then. Ends when
+/// Checks periodically whether a turn has started, and then cancels the consolidation. Ends when
 /// the sender of `done` is dropped.
 fn watch_for_turn<T>(
     done: &Receiver<()>,
@@ -200,8 +200,8 @@ fn build_prompt(
     limits: ConsolidationLimits,
 ) -> Result<String, ConsolidationError> {
     let notes = memory.format_for_model().unwrap_or_else(|| "There are no notes yet.".to_owned());
-    // The transcript gets the rest of half the budget. The other half is for an answer that
-    // rewrites all notes.
+    // Half of the budget is for the prompt, in which the transcript gets the room that the notes
+    // and the fixed texts leave. The other half is for an answer that rewrites all notes.
     let (read, fixed) = (
         limits.max_tokens.saturating_mul(MIN_BYTES_PER_TOKEN) / 2,
         notes.len() + SYSTEM_PROMPT.len() + TOOL_DESCRIPTION.len(),

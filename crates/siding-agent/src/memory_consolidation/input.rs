@@ -17,7 +17,8 @@ pub(super) const TRANSCRIPT_END_TAG: &str = "</transcript>";
 /// Returns whether these entries end within a turn, that is, whether the model's next answer is
 /// outstanding.
 pub(super) fn is_turn_open(entries: &[Entry]) -> bool {
-    // The result of a cancelled call may follow the interruption.
+    // The result of a cancelled call may follow the interruption, so the entries of calls are
+    // skipped.
     let is_of_call = |entry: &&Entry| {
         matches!(entry, Entry::Started { .. } | Entry::Bound { .. } | Entry::Done { .. })
     };
@@ -101,7 +102,7 @@ fn assistant_text(said: &AssistantContent) -> Option<String> {
     }
 }
 
-/// Returns a text after the label of its origin. The tag that ends the transcript is escaped.
+/// Returns a text preceded by the label of its origin. The tag that ends the transcript is escaped.
 fn labeled_line(who: &str, text: &str, most: usize) -> String {
     let text = head_and_tail(text.trim(), most).replace(TRANSCRIPT_END_TAG, "&lt;/transcript>");
     format!("{who}: {text}\n")

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use siding_model::duration;
 
-/// The environment variable with the idle time after which a consolidation starts. While it is
-/// unset, none starts by itself.
+/// The environment variable with the idle time after which a consolidation starts. While the
+/// variable is unset, no consolidation starts by itself.
 pub const IDLE_TIME_VARIABLE: &str = "SIDING_DREAM_AFTER";
 /// Time between two consolidations of one conversation.
 const MIN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 /// New transcript entries that justify the cost of a consolidation: about five tool calls.
 const MIN_NEW_ENTRIES: u64 = 20;
 
-/// The idle time after which consolidations start. They cost money, so only an explicit setting
-/// enables them.
+/// The idle time after which consolidations start. Only an explicit setting enables them, because
+/// they cost money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdleTime {
     after: Duration,
@@ -35,9 +35,10 @@ impl IdleTime {
         }
     }
 
-    /// Returns the time until a consolidation is due if nothing happens; zero if it is due. It is
-    /// due when the agent has been idle long enough, the last one was started 30 minutes ago or
-    /// earlier, and 20 entries were added since. With fewer entries the result is `None`.
+    /// Returns the time until a consolidation is due if nothing happens; zero if one is due. One is
+    /// due when the agent has been idle long enough, at least 30 minutes have passed since the last
+    /// one started, and at least 20 entries were added since then. With fewer entries the result is
+    /// `None`.
     #[must_use]
     pub fn time_until_due(
         self,

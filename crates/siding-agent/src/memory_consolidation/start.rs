@@ -113,8 +113,8 @@ pub fn start(
     }
 }
 
-/// Stops the consolidations of an agent's session because a turn starts. One that cannot be stopped
-/// in time ends by itself when it detects the turn.
+/// Stops the consolidations of an agent's session because a turn starts. A consolidation that
+/// cannot be stopped in time ends by itself when it detects the turn.
 pub fn interrupt(host: &ToolContext) {
     let Ok(views) = tasks(host, TaskScope::Session) else { return };
     let dreams = views.iter().filter(|view| view.kind == TaskKind::Dream && view.outcome.is_none());

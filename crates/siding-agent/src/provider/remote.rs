@@ -48,9 +48,9 @@ pub(super) struct ResponseTimeouts {
 }
 
 impl Default for ResponseTimeouts {
-    /// The first is the timeout of Anthropic's own clients; the second is that of Codex for a
-    /// stream. Anthropic's servers send a ping every few seconds; others send nothing while a model
-    /// reasons.
+    /// Returns the timeout of Anthropic's own clients for the first part, and that of Codex for a
+    /// stream between two parts. Anthropic's servers send a ping every few seconds; other servers
+    /// send nothing while a model reasons.
     fn default() -> Self {
         Self { first_part: Duration::from_secs(10 * 60), next_part: Duration::from_secs(5 * 60) }
     }

@@ -64,8 +64,8 @@ pub struct RetryPolicy {
     pub max_server_pause: Duration,
 }
 
-/// The number that Claude Code and Gemini CLI use. With these pauses it covers about two minutes,
-/// in which a server can restart or a network can recover.
+/// Default number of retries, as in Claude Code and Gemini CLI. With the default pauses the retries
+/// cover about two minutes, in which a server can restart or a network can recover.
 const DEFAULT_RETRIES: u32 = 10;
 
 impl Default for RetryPolicy {
@@ -83,9 +83,9 @@ impl RetryPolicy {
     /// Returns the action after a failed attempt.
     ///
     /// `failures` counts the failed attempts, from 1. `asked` is the pause that the server asks
-    /// for, which is the minimum; zero counts as none. `random` is any number and spreads clients
-    /// that failed together: a pause of the policy varies over its upper half, and a requested
-    /// pause is extended by up to a quarter.
+    /// for, which is the minimum; zero means that it asks for none. `random` is any number and
+    /// spreads clients that failed together: a pause of the policy varies over its upper half, and
+    /// a requested pause is extended by up to a quarter.
     #[must_use]
     pub fn decide(
         &self,

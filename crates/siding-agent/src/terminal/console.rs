@@ -198,7 +198,7 @@ impl Console {
 
     /// Restores the terminal. If it accepts no output, later output of this process is discarded.
     pub fn close(&mut self) {
-        // A closed terminal cannot be restored.
+        // The error of a closed terminal is ignored: its mode cannot be restored.
         let _best_effort = self.restore_terminal();
         if let Some(ActiveTerminal { writer, stop_writer: stop, listener, .. }) = self.active.take()
         {

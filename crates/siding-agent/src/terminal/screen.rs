@@ -57,7 +57,7 @@ impl Screen {
         out
     }
 
-    /// Returns the output that erases the frame and moves the cursor to its place.
+    /// Returns the output that erases the frame and moves the cursor to the frame's first row.
     pub fn erase(&mut self, columns: usize) -> String {
         let Some((frame, _)) = self.last_frame.take() else { return "\r\x1b[J".to_owned() };
         let (row, column) = frame.cursor;

@@ -25,7 +25,7 @@ pub struct View {
     /// Output that has not been printed yet.
     pending_output: VecDeque<OutputBlock>,
     pending_output_bytes: usize,
-    /// How many blocks of that output were discarded.
+    /// Number of blocks that were discarded from `pending_output`.
     dropped_blocks: usize,
     pub(super) input: InputLine,
     /// Submitted prompts that have not been recorded for the model.
@@ -39,7 +39,7 @@ pub struct View {
     pub(super) tasks: Vec<TaskRow>,
     pub(super) total_usage: Usage,
     exit_confirmation: ExitConfirmation,
-    /// The response to the last key, if it had one.
+    /// A remark about the last key, if there is one to show.
     pub(super) status_note: Option<String>,
 }
 

@@ -1,9 +1,9 @@
 //! The directories in which an agent's tools may access files, and the resolution of paths below
 //! them.
 //!
-//! The kernel decides what is inside, at the time of each access ([`resolve_beneath`]), so neither
-//! a symbolic link nor `..` nor a concurrent change of them leads outside. Where the kernel rejects
-//! a path, this module computes another candidate, which the kernel checks again.
+//! The kernel decides what is inside, at the time of each access ([`resolve_beneath`]), so no
+//! symbolic link, no `..` and no concurrent change of a path leads outside. Where the kernel
+//! rejects a path, this module computes another candidate, which the kernel checks again.
 
 use std::ffi::OsString;
 use std::io;
@@ -35,7 +35,7 @@ struct AllowedRoot {
     fd: OwnedFd,
 }
 
-/// A root directory cannot be opened.
+/// The error for a root directory that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot work in the directory `{path}`")]
 pub struct AllowedRootError {
@@ -141,7 +141,8 @@ impl AllowedRoots {
                 }
             }
         }
-        // An absolute link, a link between two roots, or a `..` that leaves a root and returns.
+        // Reached for an absolute link, a link between two roots, or a `..` that leaves a root and
+        // returns.
         let real = resolve_links(path)?.ok_or_else(outside)?;
         for root in &self.roots {
             if let Ok(rest) = real.strip_prefix(&root.real_path) {

@@ -11,9 +11,9 @@ use crate::cancel_flag::CancelFlag;
 /// Whether a tool has side effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// It has none, so several such calls may run concurrently.
+    /// The tool has no side effects, so several calls of such tools may run concurrently.
     ReadOnly,
-    /// It has some, so the call runs alone and in order.
+    /// The tool has side effects, so its call runs alone and in order.
     Modifying,
 }
 
@@ -23,12 +23,12 @@ pub trait Tool: Send + Sync {
     type Args: DeserializeOwned + JsonSchema;
     /// The tool's name.
     const NAME: &'static str;
-    /// A description of what it does and when to use it.
+    /// A description of what the tool does and when to use it.
     const DESCRIPTION: &'static str;
-    /// Whether it has side effects.
+    /// Whether the tool has side effects.
     const ACCESS: Access;
 
-    /// Performs a call. A tool that can take long checks `cancel`; the others ignore it.
+    /// Performs a call. A tool that can take long checks `cancel`; other tools ignore it.
     ///
     /// # Errors
     ///

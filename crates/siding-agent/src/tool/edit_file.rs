@@ -87,7 +87,7 @@ occur exactly once (unless `replace_all` is set), or if the file has changed sin
 
 /// Returns the change as a unified diff, cut to the limits.
 pub(super) fn unified_diff(before: &[u8], after: &[u8]) -> String {
-    // A model cannot act on a carriage return in the diff.
+    // Carriage returns are removed, because a model cannot act on them in a diff.
     let plain = |content: &[u8]| String::from_utf8_lossy(content).replace("\r\n", "\n");
     let (before, after) = (plain(before), plain(after));
     let diff =

@@ -1,7 +1,7 @@
 //! A part of a file for a model, with line numbers.
 //!
-//! The input arrives in chunks, and at most one line of it is buffered. Everything that is not
-//! shown is mentioned.
+//! The input arrives in chunks, and at most one line of it is buffered. The result states what is
+//! not shown.
 
 use std::fmt::Write as _;
 
@@ -142,7 +142,8 @@ fn shown_prefix(line: &[u8]) -> &[u8] {
     &line[..end]
 }
 
-/// Appends bytes as text, with invalid ones as `\xNN`. Returns whether there were any of these.
+/// Appends bytes as text, with NUL and invalid bytes as `\xNN`. Returns whether there were any such
+/// bytes.
 fn push_escaped(bytes: &[u8], text: &mut String) -> bool {
     let mut has_bytes = false;
     for chunk in bytes.utf8_chunks() {

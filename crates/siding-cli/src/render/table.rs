@@ -40,7 +40,7 @@ impl Column {
     }
 
     fn width(&self) -> usize {
-        // Only the command, which is the last column, may have characters of other widths.
+        // Characters are counted as columns, because only the command may contain wide ones.
         self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0).max(self.title.len())
     }
 

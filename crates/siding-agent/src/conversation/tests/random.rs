@@ -38,7 +38,7 @@ fn random_call() -> impl Strategy<Value = RandomCall> {
         .prop_map(|(reads, is_object)| RandomCall { reads, is_object })
 }
 
-/// Mostly the reason that fits the calls, but the rules must hold for any.
+/// Generates a reason, mostly one that fits the calls. The rules must hold for any reason.
 fn finish_reason() -> impl Strategy<Value = FinishReason> {
     prop_oneof![
         4 => Just(FinishReason::ToolUse),
@@ -69,11 +69,11 @@ fn action() -> impl Strategy<Value = Action> {
 struct Simulation {
     conversation: Conversation,
     transcript: Vec<Entry>,
-    /// Running in this process.
+    /// The request in flight in the current process.
     active_request: Option<RequestId>,
     active_summary: Option<RequestId>,
     running: BTreeMap<CallId, Option<TaskId>>,
-    /// Performed by any of the processes.
+    /// The calls that any of the processes has started.
     started_calls: BTreeSet<CallId>,
     results: BTreeMap<CallId, usize>,
     /// How many more effects are performed before the process is killed.

@@ -192,8 +192,8 @@ fn consolidation_is_refused_during_a_turn() {
     assert!(place.consolidate(&model, LIMITS).is_ok());
 }
 
-/// The interrupt must also win when the model answers anyway, immediately or after the
-/// cancellation.
+/// An interrupted consolidation must not change the notes, even if the model still answers,
+/// immediately or after the cancellation.
 #[test]
 fn a_new_turn_interrupts_consolidation() {
     for waits in [true, false] {

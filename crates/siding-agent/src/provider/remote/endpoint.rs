@@ -166,8 +166,8 @@ impl Endpoint {
         &self.url
     }
 
-    /// Returns the library's target for requests to the model `name`. It sets the complete URL and
-    /// all headers, so that the library adds none of its own.
+    /// Returns the library's target for requests to the model `name`. The target has the complete
+    /// URL and all headers, so that the library adds none of its own.
     pub(super) fn target(&self, name: &str) -> ServiceTarget {
         let headers: Vec<(String, String)> =
             self.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();

@@ -153,7 +153,7 @@ fn root_cause(error: &(dyn StdError + 'static)) -> String {
     error_chain(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Returns the message of a TLS error, if it is one. TLS errors are permanent: a retry would fail
+/// Returns the message if the error is or wraps a TLS error, which is permanent: a retry would fail
 /// in the same way.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the other messages of the library suffice")]
 fn tls_error(error: &(dyn StdError + 'static)) -> Option<String> {

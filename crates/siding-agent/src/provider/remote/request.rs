@@ -20,10 +20,11 @@ const EMPTY_OUTPUT: &str = "(no output)";
 
 /// Builds the library's request.
 ///
-/// The provider caches the prefix of a request up to each marked place. Anthropic allows four: the
-/// tools, the system prompt, and the last two user messages. The earlier of these finds the entry
-/// of the previous request, no matter how many blocks the answer has added; Anthropic searches only
-/// twenty blocks backwards.
+/// The provider caches the prefix of a request up to each marked place. Anthropic allows four
+/// marks, which are set after the tools, the system prompt, and the last two user messages. The
+/// mark of the earlier user message finds the cache entry of the previous request, no matter how
+/// many blocks the answer has added: from each mark, Anthropic searches only twenty blocks
+/// backwards.
 pub(super) fn build_request(dialect: ApiDialect, asking: &ModelRequest<'_>) -> ChatRequest {
     let mut messages = Vec::new();
     if !asking.system.trim().is_empty() {
@@ -70,10 +71,10 @@ pub(super) fn build_options(
         .with_capture_tool_calls(true)
         .with_stream_header_timeout(timeouts.first_part)
         .with_stream_read_timeout(timeouts.next_part)
-        // The library cuts a model's name at `::`. This sends it unchanged.
+        // The library cuts a model's name at `::`; the extra body sends the complete name.
         .with_extra_body(json!({ "model": name }));
-    // The library also takes the last word of a name, such as `qwen3-max`, for a reasoning effort
-    // unless one is set. These two values send none.
+    // Unless a reasoning effort is set, the library takes the last word of a name such as
+    // `qwen3-max` for one. These two values make it send none.
     match (dialect, ReasoningEffort::from_model_name(name)) {
         (_, (None, _)) => options,
         (ApiDialect::Anthropic, _) => options.with_reasoning_effort(ReasoningEffort::Zero),
@@ -162,8 +163,8 @@ fn user_texts(content: &[UserContent]) -> Option<ChatMessage> {
 }
 
 /// Returns a part of an answer for chat completions. Signed reasoning comes from another provider
-/// and is omitted. Unsigned reasoning is kept, because some servers require theirs together with
-/// calls.
+/// and is omitted. Unsigned reasoning is kept, because some servers require their own reasoning to
+/// be sent back together with the calls.
 fn assistant_part(said: &AssistantContent) -> Option<ContentPart> {
     match said {
         AssistantContent::Text { text } => Some(ContentPart::from_text(text)),

@@ -24,7 +24,7 @@ enum Segment {
 }
 
 impl ResponseAssembler {
-    /// Applies an event and reports its text to `on_part`. Returns the answer with the last event.
+    /// Applies an event and reports its text to `on_part`. The last event returns the answer.
     pub(super) fn handle_event(
         &mut self,
         event: ChatStreamEvent,

@@ -16,7 +16,7 @@ use crate::provider::retry::RetryPolicy;
 use crate::provider::{ModelRequest, ModelResponse, Provider as _, ProviderError, ResponsePart};
 use crate::tool::ToolSpec;
 
-/// A policy with pauses of at most 2 ms.
+/// Returns a policy with pauses of at most 2 ms.
 fn quick_retries() -> RetryPolicy {
     let (first, longest) = (Duration::from_millis(1), Duration::from_millis(2));
     RetryPolicy {
@@ -27,7 +27,7 @@ fn quick_retries() -> RetryPolicy {
     }
 }
 
-/// Longer than any test takes: a server in this process answers immediately.
+/// Returns timeouts that no test reaches, because a server in this process answers immediately.
 fn long_timeouts() -> ResponseTimeouts {
     ResponseTimeouts { first_part: Duration::from_secs(60), next_part: Duration::from_secs(60) }
 }

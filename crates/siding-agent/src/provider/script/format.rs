@@ -19,7 +19,7 @@ const PARSER_ERROR_COLUMNS: usize = 300;
 /// A validated script.
 #[derive(Debug)]
 pub(super) struct Script {
-    /// Whether playback starts at the first answer even in a conversation that already has some.
+    /// Whether playback starts at the first answer even in a conversation that already has answers.
     pub(super) restart: bool,
     /// The answers; at least one.
     pub(super) answers: Vec<ScriptAnswer>,

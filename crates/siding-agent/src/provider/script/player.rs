@@ -53,7 +53,7 @@ enum FilledEnd {
 }
 
 impl ScriptedProvider {
-    /// Reads a script. `policy` applies to the failures that it simulates.
+    /// Reads a script. `policy` applies to the failures that the script simulates.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl ScriptedProvider {
     }
 
     /// Returns the position for a conversation that another process has started: each message of
-    /// the model stands for one answer.
+    /// the model is one answer of the script.
     fn replay_position(&self, messages: &[Message]) -> PlaybackState {
         let mut state = PlaybackState::default();
         if self.script.restart {
@@ -189,8 +189,8 @@ impl ScriptAnswer {
         true
     }
 
-    /// Replaces the placeholders. `number` is the position of the answer, from 1; it becomes part
-    /// of the ids of its calls.
+    /// Replaces the placeholders. `number`, the position of the answer from 1, becomes part of the
+    /// ids of the answer's calls.
     fn fill(&self, number: usize, found: &Captures) -> Result<FilledAnswer, String> {
         let part = |part: &Piece| Ok(Piece { text: fill(&part.text, found)?, delay: part.delay });
         let end = match &self.end {

@@ -13,7 +13,7 @@ use crate::message::{
 use crate::provider::retry::RetryPolicy;
 use crate::provider::{ModelRequest, ModelResponse, Provider as _, ProviderError, ResponsePart};
 
-/// A policy with pauses of at most 2 ms.
+/// Returns a policy with pauses of at most 2 ms.
 fn quick_retries() -> RetryPolicy {
     let (first, longest) = (Duration::from_millis(1), Duration::from_millis(2));
     RetryPolicy {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use siding_core::sys::{file, poll};
 
-/// Bytes written by one call. A terminal that accepts some of them counts as not stalled.
+/// Bytes written by one call. A terminal that accepts some of them is not stalled.
 const CHUNK_BYTES: usize = 1024;
 /// Timeout of a poll for a terminal whose descriptor is nonblocking, in milliseconds.
 const POLL_MS: u64 = 1_000;
@@ -52,8 +52,8 @@ impl WriteQueue {
 }
 
 impl Writer {
-    /// Starts the thread. It calls `written` when everything was written, if [`Self::is_done`] has
-    /// returned false before.
+    /// Starts the thread. The thread calls `written` when everything was written, if
+    /// [`Self::is_done`] has returned false before.
     pub(super) fn start(output: OwnedFd, written: impl Fn() + Send + 'static) -> Self {
         let shared = Arc::new(WriterShared::default());
         let own = Arc::clone(&shared);
@@ -177,8 +177,8 @@ mod tests {
     /// More than the capacity of a pipe.
     const MORE_THAN_PIPE_BYTES: usize = 300_000;
 
-    /// A reader that stalls blocks only the thread; once it reads, it receives everything, and this
-    /// is reported.
+    /// A reader that stalls blocks only the thread. Once the reader reads, it receives everything,
+    /// and the completion is reported.
     #[test]
     fn a_stalled_terminal_blocks_nobody_and_completion_is_reported() {
         let (mut reader, writer) = std::io::pipe().expect("create a pipe");

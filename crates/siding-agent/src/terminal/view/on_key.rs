@@ -8,7 +8,7 @@ const YES_WORDS: [&str; 2] = ["y", "yes"];
 const NO_WORDS: [&str; 2] = ["n", "no"];
 
 impl View {
-    /// Handles a key. Returns the action, if it triggers one.
+    /// Handles a key. Returns the action that the key triggers, if any.
     pub fn on_key(&mut self, key: Key) -> Option<UserAction> {
         self.status_note = None;
         let leaving =

@@ -23,14 +23,15 @@ fn complete_reply() -> Reply {
     Reply::stream(message(&[json!({ "type": "text", "text": "Hello there" })], "end_turn"))
 }
 
-/// A stream that ends before the message is complete.
+/// Returns a stream that ends before the message is complete.
 fn truncated_reply() -> Reply {
     let body = message(&[json!({ "type": "text", "text": "Good night" })], "end_turn");
     let end = body.find("event: content_block_stop").expect("the event exists");
     Reply::stream(body[..end].to_owned())
 }
 
-/// Sends a request to a server that gives these replies, the last of which is complete.
+/// Sends a request to a server that gives these replies, the last of which is complete. Returns the
+/// parts received.
 fn received_parts(replies: Vec<Reply>) -> Vec<String> {
     let tries = replies.len();
     let server = Server::new(replies);
@@ -48,7 +49,8 @@ fn a_retry_after_header_is_honored() {
         received_parts(vec![slow, complete_reply()]),
         ["again: 429: slow down", "Hello", " there"]
     );
-    // The pauses of the policy are at most 2 ms.
+    // The policy's own pauses are at most 2 ms, so the wait shows that the server's request was
+    // honored.
     assert!(begin.elapsed() >= Duration::from_millis(150));
 }
 

@@ -35,13 +35,13 @@ enum ReplyEnd {
 }
 
 impl Reply {
-    /// A stream of these events.
+    /// Returns a reply that streams these events.
     pub(super) fn stream(body: String) -> Self {
         let headers = "content-type: text/event-stream\r\n".to_owned();
         Self { status: 200, headers, body, end: ReplyEnd::Complete }
     }
 
-    /// An error with these header lines.
+    /// Returns an error reply with these header lines.
     pub(super) fn error(status: u16, headers: &[&str], body: &str) -> Self {
         let headers = headers.iter().map(|line| format!("{line}\r\n")).collect();
         Self { status, headers, body: body.to_owned(), end: ReplyEnd::Complete }
