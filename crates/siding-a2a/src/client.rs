@@ -1,8 +1,9 @@
 //! A task on another agent's server: the program of a task of the kind `remote_agent`.
 //!
-//! It runs under a shim like any command, so siding provides its deadline, stop, output and end.
-//! People and models read its output: its own lines begin in the first column, and all text of the
-//! server is indented, so that no server can forge one of these lines.
+//! The program runs under a shim like any command, so it has a deadline, can be stopped, and its
+//! output and end are recorded. People and models read the output: the program's own lines begin in
+//! the first column, and all text of the server is indented, so that no server can forge one of
+//! these lines.
 
 mod connection;
 mod driver;

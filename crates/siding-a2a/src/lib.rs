@@ -5,7 +5,7 @@
 //! their tasks is a task of siding. Both use the JSON-RPC binding with the types of [`wire`].
 //!
 //! Pure modules decide what follows from each message (`client/state.rs`, `client/output.rs`,
-//! `sse.rs`, `serve/convert.rs`); the others only perform the I/O.
+//! `sse.rs`, `serve/convert.rs`); the other modules only perform the I/O.
 
 #![forbid(unsafe_code)]
 

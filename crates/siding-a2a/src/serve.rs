@@ -1,8 +1,8 @@
 //! siding's own agent as an A2A server.
 //!
 //! Each A2A task is a task of siding of the kind `local_agent`: a `siding agent -p` under a shim.
-//! The state of a task is in its journal, so a restarted server still has it. The server itself
-//! stores only its connected clients.
+//! The state of a task is in the task's journal, where a restarted server finds it. The server
+//! itself stores only its connected clients.
 
 mod card;
 mod convert;
@@ -35,8 +35,8 @@ pub const TOKEN_VARIABLE: &str = "SIDING_A2A_TOKEN";
 /// The prefix of the token file, and the variable that may hold the token.
 const TOKEN_KIND: ServerKind =
     ServerKind { token_file_prefix: "a2a", token_variable: TOKEN_VARIABLE };
-/// The prefix of a server's session name. Its port follows, so that the next server at that port
-/// finds the tasks again.
+/// The prefix of a server's session name. The server's port follows, so that the next server at
+/// that port finds the tasks again.
 const SESSION_NAME_PREFIX: &str = "a2a-";
 
 /// How to serve.
@@ -48,7 +48,7 @@ pub struct ServeOptions {
     pub remote: bool,
     /// Host names, in addition to the loopback names, under which clients may reach the server.
     pub hosts: Vec<String>,
-    /// The session to which tasks belong; `None` for one named after the port.
+    /// The session that owns the tasks; `None` for one named after the port.
     pub session: Option<SessionId>,
     /// The agent's program.
     pub agent: AgentProgram,
@@ -128,7 +128,7 @@ pub fn serve(root: StateDir, options: ServeOptions, say: impl Fn(&str)) -> Resul
         let answer = move |request| Arc::clone(&server).handle(request);
         Ok(door.serve(answer).await?)
     });
-    // Clients that are still subscribed can ask the next server.
+    // Streams to clients are not awaited: a client can subscribe again at the next server.
     runtime.shutdown_background();
     result
 }

@@ -3,7 +3,7 @@
 /// Maximum bytes of an event: an artifact may be a file.
 pub(crate) const MAX_EVENT_BYTES: usize = 16 << 20;
 
-/// An event was longer than [`MAX_EVENT_BYTES`].
+/// The error for an event that is longer than [`MAX_EVENT_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventTooLong;
 

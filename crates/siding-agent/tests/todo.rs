@@ -181,7 +181,7 @@ fn a_torn_line_is_skipped_and_terminated() {
     agent.create("Do it", &[]).unwrap();
     let whole = std::fs::read(journal_path(&project)).unwrap();
     for cut in 0..whole.len() {
-        // A crash while the second of two lines was written.
+        // The file looks as after a crash while the second of two lines was written.
         let torn = [&whole[..], &whole[..cut]].concat();
         std::fs::write(journal_path(&project), torn).unwrap();
         assert!(agent.list().starts_with("t1 Do it [pending]\n"), "{cut}");
@@ -250,16 +250,16 @@ fn a_full_disk_changes_nothing() {
     assert_accepted(agent.call("create_task", input), "t2 is on the to-do list");
 }
 
-/// The lists of the race and the to-dos in each. Four racers claim every to-do: 1,000 claims.
+/// Number of lists in the race, and of to-dos in each. Four racers claim every to-do: 1,000 claims.
 const RACE_LISTS: usize = 10;
 const TODOS_PER_LIST: usize = 25;
 /// Passes the directory of the race to a racer.
 const RACE_DIRECTORY_VARIABLE: &str = "SIDING_TODO_RACE";
-/// Passes its name to a racer.
+/// Passes the racer's name to a racer.
 const RACER_NAME_VARIABLE: &str = "SIDING_TODO_RACER";
 
-/// Claims as many to-dos of each list as possible and completes every second one. Returns those
-/// claimed.
+/// Claims as many to-dos of each list as possible, and completes every second one. Returns the
+/// claimed to-dos.
 fn claim_todos(dir: &Path, agent: &str) -> BTreeSet<(usize, usize)> {
     let mut won = BTreeSet::new();
     for list in 0..RACE_LISTS {

@@ -21,7 +21,7 @@ pub enum WorkflowError {
     /// The state directory is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its session cannot be opened.
+    /// The workflow's session cannot be opened.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The run or one of its steps cannot be set up.

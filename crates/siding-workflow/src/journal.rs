@@ -95,8 +95,8 @@ pub fn read(root: &StateDir, id: TaskId) -> Result<LoadedWorkflow, WorkflowError
     load(id, &open_journal(root, id, file::OpenMode::Read)?)
 }
 
-/// Updates the loaded state of an interrupted workflow by steps that have ended since, as a later
-/// resumption will. The journal is not changed.
+/// Applies the ends of steps that nothing has recorded to the loaded state of an interrupted
+/// workflow, as a later resumption will. The journal is not changed.
 ///
 /// Steps whose tasks cannot be read stay unchanged.
 pub fn apply_ended_steps(root: &StateDir, workflow: &mut LoadedWorkflow) {

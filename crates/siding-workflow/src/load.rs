@@ -51,7 +51,7 @@ pub struct LoadedWorkflow {
     pub header: WorkflowHeader,
     /// The time of the start.
     pub started_at: UnixMs,
-    /// The tasks that have run it, the newest last. Never empty.
+    /// The tasks that have run the workflow, the newest last. Never empty.
     pub tasks: Vec<TaskId>,
     /// The time of the last record.
     pub last_recorded_at: UnixMs,

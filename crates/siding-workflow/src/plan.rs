@@ -32,7 +32,7 @@ pub enum OnFailure {
     /// Running steps are stopped and no others start, except steps that handle failures.
     #[default]
     Stop,
-    /// Steps that do not need it continue.
+    /// Steps that do not need the failed step continue.
     Continue,
 }
 
@@ -59,7 +59,7 @@ pub struct WorkflowStep {
     pub action: StepAction,
     /// The indexes of the steps that must be finished first, sorted and unique.
     pub needs: Vec<usize>,
-    /// The condition under which it runs after that.
+    /// The condition under which the step runs once its needs are finished.
     pub condition: Condition,
     /// The time limit of an attempt.
     pub timeout: Option<Duration>,
@@ -69,7 +69,7 @@ pub struct WorkflowStep {
     pub cwd: Option<String>,
     /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// The length of the longest chain of needs before it.
+    /// The length of the longest chain of needs before the step.
     pub layer: usize,
 }
 
@@ -102,7 +102,7 @@ struct StepDraft {
 }
 
 impl StepDraft {
-    /// Returns the byte offset of its needs.
+    /// Returns the byte offset of the step's needs, or of the step itself if it has none.
     fn needs_offset(&self) -> usize {
         self.needs.first().map_or(self.offset, |need| need.span().start)
     }

@@ -109,7 +109,9 @@ pub enum StepEnd {
     },
     /// The workflow stopped it.
     Stopped,
-    /// It was lost, through no fault of its own, while no process ran the workflow.
+    /// While no process ran the workflow, the attempt was never started, was stopped with the
+    /// session, or ended with an unknown outcome. It is not a failure of the step, which starts
+    /// again.
     Lost {
         /// A description of how it ended.
         why: String,

@@ -1,9 +1,10 @@
 //! The runner of a workflow, which starts, watches and stops its steps as
 //! [`WorkflowState`](super::WorkflowState) decides.
 //!
-//! It has one thread and one poll. Every action is recorded before it is performed. The steps
-//! belong to a separate session, whose owner is this process: when it is killed, they end after the
-//! session's grace, unless another process resumes the workflow before.
+//! The runner has one thread and one poll(2). Every action is recorded before it is performed. The
+//! steps are tasks of a separate session, whose owner is the runner's process: when that process is
+//! killed, the steps end after the session's grace, unless another process resumes the workflow
+//! earlier.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -78,7 +79,8 @@ pub fn run_workflow(
                 let file = journal.workflow.header.file.into();
                 return Err(WorkflowError::Finished { id, word: verdict.as_str(), file });
             }
-            // This comes first: running steps may soon end because their session has no owner.
+            // The session is opened first, because running steps end soon if their session has no
+            // owner.
             session::open(root, &session, own_pid)?;
             journal.add_record(&WorkflowRecord::Resumed { at: clock::unix_now(), task })?;
             journal
@@ -104,7 +106,7 @@ pub fn run_workflow(
 struct RunningStep<'r> {
     watch: TaskWatch<'r>,
     attempt: u32,
-    /// Whether another process started it.
+    /// Whether another process started the step.
     is_resumed: bool,
     /// The generation of the shim that was asked to stop the step. A newer shim may not know of the
     /// request.
@@ -156,7 +158,8 @@ impl WorkflowRunner<'_, '_> {
             for at in next.stop {
                 self.stop_step(at);
             }
-            // One step at a time: its result may prevent the others from starting.
+            // Only one step is started at a time, because its result may prevent the others from
+            // starting.
             match next.start.first() {
                 Some(start) => self.start_attempt(*start)?,
                 None => self.wait_for_event()?,
@@ -207,7 +210,7 @@ impl WorkflowRunner<'_, '_> {
         self.record_end(at, attempt, StepEnd::Failed { why, again: true }, None)
     }
 
-    /// Asks the step's shim to stop it, unless this shim has already been asked.
+    /// Asks the step's shim to stop the step, unless this shim has already been asked.
     fn stop_step(&mut self, at: usize) {
         let Some(running) = self.running.get_mut(&at) else { return };
         let shim = running.watch.reconnects();
@@ -290,7 +293,8 @@ impl WorkflowRunner<'_, '_> {
         output: Option<String>,
     ) -> Result<(), WorkflowError> {
         // A signal to all processes may end a step that is just starting before this process has
-        // read its own. The pending signals are read first, so that the step counts as stopped.
+        // read the signal. Pending signals are therefore read first, so that the step is recorded
+        // as stopped.
         self.handle_signals()?;
         let asked = self.running.get(&at).and_then(|running| running.stop_sent_to_shim);
         let is_stopped =

@@ -229,7 +229,8 @@ impl WorkflowState {
                     StepStatus::Failed
                 }
                 Some(StepEnd::Stopped | StepEnd::Lost { .. }) if !may_run => StepStatus::Stopped,
-                // It started before, and the results of its needs are unchanged.
+                // The step started before, so its needs are finished, and their results have not
+                // changed.
                 Some(_) => {
                     ready.push(at);
                     StepStatus::Waiting
@@ -265,7 +266,7 @@ impl WorkflowState {
         self.stop_requested_by.is_none() && (!is_failing || is_for_failures)
     }
 
-    /// Returns whether a failed step requires the others to end.
+    /// Returns whether the failure of a step ends the other steps.
     fn is_failing(&self) -> bool {
         !self.options.keep_going && (0..self.progress.len()).any(|at| self.has_failed(at))
     }

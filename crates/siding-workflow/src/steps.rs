@@ -1,4 +1,4 @@
-//! Conversion of a step to a task, and of the task's outcome to that of the step.
+//! Conversion of a step to a task, and of the task's outcome to the outcome of the step.
 
 use std::path::Path;
 
@@ -89,13 +89,13 @@ pub(super) fn was_never_started(
     Ok(matches!(found, RecoveryOutcome::NeverRecorded))
 }
 
-/// Returns the end of such an attempt.
+/// Returns the end of an attempt whose task was never started.
 pub(super) fn lost_before_start() -> StepEnd {
     StepEnd::Lost { why: "it was never started".to_owned() }
 }
 
 /// Returns how an attempt ended; `None` while its task is running. `is_resumed` tells whether
-/// another process started it, so that it may have been without a runner for a while.
+/// another process started the attempt, which may then have been without a runner for a while.
 pub(super) fn step_end(state: &TaskState, is_resumed: bool) -> Option<StepEnd> {
     let Phase::Ended { outcome, .. } = state.lifecycle.phase() else { return None };
     let why = outcome.to_string();

@@ -37,19 +37,20 @@ pub const STOP_SIGNAL: Signal = Signal::TERM;
 /// Time added to the grace of the steps, so that the runner can record how they end.
 const EXTRA_GRACE: Duration = Duration::from_secs(15);
 
-/// Returns the checksum of a file's content. It ensures that only the reviewed content is run.
+/// Returns the checksum of a file's content. The runner checks it, so that only the reviewed
+/// content is run.
 #[must_use]
 pub fn content_checksum(text: &str) -> u32 {
     checksum(text.as_bytes())
 }
 
-/// Returns the time between the stop signal and the kill.
+/// Returns the time between the stop signal to the runner and the kill.
 #[must_use]
 pub fn stop_grace(settings: &Settings) -> Duration {
     settings.kill_grace.saturating_add(EXTRA_GRACE)
 }
 
-/// Returns the name of a workflow: the one in its file, or otherwise that of the file.
+/// Returns the name of a workflow: the `name` in its file, otherwise the file's own name.
 #[must_use]
 pub fn workflow_name(plan: &Plan, file: &Path) -> String {
     let file = || file.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -91,7 +92,7 @@ pub fn start(
     let mut spec = request::task_spec(root, settings, order)?;
     spec.signal = STOP_SIGNAL;
     spec.grace_ms = u64::try_from(stop_grace(settings).as_millis()).unwrap_or(u64::MAX);
-    // The runner is silent while its steps work, and these are watched for stalls themselves.
+    // The runner is silent while its steps work; each step has its own stall detection.
     spec.stall_after_ms = 0;
     let given = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
     let id = spec.task_id;

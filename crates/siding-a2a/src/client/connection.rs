@@ -64,7 +64,7 @@ impl Connection {
         Ok(Self { http, url, interface, bearer, message })
     }
 
-    /// Whether the server supports streaming.
+    /// Returns whether the server supports streaming.
     pub(super) const fn supports_streaming(&self) -> bool {
         self.interface.supports_streaming
     }

@@ -152,7 +152,7 @@ impl Driver {
         }
     }
 
-    /// Performs one step. Returns the exit code after the last.
+    /// Performs one step. Returns the exit code after the last step.
     fn perform(&mut self, step: Step) -> Option<u8> {
         match step {
             Step::Write(text) => print(&text),

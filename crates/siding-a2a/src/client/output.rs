@@ -13,8 +13,8 @@ const INDENT: &str = "  ";
 const NAME_COLUMNS: usize = 60;
 /// Columns of an address.
 const ADDRESS_COLUMNS: usize = 400;
-/// Maximum number of artifacts whose output is tracked. Of more artifacts some text may be written
-/// twice.
+/// Maximum number of artifacts whose output is tracked. If a task has more, some text may be
+/// written twice.
 const MAX_TRACKED_ARTIFACTS: usize = 1000;
 
 /// Formats the output, and writes each part of an artifact once.

@@ -1,4 +1,4 @@
-//! Decides what follows from the server's responses, and from their failure. Pure.
+//! Decides what follows from the server's responses, and from failed requests. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,8 @@ use super::exit;
 use super::output::{OutputWriter, parts_text};
 use crate::wire::{A2aState, RpcError, Status, Update, code};
 
-/// Consecutive failed requests after which the task counts as lost: about four minutes.
+/// Consecutive failed requests after which the client gives the task up as lost: about four
+/// minutes.
 const MAX_FAILURES: u32 = 12;
 /// Pauses before the next request in milliseconds, longer after each one that brought nothing new.
 const BACKOFF_MS: [u64; 7] = [500, 1000, 2000, 4000, 8000, 15_000, 30_000];
@@ -43,7 +44,7 @@ pub(super) enum Event {
     },
     /// The server answered with an error.
     Refused(RpcError),
-    /// Retrying is useless.
+    /// The request failed, and a retry would fail in the same way.
     Fatal(String),
 }
 
@@ -250,7 +251,7 @@ impl ClientState {
             line.push(':');
         }
         if asks {
-            // In the same line, because a notice shows one line.
+            // The command that answers is added to this line, because a notice shows only one line.
             let task = quote_name(self.task.as_deref().unwrap_or_default());
             line.push_str(&format!(" [siding a2a send {} --task {task} TEXT]", self.answer_to));
         }
@@ -320,8 +321,8 @@ impl ClientState {
     fn on_refused(&mut self, error: &RpcError, steps: &mut Vec<Step>) {
         let why = format!("{} ({})", one_line(&error.message, REASON_COLUMNS), error.code);
         match (self.current_request, error.code) {
-            // The server does not stream, the task is finished, or the server has no stream for a
-            // task that waits for the user.
+            // Either the server does not stream, or the task is finished, or the server has no
+            // stream for a task that waits for the user.
             (
                 ClientRequest::Subscribe,
                 code::UNSUPPORTED_OPERATION | code::METHOD_NOT_FOUND | code::TASK_NOT_FOUND,

@@ -126,8 +126,8 @@ fn ended_outcome(state: &TaskState) -> Option<&Outcome> {
     }
 }
 
-/// Returns the conversation of a task's agent: the one that it resumes, otherwise the one that it
-/// named after its own process. `None` before the agent runs.
+/// Returns the conversation of a task's agent: the conversation that the agent resumes, otherwise
+/// the one that the agent has named after its own process. Returns `None` before the agent runs.
 pub(super) fn conversation_id(state: &TaskState) -> Option<SessionId> {
     if let TaskCommand::Argv { argv } = &state.spec.command {
         let at = argv.iter().position(|word| word == RESUME_FLAG);

@@ -23,7 +23,7 @@ use super::transcript::TranscriptCursor;
 use crate::sse;
 use crate::wire::{A2aState, ArtifactUpdate, RpcError, RpcResponse, Status, StatusUpdate, Update};
 
-/// Interval between two reads of a task. It is read only while a client is connected.
+/// Interval between two reads of a task. A task is read only while a client is connected.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Silence after which a comment is sent: proxies close connections that are silent for a minute.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
@@ -70,7 +70,7 @@ struct StreamSender {
     sender: Sender<Bytes>,
 }
 
-/// The client has disconnected.
+/// The error for a client that has disconnected.
 struct ClientClosed;
 
 impl StreamSender {

@@ -23,8 +23,8 @@ pub(super) struct FileEntry {
     pub(super) dir: OwnedFd,
     /// The name in the directory.
     pub(super) name: String,
-    /// The metadata at the time of the lookup; `None` if there was no such file. Never that of a
-    /// symbolic link.
+    /// The metadata at the time of the lookup; `None` if there was no such file. It never describes
+    /// a symbolic link.
     pub(super) metadata: Option<DirEntry>,
     /// The identity of the entry.
     pub(super) key: FileKey,
@@ -104,7 +104,7 @@ impl FileEntry {
                     _ => self.io_error("read")(error),
                 },
             )?;
-        // Another file may have replaced it since the lookup.
+        // Checked again, because another file may have taken the name since the lookup.
         self.check_regular_file(&dir_entry::entry_of_fd(&fd).map_err(self.io_error("read"))?)?;
         Ok(File::from(fd))
     }

@@ -9,7 +9,7 @@ use super::edit_file::unified_diff;
 use super::file_entry::FileError;
 use super::text_replace::{ReplaceError, ReplaceScope, replace_text};
 
-/// Their path below the project's directory.
+/// The path of the notes below the project's directory.
 const NOTES_PATH: &str = ".siding/memory.md";
 /// Largest size in bytes: about 8,000 tokens, which every conversation starts with.
 pub const MAX_NOTES_BYTES: usize = 32 << 10;

@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::file_entry::FileKey;
 
-/// Files that are tracked. A forgotten file counts as never read.
+/// Maximum number of tracked files. When it is exceeded, the oldest file is forgotten and treated
+/// as never read.
 const MAX_TRACKED_FILES: usize = 4096;
 
 /// A hash of a file's content, valid within this process.
@@ -55,7 +56,7 @@ pub(super) struct ReadTracker(Mutex<TrackedFiles>);
 #[derive(Debug, Default)]
 struct TrackedFiles {
     hashes: HashMap<FileKey, (u64, ContentHash)>,
-    /// Counts the records, to evict the oldest.
+    /// Number of reads recorded so far. It orders the files, so that the oldest is evicted.
     reads: u64,
 }
 

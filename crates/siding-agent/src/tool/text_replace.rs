@@ -59,8 +59,8 @@ pub(super) enum ReplaceError {
     },
 }
 
-/// Replaces `old` with `new`. If all lines of the file end alike, those of `new` are converted to
-/// the same line ending, and those of `old` match regardless of theirs.
+/// Replaces `old` with `new`. If all lines of the file have the same ending, the lines of `new` get
+/// that ending, and the lines of `old` match whatever ending they have.
 pub(super) fn replace_text(
     content: &[u8],
     old: &str,

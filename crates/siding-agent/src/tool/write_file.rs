@@ -60,7 +60,8 @@ Write a complete file, new or in place of an existing one. To change a part of a
 pub(super) const HARD_LINK_NOTE: &str =
     "; it had other names (hard links), which keep the old content";
 
-/// Checks that a file still holds the content that this agent has last seen, if it has seen it.
+/// Checks that a file still has the content that this agent has last seen. A file that the agent
+/// has not read passes.
 ///
 /// # Errors
 ///

@@ -7,7 +7,8 @@ use std::process::Command;
 pub(crate) struct Tiny(PathBuf);
 
 impl Tiny {
-    /// Mounts it on a directory. Prints a message and returns `None` if mounting is not permitted.
+    /// Mounts a new file system on a directory. Prints a message and returns `None` if mounting is
+    /// not permitted.
     pub(crate) fn mount(at: PathBuf) -> Option<Self> {
         let mount = ["-t", "tmpfs", "-o", "size=64k", "none"];
         let output = Command::new("mount").args(mount).arg(&at).output();

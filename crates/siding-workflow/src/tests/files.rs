@@ -142,7 +142,7 @@ fn the_number_of_steps_is_bounded() {
 /// A step may be long, so a mistake is reported with its own line and not that of `[[step]]`.
 #[test]
 fn a_mistake_is_reported_with_its_own_line() {
-    // The marked line is the wrong one.
+    // The line marked with `#!` contains the mistake.
     let marked = [
         "max_parallel = 2\ntimeout = \"5\" #!\n[[step]]\nid = \"a\"\nrun = \"x\"",
         "timeout = \"5m\"\nmax_parallel = 0 #!\n[[step]]\nid = \"a\"\nrun = \"x\"",

@@ -98,7 +98,7 @@ fn a_pathological_search_finishes_quickly() {
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }
 
-/// Texts with many equal segments, so that matches are frequent.
+/// Generates texts with many equal segments, so that matches are frequent.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![Just("a"), Just("b"), Just("\n"), Just("\r\n"), Just("é"), Just("ab")];
     proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
@@ -121,7 +121,7 @@ proptest! {
             let content = to_lf(&content).replace('\n', ending);
             let Ok(changed) = replace_text(content.as_bytes(), &old, &new, ReplaceScope::All) else { continue };
             let wanted = LineEndings::detect(content.as_bytes());
-            // A content without line ends accepts any.
+            // A content without line ends accepts any line ending.
             if wanted != LineEndings::None {
                 let found = LineEndings::detect(&changed.content);
                 prop_assert!([wanted, LineEndings::None].contains(&found), "{:?}", changed);

@@ -68,7 +68,7 @@ pub enum TodoRefusal {
         /// The open to-dos that it waits for.
         blockers: Vec<TodoId>,
     },
-    /// The to-do belongs to another agent.
+    /// Another agent owns the to-do.
     #[error("{id} belongs to {}{}", .by.owner, presence_note(.presence, .by))]
     Owned {
         /// The to-do.
@@ -135,7 +135,7 @@ pub(super) fn create(state: &TodoState, draft: &TodoDraft) -> Result<Vec<TodoCha
     Ok(vec![TodoChange::Created { id, subject, description, blocked_by }])
 }
 
-/// Claims a to-do for `who`. Returns no record if it already belongs to that owner.
+/// Claims a to-do for `who`. Returns no record if `who` already owns it.
 pub(super) fn claim(
     state: &TodoState,
     id: TodoId,
@@ -190,8 +190,8 @@ pub(super) fn give_back(
     Ok(deeds)
 }
 
-/// Checks that a to-do belongs to `owner`. It may have been claimed under the same name by a
-/// process that has ended, which is an earlier run of the same agent; then it is claimed again.
+/// Checks that `owner` owns a to-do. A to-do that was claimed under the same name by a process that
+/// has ended, which is an earlier run of the same agent, is claimed again.
 fn take_ownership(
     state: &TodoState,
     id: TodoId,

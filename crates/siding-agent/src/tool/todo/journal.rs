@@ -4,7 +4,7 @@
 //! mode 0700. It is only appended to. To change the list, a process locks the file, replays it,
 //! appends the new records with one write, and syncs them to disk. A line torn by a crash is
 //! terminated by the next write and ignored; a last line that lacks only its newline is valid. The
-//! lock belongs to the descriptor, so it is released when the process dies.
+//! lock is tied to the descriptor, so the kernel releases it when the process dies.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -22,7 +22,7 @@ use crate::cancel_flag::CancelFlag;
 
 /// The directory below that of the project.
 const SIDING_DIRECTORY: &str = ".siding";
-/// The name of the file in it.
+/// The name of the file in that directory.
 const TODO_FILE_NAME: &str = "todo.jsonl";
 /// Largest file that is read. The limits in [`super::commands`] allow about as much.
 const MAX_JOURNAL_BYTES: usize = 32 << 20;
@@ -114,8 +114,8 @@ impl TodoList {
         }
     }
 
-    /// Changes the list under its lock by the records that `decide` returns. Returns these and the
-    /// new state after they were synced to disk.
+    /// Changes the list under its lock by the records that `decide` returns. Once the records are
+    /// synced to disk, returns them and the new state.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl TodoList {
 
     fn open_file(&self, how: file::OpenMode) -> Result<File, TodoError> {
         let foreign = || TodoError::NotOurs { path: self.path() };
-        // A FIFO in its place does not block either mode of opening.
+        // If a FIFO is in the file's place, neither mode of opening blocks.
         let opened = self.open_directory().and_then(|dir| file::open_at(dir, TODO_FILE_NAME, how));
         let opened = opened.map_err(|error| {
             let is_link = error.raw_os_error() == Some(file::SYMLINK_ERRNO);

@@ -9,7 +9,7 @@ use siding_model::process::{BootId, ProcRef, UnixMs};
 use super::commands::{claim, complete, create, give_back};
 use super::*;
 
-/// An agent in its process number `life`.
+/// Returns the owner for an agent in its process number `life`.
 fn todo_owner(agent: usize, life: u64) -> TodoOwner {
     TodoOwner {
         owner: format!("agent {agent}"),
@@ -158,7 +158,7 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
     }
 }
 
-/// Arbitrary records, as after a lost lock, a merge of two files or an edit by hand.
+/// Generates arbitrary records, as after a lost lock, a merge of two files or an edit by hand.
 fn any_record() -> impl Strategy<Value = TodoRecord> {
     let number = 1_usize..5;
     let holders = || (0_usize..2, 0_u64..2).prop_map(|(agent, life)| todo_owner(agent, life));
