@@ -30,8 +30,8 @@ impl PendingAcks {
         self.lock().insert(request, acks);
     }
 
-    /// Returns when every answer that the client can have read is acknowledged, because its next
-    /// call may depend on that. Waits a bounded time for a client that does not read.
+    /// Waits until every answer that the client can have read is acknowledged, because the client's
+    /// next call may depend on that. The wait is bounded, because a client may stop reading.
     pub(crate) async fn wait_settled(&self) {
         let _best_effort =
             tokio::time::timeout(SETTLE_TIMEOUT, self.writing.lock()).await.map(drop);

@@ -1,4 +1,4 @@
-//! Why nothing can be served.
+//! Errors that end the MCP server.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub enum McpError {
     /// The given session cannot be joined.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The process that is to own the session has gone.
+    /// The process that should own the session does not exist.
     #[error("process {pid}, which is to own the session, does not run")]
     NoOwner {
         /// The process.
@@ -24,18 +24,18 @@ pub enum McpError {
     /// The HTTP server could not start.
     #[error(transparent)]
     Door(#[from] ServerError),
-    /// The client said something else than MCP at first.
+    /// The client's first messages were not a handshake of MCP.
     #[error("the client did not begin as MCP does: {why}")]
     Handshake {
-        /// What is wrong.
+        /// The error of the handshake.
         why: String,
     },
     /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The action, as an infinitive.
         doing: &'static str,
-        /// The reason.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

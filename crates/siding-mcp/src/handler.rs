@@ -31,8 +31,8 @@ or poll), `output` to read, `why` when it is quiet, `stop` to end it with all it
 #[derive(Debug)]
 pub(crate) struct McpServer {
     tool_context: Arc<ToolContext>,
-    /// Set for a connection that acknowledges after writing; `None` where the SDK hides when it
-    /// writes.
+    /// Set for a connection that acknowledges an answer after writing it; `None` where the SDK does
+    /// not reveal when it writes.
     pending_acks: Option<PendingAcks>,
     subscriptions: Subscriptions,
 }
@@ -42,8 +42,9 @@ impl McpServer {
         Self { tool_context, pending_acks: receipts, subscriptions: Subscriptions::default() }
     }
 
-    /// Acknowledges what an answer shows, after it has been written where that is visible,
-    /// otherwise now. Does nothing for a cancelled request: its answer is never written.
+    /// Acknowledges what an answer shows: after the answer has been written if that can be
+    /// observed, otherwise immediately. Does nothing for a cancelled request, whose answer is never
+    /// written.
     fn acknowledge_when_sent(&self, context: &RequestContext<RoleServer>, acks: Vec<DeliveryAck>) {
         if acks.is_empty() || context.ct.is_cancelled() || context.peer.is_transport_closed() {
             return;
@@ -128,8 +129,8 @@ impl ServerHandler for McpServer {
         {
             return Ok(CreateTaskResult::new(task).into());
         }
-        // Over HTTP several clients share a session, and the notices cannot be assigned to one of
-        // them.
+        // Only for a single client: over HTTP several clients share a session, and a notice cannot
+        // be assigned to one of them.
         if self.pending_acks.is_some() {
             run_blocking(|| answer_notices::add_to_answer(&self.tool_context, &mut answer));
         }

@@ -18,9 +18,8 @@ use siding_tools::{CallContext, CancelReason, TaskSnapshot, ToolContext, async_f
 /// after 30 to 60 s of silence (docs/mcp.md).
 const PROGRESS_FIRST_AND_INTERVAL: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_secs(5));
-/// How long to keep a client waiting that may give up in spite of progress notifications. The
-/// TypeScript SDK and Codex give up after 60 s, although the SDK of the latter puts a progress
-/// token into every request.
+/// Maximum wait of a client that may give up in spite of progress notifications. The TypeScript SDK
+/// and Codex give up after 60 s, although Codex puts a progress token into every request.
 const MAX_WAIT_WITHOUT_PROGRESS: Duration = Duration::from_secs(50);
 /// Clients, by the name in their handshake, that restart their timeout on each progress
 /// notification.
@@ -89,12 +88,12 @@ impl CallContext for ToolCall {
     }
 
     fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
-        // The protocol has no such request.
+        // MCP has no request that moves a call to the background.
         std::future::pending()
     }
 
     async fn progress_due(&self) {
-        // The client did not ask for progress.
+        // Without a token the client has not asked for progress.
         if self.token.is_none() {
             return std::future::pending().await;
         }
@@ -126,7 +125,7 @@ impl CallContext for ToolCall {
         let notification = ProgressNotificationParam::new(token, progress)
             .with_total(total.max(progress))
             .with_message(message);
-        // The reader of the connection notices that the client has disconnected.
+        // The connection's reader detects that the client has disconnected.
         let _peer_gone = self.context.peer.notify_progress(notification).await;
     }
 }

@@ -103,8 +103,9 @@ pub(crate) async fn listen(
 ) -> Result<(), ErrorData> {
     let mut following = JoinSet::new();
     for uri in context.accepted().resource_subscriptions.iter().flatten() {
-        // The client already knows that it is subscribed. Output from before that cannot be told
-        // apart from later output, and a superfluous update does no harm.
+        // The client has been told already that it is subscribed. Output from before and after that
+        // cannot be distinguished, so all output is reported as new; a superfluous update does no
+        // harm.
         let growth = OutputGrowth { id: find_task(tool_context, uri)?, known_bytes: 0 };
         following.spawn(notify_growth(
             Arc::clone(tool_context),
@@ -189,7 +190,7 @@ impl OutputGrowth {
         Self { id, known_bytes: output_bytes(tool_context, id).unwrap_or(0) }
     }
 
-    /// Whether the output has grown since the last call.
+    /// Returns whether the output has grown since the last call.
     fn has_grown(&mut self, tool_context: &ToolContext) -> bool {
         let bytes = output_bytes(tool_context, self.id).unwrap_or(self.known_bytes);
         let has_grown = bytes > self.known_bytes;
@@ -221,9 +222,9 @@ async fn notify_growth(tool_context: Arc<ToolContext>, mut growth: OutputGrowth,
         }
         let ask_again = match run_blocking(|| watch.try_recv()) {
             Ok(Some(ShimMessage::Output { .. })) => true,
-            // From here on the shim reports growth. Check for growth before that.
+            // From here on the shim reports growth; earlier growth is checked below.
             Ok(Some(ShimMessage::Done)) => false,
-            // A new shim has taken over, which does not know the subscribers of the old one.
+            // A new shim has taken over, which has not received this subscription.
             Ok(None) => true,
             Ok(Some(_)) => continue,
             Err(_) => break,

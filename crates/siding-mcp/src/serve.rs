@@ -17,8 +17,8 @@ use crate::server_session::open_session;
 /// How to serve.
 #[derive(Debug, Default)]
 pub struct McpOptions {
-    /// The session to which tasks belong. The default is the session of the environment if the
-    /// client owns it, otherwise a session that ends with the client.
+    /// The session that owns the tasks. The default is the session of the environment if the client
+    /// owns it, otherwise a session that ends with the client.
     pub session: Option<String>,
     /// Serves over HTTP instead of standard input and output.
     pub http: Option<HttpOptions>,
@@ -49,7 +49,7 @@ pub fn serve(root: StateDir, options: McpOptions, say: impl Fn(&str)) -> Result<
             }
         }
     });
-    // Calls that still wait have no client any more.
+    // Calls that still wait are abandoned, because their client has disconnected.
     runtime.shutdown_background();
     result
 }

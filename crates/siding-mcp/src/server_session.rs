@@ -1,4 +1,4 @@
-//! The session to which the server's tasks belong.
+//! The session that owns the server's tasks.
 
 use siding_core::session;
 use siding_core::store::StateDir;
@@ -12,13 +12,14 @@ use crate::error::McpError;
 /// The prefix of the names of sessions that a server opens.
 const SESSION_NAME_PREFIX: &str = "mcp-";
 
-/// Opens the session to which the server's tasks belong.
+/// Opens the session that owns the server's tasks.
 ///
-/// A named session is joined, since another process opened it. The session of the environment is
-/// used only if it has the same owner, because the client may have inherited the variable from an
-/// agent that runs it, or from one that has exited. Otherwise the session is named after its owner,
-/// so that a server that the client restarts finds its tasks again. The session ends with the
-/// process `owner`; if the parent has already exited, this process is the owner.
+/// A named session is joined, since another process opened it. The session of `SIDING_SESSION` is
+/// used only if it has the owner that the server's session would have: the client may have
+/// inherited the variable from an agent that started it, or from one that has exited. Otherwise the
+/// session is named after its owner, so that a server that the client restarts finds its tasks
+/// again. The session ends with the process `owner`; if the parent has already exited, this process
+/// is the owner.
 pub(crate) fn open_session(
     root: StateDir,
     named: Option<&str>,

@@ -84,7 +84,7 @@ pub struct WatchSpec {
 /// Receives each line of the output.
 type LineOutput = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Watches until it gives up, and returns the reason. `say` receives each line.
+/// Watches until the watch gives up, and returns the reason. `say` receives each line.
 ///
 /// # Errors
 ///

@@ -83,7 +83,7 @@ impl TaskStore {
             let why = format!("task {id} of this conversation has not ended; cancel it, or wait");
             return Err(RpcError::new(code::UNSUPPORTED_OPERATION, why));
         }
-        // An agent that failed to start has left no transcript.
+        // An agent that failed to start has left no transcript, so there is nothing to resume.
         let is_there = |conversation: &SessionId| {
             TranscriptCursor::exists(&self.tool_context.root, conversation)
         };
@@ -109,7 +109,7 @@ impl TaskStore {
         if let Some(conversation) = conversation {
             argv.extend([RESUME_FLAG.to_owned(), conversation.to_string()]);
         }
-        // A single word, because the text may begin with a dash.
+        // The flag and the text are one argument, because the text may begin with a dash.
         argv.push(format!("--prompt={text}"));
         let request = TaskRequest {
             kind: TaskKind::LocalAgent,
@@ -120,7 +120,7 @@ impl TaskStore {
             stdin: StdinMode::Null,
             placement: Placement::Background { why: BackgroundReason::Asked },
             deadline: self.settings.max_elapsed.min(self.settings.max_elapsed_hard_cap),
-            // A restarted server finds the task again.
+            // The task outlives the session, so that a restarted server finds it again.
             keep: true,
             monitor: None,
             wait_for: Vec::new(),
@@ -202,7 +202,8 @@ impl TaskStore {
         if state.is_live() {
             return convert::to_a2a_task(state, "");
         }
-        // The client receives the result here and needs no notice. It may receive the result again.
+        // The client receives the result here, and can request it again, so its notice is
+        // acknowledged.
         let session = &self.tool_context.session;
         let _best_effort =
             notices::ack_shown(&self.tool_context.root, state, session, Coverage::Status);
@@ -242,7 +243,7 @@ impl TaskStore {
         self.read_task(id)
     }
 
-    /// Reads all tasks of this server, without those that cannot be read.
+    /// Reads the states of this server's tasks. Tasks that cannot be read are omitted.
     pub(super) fn list_states(&self) -> Result<Vec<TaskState>, RpcError> {
         let root = &self.tool_context.root;
         let ids = root.all_tasks().map_err(internal_error)?;

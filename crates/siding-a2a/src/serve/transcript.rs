@@ -19,7 +19,7 @@ pub(super) struct TranscriptCursor {
 }
 
 impl TranscriptCursor {
-    /// Whether the conversation has a transcript.
+    /// Returns whether the conversation has a transcript.
     pub(super) fn exists(root: &StateDir, conversation: &SessionId) -> bool {
         open_transcript(root, conversation).is_ok()
     }
@@ -56,8 +56,8 @@ fn open_transcript(root: &StateDir, conversation: &SessionId) -> io::Result<std:
 }
 
 /// Returns the text of a transcript line and the names of the called tools, if the line is a
-/// model's answer that calls tools. An answer without calls is the agent's last, which the task's
-/// end reports.
+/// model's answer that calls tools. An answer without calls is the agent's last, which is reported
+/// with the end of the task.
 fn parse_step(line: &str) -> Option<String> {
     let line: Value = serde_json::from_str(line).ok()?;
     if line["entry"] != "answered" {

@@ -52,7 +52,7 @@ pub struct ChosenInterface {
     pub supports_streaming: bool,
 }
 
-/// The card names no interface that siding implements.
+/// The error for a card that names no interface that siding implements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it offers no interface that siding supports (JSON-RPC of A2A 1.x); it offers: {offered}")]
 pub struct CardError {

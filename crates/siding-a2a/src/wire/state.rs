@@ -49,13 +49,13 @@ impl A2aState {
         STATE_NAMES.iter().find(|(state, ..)| state == self).map(|(.., word)| *word)
     }
 
-    /// Whether the state is final (specification 4.1.3).
+    /// Returns whether the state is final (specification 4.1.3).
     #[must_use]
     pub const fn is_terminal(&self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled | Self::Rejected)
     }
 
-    /// Whether the agent waits for the user.
+    /// Returns whether the agent waits for the user.
     #[must_use]
     pub const fn waits_for_user(&self) -> bool {
         matches!(self, Self::InputRequired | Self::AuthRequired)

@@ -91,7 +91,8 @@ impl Connection {
     /// supports it.
     ///
     /// The older handshake is tried first: every server supports it so far, and some exit on a
-    /// method that they do not know. A server that refuses it is tried with the newer handshake.
+    /// method that they do not know. A server that refuses the older handshake is tried with the
+    /// newer one.
     pub(super) async fn open(watch: &WatchSpec, say: &LineOutput) -> Result<Self, ConnectionError> {
         match Self::handshake(watch, say, ClientLifecycleMode::Initialize).await {
             Err(HandshakeError::Refused(_)) => {
@@ -225,7 +226,7 @@ impl Connection {
     pub(super) async fn shutdown(mut self) {
         self.close.cancel();
         if !self.ended.is_finished() {
-            // If it does not close in time, ending the process closes it.
+            // If the connection does not close in time, the end of the process closes it.
             let _best_effort = timeout(CLOSE_TIMEOUT, &mut self.ended).await;
         }
         if let Some(process) = self.process.take() {

@@ -10,8 +10,9 @@ use super::connection::ConnectionError;
 
 /// Creates the transport to a server, without sending anything yet.
 ///
-/// It follows no redirection, because the token is for one server. It does not open a new session
-/// when the server has dropped the old one, because that would lose the subscriptions unnoticed.
+/// The transport follows no redirection, because the token is for one server. It does not open a
+/// new session when the server has dropped the old one, because that would lose the subscriptions
+/// unnoticed.
 ///
 /// # Errors
 ///

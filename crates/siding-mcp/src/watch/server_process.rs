@@ -14,7 +14,7 @@ use super::diff::LINE_COLUMNS;
 
 /// The prefix of lines from the server's standard error.
 const STDERR_LINE_PREFIX: &str = "server:";
-/// Maximum bytes of such a line.
+/// Maximum bytes of a line from the server's standard error.
 const MAX_LINE_BYTES: usize = 4 * LINE_COLUMNS;
 /// Size of a read in bytes.
 const READ_BUFFER_BYTES: usize = 4096;
@@ -23,8 +23,8 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between two checks for the exit of the server.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A server's process. It belongs to the process tree of this program's task, so the shim ends
-/// both.
+/// A server's process. It is in the process tree of this program's task, so the shim ends it with
+/// the task.
 #[derive(Debug)]
 pub(super) struct ServerProcess(Child);
 
@@ -80,8 +80,8 @@ fn take_pipes(child: &mut Child, say: &LineOutput) -> std::io::Result<ServerPipe
     })
 }
 
-/// Whether a shell reports with this status that the program does not exist or cannot be executed
-/// (POSIX, Shell Command Language, 2.8.2).
+/// Returns whether a shell reports with this status that the program does not exist or cannot be
+/// executed (POSIX, Shell Command Language, 2.8.2).
 pub(super) fn is_missing_program(status: ExitStatus) -> bool {
     matches!(status.code(), Some(126 | 127))
 }
@@ -102,8 +102,8 @@ impl ServerProcess {
         }
     }
 
-    /// Waits until the process has exited, since its standard input is closed, and kills it if it
-    /// does not.
+    /// Waits for the process to exit, which it should because its standard input is closed. Kills
+    /// it after `EXIT_TIMEOUT`.
     pub(super) async fn shutdown(mut self) {
         if self.wait_exit(EXIT_TIMEOUT).await.is_none() {
             // The process may have just exited.

@@ -10,7 +10,7 @@ use super::diff::{LINE_COLUMNS, diff_lines, summary};
 const MIN_BACKOFF_MS: u64 = 1_000;
 /// The longest pause, in milliseconds.
 const MAX_BACKOFF_MS: u64 = 60_000;
-/// Uptime after which a disconnect does not count together with earlier ones, in milliseconds.
+/// Uptime after which a disconnect is no longer counted with earlier ones, in milliseconds.
 const STABLE_UPTIME_MS: u64 = 60_000;
 /// Polling interval for a server that notifies of changes, in milliseconds. It may lose a
 /// notification or never send one.
@@ -41,7 +41,7 @@ pub(super) enum WatchEvent {
     Refused(String),
     /// The server could not be reached, or the connection was lost.
     Disconnected(String),
-    /// The server could not be reached, and retrying is useless.
+    /// The server could not be reached, and a retry would fail in the same way.
     Fatal(String),
 }
 
