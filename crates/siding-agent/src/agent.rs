@@ -74,7 +74,8 @@ pub use crate::ui_event::{Label, UiEvent};
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 100;
 /// Delay before undelivered notices are tried again.
 const NOTICE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes of notices sent with one request. Each notice is bounded, but a thousand may be pending.
+/// Maximum bytes of notices sent with one request. Each notice is bounded, but a thousand may be
+/// pending.
 const MAX_NOTICE_BYTES: usize = 64 << 10;
 
 /// The state of a running agent.
@@ -114,14 +115,14 @@ struct Agent {
     /// Whether notices may be pending that do not start a turn; they are sent with the next
     /// request.
     has_quiet_notices: bool,
-    /// Number of times that the agent started to work. An unchanged number means that it did
-    /// nothing since.
+    /// Number of times that the agent started to work. An unchanged number means that the agent has
+    /// done nothing since.
     activity_count: u64,
     /// Entries written to the transcript by this process.
     written_entries: u64,
     /// Why the agent is idle; `None` while it works.
     idle_reason: Option<IdleReason>,
-    /// The agent's role among the agents of this process, and its links to them.
+    /// The agent's role among the agents of this process, and its links to these agents.
     team: Team,
     /// The last two fields own the agent's threads. Fields are dropped in order of declaration, so
     /// the threads end after everything else is gone.
@@ -320,8 +321,8 @@ impl Agent {
                 result?;
             }
             AgentEvent::CallFinished(result, receipts) => {
-                // The notices that a finished subagent or teammate did not deliver now belong to
-                // this session, and no event announces them.
+                // The notices that a finished subagent or teammate did not deliver are now
+                // delivered to this session, and no event announces them.
                 let has_left = |task: TaskId| task.kind().has_session();
                 self.has_new_notices |= receipts.iter().filter_map(DeliveryAck::task).any(has_left);
                 self.tasks_in_results.extend(receipts.iter().filter_map(DeliveryAck::task));

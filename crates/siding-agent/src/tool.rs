@@ -35,7 +35,7 @@ pub use write_file::WriteFile;
 pub struct ToolSpec {
     /// The tool's name.
     pub name: &'static str,
-    /// A description of what it does and when to use it.
+    /// A description of what the tool does and when to use it.
     pub description: &'static str,
     /// The JSON Schema of its arguments, which are an object.
     pub schema: Value,

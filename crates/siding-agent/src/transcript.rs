@@ -1,8 +1,9 @@
 //! The transcript of a conversation: an append-only file with an entry of JSON per line.
 //!
 //! The file is in the directory of its session. The holder of its lock is the only writer. A writer
-//! that is killed within a line leaves a torn one; the next writer terminates it and appends a line
-//! that marks it as torn. So existing bytes are never changed, and only marked lines are ignored.
+//! that is killed within a line leaves a torn line; the next writer terminates that line and
+//! appends another one that marks it as torn. So existing bytes are never changed, and only marked
+//! lines are ignored.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,10 +19,10 @@ use crate::conversation::Entry;
 
 /// The version of the format that is written, and the only one that is read.
 const FORMAT_VERSION: u32 = 1;
-/// Largest transcript that is read: many times what any model accepts.
+/// Maximum bytes of a transcript that is read: many times what any model accepts.
 const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
 
-/// Bytes that the first line may have; it holds a path and a name.
+/// Maximum bytes of the first line, which has a path and a name.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// Why a transcript cannot be used.
@@ -284,8 +285,8 @@ fn parse(
         let entries_before = before.replace(entries.len());
         match (torn.take(), parsed) {
             (Some(_), Ok(TranscriptLine::Torn { .. })) => {}
-            // The preceding line was complete except for its newline, so it was parsed. Its readers
-            // had ignored it as torn, so its entry is dropped.
+            // The preceding line lacked only its newline, so it parses. Its readers have ignored it
+            // as torn, so its entry is dropped here.
             (None, Ok(TranscriptLine::Torn { .. })) => {
                 entries.truncate(entries_before.unwrap_or(0))
             }
@@ -304,8 +305,8 @@ fn parse(
             (None, Ok(TranscriptLine::Entry { entry, .. })) if is_whole && number > 0 => {
                 entries.push(entry);
             }
-            // A last line without a newline is ignored: its writer may still be writing it, or was
-            // killed.
+            // A last line without a newline is ignored: the writer may still be writing the line,
+            // or was killed.
             (None, Ok(_)) if !is_whole => {}
             (None, Ok(_)) => return Err(damaged("the line is not allowed here".to_owned())),
             (None, Err(error)) => torn = Some(damaged(error.to_string())),

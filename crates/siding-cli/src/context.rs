@@ -67,7 +67,7 @@ pub(crate) fn load_settings_from(environment: &Environment) -> Result<Settings, 
     Ok(settings)
 }
 
-/// A task: its directory, and the state that its journal gives.
+/// A task's directory, and the state that its journal gives.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) dir: TaskDir,
@@ -77,7 +77,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Finds a task by a prefix of its id, and starts a new shim for it if its shim was killed.
+    /// Finds a task by a prefix of the task's id. If the task's shim was killed, starts a new one.
     pub(crate) fn find(root: &StateDir, text: &str) -> Result<Self, Failure> {
         let id = listing::resolve_id(root, text)?;
         recover(root, id)?;
@@ -130,8 +130,8 @@ pub(crate) fn recover_all(root: &StateDir) -> Result<bool, Failure> {
     Ok(all_recovered)
 }
 
-/// Tasks that only another machine can recover, by its hostname. Machines that share a state
-/// directory have them; each hostname gets one line.
+/// Tasks that this machine cannot recover, because they run on another machine that shares the
+/// state directory. Each hostname gets one line.
 #[derive(Debug, Default)]
 struct OtherMachineTasks(BTreeMap<String, Vec<TaskId>>);
 

@@ -1,5 +1,5 @@
-//! Writes to standard error. A reader that has closed it (`2>&1 | head`) is not a failure, so write
-//! errors are ignored. `eprintln!` would panic.
+//! Writes to standard error. A reader that has closed the pipe (`2>&1 | head`) is not a failure, so
+//! write errors are ignored. `eprintln!` would panic.
 
 use std::io::Write;
 use std::os::fd::AsFd as _;

@@ -24,7 +24,7 @@ const MAX_WAIT_WITHOUT_PROGRESS: Duration = Duration::from_secs(50);
 /// Clients, by the name in their handshake, that restart their timeout on each progress
 /// notification.
 const PROGRESS_AWARE_CLIENTS: [&str; 1] = ["claude-code"];
-/// Columns of the last output line in a progress message.
+/// Maximum columns of the last output line in a progress message.
 const LAST_LINE_COLUMNS: usize = 100;
 
 /// How long the SDK may take to close its end of a connection that the client has closed.
@@ -76,8 +76,8 @@ impl CallContext for ToolCall {
         let (cancelled, peer) = (self.context.ct.clone(), self.context.peer.clone());
         async move {
             cancelled.cancelled().await;
-            // The SDK also cancels the calls of a client that has disconnected, and closes its end
-            // a moment later.
+            // The SDK also cancels the calls of a client that has disconnected, and closes its own
+            // end of the connection a moment later.
             tokio::time::sleep(TRANSPORT_CLOSE_GRACE).await;
             if peer.is_transport_closed() {
                 CancelReason::CallerGone

@@ -184,8 +184,8 @@ struct OutputGrowth {
 }
 
 impl OutputGrowth {
-    /// Starts at the current length. Called before the client learns that it is subscribed, so that
-    /// all later growth is notified.
+    /// Returns the growth since now: the current length is taken as known. Called before the client
+    /// learns that it is subscribed, so that all later growth is notified.
     fn from_now(tool_context: &ToolContext, id: TaskId) -> Self {
         Self { id, known_bytes: output_bytes(tool_context, id).unwrap_or(0) }
     }

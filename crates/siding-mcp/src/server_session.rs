@@ -15,11 +15,10 @@ const SESSION_NAME_PREFIX: &str = "mcp-";
 /// Opens the session that owns the server's tasks.
 ///
 /// A named session is joined, since another process opened it. The session of `SIDING_SESSION` is
-/// used only if it has the owner that the server's session would have: the client may have
-/// inherited the variable from an agent that started it, or from one that has exited. Otherwise the
-/// session is named after its owner, so that a server that the client restarts finds its tasks
-/// again. The session ends with the process `owner`; if the parent has already exited, this process
-/// is the owner.
+/// used only if `owner` owns it: the client may have inherited the variable from an agent that
+/// started the client, or from one that has exited. Otherwise the session is named after its owner,
+/// so that a server that the client restarts finds its tasks again. The session ends with the
+/// process `owner`; if the parent has already exited, this process is the owner.
 pub(crate) fn open_session(
     root: StateDir,
     named: Option<&str>,

@@ -16,7 +16,7 @@ use super::steps;
 
 /// The name of the file in the directory of the session.
 const JOURNAL_FILE_NAME: &str = "workflow";
-/// Largest journal that is read in bytes: the text of the workflow and some thousand records.
+/// Maximum bytes of a journal that is read: the text of the workflow and some thousand records.
 const MAX_JOURNAL_BYTES: usize = 64 << 20;
 
 /// A locked journal and its replayed content.

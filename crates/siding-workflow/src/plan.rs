@@ -20,9 +20,9 @@ use self::file::FileMistake;
 use self::matrix::Combination;
 use self::raw::{RawFile, RawStep};
 
-/// Steps that a workflow may have after expanding matrices; more could not be reviewed.
+/// Maximum number of steps after expanding matrices; more could not be reviewed.
 pub(super) const MAX_STEPS: usize = 1_000;
-/// Columns of a list of steps in an error message.
+/// Maximum columns of a list of steps in an error message.
 const STEP_LIST_COLUMNS: usize = 300;
 
 /// The consequence of a failed step.

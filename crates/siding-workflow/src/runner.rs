@@ -30,7 +30,7 @@ use super::shim_messages::{StepMessages, read_step_messages};
 use super::state::StepStart;
 use super::{steps, text};
 
-/// Bytes of a failed step's output that are read for its last lines.
+/// Number of bytes at the end of a failed step's output that are read for its last lines.
 const TAIL_BYTES: usize = 4 << 10;
 
 /// The workflow to run.

@@ -1,4 +1,5 @@
-//! An SVG diagram of a workflow: steps with their status, in columns after their needs.
+//! An SVG diagram of a workflow: each step with its status, in a column after the steps that it
+//! needs.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,9 +16,9 @@ const BOX_SIZE: (usize, usize) = (210, 46);
 const BOX_GAP: (usize, usize) = (70, 16);
 const MARGIN: usize = 20;
 const TITLE_HEIGHT: usize = 44;
-/// Columns of an id that fit in a box, at 7 units per column.
+/// Maximum columns of an id in a box, at 7 units per column.
 const ID_COLUMNS: usize = 27;
-/// Columns to which the title is cut.
+/// Maximum columns of the title.
 const TITLE_COLUMNS: usize = 60;
 
 /// Renders a workflow as SVG. The status is shown by a word as well as by a color, and each step

@@ -11,9 +11,9 @@ use super::load::LoadedWorkflow;
 use super::record::{StepEnd, WorkflowVerdict};
 use super::step_status::StepStatus;
 
-/// Columns of a line.
+/// Maximum columns of a line.
 const LINE_COLUMNS: usize = 80;
-/// Lines of a failed step's output that are shown.
+/// Maximum lines of a failed step's output that are shown.
 const MAX_OUTPUT_LINES: usize = 10;
 /// Columns of the word at the start of a line.
 const WORD: usize = 8;

@@ -50,7 +50,7 @@ impl RunState {
 /// A workflow and its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WorkflowView {
-    /// Its id, which is that of its first task; null for a file that has not been run.
+    /// The workflow's id, which is the id of its first task; null for a file that has not been run.
     pub workflow_id: Option<TaskId>,
     /// Its name for people.
     pub name: Option<String>,
@@ -58,7 +58,7 @@ pub struct WorkflowView {
     pub file: String,
     /// Its state.
     pub state: RunState,
-    /// The tasks that have run it, the newest last.
+    /// The tasks that have run the workflow, the newest last.
     pub tasks: Vec<TaskId>,
     /// The time of its start, in RFC 3339.
     pub began_at: Option<String>,
@@ -77,9 +77,9 @@ pub struct StepView {
     pub state: StepStatus,
     /// The ids of the steps that must be finished first.
     pub needs: Vec<String>,
-    /// The condition under which it runs after that.
+    /// The condition under which the step runs once its needs are finished.
     pub condition: String,
-    /// The length of the longest chain of needs before it.
+    /// The length of the longest chain of needs before the step.
     pub layer: usize,
     /// Attempts started.
     pub attempt: u32,

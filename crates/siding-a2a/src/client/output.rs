@@ -9,9 +9,9 @@ use crate::wire::{Artifact, Part};
 
 /// The prefix of each line of a server's text.
 const INDENT: &str = "  ";
-/// Columns of the name of an artifact or file.
+/// Maximum columns of the name of an artifact or file.
 const NAME_COLUMNS: usize = 60;
-/// Columns of an address.
+/// Maximum columns of an address.
 const ADDRESS_COLUMNS: usize = 400;
 /// Maximum number of artifacts whose output is tracked. If a task has more, some text may be
 /// written twice.

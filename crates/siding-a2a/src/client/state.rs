@@ -17,9 +17,9 @@ use crate::wire::{A2aState, RpcError, Status, Update, code};
 const MAX_FAILURES: u32 = 12;
 /// Pauses before the next request in milliseconds, longer after each one that brought nothing new.
 const BACKOFF_MS: [u64; 7] = [500, 1000, 2000, 4000, 8000, 15_000, 30_000];
-/// Columns of a server's text within a line of the client.
+/// Maximum columns of a server's text within a line of the client.
 const LINE_COLUMNS: usize = 300;
-/// Columns of the reason of a failure.
+/// Maximum columns of the reason of a failure.
 const REASON_COLUMNS: usize = 300;
 /// Maximum length in bytes of a task's name that is shown for the user to type.
 const MAX_TYPED_NAME_BYTES: usize = 128;

@@ -15,7 +15,7 @@ use crate::wire::{A2aState, Artifact, Message, Part, ROLE_AGENT, Status, Task};
 pub(super) const RESUME_FLAG: &str = "--resume";
 /// The name of the artifact with the agent's last answer.
 const ANSWER_ARTIFACT_NAME: &str = "answer";
-/// Bytes of an agent's output shown for a failure without a report.
+/// Maximum bytes of an agent's output shown for a failure without a report.
 const FAILURE_TAIL_BYTES: usize = 2000;
 
 /// The report that `siding agent --json` prints at its end.
@@ -48,8 +48,8 @@ impl AgentReport {
     }
 }
 
-/// Converts a task. `output` is the task's output, or the end of it; it is used only when the task
-/// has ended.
+/// Converts a task. `output` is the task's output or the end of it, which is used only when the
+/// task has ended.
 pub(super) fn to_a2a_task(state: &TaskState, output: &str) -> Task {
     let (id, context_id) = task_and_context_ids(state);
     let report = (!state.is_live()).then(|| AgentReport::find_in(output)).flatten();

@@ -26,11 +26,11 @@ use super::prompt::{check_context_id, prompt_text};
 use super::transcript::TranscriptCursor;
 use crate::wire::{A2aState, Message, RpcError, Task, code};
 
-/// Bytes at the end of an agent's output that are searched for its report.
+/// Number of bytes at the end of an agent's output that are searched for the agent's report.
 const REPORT_TAIL_BYTES: u64 = 4 << 20;
 /// Maximum time to wait for the shim's answer, in milliseconds.
 const START_TIMEOUT_MS: u64 = 10_000;
-/// Columns of an unknown task id in an error message.
+/// Maximum columns of an unknown task id in an error message.
 const ID_COLUMNS: usize = 100;
 
 /// The tasks of a server.

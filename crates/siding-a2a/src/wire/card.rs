@@ -8,7 +8,7 @@ pub const WELL_KNOWN_CARD_PATH: &str = "/.well-known/agent-card.json";
 /// The binding that siding implements.
 pub const JSONRPC_BINDING: &str = "JSONRPC";
 
-/// Columns of the list of interfaces in an error message.
+/// Maximum columns of the list of interfaces in an error message.
 const OFFER_COLUMNS: usize = 200;
 
 /// The part of a card that a client needs.

@@ -172,7 +172,7 @@ impl Agent {
                 self.handle_agent_event(came, &mut |sight| session.view.on_event(sight))?;
             }
         }
-        // No request is in flight that could carry the prompts, so they start one.
+        // No request is in flight that could carry the prompts, so a request is started with them.
         if self.idle_reason.is_some() {
             self.deliver_prompts(&mut |sight| session.view.on_event(sight))?;
         }

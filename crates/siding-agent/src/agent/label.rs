@@ -16,11 +16,11 @@ use crate::ui_event::Label;
 const SYSTEM_PROMPT: &str = "\
 You label what a coding agent has just done, as the subject of a commit does: past tense, about 30 \
 characters, no period, no quotes. Answer with the label alone.";
-/// Tokens that the model may use for a label.
+/// Maximum tokens of a label.
 const MAX_LABEL_TOKENS: u32 = 40;
-/// Bytes of each call, and of its result, that the labelling model receives.
+/// Maximum bytes of each call, and of its result, that the labelling model receives.
 const MAX_SHOWN_BYTES: usize = 300;
-/// Columns after which a label is cut.
+/// Maximum columns of a label; a longer one is cut.
 const LABEL_COLUMNS: usize = 60;
 
 /// Requests a label for the last batch of calls. The label is sent as an event when it arrives; a

@@ -14,7 +14,7 @@ use super::tool_dispatch::{ToolDispatcher, into_tool_result};
 use super::{remote_agent, subagent, teammate_tools};
 use crate::message::{ToolCall, ToolResult};
 
-/// Bytes of the task's output that the result quotes.
+/// Maximum bytes of the task's output that the result quotes.
 const MAX_OUTPUT_BYTES: usize = 8 << 10;
 
 impl ToolDispatcher {

@@ -11,11 +11,11 @@ use siding_tools::{TaskSnapshot, ToolContext};
 use super::tasks;
 use crate::message::UserContent;
 
-/// Batches of calls between two reminders that name all running tasks.
+/// Number of batches of calls between two reminders that name all running tasks.
 const BATCHES_PER_FULL_REMINDER: u32 = 20;
-/// Columns of the line for one task.
+/// Maximum columns of the line for one task.
 const LINE_COLUMNS: usize = 160;
-/// Tasks that one reminder names.
+/// Maximum number of tasks that one reminder names.
 const MAX_NAMED_TASKS: usize = 50;
 
 /// Which tasks the model has been reminded of.

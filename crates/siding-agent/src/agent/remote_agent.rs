@@ -24,7 +24,7 @@ Send a task to an agent on an A2A 1.0 server. It sees neither this conversation 
 so say everything it needs to know. Returns a task id immediately; you are notified of the result, \
 and when the agent waits for an answer: give that with `task`. `task_stop` has the server cancel \
 it.";
-/// Columns to which an address and a text are cut in a question to a person.
+/// Maximum columns of an address and of a text in a question to a person.
 const SHOWN_COLUMNS: usize = 200;
 
 /// The tool's arguments.

@@ -8,7 +8,7 @@ use siding_model::id::TaskId;
 use siding_model::text::one_line;
 use siding_tools::{ToolContext, ToolError};
 
-/// Columns of the program's error message that are quoted.
+/// Maximum columns of the program's error message that are quoted.
 const ERROR_COLUMNS: usize = 600;
 
 /// A started task.

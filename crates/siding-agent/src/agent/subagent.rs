@@ -24,7 +24,7 @@ use crate::message::UserContent;
 use crate::provider::Model;
 use crate::transcript::{Transcript, TranscriptError, TranscriptHeader};
 
-/// Columns of a subagent's display name.
+/// Maximum columns of a subagent's display name.
 const NAME_COLUMNS: usize = 48;
 
 /// The tool's name.
@@ -102,7 +102,8 @@ const fn yes() -> bool {
     true
 }
 
-/// The settings that a subagent inherits from its parent, whose permissions it never exceeds.
+/// The settings that a subagent inherits from its parent. A subagent never has more permissions
+/// than its parent.
 #[derive(Debug)]
 pub(super) struct SubagentSpawner {
     pub(super) model: String,

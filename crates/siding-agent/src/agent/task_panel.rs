@@ -11,7 +11,8 @@ use siding_tools::{TaskSnapshot, ToolContext, text};
 use super::tasks;
 use crate::terminal::TaskRow;
 
-/// Tasks whose last line of output is read. The terminal shows no more than these.
+/// Maximum number of tasks whose last line of output is read. The terminal shows no more tasks than
+/// that.
 pub(super) const MAX_TASKS_WITH_LAST_LINE: usize = 6;
 
 /// The source of the panel's rows.

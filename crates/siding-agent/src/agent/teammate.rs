@@ -16,7 +16,7 @@ use super::{Agent, AgentError, NOTICE_RETRY_INTERVAL, UiEvent};
 use crate::conversation::{Event, IdleReason};
 use crate::message::{AssistantContent, FinishReason, Message, UserContent, joined_text};
 
-/// Bytes of a teammate's last message that the lead receives.
+/// Maximum bytes of a teammate's last message that the lead receives.
 const MAX_REPORT_BYTES: usize = 16 << 10;
 
 impl Agent {
@@ -214,7 +214,7 @@ impl<'h> TeammateLog<'h> {
     fn write_line(&mut self, text: &str) {
         let Some(stand_in) = &mut self.proxy_input else { return };
         match stand_in.write(format!("{}\n", text.trim_end()).as_bytes()) {
-            // A proxy that is slow to read loses this line only.
+            // If the proxy reads slowly, only this line is lost.
             Ok(()) | Err(InputError::Unread { .. }) => {}
             Err(_) => self.proxy_input = None,
         }

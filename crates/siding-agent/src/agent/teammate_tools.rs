@@ -42,7 +42,7 @@ pub(super) const SEND_DESCRIPTION: &str = "\
 Write to a teammate. An idle teammate starts with it immediately; a busy one reads it with its \
 next request. You receive its answer when it arrives.";
 
-/// Bytes that a message may have.
+/// Maximum bytes of a message.
 const MAX_MESSAGE_BYTES: usize = 32 << 10;
 
 /// The arguments of `spawn_teammate`.

@@ -21,7 +21,7 @@ use super::event::AgentEvent;
 
 /// The name under which teammates address the agent that started them.
 pub(super) const LEAD_NAME: &str = "lead";
-/// Bytes of a teammate's name, which is ASCII.
+/// Maximum bytes of a teammate's name, which is ASCII.
 const MAX_NAME_CHARS: usize = 24;
 
 /// A message in transit.
@@ -210,7 +210,8 @@ impl Teammates {
         let message = TeamMessage { from: from.to_owned(), text, recorded: noted };
         let sent =
             sender.is_some_and(|sender| sender.send(AgentEvent::TeamMessage(message)).is_ok());
-        // The receiver may end before it reads the message; its end of the channel is then dropped.
+        // The receiver may end before it reads the message. Its end of the channel is then dropped,
+        // and the delivery fails.
         let delivered = sent.then(|| is_recorded.recv().ok()).flatten();
         delivered.ok_or_else(nobody)
     }

@@ -24,15 +24,15 @@ use crate::message::{CallId, Message, ToolCall, ToolResult};
 use crate::provider::{ModelRequest, ModelResponse, Provider, ProviderError, ResponsePart};
 use crate::tool::{AgentToolContext, ToolSpec, Toolbox};
 
-/// Tokens that a model may write in one answer. All current models allow as many.
+/// Maximum tokens of one answer of a model. All current models allow as many.
 const MAX_RESPONSE_TOKENS: u32 = 16_384;
 /// Separates siding's lines about a command from the command's output.
 const OUTPUT_SEPARATOR: &str = "\n\noutput:\n";
 
-/// Columns to which the name of an unknown tool is cut.
+/// Maximum columns of the name of an unknown tool.
 const TOOL_NAME_COLUMNS: usize = 60;
 
-/// The tools that the model may call, and what they need.
+/// The tools that the model may call, and the state that their calls need.
 pub(super) struct ToolDispatcher {
     toolbox: Toolbox,
     context: AgentToolContext,

@@ -11,7 +11,7 @@ use crate::message::{
     AssistantContent, CallId, FinishReason, Message, ToolCall, ToolResult, Usage, UserContent,
 };
 
-/// Characters of invalid arguments that the error message quotes.
+/// Maximum characters of invalid arguments that the error message quotes.
 const MAX_SHOWN_ARGUMENT_CHARS: usize = 200;
 
 impl Conversation {

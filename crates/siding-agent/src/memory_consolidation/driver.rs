@@ -40,9 +40,9 @@ const TOOL_DESCRIPTION: &str = "\
 Change the notes: replace texts in them, or write them completely. Either all changes are made or \
 none.";
 const TOOL_NAME: &str = "rewrite_notes";
-/// Requests to the model, including the repetitions after invalid rewrites.
+/// Maximum number of requests to the model, including the repetitions after invalid rewrites.
 const MAX_MODEL_REQUESTS: usize = 3;
-/// Tokens of one answer, at most: room for the complete notes and some reasoning.
+/// Maximum tokens of one answer: room for the complete notes and some reasoning.
 const MAX_RESPONSE_TOKENS: u64 = 12_000;
 /// Lower bound for the average number of bytes per token. English text has about four.
 const MIN_BYTES_PER_TOKEN: u64 = 3;

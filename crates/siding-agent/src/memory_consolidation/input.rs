@@ -5,9 +5,9 @@ use siding_model::text::head_and_tail;
 use crate::conversation::Entry;
 use crate::message::{AssistantContent, UserContent};
 
-/// Bytes of one prompt, or of one answer of the model.
+/// Maximum bytes of one prompt, or of one answer of the model.
 const MAX_TEXT_BYTES: usize = 4_000;
-/// Bytes of a call, of its result, or of a notice.
+/// Maximum bytes of a call, of its result, or of a notice.
 const MAX_DETAIL_BYTES: usize = 1_000;
 /// Replaces the older entries that did not fit.
 const TRUNCATION_NOTE: &str = "[what was said before is left out]\n";

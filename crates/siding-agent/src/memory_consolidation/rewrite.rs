@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::secret;
 use crate::tool::project_notes::{MAX_NOTES_BYTES, replace_once};
 
-/// Columns of a refused line that the error message quotes.
+/// Maximum columns of a refused line that the error message quotes.
 const SHOWN_COLUMNS: usize = 24;
 
 /// The arguments of `rewrite_notes`.

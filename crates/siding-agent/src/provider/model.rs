@@ -12,7 +12,7 @@ pub const MODEL_VARIABLE: &str = "SIDING_MODEL";
 /// The allowed forms of a model's name, for error messages.
 const ALLOWED_FORMS: &str = "`anthropic:NAME`, `openai:NAME` or `script:FILE`";
 
-/// Columns of an invalid name that an error message quotes.
+/// Maximum columns of an invalid name that an error message quotes.
 const SHOWN_COLUMNS: usize = 60;
 
 /// The name of a model, with its provider.

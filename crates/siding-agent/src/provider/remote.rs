@@ -34,7 +34,7 @@ use crate::runtime::BackgroundRuntime;
 
 pub(super) use endpoint::{ApiDialect, Endpoint};
 
-/// Columns to which a model's name is cut in error messages.
+/// Maximum columns of a model's name in an error message.
 const MODEL_NAME_COLUMNS: usize = 60;
 
 /// The timeouts of a streamed answer.

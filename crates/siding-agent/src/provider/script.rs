@@ -16,7 +16,7 @@ use siding_model::text::one_line;
 
 pub(super) use player::ScriptedProvider;
 
-/// Columns to which a path is cut in messages.
+/// Maximum columns of a path in a message.
 const PATH_COLUMNS: usize = 200;
 
 /// Why a script cannot be used.

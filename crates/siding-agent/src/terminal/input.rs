@@ -2,9 +2,9 @@
 
 use siding_model::text::{display_width, visible_char};
 
-/// Prompts that the history keeps.
+/// Maximum number of prompts in the history.
 const MAX_HISTORY_PROMPTS: usize = 200;
-/// Bytes that a prompt may have.
+/// Maximum bytes of a prompt.
 const MAX_PROMPT_BYTES: usize = 1 << 20;
 
 /// The text being edited, and the history of prompts.

@@ -1,6 +1,6 @@
 //! Decoding of a terminal's input into keys.
 
-/// Bytes of a paste that are kept; the rest is discarded.
+/// Maximum bytes of a paste; bytes beyond that are discarded.
 const MAX_PASTE_BYTES: usize = 1 << 20;
 /// Bytes after which an unterminated unknown sequence is discarded.
 const MAX_SEQUENCE_BYTES: usize = 64;

@@ -8,9 +8,9 @@ use siding_model::text::{cut_tail, display_width, one_line, wrap_text};
 use super::frame::{Frame, Row, TextStyle};
 use super::view::{Activity, TaskRow, View};
 
-/// Tasks that are shown.
+/// Maximum number of tasks that are shown.
 const MAX_SHOWN_TASKS: usize = 5;
-/// Columns of a command next to other information about its task.
+/// Maximum columns of a command next to other information about its task.
 const COMMAND_COLUMNS: usize = 28;
 /// The smallest width that the layout supports.
 const MIN_COLUMNS: usize = 8;

@@ -13,7 +13,7 @@ use super::frame::{Row, TextStyle};
 use super::input::InputLine;
 use crate::message::{CallId, Usage};
 
-/// Bytes of output that are kept until the terminal accepts them.
+/// Maximum bytes of output that are kept until the terminal accepts them.
 const MAX_OUTPUT_BYTES: usize = 8 << 20;
 
 /// The state behind the screen.

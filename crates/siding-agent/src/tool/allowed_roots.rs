@@ -15,7 +15,7 @@ use siding_core::sys::{file, resolve_beneath};
 
 use super::file_entry::{FileEntry, FileError, FileKey};
 
-/// Symbolic links followed for one path, the kernel's limit (path_resolution(7)).
+/// Maximum number of symbolic links followed for one path, as in the kernel (path_resolution(7)).
 const MAX_SYMLINKS: usize = 40;
 
 /// The directories in which an agent's tools may access files: the working directory and those that

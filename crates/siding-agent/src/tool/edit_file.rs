@@ -14,11 +14,11 @@ use super::write_file::{HARD_LINK_NOTE, changed_since_read};
 use super::{AgentToolContext, ToolOutcome};
 use crate::cancel_flag::CancelFlag;
 
-/// Lines of context shown around each change.
+/// Number of unchanged lines shown around each change.
 const DIFF_CONTEXT_LINES: usize = 3;
-/// Lines of a diff that are shown.
+/// Maximum lines of a diff that are shown.
 const MAX_DIFF_LINES: usize = 80;
-/// Bytes of each line that are shown.
+/// Maximum bytes of each line that are shown.
 const MAX_DIFF_LINE_BYTES: usize = 300;
 /// Time limit of the diff algorithm. After it, the diff is still correct but may be longer than
 /// necessary.

@@ -5,9 +5,9 @@
 
 use std::fmt::Write as _;
 
-/// Bytes of a line that are shown.
+/// Maximum bytes of a line that are shown.
 pub(super) const MAX_LINE_BYTES: usize = 2_000;
-/// Bytes of the excerpt, including line numbers.
+/// Maximum bytes of the excerpt, including line numbers.
 pub(super) const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// Collects the requested lines of a file.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use siding_core::sys::dir_entry::{self, DirEntry, FileKind};
 use siding_core::sys::{self, file};
 
-/// Bytes of the largest file that is read completely, to be edited or to detect changes.
+/// Maximum bytes of a file that is read completely, to be edited or to detect changes.
 pub(super) const MAX_WHOLE_FILE_BYTES: usize = 8 << 20;
 
 /// Prefix of temporary files.
@@ -30,7 +30,7 @@ pub(super) struct FileEntry {
     pub(super) key: FileKey,
 }
 
-/// Identifies a directory entry independently of the path that leads to it and of its content.
+/// Identifies a directory entry, whatever path was used to find it and whatever it contains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct FileKey {
     directory: (u64, u64),

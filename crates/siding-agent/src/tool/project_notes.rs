@@ -11,7 +11,7 @@ use super::text_replace::{ReplaceError, ReplaceScope, replace_text};
 
 /// The path of the notes below the project's directory.
 const NOTES_PATH: &str = ".siding/memory.md";
-/// Largest size in bytes: about 8,000 tokens, which every conversation starts with.
+/// Maximum bytes of the notes: about 8,000 tokens, with which every conversation starts.
 pub const MAX_NOTES_BYTES: usize = 32 << 10;
 /// The tag that ends the notes in a prompt.
 const NOTES_END_TAG: &str = "</notes>";

@@ -14,11 +14,11 @@ use super::read_tracker::ContentHasher;
 use super::{AgentToolContext, ToolOutcome};
 use crate::cancel_flag::CancelFlag;
 
-/// Lines shown by default.
+/// Number of lines shown by default.
 const DEFAULT_LINES: NonZeroU64 = NonZeroU64::new(2_000).expect("2,000 is not zero");
 
-/// Bytes at the start of a file that are checked for a zero byte, which marks it as binary. git
-/// checks as many (`FIRST_FEW_BYTES` in xdiff-interface.c).
+/// Number of bytes at the start of a file that are checked for a zero byte, which marks the file as
+/// binary. git checks as many (`FIRST_FEW_BYTES` in xdiff-interface.c).
 const BINARY_CHECK_BYTES: usize = 8_000;
 
 /// Size of the read buffer in bytes.

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use siding_model::text;
 
-/// Matches that an error message lists.
+/// Maximum number of matches that an error message lists.
 const MAX_SHOWN_MATCHES: usize = 10;
-/// Bytes of a listed line that are shown.
+/// Maximum bytes of a listed line.
 const MAX_LINE_BYTES: usize = 200;
 
 /// How many matches are replaced.

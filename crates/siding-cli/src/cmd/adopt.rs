@@ -53,10 +53,9 @@ pub(crate) struct Args {
 struct AdoptView {
     /// The id of the process.
     pid: i32,
-    /// The process's task. It is never recorded if the process ends soon.
+    /// The process's task. A task whose process ends soon is never recorded.
     task_id: TaskId,
-    /// The session that owns the task; null if the process already had a task and that was not
-    /// recorded.
+    /// The session that owns the task; null if the process already had a task that is not recorded.
     session_id: Option<SessionId>,
     /// Whether the process already had a task; then nothing was done.
     already: bool,
@@ -69,8 +68,8 @@ impl Args {
             return FastAdopt { pid: self.pid, session: self.session }.run(|| shim);
         }
         let root = context::open_state_dir()?;
-        // Loaded before the process is marked, so that a mistake in the settings leaves it
-        // unchanged.
+        // Loaded first, so that a mistake in the settings fails the call before the process is
+        // marked.
         let settings = context::load_settings()?;
         let view = match claim(&root, self.pid, self.session)? {
             ClaimOutcome::Marked(claim) => {
@@ -109,7 +108,8 @@ pub(crate) struct FastAdopt {
 
 impl FastAdopt {
     /// Parses this process's arguments if they have exactly this form, and returns `None` for all
-    /// other arguments. A shell waits for the call, and building clap's parser would delay it.
+    /// other arguments. A shell waits for the call, and building clap's parser would delay the
+    /// shell.
     pub(crate) fn from_process() -> Option<Self> {
         let words: Vec<String> = std::env::args_os()
             .skip(1)

@@ -242,8 +242,9 @@ impl Args {
         if self.json { OutputFormat::Json } else { self.output_format }
     }
 
-    /// Returns the terminal for an interactive conversation, or `None` if a prompt was given.
-    /// Without a terminal, a resumed conversation continues without one, and a new one fails.
+    /// Returns the terminal for an interactive conversation, or `None` if a prompt was given. If
+    /// the standard streams are no terminal, a resumed conversation continues without one, and a
+    /// new conversation fails.
     fn open_console(&self) -> Result<Option<Console>, Failure> {
         if self.prompt.is_some() || self.subagent.is_some() {
             return Ok(None);

@@ -22,7 +22,7 @@ pub(super) use text::{
     build_filter, count_directories, format_age, format_command, report_no_runs,
 };
 
-/// Runs that are listed without --limit.
+/// Number of runs that are listed without --limit.
 const DEFAULT_LISTED_RUNS: usize = 20;
 
 /// Shows earlier runs of commands: when they ran, their duration, memory and outcome.

@@ -248,7 +248,8 @@ impl Args {
         render::json::print_to_reader(&view)
     }
 
-    /// Prints siding's own remarks on standard error; standard output belongs to the command.
+    /// Prints siding's own remarks on standard error, because standard output is for the command's
+    /// output.
     fn print_text(
         &self,
         root: &siding_core::store::StateDir,

@@ -56,7 +56,7 @@ impl Args {
     }
 }
 
-/// Returns the specifications of the tasks that have not ended. Unreadable ones are omitted:
+/// Returns the specifications of the tasks that have not ended. Unreadable tasks are omitted:
 /// recovery has reported them.
 pub(super) fn running_specs(root: &StateDir) -> Result<Vec<TaskSpec>, Failure> {
     let live = |id: TaskId| {
@@ -109,8 +109,8 @@ impl SessionStatus {
 struct SessionView {
     /// The session's name.
     session_id: SessionId,
-    /// The owner process, with whose end the session ends; of several the newest that runs; null
-    /// for the implicit session and for one that cannot be read.
+    /// The owner process, whose end ends the session; the newest running one if there are several;
+    /// null for the implicit session and for one that cannot be read.
     owner_pid: Option<i32>,
     /// State of the session.
     state: SessionStatus,

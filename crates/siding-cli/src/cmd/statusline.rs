@@ -11,9 +11,9 @@ use crate::render::out;
 
 /// Maximum size of the input, in bytes; hosts write a few KiB.
 const INPUT_MAX_BYTES: u64 = 1 << 20;
-/// Maximum size of the other status line's output, in bytes.
+/// Maximum size of the output of the `--before` command, in bytes.
 const OUTPUT_MAX_BYTES: u64 = 64 << 10;
-/// Maximum time for the other status line. Hosts kill a status line that still runs at the next
+/// Maximum time for the `--before` command. Hosts kill a status line that still runs at the next
 /// update.
 const PREVIOUS_LINE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -57,7 +57,8 @@ impl Args {
         }
         match line {
             Ok(line) => text.extend(format!("{line}\n").into_bytes()),
-            // A failure is only reported, so that the other status line's output is still printed.
+            // A failure is only reported, so that the output of the `--before` command is still
+            // printed.
             Err(failure) => {
                 failure.report();
             }
@@ -67,7 +68,7 @@ impl Args {
     }
 }
 
-/// The running program of another status line.
+/// The running `--before` command.
 struct PreviousStatusLine {
     child: Child,
     output: Receiver<Vec<u8>>,

@@ -122,7 +122,8 @@ impl JsonDocument {
         TextError::at_offset(self.body(), start, what)
     }
 
-    /// Fails if an object on the path has a key twice: hosts use only one of them.
+    /// Fails if an object on the path has a key twice, because hosts use only one of the two
+    /// values.
     pub(crate) fn ensure_unique_keys(&self, path: JsonPath<'_>) -> Result<(), TextError> {
         match self.spans().find_duplicate_key(path) {
             None => Ok(()),

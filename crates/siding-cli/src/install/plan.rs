@@ -1,4 +1,4 @@
-//! Plans the changes to files and shows them before they are made.
+//! Plans the changes to files, and shows the changes before it makes them.
 
 use std::path::PathBuf;
 
@@ -113,8 +113,8 @@ pub(crate) fn apply_plan(
         })?);
     }
     if !dry_run && action == Action::Uninstall {
-        // Directories are removed after all files, because several files may share one; the deepest
-        // comes first, so that its parent is empty.
+        // Directories are removed after all files, because several files may share one. The deepest
+        // comes first, because only an empty directory can be removed.
         directories.sort();
         for dir in directories.iter().rev() {
             // Fails if another program has put a file into the directory, which then stays.

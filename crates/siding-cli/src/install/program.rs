@@ -1,4 +1,4 @@
-//! The program that hosts call, and how its calls are recognized.
+//! The program that hosts call, and the recognition of its calls in a host's files.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub(crate) struct SidingProgram {
     pub(crate) path: String,
     /// Whether the search path finds this program by its name.
     pub(crate) on_path: bool,
-    /// Names by which its calls are recognized.
+    /// Names by which calls of this program are recognized.
     pub(crate) names: ProgramNames,
 }
 

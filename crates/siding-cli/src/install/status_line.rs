@@ -1,8 +1,8 @@
 //! The status line of Claude Code: `statusLine` of its settings, `{"type":"command","command":…}`.
 //!
-//! An existing status line is kept: only its `command` changes, to a call of siding that runs the
-//! original first. The original text is recorded, so that an uninstall restores it byte for byte;
-//! without the record it is extracted from the call.
+//! An existing status line is kept: only its `command` is replaced, by a call of siding that runs
+//! the original command first. The original command is recorded, so that an uninstall restores its
+//! text byte for byte; without the record, the command is extracted from the call.
 
 use serde_json::Value;
 

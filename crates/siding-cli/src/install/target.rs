@@ -36,16 +36,16 @@ pub(crate) enum FileContent {
     },
     /// A block of tables, appended to existing content.
     Toml(CodexBlock),
-    /// Exactly this text: the file belongs to siding.
+    /// Exactly this text: siding owns the whole file.
     Owned(String),
 }
 
 /// A status line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StatusLineTarget {
-    /// The program that it calls.
+    /// The program that the status line calls.
     pub(crate) program: String,
-    /// Whether it was requested; otherwise only an existing one is updated.
+    /// Whether the call requested the status line; otherwise only an existing one is updated.
     pub(crate) is_requested: bool,
 }
 

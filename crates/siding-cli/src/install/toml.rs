@@ -125,7 +125,7 @@ fn is_complete(table: &Table, block: &CodexBlock) -> bool {
     let command = get_item(table, &server).and_then(Item::as_str);
     let variable = get_item(table, &[POLICY_TABLE, SET_TABLE]);
     command == Some(&block.program)
-        // A table that belongs to the person is not changed.
+        // Any such table is accepted, because a person's own table is not changed.
         && variable.is_some()
 }
 

@@ -29,5 +29,5 @@ pub(crate) use task::task_screen;
 pub(crate) use why::why_screen;
 pub(crate) use wrap::print_note;
 
-/// Columns of a line of text.
+/// Maximum columns of a line of text.
 const LINE_COLUMNS: usize = 80;

@@ -66,7 +66,7 @@ impl ClientHandler for ChangeListener {
         _params: ResourceUpdatedNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        // There is only one subscription, so the notification is for it.
+        // There is only one subscription, so the notification is about the watched resource.
         self.0.notify_one();
     }
 }
@@ -82,7 +82,7 @@ pub(super) struct Connection {
     /// Whether the server notifies of changes.
     pub(super) is_subscribed: bool,
     process: Option<ServerProcess>,
-    /// The task that receives change notifications; dropping this aborts it.
+    /// The task that receives change notifications. Dropping the set aborts the task.
     _listening: JoinSet<()>,
 }
 

@@ -3,13 +3,13 @@
 use regex::Regex;
 use siding_model::text::{cut_head, one_line};
 
-/// Columns of a line about one change.
+/// Maximum columns of a line about one change.
 pub(super) const LINE_COLUMNS: usize = 240;
-/// Columns of each of the two versions of a changed line.
+/// Maximum columns of each of the two versions of a changed line.
 const HALF_COLUMNS: usize = 100;
-/// Characters shown before the first difference.
+/// Number of characters shown before the first difference.
 const CONTEXT_CHARS: usize = 20;
-/// Bytes of a line that are read for display.
+/// Maximum bytes of a line that are read for display.
 const MAX_LINE_BYTES: usize = LINE_COLUMNS * 4;
 /// Separates the shown lines.
 const LINE_SEPARATOR: &str = " | ";

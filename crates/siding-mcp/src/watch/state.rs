@@ -12,8 +12,8 @@ const MIN_BACKOFF_MS: u64 = 1_000;
 const MAX_BACKOFF_MS: u64 = 60_000;
 /// Uptime after which a disconnect is no longer counted with earlier ones, in milliseconds.
 const STABLE_UPTIME_MS: u64 = 60_000;
-/// Polling interval for a server that notifies of changes, in milliseconds. It may lose a
-/// notification or never send one.
+/// Polling interval for a server that notifies of changes, in milliseconds. Such a server is polled
+/// as well, because it may lose a notification or never send one.
 const RECHECK_MS: u64 = 300_000;
 
 /// The configuration of a watch.

@@ -11,7 +11,7 @@ use super::raw::RawFile;
 
 /// Size limit of the file in bytes: a thousand steps of a thousand bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Columns to which the description of a mistake is cut.
+/// Maximum columns of the description of a mistake.
 const ERROR_COLUMNS: usize = 600;
 
 /// Why a file is not a valid workflow.

@@ -6,7 +6,7 @@ use siding_model::text::one_line;
 
 use super::WorkflowStep;
 
-/// Columns of the list of steps in an error message.
+/// Maximum columns of the list of steps in an error message.
 const CYCLE_COLUMNS: usize = 300;
 
 /// Returns the indexes of the steps, each after its needs and otherwise in the order of the file.
@@ -35,7 +35,8 @@ pub(super) fn topological_order(steps: &[WorkflowStep]) -> Result<Vec<usize>, Ve
     if order.len() == steps.len() {
         return Ok(order);
     }
-    // Each remaining step needs another remaining one, so following these needs leads into a cycle.
+    // Each remaining step needs another remaining one, so the path along these needs enters a
+    // cycle.
     let mut path: Vec<usize> = Vec::new();
     let mut at = missing_needs.iter().position(|count| *count > 0).unwrap_or(0);
     loop {

@@ -4,13 +4,13 @@ use super::MAX_STEPS;
 use super::file::FileMistake;
 use super::raw::RawMatrix;
 
-/// Values that a key may have. The number of steps is limited separately.
+/// Maximum number of values of a key. The number of steps is limited separately.
 const MAX_VALUES: usize = 100;
-/// Bytes that a value may have; it becomes part of the step's id.
+/// Maximum bytes of a value, which becomes part of the step's id.
 const MAX_VALUE_BYTES: usize = 100;
-/// Keys that a matrix may have.
+/// Maximum number of keys of a matrix.
 const MAX_KEYS: usize = 8;
-/// Bytes that a key may have.
+/// Maximum bytes of a key.
 const MAX_KEY_BYTES: usize = 32;
 /// Prefix of the environment variables that hold the values.
 const VARIABLE_PREFIX: &str = "MATRIX_";

@@ -7,11 +7,11 @@ use siding_model::duration;
 use super::file::FileMistake;
 use super::raw::RawEnv;
 
-/// Retries that a step may have.
+/// Maximum number of retries of a step.
 const MAX_RETRIES: i64 = 10;
-/// Steps that may run concurrently: each needs a shim and a descriptor.
+/// Maximum number of concurrent steps: each needs a shim and a descriptor.
 const MAX_PARALLEL_STEPS: usize = 64;
-/// Bytes that an id may have in the file.
+/// Maximum bytes of an id in the file.
 const MAX_ID_BYTES: usize = 64;
 
 /// Validates the number of retries.

@@ -6,7 +6,7 @@ use siding_model::text::one_line;
 
 use crate::wire::WELL_KNOWN_CARD_PATH;
 
-/// Columns of an address in a message.
+/// Maximum columns of an address in a message.
 const ADDRESS_COLUMNS: usize = 200;
 
 /// Why an address is rejected.

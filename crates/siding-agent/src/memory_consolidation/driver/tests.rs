@@ -186,7 +186,7 @@ fn consolidation_is_refused_during_a_turn() {
     place.transcript.add_entry(&prompt("go on")).expect("append the entry");
     let error = place.consolidate(&fake_model(Vec::new()), LIMITS).expect_err("a turn is open");
     assert!(matches!(error, ConsolidationError::Busy { .. }), "{error}");
-    // An open turn of a closed session belongs to no process, so there is nothing to disturb.
+    // No process runs the open turn of a closed session, so there is nothing to disturb.
     session::close(&place.root, &place.session).expect("close the session");
     let model = fake_model(vec![reply_with("Nothing.", None)]);
     assert!(place.consolidate(&model, LIMITS).is_ok());

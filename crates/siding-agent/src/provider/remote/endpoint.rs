@@ -17,7 +17,7 @@ use crate::provider::retry::FailureKind;
 /// The version of the Messages API. <https://docs.anthropic.com/en/api/versioning>
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// Columns to which a URL is cut in messages.
+/// Maximum columns of a URL in a message.
 const URL_COLUMNS: usize = 200;
 
 /// The API of a server.

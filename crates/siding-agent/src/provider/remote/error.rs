@@ -13,7 +13,7 @@ use siding_model::text::one_line;
 
 use crate::provider::retry::{FailureKind, requested_retry_delay};
 
-/// Columns to which the error message of a server or the library is cut.
+/// Maximum columns of the error message of a server or of the library.
 const ERROR_COLUMNS: usize = 300;
 
 /// The error of an attempt.

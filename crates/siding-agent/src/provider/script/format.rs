@@ -13,7 +13,7 @@ use super::raw::{RawAnswer, RawCall, RawError, RawScript};
 use super::template::placeholder_names;
 use crate::message::{FinishReason, Usage};
 
-/// Columns to which an error of the TOML or regular expression parser is cut.
+/// Maximum columns of an error of the TOML or regular expression parser.
 const PARSER_ERROR_COLUMNS: usize = 300;
 
 /// A validated script.

@@ -19,7 +19,7 @@ use crate::provider::cancellable_sleep::sleep_unless_cancelled;
 use crate::provider::retry::{FailureKind, RetryDecision, RetryPolicy};
 use crate::provider::{self, ModelRequest, Provider, ProviderError, ResponsePart};
 
-/// Columns of the model's input that a mismatch error quotes.
+/// Maximum columns of the model's input that a mismatch error quotes.
 const SHOWN_COLUMNS: usize = 400;
 
 /// A model whose answers come from a script.

@@ -1,10 +1,10 @@
 //! A thread that writes to a terminal which may not accept output.
 //!
-//! A write to a terminal blocks while its other side does not read: a stalled ssh, a stopped tmux,
-//! the window of a suspended program. The descriptor is shared with the shell that started this
-//! program and must not be made nonblocking, because `O_NONBLOCK` is a flag of the open file
-//! description (open(2)). Therefore a separate thread writes, and other threads wait for it no
-//! longer than they choose.
+//! A write to a terminal blocks while the other side of the terminal does not read: a stalled ssh,
+//! a stopped tmux, the window of a suspended program. The descriptor is shared with the shell that
+//! started this program and must not be made nonblocking, because `O_NONBLOCK` is a flag of the
+//! open file description (open(2)). Therefore a separate thread writes, and other threads wait for
+//! it no longer than they choose.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};

@@ -10,7 +10,7 @@ use crate::message::{AssistantContent, FinishReason, Message, ToolCall, ToolResu
 use crate::provider::ResponsePart;
 use crate::ui_event::UiEvent;
 
-/// Messages of a resumed conversation that are shown.
+/// Maximum number of messages of a resumed conversation that are shown.
 const MAX_RECALLED_MESSAGES: usize = 12;
 
 impl View {

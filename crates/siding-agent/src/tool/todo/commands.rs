@@ -5,11 +5,11 @@ use super::owner::{OwnerPresence, TodoOwner};
 use super::record::TodoChange;
 use super::state::{Todo, TodoState, TodoStatus};
 
-/// To-dos that a list may hold, including completed ones.
+/// Maximum number of to-dos in a list, including completed ones.
 const MAX_TODOS: usize = 1_000;
-/// Bytes that a subject may have.
+/// Maximum bytes of a subject.
 const MAX_SUBJECT_BYTES: usize = 200;
-/// Bytes that a description may have.
+/// Maximum bytes of a description.
 const MAX_DESCRIPTION_BYTES: usize = 16 << 10;
 
 /// A to-do that is to be created.

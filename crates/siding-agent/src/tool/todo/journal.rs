@@ -24,7 +24,8 @@ use crate::cancel_flag::CancelFlag;
 const SIDING_DIRECTORY: &str = ".siding";
 /// The name of the file in that directory.
 const TODO_FILE_NAME: &str = "todo.jsonl";
-/// Largest file that is read. The limits in [`super::commands`] allow about as much.
+/// Maximum bytes of a file that is read. A list at the limits in [`super::commands`] has about as
+/// many.
 const MAX_JOURNAL_BYTES: usize = 32 << 20;
 /// How long to wait for the lock. A writer holds it for a few milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -172,8 +173,8 @@ impl TodoList {
         loop {
             let opened = self.open_or_create()?;
             match opened.try_lock() {
-                // The file may have been renamed or replaced since it was opened; its lock would
-                // then protect nothing.
+                // The file may have been renamed or replaced since it was opened; a lock on it
+                // would then protect nothing.
                 Ok(()) if self.is_current_file(&opened) => return Ok(opened),
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(self.io_error("lock")(error)),
@@ -234,8 +235,8 @@ impl TodoList {
         }
     }
 
-    /// Opens the directory of the file. A symbolic link in its place is not followed, because a
-    /// repository may contain one that leads anywhere.
+    /// Opens the directory of the file. A symbolic link in place of the directory is not followed,
+    /// because a repository may contain one that leads anywhere.
     fn open_directory(&self) -> io::Result<OwnedFd> {
         let project = file::open_directory(&self.project)?;
         file::open_at(project, SIDING_DIRECTORY, file::OpenMode::Directory)

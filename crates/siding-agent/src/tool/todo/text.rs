@@ -10,10 +10,10 @@ use super::id::TodoId;
 use super::owner::{OwnerPresence, TodoOwner};
 use super::state::{Todo, TodoState, TodoStatus};
 
-/// Columns of a subject, and of an owner's name, in a list.
+/// Maximum columns of a subject, and of an owner's name, in a list.
 const SUBJECT_COLUMNS: usize = 120;
 const OWNER_COLUMNS: usize = 40;
-/// To-dos that a list shows.
+/// Maximum number of to-dos that a list shows.
 const MAX_SHOWN_TODOS: usize = 200;
 
 /// Formats the open to-dos with the number of completed ones, or all to-dos.

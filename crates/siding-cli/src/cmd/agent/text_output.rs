@@ -61,8 +61,8 @@ fn call_summary(input: &Value) -> String {
     first.map_or_else(|| input.to_string(), str::to_owned)
 }
 
-/// Prints the tool calls of a subagent. Its answer is printed when it ends, for the agent that
-/// started it.
+/// Prints the tool calls of a subagent. The subagent's answer is printed when it ends, for the
+/// agent that started it.
 pub(super) fn show_subagent_event(sight: UiEvent<'_>) {
     match sight {
         UiEvent::CallStarted(_) | UiEvent::ResponsePart(ResponsePart::Retry { .. }) => show_event(sight),

@@ -10,7 +10,7 @@ use siding_model::text::one_line;
 
 use crate::failure::Failure;
 
-/// Columns of a directory before a command.
+/// Maximum columns of the directory before a command.
 const DIRECTORY_COLUMNS: usize = 20;
 
 /// Whether a listing has to show directories.

@@ -2,8 +2,8 @@
 //!
 //! Codex has no hook that wakes its agent. `codex queue --thread ID --message TEXT` adds a prompt
 //! to a thread, and an idle thread processes it immediately, both in the background server and in a
-//! terminal that runs without one (0.169.0). The Stop hook therefore starts a waiter, and the
-//! waiter queues one prompt when there is a new notice. The prompt names only the event: the
+//! terminal that runs without that server (0.169.0). The Stop hook therefore starts a waiter, and
+//! the waiter queues one prompt when there is a new notice. The prompt names only the event: the
 //! UserPromptSubmit hook adds the notices and acknowledges them, as for every prompt.
 
 use std::io::Write as _;

@@ -18,7 +18,7 @@ pub(super) struct Conversation {
     pub(super) root: StateDir,
     /// The host's process.
     pub(super) owner: ProcRef,
-    /// The session that belongs to this conversation.
+    /// The session of this conversation.
     pub(super) session: SessionId,
 }
 
@@ -69,13 +69,13 @@ impl Conversation {
     }
 
     /// Returns the sessions that the host's process owns, the conversation's own first. The process
-    /// owns others if an earlier conversation in it has left tasks, or if its MCP server has opened
-    /// one.
+    /// owns further sessions if an earlier conversation in it has left tasks, or if its MCP server
+    /// has opened a session.
     pub(super) fn sessions(&self) -> Result<Vec<SessionId>, Failure> {
         let sessions = session::list_owned_by(&self.root, self.owner)?;
         let mut ids: Vec<SessionId> = sessions.into_iter().map(|session| session.id).collect();
-        // If another process has opened this session later, `list_owned_by` omits it, although both
-        // processes own it. Other sessions of that process are not added.
+        // `list_owned_by` omits the conversation's session if another process has opened it since,
+        // although both processes own it. Other sessions of the other process are not added.
         let boot = context::boot_id()?;
         let is_owned_here = |one: session::Session| one.is_owned_by(self.owner, &boot);
         if !ids.contains(&self.session)

@@ -24,7 +24,7 @@ pub(super) struct DailyReport {
 }
 
 /// Returns the daily report if the settings enable it, none was given today, and at least one task
-/// ran. A failure is only reported on stderr: it must not fail the event.
+/// ran. A failure is only reported on stderr, so that the event is still answered.
 pub(super) fn due_report(root: &StateDir, settings: &Settings) -> Option<DailyReport> {
     if !settings.report_daily {
         return None;

@@ -75,7 +75,7 @@ pub(super) fn start_detached(
         .args(["--owner-start", &conversation.owner.start_ticks.to_string()])
         .arg("notify-person")
         // The host waits until no process holds the hook's pipes, and kills the hook's process
-        // group, so the detached process has neither.
+        // group, so the detached process must not have these pipes or be in this group.
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

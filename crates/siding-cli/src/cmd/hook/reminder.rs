@@ -15,8 +15,9 @@ use super::running;
 use crate::context::Task;
 use crate::failure::Failure;
 
-/// Counts a batch of tool calls. Returns the reminder that is due at its end: each of the host's
-/// own commands that has outlived its call, once, or all running tasks at every twentieth batch.
+/// Counts a batch of tool calls. Returns the reminder that is due at the end of the batch: it names
+/// each of the host's own commands that has outlived its call, once; at every twentieth batch it
+/// names all running tasks.
 pub(super) fn after_batch(
     conversation: &Conversation,
     news: Option<&NewNotices<'_>>,

@@ -1,10 +1,10 @@
 //! Answers the end of a conversation.
 //!
 //! The host allows one and a half seconds for all its hooks together, so this one stops no task:
-//! when the host's process ends, for whatever reason, the shims stop the tasks of its sessions. The
-//! hook only makes sure that each task has a shim. A conversation that is cleared leaves its tasks
-//! to the next one in the same process; the host keeps its own background commands in that case,
-//! too.
+//! when the host's process ends, for whatever reason, the shims stop the tasks of the host's
+//! sessions. The hook only makes sure that each task has a shim. A conversation that is cleared
+//! leaves its tasks to the next one in the same process; the host keeps its own background commands
+//! in that case, too.
 
 use super::HookAnswer;
 use crate::context;

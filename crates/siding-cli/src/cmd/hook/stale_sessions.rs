@@ -55,7 +55,7 @@ fn sessions_with_running_tasks(root: &StateDir) -> Result<Vec<SessionId>, Failur
     Ok(specs.into_iter().filter(|spec| !spec.keep).map(|spec| spec.session_id).collect())
 }
 
-/// Returns the ended tasks of one session of which its agent has not been notified.
+/// Formats the stopped tasks of one session whose notices the session's agent has not received.
 fn format_session(root: &StateDir, session: &Session) -> Result<String, Failure> {
     let outbox = Outbox::new(root, session.id.clone(), Consumer::agent())?;
     let mut ended = outbox.pending()?.notices;

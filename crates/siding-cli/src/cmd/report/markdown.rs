@@ -70,8 +70,8 @@ fn append_section(text: &mut String, title: &str, entries: Vec<String>) {
     }
 }
 
-/// Formats a text as a code span that no text can end early: its fence is longer than any run of
-/// backticks in it.
+/// Formats a text as a code span that the text cannot end early: the fence is longer than any run
+/// of backticks in the text.
 fn inline_code(text: &str) -> String {
     let text = one_line(text, COMMAND_COLUMNS);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);

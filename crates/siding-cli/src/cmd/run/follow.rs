@@ -1,4 +1,4 @@
-//! Waits for a task in the foreground: until it ends, its shell ends, the budget passes, or a
+//! Waits for a task in the foreground: until the task or its shell ends, the budget passes, or a
 //! signal arrives.
 //!
 //! A single loop with one poll(2) waits for the shim's messages, for signals, and for room in
@@ -284,8 +284,9 @@ impl TaskFollower<'_, '_> {
         Ok(WaitOutcome::Background)
     }
 
-    /// Handles signals. SIGINT stops the command, a second one without grace. SIGTERM and SIGHUP
-    /// only detach: a host that ends sends them, and its tasks continue.
+    /// Handles signals. SIGINT stops the command, a second SIGINT without grace. SIGTERM and SIGHUP
+    /// only detach this process: a host sends them when it ends, and the task's lease then decides
+    /// whether the task continues.
     fn take_signals(&mut self) -> Result<SignalAction, Failure> {
         let mut action = SignalAction::Nothing;
         for signal in self.signals.read_pending() {

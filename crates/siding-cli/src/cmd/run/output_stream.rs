@@ -34,7 +34,7 @@ pub(super) struct OutputStream {
     /// reported.
     is_terminal: bool,
     pieces: Option<RawChunks>,
-    /// Offset after the output that was shown; lost output counts as shown.
+    /// Offset after the output that was shown or lost.
     shown: u64,
     /// Offset up to which the command is known to have written.
     written: u64,

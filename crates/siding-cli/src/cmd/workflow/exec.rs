@@ -61,7 +61,8 @@ impl Args {
             (None, None) => return Err(Failure::new(format!("{} is missing", task::FILE_FLAG))),
         };
         let verdict = run_workflow(&root, &settings, source, this_task, &mut |line| {
-            // The workflow is recorded in its journal; a closed standard output does not stop it.
+            // The journal records the workflow, so a closed standard output does not stop the
+            // workflow.
             let _peer_gone = stdout::print_text(line);
         })?;
         Ok(match verdict {

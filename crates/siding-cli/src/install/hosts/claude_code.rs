@@ -87,7 +87,7 @@ const BASH_TOOL: Option<&str> = Some("Bash");
 /// running tasks unattended.
 const WAITER_TIMEOUT_SECONDS: u64 = 28_800;
 
-/// Every hook entry of siding; this is the only list of them.
+/// All hook entries of siding for this host.
 const HOOK_ROWS: [HookRow; 10] = [
     HookRow { timeout: 10, ..hook_row("SessionStart", None, "session-start") },
     hook_row("UserPromptSubmit", None, "user-prompt-submit"),
