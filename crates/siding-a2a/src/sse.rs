@@ -14,7 +14,7 @@ pub(crate) struct EventParser {
     line: Vec<u8>,
     /// The data of the current event; `None` before its first line.
     data: Option<String>,
-    /// Whether the previous byte was CR, so that a following LF belongs to the same line end.
+    /// Whether the previous byte was CR, so that a following LF is part of the same line end.
     after_return: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn format_event(data: &str) -> String {
     format!("data: {data}\n\n")
 }
 
-/// A comment, which keeps the connection alive and detects a closed one.
+/// A comment. It keeps the connection alive, and writing it detects a closed connection.
 pub(crate) const KEEP_ALIVE_COMMENT: &str = ":\n\n";
 
 #[cfg(test)]

@@ -390,7 +390,7 @@ impl Agent {
         self.deliver_notices_with(Vec::new(), on_event)
     }
 
-    /// Like [`Self::deliver_notices`], and sends `others` after the notices.
+    /// Delivers the pending notices as [`Self::deliver_notices`] does, followed by `others`.
     fn deliver_notices_with(
         &mut self,
         others: Vec<UserContent>,

@@ -203,8 +203,8 @@ pub(crate) fn current_session() -> SessionId {
         .unwrap_or_else(SessionId::implicit)
 }
 
-/// Acknowledges the notices that repeat what the caller was shown of a task. The agent of the
-/// caller's session does not receive them.
+/// Acknowledges the notices that repeat what the caller was shown of a task, so that the agent of
+/// the caller's session does not receive them.
 pub(crate) fn mark_consumed(root: &StateDir, state: &TaskState, shown: Coverage) {
     report_consume_error(notices::ack_shown(root, state, &current_session(), shown));
 }

@@ -25,8 +25,8 @@ const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 const TOKEN_KIND: ServerKind =
     ServerKind { token_file_prefix: "mcp", token_variable: "SIDING_MCP_TOKEN" };
 
-/// Silence after which the connection of a client of the older handshake is dropped. That costs the
-/// client a new handshake and no task. An agent may think for hours.
+/// Silence after which the connection of a client of the older handshake is dropped. It is long,
+/// because an agent may think for hours. A dropped client loses no task, and needs a new handshake.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// How to serve over HTTP.

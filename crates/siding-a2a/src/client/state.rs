@@ -15,7 +15,8 @@ use crate::wire::{A2aState, RpcError, Status, Update, code};
 /// Consecutive failed requests after which the client gives the task up as lost: about four
 /// minutes.
 const MAX_FAILURES: u32 = 12;
-/// Pauses before the next request in milliseconds, longer after each one that brought nothing new.
+/// Pauses before the next request in milliseconds, longer after each request that brought nothing
+/// new.
 const BACKOFF_MS: [u64; 7] = [500, 1000, 2000, 4000, 8000, 15_000, 30_000];
 /// Maximum columns of a server's text within a line of the client.
 const LINE_COLUMNS: usize = 300;

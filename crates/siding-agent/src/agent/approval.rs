@@ -36,8 +36,8 @@ impl Approver {
         self.apply_decision((self.guard)(command, background), call, command).await
     }
 
-    /// Like [`Self::approve`] for a background command. A `concern` requires a person's approval
-    /// even when the guard allows the command.
+    /// Does the same as [`Self::approve`] for a background command. A `concern` requires a person's
+    /// approval even when the guard allows the command.
     pub(super) async fn approve_with_concern(
         &self,
         call: &AgentCallContext,

@@ -53,8 +53,8 @@ pub(super) fn request_label(
     });
 }
 
-/// If the conversation ends with the results of a batch, returns the text of its calls with their
-/// results, and the ids of the calls.
+/// Returns the text of the calls of the last batch with their results, and the ids of the calls.
+/// Returns `None` if the conversation does not end with the results of a batch.
 fn last_batch(messages: &[Message]) -> Option<(String, Vec<String>)> {
     let [.., Message::Assistant(said), Message::User { results, .. }] = messages else {
         return None;

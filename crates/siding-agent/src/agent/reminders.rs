@@ -34,8 +34,8 @@ pub(super) struct Reminders {
 impl Reminders {
     /// Returns the reminder for the next request. It names, once each, the session's tasks that
     /// have been running since an earlier request and whose output was not read; every
-    /// [`BATCHES_PER_FULL_REMINDER`] batches it names all. Tasks in `shown` already appear in this
-    /// request.
+    /// [`BATCHES_PER_FULL_REMINDER`] batches it names all running tasks. Tasks in `shown` already
+    /// appear in this request.
     pub(super) fn next_reminder(
         &mut self,
         host: &ToolContext,

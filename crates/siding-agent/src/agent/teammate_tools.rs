@@ -132,7 +132,8 @@ impl ToolDispatcher {
         };
         let started = tools::begin_own(host, call, own, prepare).await;
         let Ok(mut answer) = started else {
-            // The task may have been started even though the call was cancelled.
+            // The task may have been started even though the call was cancelled. It has no thread,
+            // so it is stopped.
             if let Some(task) = task {
                 run_blocking(|| stop_task(host, task));
             }

@@ -167,8 +167,8 @@ impl Conversation {
         }
     }
 
-    /// Turns the content and results that have not been sent into a message, or adds them to an
-    /// unanswered one.
+    /// Turns the content and results that have not been sent into a message, or adds them to the
+    /// last message if that is unanswered.
     pub(super) fn close_user_message(&mut self) {
         let done = |open: OpenCall| match open.state {
             CallState::Done(result) => Some(result),

@@ -93,8 +93,8 @@ impl KeyDecoder {
         }
     }
 
-    /// Returns whether bytes are pending. A single Escape, which starts all sequences, is a key of
-    /// its own if no more bytes follow.
+    /// Returns whether bytes are pending. A single Escape, which also starts all sequences, is a
+    /// key only if no more bytes follow, so the caller must wait and then call [`Self::flush`].
     #[must_use]
     pub fn has_pending(&self) -> bool {
         self.pasted.is_none() && !self.pending_bytes.is_empty()

@@ -70,7 +70,7 @@ is missing and with which `offset` to continue. Read a file before you change it
 /// The result of reading.
 struct ReadResult {
     page: ExcerptPage,
-    /// Lines read: all lines of the file if [`Self::is_end_of_file`].
+    /// Number of lines read; if [`Self::is_end_of_file`] is set, all lines of the file.
     lines: u64,
     bytes: u64,
     /// Whether the end of the file was reached.

@@ -306,8 +306,8 @@ impl Args {
     }
 }
 
-/// Adds the usual duration of a command that was handed over. Skipped if the caller requested the
-/// background, because that call must return immediately.
+/// Adds the usual duration of a command that was handed over, unless the caller requested the
+/// background: such a call must return immediately.
 fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
     if view.placement.why != Some(BackgroundReason::Asked) {
         run_history::add_expectations(root, std::slice::from_mut(view));

@@ -145,7 +145,8 @@ impl Args {
 /// Formats the result for one task, at most 80 columns wide.
 fn format_stopped(view: &TaskView) -> String {
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
-    // An outcome may contain the name of a program that could not be started, which may be long.
+    // The outcome of a program that could not be started contains the program's name, which may be
+    // long.
     let mut text = format!("{}  {}\n", view.task_id, one_line(&outcome, OUTCOME_COLUMNS));
     let Some(report) = &view.stop_report else { return text };
     let mut line = |line: &str| {

@@ -43,7 +43,7 @@ fn fake_model(plays: Vec<FakeReply>) -> FakeModel {
     FakeModel { replies: Mutex::new(plays.into()), prompts: Mutex::default() }
 }
 
-/// A reply with text and, if given, a call of the tool with this input.
+/// Returns a reply with text and, if given, a call of the tool with this input.
 fn reply_with(text: &str, input: Option<Value>) -> FakeReply {
     let mut said = vec![AssistantContent::Text { text: text.to_owned() }];
     said.extend(input.map(|input| {

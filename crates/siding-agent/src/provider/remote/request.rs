@@ -154,8 +154,8 @@ fn tool_responses(results: &[ToolResult]) -> impl Iterator<Item = ChatMessage> {
         .map(|one| ChatMessage::from(ToolResponse::new(one.call.as_str(), output_text(one))))
 }
 
-/// Returns the texts for chat completions. The library joins them with blank lines, which servers
-/// without support for parts accept, too.
+/// Returns the texts for chat completions. The library joins them with blank lines into one text,
+/// which servers without support for parts accept, too.
 fn user_texts(content: &[UserContent]) -> Option<ChatMessage> {
     let parts: Vec<ContentPart> =
         content.iter().map(|one| ContentPart::from_text(one.text())).collect();

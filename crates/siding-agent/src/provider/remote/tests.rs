@@ -69,7 +69,7 @@ fn send(
     send_until(model, messages, &CancelFlag::default(), &mut |_| {})
 }
 
-/// Like [`send`], and passes each part to `also`.
+/// Does the same as [`send`], and passes each part to `also`.
 fn send_until(
     model: &RemoteProvider,
     messages: &[Message],

@@ -80,8 +80,8 @@ fn test_file(file: &Path, layer: RuleFileLayer) -> Result<ExampleResults, Failur
     };
     let source = RuleSource { layer, path: Some(file.to_owned()) };
     let mut rules = Rules::builtin();
-    // A project's file is first loaded as a user's file, because its mistakes would only be
-    // warnings.
+    // A project's file is first loaded as a user's file: loaded as a project's, its mistakes would
+    // only be warnings.
     if layer == Layer::Project {
         Rules::builtin()
             .add_layer(&text, RuleSource { layer: Layer::User, path: Some(file.to_owned()) })

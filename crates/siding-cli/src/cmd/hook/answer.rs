@@ -75,7 +75,7 @@ impl<'r> AnswerWithAcks<'r> {
         self
     }
 
-    /// The answer itself, without the acknowledgements.
+    /// Returns the answer itself, without the acknowledgements.
     pub(super) const fn answer(&self) -> &HookAnswer {
         &self.answer
     }

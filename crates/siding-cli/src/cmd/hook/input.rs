@@ -95,7 +95,7 @@ impl HookInput {
 
     /// Returns whether the tool runs its command in the foreground or in the background.
     pub(super) fn exec_mode(&self) -> ExecMode {
-        // The flags of Claude Code, siding's own tools and Gemini CLI.
+        // The flags for the background: of Claude Code, of siding's own tools, and of Gemini CLI.
         let flags = ["run_in_background", "background", "is_background"];
         let is_set = |flag| {
             self.tool_input.as_ref().and_then(|input| input.get(flag)) == Some(&Value::Bool(true))

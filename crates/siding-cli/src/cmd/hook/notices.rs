@@ -62,7 +62,7 @@ impl<'r> NewNotices<'r> {
         Ok((!notices.is_empty()).then_some(Self { root, delivery_locks: turns, notices }))
     }
 
-    /// The new notices, oldest first in each session.
+    /// Returns the new notices, oldest first in each session.
     pub(super) fn notices(&self) -> &[NoticeView] {
         &self.notices
     }

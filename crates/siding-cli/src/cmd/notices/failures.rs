@@ -20,7 +20,7 @@ impl DeliveryFailures {
         Self { server: server.to_owned(), last_reason: None, unnamed: 0 }
     }
 
-    /// The server's scheme and host.
+    /// Returns the server's scheme and host.
     pub(super) fn server(&self) -> &str {
         &self.server
     }

@@ -58,7 +58,7 @@ enum WaitOutcome {
 #[derive(Debug)]
 pub(super) struct FollowResult {
     pub(super) end: FollowEnd,
-    /// Offset after the output that was shown; `None` if none was requested.
+    /// Offset after the output that was shown; `None` if no output was requested.
     pub(super) shown: Option<u64>,
     /// Number of bytes that the command had written when the wait ended and that were not shown.
     pub(super) unshown: u64,

@@ -9,8 +9,8 @@ pub(super) struct LimitArgs {
     /// Memory of all its processes; shared memory counts once (`512MiB`, `4GiB`)
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<String>,
-    /// Memory that the system must keep available; exceeded if this command's own memory would make
-    /// up the shortfall
+    /// Memory that the system must keep available; exceeded if less is available and this command
+    /// uses at least the amount that is missing
     #[arg(long, value_name = "SIZE")]
     min_available: Option<String>,
     /// Number of concurrent processes

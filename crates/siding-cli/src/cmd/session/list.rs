@@ -102,7 +102,8 @@ fn format_table(views: &[SessionView]) -> String {
         return "no session is open and no task runs\n".to_owned();
     }
     let widest = views.iter().map(|view| view.session_id.as_str().len()).max().unwrap_or(0);
-    // A name may have 64 characters; the other columns take 52.
+    // A name may have 64 characters, and the other columns take 52, so longer names get a line of
+    // their own.
     let width = widest.clamp("SESSION".len(), 30);
     let mut text = format!("{:<width$}  STATE      OWNER    TASKS  OPENED\n", "SESSION");
     for view in views {
