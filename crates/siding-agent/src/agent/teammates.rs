@@ -31,7 +31,7 @@ pub(super) struct TeamMessage {
     pub(super) from: String,
     /// The text for the receiver's model.
     pub(super) text: String,
-    /// Receives the state of the receiver once the message is recorded.
+    /// The channel for the receiver's state, which is sent once the message is recorded.
     pub(super) recorded: SyncSender<ReceiverState>,
 }
 

@@ -56,7 +56,7 @@ pub enum RetryDecision {
 pub struct RetryPolicy {
     /// Attempts after the first one.
     pub max_retries: u32,
-    /// Longest pause after the first failure; it doubles with each further one.
+    /// Longest pause after the first failure; this limit doubles with each further failure.
     pub initial_pause: Duration,
     /// Longest pause unless the server asks for one.
     pub max_pause: Duration,

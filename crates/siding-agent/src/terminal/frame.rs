@@ -29,8 +29,8 @@ impl Row {
         Self(vec![(paint, one_line(text, columns))])
     }
 
-    /// Creates rows from untrusted text. The first starts with `head`; the others are indented by
-    /// its width.
+    /// Creates rows from untrusted text. The first row starts with `head`; the other rows are
+    /// indented by the width of `head`.
     pub(super) fn wrapped(paint: TextStyle, head: &str, text: &str, columns: usize) -> Vec<Self> {
         let indent = display_width(head);
         let rows = wrap_text(text, columns.saturating_sub(indent)).into_iter().enumerate();

@@ -14,8 +14,8 @@ use crate::{render, stdout};
 /// Shows settings and their origins, prints their schema, and checks files.
 ///
 /// Settings come from /etc/siding/config.toml, the host's own file, ~/.config/siding/config.toml,
-/// the project's .siding/config.toml, SIDING_ variables, and the command line. Later ones take
-/// precedence, except over a key that the first file locks and over its cap.
+/// the project's .siding/config.toml, SIDING_ variables, and the command line. A later source takes
+/// precedence, except over a key that the first file locks and over the cap in the first file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -162,8 +162,8 @@ pub(super) fn run_for_session(
     Ok(steps)
 }
 
-/// Does the same as [`run_for_session`] without the retention, for a caller that must not wait
-/// long.
+/// Does the same as [`run_for_session`] except that it removes no old tasks, for a caller that must
+/// not wait long.
 pub(super) fn run_for_session_fast(
     root: &StateDir,
     settings: &Settings,

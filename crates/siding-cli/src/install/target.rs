@@ -87,7 +87,7 @@ impl TargetFile {
                 let mut json = JsonDocument::parse(text, *dialect)?;
                 if !contains_siding(&json, names) && record.blank.is_none() {
                     // The record of an earlier install describes a file that has been replaced
-                    // since.
+                    // since, so it does not apply.
                     *record = InstallRecord::default();
                 }
                 if !hooks.is_empty() {

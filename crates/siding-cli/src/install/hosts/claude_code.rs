@@ -1,9 +1,10 @@
 //! Claude Code: its hooks and the locations of its files.
 //!
 //! Observed with 2.1.197: a settings file with a comment or a trailing comma is ignored as a whole;
-//! `args` next to `command` makes a call without a shell; MCP servers are in `.claude.json` in the
-//! home directory or `CLAUDE_CONFIG_DIR`, those of one person in one project under the repository's
-//! root, those of a project in `.mcp.json`.
+//! `args` next to `command` makes a call without a shell. A person's MCP servers are in
+//! `.claude.json` in the home directory or `CLAUDE_CONFIG_DIR`; those for a single project are
+//! there under the repository's root. The MCP servers that everyone in a project gets are in
+//! `.mcp.json`.
 
 use std::path::{Path, PathBuf};
 
