@@ -305,8 +305,8 @@ impl Agent {
             }
             AgentEvent::Response(request, purpose, answer) => {
                 let is_ours = self.active_request.take_if(|(asked, _)| *asked == request).is_some();
-                // After a summary the model has lost its context, so it receives a full reminder of
-                // the running tasks.
+                // After a summary the model no longer knows the running tasks, so it receives a
+                // full reminder of them.
                 if let Some(all) = (is_ours && purpose == RequestPurpose::Summary && answer.is_ok())
                     .then(|| reminders::full_reminder(&self.host))
                     .flatten()
@@ -327,8 +327,8 @@ impl Agent {
                 self.has_new_notices |= receipts.iter().filter_map(DeliveryAck::task).any(has_left);
                 self.tasks_in_results.extend(receipts.iter().filter_map(DeliveryAck::task));
                 self.pending_receipts.insert(result.call.clone(), receipts);
-                // Pending notices and prompts go with the last result of the batch, in the same
-                // message.
+                // Pending notices and prompts are sent in the message with the last result of the
+                // batch.
                 if self.conversation.open_call_count() == 1
                     && self.call_controls.contains_key(&result.call)
                 {
@@ -357,8 +357,7 @@ impl Agent {
                     self.questions.insert(call.clone(), question);
                 }
             }
-            // The loops of interactive agents and of teammates handle these before they call this
-            // function.
+            // The loops of interactive agents and of teammates process these events themselves.
             AgentEvent::Terminal(_) | AgentEvent::Shutdown => {}
         }
         if let (Team::Lead(mates), true) = (&self.team, may_end_tasks) {

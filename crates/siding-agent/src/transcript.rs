@@ -292,7 +292,7 @@ fn parse(
             }
             // The writer was killed again while it marked the torn line.
             (Some(before), Err(_)) => torn = Some(before),
-            // A torn line must be followed by its mark.
+            // A torn line without a mark after it is damage and not the result of a crash.
             (Some(before), Ok(_)) => return Err(before),
             (None, Ok(TranscriptLine::Opened { transcript, opened: first, .. })) if number == 0 => {
                 if transcript != FORMAT_VERSION {

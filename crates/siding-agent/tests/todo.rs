@@ -169,7 +169,7 @@ fn a_todo_of_an_exited_process_can_be_claimed() {
     assert_accepted(one.claim("t1"), "t1 is yours; the process of its owner lost has ended");
     assert_refused(TodoAgent::with_owner(&project, gone).complete("t1"), &["belongs to one"]);
     assert_refused(one.claim("t2"), &["on another,", "cannot be observed", "delete the line"]);
-    // The agent of that name continues in another process, with its to-dos.
+    // A later process of the same agent owns the to-dos of the earlier one.
     let again = TodoAgent::with_owner(&project, here);
     assert_accepted(again.complete("t3"), "t3 is completed");
 }

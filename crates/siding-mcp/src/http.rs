@@ -87,7 +87,7 @@ fn build_service(
 ) -> McpService {
     let tool_context = Arc::new(tool_context);
     let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).into();
-    // The SDK compares an IPv6 address without its brackets.
+    // The SDK compares an IPv6 address without its brackets, so this form is added.
     names.push("::1".to_owned());
     names.extend(options.hosts.iter().cloned());
     if !address.ip().is_unspecified() {

@@ -114,7 +114,7 @@ pub fn apply_ended_steps(root: &StateDir, workflow: &mut LoadedWorkflow) {
         };
         if let Some((at, end)) = ended {
             let record = WorkflowRecord::Ended { at, step, attempt: live.attempt, end };
-            // The record fits, because the attempt was running just before.
+            // The state accepts the record, because the attempt was running just before.
             let _best_effort = workflow.state.apply(&record);
             workflow.last_recorded_at = workflow.last_recorded_at.max(at);
         }
@@ -143,7 +143,8 @@ fn load(id: TaskId, fd: &OwnedFd) -> Result<LoadedWorkflow, WorkflowError> {
     let bytes = file::read_to_end(fd.as_fd(), MAX_JOURNAL_BYTES)
         .map_err(|source| io_error(id, "read its journal", source))?;
     match LoadedWorkflow::read(&bytes) {
-        // The process was killed before the first record, so no step was started.
+        // The process was killed before its first record, so no step was started and there is no
+        // workflow.
         Err(WorkflowJournalError::Empty) => Err(WorkflowError::Missing { id }),
         result => result.map_err(|source| WorkflowError::Journal { id, source }),
     }

@@ -196,8 +196,8 @@ fn build_step(
 ) -> Result<WorkflowStep, FileMistake> {
     let work = parse_action(file, (offset, raw), combination)?;
     values::check_env(&raw.env)?;
-    // The step's own variables take precedence over the global ones, and those of the matrix over
-    // both.
+    // The step's own variables take precedence over the global ones, and the variables of the
+    // matrix over both.
     let mut env = file.env.clone();
     env.extend(raw.env.clone());
     let env = env.into_iter().map(|(name, value)| {
@@ -247,7 +247,7 @@ fn parse_action(
             Err(FileMistake { offset, what: what.to_owned() })
         }
         (Some(run), Some(prompt)) => {
-            // The mistake is reported at the second of the two.
+            // The mistake is reported at the value that comes second in the file.
             let second = if run.span().start > prompt.span().start { run } else { prompt };
             Err(FileMistake::at_value(second)("write `run` or `prompt`, not both".to_owned()))
         }

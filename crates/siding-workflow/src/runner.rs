@@ -222,8 +222,8 @@ impl WorkflowRunner<'_, '_> {
             grace_ms: None,
             signal: None,
         };
-        // If the shim does not accept the request, it is repeated after the next event. The task's
-        // deadline limits the delay.
+        // If the shim does not accept the request, the request is repeated after the next event.
+        // The task's deadline limits the delay.
         running.stop_sent_to_shim = running.watch.send(&stop).is_ok().then_some(shim);
     }
 

@@ -102,7 +102,7 @@ pub fn start(
         return Ok(id);
     };
     let mut watch = TaskWatch::from_connection(root, SELF_EXE, id, link);
-    // The start can still fail until the task is running.
+    // The start can still fail until the task is running, and the caller must receive that error.
     while let Some(source) = watch.source() {
         poll::wait_readable(&[source], None).map_err(RunError::Shim)?;
         match run::recv_event(&mut watch) {

@@ -173,7 +173,7 @@ async fn fetch_card(
         let request = request.header(header::ACCEPT, "application/json");
         let mut response = request.send().await.map_err(|error| Event::Disconnected {
             why: error_chain(&error),
-            // No message was sent, so a retry cannot duplicate it.
+            // No message was sent, so a retry cannot send it twice.
             reached: false,
         })?;
         let status = response.status();

@@ -29,7 +29,8 @@ pub(super) fn build_message(remote_task: &RemoteTask) -> Result<Message, Message
     for path in &remote_task.files {
         let failed = |source| MessageError::File { path: path.clone(), source };
         let len = std::fs::metadata(path).map_err(failed)?.len();
-        // Checked before reading: the length of a device is 0, and reading one may never end.
+        // The length is checked before reading, so that a file that is too large is not read into
+        // memory.
         remaining = remaining
             .checked_sub(usize::try_from(len).unwrap_or(usize::MAX))
             .ok_or(MessageError::TooLarge)?;

@@ -217,7 +217,7 @@ impl ClientState {
     fn on_status(&mut self, status: &Status, steps: &mut Vec<Step>) {
         let text = status.message.as_ref().map(|message| parts_text(&message.parts));
         let now = (status.state.clone(), text.unwrap_or_default());
-        // After a broken stream the server repeats the status.
+        // After a broken stream the server repeats the status, which must not be written twice.
         if self.status.as_ref() != Some(&now) {
             self.has_progress = true;
             self.push_status(&now.0, now.1.trim_end(), steps);
@@ -311,7 +311,7 @@ impl ClientState {
             self.end = Some(exit::LOST);
         } else {
             self.retry(steps);
-            // Report an outage once.
+            // An outage is reported once, at its first failure.
             if self.failures == 1 {
                 let pause = format_duration(backoff(self.idle_requests));
                 self.push_line(&format!("no connection, again in {pause}: {why}"), steps);
@@ -357,7 +357,8 @@ impl ClientState {
         self.idle_requests =
             if std::mem::take(&mut self.has_progress) { 0 } else { self.idle_requests + 1 };
         let ask = match (&self.task, self.supports_streaming) {
-            // The server has not received the message yet.
+            // The server has not named a task yet, so it may not have received the message, which
+            // is sent again.
             (None, stream) => ClientRequest::Send { stream },
             (Some(_), true) => ClientRequest::Subscribe,
             (Some(_), false) => ClientRequest::Get,

@@ -157,7 +157,8 @@ impl A2aServer {
                 let TaskIdParams { id } = parse_params(&rpc.params)?;
                 let id = run_blocking(|| tasks.find_task(&id))?;
                 let book = Arc::clone(tasks);
-                // Blocks until the agent has ended.
+                // `cancel` blocks until the agent has ended, so it runs on a thread for blocking
+                // calls.
                 let canceled = tokio::task::spawn_blocking(move || book.cancel(id)).await;
                 to_reply::<Task>(canceled.map_err(internal_error)??)
             }

@@ -39,7 +39,8 @@ impl TranscriptCursor {
         let read = open_transcript(root, conversation)
             .and_then(|fd| file::read_at(&fd, &mut piece, self.offset))
             .unwrap_or(0);
-        // An incomplete line is read when it is complete; one that exceeds the buffer is skipped.
+        // An incomplete line is read once it is complete; a line that exceeds the buffer is
+        // skipped.
         let complete = match piece[..read].iter().rposition(|byte| *byte == b'\n') {
             Some(end) => end + 1,
             None if read == READ_BYTES => read,

@@ -81,14 +81,15 @@ impl Agent {
                 return Ok(EndReason::WaitBound { bound_ms: text::millis(wait_bound) });
             }
             let left = wait_bound.saturating_sub(waited);
-            // Another consumer may deliver a teammate's notices, and no event reports that.
+            // Another consumer may deliver a teammate's notices, and no event reports that, so the
+            // state is polled.
             let has_mates = matches!(&self.team, Team::Lead(mates) if !mates.is_empty());
             let left = if self.has_new_notices || has_mates {
                 left.min(NOTICE_RETRY_INTERVAL)
             } else {
                 left
             };
-            // On a timeout the loop checks again.
+            // After a timeout the loop checks the state again.
             if let Ok(came) = self.events.recv_timeout(left) {
                 self.handle_agent_event(came, on_event)?;
             }

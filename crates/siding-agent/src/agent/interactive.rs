@@ -75,7 +75,7 @@ impl TerminalSession {
 
     /// Writes the pending output and restores the terminal.
     fn close(&mut self) {
-        // Errors are ignored: the transcript holds everything that is shown.
+        // Errors are ignored, because the transcript has everything that is shown.
         self.console.flush();
         let _best_effort = self.refresh();
         self.console.close();
@@ -156,7 +156,7 @@ impl Agent {
                 return Ok(Some(EndReason::Signaled { signal: signal.to_string() }));
             }
             AgentEvent::Terminal(TerminalEvent::Closed) => return Ok(Some(hangup_end_reason())),
-            // Started and finished tasks are shown immediately.
+            // The panel is updated immediately when a task has started or finished.
             came @ (AgentEvent::TaskBound { .. }
             | AgentEvent::CallFinished(..)
             | AgentEvent::TeamMessage(_)

@@ -58,7 +58,8 @@ fn follow_outbox(
 ) -> Result<(), NoticesError> {
     let outbox = session_outbox(host)?;
     let mut follower = OutboxFollower::new(&outbox, SHIM_PROGRAM)?;
-    // Reports notices that were pending before the follower started.
+    // Notices that were pending before the follower started cause no event, so they are reported
+    // here.
     follower.schedule_later(&outbox.pending()?);
     let _receiver_dropped = sender.send(AgentEvent::NoticesAvailable);
     loop {

@@ -39,7 +39,7 @@ impl ToolDispatcher {
             // The task's id is recorded before the task is created, so no task was started and the
             // call can run again.
             ("bash" | subagent::TOOL_NAME | teammate_tools::SPAWN_TEAMMATE, None) => None,
-            // Repeating a read or a stop has no further effect.
+            // A read or a stop can be repeated without a further effect, so the call runs again.
             (name, _) if name == "task_stop" || self.read_only_tools().contains(name) => None,
             (name, _) => Some(unknown_outcome(&call, &format!("`{name}` ran"))),
         };
@@ -59,7 +59,8 @@ fn recover_task_call(
     task: TaskId,
 ) -> Option<(ToolResult, Vec<DeliveryAck>)> {
     let is_taken_back = match host.root.task_dir(task) {
-        // The task was never created, or it ended long ago and was removed.
+        // The task was never created, or it ended long ago and was removed, so the call's effect is
+        // unknown.
         Err(StoreError::NoSuchTask { .. }) => {
             let when =
                 format!("a {} was about to run as {task}, which has no record", call_noun(call));

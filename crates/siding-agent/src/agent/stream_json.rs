@@ -123,7 +123,7 @@ impl<'a> StreamLine<'a> {
             UiEvent::Label(label) => vec![Self::Label(label)],
             UiEvent::Usage(usage) => vec![Self::Usage(usage)],
             UiEvent::ResponsePart(ResponsePart::Retry { reason: why, pause_ms }) => vec![Self::Retry { why, pause_ms }],
-            // The complete answer, with its calls, follows.
+            // These parts are not printed, because the complete answer with its calls follows.
             UiEvent::ResponsePart(ResponsePart::Text(_) | ResponsePart::Thinking(_))
             | UiEvent::CallStarted(_)
             | UiEvent::RequestSent

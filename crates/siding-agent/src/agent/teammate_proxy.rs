@@ -37,7 +37,8 @@ pub fn run_teammate_proxy(host: &str) -> io::Result<ProxyExit> {
     let mut piece = vec![0; COPY_BUFFER_BYTES];
     loop {
         let ready = poll::wait_readable(&[from.as_fd(), agent_pidfd.as_fd()], None)?;
-        // Standard input is drained before the agent's end is reported.
+        // Standard input is read to its end before the agent's end is reported, so that no output
+        // is lost.
         if ready.first() == Some(&true) {
             let count = file::read(&from, &mut piece)?;
             if count == 0 {

@@ -163,7 +163,8 @@ impl ToolDispatcher {
             ToolError::Arguments(format!("the teammate could not be started: {error}"))
         };
         let state = host.snapshot(task).map_err(|error| not_begun(&error))?.state;
-        // The answer of the call already reports how the task ended.
+        // If the task has ended, no thread is started: the answer of the call already reports how
+        // it ended.
         let Some(leader) = state.leader.filter(|_| state.is_live()) else { return Ok(None) };
         let spawner = &self.spawner;
         let begin = AgentBuilder {

@@ -255,9 +255,9 @@ impl Teammates {
         tasks.any(|task| {
             let session = session::subagent_session_id(task);
             let outbox = Outbox::new(&host.root, session, Consumer::agent());
-            // A finished consolidation of the notes does not start a turn.
+            // The notice of a finished consolidation of the notes does not start a turn.
             let is_loud = |notice: &NoticeView| notice.task_id.kind() != TaskKind::Dream;
-            // An unreadable outbox is no reason to wait.
+            // If the outbox cannot be read, the lead does not wait for it.
             outbox
                 .and_then(|outbox| outbox.pending())
                 .is_ok_and(|look| look.notices.iter().any(is_loud))

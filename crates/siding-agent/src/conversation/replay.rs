@@ -90,7 +90,8 @@ impl Conversation {
                 self.total_usage = self.total_usage.plus(usage);
                 self.context_tokens = usage.output;
                 self.awaits_response = false;
-                // Unanswered content is sent again unchanged after the summary.
+                // Content that was sent but not answered is sent again, unchanged, after the
+                // summary.
                 let unanswered = match self.messages.last() {
                     Some(Message::User { content: told, .. }) => told.clone(),
                     Some(Message::Assistant(_)) | None => Vec::new(),

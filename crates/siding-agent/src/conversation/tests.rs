@@ -235,7 +235,7 @@ fn a_failed_request_is_retried_after_resume() {
     let effects = conversation.handle_event(Event::RequestFailed { request, why: why.clone() });
     transcript.extend(recorded_entries(&effects));
     assert_eq!(effects.last(), Some(&Effect::Idle(IdleReason::RequestFailed { why })));
-    // Twice: the process may be killed during the retry.
+    // Loaded twice, because the process may also be killed during the retry.
     for _ in 0..2 {
         let loaded = Conversation::load(limits(), transcript.clone());
         let mut conversation = loaded.expect("valid entries");

@@ -50,7 +50,7 @@ pub(super) fn recent_transcript(entries: &[Entry], room: usize) -> String {
         }
         used += part.len();
         parts.push(part);
-        // A summary replaces everything before it.
+        // A summary replaces everything before it, so older entries are not needed.
         if matches!(entry, Entry::Summarised { .. }) {
             break;
         }

@@ -115,7 +115,7 @@ mod tests {
             let why = rewrite.apply("a\n").expect_err("the rewrite is invalid");
             assert!(why.contains(said), "{why}");
         }
-        // A line that a person has written is not checked.
+        // Only new lines are checked; this one was already in the notes, written by a person.
         let own = "DB_PASSWORD=hunter2222\n";
         assert!(content_rewrite(&format!("{own}- more\n")).apply(own).is_ok());
     }

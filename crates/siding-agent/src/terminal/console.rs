@@ -95,7 +95,7 @@ impl Console {
         if matches!(term.as_str(), "" | "dumb") {
             return Err(ConsoleError::Dumb { term });
         }
-        // See <https://no-color.org>.
+        // The variable disables colors (<https://no-color.org>).
         let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Ok(Self {
             input: descriptor::duplicate_from(&stdin, 3)?,
@@ -203,10 +203,10 @@ impl Console {
         if let Some(ActiveTerminal { writer, stop_writer: stop, listener, .. }) = self.active.take()
         {
             drop(stop);
-            // The reader thread returns nothing.
+            // The result carries no information: the reader thread returns nothing.
             let _already_ended = listener.join();
             if !writer.flush(Duration::ZERO) {
-                // Any later output would block forever.
+                // The terminal accepts nothing, so any later output would block forever.
                 let _best_effort = tty::redirect_output_to_null();
             }
         }
@@ -226,7 +226,7 @@ impl Console {
         let erased = self.screen.erase(usize::from(columns));
         let written = self.write(&format!("{erased}{RESET_SEQUENCE}"));
         let _best_effort = taken.writer.flush(WRITE_STALL_TIMEOUT);
-        // The mode is restored even if nothing can be written.
+        // The mode is restored even if the sequence above cannot be written.
         taken.raw.restore()?;
         written
     }

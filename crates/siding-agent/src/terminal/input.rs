@@ -170,7 +170,7 @@ impl InputLine {
         for (at, c) in self.text.char_indices().chain([(self.text.len(), '\n')]) {
             let cell = visible_char(c);
             let wide = display_width(&cell);
-            // The cursor needs a column even after the last character.
+            // After a last character that fills the row, the cursor needs a column in a new row.
             if used + wide > columns || (wide == 0 && used == columns && at == self.cursor) {
                 rows.push(String::new());
                 used = 0;
@@ -185,7 +185,7 @@ impl InputLine {
                 }
                 continue;
             }
-            // The escaped form of a character may be wider than the row.
+            // The escaped form of a character may be wider than the row, so it is split.
             for part in cell.chars() {
                 let one = display_width(part.encode_utf8(&mut [0; 4]));
                 if used + one > columns {

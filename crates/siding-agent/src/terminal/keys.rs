@@ -221,7 +221,7 @@ fn decode_character(bytes: &[u8]) -> Token {
             Some(c) => Token::Key(Key::Char(c), len),
             None => Token::Incomplete,
         },
-        // Valid so far, but incomplete.
+        // The bytes are valid so far, but the character is incomplete.
         Err(error) if error.error_len().is_none() => Token::Incomplete,
         Err(_) => Token::Ignored(1),
     }

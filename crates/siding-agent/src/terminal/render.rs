@@ -23,12 +23,12 @@ impl View {
         let (mut below, cursor) = self.input_rows(columns, rows);
         below.push(self.status_row(columns));
         below.truncate(rows.max(1));
-        // Questions take precedence over information.
+        // Questions get their rows first, because the agent waits for the answers.
         let mut free_rows = rows.saturating_sub(below.len());
         let asked = take_rows(self.question_rows(columns), &mut free_rows);
         let queued = take_rows(self.queued_rows(columns), &mut free_rows);
         let tasks = take_rows(self.task_rows(columns), &mut free_rows);
-        // One row stays free for the output that scrolls away.
+        // One row stays free, so that the last printed output remains visible.
         let heard = self.response_rows(columns, free_rows.saturating_sub(1).min(rows / 2));
         let mut all = heard;
         all.extend(tasks);

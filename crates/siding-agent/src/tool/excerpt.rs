@@ -137,7 +137,8 @@ fn shown_prefix(line: &[u8]) -> &[u8] {
         return line;
     }
     let is_start = |at: &usize| line[*at] & 0xc0 != 0x80;
-    // A UTF-8 character has at most four bytes. Other data may be cut anywhere.
+    // A UTF-8 character has at most four bytes, so a character starts at one of these offsets.
+    // Other data may be cut anywhere.
     let end = (MAX_LINE_BYTES - 3..=MAX_LINE_BYTES).rev().find(is_start).unwrap_or(MAX_LINE_BYTES);
     &line[..end]
 }

@@ -208,7 +208,7 @@ fn not_found_hint(content: &[u8], old: &str) -> String {
     let Some(begins_with) = begins_with else { return String::new() };
     let lines: Vec<&str> = plain.lines().collect();
     let candidates = (0..lines.len()).filter(|&at| lines[at].trim() == wanted[begins_with]);
-    // The candidate with the most matching lines.
+    // Chooses the candidate with the most matching lines.
     let alike = |at: usize| {
         let there = lines[at..].iter().zip(&wanted[begins_with..]);
         there.take_while(|(line, wanted)| line.trim() == **wanted).count()

@@ -50,7 +50,7 @@ fn files_outside_the_allowed_roots_are_not_accessed() {
     }
     assert_eq!(place.file_names("secret"), ["a"]);
     assert_eq!(place.read_text("secret/a"), "secret");
-    // A directory whose name has the allowed one as a prefix.
+    // The name of this directory starts with the name of the allowed one.
     place.put_file("work-2/a", "secret");
     assert_outside(&place, place.path("work-2/a").to_str().unwrap());
 }

@@ -122,7 +122,7 @@ fn a_write_protected_file_is_left_unchanged() {
     set("work/shut", 0o555);
     let outcomes = ["shut/a", "shut/b", "shut/c/d"].map(|path| place.write(path, "new"));
     let names = place.file_names("work/shut");
-    // Allows the directory to be removed.
+    // Restores the permissions, so that the directory can be removed.
     set("work/shut", 0o755);
     for outcome in outcomes {
         assert_refused(outcome, &["could not", "denied"]);

@@ -167,7 +167,7 @@ impl FastAdopt {
         }
         let current = || Some(files?.context().ok()?.session);
         let session = self.session.or_else(inherited_session).or_else(current);
-        // There is no task id yet: the supervisor assigns it.
+        // No task id is printed, because the supervisor assigns it later.
         stdout::print_text(&session.map_or_else(
             || format!("{IN_SANDBOX_WORD}\n"),
             |session| format!("{IN_SANDBOX_WORD} {session}\n"),

@@ -101,7 +101,8 @@ impl Args {
         let mut run = run::Args::default();
         run.kind = TaskKind::Dream;
         run.background = self.background;
-        // In the foreground the caller waits until the task ends.
+        // In the foreground the command has no budget, because the caller waits until the task
+        // ends.
         run.budget = (!self.background).then(|| "none".to_owned());
         run.timeout = Some(self.timeout);
         // No stall detection: a model is silent while it thinks.

@@ -73,7 +73,8 @@ impl Args {
         if !moved || !task.state.is_live() {
             return Err(refusal(id, "it has ended already"));
         }
-        // Needed only for the message: the shim enforces the cap recorded in the task.
+        // The settings are needed only for the message: the shim enforces the cap recorded in the
+        // task.
         let settings = context::load_valid_settings();
         let moved = DeadlineChange::new(&before, &task.state, wanted_ms);
         let message = moved.format_change(id, clock::monotonic_now(), &settings);

@@ -60,7 +60,7 @@ impl Args {
         let filter = build_filter(&self.command, self.cwd)?;
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or(if self.json { usize::MAX } else { DEFAULT_LISTED_RUNS });
-        // One run more than is shown reveals whether there are more.
+        // One more run than is shown is requested, to find out whether there are more.
         let mut runs =
             run_history::query(&root, |history| history.runs(&filter, limit.saturating_add(1)))?;
         let more = runs.len() > limit;

@@ -122,7 +122,7 @@ pub(crate) struct Args {
     /// Kind of the task; set by other commands that run a program in a task.
     #[arg(skip)]
     pub(super) kind: TaskKind,
-    // Must be the last field: its help heading applies to all options after it.
+    // `limits` must be the last field: its help heading applies to all options after it.
     #[command(flatten)]
     limits: limits::LimitArgs,
 }
@@ -195,7 +195,8 @@ impl Args {
         } else {
             self.print_text(&root, &task, &plan)?
         };
-        // After a hand-over, the advice already says that more output will follow.
+        // After a hand-over, the advice already says that more output will follow, so only the
+        // output of an ended task is reported as cut.
         let is_cut = !task.state.is_live() && followed.unshown > 0;
         if is_cut && detached_by.is_none() {
             let unshown = followed.unshown;
@@ -266,14 +267,16 @@ impl Args {
         let mut view = task.view(root, ViewDetail::Full);
         add_expectation(root, &mut view);
         if self.background && !task.state.is_live() {
-            // In the background nothing was shown, so print an excerpt with the end.
+            // A task in the background has shown nothing, so an excerpt with the end of its output
+            // is printed.
             let keep_head = task.state.spec.keep_head;
             render::print_note(&render::ended_line(&view));
             if let Ok(excerpt) = output::excerpt(&task.dir, keep_head, plan.handover_max_bytes) {
                 let _peer_gone = stderr::print(&excerpt.text);
             }
         }
-        // The caller learns of a passed limit here; it gets no notice.
+        // A limit that was passed without stopping the task is reported here, because the caller
+        // gets no notice of it.
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));

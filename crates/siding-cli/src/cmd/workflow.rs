@@ -104,7 +104,7 @@ impl WorkflowRunArgs {
         // The workflow's process catches only this signal, so the setting for the signal does not
         // apply.
         run.signal = Some(task::STOP_SIGNAL.to_string());
-        // A workflow is silent while its steps run; each step has its own stall detection.
+        // No stall detection: a workflow is silent while its steps run, and each step has its own.
         run.stall_after = Some("0s".to_owned());
         run.session = self.session;
         run.cwd = cwd;
@@ -128,7 +128,8 @@ fn format_millis(time: Duration) -> String {
 fn find_workflow(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
     let id = match (listing::resolve_id(root, text), text.parse::<TaskId>()) {
         (Ok(id), _) => id,
-        // The task was removed, but its session's directory may still have the workflow.
+        // The task was removed, but the directory of its session may still have the workflow's
+        // journal.
         (Err(_), Ok(id)) => id,
         (Err(error), Err(_)) => return Err(error.into()),
     };

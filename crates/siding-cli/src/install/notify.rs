@@ -126,7 +126,8 @@ fn notify_entry(opens: &HookEntry, ways: &str) -> HookEntry {
 fn to_notify_value(tree: &JsonValue, ways: &str) -> JsonValue {
     match tree {
         JsonValue::Text(text) => JsonValue::Text(match text.strip_suffix(SESSION_START_ARG) {
-            // Either a shell command line or the name of an entry.
+            // The text is either a shell command line, to which the ways are added, or the name of
+            // an entry.
             Some(before) if before.contains(" hook ") => {
                 format!("{before}--via {ways} {NOTIFY_PERSON_ARG}")
             }

@@ -97,7 +97,7 @@ impl Findings {
         let there = files.iter().filter(|file| file.text.is_some());
         let mut shown: Vec<String> =
             there.map(|file| format!("`{}`", file.target.path.display())).collect();
-        // Several scopes may share one file.
+        // Several scopes may share one file, which is listed once.
         shown.dedup();
         let (state, found) = match (faults.as_slice(), shown.is_empty()) {
             ([], true) => (CheckState::Ok, "no files".to_owned()),

@@ -17,7 +17,7 @@ pub(super) fn attention_label(view: &TaskView) -> Option<&'static str> {
         WhyVerdict::Waiting | WhyVerdict::Busy | WhyVerdict::Quiet | WhyVerdict::Unknown => {
             Some("silent")
         }
-        // A server is silent while it has no requests.
+        // A server is silent while it has no requests, so that needs no attention.
         WhyVerdict::Serving => None,
     });
     let limit = (!view.breaches.is_empty()).then_some("over limit");

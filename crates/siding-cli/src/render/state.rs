@@ -32,7 +32,7 @@ pub(crate) fn short_outcome(outcome: &Outcome) -> String {
         Outcome::FailedToStart { .. } => "not started".to_owned(),
         Outcome::Released { .. } => "released".to_owned(),
         Outcome::Lost { .. } => "lost".to_owned(),
-        // An outcome of a newer format that this build does not know.
+        // A newer format may have an outcome that this build does not know.
         other => one_line(&other.to_string(), 12),
     }
 }

@@ -106,7 +106,7 @@ impl ServerProcess {
     /// it after `EXIT_TIMEOUT`.
     pub(super) async fn shutdown(mut self) {
         if self.wait_exit(EXIT_TIMEOUT).await.is_none() {
-            // The process may have just exited.
+            // The process may have just exited, so errors are ignored.
             let _already_ended = self.0.kill();
             let _already_ended = self.0.wait();
         }

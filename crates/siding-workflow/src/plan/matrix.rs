@@ -160,7 +160,7 @@ fn parse_values(key: &str, values: &[toml::Value]) -> Result<Vec<String>, String
             toml::Value::String(text) => text.clone(),
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Boolean(truth) => truth.to_string(),
-            // As a number, 3.10 would become 3.1.
+            // A number would be printed in its shortest form: 3.10 would become 3.1.
             toml::Value::Float(_) | toml::Value::Datetime(_) => {
                 return Err(format!("`matrix.{key}`: write `{value}` in quotes"));
             }

@@ -154,8 +154,8 @@ impl Simulation {
         assert!(next.start.len() + self.live.len() <= self.rules.max_parallel);
         let states = self.course.step_statuses();
         let step = &self.course.plan().steps()[start.step];
-        // This includes indirect needs: a step that handles failures does not run at the same time
-        // as steps that are being stopped.
+        // Indirect needs must be finished, too: a step that handles failures does not run at the
+        // same time as steps that are being stopped.
         let mut before = step.needs.clone();
         while let Some(need) = before.pop() {
             assert!(states[need].is_finished(), "before its needs");

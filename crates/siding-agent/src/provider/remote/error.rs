@@ -101,7 +101,7 @@ impl RequestError {
             (Some(message), _) => format!("{status}: {}", message.trim()),
             (None, _) => status.to_string(),
         };
-        // The status is 429, but a retry cannot succeed: the account has no credit.
+        // An account without credit gets status 429 as well, but a retry cannot succeed.
         let is_unpaid =
             json.pointer("/error/code").and_then(Value::as_str) == Some("insufficient_quota");
         let trouble = if is_unpaid { FailureKind::Permanent } else { FailureKind::Status(status) };

@@ -141,7 +141,8 @@ impl View {
     fn on_idle(&mut self, reason: &IdleReason) {
         let is_known = !self.is_busy();
         self.activity = Activity::Idle;
-        // The agent reports that it is idle after every event, including those that change nothing.
+        // The agent reports that it is idle after every event, so a repeated report is not printed
+        // again.
         if is_known {
             return;
         }

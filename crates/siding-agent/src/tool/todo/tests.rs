@@ -141,7 +141,7 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
         }
         Action::Die => {}
     }
-    // Each running agent owns what it was promised.
+    // Each running agent still owns the to-dos that it was granted.
     for (agent, own) in &world.owned {
         for id in own {
             let state = &after.state.get(*id).expect("the to-do exists").status;
@@ -239,7 +239,7 @@ proptest! {
         let torn = &whole[..cut.min(whole.len())];
         let folded = TodoState::replay(torn).expect("supported format");
         prop_assert_eq!(folded.is_torn, !torn.is_empty() && !torn.ends_with(b"\n"));
-        // Records are complete even if only their newline is missing.
+        // A record that lacks only its newline is complete.
         let ends: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] == b'\n').collect();
         let there = ends.iter().filter(|end| torn.len() >= **end).count();
         let mut wanted = TodoState::default();
@@ -247,7 +247,7 @@ proptest! {
             let _best_effort = wanted.apply(record.clone());
         }
         prop_assert_eq!(&folded.state, &wanted);
-        // The next write terminates the torn line, and its own record is valid.
+        // The next write terminates the torn line, and its record is valid.
         let mut longer = torn.to_vec();
         if folded.is_torn {
             longer.push(b'\n');

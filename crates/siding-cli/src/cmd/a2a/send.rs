@@ -98,7 +98,8 @@ impl Args {
         run.budget = self.budget;
         run.background = self.background;
         run.timeout = self.timeout;
-        // An agent may think for a long time in silence; its questions arrive as monitor notices.
+        // No stall detection: an agent may think in silence for a long time, and its questions
+        // arrive as monitor notices.
         run.stall_after = Some("0s".to_owned());
         run.session = self.session;
         run.allow_duplicate = self.allow_duplicate;

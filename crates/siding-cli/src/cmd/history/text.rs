@@ -75,7 +75,7 @@ pub(crate) fn format_command(
     }
     let mut shown = directory;
     while one_line(shown, DIRECTORY_COLUMNS) != shown {
-        // Remove leading path components while more than one remains.
+        // Leading components of the path are removed while more than one remains.
         let Some(cut) = shown.get(1..).and_then(|rest| rest.find('/')) else { break };
         shown = &shown[1 + cut..];
     }

@@ -60,9 +60,9 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
             };
             if new_notices.notices().iter().any(wakes_agent) {
                 let (text, acks) = new_notices.into_text("");
-                // A failed acknowledgement, for example on a full disk, would wake the agent
-                // repeatedly, and each turn of its model costs money. The notice is delivered at
-                // the next prompt instead.
+                // If an acknowledgement fails, for example on a full disk, the agent is not woken:
+                // it would be woken for the same notice again and again, and each turn of its model
+                // costs money. The notice is delivered at the next prompt instead.
                 if stderr::print(&text) == ReaderState::Connected && !acks.acknowledge() {
                     return Ok(ExitCode::SUCCESS);
                 }

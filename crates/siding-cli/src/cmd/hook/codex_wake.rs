@@ -49,7 +49,8 @@ pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Re
         // them.
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // A signal to the hook's process group must not end the waiter.
+        // The waiter gets its own process group, so that a signal to the hook's group does not end
+        // it.
         .process_group(0)
         .spawn()
         .map_err(failed)?;

@@ -33,7 +33,8 @@ impl Conversation {
     ) -> Result<Option<Self>, Failure> {
         let Some(conversation) = input.session_id.as_deref() else { return Ok(None) };
         if let Some(pid) = owner {
-            // If the owner has ended, the conversation has no reader for notices.
+            // If the owner has ended, the conversation has no reader for notices, so there is
+            // nothing to do.
             let Some(owner) = procfs::identify(pid) else { return Ok(None) };
             let session = host.session_id_for(conversation);
             return Ok(Some(Self { root: context::open_state_dir()?, owner, session }));
@@ -41,7 +42,7 @@ impl Conversation {
         let this_process = procfs::self_ref().ok_or_else(|| {
             Failure::new("this process could not be found in /proc").with_hint("is it mounted?")
         })?;
-        // In a container the host may be process 1.
+        // In a container the host may be process 1, which `find_host` does not return.
         let owner = adopt::find_host(this_process.pid).or_else(|| procfs::identify(1));
         let owner = owner.ok_or_else(|| Failure::new("this process has no parent process"))?;
         let session = host.session_id_for(conversation);

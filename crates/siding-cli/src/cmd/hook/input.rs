@@ -65,7 +65,8 @@ impl HookInput {
 
     /// Parses a host's JSON object.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
-        // serde would read a JSON array as the fields in their order.
+        // A JSON array must be rejected here, because serde would read its elements as the fields
+        // in their order.
         if !text.trim_ascii_start().starts_with(b"{") {
             return Err("it is not a JSON object".to_owned());
         }

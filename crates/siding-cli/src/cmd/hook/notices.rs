@@ -47,7 +47,7 @@ impl<'r> NewNotices<'r> {
         let (mut turns, mut notices) = (Vec::new(), Vec::new());
         for session in sessions {
             let outbox = Outbox::new(root, session.clone(), Consumer::agent())?;
-            // There are usually no notices; then waiting for the lock would be pointless.
+            // Usually there are no notices; waiting for the lock would then only delay the agent.
             if outbox.pending()?.notices.is_empty() {
                 continue;
             }

@@ -101,8 +101,8 @@ pub(super) fn follow(
     let outbox = Outbox::new(root, conversation.session.clone(), Consumer::person())?;
     let mut follower = OutboxFollower::for_owner(&outbox, conversation.owner, SHIM_PROGRAM)?;
     let stderr = std::io::stderr();
-    // Notices from before the start are not delivered: a resumed conversation may have a long
-    // history.
+    // The first pass only acknowledges the notices from before the start: a resumed conversation
+    // may have a long history, which must not be delivered.
     let mut is_past_first_pass = false;
     loop {
         for session in conversation.sessions()? {

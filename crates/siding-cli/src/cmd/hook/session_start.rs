@@ -45,14 +45,14 @@ pub(super) fn answer(
     let settings = context::load_settings()?;
     let steps =
         reap::run_for_session_fast(&conversation.root, &settings).unwrap_or_else(|failure| {
-            // A failure of the reaper leaves the session open.
+            // If the reaper fails, the session stays open.
             failure.report();
             Vec::new()
         });
     let mut text = String::new();
     match supervision::start(conversation, host, &settings) {
         Ok(unkept) => text.extend(unkept),
-        // A failure of the supervisor leaves the session open.
+        // If the supervisor cannot be started, the session stays open.
         Err(failure) => drop(failure.report()),
     }
     if let Some(left) = stale_sessions::report_and_close_stale(&conversation.root)? {

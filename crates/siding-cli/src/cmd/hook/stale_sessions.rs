@@ -26,7 +26,8 @@ pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, 
     let mut text = String::new();
     let live = sessions_with_running_tasks(root)?;
     for session in session::list_sessions(root)? {
-        // A process of another machine or PID namespace cannot be checked from here.
+        // Whether a process of another machine or PID namespace is running cannot be determined
+        // here.
         if session.is_closed || session.may_live_elsewhere(&boot) {
             continue;
         }
@@ -43,7 +44,7 @@ pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, 
             continue;
         }
         text.push_str(&format_session(root, &session)?);
-        // The session may be resumed at this moment; then it has an owner and stays open.
+        // The session may be resumed at this moment. It then has an owner, and is not closed.
         let _best_effort = session::close_if_unowned(root, &session)?;
     }
     Ok((!text.is_empty()).then_some(text))

@@ -43,7 +43,7 @@ impl Args {
                         None => by_session.push((session, ids)),
                     }
                 }
-                // An unknown id must not keep the others from being acknowledged.
+                // An unknown id is only reported, so that the other notices are acknowledged.
                 Err(failure) => {
                     failed = true;
                     failure.report();

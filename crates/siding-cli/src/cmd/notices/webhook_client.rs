@@ -42,7 +42,7 @@ impl WebhookClient {
         }
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
-            // Notices meant for one server must not go to another.
+            // Notices meant for one server must not be redirected to another.
             .max_redirects(0)
             .timeout_global(Some(REQUEST_TIMEOUT))
             .user_agent(concat!("siding/", env!("CARGO_PKG_VERSION")));

@@ -144,7 +144,7 @@ impl TaskFollower<'_, '_> {
                     if task.state.is_live() {
                         return Ok(FollowEnd::Finished(task));
                     }
-                    // The task has ended meanwhile, and its last output is not shown yet.
+                    // The task has ended in the meantime, so its last output still has to be shown.
                     self.refresh_written()?;
                     if !self.has_unshown_output() {
                         return Ok(FollowEnd::Finished(task));
@@ -154,8 +154,8 @@ impl TaskFollower<'_, '_> {
                 None => {}
             }
             let remaining_ms = match end {
-                // Even a caller that requested the background waits for the exec, to report a
-                // command that does not exist.
+                // Even a caller that requested the background waits for the exec, because a command
+                // that does not exist must be reported.
                 None => self
                     .budget
                     .filter(|_| self.is_running)

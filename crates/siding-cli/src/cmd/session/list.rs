@@ -32,7 +32,8 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        // Dead shims must be replaced first: only then is it known which tasks run.
+        // A task whose shim was killed may have ended without a record, so dead shims are replaced
+        // before the running tasks are listed.
         let _logged_by_callee = context::recover_all(&root)?;
         let mut views = session_views(&root)?;
         if self.json {
@@ -56,7 +57,7 @@ fn session_views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
     }
     let mut views = Vec::new();
     for name in root.session_names()? {
-        // siding did not create an entry whose name is no valid session id.
+        // An entry whose name is not a valid session id was not created by siding, and is skipped.
         let Ok(id) = name.parse::<SessionId>() else { continue };
         let running = tasks.remove(&id).unwrap_or_default();
         match session_view(root, id.clone(), &boot, running.clone()) {
@@ -68,7 +69,7 @@ fn session_views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
             }
         }
     }
-    // The implicit session, and sessions whose directory was removed.
+    // What is left are tasks of the implicit session, and of sessions whose directory was removed.
     for (session_id, running) in tasks {
         let state =
             if session_id.is_implicit() { SessionStatus::Live } else { SessionStatus::Over };
@@ -111,8 +112,8 @@ fn format_table(views: &[SessionView]) -> String {
         let opened = view.opened_at.as_deref().map_or("-", |at| at.get(..19).unwrap_or(at));
         let mut name = format!("{:<width$}", view.session_id.as_str());
         if name.len() > width {
-            // Print the complete name, so that it can be copied, and the other columns on the next
-            // line.
+            // The complete name is printed, so that it can be copied; the other columns follow on
+            // the next line.
             name = format!("{name}\n{:<width$}", "");
         }
         text.push_str(&format!(

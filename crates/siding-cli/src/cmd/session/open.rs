@@ -44,7 +44,7 @@ impl Args {
         let session = session::open(&root, &self.id, self.owner_pid)?;
         descriptor::raise_open_limit();
         let reaped = reap::run_for_session(&root, &settings).unwrap_or_else(|failure| {
-            // A failure of the reaper leaves the session open.
+            // If the reaper fails, the session stays open.
             failure.report();
             Vec::new()
         });

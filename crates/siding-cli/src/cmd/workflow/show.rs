@@ -90,7 +90,8 @@ pub(super) fn load_workflow(
         if is_running(root, &story) {
             break true;
         }
-        // The workflow may have ended between the two checks, or another call may have resumed it.
+        // Since the journal was read, the workflow may have ended, or another call may have resumed
+        // it, so the journal is read again.
         let before = std::mem::replace(&mut story, read_journal(root, id)?);
         if story.tasks == before.tasks {
             // No process runs the workflow, so none has recorded the ends of its steps, which run
@@ -144,7 +145,8 @@ fn format_row(step: &StepView) -> ([String; 3], String) {
     let task = step.task_id.map(|id| id.to_string()).unwrap_or_default();
     let mut last = step.id.clone();
     if step.attempt > 1 {
-        // A resumed workflow may have used an additional attempt.
+        // A resumed workflow may have used more attempts than the limit, because lost and stopped
+        // ones are not counted.
         let attempts = step.attempts.max(step.attempt);
         last += &format!(" (attempt {} of {attempts})", step.attempt);
     }

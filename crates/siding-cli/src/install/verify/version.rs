@@ -29,7 +29,7 @@ pub(super) fn query_version(program: &Path) -> Result<String, String> {
         let _receiver_dropped = sender.send(read.map(|_| text));
     });
     let said = receiver.recv_timeout(VERSION_TIMEOUT);
-    // The answer is complete or too late; do not leave the process behind.
+    // The answer is complete or too late, so the process is no longer needed.
     let _already_ended = child.kill();
     let _already_ended = child.wait();
     match said {

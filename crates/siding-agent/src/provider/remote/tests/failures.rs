@@ -200,7 +200,7 @@ fn cancellation_interrupts_a_response() {
     });
     assert_eq!(answer, Err(ProviderError::Cancelled));
     assert_eq!(heard, ["Good ", "night"]);
-    // Far below the timeout of 60 s. A tighter bound would fail on a busy machine.
+    // The bound is far below the timeout of 60 s. A tighter one would fail on a busy machine.
     assert!(wished.is_some_and(|wished| wished.elapsed() < Duration::from_secs(10)));
 }
 
