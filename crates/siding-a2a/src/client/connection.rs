@@ -19,7 +19,7 @@ use crate::wire::{
     self, AgentCard, ChosenInterface, PROTOCOL_VERSION, RpcResponse, Update, VERSION_HEADER, method,
 };
 
-/// Timeout of a response that is not a stream. Such a request returns immediately
+/// Timeout of a response that is not a stream. The request asks the server to return immediately
 /// (`returnImmediately`), but a server may not support that.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// Timeout of the request for a card.

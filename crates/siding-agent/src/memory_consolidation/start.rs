@@ -75,8 +75,8 @@ pub enum ConsolidationStartError {
     Run(#[from] RunError),
 }
 
-/// Starts a consolidation in the background. Returns its task, or that of the consolidation that is
-/// already running.
+/// Starts a consolidation in the background. Returns its task, or the task of the consolidation
+/// that is already running.
 ///
 /// # Errors
 ///

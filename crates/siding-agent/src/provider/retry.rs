@@ -26,8 +26,8 @@ impl FailureKind {
     /// Returns whether a retry may succeed.
     ///
     /// The transient statuses are 408 (request timeout), 429 (too many requests) and all from 500
-    /// on, including 529 (Anthropic's status for an overload). All others say that the request is
-    /// at fault.
+    /// on, including 529 (Anthropic's status for an overload). All other statuses say that the
+    /// request is at fault.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         match self {

@@ -215,8 +215,8 @@ impl View {
         self.push_output(OutputBlock::Text(paint, head, text.trim_end().to_owned()));
     }
 
-    /// Queues output. The oldest is discarded above the limit, so that a terminal that accepts
-    /// nothing for days does not exhaust the memory.
+    /// Queues output. Above the limit the oldest output is discarded, so that a terminal that
+    /// accepts nothing for days does not exhaust the memory.
     fn push_output(&mut self, said: OutputBlock) {
         self.pending_output_bytes += said.bytes();
         self.pending_output.push_back(said);

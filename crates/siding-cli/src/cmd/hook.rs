@@ -47,10 +47,10 @@ use crate::render::out::ReaderState;
 
 /// Answers an event of an agent's conversation: JSON on stdin, JSON on stdout.
 ///
-/// `siding install` adds it to the host's settings. session-start opens the session, removes what
-/// earlier ones left, and lets the host's shells be adopted; pre-tool-use asks the guard; the other
-/// tool and turn events report new notices of background tasks, each once; await-notice wakes an
-/// idle host; notify-person notifies the person until the host ends.
+/// `siding install` adds this command to the host's settings. session-start opens the session,
+/// removes what earlier sessions left, and lets the host's shells be adopted; pre-tool-use asks the
+/// guard; the other tool and turn events report new notices of background tasks, each once;
+/// await-notice wakes an idle host; notify-person notifies the person until the host ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

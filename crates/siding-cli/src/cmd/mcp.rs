@@ -12,8 +12,8 @@ use crate::stdout;
 
 /// Serves siding's tools to an MCP client, over standard input and output or over HTTP.
 ///
-/// Tools: run, output, wait, stop, list, input, why. The tasks of a client belong to a session that
-/// ends with the client; then they are stopped. Over HTTP every request needs the token that is
+/// Tools: run, output, wait, stop, list, input, why. The session that owns a client's tasks ends
+/// with the client; then the tasks are stopped. Over HTTP every request needs the token that is
 /// printed at the start, or the one in $SIDING_MCP_TOKEN.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -21,7 +21,7 @@ const PREVIOUS_LINE_TIMEOUT: Duration = Duration::from_secs(5);
 /// need an answer.
 ///
 /// Reads what Claude Code writes to its status line program: a JSON object with the session_id.
-/// `siding install claude-code --statusline` adds it to the settings.
+/// `siding install claude-code --statusline` adds this command to the settings.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

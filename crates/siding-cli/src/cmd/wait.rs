@@ -26,8 +26,8 @@ use crate::stdout;
 /// Waits for tasks to end, or for other conditions.
 ///
 /// Returns within milliseconds of the event, at the bound, or immediately if a task ends and the
-/// condition can no longer become true. A condition that was true once counts as met. Works on
-/// tasks of every session, including ended ones.
+/// condition can no longer become true. A condition that was true once stays met. Works on tasks of
+/// every session, including ended ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -149,8 +149,8 @@ impl Host {
         notes
     }
 
-    /// Returns the host's files and their intended contents. `budget` is that of the host's own
-    /// shell calls, if the host supports one.
+    /// Returns the host's files and their intended contents. `budget` is the budget of the host's
+    /// own shell calls, if the host supports one.
     ///
     /// # Errors
     ///

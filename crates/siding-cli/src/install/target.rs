@@ -60,7 +60,7 @@ impl TargetFile {
     }
 
     /// Returns the file's text with the intended content. `old` is `None` if the file does not
-    /// exist. `record` is that of an earlier install, and is updated for this one.
+    /// exist. `record` is the record of an earlier install, and is updated for this install.
     ///
     /// # Errors
     ///

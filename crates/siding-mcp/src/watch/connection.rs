@@ -275,7 +275,7 @@ async fn subscribe(
 }
 
 /// Receives change notifications of the newer revision, and subscribes again when the stream ends.
-/// A change in between is found by polling.
+/// A change between two streams is found by polling.
 async fn listen(
     peer: Peer<RoleClient>,
     filter: SubscriptionFilter,

@@ -20,11 +20,11 @@ const TASK_NAME_COLUMNS: usize = 80;
 
 /// Gives a task to another agent and supervises it until it ends.
 ///
-/// It is a task of this machine like any other: it moves to the background after its budget,
-/// appears in `siding ps`, can be stopped, and gives a notice when it ends. Its output is what the
-/// server sends. A notice is given immediately when the agent needs an answer or a permission; the
-/// notice says how to answer. Stopping the task makes the server cancel it. A broken connection is
-/// restored.
+/// The work becomes a task of this machine like any other: it moves to the background after its
+/// budget, appears in `siding ps`, can be stopped, and gives a notice when it ends. Its output is
+/// what the server sends. A notice is given immediately when the agent needs an answer or a
+/// permission; the notice says how to answer. Stopping the task makes the server cancel it. A
+/// broken connection is restored.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -22,10 +22,10 @@ const DEFAULT_MAX_TASKS: usize = 8;
 
 /// Offers siding's own agent as an A2A 1.0 server.
 ///
-/// Each task it receives runs `siding agent` in a task of its own: `siding ps` lists it, `siding
-/// stop` stops it, and a server that is restarted on the same port finds it again. Every request
-/// needs the token that is printed at the start, or the one in $SIDING_A2A_TOKEN. Anyone who holds
-/// the token can run commands as you.
+/// Each task that the server receives runs `siding agent` in a task of its own: `siding ps` lists
+/// it, `siding stop` stops it, and a server that is restarted on the same port finds it again.
+/// Every request needs the token that is printed at the start, or the one in $SIDING_A2A_TOKEN.
+/// Anyone who holds the token can run commands as you.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

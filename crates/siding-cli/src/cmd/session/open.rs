@@ -17,8 +17,8 @@ use crate::{render, stdout};
 
 /// Opens a session, or adds an owner to it.
 ///
-/// Its tasks are stopped when its last owner has ended and a grace period (session_grace) has
-/// passed, in which a resumed conversation may open the session again with a new owner. Also
+/// The session's tasks are stopped when its last owner has ended and a grace period (session_grace)
+/// has passed, in which a resumed conversation may open the session again with a new owner. Also
 /// removes what crashes and dead agents left behind, as `siding reap` does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

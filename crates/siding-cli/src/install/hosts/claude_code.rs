@@ -220,7 +220,7 @@ fn state_file(places: &BaseDirs) -> PathBuf {
 }
 
 /// Returns the directory by which the host identifies a project: the root of its repository or, in
-/// a linked work tree, that of the main work tree.
+/// a linked work tree, the root of the main work tree.
 fn repository_root(cwd: &Path) -> PathBuf {
     let Some(root) = cwd.ancestors().find(|dir| dir.join(".git").exists()) else {
         return cwd.to_owned();
