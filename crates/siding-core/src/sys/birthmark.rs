@@ -2,9 +2,10 @@
 //!
 //! A resource limit is inherited by fork(2) and kept by execve(2) (getrlimit(2)), so it survives
 //! setsid(2), a cleared environment and sudo, and any user can read it in `/proc/PID/limits`. This
-//! limit affects only threads with a real-time scheduling policy. A variable in the environment was
-//! the alternative: of five processes that had escaped from a killed shim, three still carried it,
-//! and all five the limit.
+//! limit affects only threads with a real-time scheduling policy, which the processes of a task
+//! rarely have. An environment variable was the alternative and was lost more often: of five
+//! processes that had escaped from a killed shim, three still had the variable, and all five had
+//! the limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siding_model::id::Birthmark;
@@ -15,7 +16,7 @@ pub fn own_birthmark() -> Option<Birthmark> {
     getrlimit(Resource::Rttime).maximum.map(Birthmark)
 }
 
-/// Marks this process and everything that it will start.
+/// Sets the mark of this process, which everything that it starts from now on inherits.
 ///
 /// # Errors
 ///
@@ -30,7 +31,8 @@ pub fn set_birthmark(mark: Birthmark) -> std::io::Result<()> {
 ///
 /// # Errors
 ///
-/// `EPERM` if the process is another user's or has a smaller limit; `ESRCH` if there is none.
+/// `EPERM` if the process is another user's or has a smaller limit; `ESRCH` if no process has this
+/// ID.
 pub fn set_birthmark_of(pid: i32, mark: Birthmark) -> std::io::Result<()> {
     let limit = libc::rlimit64 { rlim_cur: mark.0, rlim_max: mark.0 };
     // SAFETY: `limit` is a valid limit for the whole call, and the old one is not requested.
@@ -40,8 +42,8 @@ pub fn set_birthmark_of(pid: i32, mark: Birthmark) -> std::io::Result<()> {
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Checks whether running processes can be marked, by setting the limit of this process to the
-/// value that it has.
+/// Checks whether running processes can be marked: sets the limit of this process to its present
+/// value with prlimit(2), the call that marks others.
 ///
 /// # Errors
 ///
@@ -50,7 +52,7 @@ pub fn probe_set_birthmark() -> std::io::Result<()> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let nothing = std::ptr::null_mut();
-    // SAFETY: `limit` is valid storage for one limit, and then a valid limit.
+    // SAFETY: the first call writes one limit to `limit`, and the second only reads it.
     let done = unsafe {
         libc::prlimit64(own, libc::RLIMIT_RTTIME, std::ptr::null(), &raw mut limit) == 0
             && libc::prlimit64(own, libc::RLIMIT_RTTIME, &raw const limit, nothing) == 0
@@ -62,7 +64,7 @@ pub fn probe_set_birthmark() -> std::io::Result<()> {
 ///
 /// # Errors
 ///
-/// `EPERM` for another user's process, `ESRCH` if there is none.
+/// `EPERM` for another user's process, `ESRCH` if no process has this ID.
 pub(super) fn hard_rttime(pid: i32) -> std::io::Result<Option<u64>> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: nothing is set, and `limit` is valid storage for one limit.

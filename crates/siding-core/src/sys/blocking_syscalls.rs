@@ -1,5 +1,5 @@
-//! System calls that can block: their numbers on this architecture, and what their arguments wait
-//! for.
+//! System calls that can block: their numbers on this architecture, and which arguments describe
+//! what they wait for.
 
 use siding_model::evidence::BlockingCall;
 
@@ -17,11 +17,11 @@ pub struct BlockingSyscall {
 /// Where the arguments of a system call describe what is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentLayout {
-    /// The arguments do not describe it.
+    /// No argument describes what is waited for.
     Plain,
     /// One argument is a descriptor to read from or to write to.
     Descriptor {
-        /// The index of the argument.
+        /// The index of the descriptor among the arguments.
         at: usize,
         /// Whether the call waits for data to read.
         to_read: bool,
@@ -40,9 +40,10 @@ pub enum ArgumentLayout {
     },
     /// The argument with this index is a pointer to a timeout.
     Timeout(usize),
-    /// `fcntl`, which takes a lock only with the commands that wait for one.
+    /// `fcntl`, which blocks only with a command that waits for a lock.
     Fcntl,
-    /// An interrupted call continues (restart_syscall(2)): the wait channel shows which one.
+    /// `restart_syscall`, which continues an interrupted call: only the wait channel shows which
+    /// call.
     Restart,
 }
 
@@ -164,7 +165,8 @@ pub fn by_wait_channel(wchan: &str) -> Option<BlockingSyscall> {
     Some(if has("nanosleep") {
         syscall("nanosleep", BlockingCall::Sleep, ArgumentLayout::Plain)
     } else if has("poll") {
-        // In its family only poll(2) is restarted this way, with its arguments intact.
+        // Of poll(2), ppoll(2) and select(2), only poll(2) is continued by restart_syscall(2), and
+        // its arguments are still in the registers.
         syscall("poll", BlockingCall::Poll, ArgumentLayout::PollArray { by_pointer: false })
     } else if has("futex") {
         syscall("futex", BlockingCall::Futex, ArgumentLayout::Plain)

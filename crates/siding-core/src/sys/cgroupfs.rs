@@ -8,13 +8,13 @@ use super::{file, system_info};
 
 /// `CGROUP2_SUPER_MAGIC` of linux/magic.h.
 const CGROUP2_MAGIC: u64 = 0x6367_7270;
-/// The longest list of members that is read, in bytes. A process takes at most eight.
+/// The longest list of members that is read, in bytes. The line of a process takes at most eight.
 const MAX_LIST_BYTES: usize = 64 << 20;
 /// The longest file of numbers that is read, in bytes. `memory.stat` has about 60 lines of 30
 /// bytes.
 const MAX_SMALL_FILE_BYTES: usize = 16 << 10;
 
-/// Returns whether a directory belongs to this file system.
+/// Returns whether a path is on the file system `cgroup2`.
 #[must_use]
 pub fn is_cgroup2(path: &Path) -> bool {
     system_info::file_system_magic_at(path).is_ok_and(|magic| magic == CGROUP2_MAGIC)
@@ -33,8 +33,9 @@ pub fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(group)
 }
 
-/// Returns the process IDs of a group's own members, without those of the groups below it. A zombie
-/// is no member; a process whose main thread has exited still is one.
+/// Returns the process IDs of a group's own members, without those of the groups below it. The
+/// kernel does not list zombies, but lists a process whose main thread has exited and other threads
+/// run.
 ///
 /// # Errors
 ///
@@ -66,15 +67,15 @@ pub fn is_populated(group: impl AsFd) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call: `EACCES` unless this process may also write to the nearest
-/// common ancestor of both groups (cgroups(7)).
+/// The I/O error of the system call: `EACCES` if this process may write to `group` but not to the
+/// nearest common ancestor of `group` and its present group (cgroups(7)).
 pub fn enter(group: impl AsFd) -> io::Result<()> {
     write_file(group, "cgroup.procs", b"0")
 }
 
 /// Sends SIGKILL to all members of a group and of the groups below it (Linux 5.14 and later),
-/// including new forks and processes of other users. It misses a process whose main thread has
-/// exited, because the kernel sends the signal to that thread.
+/// including new forks and processes of other users. A process whose main thread has exited
+/// survives, because the kernel sends the signal to that thread.
 ///
 /// # Errors
 ///
@@ -83,12 +84,12 @@ pub fn kill(group: impl AsFd) -> io::Result<()> {
     write_file(group, "cgroup.kill", b"1")
 }
 
-/// Returns the only number in a group's file.
+/// Returns the number in a group's file that holds one number.
 ///
 /// # Errors
 ///
 /// The I/O error of the system call, `ENOENT` if the group lacks the controller; `InvalidData` if
-/// the file holds no number but, for example, `max`.
+/// the file holds something else, such as `max`.
 pub fn read_number(group: impl AsFd, name: &str) -> io::Result<u64> {
     parse_number(read_small_file(group, name)?.trim_ascii())
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -104,7 +105,7 @@ pub fn read_keyed_number(group: impl AsFd, name: &str, key: &str) -> io::Result<
     Ok(read_small_file(group, name)?.split(|&byte| byte == b'\n').find_map(value))
 }
 
-/// Reads a small file in one read, so that a number cannot change within it.
+/// Reads a small file with one read(2), so that no number changes while it is read.
 fn read_small_file(group: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
     let file = file::open_at(group, name, file::OpenMode::Read)?;
     let mut text = vec![0; MAX_SMALL_FILE_BYTES];

@@ -10,8 +10,8 @@ pub fn monotonic_now() -> MonotonicMs {
     MonotonicMs(millis(now.tv_sec, now.tv_nsec).unsigned_abs())
 }
 
-/// Returns the time since boot with suspended time, in milliseconds: the clock of process start
-/// times.
+/// Returns the time since boot including suspended time, in milliseconds: the clock of process
+/// start times.
 #[must_use]
 pub fn since_boot_ms() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
@@ -33,8 +33,8 @@ pub fn unix_now() -> UnixMs {
 }
 
 /// Returns the CPU time of all threads of a process, including those that have exited, in
-/// nanoseconds. `None` if the process has exited. No file is opened, and any user's process can be
-/// read.
+/// nanoseconds. `None` if the process has exited. Opens no file, and works for processes of every
+/// user.
 #[must_use]
 pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     /// The CPU clock that the scheduler counts (`CPUCLOCK_SCHED`,

@@ -1,9 +1,10 @@
 //! clone3(2), for a child that starts in another control group.
 //!
-//! With `CLONE_INTO_CGROUP` the child is a member before its first instruction. The C library has
-//! no function for this call, and none could be used: the child continues on another stack, so the
-//! call must not return through a frame on the old one. On an architecture that this module does
-//! not know, the call fails with `ENOSYS`, and the child enters the group by itself.
+//! With `CLONE_INTO_CGROUP` the child is a member of the group before its first instruction. The C
+//! library has no function for this call, and a plain function could not make it: the child
+//! continues on another stack, where the frame to return through does not exist. On an architecture
+//! that this module does not know, the call fails with `ENOSYS`, and the child enters the group by
+//! itself.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -33,8 +34,8 @@ struct CloneArgs {
     cgroup: u64,
 }
 
-/// Runs `child` on `stack` in a new process of this control group that shares this process's
-/// memory. Returns its process ID once it has called exec or has exited.
+/// Runs `child` on `stack` in a new process that shares this process's memory and is created in the
+/// control group `group`. Returns its process ID once it has called exec or has exited.
 ///
 /// # Safety
 ///
@@ -67,7 +68,7 @@ pub(super) unsafe fn clone_into_cgroup(
     }
 }
 
-/// Makes the system call. The child never returns from it.
+/// Makes the system call. In the child, calls `child(args)` and never returns.
 #[cfg(target_arch = "x86_64")]
 unsafe fn call(how: &CloneArgs, child: Child, args: *mut c_void) -> isize {
     let result;
@@ -95,11 +96,12 @@ unsafe fn call(how: &CloneArgs, child: Child, args: *mut c_void) -> isize {
     result
 }
 
-/// Makes the system call. The child never returns from it.
+/// Makes the system call. In the child, calls `child(args)` and never returns.
 #[cfg(target_arch = "aarch64")]
 unsafe fn call(how: &CloneArgs, child: Child, args: *mut c_void) -> isize {
     let result;
-    // SAFETY: as on x86_64.
+    // SAFETY: the parent's registers and stack are as the operands declare; the child starts on an
+    // empty stack of its own, aligned as the calling convention requires, and ends inside `child`.
     unsafe {
         std::arch::asm!(
             "svc #0",

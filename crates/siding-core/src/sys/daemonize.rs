@@ -1,4 +1,4 @@
-//! Starting detached processes: each has a session of its own, and a parent that has exited.
+//! Starts detached processes: each has a session of its own, and its parent has exited.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
@@ -23,7 +23,8 @@ pub struct DaemonCommand<'a> {
     pub program: &'a CStr,
     /// The arguments; the first is the program's name. The environment is empty.
     pub argv: &'a [&'a CStr],
-    /// The descriptors, which become 0, 1, 2 and so on. All others are closed.
+    /// The descriptors that become 0, 1, 2 and so on in the new process. All others are closed
+    /// there.
     pub descriptors: &'a [BorrowedFd<'a>],
 }
 
@@ -52,15 +53,18 @@ pub fn spawn_daemon(start: &DaemonCommand<'_>) -> io::Result<()> {
         errno: 0,
     };
     // Without an exit signal, the helper is invisible to a host that waits for any child: wait(2)
-    // reports such a child only with `__WALL` or `__WCLONE`.
+    // reports a child without one only with `__WALL` or `__WCLONE`.
     let helper = vfork_and_run(run_helper, (&raw mut args).cast(), 0)?;
     wait_for_child(helper);
     if args.errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(args.errno)) }
 }
 
-/// Runs in the helper: starts the detached process and exits, which makes that an orphan.
+/// Runs in the helper: starts the detached process and exits, which makes the detached process an
+/// orphan.
 extern "C" fn run_helper(args: *mut c_void) -> c_int {
-    // SAFETY: as in `run_leader`; `child_stack` is a stack that only the child uses.
+    // SAFETY: `spawn_daemon` passes a `DaemonArgs` that it does not touch until this process has
+    // exited, and `child_stack` is a stack that only the detached process uses. Only system calls
+    // follow.
     unsafe {
         let stack = (*args.cast::<DaemonArgs>()).child_stack;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
@@ -72,7 +76,8 @@ extern "C" fn run_helper(args: *mut c_void) -> c_int {
 }
 
 extern "C" fn run_daemon(args: *mut c_void) -> c_int {
-    // SAFETY: as in `run_leader`.
+    // SAFETY: the helper passes a `DaemonArgs` that no other code touches until this process has
+    // called exec or _exit. Only system calls follow.
     unsafe {
         let args = &mut *args.cast::<DaemonArgs>();
         if !detach(&args.descriptors) {
@@ -85,7 +90,8 @@ extern "C" fn run_daemon(args: *mut c_void) -> c_int {
 }
 
 /// Detaches a new process from the one that started it: a session of its own, default signal
-/// actions, and no descriptors except these, which become 0, 1, 2 and so on.
+/// actions, and no descriptors except these, which become 0, 1, 2 and so on. Returns false if the
+/// descriptors could not be set up.
 ///
 /// # Safety
 ///
@@ -114,20 +120,21 @@ struct ForkedArgs {
     main: fn() -> u8,
 }
 
-/// The process between this one and a forked one, which exits immediately. Dropping it reaps it.
+/// The child of this process that starts a forked process and then exits. Dropping the value reaps
+/// the child.
 #[derive(Debug)]
 pub struct IntermediateChild(Option<libc::pid_t>);
 
 impl IntermediateChild {
-    /// Waits until the process has exited.
+    /// Waits until the intermediate process has exited.
     ///
     /// # Errors
     ///
-    /// The I/O error with which it failed to start the forked process.
+    /// The I/O error with which the start of the forked process failed.
     pub fn wait_exited(&mut self) -> io::Result<()> {
         match self.0.take().map(wait_for_child) {
             None | Some(0) => Ok(()),
-            // Its exit code is the errno.
+            // The intermediate process exits with the errno of its failed clone(2).
             Some(status) => Err(io::Error::from_raw_os_error(libc::WEXITSTATUS(status))),
         }
     }
@@ -139,15 +146,15 @@ impl Drop for IntermediateChild {
     }
 }
 
-/// Runs `main` in a copy of this process that is detached like a program of [`spawn_daemon`]: for a
-/// small process this takes a third of the time of an exec. `descriptors` become 0, 1, 2 and so on.
-/// The process exits with the value that `main` returns.
+/// Runs `main` in a copy of this process, which is detached as [`spawn_daemon`] detaches a program.
+/// For a small process the copy takes a third of the time of an exec. `descriptors` become 0, 1, 2
+/// and so on in the forked process, which exits with the value that `main` returns.
 ///
-/// The process in between is the copy. It leaves its memory to the forked process, which saves 0.1
-/// ms compared with a second copy.
+/// Memory is copied once, for the intermediate process. The forked process shares that copy and
+/// keeps it when the intermediate process exits, which saves the 0.1 ms of a second copy.
 ///
 /// Only for a process with one thread: the copy would have the locks of the other threads, but not
-/// the threads (fork(2)).
+/// the threads that release them (fork(2)).
 ///
 /// # Errors
 ///
@@ -156,9 +163,8 @@ pub fn fork_daemon(
     descriptors: &[BorrowedFd<'_>],
     main: fn() -> u8,
 ) -> io::Result<IntermediateChild> {
-    // The copy could not report that close_range(2) is missing (before Linux 5.9). Nothing is
-    // closed.
-    // SAFETY: only a system call.
+    // Checks for close_range(2) (Linux 5.9), because the copy could not report that it is missing.
+    // No descriptor has this number, so nothing is closed. SAFETY: only a system call.
     if unsafe { libc::syscall(libc::SYS_close_range, libc::c_uint::MAX, libc::c_uint::MAX, 0) } != 0
     {
         return Err(io::Error::last_os_error());
@@ -167,12 +173,14 @@ pub fn fork_daemon(
     let numbers = copies.iter().map(AsRawFd::as_raw_fd).collect();
     let mut args = ForkedArgs { descriptors: numbers, main };
     let stack = GuardedStack::new(FORKED_STACK_BYTES)?;
-    // A Ctrl-C between the fork and the new session is meant for this process alone.
+    // A Ctrl-C is meant for this process alone, but would also reach the copy until that has a
+    // session of its own.
     let blocked = BlockedSignals::block_all();
-    // SAFETY: there is one thread, so the copy is a whole process. It only starts the forked
-    // process and exits, so that one has all memory for itself: `args` stays where it is, on the
-    // first stack, which no process uses any more. The C library's fork is not used, because with
-    // it the kernel would clear the thread ID when the copy exits, in memory that is in use.
+    // SAFETY: this process has one thread, so the copy lacks none. The copy only starts the forked
+    // process and exits, after which the forked process alone uses the memory: `args` stays valid
+    // on the first stack, on which no process runs any more. The C library's fork is not used,
+    // because it makes the kernel clear a thread ID in memory when the copy exits, and the forked
+    // process uses that memory.
     let between = unsafe {
         match libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) {
             0 => {
@@ -192,13 +200,13 @@ pub fn fork_daemon(
     }
 }
 
-/// The stack of a forked process, in bytes. Only the pages that it touches take memory.
+/// The stack of a forked process, in bytes. Only the pages that the process touches take memory.
 const FORKED_STACK_BYTES: usize = 1 << 20;
 
-/// Runs in the forked process.
+/// Detaches the forked process, runs its `main` function, and exits.
 extern "C" fn run_forked(args: *mut c_void) -> c_int {
-    // SAFETY: the memory is a copy that belongs to this process, and so does the `ForkedArgs` in
-    // it. The process that made the copy only exits. This function never returns.
+    // SAFETY: the `ForkedArgs` is in memory that this process shares only with the intermediate
+    // process, which touches nothing more and exits. This function never returns.
     unsafe {
         let args = &*args.cast::<ForkedArgs>();
         if !detach(&args.descriptors) {
@@ -216,11 +224,12 @@ extern "C" fn run_forked(args: *mut c_void) -> c_int {
 /// Only in a child: the handlers were copied, not shared, so the parent keeps its own.
 unsafe fn reset_signals() {
     // The kernel's structure has a different layout on each architecture; all zeros is the default
-    // action on every one. sigaction(3) refuses the two signals that the C library itself uses, and
-    // its posix_spawn(3) starts programs with those ignored.
+    // action on every one. The system call is made directly, because sigaction(3) refuses the two
+    // signals that the C library itself uses, and a program started by its posix_spawn(3) has these
+    // two ignored.
     let default = [0_u64; 8];
-    // SAFETY: only system calls; `default` is larger than the structure that is read. SIGKILL and
-    // SIGSTOP are refused, which changes nothing.
+    // SAFETY: only system calls; `default` is larger than the structure that is read. The kernel
+    // refuses SIGKILL and SIGSTOP, which always have the default action.
     unsafe {
         for number in 1..=MAX_SIGNAL {
             let nothing = ptr::null_mut::<c_void>();

@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::fs::MemfdFlags;
 use rustix::io::FdFlags;
 
-/// Duplicates a descriptor to the lowest free number from `least` on, with close-on-exec.
+/// Duplicates a descriptor to the lowest free number that is not below `least`, with close-on-exec.
 ///
 /// # Errors
 ///
-/// The I/O error of the system call, `EMFILE` or `EINVAL` if there is no such number.
+/// The I/O error of the system call, `EMFILE` or `EINVAL` if no such number is available.
 pub fn duplicate_from(fd: impl AsFd, least: RawFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, least)?)
 }
@@ -48,7 +48,7 @@ pub fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Checks whether a range of descriptors can be closed in one step.
+/// Checks whether the kernel can close a range of descriptors in one call (close_range(2)).
 ///
 /// # Errors
 ///
@@ -70,7 +70,8 @@ pub fn open_limit() -> u64 {
 pub fn raise_open_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Only an unusual sandbox refuses this; the client then works up to the old limit.
+    // Only an unusual sandbox refuses to raise the limit; the client can then wait on as many
+    // descriptors as the old limit allows.
     let _best_effort =
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

@@ -40,7 +40,8 @@ pub struct DirEntry {
     owner: (u32, u32),
 }
 
-/// Distinguishes a file from every other file, and from itself before it was written to.
+/// Identifies a file and its present content: every other file, and the same file after a write,
+/// has another stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
     /// The device and the inode.
@@ -103,8 +104,8 @@ pub fn is_writable_at(dir: impl AsFd, name: &str) -> bool {
     rustix::fs::accessat(dir, name, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Creates a file below `dir` for writing, which must not exist yet. The user's umask decides its
-/// permissions.
+/// Creates the file `name` below `dir` and opens it for writing; fails if it exists. The user's
+/// umask decides its permissions.
 ///
 /// # Errors
 ///
@@ -123,7 +124,8 @@ pub fn create_directory(dir: impl AsFd, name: &Path) -> io::Result<()> {
     Ok(rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(0o777))?)
 }
 
-/// Gives a file the permissions of another and, where this process may, its owner.
+/// Gives a file the permissions of another one and, if this process may change owners, the owner of
+/// that one.
 ///
 /// # Errors
 ///
@@ -136,8 +138,8 @@ pub fn copy_owner_and_mode(fd: impl AsFd, other: &DirEntry) -> io::Result<()> {
     Ok(rustix::fs::fchmod(fd, Mode::from_raw_mode(other.mode))?)
 }
 
-/// Waits until the names in a directory are on disk, if possible: file systems differ, and a
-/// directory need not be readable.
+/// Waits until the names in a directory are on disk. Failures are ignored: not every file system
+/// supports this, and a directory without read permission cannot be opened for it.
 pub fn sync_directory(dir: impl AsFd) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if let Ok(readable) = rustix::fs::openat(dir, ".", flags, Mode::empty()) {

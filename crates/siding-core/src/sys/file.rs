@@ -76,7 +76,7 @@ pub fn open_or_create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<Owne
 }
 
 /// Returns whether an error is temporary and says nothing about the file: no descriptor or memory
-/// is left, or a server does not answer.
+/// is left, or a file server does not answer.
 #[must_use]
 pub fn is_transient(error: &io::Error) -> bool {
     use rustix::io::Errno;
@@ -102,7 +102,7 @@ pub fn open_followed(path: &Path, append: bool) -> io::Result<OwnedFd> {
 }
 
 /// Opens a terminal for writing, without making it the controlling terminal, and without blocking
-/// while its output is stopped. `None` if it is no terminal.
+/// while its output is stopped. `None` if the path is no terminal.
 ///
 /// # Errors
 ///
@@ -189,7 +189,8 @@ pub fn remove_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()
 
 /// Moves a file or directory from one directory to another without replacing anything.
 ///
-/// Network file systems cannot do this in one call; there the new name is checked before the move.
+/// Network file systems cannot do this in one call: there the new name is checked before the move,
+/// and a file that appears in between is replaced.
 ///
 /// # Errors
 ///
@@ -207,7 +208,7 @@ pub fn rename_noreplace(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -
     }
 }
 
-/// Renames a file over another one in the same directory, in one step (rename(2)).
+/// Replaces the file `old` by the file `name` of the same directory, atomically (rename(2)).
 ///
 /// # Errors
 ///
@@ -233,8 +234,8 @@ pub fn list_entries(dir: impl AsFd) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Returns the names in a directory that siding may have given, except `.` and `..`, in no
-/// particular order. Names that are not UTF-8 are left out: siding gives none.
+/// Returns the names in a directory except `.` and `..`, in no particular order. Names that are not
+/// UTF-8 are left out, because siding creates none.
 ///
 /// # Errors
 ///
@@ -264,12 +265,14 @@ pub fn list_directories(dir: impl AsFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Takes the exclusive lock of an open file, if it is free. The lock belongs to the open file
-/// description and lives as long as that, in whichever process (flock(2)).
+/// Takes the exclusive lock of an open file, if it is free. The lock is owned by the open file
+/// description: it is released when the last descriptor that refers to this description, in any
+/// process, is closed (flock(2)).
 ///
 /// # Errors
 ///
-/// The I/O error of the system call. A lock that is held elsewhere is `Ok(false)`.
+/// The I/O error of the system call. `Ok(false)` means that the lock is held through another open
+/// file description.
 pub fn try_lock_exclusive(fd: impl AsFd) -> io::Result<bool> {
     match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -278,7 +281,8 @@ pub fn try_lock_exclusive(fd: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Takes the exclusive lock of an open file, and blocks until it is free. Only for short work.
+/// Takes the exclusive lock of an open file, and blocks until it is free. Only for locks that are
+/// held briefly.
 ///
 /// # Errors
 ///
@@ -301,7 +305,7 @@ pub fn sync_data(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::fdatasync(fd)?)
 }
 
-/// Makes reads and writes on a descriptor block.
+/// Makes a descriptor blocking (clears `O_NONBLOCK`).
 ///
 /// # Errors
 ///
@@ -347,7 +351,8 @@ pub fn read_at(fd: impl AsFd, into: &mut [u8], offset: u64) -> io::Result<usize>
 ///
 /// # Errors
 ///
-/// The I/O error of the system call; an unknown part may have been written then.
+/// The I/O error of the system call; in that case an unknown part of the bytes may have been
+/// written.
 pub fn write_all_at(fd: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::pwrite(fd.as_fd(), bytes, offset) {

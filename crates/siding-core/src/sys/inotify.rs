@@ -1,7 +1,7 @@
 //! Notifications of changes in directories and files.
 //!
-//! An ordinary user has 128 instances in total, so an instance is for a process that reads
-//! everything or waits for a file, never for a single task (inotify(7)).
+//! A user has 128 instances in total (inotify(7)) and may run more tasks than that. An instance is
+//! therefore for a process that follows all tasks, or that waits for a file, never for each task.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -27,7 +27,7 @@ impl AsFd for Inotify {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WatchId(i32);
 
-/// A change.
+/// A change in a watched directory or file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InotifyEvent {
     /// A name has appeared in a directory or disappeared from it.
@@ -73,8 +73,8 @@ impl Inotify {
         Ok(WatchId(inotify::add_watch(&self.0, path, WatchFlags::MODIFY)?))
     }
 
-    /// Watches the names that appear in a directory, and the end of the directory itself. A
-    /// directory that is already watched keeps its identifier.
+    /// Watches the names that appear in a directory, and the removal or move of the directory
+    /// itself. If the directory is already watched, the watch keeps its identifier.
     ///
     /// # Errors
     ///
@@ -121,7 +121,8 @@ fn convert_event(event: &inotify::Event<'_>) -> Option<InotifyEvent> {
     if event.events().contains(ReadFlags::MODIFY) {
         return Some(InotifyEvent::Modified(watched));
     }
-    // siding creates no name that is not UTF-8, and the end of a watch has no name.
+    // Every name that siding creates is UTF-8. The event that ends a watch has no name, and is not
+    // reported.
     let name = event.file_name()?.to_str().ok()?.to_owned();
     Some(InotifyEvent::Entry { watch_id: watched, name })
 }

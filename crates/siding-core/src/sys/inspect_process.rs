@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 ///
 /// # Errors
 ///
-/// `EPERM` if this process may not inspect the other, `EFAULT` if that address is not mapped.
+/// `EPERM` if this process may not inspect the other, `EFAULT` if the address is not mapped there.
 pub fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let base = usize::try_from(address).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -31,15 +31,15 @@ pub fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize>
 pub struct FdTarget {
     /// The kind of the object.
     pub kind: TargetKind,
-    /// The device on which it lies.
+    /// The device that has the inode.
     pub device: u64,
-    /// The inode on that device.
+    /// The inode.
     pub inode: u64,
     /// The major and minor number, for a device.
     pub device_numbers: (u32, u32),
 }
 
-/// The kinds of objects.
+/// The kinds of objects that a descriptor can refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {
     /// A FIFO or a pipe.
@@ -113,8 +113,8 @@ pub struct SocketInfo {
     pub remote: Option<String>,
 }
 
-/// Duplicates a socket of a process into this one (pidfd_getfd(2)). The socket itself is not
-/// changed.
+/// Duplicates the descriptor of a socket from another process into this one (pidfd_getfd(2)). The
+/// socket does not change.
 ///
 /// # Errors
 ///
@@ -169,12 +169,14 @@ fn terminal_path(number: i32) -> Option<String> {
     (136..=143).contains(&major).then(|| format!("/dev/pts/{}", (major - 136) * 256 + minor))
 }
 
-/// Returns whether a terminal echoes typed characters, by its device number.
+/// Returns whether the terminal with this device number echoes typed characters. `None` if it
+/// cannot be opened.
 #[must_use]
 pub fn terminal_echoes(terminal: i32) -> Option<bool> {
     use rustix::fs::{Mode, OFlags};
     let path = terminal_path(terminal)?;
-    // It must not become this process's controlling terminal, and opening it must not block.
+    // The terminal must not become this process's controlling terminal, and opening it must not
+    // block.
     let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let settings = rustix::termios::tcgetattr(opened).ok()?;

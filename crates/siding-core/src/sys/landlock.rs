@@ -88,7 +88,8 @@ impl AsFd for PortRules {
     }
 }
 
-/// Returns the version of the Landlock ABI, or `None` if the kernel has none or it is disabled.
+/// Returns the version of the Landlock ABI, or `None` if the kernel lacks Landlock or has it
+/// disabled.
 #[must_use]
 pub fn abi_version() -> Option<u32> {
     /// `LANDLOCK_CREATE_RULESET_VERSION`.

@@ -10,8 +10,8 @@ use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
 };
 
-/// A buffer of whole pages, initially zero. An allocator would keep the pages after the drop, and
-/// an idle shim must not.
+/// A buffer of whole pages, initially zero, which are unmapped on drop. An allocator would keep the
+/// pages, and an idle shim must not use memory.
 #[derive(Debug)]
 pub struct MappedBuffer {
     start: NonNull<u8>,
@@ -50,7 +50,8 @@ impl Deref for MappedBuffer {
 
 impl DerefMut for MappedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; the exclusive borrow of `self` makes the slice the only one.
+        // SAFETY: the mapping is `len` writable, initialized bytes and lives as long as `self`; the
+        // exclusive borrow of `self` makes the slice the only one.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
@@ -99,20 +100,22 @@ impl Drop for GuardedStack {
     }
 }
 
-/// The least that lies below every stack, in bytes: the guard of [`GuardedStack`], or the gap that
-/// the kernel keeps free below the first stack of a process (1 MiB, `stack_guard_gap`).
+/// The size of the inaccessible range below a stack, in bytes: the guard of [`GuardedStack`]. The
+/// gap that the kernel keeps free below the first stack of a process is larger (1 MiB,
+/// `stack_guard_gap`).
 const STACK_GUARD_BYTES: usize = 128 << 10;
-/// The room below the running function for the calls that it makes, in bytes.
+/// The stack below the frame of [`release_unused`] that is kept for the calls that this function
+/// makes, in bytes.
 const RED_ZONE_BYTES: usize = 8 << 10;
-/// How much of a stack is released below that, in bytes: no shim has used more.
+/// How much of the stack below these bytes is released, in bytes: no shim has used more.
 const STACK_RELEASE_BYTES: usize = 64 << 10;
 
-/// The most that the frames of a copied process take, in bytes.
+/// The most that the frames on the first stack of a process take when it is copied, in bytes.
 const MAX_FRAMES_BYTES: usize = 1 << 20;
 
-/// Releases the unused memory of this thread's stack and of the allocator, and the stack that a
-/// forked process has abandoned. Takes about 10 µs, and a page fault for each page that is needed
-/// again.
+/// Returns the unused memory of this thread's stack and of the allocator to the kernel and, in a
+/// forked process, the abandoned first stack. Takes about 10 µs, and later a page fault for each
+/// page that is needed again.
 pub fn release_unused() {
     ABANDONED_STACK.release();
     #[cfg(target_env = "gnu")]
@@ -123,28 +126,32 @@ pub fn release_unused() {
     let here = 0_u8;
     let end = ((&raw const here).expose_provenance() - RED_ZONE_BYTES) & !(PAGE_BYTES - 1);
     let start = ptr::with_exposed_provenance_mut::<c_void>(end - STACK_RELEASE_BYTES);
-    // SAFETY: below the frames in use no object is alive, and as far as the range reaches there is
-    // only stack: see `STACK_GUARD_BYTES`. Unmapped parts are left out (madvise(2)).
+    // SAFETY: below the frames in use no object is alive, and the range, which is shorter than
+    // `STACK_GUARD_BYTES`, contains only stack and guard. The kernel skips unmapped parts
+    // (madvise(2)).
     let _best_effort = unsafe { madvise(start, STACK_RELEASE_BYTES, Advice::LinuxDontNeed) };
 }
 
-/// The stack on which this process was copied, and on which it never runs again.
+/// The first stack in the memory of a forked process, which itself runs on another stack
+/// (`super::daemonize::fork_daemon`).
 ///
-/// The process that made the copy runs on it until it exits, which may be after the copy's first
-/// steps.
+/// The intermediate process, which shares this memory, runs on this stack until it exits. That may
+/// be after the forked process has started to run.
 #[derive(Debug)]
 struct AbandonedStack {
-    /// An address in the last frame; zero if there is no such stack, or it was released.
+    /// An address in the last frame on this stack; zero if this process was not forked, or the
+    /// stack was released.
     frame: AtomicUsize,
-    /// The process that made the copy.
+    /// The process ID of the intermediate process.
     copier_pid: AtomicI32,
 }
 
 static ABANDONED_STACK: AbandonedStack =
     AbandonedStack { frame: AtomicUsize::new(0), copier_pid: AtomicI32::new(0) };
 
-/// Records that this process starts another one in its own memory, on another stack, and then only
-/// exits. `frame` is the last object on its stack.
+/// Records that this process, the intermediate one, starts the forked process in its own memory and
+/// on another stack, and then exits: its own stack is unused from then on. `frame` is the last
+/// object on that stack.
 pub(super) fn abandon_stack<T>(frame: *const T) {
     ABANDONED_STACK.frame.store(frame.expose_provenance(), Ordering::Relaxed);
     ABANDONED_STACK
@@ -156,25 +163,29 @@ impl AbandonedStack {
     fn release(&self) {
         let frame = self.frame.load(Ordering::Relaxed);
         let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-        // The copier is the parent of this process as long as it lives.
+        // The intermediate process is the parent of this one until it exits, and still uses the
+        // stack until then.
         if frame == 0 || parent == self.copier_pid.load(Ordering::Relaxed) {
             return;
         }
         self.frame.store(0, Ordering::Relaxed);
-        // Above the frames lies memory of the kernel's making that is in use: the pointers to the
-        // arguments and to the environment, and the strings.
+        // Above the frames is memory that the kernel has filled and that stays in use: the pointers
+        // to the arguments and to the environment, and the strings.
         let Some(top) = super::procfs::self_stack_start() else { return };
-        // Whole pages of this machine, because the kernel rounds a length up.
+        // The range consists of whole pages of this machine, because the kernel would round its
+        // length up.
         let page = rustix::param::page_size();
         let start = (frame & !(page - 1)).saturating_sub(STACK_RELEASE_BYTES);
         let end = top & !(page - 1);
-        // The frame is not on the first stack, and what lies between is not all stack then.
+        // A larger distance means that the frame is not on the first stack: the range would then
+        // include other memory.
         if top.saturating_sub(frame) > MAX_FRAMES_BYTES {
             return;
         }
         let place = ptr::with_exposed_provenance_mut::<c_void>(start);
-        // SAFETY: the process that ran on these frames has exited, and this process never did.
-        // Below them there is only stack, as far as the range reaches: see `STACK_GUARD_BYTES`.
+        // SAFETY: the intermediate process, which ran on these frames, has exited, and this process
+        // never ran on them. Below them the range contains only stack and gap, because it reaches
+        // less far than `STACK_GUARD_BYTES`.
         let _best_effort =
             unsafe { madvise(place, end.saturating_sub(start), Advice::LinuxDontNeed) };
     }

@@ -1,8 +1,8 @@
 //! The operating system: every system call and every `unsafe` of the project.
 //!
 //! Nothing here makes a decision: each function is one kernel mechanism, with its rule in the
-//! documentation. Of the types that other crates have for the operating system, none leaves this
-//! module; it returns the standard library's descriptors.
+//! documentation. No type of `libc` or `rustix` appears in the interface of this module:
+//! descriptors are those of the standard library.
 
 pub mod birthmark;
 pub mod blocking_syscalls;

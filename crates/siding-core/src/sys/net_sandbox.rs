@@ -1,8 +1,8 @@
 //! Confining a process to a part of the network before it calls exec. Everything that it starts
 //! inherits the confinement, which cannot be undone.
 //!
-//! The parent prepares everything that can be prepared: the child shares the parent's memory and
-//! only makes system calls (`super::vfork`).
+//! The parent prepares all data, because the child shares the parent's memory and may only make
+//! system calls (`super::vfork`).
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
@@ -23,15 +23,15 @@ pub struct NetSandbox(SandboxKind);
 enum SandboxKind {
     /// A network namespace of its own.
     Namespace { maps: IdMaps, loopback: Loopback, proxy_listener: Option<ProxyListener> },
-    /// TCP connections to some ports.
+    /// No network use except TCP connections to some ports.
     Ports { rules: PortRules, filter: SeccompFilter },
 }
 
-/// A socket that listens in the namespace, for a proxy outside of it.
+/// A socket that listens in the namespace, for a proxy that runs outside of the namespace.
 #[derive(Debug)]
 struct ProxyListener {
     port: u16,
-    /// The socket over which the proxy receives it.
+    /// The socket over which the proxy receives the listening socket.
     receiver: OwnedFd,
 }
 
@@ -46,7 +46,7 @@ pub enum SandboxPart {
     Loopback,
     /// The Landlock rules for ports.
     Ports,
-    /// The system call filter that completes these rules.
+    /// The system call filter that refuses the network uses which Landlock does not control.
     Filter,
     /// The socket on which a proxy listens.
     ProxyListener,
@@ -65,7 +65,7 @@ impl fmt::Display for SandboxPart {
     }
 }
 
-/// Why a process could not be confined. The process has not called exec.
+/// The error of confining a process, which has not called exec then.
 #[derive(Debug, thiserror::Error)]
 #[error("could not {part}: {source}")]
 pub struct SandboxError {
@@ -85,7 +85,8 @@ impl From<SandboxFailure> for SandboxError {
 }
 
 impl NetSandbox {
-    /// Allows no network except a loopback interface of its own, which may be down.
+    /// Creates a confinement that allows no network except a loopback interface of its own, which
+    /// may be down.
     #[must_use]
     pub fn isolated(loopback: Loopback) -> Self {
         Self(SandboxKind::Namespace {
@@ -95,8 +96,8 @@ impl NetSandbox {
         })
     }
 
-    /// Allows a loopback interface of its own with a socket that listens there. The socket is sent
-    /// over `taker`, to the process that holds the other end.
+    /// Creates a confinement that allows a loopback interface of its own, on which a socket
+    /// listens. The socket is sent over `taker`, to the process that holds the other end.
     ///
     /// # Errors
     ///
@@ -110,13 +111,13 @@ impl NetSandbox {
         Ok(Self(SandboxKind::Namespace { maps, loopback: Loopback::Up, proxy_listener: way_out }))
     }
 
-    /// Allows TCP connections to these ports and no other use of the network; listening is not
-    /// restricted.
+    /// Creates a confinement that allows TCP connections to these ports and no other use of the
+    /// network; listening is not restricted.
     ///
     /// # Errors
     ///
-    /// [`SandboxError`] if the kernel lacks support, or if this module does not know the
-    /// architecture.
+    /// [`SandboxError`] if the kernel lacks Landlock, or if siding knows no system call filter for
+    /// this architecture.
     pub fn allow_ports(ports: impl Iterator<Item = u16>) -> Result<Self, SandboxError> {
         let refused = |part| move |source| SandboxError { part, source };
         let rules = PortRules::connect_only(ports).map_err(refused(SandboxPart::Ports))?;
@@ -129,7 +130,7 @@ impl NetSandbox {
     ///
     /// # Safety
     ///
-    /// Only in a child that shares its parent's memory: it makes only system calls.
+    /// Must be called in a child that shares its parent's memory. Makes only system calls.
     pub(super) unsafe fn enter(&self) -> Result<(), SandboxFailure> {
         match &self.0 {
             // SAFETY: required of the caller.
@@ -147,11 +148,11 @@ impl NetSandbox {
         }
     }
 
-    /// Applies the confinement to a process that exits immediately.
+    /// Tries the confinement: applies it to a child that exits immediately.
     ///
     /// # Errors
     ///
-    /// [`SandboxError`], as for a task.
+    /// The [`SandboxError`] with which the start of a task would fail.
     pub fn try_in_child(&self) -> Result<(), SandboxError> {
         let mut trial = SandboxTrial { confinement: self, failed: None };
         // Without an exit signal the process is invisible to a host that waits for any child.
@@ -164,7 +165,7 @@ impl NetSandbox {
 
 /// # Safety
 ///
-/// Only in a child that shares its parent's memory: it makes only system calls.
+/// Must be called in a child that shares its parent's memory. Makes only system calls.
 unsafe fn enter_port_rules(
     rules: &PortRules,
     filter: &SeccompFilter,

@@ -2,7 +2,7 @@
 //!
 //! An ordinary user may create one inside a user namespace, in which the process has all
 //! capabilities until its exec (user_namespaces(7)). The user stays the same there: the user ID is
-//! mapped onto itself, and no other is mapped.
+//! mapped onto itself, and no other user ID is mapped.
 
 use std::ffi::{CStr, CString, c_int};
 
@@ -11,9 +11,9 @@ use super::net_sandbox::{SandboxFailure, SandboxPart};
 /// The loopback interface of a network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loopback {
-    /// It is up: processes in the namespace can reach each other.
+    /// The interface is up: processes in the namespace can reach each other.
     Up,
-    /// It is down, and so the namespace has no usable interface.
+    /// The interface is down, so the namespace has no usable interface.
     Down,
 }
 
@@ -39,19 +39,22 @@ impl IdMaps {
 ///
 /// # Safety
 ///
-/// Only in a child that shares its parent's memory and nothing else: it makes only system calls.
+/// Must be called only in a child that shares its parent's memory and nothing else. Makes only
+/// system calls.
 pub(super) unsafe fn enter(maps: &IdMaps, loopback: Loopback) -> Result<(), SandboxFailure> {
     // SAFETY: only system calls, on strings that the parent holds.
     unsafe {
-        // Root needs no user namespace, and inside one would not be root for files and devices.
+        // Root needs no user namespace, and would lose its privileges over files and devices inside
+        // one.
         if libc::unshare(libc::CLONE_NEWNET) != 0 {
-            // This also unshares the file system attributes, which no other process shares with
-            // this one.
+            // CLONE_NEWUSER also unshares the file system attributes (the working directory and the
+            // umask), which no other process shares with this one.
             check_result(
                 libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET),
                 SandboxPart::Namespace,
             )?;
-            // Otherwise an unprivileged process may not map a group (user_namespaces(7)).
+            // An unprivileged process may map its group only after it has written `deny` here
+            // (user_namespaces(7)).
             write_file(c"/proc/self/setgroups", c"deny")?;
             write_file(c"/proc/self/uid_map", &maps.user)?;
             write_file(c"/proc/self/gid_map", &maps.group)?;
@@ -78,7 +81,7 @@ unsafe fn write_file(path: &CStr, text: &CStr) -> Result<(), SandboxFailure> {
     }
 }
 
-/// Brings up the loopback interface, which also gives it its addresses.
+/// Brings up the loopback interface. The kernel then gives the interface its addresses.
 ///
 /// # Safety
 ///
@@ -103,12 +106,13 @@ unsafe fn bring_up_loopback() -> Result<(), SandboxFailure> {
     }
 }
 
-/// Returns the part and the errno of a failed call.
+/// Converts the result of a system call: for a failure, returns the part and the errno.
 ///
 /// # Safety
 ///
 /// See [`enter`].
 pub(super) unsafe fn check_result(result: c_int, part: SandboxPart) -> Result<(), SandboxFailure> {
-    // SAFETY: errno lies in the memory of the parent's thread, which waits.
+    // SAFETY: errno is in the memory of the parent's thread, which waits until this child has
+    // called exec or _exit.
     if result < 0 { Err((part, unsafe { *libc::__errno_location() })) } else { Ok(()) }
 }

@@ -1,4 +1,5 @@
-//! A socket that listens in a network namespace and is served from outside of it.
+//! A socket that listens in a network namespace and is served by a process outside of the
+//! namespace.
 //!
 //! A socket belongs to the namespace in which it was created, whichever process holds it.
 
@@ -16,7 +17,7 @@ const BACKLOG: c_int = 128;
 ///
 /// # Safety
 ///
-/// Only in a child that shares its parent's memory: it makes only system calls.
+/// Must be called only in a child that shares its parent's memory. Makes only system calls.
 pub(super) unsafe fn create_and_send(
     port: u16,
     taker: BorrowedFd<'_>,
@@ -47,11 +48,12 @@ pub(super) unsafe fn create_and_send(
 /// See [`create_and_send`].
 unsafe fn send_listener(listener: c_int, taker: BorrowedFd<'_>) -> Result<(), SandboxFailure> {
     let mut byte = 0_u8;
-    // Elements of this size keep the header aligned; there is room for it and one descriptor.
+    // `u64` elements keep the control header aligned, and there is room for the header and one
+    // descriptor.
     let mut control = [0_u64; 8];
     let mut part = libc::iovec { iov_base: (&raw mut byte).cast::<c_void>(), iov_len: 1 };
-    // SAFETY: all zeros is a valid `msghdr`; every pointer in it leads into this frame. There is
-    // room for the one header that is written.
+    // SAFETY: all zeros is a valid `msghdr`; every pointer in it points into this frame. `control`
+    // has room for the one header that is written.
     unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = &raw mut part;

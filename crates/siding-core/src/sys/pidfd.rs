@@ -31,15 +31,16 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if the process is gone or its number is another's now; `EACCES` if it lives and
-    /// `/proc` does not show whether it is the right one; otherwise the I/O error of the system
-    /// call.
+    /// `ESRCH` if the process is gone or another process has its number now; `EACCES` if a process
+    /// with this number lives but `/proc` does not show its start time; otherwise the I/O error of
+    /// the system call.
     pub fn open(process: ProcRef) -> io::Result<Self> {
         let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
         let pid = Pid::from_raw(process.pid).ok_or_else(not_found)?;
         let fd = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            // The number is a thread's now. Linux 6.1 reports the same for a reaped process while
-            // its group or session has another member (Linux 6.18 reports `ESRCH`).
+            // A thread that is not the main thread of a process has the number now. Linux 6.1 also
+            // fails like this for a reaped process whose group or session has another member (Linux
+            // 6.18 returns `ESRCH`).
             Err(Errno::NOENT | Errno::INVAL) => return Err(not_found()),
             opened => opened?,
         };
@@ -61,8 +62,8 @@ impl PidFd {
         Ok(Self::open_if_present(process)?.filter(|held| !held.is_dead()))
     }
 
-    /// Opens this process as long as it has its number: it may be a zombie that still holds its
-    /// exit status. `None` if it is gone.
+    /// Opens this process unless it was reaped: it may be a zombie, whose exit status can still be
+    /// read. `None` if it was reaped.
     ///
     /// # Errors
     ///
@@ -79,17 +80,18 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if there is none; `EACCES` if it lives and cannot be identified; otherwise the I/O
-    /// error of the system call.
+    /// `ESRCH` if there is no such process; `EACCES` if the process lives and cannot be identified;
+    /// otherwise the I/O error of the system call.
     pub fn open_pid(pid: i32) -> io::Result<Self> {
         let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
         let number = Pid::from_raw(pid).ok_or_else(not_found)?;
         let fd = rustix::process::pidfd_open(number, PidfdFlags::empty())?;
-        // Read by number after the pidfd was opened: if the process died in between, this may
-        // describe another one, but `is_dead` returns true.
+        // The number is looked up after the pidfd was opened: if the process died in between,
+        // `process` may describe another process, but `is_dead` returns true.
         match procfs::identify(pid) {
             Some(process) => Ok(Self { fd, process }),
-            // For example because no descriptor is left.
+            // The process lives, but `/proc` could not be read, for example because no descriptor
+            // is left.
             None if !super::poll::is_readable(fd.as_fd()) => {
                 Err(io::Error::from_raw_os_error(libc::EACCES))
             }
@@ -132,11 +134,12 @@ impl PidFd {
         super::poll::is_readable(self.fd.as_fd())
     }
 
-    /// Returns how the process ended, once it has, although it need not be a child of this one.
+    /// Returns how the process ended, or `None` while it runs. The process need not be a child of
+    /// this one.
     ///
-    /// Reads the zombie's `/proc/PID/stat` first and, once it was reaped, asks the kernel with
-    /// `PIDFD_GET_INFO` (Linux 6.15 and later). `None` if neither knows: the status is never made
-    /// up.
+    /// Reads `/proc/PID/stat` of a zombie; for a process that was reaped, requests the status from
+    /// the kernel with `PIDFD_GET_INFO` (Linux 6.15 and later). `None` also if neither source has
+    /// the status.
     #[must_use]
     pub fn exit_status(&self) -> Option<LeaderEnd> {
         // To an ordinary user the kernel shows the status of another user's zombie as 0, whatever
@@ -161,7 +164,7 @@ impl PidFd {
     }
 }
 
-/// Checks whether processes can be held by descriptor and signaled through it.
+/// Checks whether the kernel supports pidfds and signals through them.
 ///
 /// # Errors
 ///
@@ -183,8 +186,8 @@ pub fn reports_exit_of_non_children() -> bool {
     // SAFETY: as in `reaped_status`.
     let result =
         unsafe { libc::ioctl(held.fd.as_raw_fd(), PIDFD_GET_INFO, std::ptr::from_mut(&mut info)) };
-    // A kernel with the request but without the exit field (6.13, 6.14) fills in only IDs. The
-    // field appeared in 6.15, together with the refusal of unknown sizes.
+    // Success alone proves nothing: Linux 6.13 and 6.14 accept the request without knowing the exit
+    // field, which appeared in 6.15.
     result == 0 && kernel_at_least(6, 15)
 }
 

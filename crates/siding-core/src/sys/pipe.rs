@@ -1,4 +1,4 @@
-//! Pipes: their size, their content, and moving it without copying it through this process.
+//! Pipes: their size, and moving their content without copying it through this process.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 ///
 /// # Errors
 ///
-/// `EPERM` if an ordinary user's pipe pages are used up, `EBUSY` if the pipe holds more than that.
+/// `EPERM` if an ordinary user has used up the pages for pipes (pipe(7)), `EBUSY` if the pipe holds
+/// more than `bytes`.
 pub fn set_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     rustix::pipe::fcntl_setpipe_size(fd, bytes)?;
     Ok(())
@@ -63,8 +64,9 @@ pub fn tee(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
     }
 }
 
-/// Removes bytes from a pipe that holds at least that many. The kernel does it in one step: a
-/// process that is killed meanwhile has removed all of them or none.
+/// Removes `bytes` bytes from a pipe that holds at least that many, by moving them to `null`
+/// (`/dev/null`). The kernel moves them in one call: a process that is killed meanwhile has removed
+/// all of them or none.
 ///
 /// # Errors
 ///

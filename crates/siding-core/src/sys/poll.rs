@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-/// The bytes that a writable pipe takes without blocking: it has a free page then (PIPE_BUF,
-/// pipe(7)).
+/// How many bytes a pipe that poll(2) reports as writable takes without blocking: it has a free
+/// page (PIPE_BUF, pipe(7)).
 pub const PIPE_BLOCK_BYTES: usize = 4096;
 
 /// Returns whether a descriptor can be read, or has ended, without waiting.
@@ -18,9 +18,10 @@ pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
 }
 
 /// Waits until one of `fds` can be read or has ended, at most for `timeout_ms` (`None`: forever).
-/// Returns for each whether it is ready, in order. After an interruption by a signal none is.
+/// Returns for each descriptor whether it is ready, in order. After an interruption by a signal,
+/// none is ready.
 ///
-/// The timeout counts time without suspended time.
+/// The timeout does not include suspended time.
 ///
 /// # Errors
 ///
@@ -32,7 +33,7 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: Option<u64>) -> io::Res
     Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// Waits. After an interruption by a signal no descriptor is ready.
+/// Calls poll(2). After an interruption by a signal, no descriptor is ready.
 fn poll_fds(polled: &mut [PollFd<'_>], timeout_ms: Option<u64>) -> io::Result<()> {
     let timeout = timeout_ms.map(|ms| Timespec {
         tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
@@ -94,7 +95,8 @@ pub fn wait_readable_or_writable(
     Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// Waits until `fd` can be written to, at most for `timeout_ms`. Returns whether it can.
+/// Waits until `fd` can be written to, at most for `timeout_ms`. Returns whether `fd` can be
+/// written to.
 ///
 /// # Errors
 ///

@@ -23,8 +23,8 @@ pub fn set_name(name: &std::ffi::CStr) {
     let _best_effort = rustix::thread::set_name(name);
 }
 
-/// The command line of this process as other processes see it. After a fork it is that of the
-/// parent, until it is overwritten.
+/// The command line of this process as other processes see it. A forked process has the title of
+/// its parent until it overwrites the title.
 #[derive(Debug)]
 pub struct ProcessTitle {
     /// The addresses of the arguments in this process's memory.
@@ -34,12 +34,13 @@ pub struct ProcessTitle {
 }
 
 impl ProcessTitle {
-    /// Finds the memory of the title. `None` without `/proc`, where no process could see the title.
+    /// Finds the memory of the title. `None` if `/proc` is not mounted: no process could see the
+    /// title then.
     #[must_use]
     pub fn find() -> Option<Self> {
         let (arguments, environment) = super::procfs::self_string_ranges()?;
-        // The kernel also shows the part of a title that runs into the environment behind the
-        // arguments.
+        // A long title may continue into the environment, which follows the arguments: the kernel
+        // shows that part as well.
         let whole =
             if environment.start == arguments.end { environment.end } else { arguments.end };
         let room = whole.checked_sub(arguments.start + 1)?;
@@ -80,7 +81,7 @@ pub fn effective_uid() -> u32 {
 pub struct ChildUsage {
     /// The user and system CPU time, in milliseconds.
     pub cpu_ms: u64,
-    /// The largest resident memory of any one of them, in bytes.
+    /// The largest resident memory of a single one of these processes, in bytes.
     pub resident_bytes: u64,
 }
 
@@ -108,7 +109,7 @@ pub enum ReapResult {
     Child {
         /// The process ID.
         pid: i32,
-        /// How it ended.
+        /// How the child ended.
         end: LeaderEnd,
     },
     /// There are children, but none has exited.
@@ -147,7 +148,7 @@ pub fn reap_one() -> io::Result<ReapResult> {
     }
 }
 
-/// Returns the end that a wait status describes, or `None` if it describes none.
+/// Parses a wait status. `None` if it is neither an exit nor the end by a signal.
 #[must_use]
 pub fn parse_wait_status(status: i32) -> Option<LeaderEnd> {
     if libc::WIFEXITED(status) {

@@ -31,7 +31,7 @@ pub struct ProcessStat {
 /// Clock ticks per second: 100 on every Linux that siding runs on (`sysconf(_SC_CLK_TCK)`).
 pub const TICKS_PER_SECOND: u64 = 100;
 
-/// Reads a file into `buffer`, at most up to its length. `None` if the file cannot be read.
+/// Reads a file into `buffer`, as far as the buffer has room. `None` if the file cannot be read.
 fn read_into<'b>(path: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     try_read_into(path, buffer).ok()
 }
@@ -50,8 +50,8 @@ fn try_read_into<'b>(path: &str, buffer: &'b mut [u8]) -> std::io::Result<&'b [u
     Ok(&buffer[..filled])
 }
 
-/// Returns whether this process lacks something that a read needs: a descriptor, or kernel memory.
-/// The failed read then says nothing about the process that it was for.
+/// Returns whether a read failed because no descriptor or kernel memory was left. Such a failure
+/// says nothing about the process whose file was read.
 fn is_out_of_resources(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let errno = Errno::from_io_error(error);
@@ -105,12 +105,14 @@ pub(super) fn self_string_ranges() -> Option<(Range<usize>, Range<usize>)> {
     Some((from..to, first..last))
 }
 
-/// Returns where the first stack of this process starts: above lies what the kernel has put there.
+/// Returns the address at which the first stack of this process starts. Above it are the arguments
+/// and the environment, which the kernel has put there.
 pub(super) fn self_stack_start() -> Option<usize> {
     self_stat_addresses(28).map(|[start]| start)
 }
 
-/// Returns the addresses that proc_pid_stat(5) shows of this process, from this field on.
+/// Returns `N` addresses from `/proc/self/stat`, the first from the field with this number
+/// (proc_pid_stat(5)). `None` if one is hidden, which the kernel shows as 0.
 fn self_stat_addresses<const N: usize>(field: usize) -> Option<[usize; N]> {
     let mut buffer = [0; 1024];
     let bytes = read_into("/proc/self/stat", &mut buffer)?;
@@ -131,7 +133,8 @@ fn self_stat_addresses<const N: usize>(field: usize) -> Option<[usize; N]> {
 ///
 /// The I/O error of the system call.
 pub fn self_cgroups() -> std::io::Result<String> {
-    // The kernel shows a size of zero. With room for a usual file, one read is enough.
+    // The size of the file is not known: the kernel shows zero. The buffer has room for a usual
+    // file, so that one read is enough.
     let mut text = String::with_capacity(4096);
     std::fs::File::open("/proc/self/cgroup")?.take(u64::MAX).read_to_string(&mut text)?;
     Ok(text)
@@ -145,7 +148,7 @@ pub fn is_running(process: ProcRef) -> bool {
 }
 
 /// Returns the children of all threads of a process. The lists are not atomic
-/// (proc_tid_children(5)), so a loop over them must end on a better proof than an empty list.
+/// (proc_tid_children(5)): an empty one does not prove that there is no child.
 #[must_use]
 pub fn children(pid: i32) -> Vec<i32> {
     let mut found = Vec::new();
@@ -193,12 +196,12 @@ pub fn birthmark(pid: i32) -> Option<Birthmark> {
 
 /// Returns the birthmark of a process of any user. `None` if it has none or is gone.
 ///
-/// For processes of this user prlimit(2) reads the limit itself (0.5 µs). For others
-/// `/proc/PID/limits` is read (8 µs), which every user may.
+/// For processes of this user prlimit(2) reads the limit itself (0.5 µs). For other users'
+/// processes this function reads `/proc/PID/limits` (8 µs), which every user may read.
 ///
 /// # Errors
 ///
-/// `EMFILE`, `ENFILE` or `ENOMEM`: the process may have a mark then.
+/// `EMFILE`, `ENFILE` or `ENOMEM`: the mark could not be read, and the process may have one.
 pub fn read_birthmark(pid: i32) -> std::io::Result<Option<Birthmark>> {
     match super::birthmark::hard_rttime(pid) {
         Ok(limit) => Ok(limit.map(Birthmark)),
@@ -235,8 +238,8 @@ pub fn uid(pid: i32) -> Option<u32> {
 }
 
 /// Returns the user ID of a process. `None` if its real, effective and saved user IDs differ, or if
-/// it is gone. Unlike [`uid`], this also works for a process whose memory is protected: `/proc`
-/// shows its files as root's (proc(5)).
+/// it is gone. Unlike [`uid`], this also works for a process whose memory is protected, because
+/// root owns the files of such a process in `/proc` (proc(5)).
 #[must_use]
 pub fn single_uid(pid: i32) -> Option<u32> {
     let mut buffer = [0; 1024];
@@ -289,7 +292,7 @@ pub fn process_name(pid: i32) -> Option<String> {
 pub fn executable_path(pid: i32) -> Option<String> {
     let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let path = path.to_string_lossy();
-    // The kernel marks a file that has been replaced since.
+    // The kernel appends this word if the file was removed or replaced after the exec.
     Some(path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned())
 }
 
@@ -329,7 +332,7 @@ fn io_count(pid: i32, name: &str) -> Option<u64> {
 }
 
 /// Returns the command line of a process, words joined by spaces, up to `max` bytes. For a process
-/// without one (a zombie, a kernel thread) this is its name in brackets.
+/// without a command line (a zombie, a kernel thread), returns the name in brackets.
 #[must_use]
 pub fn command_line(pid: i32, max: usize) -> Option<String> {
     let mut buffer = vec![0; max];
@@ -428,7 +431,7 @@ mod tests {
         for pid in all_pids() {
             let asked = super::super::birthmark::hard_rttime(pid);
             let shown = birthmark_from_limits_file(pid);
-            // Each of the two may find that the process is gone.
+            // The process may have exited before either of the two reads.
             if let (Ok(Some(asked)), Ok(Some(shown))) = (asked, shown) {
                 assert_eq!(Birthmark(asked), shown, "process {pid}");
             }
@@ -441,8 +444,8 @@ mod tests {
         );
     }
 
-    /// The mark of another user's process is read from a file. Runs in a process of its own,
-    /// because it uses up all descriptors.
+    /// To read the mark of another user's process takes a descriptor, for a file in `/proc`. The
+    /// test runs in a process of its own, because it uses up all descriptors.
     #[test]
     fn a_birthmark_unreadable_for_lack_of_descriptors_is_an_error() {
         const INNER_TEST: &str = "sys::procfs::tests::with_all_descriptors_taken";

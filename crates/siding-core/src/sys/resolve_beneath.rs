@@ -1,4 +1,4 @@
-//! Paths that do not lead out of a directory, whatever links they contain and whatever other
+//! Opens paths that must stay below a directory, whatever links they contain and whatever other
 //! processes change meanwhile.
 
 use std::io;
@@ -8,34 +8,35 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// The errno for a path that leads out: `EXDEV`, as in openat2(2).
+/// The errno for a path that leaves the directory: `EXDEV`, as in openat2(2).
 pub const OUTSIDE_ERRNO: i32 = Errno::XDEV.raw_os_error();
 
-/// How often the call is made. It fails with `EAGAIN` if a directory is renamed while the kernel
-/// resolves `..` (openat2(2)).
+/// How often openat2(2) is tried, because it fails with `EAGAIN` if a directory is renamed while
+/// the kernel resolves `..`.
 const MAX_TRIES: usize = 100;
 
-/// Enough to look up and to change names in a directory. Listing its names takes more.
+/// The flags for an opened directory. A descriptor with `O_PATH` is enough to look up and to change
+/// names in the directory, but not to list them.
 const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Opens a directory by a path below `root`, for access to names in it. An empty path is `root`
 /// itself. Links are followed as long as they stay below `root`.
 ///
-/// The kernel ensures that in one call. Where it cannot (before Linux 5.6, or behind a system call
-/// filter that does not know the call), the components are opened one by one, and a path that
-/// contains a link or `..` counts as one that leads out.
+/// The kernel checks this in one call, openat2(2). Where that call fails (before Linux 5.6, or
+/// behind a system call filter that does not know it), the components are opened one by one, and a
+/// path that contains a link or `..` is refused with [`OUTSIDE_ERRNO`].
 ///
 /// # Errors
 ///
-/// The I/O error of the system call; [`OUTSIDE_ERRNO`] if the path leads out, as an absolute link
-/// always does.
+/// The I/O error of the system call; [`OUTSIDE_ERRNO`] if the path leaves `root`, as every absolute
+/// link does.
 pub fn open_directory(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     let given = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..MAX_TRIES {
         match rustix::fs::openat2(&root, given, DIRECTORY_FLAGS, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // A filter that does not know the call answers with either.
+            // A system call filter that does not know openat2(2) fails it with one of these two.
             Err(Errno::NOSYS | Errno::PERM) => return open_stepwise(&root, path),
             result => return Ok(result?),
         }

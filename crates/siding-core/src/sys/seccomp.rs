@@ -19,7 +19,7 @@ const MSG_FASTOPEN: u32 = 0x2000_0000;
 /// `TCP_ULP` of the kernel.
 const TCP_ULP: u32 = 31;
 
-/// The kernel's name of this architecture (linux/audit.h).
+/// The kernel's identifier of this architecture (linux/audit.h).
 #[cfg(target_arch = "x86_64")]
 const AUDIT_ARCH: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
@@ -91,7 +91,8 @@ impl SeccompFilter {
     }
 }
 
-/// Returns the rules for `socket`. `IPPROTO_MPTCP` does not count as TCP.
+/// Returns the instructions that check a call of `socket`. They refuse `IPPROTO_MPTCP`, which
+/// Landlock does not treat as TCP.
 fn socket_rules() -> [libc::sock_filter; 13] {
     let family = |family: i32| family.cast_unsigned();
     [
@@ -154,7 +155,7 @@ impl BpfProgram {
 }
 
 fn instruction(code: u32, jt: usize, jf: usize, k: u32) -> libc::sock_filter {
-    // Codes and lengths of pieces are below 256 in this file.
+    // The casts lose nothing: all codes and all lengths of pieces in this file are below 256.
     libc::sock_filter { code: code as u16, jt: jt as u8, jf: jf as u8, k }
 }
 
@@ -189,6 +190,6 @@ fn skip_next_unless_any_bit(bits: u32) -> libc::sock_filter {
 }
 
 fn syscall_number(call: libc::c_long) -> u32 {
-    // System call numbers are small.
+    // The cast loses nothing: system call numbers are below 2³².
     call as u32
 }

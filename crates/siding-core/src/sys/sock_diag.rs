@@ -19,7 +19,7 @@ pub struct TcpConnection {
     pub local: SocketAddr,
     /// The remote address and port.
     pub remote: SocketAddr,
-    /// Whether this is no connection but a socket that listens.
+    /// Whether this is a socket that listens, not a connection.
     pub is_listening: bool,
     /// The bytes that the peer has acknowledged (`tcpi_bytes_acked`, since Linux 4.1). The side
     /// that opened the connection counts one more, for the SYN.
@@ -38,7 +38,7 @@ const IPPROTO_TCP: u8 = 6;
 const INET_DIAG_INFO: u16 = 2;
 /// The states in which a connection sends, or has sent data that is not acknowledged yet:
 /// established, fin_wait1 and 2, close_wait, last_ack, closing (include/net/tcp_states.h). Also the
-/// state of a socket that listens, which shows the side that opened a connection.
+/// state of sockets that listen: they show which side of a connection accepted it.
 const REPORTED_STATES: u32 =
     1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << LISTEN_STATE | 1 << 11;
 const LISTEN_STATE: u8 = 10;
@@ -65,8 +65,8 @@ const BUFFER_BYTES: usize = 32 << 10;
 ///
 /// # Errors
 ///
-/// The I/O error of the system call: `EPROTONOSUPPORT` or `ENOENT` if the kernel does not list
-/// them.
+/// The I/O error of the system call: `EPROTONOSUPPORT` or `ENOENT` if the kernel cannot list
+/// connections.
 pub fn tcp_connections() -> io::Result<Vec<TcpConnection>> {
     let mut found = Vec::new();
     let mut buffer = MappedBuffer::new(BUFFER_BYTES)?;
@@ -109,7 +109,7 @@ fn parse_messages(mut bytes: &[u8], found: &mut Vec<TcpConnection>) -> bool {
             return false;
         }
         let kind = u16::from_ne_bytes([bytes[4], bytes[5]]);
-        // The end of the list, or an error.
+        // Any other kind ends the list: `NLMSG_DONE` or an error.
         if kind != SOCK_DIAG_BY_FAMILY {
             return false;
         }
@@ -179,7 +179,7 @@ mod tests {
             let (mut receiver, _) = listener.accept().expect("comes");
             sender.write_all(&[7; 70_000]).expect("is sent");
             receiver.read_exact(&mut [0; 70_000]).expect("comes");
-            // One more for the SYN; the last acknowledgment may be on its way.
+            // The SYN counts as one more byte; the last acknowledgment may not have arrived yet.
             let found = connection_of(&sender).expect("is found");
             assert!((65_536..=70_001).contains(&found.sent), "{found:?}");
             assert_eq!((found.remote, found.received), (address, 0));

@@ -20,13 +20,14 @@ use super::vfork::{
 pub struct Program {
     candidates: Vec<CString>,
     argv: Vec<CString>,
-    /// `/bin/sh`, the candidate (filled in for each attempt) and the arguments: for a script
-    /// without an interpreter line, as every shell runs it. Empty if such a script is not to be
-    /// run.
+    /// The arguments for a script without an interpreter line, which is run as every shell runs it:
+    /// `/bin/sh`, the candidate (filled in for each attempt), and the words after the first. Empty
+    /// if scripts without that line must not be run.
     script_argv: Vec<CString>,
 }
 
-/// A text that contains a NUL byte, which no argument of a program can.
+/// The error of a text that contains a NUL byte, which no argument or variable of a program can
+/// contain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` contains a NUL byte, which no argument or variable can")]
 pub struct ZeroByte {
@@ -48,8 +49,8 @@ impl Program {
     pub fn new(argv: &[String], search: &[u8]) -> Result<Self, ZeroByte> {
         let name = argv.first().map_or("", String::as_str);
         let zero_byte = |_| ZeroByte { text: name.replace('\0', "\\0") };
-        // As in execvp(3), an empty name is not searched for, and does not mean a directory of the
-        // search.
+        // An empty name is not searched for, as in execvp(3): it would denote the searched
+        // directories themselves.
         let candidates = if name.is_empty() || name.contains('/') {
             vec![c_string(name)?]
         } else {
@@ -83,7 +84,7 @@ fn c_pointers(words: &[CString]) -> Vec<*const c_char> {
     words.iter().map(|word| word.as_ptr()).chain(std::iter::once(ptr::null())).collect()
 }
 
-/// How to start the leader of a task.
+/// What is needed to start the leader of a task.
 #[derive(Debug)]
 pub struct Leader<'a> {
     /// The program to execute.
@@ -99,7 +100,7 @@ pub struct Leader<'a> {
     /// The birthmark, if one can be set.
     pub birthmark: Option<Birthmark>,
     /// The directory of the control group to start in, if there is one. A leader that cannot enter
-    /// it starts all the same.
+    /// the group starts without it.
     pub cgroup: Option<BorrowedFd<'a>>,
     /// The confinement. A leader that cannot be confined does not start.
     pub net_sandbox: Option<&'a NetSandbox>,
@@ -115,17 +116,17 @@ struct LeaderArgs<'a> {
     stdio: [RawFd; 3],
     inherited_fds: Vec<RawFd>,
     birthmark: Option<u64>,
-    /// A control group to enter, if the leader was not created in it.
+    /// The control group that the leader enters by itself, if it was not created there.
     cgroup: Option<RawFd>,
     net_sandbox: Option<&'a NetSandbox>,
     sandbox_failure: Option<SandboxFailure>,
-    /// Whether the child has run at all.
+    /// Whether the child has run: the kernel may kill it before its first instruction.
     has_run: bool,
     errno: c_int,
 }
 
-/// Starts the leader of a task: in its own session, marked, with default signal actions, and
-/// preferred by the OOM killer. Returns its process ID after a successful exec.
+/// Starts the leader of a task: in its own session, with the birthmark, with default signal
+/// actions, and with a raised OOM score. Returns its process ID after a successful exec.
 ///
 /// # Errors
 ///
@@ -166,13 +167,14 @@ pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
 }
 
 /// Starts the leader as a member of a control group. `None` if that fails: before Linux 5.7, behind
-/// a system call filter, and if this process's own group was killed once. In that case the kernel
-/// takes the child for a process that the kill has missed, and kills it before it runs (seen on
-/// Linux 6.18).
+/// a system call filter, and if this process's own group was killed once. In the last case the
+/// kernel treats the child as a process that the kill has missed, and kills it before it runs (seen
+/// on Linux 6.18).
 fn clone_leader_into_cgroup(group: BorrowedFd<'_>, args: &mut LeaderArgs<'_>) -> Option<i32> {
     let place: *mut LeaderArgs<'_> = args;
     let pid = with_vfork_stack(|stack| {
-        // SAFETY: as in `vfork_and_run`.
+        // SAFETY: `run_leader` touches only the `LeaderArgs` behind `place`, and `with_vfork_stack`
+        // has blocked all signals.
         unsafe { super::clone3::clone_into_cgroup(group, stack, run_leader, place.cast()) }
     });
     let pid = pid.ok()?;
@@ -224,7 +226,7 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
 ///
 /// # Safety
 ///
-/// Only in a child that shares its parent's memory, with all pointers of `args` alive.
+/// Only in a child that shares its parent's memory. All pointers in `args` must be valid.
 unsafe fn execute(args: &mut LeaderArgs<'_>) -> c_int {
     let mut best = libc::ENOENT;
     let is_searched = args.candidates.len() > 1;
@@ -269,7 +271,8 @@ unsafe fn prefer_for_oom() {
     }
 }
 
-/// Moves this process into a control group. If that is refused, it stays where it is.
+/// Moves this process into a control group. If the kernel refuses, the process stays in its present
+/// group.
 ///
 /// # Safety
 ///

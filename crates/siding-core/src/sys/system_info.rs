@@ -18,7 +18,7 @@ pub fn changed_at(fd: impl AsFd) -> io::Result<UnixMs> {
     Ok(UnixMs(stat.st_mtime.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)))
 }
 
-/// Returns the magic number of the file system on which a file lies (statfs(2)).
+/// Returns the magic number of the file system that holds an open file (statfs(2)).
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub fn file_system_magic(fd: impl AsFd) -> io::Result<u64> {
     Ok(magic_of(&rustix::fs::fstatfs(fd)?))
 }
 
-/// Returns the magic number of the file system on which a path lies.
+/// Returns the magic number of the file system that holds the file at a path.
 ///
 /// # Errors
 ///
@@ -43,8 +43,8 @@ fn magic_of(stat: &rustix::fs::StatFs) -> u64 {
 }
 
 /// Returns a name that distinguishes this machine from others that share a file system with it: its
-/// hostname and, if there is one, the id of its installation (machine-id(5)). Machines that were
-/// copied from one image have the same id.
+/// hostname and, if there is one, the id of its installation (machine-id(5)). The id alone is not
+/// enough, because machines that were copied from one image have the same one.
 #[must_use]
 pub fn system_id() -> String {
     let system = rustix::system::uname();
@@ -95,7 +95,7 @@ pub fn open_files_limit() -> ResourceLimit {
     resource_limit(Resource::Nofile)
 }
 
-/// Returns the limit of this user's processes.
+/// Returns the limit of the number of this user's processes.
 #[must_use]
 pub fn process_limit() -> ResourceLimit {
     resource_limit(Resource::Nproc)
@@ -116,7 +116,7 @@ const VMSTAT_BYTES: usize = 32 << 10;
 /// µs.
 #[must_use]
 pub fn oom_kills() -> Option<u64> {
-    // Separate pages: an allocator would keep them, in every idle shim.
+    // The buffer is unmapped after the read: an allocator would keep its pages, in every idle shim.
     let mut buffer = super::memory::MappedBuffer::new(VMSTAT_BYTES).ok()?;
     let count = std::fs::File::open("/proc/vmstat").ok()?.read(&mut buffer).ok()?;
     let text = std::str::from_utf8(&buffer[..count]).ok()?;

@@ -24,8 +24,8 @@ pub fn listening_ports(pids: &[i32]) -> Vec<u16> {
     ports.into_iter().collect()
 }
 
-/// Returns the process among `pids` that listens on a port. While no process of the machine does,
-/// only the table of sockets is read.
+/// Returns the process among `pids` that listens on a port. If no process of the machine listens on
+/// it, only the table of sockets is read, and no list of descriptors.
 #[must_use]
 pub fn find_listener(pids: &[i32], port: u16) -> Option<i32> {
     let wanted: HashSet<u64> = listening_sockets(*pids.first()?)
@@ -51,7 +51,7 @@ fn listening_sockets(pid: i32) -> Vec<(u16, u64)> {
     found
 }
 
-/// Returns the port and inode of a table line, if it is a listener.
+/// Returns the port and inode in a line of the table, if the line describes a listening socket.
 fn parse_listener(line: &str) -> Option<(u16, u64)> {
     let mut fields = line.split_ascii_whitespace();
     let local = fields.nth(1)?;
@@ -63,10 +63,10 @@ fn parse_listener(line: &str) -> Option<(u16, u64)> {
     Some((u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?, inode))
 }
 
-/// Returns the user ID of the socket in which a connection of this machine ends: the socket bound
-/// to `end` and connected to `other`. `None` if there is no such socket, or none any more.
+/// Returns the user ID of the socket at one end of a connection within this machine: the socket
+/// that is bound to `end` and connected to `other`. `None` if there is no such socket.
 ///
-/// Only an open connection counts: the owner of a closing one is no longer known.
+/// Closing connections are not searched, because the kernel no longer shows their owner.
 #[must_use]
 pub fn connection_owner_uid(end: SocketAddr, other: SocketAddr) -> Option<u32> {
     // An IPv6 socket can be one end of an IPv4 connection, and is in the IPv6 table then.
@@ -82,7 +82,7 @@ fn is_v4(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_ipv4()
 }
 
-/// Returns an address as the table shows it: its 32-bit words as numbers of this machine's byte
+/// Formats an address as the table shows it: its 32-bit words as numbers in this machine's byte
 /// order.
 fn format_table_address(address: SocketAddr, file: &str) -> String {
     let octets: Vec<u8> = match (address.ip().to_canonical(), file) {
@@ -97,7 +97,8 @@ fn format_table_address(address: SocketAddr, file: &str) -> String {
     format!("{}:{:04X}", words.collect::<String>(), address.port())
 }
 
-/// Returns the user ID of a table line, if it is this connection.
+/// Returns the user ID in a line of the table, if the line describes this connection and a process
+/// holds its socket.
 fn parse_owner_uid(line: &str, (end, other): &(String, String)) -> Option<u32> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let is_it = fields.next()? == end

@@ -163,7 +163,7 @@ pub fn list_threads(pid: i32) -> Vec<i32> {
     tids
 }
 
-/// Returns the children that a thread has started.
+/// Returns the process IDs of the children that a thread has started.
 #[must_use]
 pub fn thread_children(pid: i32, tid: i32) -> Vec<i32> {
     let list = read_children_file(pid, tid).unwrap_or_default();
@@ -171,12 +171,12 @@ pub fn thread_children(pid: i32, tid: i32) -> Vec<i32> {
     numbers.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Reads the whole file, whatever its length. Most are empty or a few bytes long, and a silent task
-/// is sampled often: so the size, which is shown as zero, is not requested, and a second read is
-/// avoided.
+/// Reads a thread's whole list of children, whatever its length. Most lists are empty or a few
+/// bytes long, and a silent task is sampled often, so this makes no call for the file's size (which
+/// is shown as zero) and usually only one read.
 fn read_children_file(pid: i32, tid: i32) -> io::Result<Vec<u8>> {
-    /// The size of one read, in bytes. The kernel returns fewer only at the end: its own buffer is
-    /// a page.
+    /// The size of one read, in bytes. The kernel returns fewer bytes only at the end of the file,
+    /// because its own buffer is a page.
     const READ_BYTES: usize = 1024;
     let mut file = std::fs::File::open(format!("/proc/{pid}/task/{tid}/children"))?;
     let mut list = Vec::new();
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(parse_status(b"7 (a) S 1"), None);
     }
 
-    /// More than one read returns, which must not be taken for the whole list.
+    /// The list is longer than what one read returns, and must be read to its end.
     #[test]
     fn all_children_are_listed_beyond_one_read() {
         const CHILD_COUNT: usize = 400;

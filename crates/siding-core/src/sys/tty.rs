@@ -23,7 +23,7 @@ impl RawMode {
     ///
     /// The I/O error of the system call, `ENOTTY` if it is no terminal.
     pub fn enter(terminal: impl AsFd) -> io::Result<Self> {
-        // Above the standard descriptors, which any code may close.
+        // The duplicate has a number above the standard descriptors, which any code may close.
         let terminal = descriptor::duplicate_from(terminal, 3)?;
         let before = tcgetattr(&terminal)?;
         let raw = Self { terminal, saved: before };
@@ -60,14 +60,15 @@ impl Drop for RawMode {
     }
 }
 
-/// Makes a panic restore a terminal before it is reported, because the panic may end this process
-/// immediately. `end` is written to the terminal first: the sequences that undo the earlier ones.
+/// Installs a panic hook that restores a terminal before the panic is reported, because the panic
+/// may end this process immediately. The hook first writes `end`: the escape sequences that undo
+/// the program's earlier ones.
 pub fn restore_on_panic(raw: &Arc<RawMode>, output: OwnedFd, end: &'static str) {
     let (raw, before) = (Arc::downgrade(raw), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |info| {
         if let Some(raw) = raw.upgrade() {
-            // A failure cannot be reported except next to the panic. Writing to a terminal that
-            // accepts nothing would block this process forever.
+            // Failures are ignored, because the report of the panic matters more. The terminal is
+            // polled first: writing to one that accepts nothing would block this process forever.
             if poll::wait_writable(output.as_fd(), 0).unwrap_or(false) {
                 let _peer_gone = file::write(&output, end.as_bytes());
             }

@@ -37,7 +37,7 @@ fn packet_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
 pub fn listen(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     let socket = packet_socket(SocketFlags::NONBLOCK)?;
     rustix::net::bind(&socket, &short_address(&dir, name)?)?;
-    // The mode of a socket file depends on the umask alone.
+    // The mode that bind(2) gives a socket file depends on the umask alone.
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::chmodat(&dir, name, mode, rustix::fs::AtFlags::empty())?;
     rustix::net::listen(&socket, 128)?;
@@ -59,20 +59,21 @@ pub fn connect(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
 /// Returns whether any living socket, listening or not, in any network namespace, is bound to the
 /// socket file `name` below `dir`.
 ///
-/// The kernel finds the holder by the file before it checks anything else, so a datagram socket is
-/// refused (`ECONNREFUSED`) only if there is none. A holder that takes streams causes `EPROTOTYPE`
-/// and does not notice; a holder that takes datagrams is sent none.
+/// The function connects a datagram socket. The kernel looks up the socket that is bound to the
+/// file before it checks anything else, so it returns `ECONNREFUSED` only if there is none. A bound
+/// stream socket causes `EPROTOTYPE` and does not notice the attempt; a bound datagram socket
+/// receives nothing, because nothing is sent.
 ///
 /// # Errors
 ///
 /// The I/O error of the system call, `EACCES` if the file's mode does not let this user connect:
-/// nothing is known then.
+/// the socket may be bound or not.
 pub fn is_bound(dir: impl AsFd, name: &str) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let asker = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
     match rustix::net::connect(&asker, &short_address(dir, name)?) {
         Err(rustix::io::Errno::CONNREFUSED) => Ok(false),
-        // `EPERM` comes from a holder that is connected to another socket.
+        // `EPERM` means that the bound socket is connected to another one.
         Ok(()) | Err(rustix::io::Errno::PROTOTYPE | rustix::io::Errno::PERM) => Ok(true),
         Err(error) => Err(error.into()),
     }
@@ -92,8 +93,8 @@ impl BoundPaths {
         std::fs::read("/proc/net/unix").map(Self)
     }
 
-    /// Returns whether one of the paths ends in this name. The directory is not compared: the path
-    /// may have been relative to another one, or may lead through a link or a descriptor.
+    /// Returns whether one of the paths ends in this name. The directory is not compared, because a
+    /// process may have bound its socket by a relative path, or through a link or a descriptor.
     #[must_use]
     pub fn contains_name(&self, name: &str) -> bool {
         self.0.split(|&byte| byte == b'\n').any(|line| line.ends_with(name.as_bytes()))
@@ -142,8 +143,9 @@ pub fn send(socket: impl AsFd, packet: &[u8], wait: bool) -> io::Result<()> {
     }
 }
 
-/// A peer that closed with unread data, or before it accepted, is reported once by `ECONNRESET` and
-/// from then on by `EPIPE`. Callers only see the latter.
+/// Converts `ECONNRESET` to `EPIPE`, so that callers check one error: for a peer that closed with
+/// unread data, or before it accepted, the kernel returns `ECONNRESET` once and `EPIPE` from then
+/// on.
 fn normalize_peer_closed(error: rustix::io::Errno) -> rustix::io::Errno {
     match error {
         rustix::io::Errno::CONNRESET => rustix::io::Errno::PIPE,

@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::ptr;
 
-/// The size of a child's stack until its exec, in bytes. It makes a few system calls and no deep
-/// calls.
+/// The size of a child's stack until its exec, in bytes. The child makes a few system calls and no
+/// deep calls.
 pub(super) const STACK_BYTES: usize = 32 << 10;
 
 /// Runs `child` in a process that shares this one's memory, and returns its process ID once it has
@@ -26,7 +26,7 @@ pub(super) fn vfork_and_run(
     })
 }
 
-/// Provides a stack for a clone, and blocks all signals meanwhile.
+/// Calls `clone` with a stack for the child, and blocks all signals until the call returns.
 pub(super) fn with_vfork_stack(
     clone: impl FnOnce(&mut [u8]) -> io::Result<i32>,
 ) -> io::Result<i32> {
@@ -35,7 +35,7 @@ pub(super) fn with_vfork_stack(
     clone(&mut stack)
 }
 
-/// Blocks all signals of this thread until it is dropped.
+/// Blocks all signals of this thread until the value is dropped.
 pub(super) struct BlockedSignals(libc::sigset_t);
 
 impl BlockedSignals {
@@ -80,7 +80,8 @@ pub(super) fn wait_for_child(pid: i32) -> c_int {
 ///
 /// Only in a child that shares its parent's memory.
 pub(super) unsafe fn exit_with_errno(errno: &mut c_int) -> c_int {
-    // SAFETY: errno lies in the memory of the parent's thread, which waits.
+    // SAFETY: errno is in the memory of the parent's thread, which waits until this child has
+    // called exec or _exit.
     unsafe {
         *errno = *libc::__errno_location();
         libc::_exit(127)
@@ -89,7 +90,8 @@ pub(super) unsafe fn exit_with_errno(errno: &mut c_int) -> c_int {
 
 /// # Safety
 ///
-/// Only in a child: the mask is this thread's own.
+/// Only in a child: every process has a signal mask of its own, so the parent's mask does not
+/// change.
 pub(super) unsafe fn unblock_all_signals() {
     // SAFETY: the set is initialized by the first call.
     unsafe {

@@ -1,4 +1,4 @@
-//! The facts about files that need no reading of their content.
+//! The facts about files that can be read without their content.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,11 +17,11 @@ pub struct FileMetadata {
     pub uid: u32,
     /// The permission bits.
     pub mode: u32,
-    /// Whether it is a socket.
+    /// Whether the file is a socket.
     pub is_socket: bool,
-    /// Whether it is a regular file.
+    /// Whether the file is a regular file.
     pub is_file: bool,
-    /// The device and the inode: no other file has both.
+    /// The device and the inode. No other file has the same pair.
     pub identity: (u64, u64),
 }
 
@@ -60,14 +60,15 @@ pub fn is_program(path: &Path) -> bool {
         && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Returns whether this process may create files in a directory. On a read-only mount no user may.
+/// Returns whether this process may create files in a directory; false on a read-only mount,
+/// whoever runs it.
 #[must_use]
 pub fn is_writable(dir: impl AsFd) -> bool {
     use rustix::fs::{Access, accessat};
     accessat(dir, ".", Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Returns whether two paths lead to the same file or directory.
+/// Returns whether two paths resolve to the same file or directory.
 #[must_use]
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     let place = |path| rustix::fs::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
@@ -86,7 +87,7 @@ pub fn modified_ms(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<i64> {
 }
 
 /// Sets the time at which a file was last written to, in milliseconds since 1970. The time that the
-/// kernel sets is a clock tick late.
+/// kernel sets at a write comes from a clock that may be a tick behind.
 ///
 /// # Errors
 ///

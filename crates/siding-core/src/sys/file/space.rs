@@ -7,8 +7,8 @@ use rustix::fs::FallocateFlags;
 
 use super::metadata::metadata;
 
-/// Reserves space for the first `len` bytes without changing the length, so that later writes up to
-/// there succeed on a full disk.
+/// Reserves disk space for the first `len` bytes of a file without changing its length, so that
+/// later writes to these bytes succeed on a full disk.
 ///
 /// # Errors
 ///
@@ -27,8 +27,8 @@ pub fn release_reserve(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::ftruncate(fd, len)?)
 }
 
-/// Returns where stored data starts at or after an offset, or `None` if there is none (`SEEK_DATA`,
-/// lseek(2)).
+/// Returns the first offset at or after `from` at which a file stores data, or `None` if it stores
+/// none there (`SEEK_DATA`, lseek(2)).
 ///
 /// # Errors
 ///
