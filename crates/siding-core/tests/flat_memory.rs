@@ -1,5 +1,5 @@
-//! Memory does not grow with the output. This is a test program of its own, because the high-water
-//! mark is that of the whole process.
+//! Tests that memory does not grow with the output. This is a test program of its own, because the
+//! high-water mark is that of the whole process.
 
 use std::io::Write;
 
@@ -9,7 +9,8 @@ use siding_model::id::TaskKind;
 
 /// The length of the only line, in MiB.
 const LINE_MIB: usize = 100;
-/// The most that reading it may take, in KiB: buffers of 256 KiB and 64 KiB, and allocator slack.
+/// The most memory that reading this line may take, in KiB: buffers of 256 KiB and 64 KiB, and
+/// allocator slack.
 const MAX_GROWTH_KIB: u64 = 8 << 10;
 
 /// Returns the most memory that this process has used so far (`VmHWM`, proc_pid_status(5)), in KiB.

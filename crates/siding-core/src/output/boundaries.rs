@@ -20,8 +20,8 @@ pub(super) fn complete_text_end(chunks: &Chunks, to: u64) -> io::Result<u64> {
     Ok(from + complete_len(&bytes[..count]) as u64)
 }
 
-/// Returns the offset of the first line that starts after `from`. If no newline follows within 64
-/// KiB, returns the offset of the next character.
+/// Returns the offset after the first newline at or after `from`. If there is none within 64 KiB,
+/// returns the offset of the next character.
 pub(super) fn next_line_start(chunks: &Chunks, from: u64) -> io::Result<u64> {
     let mut bytes = vec![0; LINE_SEARCH_BYTES];
     let count = chunks.fill_from(&mut bytes, from)?;
@@ -31,7 +31,7 @@ pub(super) fn next_line_start(chunks: &Chunks, from: u64) -> io::Result<u64> {
     Ok(from + newline.unwrap_or(character) as u64)
 }
 
-/// Returns the offset of the last `count` lines between two offsets.
+/// Returns the offset at which the last `count` lines between two offsets start.
 pub(super) fn last_lines_start(
     chunks: &Chunks,
     from: u64,
@@ -86,7 +86,7 @@ fn incomplete_char_len(bytes: &[u8]) -> usize {
     0
 }
 
-/// Whether an escape sequence is incomplete.
+/// Returns whether an escape sequence is incomplete.
 fn is_incomplete_escape(sequence: &[u8]) -> bool {
     match sequence {
         [_] => true,

@@ -12,7 +12,7 @@ use crate::sys::file;
 /// Bytes of one read.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Whether a sink accepts more.
+/// Whether a sink accepts more output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SinkFlow {
     /// The sink accepts more.
@@ -69,11 +69,12 @@ impl Chunks {
         Ok(filled)
     }
 
-    /// Passes the chunks between two offsets to `sink`, in order, until it returns
+    /// Passes the chunks between two offsets to `sink`, in order, until `sink` returns
     /// [`SinkFlow::Stop`].
     ///
     /// The shim may punch a hole into the range meanwhile (fallocate(2)). Bytes that were read
-    /// before that are valid. A block of zeros may be either, so lseek(2) with `SEEK_DATA` decides.
+    /// before the punch are valid. A block of zeros may be data or a hole, so lseek(2) with
+    /// `SEEK_DATA` decides.
     pub(super) fn for_each_chunk(
         &mut self,
         mut from: u64,

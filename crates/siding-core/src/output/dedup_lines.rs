@@ -8,9 +8,9 @@ use siding_model::text::{OutputRenderer, RenderOptions, RepeatMode as Fold};
 use super::chunks::SinkFlow;
 use super::lines::{Line, OutputSink};
 
-/// Replaces runs of equal lines by one line and a count.
+/// A sink that replaces each run of equal lines by one line and a count.
 ///
-/// The text is already rendered; this renderer only collapses repetitions.
+/// The lines are already rendered: the renderer in `folder` only collapses repetitions.
 #[derive(Debug)]
 pub(super) struct DedupLines<S> {
     sink: S,

@@ -1,6 +1,6 @@
 //! Recognizes output lines that look like errors.
 //!
-//! Only whole words count. Words that are part of a name or that report zero errors do not
+//! Only whole words are recognized, and none that is part of a name or reports zero errors
 //! (`src/error.rs`, `error::tests`, `proc-macro-error`, `0 errors`, `failed=0`):
 //!
 //! | words | case |
@@ -30,7 +30,7 @@ fn compile_pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is valid")
 }
 
-/// Whether a line of rendered text looks like an error.
+/// Returns whether a line of rendered text looks like an error.
 pub(super) fn looks_like_error(line: &str) -> bool {
     let line = line.trim_end();
     let word =
@@ -39,7 +39,7 @@ pub(super) fn looks_like_error(line: &str) -> bool {
     hit.is_some_and(|hit| WARNING_WORD.find(line).is_none_or(|warning| warning.start() > hit))
 }
 
-/// Whether the word at this position is part of a name or reports zero errors.
+/// Returns whether the word at this position is part of a name or reports zero errors.
 fn is_part_of_name(line: &str, start: usize, end: usize) -> bool {
     let (before, after) = (&line[..start], &line[end..]);
     if before.ends_with(['/', '\\', '-', '.', '$', '@']) || before.ends_with("::") {
@@ -54,7 +54,8 @@ fn is_part_of_name(line: &str, start: usize, end: usize) -> bool {
     named || counts_zero_errors(before, after)
 }
 
-/// Whether the error word reports zero errors: `0 failed`, `no error`, `failed: 0`, `error=null`.
+/// Returns whether the error word reports zero errors: `0 failed`, `no error`, `failed: 0`,
+/// `error=null`.
 fn counts_zero_errors(before: &str, after: &str) -> bool {
     let word = before.trim_end().rsplit(|c: char| !c.is_alphanumeric()).next();
     if before.ends_with(' ')

@@ -1,8 +1,8 @@
 //! The output excerpt that a caller receives when its command moves to the background.
 //!
 //! The excerpt is not a result: the caller decides whether to wait, and reads the rest when a
-//! notice reports the end. It is therefore an eighth of the size of a finished command's excerpt,
-//! and lines that look like errors come first, wherever they are in the output.
+//! notice reports the end. The excerpt is therefore an eighth of the size of a finished command's,
+//! and starts with lines that look like errors, wherever they are in the output.
 
 use std::io;
 
@@ -25,8 +25,9 @@ const ERRORS_SEPARATOR: &str = "… these looked like errors; the output follows
 
 /// Returns the output of a running task as rendered text of at most `max_bytes`.
 ///
-/// If the output does not fit, up to a quarter of the text comes first and holds lines that look
-/// like errors, in their order; the rest is the text of [`excerpt`]. A line is never in both parts.
+/// If the output does not fit, the text starts with lines that look like errors, in their order,
+/// which take at most a quarter of the size. The text of [`excerpt`] follows, without repeating an
+/// error line.
 ///
 /// # Errors
 ///

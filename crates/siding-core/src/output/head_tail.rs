@@ -40,7 +40,7 @@ impl TailPart {
     fn len(&self) -> usize {
         match self {
             Self::Line { text, .. } => text.len(),
-            // Replaced by a line of its own.
+            // In the text, a marker line replaces this part.
             Self::Hole(_) | Self::Skipped { .. } => MAX_MARKER_BYTES,
         }
     }
@@ -243,7 +243,7 @@ impl Omission {
     }
 }
 
-/// Returns the line that stands for released output.
+/// Formats the line that replaces released output.
 pub(super) fn gap_line(gap: OutputGap) -> String {
     format!("… {} bytes are gone for good, from offset {} to {} …", gap.len(), gap.from, gap.to)
 }

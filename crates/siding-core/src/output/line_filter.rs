@@ -15,7 +15,7 @@ const ERROR_CONTEXT_LINES: usize = 2;
 /// Most bytes held for the last lines, whatever their number.
 const MAX_HELD_BYTES: usize = 8 << 20;
 
-/// Selects lines.
+/// The lines of an output to select.
 #[derive(Debug, Clone)]
 pub enum LineFilter {
     /// Every line.
@@ -67,7 +67,7 @@ impl OwnedLine {
     }
 }
 
-/// Passes on the selected lines.
+/// A sink that passes on the selected lines.
 #[derive(Debug)]
 pub(super) struct FilterSink<'c, S> {
     filter: &'c LineFilter,
@@ -75,7 +75,8 @@ pub(super) struct FilterSink<'c, S> {
     context_before: VecDeque<OwnedLine>,
     /// Context lines still to be emitted after the last match.
     context_after: usize,
-    /// Whether lines were omitted since the last emitted line; a `--` then separates the next.
+    /// Whether lines were omitted since the last emitted line: the line `--` then precedes the next
+    /// one.
     has_omitted: bool,
     has_emitted: bool,
 }
@@ -152,7 +153,7 @@ impl<S: OutputSink> OutputSink for FilterSink<'_, S> {
     }
 }
 
-/// Passes on only the last `count` lines, at the end.
+/// A sink that holds the last `count` lines, and passes them on at the end of the output.
 #[derive(Debug)]
 pub(super) struct LastLinesSink<S> {
     count: usize,

@@ -13,7 +13,8 @@ use super::chunks::{Chunk, SinkFlow};
 pub(super) struct Line<'t> {
     /// Offset of the first byte.
     pub(super) from: u64,
-    /// Offset after the last byte. Within an overlong line it is exact for plain text only.
+    /// Offset after the last byte. For a fragment of an overlong line, the offset is exact only if
+    /// the text was not changed by rendering.
     pub(super) to: u64,
     /// The rendered text, including its newline if there is one.
     pub(super) text: &'t str,
@@ -22,7 +23,7 @@ pub(super) struct Line<'t> {
 }
 
 impl Line<'_> {
-    /// Whether this is a whole line including its newline.
+    /// Returns whether this is a whole line including its newline.
     pub(super) fn is_complete(&self) -> bool {
         self.is_line_start && self.text.ends_with('\n')
     }
@@ -39,7 +40,7 @@ pub(super) trait OutputSink {
     /// Reports a range that was not read.
     fn skipped(&mut self, from: u64, to: u64) -> io::Result<SinkFlow>;
 
-    /// Reports that an incomplete line ends here for now.
+    /// Reports that no more text follows in this read, even if the last line is incomplete.
     fn end_partial_line(&mut self) -> io::Result<SinkFlow>;
 }
 
@@ -139,7 +140,7 @@ impl<S: OutputSink> LineSplitter<S> {
 
     fn emit_lines(&mut self) -> io::Result<SinkFlow> {
         let ended = self.out.ends_with('\n');
-        // The renderer may still hold bytes of an incomplete line.
+        // The renderer may still hold bytes of an incomplete line, which are not in this text.
         let to = if ended { self.to } else { self.to.min(self.from + self.out.len() as u64) };
         let text = &visible_text(&self.out);
         let line = Line { from: self.from, to, text, is_line_start: self.is_line_start };

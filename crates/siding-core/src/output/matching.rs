@@ -17,7 +17,8 @@ pub struct LineMatch<'t> {
     pub from: u64,
     /// Stream offset after the line.
     pub to: u64,
-    /// Its rendered text without the newline; of an overlong line, the fragment that matched.
+    /// The rendered text of the line without its newline; for an overlong line, the fragment that
+    /// matched.
     pub text: &'t str,
 }
 
@@ -56,11 +57,12 @@ impl<H: MatchHandler> LineMatcher<H> {
 
     /// Matches bytes; `from` is their stream offset.
     pub fn feed(&mut self, from: u64, bytes: &[u8]) {
-        // This sink returns no errors, and a handler that returned `Break` needs no more lines.
+        // The result needs no check: this sink returns no errors, and a handler that returned
+        // `Break` needs no more lines.
         let _receiver_dropped = self.lines.push_chunk(Chunk::Bytes(from, bytes));
     }
 
-    /// Matches the stored output from an offset. Returns the offset after it.
+    /// Matches the stored output from an offset. Returns the offset after the stored output.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use super::lines::{Line, OutputSink};
 /// Bytes reserved for the count of repeated lines or the line about a gap.
 const MARKER_RESERVE_BYTES: usize = 120;
 
-/// Collects whole lines while they fit.
+/// A sink that collects whole lines while they fit the page.
 #[derive(Debug)]
 pub(super) struct Page {
     max: usize,

@@ -1,8 +1,8 @@
 //! Read cursors: how much of a task's output a consumer has read.
 //!
 //! Each consumer has its own file next to the output. Each read appends one line with the offset
-//! after the text that was shown, and the last whole line counts. A crash therefore shows a part
-//! twice at worst.
+//! after the text that was shown, and the last whole line is the cursor. At worst, a part of the
+//! output is therefore shown twice after a crash.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +12,8 @@ use siding_model::id::SessionId;
 use crate::store::TaskDir;
 use crate::sys::file;
 
-/// Bytes read from the end: two of the longest numbers with their newlines, and a torn line.
+/// Bytes read from the end of the file: room for two of the longest numbers with their newlines,
+/// and for a torn line.
 const TAIL_BYTES: u64 = 64;
 
 fn cursor_file_name(consumer: &SessionId) -> String {

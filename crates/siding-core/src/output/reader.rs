@@ -16,13 +16,13 @@ use super::size::find_gap;
 use super::writer_sink::WriterSink;
 use crate::store::TaskDir;
 
-/// Raw bytes read for the beginning of cut text. Progress bars shrink a hundredfold when rendered,
-/// so this is more than the text holds.
+/// Raw bytes read for the beginning of cut text. Rendering shrinks progress bars a hundredfold, so
+/// more is read than the text can hold.
 const HEAD_RAW_BYTES: u64 = 256 << 10;
 /// Raw bytes read for the end of cut text.
 const TAIL_RAW_BYTES: u64 = 1 << 20;
 
-/// Smallest [`TextLimit::Page`], in bytes, so that every page advances.
+/// Smallest [`TextLimit::Page`], in bytes. From this size on, every page advances the offset.
 pub const MIN_PAGE_BYTES: usize = 64;
 
 /// The largest text to return.
@@ -86,8 +86,8 @@ pub struct Excerpt {
 
 /// Returns the output of a task as rendered text of at most `max_bytes`.
 ///
-/// Reads at most a few times that much, whatever the size of the output. A line of its own reports
-/// the omitted part and the command that shows it.
+/// Reads only the beginning and the end of a large output. A line in place of the omitted part
+/// names its offsets and the command that shows it.
 ///
 /// # Errors
 ///
@@ -165,7 +165,8 @@ pub fn read(
     }
 }
 
-/// Returns the offset of the last `count` lines, but not less than `from` and not before the gap.
+/// Returns the offset at which the last `count` lines start, or `from` or the end of the gap if
+/// that is later.
 ///
 /// # Errors
 ///
@@ -182,7 +183,7 @@ pub fn last_lines_offset(
     boundaries::last_lines_start(&chunks, from.min(to).max(gap_end(gap, to)), to, count)
 }
 
-/// Returns the offset after the gap; 0 if there is no gap.
+/// Returns the offset after the gap; 0 if there is no gap or no output after it.
 fn gap_end(gap: Option<OutputGap>, to: u64) -> u64 {
     gap.filter(|gap| gap.to < to).map_or(0, |gap| gap.to)
 }
@@ -273,7 +274,8 @@ fn read_page(
 fn page_of_long_line(chunks: &Chunks, from: u64, max: usize) -> io::Result<(String, u64, bool)> {
     let mut bytes = vec![0; max];
     let count = chunks.fill_from(&mut bytes, from)?;
-    // Escaped characters take at most four times as many bytes.
+    // Escaping makes a character at most four times as long, so that a quarter of the bytes always
+    // fits.
     for most in [count, count / 4] {
         let settled = boundaries::complete_len(&bytes[..most]);
         let used = if settled == 0 { most } else { settled };

@@ -19,14 +19,14 @@ use crate::store::TaskDir;
 /// Raw bytes read from the end. Errors are usually reported near the end, and a summary is made for
 /// every notice, so it must not read everything.
 const SUMMARY_SCAN_BYTES: u64 = 1 << 20;
-/// Stands for an omitted part.
+/// Replaces an omitted part of the text.
 const OMISSION_MARKER: &str = "…\n";
 
 /// Lines read from the end of a subagent's output.
 const AGENT_TAIL_LINES: usize = 40;
 
-/// Returns a summary of a task in at most `max` bytes: of a command its errors and last lines, of
-/// an agent the end of its text.
+/// Returns a summary of a task's output in at most `max` bytes: for a command its errors and last
+/// lines, for an agent the end of its text.
 ///
 /// # Errors
 ///
@@ -38,7 +38,7 @@ pub fn task_summary(dir: &TaskDir, spec: &TaskSpec, max: usize) -> io::Result<St
     command_summary(dir, max)
 }
 
-/// Returns the last lines in their order.
+/// Returns the last lines of an agent's output.
 fn agent_summary(dir: &TaskDir, keep_head: u64, max: usize) -> io::Result<String> {
     let from = last_lines_offset(dir, keep_head, 0, AGENT_TAIL_LINES)?;
     let (choose, size) = (LineFilter::Everything, TextLimit::HeadTail(max));
@@ -52,8 +52,8 @@ fn agent_summary(dir: &TaskDir, keep_head: u64, max: usize) -> io::Result<String
     Ok(make_visible(text.trim_end()))
 }
 
-/// Returns lines that look like errors from the last MiB of a task's output, the first of them
-/// first, then the last other lines, in at most `max` bytes of visible text.
+/// Returns lines from the last MiB of a task's output in at most `max` bytes of visible text: the
+/// earliest ones that look like errors, then the last of the other lines.
 ///
 /// Errors take at most half of the text. Output that fits is complete but reordered.
 ///
@@ -145,7 +145,7 @@ impl SummarySink {
             return self.errors + marker + &last;
         }
         let tail = cut_tail(&last, room.saturating_sub(OMISSION_MARKER.len()));
-        // Starts at a whole line, unless that would drop a quarter of the text or more.
+        // The tail starts at a whole line, unless that would drop a quarter of the tail or more.
         let tail = match tail.find('\n') {
             Some(end) if end < tail.len() / 4 => &tail[end + 1..],
             _ => tail,
@@ -177,7 +177,7 @@ impl OutputSink for SummarySink {
     }
 
     fn end_partial_line(&mut self) -> io::Result<SinkFlow> {
-        // The next text starts a new line.
+        // The text after the errors must start on a new line.
         if !self.errors.is_empty() && !self.errors.ends_with('\n') {
             self.errors.push('\n');
         }

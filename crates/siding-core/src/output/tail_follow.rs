@@ -9,7 +9,7 @@ use super::lines::LineSplitter;
 use super::writer_sink::WriterSink;
 use crate::store::TaskDir;
 
-/// Rendered text of a task's output, emitted while the task writes.
+/// Emits the rendered text of a task's output while the task writes.
 ///
 /// A line is emitted when it is complete, so a progress bar appears once, in its final state.
 pub struct TailFollower<'c, F> {
@@ -19,7 +19,7 @@ pub struct TailFollower<'c, F> {
 }
 
 impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
-    /// Starts at an offset.
+    /// Creates a follower that starts at an offset.
     pub fn new(from: u64, choose: &'c LineFilter, out: F) -> Self {
         Self {
             chunks: None,
@@ -44,7 +44,7 @@ impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
         Ok(())
     }
 
-    /// Emits an incomplete line, such as a prompt, which waits for input and not for a newline.
+    /// Emits an incomplete line, such as a prompt, after which the program waits for input.
     ///
     /// # Errors
     ///

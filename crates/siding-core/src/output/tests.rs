@@ -371,7 +371,7 @@ fn each_consumer_has_its_own_read_cursor() {
     assert_eq!(load_read_cursor(&stage.dir, &other).unwrap(), 0);
     let path = stage.dir.path().join("seen.cli");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "7\n12345678901\n3\n");
-    // A crash in the middle of a line.
+    // The state after a crash in the middle of a write: the last line is torn.
     std::fs::write(&path, "7\n12").unwrap();
     assert_eq!(load_read_cursor(&stage.dir, &cli).unwrap(), 7);
     advance_read_cursor(&stage.dir, &cli, 20).unwrap();
@@ -393,7 +393,7 @@ fn any_output() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    // Each case creates a state directory.
+    // Each case creates a state directory, so there are fewer cases than by default.
     #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
     #[test]

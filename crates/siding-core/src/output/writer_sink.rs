@@ -8,7 +8,7 @@ use super::chunks::SinkFlow;
 use super::head_tail::gap_line;
 use super::lines::{Line, OutputSink};
 
-/// Passes text to a function and holds nothing.
+/// A sink that passes each line to a function immediately.
 pub(super) struct WriterSink<F> {
     out: F,
     at_line_start: bool,
