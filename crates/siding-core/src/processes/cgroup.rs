@@ -1,9 +1,9 @@
 //! Control groups (cgroup2): one for each task, if this process may create groups.
 //!
 //! A group is a third way to identify a task's processes, besides descent and the birthmark: a
-//! member cannot leave it by clearing its environment or by lowering its mark, and the kernel kills
-//! all members in one step. Nothing depends on groups. Where none can be created, a task runs
-//! without one.
+//! process cannot leave its group by clearing its environment or by lowering its mark, and the
+//! kernel kills all members in one step. Nothing depends on groups. Where no group can be created,
+//! a task runs without one.
 //!
 //! Groups are siblings and never nested, because the end of a task must not end another task that
 //! was started inside it. A group is used for one task and never again: once `cgroup.kill` was

@@ -1,4 +1,4 @@
-//! Whether process numbers mean the same here as elsewhere (`pid_namespaces(7)`).
+//! Detects whether process IDs denote other processes here than in the host (`pid_namespaces(7)`).
 
 use siding_model::host::HostRecord;
 

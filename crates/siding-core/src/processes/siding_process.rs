@@ -1,4 +1,4 @@
-//! How a process of siding is started, and how another one recognizes it.
+//! How a siding process is started, and how other processes recognize it.
 
 use std::ffi::CStr;
 

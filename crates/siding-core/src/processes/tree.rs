@@ -36,8 +36,9 @@ pub struct BirthmarkScan {
 }
 
 impl BirthmarkScan {
-    /// Scans all processes: 2 µs for each, and 15 µs more for each that is `wanted`, which is
-    /// called with the process id and the task of its birthmark. Shims carry birthmarks too.
+    /// Scans all processes for those with a birthmark for which `wanted` returns true. `wanted`
+    /// receives the process id and the task of its birthmark; shims carry birthmarks too. Takes 2
+    /// µs for each process, and 15 µs more for each wanted one.
     #[must_use]
     pub fn scan(wanted: impl Fn(i32, TaskId) -> bool) -> Self {
         let mut found: HashMap<u64, Vec<ProcRef>> = HashMap::new();
@@ -56,7 +57,8 @@ impl BirthmarkScan {
         Self::scan(|pid, task| task == id && pid != except && !is_shim_of_other_task(root, id, pid))
     }
 
-    /// Whether every process could be inspected. If not, the absence of a process proves nothing.
+    /// Returns whether every process could be inspected. If not, the absence of a process proves
+    /// nothing.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.is_complete
@@ -87,11 +89,12 @@ pub struct SharedScan(Mutex<Option<(MonotonicMs, BirthmarkScan)>>);
 
 impl SharedScan {
     /// Returns the processes of a task, including its shim: those with its birthmark at the time of
-    /// the shared scan, which is later than its start, and those in its control group at present.
+    /// the shared scan, which is later than the start of the task, and those in its control group
+    /// at present.
     ///
     /// # Errors
     ///
-    /// The scan was incomplete, so that the task may have other processes.
+    /// An error if the scan was incomplete: the task may have other processes then.
     pub fn processes_of(&self, root: &StateDir, task: &TaskState) -> io::Result<Vec<ProcRef>> {
         let id = task.spec.task_id;
         let mut marked = self.marked_processes(id, task.started)?;
@@ -101,7 +104,7 @@ impl SharedScan {
 
     fn marked_processes(&self, id: TaskId, started: MonotonicMs) -> io::Result<Vec<ProcRef>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A scan from before the task's start does not contain it.
+        // A scan from before the task's start does not contain its processes.
         let (_, marks) = match last.take() {
             Some((looked, marks)) if looked > started && marks.is_complete() => {
                 last.insert((looked, marks))
@@ -141,7 +144,7 @@ fn add_cgroup_members(root: &StateDir, task: &TaskState, mut found: Vec<ProcRef>
     found
 }
 
-/// Returns the wording of the proof that no process of a task without a shim is left.
+/// Returns the words that state how it was proved that a task without a shim has no process left.
 #[must_use]
 pub fn proof_without_shim(task: &TaskState) -> &'static str {
     match task.cgroup {
@@ -173,8 +176,8 @@ pub fn hold_processes(
     known.iter().filter_map(|process| PidFd::open(*process).ok()).filter(is_member).collect()
 }
 
-/// Whether exactly this process is alive. A process whose main thread has exited looks like a
-/// zombie in /proc, but its other threads still run, so it counts as alive.
+/// Returns whether exactly this process is alive. A process whose main thread has exited looks like
+/// a zombie in /proc, but its other threads still run, so it counts as alive.
 #[must_use]
 pub fn is_alive(process: ProcRef) -> bool {
     match PidFd::open_if_alive(process) {
@@ -189,8 +192,8 @@ pub fn is_alive(process: ProcRef) -> bool {
 /// The processes of one task, as found by one scan and held by pidfds.
 #[derive(Debug, Default)]
 pub struct HeldProcesses {
-    /// The held processes. Some may have died since; processes that those started before are found
-    /// by a later scan.
+    /// The held processes. Some may have died since, and may have started others before: a later
+    /// scan finds these.
     pub pidfds: Vec<PidFd>,
     /// Whether there are or may be other processes that could not be held.
     pub has_more: bool,
@@ -226,7 +229,7 @@ impl HeldProcesses {
         self.add_group_members(members, most);
     }
 
-    /// Adds the processes that `members` returns. Repeats while all of them had exited before they
+    /// Adds the processes that `members` returns. Repeats if all of these had exited before they
     /// could be held, since they may have started others.
     fn add_group_members(&mut self, members: impl Fn() -> Vec<ProcRef>, most: usize) {
         const MAX_GROUP_SCANS: u32 = 100;
@@ -257,7 +260,7 @@ impl HeldProcesses {
         }
     }
 
-    /// Whether no process was alive at the end of the scan.
+    /// Returns whether no process was alive at the end of the scan.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.pidfds.is_empty() && !self.has_more
@@ -285,21 +288,21 @@ impl ScannedProcess {
 ///
 /// Listing /proc is not atomic: a listed process may start another one and exit before it is
 /// inspected. The process ids that were allocated meanwhile are therefore inspected too, until
-/// there are no new ones. Then no living process was missed.
+/// there are no new ones. After that, no living process was missed.
 fn scan_all(
     wanted: impl Fn(i32, TaskId) -> bool,
     mut found: impl FnMut(Birthmark, ScannedProcess),
 ) -> bool {
-    /// Rounds after which later processes are left to the next scan. Each round is as short as the
-    /// time in which a system starts a few processes.
+    /// The most rounds; processes that start later are left to the next scan. A round is so short
+    /// that a system starts only a few processes in it.
     const MAX_SCAN_ROUNDS: u32 = 100;
-    /// Process ids before the newest that are inspected again. An id is allocated shortly before
-    /// its process becomes visible, and on a loaded machine that takes longer.
+    /// How many process ids before the newest are inspected again. An id is allocated shortly
+    /// before its process becomes visible, and on a loaded machine that delay is longer.
     const RECHECKED_PIDS: i32 = 512;
     let mut is_whole = true;
     let mut look_at = |pid| {
         let Ok(mark) = procfs::read_birthmark(pid) else {
-            // It may be a process of the task.
+            // The process may be one of the task.
             is_whole = false;
             return;
         };
@@ -322,7 +325,8 @@ fn scan_all(
     };
     listed().into_iter().for_each(&mut look_at);
     for _ in 0..MAX_SCAN_ROUNDS {
-        // A /proc with `subset=pid` has no loadavg, so the newest id is never known.
+        // A /proc with `subset=pid` has no loadavg, so the newest id is never known, and the list
+        // is inspected once.
         let Some(before) = newest else { break };
         let Some(now) = procfs::newest_pid() else {
             is_told = false;
@@ -353,11 +357,13 @@ fn open_marked(pid: i32, mark: Birthmark) -> Result<Option<ScannedProcess>, Scan
             let lives = procfs::birthmark(pid) == Some(mark) && !held.is_dead();
             Ok(lives.then_some(ScannedProcess::Held(held)))
         }
-        // The id of a thread: pidfd_open(2) fails with `EINVAL`, on newer kernels with `ENOENT`.
+        // The id is that of a thread: pidfd_open(2) fails with `EINVAL`, on newer kernels with
+        // `ENOENT`.
         Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
             Ok(None)
         }
-        // It has exited, or no descriptor is free. A process that may be alive is reported as such.
+        // The process has exited, or no descriptor is free. A process that may be alive is reported
+        // without a pidfd.
         Err(_) => match procfs::stat(pid) {
             Some(stat) => {
                 let process = ProcRef { pid, start_ticks: stat.start_ticks };
@@ -370,8 +376,8 @@ fn open_marked(pid: i32, mark: Birthmark) -> Result<Option<ScannedProcess>, Scan
     }
 }
 
-/// Returns the living processes of a task: the descendants of its shim and, after a takeover, those
-/// found by [`processes_without_shim`].
+/// Returns the process ids of a living task: the descendants of its shim and, after a takeover, the
+/// processes that [`processes_without_shim`] finds.
 #[must_use]
 pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
     if !state.is_live() {

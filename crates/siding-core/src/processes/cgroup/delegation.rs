@@ -9,8 +9,9 @@ use siding_model::id::TaskId;
 use super::{group_name, parse_group_name};
 use crate::sys::{cgroupfs, process, procfs};
 
-/// The usual mount points of the hierarchy: alone, or next to the version 1 hierarchies. They are
-/// tried first, because reading `mountinfo` makes the kernel format the whole mount table.
+/// The usual mount points of the version 2 hierarchy: alone, or together with version 1
+/// hierarchies. They are tried before `mountinfo` is read, because that makes the kernel format the
+/// whole mount table.
 const USUAL_MOUNT_POINTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// The group that this process is in.
@@ -27,10 +28,10 @@ pub struct OwnCgroup {
 pub enum Delegation {
     /// Groups may be created.
     Delegated,
-    /// The directory belongs to another user.
+    /// Another user owns the directory.
     OtherUser,
     /// Root can write to the directory, but the group is not delegated: the manager of the
-    /// machine's groups, usually systemd, does not expect groups in it that it did not create.
+    /// machine's groups, usually systemd, expects only its own groups there.
     Managed,
 }
 
@@ -55,8 +56,9 @@ impl OwnCgroup {
         join_path(&self.mount, &self.path)
     }
 
-    /// Returns the directory in which the groups of tasks are created: the group's own directory
-    /// or, inside a task, the parent of that task's group.
+    /// Returns the directory in which the groups of tasks are created: the directory of this
+    /// process's group or, if this process runs inside a task, the parent directory of that task's
+    /// group.
     #[must_use]
     pub fn task_groups_dir(&self) -> PathBuf {
         join_path(&self.mount, path_above_tasks(&self.path))
@@ -74,9 +76,9 @@ impl OwnCgroup {
         }
     }
 
-    /// Whether root may create groups: the hierarchy that it sees is entirely its own (a
-    /// container's, or that of a machine without a group manager), or this group or an ancestor is
-    /// delegated.
+    /// Returns whether root may create groups: its group is the root of the hierarchy that it sees
+    /// (in a container, or on a machine without a group manager), or its group or an ancestor of
+    /// that is delegated.
     fn is_delegated_to_root(&self) -> bool {
         let path = path_above_tasks(&self.path);
         path == Path::new("/")
@@ -86,7 +88,7 @@ impl OwnCgroup {
     }
 
     /// Returns the directory for the group of a task, or `None` if the task cannot have a group.
-    /// With `memory` it is a group with a memory controller, where one is available.
+    /// With `memory`, a group with a memory controller is preferred.
     #[must_use]
     pub fn group_for(&self, id: TaskId, memory: bool) -> Option<String> {
         if self.delegation() != Delegation::Delegated {
@@ -100,12 +102,12 @@ impl OwnCgroup {
 
     /// Returns a directory whose child groups have a memory controller: `home` or its parent.
     ///
-    /// The kernel enables no such controller below a group that has processes itself (the "no
+    /// The kernel enables no memory controller below a group that has processes itself (the "no
     /// internal processes" rule, cgroups(7)), and this process is in `home`. An administrator can
     /// put the host into a child of the delegated group, as systemd does with `DelegateSubgroup=`:
-    /// then there is a directory next to the host's group, within the same delegation. The parent
-    /// is not used when the host's own group has limits, because the host's tasks would escape
-    /// them.
+    /// then the parent of `home` is delegated as well, and task groups can be created next to the
+    /// host's group. The parent is not used if the host's own group has limits, because tasks
+    /// outside of that group would escape the limits.
     fn dir_with_memory_controller(&self, home: &Path) -> Option<PathBuf> {
         if home == self.mount {
             return has_memory_controller_below(home).then(|| home.to_owned());
@@ -120,12 +122,12 @@ impl OwnCgroup {
         fits.then(|| above.to_owned())
     }
 
-    /// Moves this process out of the group of the task inside which it was started, so that it is
-    /// not killed with that task.
+    /// Moves this process out of the group of the task inside which it was started, so that the end
+    /// of that task does not kill this process.
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call. The end of that task must then spare the group: see
+    /// The I/O error of the system call. The group of that task is then not killed as a whole: see
     /// [`TaskGroup::kill`](super::TaskGroup::kill).
     pub fn leave_task_group(&self) -> io::Result<()> {
         if path_above_tasks(&self.path) == self.path {
@@ -139,13 +141,13 @@ fn is_owned_by_this_user(dir: &Path) -> bool {
     std::fs::metadata(dir).is_ok_and(|facts| facts.uid() == process::effective_uid())
 }
 
-/// Whether the child groups of this group have a memory controller.
+/// Returns whether the child groups of this group have a memory controller.
 fn has_memory_controller_below(dir: &Path) -> bool {
     file_lists_memory(&dir.join("cgroup.subtree_control"))
 }
 
-/// Like [`has_memory_controller_below`], but enables the controller if it can. The kernel allows
-/// that only in a group without processes.
+/// Like [`has_memory_controller_below`], but first tries to enable the controller. The kernel
+/// allows that only in a group without processes.
 fn enable_memory_controller_below(dir: &Path) -> bool {
     has_memory_controller_below(dir)
         || file_lists_memory(&dir.join("cgroup.controllers"))
@@ -157,7 +159,7 @@ fn file_lists_memory(file: &Path) -> bool {
     list.split_ascii_whitespace().any(|controller| controller == "memory")
 }
 
-/// Whether this group has no limit of its own.
+/// Returns whether this group has no limit of its own.
 fn has_no_limits(dir: &Path) -> bool {
     ["memory.max", "memory.high", "pids.max", "cpu.max"].into_iter().all(|name| {
         // A controller that is not enabled has no files, and limits nothing.
@@ -166,7 +168,8 @@ fn has_no_limits(dir: &Path) -> bool {
     })
 }
 
-/// Returns the part of a group's path that lies above the outermost task group.
+/// Returns the part of a group's path above the outermost task group, or the whole path if it
+/// contains no task group.
 fn path_above_tasks(path: &Path) -> &Path {
     let inside = |path: &&Path| path.file_name().and_then(parse_group_name).is_some();
     path.ancestors().filter(inside).last().and_then(Path::parent).unwrap_or(path)
@@ -183,7 +186,8 @@ fn join_path(mount: &Path, path: &Path) -> PathBuf {
 /// (cgroups(7)).
 pub(super) fn v2_path(groups: &str) -> Option<&str> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // `/..` leads out of this process's cgroup namespace; ` (deleted)` marks a removed group.
+    // A path with `/..` is outside of this process's cgroup namespace; ` (deleted)` marks a removed
+    // group.
     let is_whole = path.starts_with('/') && !path.contains("/..") && !path.ends_with(" (deleted)");
     is_whole.then_some(path)
 }
@@ -258,7 +262,8 @@ mod tests {
         let asked = std::fs::read_to_string(host.join("cgroup.subtree_control"));
         assert_eq!(asked.expect("the file exists"), "+memory");
 
-        // As when the host is in the group: the kernel refuses the write there.
+        // Without these files the write fails, as the kernel refuses it for a group that contains
+        // the host.
         std::fs::remove_file(host.join("cgroup.controllers")).expect("own file");
         std::fs::remove_file(host.join("cgroup.subtree_control")).expect("own file");
         write(&unit, "cgroup.subtree_control", "memory\n");

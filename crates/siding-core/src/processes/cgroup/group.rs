@@ -62,19 +62,21 @@ impl TaskGroup {
     /// Returns the task's living processes in the group. Processes of other tasks are left out,
     /// such as a shim that could not leave the group.
     ///
-    /// A listed process may start another and exit before it is inspected. The result is therefore
-    /// empty only after a list in which no process had exited, or after the last attempt.
+    /// A listed process may start another and exit before it is inspected. An empty result is
+    /// therefore returned only after a list in which no process had exited, or after the last
+    /// attempt.
     #[must_use]
     pub fn members(&self, root: &StateDir) -> Vec<ProcRef> {
-        /// Lists after which the call gives up and leaves the members to the next scan.
+        /// The number of lists after which the call gives up and leaves the members to the next
+        /// scan.
         const MAX_MEMBER_SCANS: u32 = 100;
         let mark = self.id.birthmark();
         for _ in 0..MAX_MEMBER_SCANS {
             let listed = self.member_pids();
             let mut found: Vec<ProcRef> =
                 listed.iter().filter_map(|pid| procfs::identify(*pid)).collect();
-            // Checked after the process was identified: its number may have been reused since the
-            // list.
+            // Checked after the process was identified: its number may have been reused since it
+            // was listed.
             found.retain(|process| self.contains(process.pid) && tree::is_alive(*process));
             let is_whole =
                 found.len() == listed.len() && !(listed.is_empty() && self.is_populated());
@@ -99,8 +101,9 @@ impl TaskGroup {
     /// Sends SIGKILL to all members, in one step that no fork escapes.
     ///
     /// Does nothing if a member must not be killed with the task: this process, or a process of
-    /// another task. The sweep that follows kills each process by itself. It is needed in any case,
-    /// because `cgroup.kill` misses a process whose main thread has exited while other threads run.
+    /// another task. The sweep that follows kills each process separately. That sweep is needed in
+    /// any case, because `cgroup.kill` misses a process whose main thread has exited while other
+    /// threads run.
     pub fn kill(&self, root: &StateDir) {
         let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
         let mark = self.id.birthmark();

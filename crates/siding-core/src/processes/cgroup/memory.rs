@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use super::TaskGroup;
 use crate::sys::cgroupfs;
 
-/// A task's group that accounts memory. Held for one query, and never while the task runs.
+/// A task's group that accounts memory. Opened for each query, so that no descriptor stays open
+/// while the task runs.
 #[derive(Debug)]
 pub struct GroupMemory<D = OwnedFd>(D);
 
@@ -16,12 +17,12 @@ pub struct OomKills {
     /// Processes killed by the OOM killer, whether the memory of this group, of a group above or of
     /// the machine was exhausted.
     pub processes: u64,
-    /// Whether an allocation ever failed to be satisfied within the group's own limit.
+    /// Whether an allocation ever failed because of the group's own limit.
     pub at_own_limit: bool,
 }
 
 impl GroupMemory {
-    /// Returns the controller of a group, or `None` if the group has none or does not exist.
+    /// Opens a group, or returns `None` if the group has no memory controller or does not exist.
     #[must_use]
     pub fn for_group(group: &TaskGroup) -> Option<Self> {
         Self::at_dir(cgroupfs::open(group.directory()).ok()?)
@@ -29,7 +30,7 @@ impl GroupMemory {
 }
 
 impl<D: AsFd> GroupMemory<D> {
-    /// Returns the controller of the group with this directory.
+    /// Wraps the directory of a group, or returns `None` if the group has no memory controller.
     #[must_use]
     pub fn at_dir(dir: D) -> Option<Self> {
         cgroupfs::read_number(&dir, "memory.current").is_ok().then_some(Self(dir))
@@ -54,7 +55,7 @@ impl<D: AsFd> GroupMemory<D> {
     }
 
     /// Makes the kernel enforce the limit. When the group needs more memory, the kernel kills all
-    /// of its members in one step (`memory.oom.group`), so that no half of a pipeline keeps
+    /// of its members in one step (`memory.oom.group`), so that no part of a pipeline keeps
     /// running.
     ///
     /// # Errors
@@ -96,7 +97,7 @@ mod tests {
         GroupMemory::at_dir(file::open_directory(dir).expect("is there"))
     }
 
-    /// As Linux 6.18 writes them, shortened.
+    /// The files `memory.stat` and `memory.events` as Linux 6.18 writes them, shortened.
     const MEMORY_STAT: &str = "anon 4194304\nfile 734003200\nkernel 1048576\nfile_mapped 12\nshmem 2097152\n\
                         anon_thp 9\n";
     const MEMORY_EVENTS: &str = "low 0\nhigh 0\nmax 71\noom 1\noom_kill 3\noom_group_kill 1\n";

@@ -1,4 +1,4 @@
-//! Names of the processes that explain a verdict, and of what they wait for.
+//! Names the processes that explain a verdict, and what they wait for.
 
 use siding_model::evidence::{
     BlockedOn, BlockedSyscall, BlockingCall, ChainLink, Diagnosis, FdObject, ProcessFacts,
@@ -15,10 +15,10 @@ const TEXT_COLUMNS: usize = 160;
 /// The most processes of a chain that are listed; those in the middle of a longer chain are left
 /// out.
 const MAX_CHAIN_LINKS: usize = 12;
-/// The most holders that are named of a lock or of the other end of a pipe.
+/// The most processes that are named as holders of a lock or of the other end of a pipe.
 const MAX_NAMED_HOLDERS: usize = 3;
 
-/// Returns the chain of a diagnosis, from the topmost process to the one that explains it.
+/// Returns the chain of a diagnosis, from the topmost process to the one that explains the verdict.
 /// `command` returns the command of a process.
 #[must_use]
 pub fn explain_chain(
@@ -192,17 +192,18 @@ impl ProcessExplainer<'_> {
         })
     }
 
-    /// Returns the holder of a file's lock.
+    /// Returns a text that names the holders of a file's lock.
     fn lock_holder_name(&self, fd: i32) -> Option<String> {
         let target = inspect_process::fd_target(self.process.process.pid, fd)?;
         let table = std::fs::read_to_string("/proc/locks").ok()?;
         let holder = table.lines().find_map(|line| parse_lock_holder(line, target.inode))?;
         // After `exec 9>file; flock 9` the process that took the lock has exited. The shell and its
-        // children still hold the open file description, to which the lock belongs (flock(2)).
+        // children still hold the open file description, which owns the lock (flock(2)).
         let has = |pid: i32| holds_lock(pid, target.inode);
         let is_there = holder > 0
             && procfs::identify(holder).is_some()
-            // The descriptors of another user's process cannot be read.
+            // The descriptors of another user's process cannot be read, so its entry in the table
+            // is trusted.
             && (has(holder) || inspect_process::open_fds(holder).is_empty());
         let holders = if is_there {
             vec![holder]
@@ -237,7 +238,8 @@ impl ProcessExplainer<'_> {
     }
 }
 
-/// Returns the holder of a file's lock from a line of `/proc/locks` (proc_locks(5)).
+/// Returns the process ID in a line of `/proc/locks` if the line describes a held lock of the file
+/// with this inode (proc_locks(5)).
 fn parse_lock_holder(line: &str, inode: u64) -> Option<i32> {
     // `1: FLOCK ADVISORY WRITE 123 fe:01:456 0 EOF`; a waiter has `->` after the number.
     let mut words = line.split_ascii_whitespace().skip(1);
@@ -249,8 +251,8 @@ fn parse_lock_holder(line: &str, inode: u64) -> Option<i32> {
     (file.parse() == Ok(inode)).then_some(pid)
 }
 
-/// Whether a process holds a lock on a file through one of its descriptors: the kernel shows locks
-/// in fdinfo (proc_pid_fdinfo(5)).
+/// Returns whether a process holds a lock on a file through one of its descriptors: the kernel
+/// shows locks in fdinfo (proc_pid_fdinfo(5)).
 fn holds_lock(pid: i32, inode: u64) -> bool {
     let is_locked = |fd: i32| {
         let shown = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();

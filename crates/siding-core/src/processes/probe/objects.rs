@@ -8,17 +8,20 @@ use crate::store::task_files::{INPUT_FIFO, OUTPUT_FIFO};
 use crate::sys::blocking_syscalls::ArgumentLayout;
 use crate::sys::inspect_process::{self, FdTarget, TargetKind};
 
-/// The most descriptors of one wait that are inspected, more than a person could wait for.
+/// The most descriptors of one wait that are inspected. A program that waits for a person's input
+/// polls far fewer.
 const MAX_WAIT_DESCRIPTORS: usize = 128;
-/// `POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND`, and the same of epoll (poll(2), epoll_ctl(2)).
+/// `POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND`, which are the same bits in epoll (poll(2),
+/// epoll_ctl(2)).
 const READ_EVENTS: u32 = 0x1 | 0x2 | 0x40 | 0x80;
 /// `POLLOUT | POLLWRNORM | POLLWRBAND`.
 const WRITE_EVENTS: u32 = 0x4 | 0x100 | 0x200;
 /// `F_SETLKW` and `F_OFD_SETLKW` (fcntl(2)): the commands that wait for a lock.
 const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
 
-/// The objects that siding gave to a task. A process that waits for exactly these waits for input.
-/// This comparison tells a prompt from a pipeline; names of kernel functions do not.
+/// The FIFOs that siding gave to a task as its input and output. A process that waits to read this
+/// input FIFO waits for input. Comparing the objects tells a prompt from a pipeline; the names of
+/// kernel functions are the same for both.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownFds {
     input: Option<FdTarget>,
@@ -66,7 +69,7 @@ impl KnownFds {
     }
 }
 
-/// Whether a device is a terminal: a virtual console or serial line (4), `/dev/tty` or
+/// Returns whether a device is a terminal: a virtual console or serial line (4), `/dev/tty` or
 /// `/dev/console` (5), or the slave side of a pseudoterminal (136 to 143), but not its master side,
 /// `/dev/ptmx` (5:2) (Documentation/admin-guide/devices.txt).
 const fn is_terminal(target: FdTarget) -> bool {

@@ -17,7 +17,7 @@ use crate::sys::{clock, inspect_process};
 pub(super) const MAX_SAMPLED: usize = 512;
 
 /// Samples all descendants of a process that has one thread, without the process itself. `skip` is
-/// called for each; a skipped process is left out together with its descendants.
+/// called for each descendant; a skipped process is left out together with its descendants.
 #[must_use]
 pub fn sample_descendants(
     known_fds: &KnownFds,
@@ -36,7 +36,8 @@ pub fn sample_descendants(
 /// The facts that are read first about a process.
 #[derive(Debug)]
 pub(super) struct ProcessGlance {
-    /// Read before the status, so that the next sample notices whatever runs after this point.
+    /// The CPU time, read before the status, so that the next sample notices if the process runs
+    /// after this point.
     cpu_ns: Option<u64>,
     pub(super) status: ProcessStatus,
 }
@@ -52,8 +53,8 @@ impl ProcessGlance {
     }
 }
 
-/// Walks all descendants of a process that has one thread. `look` returns its result and the
-/// threads whose children come next.
+/// Walks all descendants of a process that has one thread. `look` returns the result for one
+/// process, and the threads of that process whose children are walked next.
 pub(super) fn walk_tree<T>(
     root: i32,
     mut skip: impl FnMut(i32, &ProcessStatus) -> bool,
@@ -94,11 +95,12 @@ pub(super) fn thread_ids(pid: i32, status: &ProcessStatus) -> Vec<i32> {
     if status.threads < 2 { vec![pid] } else { threads::list_threads(pid) }
 }
 
-/// Returns what a sample of the same processes would find, if no process has run since `before`:
-/// each is still where it was. That takes one system call for each process instead of a dozen.
+/// Returns a new sample with the content of `before` if none of its processes has run since: each
+/// is then in the same state. This takes one system call for each process instead of a dozen.
 ///
-/// Where a process starts, exits, stops or continues, it or its parent has run. State that another
-/// process can change, such as a terminal's, is read each time, and so is state that was denied.
+/// A process that was started, has exited, was stopped or was continued has run, or its parent has.
+/// Returns `None` if a process has a terminal, because other processes can change the state of a
+/// terminal, and if the state of a thread could not be read.
 #[must_use]
 pub fn reuse_if_unchanged(before: &TaskSample) -> Option<TaskSample> {
     if before.processes.is_empty() || before.processes.len() >= MAX_SAMPLED {
@@ -171,7 +173,7 @@ fn thread_state(known_fds: &KnownFds, pid: i32, tid: i32, status: &ProcessStatus
             )
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => ThreadState::Denied,
-        // The file is masked or this kernel lacks it: only the wait channel is left.
+        // The file `syscall` is masked, or this kernel lacks it: only the wait channel is left.
         Err(_) => blocking_syscalls::by_wait_channel(&threads::wait_channel(pid, tid)).map_or(
             ThreadState::Hidden,
             |known| {

@@ -22,7 +22,7 @@ pub struct UsageFields {
     pub fds: bool,
 }
 
-/// Measures all descendants of a process, as [`super::sample_descendants`] does.
+/// Measures all descendants of a process: the processes that [`super::sample_descendants`] samples.
 #[must_use]
 pub fn usage_of_descendants(
     root: i32,
@@ -43,7 +43,8 @@ pub fn usage_of_processes(pids: &[i32], wanted: UsageFields) -> Vec<ProcessUsage
     living.collect()
 }
 
-/// Returns the usage of the processes in a sample, so that one walk of the tree serves both.
+/// Returns the usage of the processes in a sample, so that one walk of the tree gives the sample
+/// and the usage.
 #[must_use]
 pub fn usage_from_sample(sample: &TaskSample, wanted: UsageFields) -> Vec<ProcessUsage> {
     let of = |one: &ProcessFacts| {
@@ -77,8 +78,8 @@ fn usage_from_counters(
 }
 
 /// Returns the memory of these processes with shared pages counted once (PSS), in bytes. A process
-/// that may not be inspected counts with its whole resident size. Reading takes 17 to 230 µs for
-/// each process, so it is done only when the resident sizes exceed the limit.
+/// that may not be inspected counts with its whole resident size. Takes 17 to 230 µs for each
+/// process, so callers use it only when the resident sizes exceed the limit.
 ///
 /// The control group of a task, if it accounts memory, is more accurate: see
 /// [`GroupMemory::used_bytes`](crate::processes::cgroup::GroupMemory::used_bytes).
@@ -96,15 +97,16 @@ pub fn count_descriptors(uses: &mut [ProcessUsage]) {
 }
 
 /// Returns how many bytes these processes have written to disks or, with `anywhere`, to any
-/// descriptor. `None` if that may not be read.
+/// descriptor. `None` if a count may not be read.
 #[must_use]
 pub fn written_bytes(uses: &[ProcessUsage], anywhere: bool) -> Option<u64> {
     let count = if anywhere { procfs::write_bytes_total } else { procfs::disk_write_bytes };
     uses.iter().map(|one| count(one.process.pid)).sum()
 }
 
-/// Returns the TCP connections of these processes, and those that no process holds any more but
-/// whose cookie `is_known`. `None` if the kernel does not list connections.
+/// Returns the TCP connections of these processes, and the connections that no process holds any
+/// more but for whose cookie `is_known` returns true. `None` if the kernel does not list
+/// connections.
 #[must_use]
 pub fn connections(
     uses: &[ProcessUsage],

@@ -1,4 +1,5 @@
-//! Recognizes processes of another task among those below a task or with its birthmark.
+//! Recognizes processes of another task among the descendants of a task and the processes with its
+//! birthmark.
 
 use siding_model::id::{Birthmark, TaskId};
 
@@ -7,18 +8,20 @@ use crate::store::StateDir;
 use crate::sys::procfs;
 use crate::sys::threads::ProcessStatus;
 
-/// Whether a process below a task belongs to another task that was started inside it by `siding
-/// run`, or is the shim of one.
+/// Returns whether a process below a task belongs to another task that was started inside it by
+/// `siding run`, or is the shim of such a task.
 ///
-/// Such a process carries the birthmark of the other task, which has a live marker. Any other
-/// birthmark has no effect, so a program cannot leave its task by lowering its own limit.
+/// A process of another task has the birthmark of that task, which has a live marker in the state
+/// directory. A birthmark without a live marker has no effect, so a program cannot leave its task
+/// by lowering its own limit.
 #[must_use]
 pub fn is_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
     has_mark_of_other_task(root, own, pid)
         || own.task_id().is_some_and(|own| is_shim_of_other_task(root, own, pid))
 }
 
-/// As [`is_of_other_task`], for a process whose status was just read: saves reading its name.
+/// Like [`is_of_other_task`], for a process whose status was just read, so that its name is not
+/// read again.
 #[must_use]
 pub fn is_of_other_task_by_status(
     root: &StateDir,
@@ -39,11 +42,11 @@ fn has_mark_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
         .is_some_and(|other| root.is_marked_live(other))
 }
 
-/// Whether a process is the shim of a task other than `own`, whatever birthmark it carries.
+/// Returns whether a process is the shim of a task other than `own`, whatever birthmark it carries.
 ///
 /// A siding command inside a task may start a takeover of another task. The new shim has the
 /// birthmark of the surrounding task, since a hard limit can only be lowered (setrlimit(2)). A shim
-/// remains one for the moment between the end of its task and its own exit.
+/// is still recognized between the end of its task and its own exit.
 ///
 /// The process names the task in its command line, and the task's journal confirms it, so a program
 /// cannot leave its task by taking a shim's name.
@@ -52,7 +55,7 @@ pub(super) fn is_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> b
         && is_recorded_shim_of_other_task(root, own, pid)
 }
 
-/// Whether a process with a shim's name is the recorded shim of another task.
+/// Returns whether a process with a shim's name is the recorded shim of another task.
 fn is_recorded_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> bool {
     supervised_task(pid).filter(|kept| *kept != own).is_some_and(|kept| {
         let folded = root.task_dir(kept).ok().and_then(|dir| dir.read().ok());

@@ -33,8 +33,8 @@ impl RateLimitedScan {
     }
 
     /// Returns the processes of a task as [`processes_without_shim`](super::processes_without_shim)
-    /// does, from a scan that may be slightly older. A process that was started since is missed and
-    /// is left to the kill.
+    /// does, from a scan that may be slightly older. A process that was started after that scan is
+    /// missed; the tree kill, which scans again, finds it.
     #[must_use]
     pub fn processes_without_shim(
         &self,
@@ -59,8 +59,8 @@ impl RateLimitedScan {
     /// Holds the processes of one task as [`HeldProcesses::hold_task`] does, unless that requires a
     /// scan too soon after the last one.
     ///
-    /// A scan that found no process is a proof at any age: only a process of a task can start
-    /// another one.
+    /// A scan that found no process of the task proves also later that there is none, because only
+    /// a process of a task can start another one.
     ///
     /// # Errors
     ///
