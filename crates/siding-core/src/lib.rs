@@ -9,13 +9,13 @@
 //! A host embeds siding by calling this crate. The types of the values are in `siding-model`. Three
 //! values occur in every call:
 //!
-//! - the *state directory*, a [`StateDir`](store::StateDir), which all processes of a user share.
-//!   No other connection between them exists;
+//! - the *state directory*, a [`StateDir`](store::StateDir), which all processes of a user share,
+//!   and which is the only connection between them;
 //! - the *program* that becomes a shim: a path to an installed `siding` of the same version. A
-//!   program that passes its first argument `__shim` to `siding_shim::main` can use
+//!   program that calls `siding_shim::main` when its first argument is `__shim` can use
 //!   [`SELF_EXE`](processes::siding_process::SELF_EXE), its own executable. Most functions take the
 //!   program because they start a new shim for a task whose shim was killed;
-//! - the *session* that owns the tasks. Its owner is a process: when the last owner exits, the
+//! - the *session* that owns the tasks. Its owners are processes: when the last owner exits, the
 //!   shims stop the tasks of the session.
 //!
 //! Every function blocks until it is done. Only a wait can also be driven by a caller's own event
@@ -23,8 +23,8 @@
 //!
 //! ## Starting a task
 //!
-//! [`start_task`](task::run::start_task) returns once the shim has the task, which is before the
-//! command runs. A start can still fail: a background start is complete at the first
+//! [`start_task`](task::run::start_task) returns once the shim has received the task, before the
+//! command runs. The command can still fail to start: a background start is complete at the first
 //! [`ShimEvent`](task::run::ShimEvent) that names a state of the task. Afterwards the connection
 //! can be dropped. A foreground task whose starter drops the connection moves to the background.
 //!
@@ -89,7 +89,7 @@
 //! ## Waiting for a task
 //!
 //! A [`Waiter`](task::wait::Waiter) waits for conditions of one or several tasks, and for at most
-//! the given time. A wait that reaches its bound leaves the tasks running. A program with an event
+//! the given time. A wait whose time has passed leaves the tasks running. A program with an event
 //! loop of its own polls [`sources`](task::wait::Waiter::sources) until
 //! [`wake_at`](task::wait::Waiter::wake_at), and then calls
 //! [`poll_once`](task::wait::Waiter::poll_once).
@@ -104,7 +104,7 @@
 //! let program = c"/usr/local/bin/siding";
 //! let root = StateDir::open(&StateDir::default_path().ok_or("HOME is not set")?)?;
 //! let id = listing::resolve_id(&root, "b-4k7q")?;
-//! // `"port:3000".parse()?` gives the condition of a server.
+//! // `"port:3000".parse()?` gives a condition that a server on this port fulfills.
 //! let conditions = vec![Condition::Exit];
 //! let result = Waiter::new(&root, program, &[id], conditions, Quantifier::All, 60_000)?.run()?;
 //! if result.verdict == WaitVerdict::Timeout {
@@ -130,7 +130,7 @@
 //! let program = c"/usr/local/bin/siding";
 //! let root = StateDir::open(&StateDir::default_path().ok_or("HOME is not set")?)?;
 //! let id = listing::resolve_id(&root, "b-4k7q")?;
-//! // Without values of its own, the grace and the signal are those of the task.
+//! // With `None`, the grace and the signal are those of the task.
 //! let options = StopOptions { requested_by: "my-agent", grace: None, signal: None };
 //! stop::stop(&root, program, id, options)?;
 //! let closed = root.task_dir(id)?.read()?.state.closed;
@@ -144,8 +144,8 @@
 //!
 //! [`output::read`] passes rendered text to a callback: without escape sequences, progress lines
 //! reduced to their last state, and invalid UTF-8 replaced. [`output::copy`] passes the exact
-//! bytes. Offsets count the bytes that the task has written. They stay valid when the middle of a
-//! long file is released.
+//! bytes. Offsets count the bytes that the task has written. They stay valid when siding releases
+//! the disk space of the middle of a long file.
 //!
 //! ```no_run
 //! use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
@@ -174,7 +174,7 @@
 //!
 //! An [`Outbox`](notices::Outbox) holds the notices of a session that a consumer has not
 //! acknowledged. A consumer that is killed between reading and acknowledging receives them again.
-//! Recovery comes first, because the end of a task whose shim was killed is not recorded yet. A
+//! Recovery comes first, because only a recovery records the end of a task whose shim was killed. A
 //! host that has shown the end of a task in another way acknowledges its notices with
 //! [`ack_shown`](notices::ack_shown).
 //!
@@ -217,8 +217,8 @@
 //!
 //! # Modules
 //!
-//! ARCHITECTURE.md describes what each module owns. They have no dependency cycles, which `cargo
-//! xtask check rooms` verifies.
+//! ARCHITECTURE.md describes what each module owns. The modules have no dependency cycles, which
+//! `cargo xtask check rooms` verifies.
 
 #![deny(unsafe_code)]
 

@@ -8,7 +8,7 @@ use std::thread::{self, Builder};
 pub const MAX_WAITING_THREADS: usize = 64;
 
 /// Runs `worker` in `threads` threads, one of them the calling thread. If a thread cannot be
-/// created (memory or process limit), the existing ones do the work.
+/// created (memory or process limit), the threads that exist do the work.
 pub(crate) fn run_in_threads(threads: usize, worker: impl Fn() + Sync) {
     thread::scope(|scope| {
         for _ in 1..threads {
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(map(&[], 4, |item: &usize| *item), Vec::<usize>::new());
     }
 
-    /// A waiting item does not block the others.
+    /// An item whose work waits does not block the other items.
     #[test]
     fn threads_run_concurrently() {
         let barrier = std::sync::Barrier::new(4);

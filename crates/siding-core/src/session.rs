@@ -88,7 +88,8 @@ pub enum SessionError {
     },
 }
 
-/// Opens a session, or adds an owner to it. The session ends when all its owners have exited.
+/// Opens a session, or adds an owner to an open one. The session ends when all its owners have
+/// exited.
 ///
 /// # Errors
 ///
@@ -97,8 +98,8 @@ pub fn open(root: &StateDir, id: &SessionId, owner_pid: i32) -> Result<Session, 
     open_with_parent(root, id, owner_pid, None)
 }
 
-/// Opens the session of a subagent under the existing session `under`, which inherits its tasks. If
-/// it was opened before, its parent does not change.
+/// Opens the session of a subagent under the existing session `under`, which inherits the
+/// subagent's tasks. If the subagent's session was opened before, its parent does not change.
 ///
 /// # Errors
 ///
@@ -135,7 +136,7 @@ fn open_with_parent(
     read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })
 }
 
-/// Closes a session permanently. The caller must stop its tasks.
+/// Closes a session, even if an owner lives. The caller must stop the session's tasks.
 ///
 /// # Errors
 ///
@@ -185,7 +186,7 @@ pub fn require_live(root: &StateDir, id: &SessionId) -> Result<Session, SessionE
     Ok(session)
 }
 
-/// Whether two sessions are the same, or have the same living owner directly or through the
+/// Returns whether two sessions are the same, or have the same living owner directly or through the
 /// sessions that inherit them.
 #[must_use]
 pub fn share_owner(root: &StateDir, one: &SessionId, other: &SessionId) -> bool {
@@ -196,7 +197,8 @@ pub fn share_owner(root: &StateDir, one: &SessionId, other: &SessionId) -> bool 
     one == other || owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
 }
 
-/// Whether no session owns the tasks of this one any more. False if that cannot be determined.
+/// Returns whether no live session owns the tasks of this session any more. False if that cannot be
+/// determined.
 #[must_use]
 pub fn is_ended(root: &StateDir, id: &SessionId, boot: &BootId) -> bool {
     matches!(inheriting_session(root, id, boot), Ok(None))
@@ -256,7 +258,8 @@ fn append_record(
     append_record_if(root, id, record, || Ok(true)).map(drop)
 }
 
-/// Appends a record if `is_to_be` returns true under the lock. Returns whether it was appended.
+/// Appends a record if `is_to_be` returns true under the lock. Returns whether the record was
+/// appended.
 fn append_record_if(
     root: &StateDir,
     id: &SessionId,

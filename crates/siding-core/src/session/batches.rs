@@ -2,7 +2,7 @@
 //! about.
 //!
 //! All three files are appended to under the lock of the session. A file that exceeds its maximum
-//! is started again; the loss is a repeated reminder, or one that comes ten minutes late.
+//! is replaced by an empty one; at worst a reminder is then repeated, or comes ten minutes late.
 
 use std::fmt::Write as _;
 use std::io;
@@ -21,10 +21,11 @@ const BATCHES_FILE: &str = "batches";
 const CALLS_FILE: &str = "calls";
 /// Tasks that the agent was reminded about by name, one line for each.
 const REMINDED_TASKS_FILE: &str = "named";
-/// Size in bytes after which a file of lines is started again: about 3,000 calls.
+/// Size in bytes after which a file of lines is replaced by an empty one: about 3,000 calls.
 const MAX_LINES_BYTES: u64 = 64 << 10;
 
-/// Counts a batch of tool calls of the session's agent. Returns its number, starting with 1.
+/// Counts a batch of tool calls of the session's agent. Returns the number of the batch, starting
+/// with 1.
 ///
 /// # Errors
 ///
@@ -114,7 +115,8 @@ fn read_reminded_tasks(dir: &OwnedFd) -> io::Result<Vec<TaskId>> {
     Ok(read_text(dir, REMINDED_TASKS_FILE)?.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
-/// Appends lines to a file and starts it again if it is too long. The caller holds the lock.
+/// Appends lines to a file; a file that is too long is replaced by an empty one first. The caller
+/// holds the lock.
 fn append_lines(dir: &OwnedFd, name: &str, lines: &str) -> io::Result<()> {
     let mut fd = file::open_or_create(dir, name)?;
     let mut end = file::metadata(&fd)?.len;

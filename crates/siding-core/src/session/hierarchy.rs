@@ -5,10 +5,10 @@
 //!     live         ended    live
 //! ```
 //!
-//! The tasks of an ended session belong to the nearest live session above it: those of `a-1` to
-//! `agent-4711-99`, and those of `a-2` as well once it has ended. No file changes for that. The
-//! owner follows from the session journals, which are only appended to, so a crash cannot lose it,
-//! and shims, outboxes and the reaper all compute the same one.
+//! The tasks of an ended session are owned by the nearest live session above it: those of `a-1` to
+//! `agent-4711-99`, and those of `a-2` as well once it has ended. No file changes when the owner
+//! changes. Shims, outboxes and the reaper compute the owner from the session journals, which are
+//! only appended to, so a crash cannot lose it, and all of them find the same one.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -22,8 +22,8 @@ use super::{Session, SessionError, io_error, read};
 use crate::store::{StateDir, StoreError};
 use crate::sys::file;
 
-/// Longest chain of ancestors that is followed. Siding never creates one that long; only modified
-/// files can contain it, or a cycle.
+/// Longest chain of ancestors that is followed. Siding never creates a chain of this length or a
+/// cycle; only modified files can contain one.
 const MAX_ANCESTORS: usize = 32;
 /// File whose lock is held while a subagent is started.
 const SPAWN_LOCK_FILE: &str = "spawning";
@@ -33,7 +33,8 @@ const SPAWN_LOCK_FILE: &str = "spawning";
 enum SessionState {
     Live,
     Ended,
-    /// This process cannot determine it, for example because the owner is on another machine.
+    /// This process cannot determine the state, for example because the owner is on another
+    /// machine.
     Unknown,
 }
 
@@ -47,13 +48,14 @@ impl SessionState {
     }
 }
 
-/// Returns the index of the session that owns the tasks of the first one, if it is live.
+/// Returns the index of the session that owns the tasks of the first one: the first that has not
+/// ended, if that session is live.
 fn holder_index(row: &[SessionState]) -> Option<usize> {
     let first = row.iter().position(|one| *one != SessionState::Ended)?;
     (row[first] == SessionState::Live).then_some(first)
 }
 
-/// Whether the session at this index has inherited the tasks of the first one.
+/// Returns whether the session at this index has inherited the tasks of the first one.
 fn is_held_by_index(row: &[SessionState], place: usize) -> bool {
     place > 0 && row[..place].iter().all(|one| *one == SessionState::Ended)
 }
@@ -111,25 +113,25 @@ pub fn subagent_session_id(task: TaskId) -> SessionId {
     task.to_string().parse().expect("a task id is a valid session id")
 }
 
-/// Whether the id is that of a subagent's or teammate's session.
+/// Returns whether the id is that of a subagent's or teammate's session.
 #[must_use]
 pub fn is_subagent_id(id: &SessionId) -> bool {
     id.as_str().parse().is_ok_and(|task: TaskId| task.kind().has_session())
 }
 
-/// Whether the session is that of a subagent, which ends with its answer. A teammate's session
-/// continues.
+/// Returns whether the session is that of a subagent, which ends with its answer. A teammate's
+/// session continues.
 #[must_use]
 pub fn is_subagent(id: &SessionId) -> bool {
     id.as_str().parse().is_ok_and(|task: TaskId| task.kind() == TaskKind::LocalAgent)
 }
 
-/// Returns the session that owns the tasks of `id`: itself while it is live, otherwise its nearest
-/// live ancestor. `None` if there is none.
+/// Returns the session that owns the tasks of `id`: the session itself while it is live, otherwise
+/// its nearest live ancestor. `None` if neither exists.
 ///
 /// # Errors
 ///
-/// [`SessionError`] if one of them cannot be read, so that the owner is unknown.
+/// [`SessionError`] if the session or an ancestor cannot be read, so that the owner is unknown.
 pub fn inheriting_session(
     root: &StateDir,
     id: &SessionId,
@@ -139,8 +141,8 @@ pub fn inheriting_session(
     Ok(holder_index(&chain_states(&row, boot)).map(|at| row.swap_remove(at)))
 }
 
-/// Returns the ended subagent sessions that `to` has inherited: all sessions in between have ended
-/// too.
+/// Returns the ended subagent sessions whose tasks `to` has inherited: all sessions between them
+/// and `to` have ended too.
 ///
 /// # Errors
 ///
@@ -155,7 +157,7 @@ pub fn inherited_sessions(
     Ok(handed_up.map(|(id, _)| id).collect())
 }
 
-/// Whether a session is one of [`inherited_sessions`].
+/// Returns whether a session is one of [`inherited_sessions`].
 #[must_use]
 pub fn is_inherited_by(root: &StateDir, id: &SessionId, to: &SessionId, boot: &BootId) -> bool {
     is_subagent_id(id) && chain_is_inherited_by(&read_chain(root, id), to, boot)
@@ -250,8 +252,7 @@ mod tests {
             prop_assert!(!row.is_empty() && row.len() <= MAX_ANCESTORS);
         }
 
-        /// The tasks of an ended session have at most one live owner, and both functions agree on
-        /// it.
+        /// The tasks of an ended session have at most one live owner, which both functions return.
         #[test]
         fn inherited_tasks_have_at_most_one_holder(
             row in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! The records of a session's journal and the state they lead to.
+//! The records of a session's journal, and the state that their replay gives.
 
 use serde::{Deserialize, Serialize};
 use siding_model::id::SessionId;
@@ -9,7 +9,7 @@ use siding_model::record;
 use crate::processes::tree;
 use crate::sys::{procfs, system_info};
 
-/// Newest format of a session's journal that this build reads, and the one it writes.
+/// The format of a session's journal that this build writes, and the newest that it reads.
 pub(super) const SESSION_FORMAT: u32 = 1;
 
 /// One line of a session's journal.
@@ -21,12 +21,12 @@ pub(super) enum SessionRecord {
         format: u32,
         #[serde(flatten)]
         owner: SessionOwner,
-        /// The parent: the session of the subagent's starter.
+        /// The parent: the session of the agent that started the subagent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         under: Option<SessionId>,
         wall: UnixMs,
     },
-    /// The session was closed permanently.
+    /// The session was closed explicitly.
     Closed { wall: UnixMs },
 }
 
@@ -54,9 +54,9 @@ impl SessionOwner {
         }
     }
 
-    /// Whether this process cannot determine if the owner is alive: it is on another machine, or
-    /// its process id belongs to another PID namespace (pid_namespaces(7)). The same boot id is the
-    /// same machine, even under another hostname.
+    /// Returns whether this process cannot determine if the owner is alive: the owner is on another
+    /// machine or in another PID namespace (pid_namespaces(7)). An equal boot id proves that the
+    /// machine is the same, even if its hostname has changed.
     fn is_unobservable(&self, boot: &BootId) -> bool {
         if self.boot == *boot {
             let own = procfs::pid_namespace();
@@ -77,41 +77,42 @@ pub struct Session {
     /// The session's id.
     pub id: SessionId,
     /// The owners that were added since the session was last closed, each once, the newest last.
-    /// The session ends with the last living one. Never empty.
+    /// The session ends when the last of them has exited. Never empty.
     owners: Vec<SessionOwner>,
     /// The parent session, which inherits the tasks of a subagent. Set when the session is first
     /// opened.
     pub parent: Option<SessionId>,
-    /// Time at which it was last opened.
+    /// Time at which the session was last opened.
     pub opened_at: UnixMs,
-    /// Time of its last record.
+    /// Time of the session's last record.
     pub last_activity: UnixMs,
-    /// Whether it was closed explicitly.
+    /// Whether the session was closed explicitly.
     pub is_closed: bool,
 }
 
 impl Session {
-    /// Whether it may own tasks: it is not closed and has an owner of this boot that is visibly
-    /// alive.
+    /// Returns whether the session may own tasks: it is not closed, and an owner of this boot is
+    /// visibly alive.
     #[must_use]
     pub fn is_live(&self, boot: &BootId) -> bool {
         !self.is_closed && self.living_owner(boot).is_some()
     }
 
-    /// Whether it may be live where this process cannot see it: on another machine that shares this
-    /// state directory, or in another PID namespace.
+    /// Returns whether the session may be live where this process cannot see its owner: on another
+    /// machine that shares this state directory, or in another PID namespace.
     #[must_use]
     pub fn may_live_elsewhere(&self, boot: &BootId) -> bool {
         !self.is_closed && self.owners.iter().any(|owner| owner.is_unobservable(boot))
     }
 
-    /// Whether it has ended everywhere.
+    /// Returns whether the session has ended, and cannot be live elsewhere.
     #[must_use]
     pub fn is_ended(&self, boot: &BootId) -> bool {
         !self.is_live(boot) && !self.may_live_elsewhere(boot)
     }
 
-    /// Whether this process is one of its owners: a conversation may be open in several processes.
+    /// Returns whether `process` is one of the session's owners: a conversation may be open in
+    /// several processes.
     #[must_use]
     pub fn is_owned_by(&self, process: ProcRef, boot: &BootId) -> bool {
         self.owners.iter().any(|owner| owner.process == process && owner.is_observable(boot))
@@ -125,7 +126,7 @@ impl Session {
         self.owners.iter().rev().find(lives).map(|owner| owner.process)
     }
 
-    /// Returns the newest living owner, otherwise the newest owner.
+    /// Returns the newest living owner or, if no owner lives, the newest owner.
     ///
     /// # Panics
     ///
@@ -137,7 +138,8 @@ impl Session {
     }
 }
 
-/// Replays a session's journal. A torn line, at the end or before a whole one, was left by a crash.
+/// Replays a session's journal. Skips torn lines, which a crash can leave at the end or before a
+/// whole line.
 pub(super) fn replay(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, JournalError> {
     let mut session: Option<Session> = None;
     for (seq, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {

@@ -53,7 +53,8 @@ fn every_owner_since_the_last_close_keeps_the_session_live() {
     assert!(require_live(&root, &id).is_err());
 }
 
-/// A session whose owner is this process, with or without the location fields of `place`.
+/// Returns a session with this owner; `place` is the text of the record's location fields, or
+/// empty.
 fn session_opened_by(own: ProcRef, boot: &str, place: &str) -> Session {
     let owner = serde_json::to_string(&own).expect("plain");
     let json = format!(
@@ -106,7 +107,7 @@ fn a_turn_start_is_recorded_with_millisecond_precision() {
     }
 }
 
-/// A process that exits when this is dropped.
+/// A process that exits when the value is dropped.
 struct OwnerProcess(std::process::Child);
 
 impl OwnerProcess {
@@ -189,7 +190,7 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     assert_eq!(inherited_by(&root, &top), both);
     assert!(share_owner(&root, &top, &low), "its agent may take the news of it");
 
-    // Reopened, it owns its tasks again and keeps its parent.
+    // The middle session is reopened: it owns its tasks again and keeps its parent.
     let again = OwnerProcess::new();
     open(&root, &middle, again.pid()).expect("opened");
     assert_eq!((holder_of(&root, &low), inherited_by(&root, &top)), (name(&middle), Vec::new()));
@@ -201,7 +202,8 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     assert_eq!(holder_of(&root, &low), None);
     assert!(is_ended(&root, &low, &boot) && is_ended(&root, &middle, &boot));
 
-    // The owner of a session above is unknown.
+    // The journal of the topmost session has a newer format, so it is unknown whether that session
+    // is live.
     let newer = SessionRecord::Opened {
         format: SESSION_FORMAT + 1,
         owner: super::SessionOwner::for_local_process(

@@ -12,9 +12,9 @@ use super::{SessionError, io_error};
 use crate::store::StateDir;
 use crate::sys::{clock, file};
 
-/// Counts consecutive turns that a hook has held open.
+/// The file that counts consecutive turns that a hook has held open.
 const HOLDS_FILE: &str = "holds";
-/// Counts the turns that a person has started.
+/// The file that counts the turns that a person has started.
 const TURNS_FILE: &str = "turns";
 /// The transcript of siding's own agent, in the directory of its session.
 pub const TRANSCRIPT_FILE: &str = "transcript.jsonl";
@@ -22,14 +22,14 @@ pub const TRANSCRIPT_FILE: &str = "transcript.jsonl";
 /// The start of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnStart {
-    /// The number of turns before it.
+    /// The number of turns before this one.
     pub previous_turns: u64,
-    /// The start of the turn before it.
+    /// The start of the previous turn.
     pub last_started: Option<UnixMs>,
 }
 
 /// Counts a turn of the session's agent that a hook holds open. `is_first` restarts the count.
-/// Returns whether the turn may be held: at most `max_in_a_row` consecutive turns may.
+/// Returns whether the turn may be held: at most `max_in_a_row` consecutive turns may be held.
 ///
 /// # Errors
 ///
@@ -69,22 +69,23 @@ pub fn record_hooks(root: &StateDir, id: &SessionId) -> Result<(), SessionError>
         .map_err(|source| io_error(id, "record that hooks deliver its notices", source))
 }
 
-/// Whether a host's hooks deliver notices to the session's agent; such hooks count its turns.
+/// Returns whether a host's hooks deliver notices to the session's agent; such hooks count its
+/// turns.
 #[must_use]
 pub fn has_hooks(root: &StateDir, id: &SessionId) -> bool {
     root.session_dir(id.as_str(), false).is_ok_and(|dir| file::metadata_at(dir, TURNS_FILE).is_ok())
 }
 
-/// Whether the session's agent receives notices without asking: from a host's hooks, or as siding's
-/// own agent, which has a transcript.
+/// Returns whether the session's agent receives notices without asking: from a host's hooks, or as
+/// siding's own agent, which has a transcript.
 #[must_use]
 pub fn has_notice_channel(root: &StateDir, id: &SessionId) -> bool {
     let Ok(dir) = root.session_dir(id.as_str(), false) else { return false };
     [TURNS_FILE, TRANSCRIPT_FILE].iter().any(|name| file::metadata_at(&dir, name).is_ok())
 }
 
-/// Records a message that a session's agent receives only once, as a file of this name. Returns
-/// whether it was not recorded before.
+/// Records that a session's agent receives a message, by creating a file of this name. Returns
+/// false if the file existed: the agent must receive such a message only once.
 ///
 /// # Errors
 ///

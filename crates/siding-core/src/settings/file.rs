@@ -23,10 +23,10 @@ pub(super) struct FileContent {
 /// The treatment of a file in a directory without search permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnsearchablePolicy {
-    /// It counts as absent. After `sudo -u`, `HOME` may still be that of the caller, which is
-    /// inaccessible.
+    /// The file is treated as absent. After `sudo -u`, `HOME` may still be that of the caller,
+    /// which is inaccessible.
     Absent,
-    /// It is an error: the administrator's locks must not be bypassed by accident.
+    /// The file is an error: the administrator's locks must not be bypassed by accident.
     Error,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn read(
         return Err(SettingsError::NotAFile { path: path.to_owned() });
     }
     let file = File::open(path).map_err(io_error)?;
-    // Taken from the open file: the path may refer to another file by now.
+    // The owner is read from the open file, because the path may refer to another file by now.
     let owner = file.metadata().map_err(io_error)?.uid();
     let mut bytes = Vec::new();
     file.take(FILE_MAX.0 + 1).read_to_end(&mut bytes).map_err(io_error)?;

@@ -1,8 +1,8 @@
 //! Reads the few keys of the host's settings files that affect siding.
 //!
 //! Claude Code merges four sources: the user's, the project's, the local and the managed settings.
-//! Each becomes one layer, from the lowest precedence to the highest. These files do not belong to
-//! siding, so a mistake in one is only a warning, and all other content is ignored.
+//! Each source becomes one layer, from the lowest precedence to the highest. The files are Claude
+//! Code's, so a mistake in one is only a warning, and keys that siding does not know are ignored.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -137,7 +137,8 @@ impl HostSettings {
     /// the dotted key.
     fn add_values(&mut self, path: &Path, root: &Map<String, Value>) {
         let nested = root.get("bash").and_then(Value::as_object);
-        // The older spelling of a key gets a lower layer, so that of two caps the lower one holds.
+        // The older spelling of a key goes into a lower layer. If both spellings set a cap, the
+        // lower cap applies, because a higher layer cannot raise it.
         let mut layers = [Layer::default(), Layer::default()];
         for key in HostKey::KNOWN_KEYS {
             let value = nested

@@ -41,7 +41,7 @@ pub fn load(environment: &Environment) -> Result<Settings, SettingsError> {
     }
 }
 
-/// Reads every source completely and returns all mistakes.
+/// Reads every source to its end, and returns the settings with all mistakes.
 #[must_use]
 pub fn read(environment: &Environment) -> LoadedSettings {
     let mut sources = Sources::default();

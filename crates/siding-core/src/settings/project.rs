@@ -27,8 +27,8 @@ pub(super) struct ProjectSearch {
 /// Searches for a file of this name in the working directory and its parents, up to and including
 /// the first directory that is a repository root or the user's home.
 ///
-/// A file of another user, except root, is skipped with a warning: it could name a shell, and in a
-/// directory like `/tmp` any user can create one.
+/// A file of another user, except root, is skipped with a warning: any user can create one in a
+/// directory like `/tmp`, and it could set the shell that runs commands.
 pub(super) fn find_project_file(environment: &Environment, name: &str) -> ProjectSearch {
     let mut search = ProjectSearch::default();
     let Some(start) = environment.working_directory.as_deref() else {
@@ -57,7 +57,8 @@ pub(super) fn find_project_file(environment: &Environment, name: &str) -> Projec
     search
 }
 
-/// Whether the directory is a repository root. `.git` is a file in worktrees and submodules.
+/// Returns whether the directory is a repository root. `.git` is a file in worktrees and
+/// submodules.
 fn is_repository_root(directory: &Path) -> bool {
     directory.join(".git").symlink_metadata().is_ok()
 }

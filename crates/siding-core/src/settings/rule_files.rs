@@ -1,7 +1,7 @@
 //! Finds the files with guard rules, next to the settings files.
 //!
-//! This module only finds and reads them. Their meaning, and which file may relax a rule, is
-//! decided in siding-guard.
+//! This module only finds and reads the files; siding-guard decides what they mean, and which of
+//! them may relax a rule.
 
 use std::path::PathBuf;
 

@@ -89,7 +89,8 @@ impl TomlSource<'_> {
         place: &SettingSource,
     ) -> Vec<Result<(), InvalidSetting>> {
         let misshapen = |offset| Err(InvalidSetting::BadLockList { place: self.locate(offset) });
-        // Reported once for the whole value, even if it is malformed or empty.
+        // Only the system file may lock keys. Elsewhere, the key is one mistake, even if its value
+        // is malformed or empty.
         if !matches!(self.origin, Origin::System { .. }) {
             return vec![Err(InvalidSetting::LockNotAllowed { place: place.clone() })];
         }
