@@ -1,7 +1,7 @@
 //! The state directory: its location, its content and its locks.
 //!
-//! `docs/format.md` specifies it. Everything below the root is accessed relative to a descriptor,
-//! so long paths, symbolic links and renamed parent directories have no effect.
+//! `docs/format.md` specifies the content. Everything below the root is accessed relative to a
+//! descriptor, so long paths, symbolic links and renamed parent directories have no effect.
 
 mod ambiguous;
 mod claim;
@@ -32,10 +32,11 @@ pub(crate) const TASKS_DIR: &str = "tasks";
 /// Contains an empty file for each task that has not ended, so that listing running tasks does not
 /// read ended ones.
 pub(crate) const LIVE_DIR: &str = "live";
-/// Contains a link for each running command and directory, with the id of its first task.
+/// Contains a symbolic link for each running command in its directory, which names the first task
+/// that runs it.
 const SAME_DIR: &str = "same";
 const SESSIONS_DIR: &str = "sessions";
-/// Directory below the root for entries that could not be read.
+/// Directory below the root to which unreadable entries are moved.
 pub const ASIDE_DIR: &str = "aside";
 
 /// An open state directory.
@@ -126,7 +127,8 @@ impl StateDir {
             {
                 0
             }
-            // A network file system that does not respond must not be taken for a local one.
+            // Other errors are returned: a network file system that does not respond must not be
+            // taken for a local one.
             result => result.map_err(|source| io("determine the file system of", source))?,
         };
         let runtime = RuntimeBase::for_file_system(magic, candidates);
@@ -148,8 +150,8 @@ impl StateDir {
         self.runtime_base.as_ref()
     }
 
-    /// Creates missing directories. It checks first: usually all exist, and a check also works on a
-    /// read-only file system.
+    /// Creates missing directories. Checks before it creates: usually all exist, and the check also
+    /// works on a read-only file system.
     fn create_missing_directories(&self) -> Result<(), StoreError> {
         for name in DIRECTORIES {
             if file::metadata_at(&self.fd, name).is_ok() {
@@ -196,7 +198,8 @@ impl StateDir {
         made
     }
 
-    /// Creates the runtime directory of a new task, if it needs one, and takes its lock.
+    /// Creates the runtime directory of a new task, if the task needs one, and takes the task's
+    /// lock.
     fn lock_new_task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
         let name = format!("{TASKS_DIR}/{id}");
         let fd = file::open_at(&self.fd, &name, file::OpenMode::Directory)
@@ -232,7 +235,7 @@ impl StateDir {
         }
     }
 
-    /// Whether the task has a live marker.
+    /// Returns whether the task has a live marker.
     #[must_use]
     pub fn is_marked_live(&self, id: TaskId) -> bool {
         file::metadata_at(&self.fd, format!("{LIVE_DIR}/{id}")).is_ok()
@@ -374,8 +377,9 @@ impl StateDir {
         }
     }
 
-    /// Returns a new random id. It is smaller than this process's birthmark, because a birthmark is
-    /// a hard resource limit, which a descendant can only lower (setrlimit(2)).
+    /// Returns a new random id. The id becomes the birthmark of the task, a hard resource limit,
+    /// which a descendant can only lower (setrlimit(2)): it is therefore smaller than this
+    /// process's birthmark.
     ///
     /// # Errors
     ///
@@ -409,7 +413,7 @@ impl StateDir {
 }
 
 /// Removes everything in a directory without following symbolic links. A task may have created
-/// directories in its own, and files with any name.
+/// files with any name and subdirectories in its directory.
 fn remove_contents(dir: BorrowedFd<'_>) -> io::Result<()> {
     for name in file::list_entries(dir)? {
         match file::remove(dir, &name) {

@@ -1,4 +1,4 @@
-//! A text that several task ids begin with.
+//! The error of a text that several task ids begin with.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,7 +9,7 @@ use siding_model::id::TaskId;
 pub struct AmbiguousId {
     /// The text as the caller gave it.
     pub text: String,
-    /// Every task whose id begins with it, in the order of ids.
+    /// Every task whose id begins with the text, in the order of ids.
     pub ids: Vec<TaskId>,
     /// One line for each task to choose from; empty until
     /// [`resolve_id`](crate::task::listing::resolve_id) reads the tasks.

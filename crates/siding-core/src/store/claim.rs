@@ -8,9 +8,9 @@ use super::{ASIDE_DIR, SAME_DIR, StateDir, StoreError};
 use crate::sys::file;
 
 impl StateDir {
-    /// Claims a command for a task. Returns the earlier task that still holds the claim according
-    /// to `still_runs`. A claim briefly outlives the end of its task, and a crash leaves it behind,
-    /// so one without a running task is replaced.
+    /// Claims a command for a task. Returns the earlier task that has claimed the command, if
+    /// `still_runs` returns true for it. Otherwise its claim is replaced: a claim briefly outlives
+    /// the end of its task, and a crash leaves it behind.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl StateDir {
         }
     }
 
-    /// Removes an abandoned claim. A directory of that name was not created by siding; it is set
+    /// Removes an abandoned claim. A directory of that name, which siding did not create, is set
     /// aside, so that no command fails or loops because of it.
     fn clear_claim(&self, name: &str) -> Result<(), StoreError> {
         match file::remove(&self.fd, name) {
@@ -50,7 +50,7 @@ impl StateDir {
                     result => result.map_err(|error| self.io_error("set aside", name, error)),
                 }
             }
-            // Another process has removed it.
+            // Another process has removed the claim.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result.map_err(|error| self.io_error("remove", name, error)),
         }

@@ -13,9 +13,9 @@ use crate::sys::file;
 /// Name of the file in a task's or a session's directory.
 pub const JOURNAL_FILE: &str = "journal";
 
-/// Bytes that stay allocated behind the last record, so that the end can be recorded on a full
-/// disk. The longest record without text from a caller is a stop report of 64 processes, about 12
-/// KiB.
+/// Bytes that stay allocated behind the last record, so that the end of a task can be recorded on a
+/// full disk. The longest record without text from a caller is a stop report of 64 processes, about
+/// 12 KiB.
 const END_RESERVE_BYTES: u64 = 16 << 10;
 /// Bytes allocated beyond that reserve, so that few appends need a further fallocate(2).
 const RESERVE_AHEAD_BYTES: u64 = 4 << 10;
@@ -32,7 +32,7 @@ pub struct JournalFile {
     /// Offset up to which space is known to be allocated.
     reserved: u64,
     /// Whether the last line lacks its newline. The newline is written together with the next
-    /// record: written alone, a crash after it would leave a damaged line at the end.
+    /// record: if it were written alone, a crash afterwards would leave a damaged line at the end.
     is_torn: bool,
 }
 
@@ -63,12 +63,12 @@ impl JournalFile {
     /// Appends consecutively numbered records in one write. After a failed write no record counts
     /// as written, and the next append overwrites the same offset.
     ///
-    /// Keeps the reserve for the final record allocated behind them.
+    /// Keeps the reserve for the final record allocated behind these records.
     ///
     /// # Errors
     ///
     /// The I/O error of the system call. The first append also fails with `ENOSPC` if the reserve
-    /// cannot be allocated: a task is rather not started than left without a recorded end.
+    /// cannot be allocated: a task whose end could not be recorded must not start.
     pub fn append<R: Serialize>(&mut self, records: &[R]) -> io::Result<()> {
         let mut lines = if self.is_torn { vec![b'\n'] } else { Vec::new() };
         for (seq, record) in (self.next_seq..).zip(records) {
@@ -126,7 +126,7 @@ impl JournalFile {
         file::sync_data(&self.fd)
     }
 
-    /// Releases the reserve, after the last record.
+    /// Releases the reserve. Called after the last record.
     ///
     /// # Errors
     ///

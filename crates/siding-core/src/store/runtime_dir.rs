@@ -3,8 +3,8 @@
 //! This is the task's own directory if it is on a local file system. Network file systems often
 //! lack FIFOs, sockets and reliable locks; there each task has a directory below the user's runtime
 //! directory, and the file [`RECORD_FILE`] in the task's directory names it. The record is written
-//! before that directory is created and removed after it, so that recovery after a crash finds what
-//! is left (`docs/format.md`).
+//! before the runtime directory is created, and removed after that directory, so that recovery
+//! after a crash finds a directory that was left (`docs/format.md`).
 
 mod base;
 #[cfg(test)]
@@ -29,7 +29,7 @@ pub const RECORD_FILE: &str = "place";
 /// Files that exist only while a shim supervises the task.
 const TRANSIENT_FILES: [&str; 4] = [SOCKET_NAME, OUTPUT_FIFO, INPUT_FIFO, SPLICE_MARKER_FILE];
 
-/// Newest format of the record that this build reads, and the one it writes.
+/// The format of the record that this build writes, and the newest that it reads.
 const RECORD_FORMAT: u32 = 1;
 /// Largest record in bytes: twice `PATH_MAX`, the longest path on Linux.
 const MAX_RECORD_BYTES: usize = 8 << 10;
@@ -40,7 +40,8 @@ struct RuntimeDirRecord {
     format: u32,
     /// The absolute path of the directory. Its last component is the task's id.
     directory: String,
-    /// The machine on which it is, and the boot.
+    /// The machine that has the directory; `boot` is that machine's boot id when the record was
+    /// written.
     machine: String,
     boot: BootId,
 }
@@ -52,7 +53,7 @@ pub(crate) struct TaskRuntimeDir {
     record: Option<RuntimeDirRecord>,
     /// The directory, if it exists.
     dir: Option<OwnedFd>,
-    /// The machine that supervises the task, if it is another one.
+    /// The machine that supervises the task, if it is not this one.
     other_machine: Option<String>,
 }
 
@@ -108,13 +109,14 @@ impl TaskRuntimeDir {
         self.dir().or_else(|| self.record.is_none().then_some(dir))
     }
 
-    /// Returns the machine that supervises the task if it is another one.
+    /// Returns the machine that supervises the task if it is not this one.
     pub(crate) fn other_machine(&self) -> Option<&str> {
         self.other_machine.as_deref()
     }
 
-    /// Takes the lock of the runtime directory without waiting. Creates a missing directory first:
-    /// the user may have logged out, or the task has ended and only its files are to be removed.
+    /// Takes the lock of the runtime directory without waiting. Creates a missing directory first.
+    /// It was removed when the user logged out, or when the task ended, and the lock is still
+    /// needed to repair the task or to remove its files.
     pub(crate) fn try_lock(&mut self, dir: impl AsFd, id: TaskId) -> io::Result<bool> {
         if self.other_machine.is_some() {
             return Ok(false);
@@ -174,15 +176,16 @@ impl TaskRuntimeDir {
     fn remove(&self, dir: impl AsFd) {
         let record = read_record(&dir).ok().flatten();
         if let Some(directory) = record.map(|record| record.directory) {
-            // Files of the task's own keep it: rmdir(2) removes only an empty directory.
+            // rmdir(2) removes only an empty directory, so files that the task created there are
+            // kept.
             let _already_removed = std::fs::remove_dir(directory);
         }
         remove_record(dir);
     }
 }
 
-/// Removes what exists only while a shim supervises the task: its FIFOs and its socket, then an
-/// empty runtime directory.
+/// Removes the files that exist only while a shim supervises the task: its FIFOs and its socket,
+/// then an empty runtime directory.
 pub(crate) fn remove_transient(dir: BorrowedFd<'_>, away: Option<&TaskRuntimeDir>) {
     let there = away.map_or(Some(dir), |away| away.endpoint_dir(dir));
     if let Some(there) = there {
@@ -201,8 +204,8 @@ impl RuntimeDirRecord {
         Path::new(&self.directory).parent()
     }
 
-    /// Returns the machine if it is another one. The same boot id is the same machine, even under
-    /// another hostname.
+    /// Returns the recorded machine if it is not this one. An equal boot id proves that the machine
+    /// is the same, even if its hostname has changed.
     fn other_machine(&self) -> io::Result<Option<String>> {
         let same = self.boot == procfs::boot_id()? || self.machine == system_info::system_id();
         Ok((!same).then(|| self.machine.clone()))
@@ -221,8 +224,8 @@ fn write_record(dir: impl AsFd, path: &Path) -> io::Result<RuntimeDirRecord> {
     Ok(record)
 }
 
-/// Reads the record; `None` if there is none. A torn record counts as none: its directory was never
-/// created.
+/// Reads the record; `None` if there is none. A torn record is treated as none, because its
+/// directory was never created.
 fn read_record(dir: impl AsFd) -> io::Result<Option<RuntimeDirRecord>> {
     let fd = match file::open_at(dir, RECORD_FILE, file::OpenMode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -237,7 +240,7 @@ fn remove_record(dir: impl AsFd) {
     let _already_removed = file::remove(dir, RECORD_FILE);
 }
 
-/// Whether an open directory is still the one at this path.
+/// Returns whether an open directory is still the one at this path.
 fn is_same_dir(held: &OwnedFd, path: impl AsRef<Path>) -> bool {
     match (file::metadata(held), file::open_directory(path.as_ref()).and_then(file::metadata)) {
         (Ok(held), Ok(named)) => held.identity == named.identity,

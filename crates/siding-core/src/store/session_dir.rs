@@ -7,9 +7,9 @@ use super::{SESSIONS_DIR, StateDir, StoreError, remove_contents};
 use crate::sys::file;
 
 impl StateDir {
-    /// Waits for the lock under which a session is written. It is held until the returned
+    /// Waits for the lock under which a session is written. The lock is held until the returned
     /// descriptor and `dir` are closed. On a network file system, where flock(2) is unreliable, the
-    /// lock is on the runtime base.
+    /// runtime base is locked instead of `dir`.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl StateDir {
     }
 
     /// Removes the directory of a session if `still` returns true under its lock. Returns whether
-    /// it was removed.
+    /// the directory was removed.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ pub struct TaskDir {
     id: TaskId,
     path: PathBuf,
     fd: OwnedFd,
-    /// The directory of its FIFOs, its socket and its lock, if that is a separate one.
+    /// The directory of the task's FIFOs, socket and lock, if that is not the task's own directory.
     runtime_dir: Option<TaskRuntimeDir>,
 }
 
@@ -71,14 +71,15 @@ impl TaskDir {
         }
     }
 
-    /// Returns the separate runtime directory if there is one. It then carries the task's lock.
+    /// Returns the separate runtime directory if there is one: the task's lock is on that
+    /// directory.
     #[must_use]
     pub fn runtime_dir(&self) -> Option<BorrowedFd<'_>> {
         self.runtime_dir.as_ref().and_then(TaskRuntimeDir::dir)
     }
 
-    /// Returns the machine that supervises the task if it is another one. Of such a task only the
-    /// files are visible here.
+    /// Returns the machine that supervises the task if it is not this one: only the task's files
+    /// are visible here then.
     #[must_use]
     pub fn other_machine(&self) -> Option<&str> {
         self.runtime_dir.as_ref().and_then(TaskRuntimeDir::other_machine)
@@ -121,7 +122,7 @@ impl TaskDir {
         Ok(locked.then_some(LockedTask(self)))
     }
 
-    /// Whether the task has no first record, which means that nothing of it ever ran.
+    /// Returns whether the task has no first record, which means that its command never ran.
     #[must_use]
     pub fn is_unrecorded(&self) -> bool {
         matches!(self.read(), Err(JournalReadError::Content(JournalError::Empty)))

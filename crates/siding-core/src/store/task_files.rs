@@ -2,11 +2,12 @@
 
 /// Name of the file that holds the output, in the task's directory.
 pub const OUTPUT_FILE: &str = "output";
-/// Name of the FIFO the task writes to.
+/// Name of the FIFO that the task writes its output to.
 pub const OUTPUT_FIFO: &str = "out.fifo";
-/// Name of the FIFO the task reads from, where it has one.
+/// Name of the FIFO that the task reads its input from, if it has one.
 pub const INPUT_FIFO: &str = "in.fifo";
-/// Name of the mark of what is in both places, beside the FIFO, while output comes in a flood.
+/// Name of the marker file next to the output FIFO, which records the bytes that are in both the
+/// FIFO and the output file while a burst of output is stored.
 pub const SPLICE_MARKER_FILE: &str = "taking";
 /// Name of the shim's socket.
 pub const SOCKET_NAME: &str = "ctl";

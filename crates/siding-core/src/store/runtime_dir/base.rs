@@ -9,7 +9,7 @@ use crate::sys::{file, process, system_info};
 /// File systems that several machines may have mounted, or that a user's program serves. The
 /// numbers come from statfs(2) and linux/magic.h; those of Lustre, GPFS, GFS2, BeeGFS, Panasas,
 /// StorNext and the shared folders of virtual machines come from stat.c of GNU coreutils, which
-/// treats the same ones as remote.
+/// also treats these as remote.
 const NETWORK_FILE_SYSTEMS: [(u64, &str); 22] = [
     (0x6969, "nfs"),
     (0x517b, "smb"),
@@ -107,7 +107,7 @@ impl RuntimeBase {
 }
 
 /// Returns the candidates for the base directory, the best first. The first two are removed when
-/// the user logs out; the last is for users without either.
+/// the user logs out; the last is for users who have neither.
 pub(crate) fn base_candidates() -> Vec<PathBuf> {
     let uid = process::effective_uid();
     let configured = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -130,7 +130,7 @@ pub(super) fn open_base(path: &Path, make: bool) -> io::Result<OwnedFd> {
             result => result?,
         }
     }
-    // This fails on a symbolic link.
+    // Opening fails on a symbolic link, which another user could have created in `/tmp`.
     let fd = file::open_at(&above, name, file::OpenMode::Directory)?;
     let facts = file::metadata(&fd)?;
     check_base(

@@ -22,7 +22,7 @@ struct StateDirFixture {
 impl StateDirFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        // Created with mode 0700, as a runtime directory is.
+        // The parent of the base directory, which siding itself creates with mode 0700.
         std::fs::create_dir(dir.path().join("run")).expect("own directory");
         Self { dir }
     }
