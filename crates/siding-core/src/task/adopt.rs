@@ -1,8 +1,8 @@
 //! Adopting a process: identifying it and its owner, marking it, and handing it to a shim.
 //!
 //! Claiming a process and handing it over are separate steps, so that a shell need not wait for a
-//! shim. Nothing is recorded here. The shim holds the process in memory and writes the task's
-//! record once the process has run long enough or has left something behind
+//! shim. Nothing is recorded here. The shim holds the facts about the process in memory, and writes
+//! the task's record once the process has run long enough or has left other processes behind
 //! (`docs/adr/0011-adoption.md`).
 
 use std::io;
@@ -56,7 +56,7 @@ pub enum AdoptError {
         /// The process ID.
         pid: i32,
     },
-    /// The process belongs to another user.
+    /// Another user owns the process.
     #[error("process {pid} belongs to another user, whose processes cannot be marked or ended")]
     OtherUser {
         /// The process ID.
@@ -110,20 +110,20 @@ pub enum ClaimOutcome {
     Marked(Box<ClaimedProcess>),
     /// The process already carried the mark of a task.
     AlreadyMarked {
-        /// That task. It need not have a record yet.
+        /// The task whose mark the process carries. It may have no record yet.
         task: TaskId,
     },
 }
 
-/// A process that is marked and held by a pidfd, but that no shim supervises yet. Everything that
-/// is lost when the process exits was read at the claim: it may exit at any moment and leave other
-/// processes behind.
+/// A process that is marked and held by a pidfd, but that no shim supervises yet. The process may
+/// exit at any moment and leave other processes behind, so everything that is lost with it was read
+/// at the claim.
 #[derive(Debug)]
 pub struct ClaimedProcess {
     leader: PidFd,
     /// The task that the process becomes.
     pub task: TaskId,
-    /// The session that owns it.
+    /// The session that owns the task.
     pub session: SessionId,
     command: TaskCommand,
     cwd: String,
@@ -181,8 +181,8 @@ impl From<&Settings> for AdoptionSettings {
 }
 
 /// Marks a running process and, by inheritance, everything that it starts from then on. `named` is
-/// the session to which the process should belong. A named session that is not open is ignored, and
-/// the process that owns the conversation is looked up instead.
+/// the session that should own the task. A named session that is not open is ignored, and the
+/// process that owns the conversation is looked up instead.
 ///
 /// # Errors
 ///
@@ -236,8 +236,8 @@ pub fn claim(
 }
 
 impl ClaimedProcess {
-    /// Claims a command that a host runs in a sandbox, as this task of this session. The command is
-    /// not marked: that is left to the caller.
+    /// Claims a command that a host runs in a sandbox, as this task of this session. The caller
+    /// must mark the command.
     ///
     /// # Errors
     ///
@@ -309,7 +309,7 @@ impl ClaimedProcess {
     }
 }
 
-/// Returns the session to which a process will belong.
+/// Returns the session that will own the task of an adopted process.
 fn resolve_session(
     root: &StateDir,
     named: Option<&SessionId>,
@@ -380,8 +380,8 @@ fn adoption_spec(
         watch: terms.watch,
         // A running process keeps the network that its host gave it.
         net: NetPolicy::Unrestricted,
-        // An adopted task takes no part in the detection of duplicates: no other task has its id as
-        // key.
+        // An adopted task takes no part in the detection of duplicates: its key is its id, which no
+        // other task has.
         same_key: task_id.to_string(),
         duplicate_of: None,
         monitor: None,
@@ -393,8 +393,8 @@ fn duration_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns the file to which a process writes its standard output, and its name. `None` unless the
-/// file is the user's and has a name: without one, no other reader could open it.
+/// Returns the file to which a process writes its standard output, and its name. `None` if the user
+/// does not own the file, or if the file has no name by which other readers could open it.
 fn user_output_file(pid: i32) -> Option<(OwnedFd, String)> {
     let link = format!("/proc/{pid}/fd/1");
     let file = output::open_user_file(Path::new(&link), true).ok()?;

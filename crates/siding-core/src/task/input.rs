@@ -215,7 +215,7 @@ impl<'r> TaskInput<'r> {
     }
 }
 
-/// Whether the error means that the input is closed: `ENXIO` (no reader has the FIFO open,
+/// Returns whether the error means that the input is closed: `ENXIO` (no reader has the FIFO open,
 /// fifo(7)), `EPIPE` (the reader has closed it) or `ENOENT` (removed by [`TaskInput::close`]).
 fn is_closed(error: &io::Error) -> bool {
     const ENXIO: i32 = 6;

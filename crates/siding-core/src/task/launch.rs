@@ -19,7 +19,8 @@ use crate::store::{LockedTask, StateDir, TaskDir};
 use crate::sys::{daemonize, descriptor, file, unix_socket};
 use crate::task::shim_client::ShimConnection;
 
-/// The arguments of a shim without a task. The last one only reserves room for the task's id.
+/// The arguments of a shim without a task. The last one only reserves room for the task's id, which
+/// the shim writes there later.
 const SHIM_ARGV: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 
 /// A command to a shim. Its starter sends it as one packet, with the descriptors of [`ShimFds`].
@@ -33,9 +34,9 @@ pub enum ShimCommand {
     /// Take this task over from a shim that was killed. The memory file holds the processes that
     /// were found (`[ProcRef]`).
     Rescue(TaskId),
-    /// Take over several tasks whose session has ended: this one, and the others that follow. Each
+    /// Take over several tasks whose session has ended: this one, and others that follow. Each task
     /// comes in its own packet until the starter closes its socket, and the shim answers each
-    /// before the next is sent.
+    /// packet before the next is sent.
     RescueAmong(TaskId),
     /// Adopt a process that is already marked. The memory file holds an [`Adoption`]. The task has
     /// no directory yet: see [`ShimFds::into_adoption`].
@@ -51,15 +52,16 @@ pub struct ShimFds {
     pub dir: OwnedFd,
     /// The memory file (memfd_create(2)) with the content of the command.
     pub memfd: OwnedFd,
-    /// The task's runtime directory, if that is not the task's directory. It then carries the lock.
+    /// The task's runtime directory, if that is not the task's directory. The task's lock is then
+    /// on this one.
     pub runtime_dir: Option<OwnedFd>,
     /// A socket to the task's proxy, which lives as long as any process holds this socket.
     pub proxy: Option<OwnedFd>,
 }
 
 impl ShimFds {
-    /// Waits for the command. `None` if there is none: the starter needed no shim after all, or has
-    /// exited.
+    /// Waits for the command. `None` if no command comes: the starter needed no shim after all, or
+    /// has exited.
     ///
     /// # Errors
     ///
@@ -83,8 +85,8 @@ impl ShimFds {
         )))
     }
 
-    /// Returns what comes with [`ShimCommand::Adopt`]: the memory file, the pidfd of the process,
-    /// and the file to which the process writes.
+    /// Returns the descriptors that come with [`ShimCommand::Adopt`]: the memory file, the pidfd of
+    /// the process, and the file to which the process writes.
     #[must_use]
     pub fn into_adoption(self) -> (OwnedFd, OwnedFd, Option<OwnedFd>) {
         (self.memfd, self.dir, self.runtime_dir)
@@ -94,7 +96,7 @@ impl ShimFds {
 /// The maximum size of a packet with a [`ShimCommand`], in bytes.
 const MAX_COMMAND_BYTES: usize = 256;
 
-/// A shim that has no task yet. It exits when this value is dropped.
+/// A shim that has no task yet. The shim exits when this value is dropped.
 #[derive(Debug)]
 pub struct IdleShim {
     socket: OwnedFd,
@@ -120,8 +122,8 @@ impl IdleShim {
     }
 
     /// Starts a shim as a copy of this process that runs `main` and then exits. Only for a program
-    /// with one thread that has allocated next to nothing, because each shim keeps a copy of its
-    /// memory.
+    /// with one thread that has allocated next to nothing, because each shim keeps a copy of the
+    /// program's memory.
     ///
     /// # Errors
     ///
@@ -140,9 +142,9 @@ impl IdleShim {
         Ok(Self { socket, intermediate: between })
     }
 
-    /// Makes the shim start a new task, and hands it the lock of the directory. `environment` is
-    /// the whole environment of the task, as `NAME=value`. It is passed in memory and never written
-    /// to disk.
+    /// Makes the shim start a new task, and passes it the lock of the task's directory.
+    /// `environment` is the whole environment of the task, as `NAME=value`, which is passed in
+    /// memory and never written to disk.
     ///
     /// # Errors
     ///
@@ -164,9 +166,9 @@ impl IdleShim {
         self.send_command_with(errand, [root.as_fd(), dir.as_fd()], more, &birth)
     }
 
-    /// Makes the shim take over a task whose shim is dead, and hands it the lock. `found` are
-    /// processes of the task, so that a thousand shims need not each scan all processes of the
-    /// machine. The shim verifies them itself.
+    /// Makes the shim take over a task whose shim is dead, and passes it the lock. `found` are
+    /// known processes of the task, which the shim verifies: a thousand shims need not each scan
+    /// all processes of the machine.
     ///
     /// # Errors
     ///
@@ -195,8 +197,8 @@ impl IdleShim {
         Ok(BatchTakeover { link: ShimConnection::from_socket(self.socket) })
     }
 
-    /// Makes the shim adopt a process that is marked. `leader` is its pidfd. `output` is the file
-    /// to which it writes, if that is the user's.
+    /// Makes the shim adopt a process that is marked. `leader` is the pidfd of the process.
+    /// `output` is the file to which the process writes, if the user owns that file.
     ///
     /// # Errors
     ///
@@ -252,13 +254,14 @@ pub struct Adoption {
     pub root: PathBuf,
     /// How long the process may run before its task is recorded, in milliseconds.
     pub keep_after_ms: u64,
-    /// The name of the file to which the process writes, if that is the user's. The file itself is
-    /// handed over as a descriptor.
+    /// The name of the file to which the process writes, if the user owns that file, which is
+    /// itself passed as a descriptor.
     pub output: Option<String>,
     /// The sandbox program that runs the process, if it was found from outside the sandbox.
     #[serde(default)]
     pub sandbox: Option<String>,
-    /// The names of programs that are no members once they have left the command's session.
+    /// The names of programs whose processes are no members of the task once they have left the
+    /// command's session (setsid(2)).
     #[serde(default)]
     pub spare_programs: Vec<String>,
     /// When the process was marked.
@@ -278,7 +281,8 @@ impl Adoption {
     }
 }
 
-/// A shim that receives several tasks. It starts supervising them when this value is dropped.
+/// A shim that receives several tasks. The shim starts to supervise them when this value is
+/// dropped.
 #[derive(Debug)]
 pub struct BatchTakeover {
     link: ShimConnection,
@@ -289,8 +293,8 @@ impl BatchTakeover {
     /// for their processes, the shim stays below the usual limit of 1,024 descriptors.
     pub const MAX_BATCH_TASKS: usize = 64;
 
-    /// Hands the shim one more task, as [`IdleShim::take_over`] does. The returned connection
-    /// carries its answer.
+    /// Hands the shim one more task, as [`IdleShim::take_over`] does. The shim's answer arrives
+    /// over the returned connection.
     ///
     /// # Errors
     ///
@@ -330,8 +334,8 @@ fn send_command_packet(
     unix_socket::send_with_fds(socket, &packet, &descriptors)
 }
 
-/// The most processes that are handed to a shim that takes over. It must hold one that lives, and
-/// searches for the others when those have exited.
+/// The most processes that a shim receives with a takeover. The shim needs one that lives, and
+/// scans for others when these have exited.
 const MAX_HANDED_PROCESSES: usize = 256;
 
 /// The data that a shim needs to start a task.

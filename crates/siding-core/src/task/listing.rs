@@ -15,14 +15,14 @@ use crate::store::{StateDir, StoreError, TASKS_DIR};
 use crate::sys::file;
 use crate::task::view::{self, ViewDetail};
 
-/// Tasks that an ambiguous id lists one by one.
+/// The most tasks that the error of an ambiguous id lists.
 const MAX_CHOICES: usize = 5;
-/// Columns of the line about one of them.
+/// Columns of the line about each of these tasks.
 const CHOICE_COLUMNS: usize = 76;
 
-/// Returns the task that a complete id or a unique beginning of one names, as
-/// [`StateDir::resolve`] does, and describes the choices if there are several: running tasks first,
-/// then the ones that ended last.
+/// Returns the task with this id, or with the only id that begins with this text, as
+/// [`StateDir::resolve`] does. If several ids begin with the text, the error describes their tasks:
+/// running tasks first, then the ones that ended last.
 ///
 /// # Errors
 ///
@@ -104,8 +104,8 @@ pub(crate) fn map_in_threads<T: Send>(
 
 /// Returns the `count` tasks with the most recently written journals, in no particular order.
 ///
-/// The order comes from the files' modification times. It is only good for leaving out tasks that
-/// are certainly old: a copied state directory has other times.
+/// The order comes from the files' modification times, which differ in a copied state directory:
+/// use it only to leave out tasks that are certainly old.
 #[must_use]
 pub fn most_recent(root: &StateDir, ids: Vec<TaskId>, count: usize) -> Vec<TaskId> {
     if ids.len() <= count {

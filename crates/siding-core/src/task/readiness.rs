@@ -1,8 +1,9 @@
-//! Checks of the conditions that make a task ready, from its start until they are met.
+//! Checks the conditions that make a task ready, from the start of the task until all of them are
+//! met.
 //!
 //! A [`Waiter`](crate::task::wait::Waiter) is one call with a limit; this check continues until the
-//! task is ready. It uses no inotify instance, because their number per user is small
-//! (`inotify(7)`), and its intervals grow with [`LongWaitBackoff`].
+//! task is ready. It uses no inotify instance, because a user has only a few (`inotify(7)`), and
+//! the time between two checks grows with [`LongWaitBackoff`].
 
 pub(crate) mod file;
 pub(crate) mod http;
@@ -115,8 +116,8 @@ impl Readiness {
         self.backoff.record_check(from, clock::monotonic_now());
     }
 
-    /// Runs the last checks after the end of a task, of its output and its files. A process that
-    /// listens or answers then does not belong to the task.
+    /// Runs the last checks after the end of a task, of its output and its files. Ports and URLs
+    /// are not checked: a process that listens or answers then is not of the task.
     pub fn check_after_end(&mut self, dir: &TaskDir, spec: &TaskSpec) {
         self.for_each_scan(|scan| scan.scan_remaining(dir).unwrap_or_default());
         for one in &mut self.conditions {

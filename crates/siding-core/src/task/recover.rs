@@ -1,7 +1,8 @@
 //! Recovery after a crash: finding tasks whose shim is dead, and starting a new shim for each.
 //!
-//! The lock of a task's directory decides which process may do so. It lives with the shim: when it
-//! can be taken, the shim is dead and no other process is recovering the task.
+//! The lock of a task's directory decides which process may start one. The kernel releases the lock
+//! when the shim dies: a process that can take it knows that the shim is dead and that no other
+//! process is recovering the task.
 
 mod batch;
 
@@ -51,13 +52,14 @@ pub enum RecoveryOutcome {
     NeverRecorded,
     /// Another process is starting or recovering the task at this moment.
     Busy,
-    /// Another machine, which shares this state directory, supervises the task. It is left alone.
+    /// Another machine, which shares this state directory, supervises the task. The task is left
+    /// alone.
     OtherMachine {
-        /// That machine.
+        /// The name of the other machine.
         machine: String,
     },
-    /// The task's journal cannot be read and was set aside. Processes that carry its mark are
-    /// strays.
+    /// The task's journal is damaged, and its directory was set aside. Processes that carry its
+    /// mark have no shim.
     SetAside {
         /// The new path.
         path: PathBuf,
@@ -112,7 +114,7 @@ enum RecoveryStep {
 }
 
 /// Recovers tasks, with one scan of the machine's processes for all of them. Several threads may
-/// share it.
+/// share the value.
 #[derive(Debug)]
 pub struct Recovery<'r> {
     root: &'r StateDir,
@@ -160,7 +162,7 @@ impl<'r> Recovery<'r> {
         }
     }
 
-    /// Does everything for a task that needs no new shim.
+    /// Examines a task, and does everything that recovers it except to start a new shim.
     fn examine(&self, id: TaskId) -> Result<RecoveryStep, RecoverError> {
         let dir = match self.root.task_dir(id) {
             Err(StoreError::NoSuchTask { .. }) => {
@@ -223,7 +225,7 @@ impl<'r> Recovery<'r> {
             Err(JournalReadError::Io(source)) => {
                 return Err(io_error(id, "read its journal", source));
             }
-            // It was valid a moment ago; the next command reads it again.
+            // The journal was valid a moment ago; the next command reads it again.
             Err(JournalReadError::Content(_)) => {
                 return Ok(RecoveryStep::Finished(RecoveryOutcome::Busy));
             }
@@ -279,7 +281,8 @@ impl<'r> Recovery<'r> {
         } else {
             folded.state.last_event_at
         };
-        // Output that is only temporarily unreadable would be recorded as missing, permanently.
+        // Output that is only temporarily unreadable would be recorded as missing, permanently; the
+        // next command tries again.
         if let Err(error) = output::open(dir)
             && file::is_transient(&error)
         {
@@ -339,14 +342,15 @@ impl<'r> Recovery<'r> {
                 locked.dir().remove_transient();
                 Ok(RecoveryOutcome::SetAside { path, why })
             }
-            // Its shim lives and has the true state in memory: no reader may move its files away.
+            // The task's shim lives and has the true state in memory: no reader may move the task's
+            // files away.
             None => Ok(RecoveryOutcome::Busy),
         }
     }
 }
 
-/// Returns whether another process may be creating this task just now. The task has no record, no
-/// live marker, which is written under its lock, and is young.
+/// Returns whether another process may be creating this unrecorded task just now: the task is young
+/// and has no live marker, which is created after its lock was taken.
 pub(crate) fn is_being_created(root: &StateDir, dir: &TaskDir) -> bool {
     let is_old = |at: UnixMs| clock::unix_now().0.saturating_sub(at.0) >= MIN_UNRECORDED_AGE_MS;
     !root.is_marked_live(dir.id()) && !system_info::changed_at(dir).is_ok_and(is_old)
@@ -398,8 +402,8 @@ fn end_without_processes(folded: &Replayed) -> TaskEvent {
     }
 }
 
-/// Removes what exists only while a task has not ended. The live marker is removed last: while it
-/// exists, the next command repeats the cleanup.
+/// Removes the FIFOs, the socket, the control group and the live marker of a task that has ended.
+/// The live marker is removed last: while it exists, the next command repeats the cleanup.
 pub fn clear_ended(root: &StateDir, dir: &TaskDir, task: &TaskState) {
     dir.remove_transient();
     if let Some(group) = TaskGroup::from_task(task) {

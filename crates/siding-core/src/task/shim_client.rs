@@ -163,7 +163,7 @@ impl ShimConnection {
 }
 
 /// Resumes a shim that was stopped with `SIGSTOP`, because a stopped shim enforces no deadline.
-/// Returns whether it was stopped.
+/// Returns whether the shim was stopped.
 ///
 /// # Errors
 ///

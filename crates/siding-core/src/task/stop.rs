@@ -18,8 +18,8 @@ use crate::store::{StateDir, StoreError};
 use crate::task::watch::{TaskWatch, WatchError};
 use crate::task::workflow_steps::WorkflowTask;
 
-/// Longest duration of a stop beyond its grace: the kill gives up after 10 s, and the rest allows
-/// for a loaded machine.
+/// Longest duration of a stop beyond its grace: the kill gives up after 10 s, and the remaining
+/// time allows for a loaded machine.
 const STOP_OVERHEAD: Duration = Duration::from_secs(30);
 
 /// Number of checks for the first record of a task, and the pause between them: one second in
@@ -27,8 +27,8 @@ const STOP_OVERHEAD: Duration = Duration::from_secs(30);
 const MAX_RECORD_CHECKS: u32 = 200;
 const RECORD_CHECK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Most lists of a stopped agent's or workflow's tasks. Each but the last finds tasks that were
-/// started since the previous one.
+/// How often the tasks of a stopped agent or workflow are listed at most. They are listed again as
+/// long as each list has new tasks.
 const MAX_LIST_ROUNDS: u32 = 16;
 
 /// Options of a stop.
@@ -43,9 +43,9 @@ pub struct StopOptions<'h> {
 }
 
 /// Stops a task and waits for the proof that none of its processes is left. Has no effect on a task
-/// that has ended. The tasks of a subagent are stopped with it, since its parent session would
-/// inherit them otherwise, and so are the steps of a workflow, which the workflow itself stops only
-/// on the polite signal.
+/// that has ended. Also stops the tasks of a subagent, which its parent session would inherit
+/// otherwise, and the steps of a workflow, because a workflow that is killed does not stop its
+/// steps itself.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ pub fn stop(
     if !stop_one(root, program, id, options)? || !has_tasks {
         return Ok(());
     }
-    // Listed only now, when the task can start no more.
+    // The tasks are listed only now, because a task that has ended can start no more.
     let carrier = WorkflowTask::find(root, id);
     let left = || {
         list_running(root, |spec| {
@@ -187,8 +187,8 @@ fn lookup_record(root: &StateDir, id: TaskId) -> Result<RecordLookup, WatchError
     Ok(if lock.is_some() { RecordLookup::Missing } else { RecordLookup::NotYetRecorded })
 }
 
-/// Stops only this task, leaving the tasks of a subagent and the steps of a workflow. Returns false
-/// if the task had already ended.
+/// Stops only this task, not the tasks of a subagent or the steps of a workflow. Returns false if
+/// the task had already ended.
 ///
 /// # Errors
 ///

@@ -48,7 +48,7 @@ pub fn task_view(
     // New output ends a stall, even before a record says so.
     let stalled = state.stall.as_ref().filter(|stalled| stalled.output_bytes >= totals.bytes);
     if detail == ViewDetail::Full && state.is_live() {
-        // The group is recorded before it is created, which may have failed.
+        // The group is recorded before it is created, and its creation may have failed.
         view.cgroup = state
             .cgroup
             .clone()

@@ -1,4 +1,4 @@
-//! Watches a task until it ends, across the loss of its shim.
+//! Watches a task until it ends, even if its shim is killed and replaced.
 
 use std::ffi::CStr;
 use std::io;
@@ -111,14 +111,14 @@ impl<'r> TaskWatch<'r> {
         self.connection.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether the task is known to have ended.
+    /// Returns whether the task is known to have ended.
     #[must_use]
     pub const fn is_finished(&self) -> bool {
         self.connection.is_none()
     }
 
-    /// Returns how often the connection was replaced. A new shim knows no requests made to the one
-    /// before, except the subscription to records.
+    /// Returns how often the connection was replaced. A new shim does not know the requests that
+    /// its predecessor received; only the subscription to records is renewed.
     #[must_use]
     pub const fn reconnects(&self) -> u32 {
         self.reconnects
@@ -222,7 +222,7 @@ impl<'r> TaskWatch<'r> {
         let mut pause = CONNECT_RETRY_PAUSE.0;
         loop {
             // Recovery comes first: the shim may be stopped by a signal, or may have exited after
-            // the end.
+            // the end of the task.
             match self.recover()? {
                 RecoveryOutcome::Ended | RecoveryOutcome::EndRecorded => return Ok(()),
                 RecoveryOutcome::NeverRecorded => return Err(self.never_started_error()),
@@ -274,16 +274,16 @@ impl<'r> TaskWatch<'r> {
         if !self.subscribe(&link)? {
             return Ok(false);
         }
-        // Subscribed first, read second: a record is then either in the journal or arrives as a
-        // message.
+        // The journal is read after the subscription, so that every record is either in the journal
+        // or arrives as a message.
         let (_, state) = self.state()?;
         self.connection = state.is_live().then_some(link);
         self.reconnects += 1;
         Ok(true)
     }
 
-    /// Resumes the shim if it was stopped with `SIGSTOP`: it answers no request and enforces no
-    /// deadline.
+    /// Resumes the shim if it was stopped with `SIGSTOP`, because a stopped shim answers no request
+    /// and enforces no deadline.
     fn continue_shim(&self) -> Result<bool, WatchError> {
         let Ok((_, state)) = self.state() else { return Ok(false) };
         crate::task::shim_client::continue_stopped_shim(state.shim)

@@ -53,7 +53,7 @@ pub enum WhyError {
     },
 }
 
-/// Explains why a task is quiet. Recovers a task whose shim was killed first.
+/// Explains why a task is quiet. First recovers the task if its shim was killed.
 ///
 /// # Errors
 ///
@@ -81,7 +81,7 @@ pub fn why_view(root: &StateDir, program: &CStr, id: TaskId) -> Result<WhyView, 
     Err(WhyError::Ask { id, source: last })
 }
 
-/// Returns the running steps of a workflow; of any other task none.
+/// Returns the running steps of a workflow, or none for a task of another kind.
 fn running_steps(root: &StateDir, id: TaskId) -> Result<Vec<TaskId>, StoreError> {
     let Some(carrier) = WorkflowTask::find(root, id) else { return Ok(Vec::new()) };
     let is_step = |task: &TaskId| {
@@ -91,7 +91,7 @@ fn running_steps(root: &StateDir, id: TaskId) -> Result<Vec<TaskId>, StoreError>
     Ok(root.live_tasks()?.into_iter().filter(is_step).collect())
 }
 
-/// Timeout for a usage reply, in milliseconds. Short, because callers can do without it.
+/// Timeout for a usage reply, in milliseconds. Short, because callers can do without the answer.
 const USAGE_TIMEOUT_MS: u64 = 1_000;
 
 /// Returns the peak resource usage of a running task, including the present moment. `None` if its

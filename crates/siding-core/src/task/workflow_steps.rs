@@ -7,8 +7,8 @@ use siding_model::spec::TaskSpec;
 use crate::session;
 use crate::store::StateDir;
 
-/// A task that runs a workflow. Its steps are the tasks that it has started, and those that it has
-/// resumed from a killed run: they are in a session that it has opened again.
+/// A task that runs a workflow. Its steps are the tasks that it has started, and those of a killed
+/// run that it has resumed, whose session its process has opened again.
 #[derive(Debug)]
 pub(crate) struct WorkflowTask<'r> {
     root: &'r StateDir,
@@ -27,7 +27,7 @@ impl<'r> WorkflowTask<'r> {
         Some(Self { root, id, process })
     }
 
-    /// Whether a task is a step of this workflow.
+    /// Returns whether a task is a step of this workflow.
     pub(crate) fn owns_step(&self, spec: &TaskSpec) -> bool {
         let is_taken_up = || {
             let (process, boot) = self.process.as_ref()?;

@@ -36,7 +36,7 @@ impl FileWatcher {
     /// Discards the pending events.
     pub(crate) fn drain(&self) {
         if let Some(inotify) = &self.0 {
-            // The caller checks its files after every event, whatever it says.
+            // The events are not needed: the caller checks its files after each of them.
             let _best_effort = inotify.read_events();
         }
     }
@@ -51,7 +51,8 @@ impl FileWatcher {
             let nearest = nearest_existing_dir(path)?;
             match self.0.as_ref().map(|inotify| inotify.watch_names(&nearest)) {
                 None => return None,
-                // The file may have appeared before the watch was added, so both are checked again.
+                // The file or its directory may have appeared before the watch was added, so both
+                // are checked again.
                 Some(Ok(_))
                     if !path.exists() && self::nearest_existing_dir(path) == Some(nearest) =>
                 {
@@ -73,7 +74,7 @@ fn nearest_existing_dir(path: &Path) -> Option<PathBuf> {
     path.ancestors().skip(1).find(|above| above.is_dir()).map(Path::to_owned)
 }
 
-/// Returns the detail of an existing file.
+/// Returns the evidence that a file exists; `None` if it does not.
 pub(crate) fn check_exists(path: &Path) -> Option<WaitDetail> {
     path.exists().then(|| file_detail(path))
 }

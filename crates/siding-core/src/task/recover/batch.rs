@@ -1,8 +1,8 @@
 //! Recovery of many tasks, in which the tasks of ended sessions share a shim.
 //!
-//! Such a task is about to be stopped. To reach its tree and to prove that the tree is gone, a shim
-//! that took over scans all processes of the machine. A shim that has many such tasks scans once
-//! for all.
+//! A task of an ended session is about to be stopped. To find its tree and to prove that the tree
+//! is gone, a shim that took over scans all processes of the machine. A shim that takes over many
+//! of these tasks needs one scan for all of them.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::task::launch::{BatchTakeover, IdleShim};
 /// The outcome of one task.
 type TaskResult = (TaskId, std::result::Result<RecoveryOutcome, RecoverError>);
 
-/// Recovers tasks one after another.
+/// Recovers tasks: those of ended sessions together, the others one after another.
 #[derive(Debug)]
 pub struct BatchRecovery<'r> {
     recovery: &'r Recovery<'r>,
@@ -81,8 +81,8 @@ impl<'r> BatchRecovery<'r> {
         let id = orphan.locked.dir().id();
         match shim.add_task(self.recovery.root, &orphan.locked, &orphan.processes) {
             Ok(link) => match await_takeover(id, link) {
-                // It closed the connection without an answer: the command came too late to be
-                // taken.
+                // The shim closed the connection without an answer: the task was sent after the
+                // shim had started to supervise.
                 Ok(RecoveryOutcome::Busy) => None,
                 taken => Some(taken),
             },

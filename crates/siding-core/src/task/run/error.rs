@@ -31,7 +31,7 @@ pub enum RunError {
     /// No id could be created.
     #[error("could not create a task id: {0}")]
     Id(io::Error),
-    /// A variable cannot be passed to a process: execve(2) takes zero-terminated strings.
+    /// A variable contains a zero byte, at which execve(2) would cut it.
     #[error("the environment variable `{name}` contains a zero byte")]
     ZeroByte {
         /// The variable's name.

@@ -33,17 +33,17 @@ pub struct TaskRequest {
     pub session_id: SessionId,
     /// A name for people.
     pub name: Option<String>,
-    /// The source of its standard input.
+    /// The source of the task's standard input.
     pub stdin: StdinMode,
-    /// Whether it starts in the foreground or in the background.
+    /// Whether the task starts in the foreground or in the background.
     pub placement: Placement,
-    /// The time to its deadline.
+    /// The time from the start of the task to its deadline.
     pub deadline: Duration,
-    /// Whether it outlives its session.
+    /// Whether the task outlives its session.
     pub keep: bool,
-    /// The monitor that reports lines of its output.
+    /// The monitor that reports lines of the task's output.
     pub monitor: Option<Monitor>,
-    /// The conditions under which it counts as ready.
+    /// The conditions that must be met for the task to be ready.
     pub wait_for: Vec<Condition>,
 }
 
@@ -95,8 +95,8 @@ pub fn task_spec_with_id(
         stall_after_ms: duration_ms(settings.stall_after),
         deadline_notice_ms: duration_ms(settings.deadline_notice),
         limits: settings.limits(),
-        // Other kinds, above all agents, exchange data with a model all the time and would trip a
-        // watchdog.
+        // Tasks of other kinds, above all agents, exchange data with a model all the time and would
+        // trip a watchdog.
         watch: if task_id.kind() == TaskKind::LocalBash {
             settings.watchdog_thresholds()
         } else {
@@ -195,8 +195,8 @@ fn same_key(command: &TaskCommand, cwd: &str) -> String {
         .to_hex()
 }
 
-/// Distinguishes the key of a task that runs the same text with other variables, input or shell:
-/// such a task is no duplicate. Of the variables only a checksum is stored.
+/// Changes the key of a task that runs the same text with other variables, input or shell, because
+/// it is no duplicate. The key contains only a checksum of the variables.
 pub fn distinguish_same_key(spec: &mut TaskSpec, env: &[(String, String)], env_clear: bool) {
     /// The default shell; it leaves the key unchanged.
     const DEFAULT_SHELL: &str = "bash";

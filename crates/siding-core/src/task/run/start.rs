@@ -72,7 +72,8 @@ pub fn start_task(
     })
 }
 
-/// Creates the live marker of a task and notes an earlier task with the same command.
+/// Creates the live marker of a task, and enters an earlier task with the same command in its
+/// specification.
 fn claim_command(root: &StateDir, spec: &mut TaskSpec) -> Result<(), StoreError> {
     root.mark_live(spec.task_id)?;
     let still_runs = |first: TaskId| {
@@ -84,8 +85,8 @@ fn claim_command(root: &StateDir, spec: &mut TaskSpec) -> Result<(), StoreError>
                         == spec.command.display_text().trim()
                     && folded.state.spec.cwd == spec.cwd
             }
-            // Not recorded yet. If the lock is held, that task is being started. If the lock is
-            // free, its shim was killed before the first record, and nothing ever ran.
+            // The first task has no record yet. If its lock is held, it is being started. If its
+            // lock is free, its shim was killed before the first record, and its command never ran.
             Err(_) => !matches!(dir.try_lock(), Ok(Some(_))),
         }
     };

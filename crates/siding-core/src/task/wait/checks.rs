@@ -1,4 +1,4 @@
-//! Checks of conditions.
+//! Checks the conditions of a wait.
 
 use siding_model::wait::{Condition, WaitEvent};
 

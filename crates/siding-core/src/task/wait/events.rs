@@ -61,7 +61,7 @@ impl Waiter<'_> {
         Ok(())
     }
 
-    /// Returns the time of the next check, which is at most the end of the wait.
+    /// Returns the time of the next check, or of the end of the wait if that is earlier.
     #[must_use]
     pub fn wake_at(&self) -> MonotonicMs {
         let mut at = self.wait.wake_at();
@@ -84,7 +84,8 @@ impl Waiter<'_> {
         let renewed = one.watch.reconnects();
         loop {
             match one.watch.try_recv()? {
-                // Sent once for each request to follow, so that a slow reader is not flooded.
+                // The shim sends this once for each request to follow, so that a slow reader is not
+                // flooded: the request is repeated below.
                 Some(ShimMessage::Output { .. }) => (grown, again) = (true, true),
                 // Output that was written before the request took effect is checked now.
                 Some(ShimMessage::Done) => grown = true,

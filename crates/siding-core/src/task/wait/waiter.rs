@@ -68,7 +68,7 @@ pub struct MetCondition {
 /// The result of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitResult {
-    /// The reason for its end.
+    /// The reason why the wait ended.
     pub verdict: WaitVerdict,
     /// The met conditions, ordered by task and condition. For an unsatisfied wait also the `exit`
     /// of every task that has ended.
@@ -119,7 +119,7 @@ pub struct Waiter<'r> {
     is_new: bool,
 }
 
-/// One of the tasks.
+/// One of the tasks of a wait.
 #[derive(Debug)]
 pub(super) struct WaitedTask<'r> {
     pub(super) watch: TaskWatch<'r>,
