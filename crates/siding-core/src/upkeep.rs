@@ -1,4 +1,4 @@
-//! What keeps the state directory and the machine clean: the reaper, `doctor`, activity reports.
+//! Maintenance of the state directory and the machine: the reaper, `doctor`, activity reports.
 
 pub mod activity;
 pub mod doctor;

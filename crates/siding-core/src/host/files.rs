@@ -102,8 +102,8 @@ impl HostFiles {
         Ok(file::try_lock_exclusive(&lock)?.then_some(lock))
     }
 
-    /// Rings the bell. A full FIFO counts as success, because the supervisor will read it in any
-    /// case.
+    /// Wakes the supervisor by writing a byte to its bell. A full FIFO is no error, because the
+    /// supervisor will read it in any case.
     ///
     /// # Errors
     ///
@@ -154,7 +154,8 @@ impl HostFiles {
         Ok(serde_json::from_slice(&file::read_to_end(file.as_fd(), MAX_FILE_BYTES)?)?)
     }
 
-    /// Replaces a file by rename(2): a concurrent reader sees the old content.
+    /// Replaces a file by rename(2), so that a concurrent reader never sees a part of the new
+    /// content.
     fn write_json(&self, name: &str, content: &impl Serialize) -> io::Result<()> {
         let new = format!("{name}{TEMP_SUFFIX}");
         let bytes = serde_json::to_vec(content)?;
@@ -172,7 +173,8 @@ pub enum AdoptionRoute {
     ThisProcess,
     /// The host's supervisor, whose bell can be rung from here.
     Supervisor(HostFiles),
-    /// The host's supervisor, which cannot be notified from here, or need not be.
+    /// The host's supervisor, which cannot be notified from here, or has already adopted the
+    /// process.
     Unreachable,
 }
 
@@ -183,7 +185,7 @@ pub fn adoption_route(root: Option<&StateDir>) -> AdoptionRoute {
     let mark = birthmark::own_birthmark();
     let Some(mark) = mark.and_then(Birthmark::host_mark) else {
         let is_task = mark.is_some_and(|mark| mark.task_id().is_some());
-        // The supervisor has adopted the command first.
+        // The supervisor has already adopted the command.
         let is_taken = is_task && is_in_other_pid_namespace(None);
         return if is_taken { AdoptionRoute::Unreachable } else { AdoptionRoute::ThisProcess };
     };

@@ -8,14 +8,15 @@ use siding_model::process::ProcRef;
 
 use crate::sys::{birthmark, process, procfs};
 
-/// Rounds after which processes that are still being started stay unmarked.
+/// The most rounds of marking. Processes that are still being started after the last one stay
+/// unmarked.
 const MAX_MARK_ROUNDS: u32 = 100;
 /// The longest prefix of a command line that is read, in bytes. A host's wrapper has 20 KiB of
 /// arguments.
 const MAX_CMDLINE_BYTES: usize = 128 << 10;
 
 /// Marks a host and those of its descendants that carry no mark. Processes that these start from
-/// then on inherit it.
+/// then on inherit the mark.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Adopting the commands that a host runs in a sandbox, from outside the sandbox.
+//! Adopts the commands that a host runs in a sandbox, from outside the sandbox.
 
 use std::ffi::CStr;
 
@@ -13,9 +13,9 @@ use crate::sys::{birthmark, procfs};
 use crate::task::adopt::{AdoptError, ClaimedProcess, SandboxView};
 use crate::task::launch::IdleShim;
 
-/// Adopts every command that the host runs in a sandbox and that is not a task yet. `program` is
-/// the program to execute as a shim, and a function that is called for each command after it was
-/// marked and before a shim supervises it. Returns the number of shims that were started.
+/// Adopts every command that the host runs in a sandbox and that is not a task yet. `program` holds
+/// the program to execute as a shim, and a function that is called for each command between its
+/// marking and the start of its shim. Returns the number of shims that were started.
 pub fn adopt_sandboxed_commands(
     root: &StateDir,
     files: &HostFiles,
@@ -52,7 +52,8 @@ fn adopt_command(
         (task, current.session.clone()),
         sandbox_view(command),
     )?;
-    // Recorded before marking: if the supervisor is killed in between, the claim explains the mark.
+    // Recorded before marking: if this supervisor is killed in between, the next one learns from
+    // the claim which mark the processes carry.
     files.record_claim(task).map_err(io("record the claim on it"))?;
     if let Err(source) = mark_tree(pid, files.mark.birthmark(), task.birthmark()) {
         files.remove_claim(task);
@@ -65,7 +66,7 @@ fn adopt_command(
     Ok(())
 }
 
-/// Starts shims for the claims that an earlier supervisor marked but could not hand over.
+/// Starts shims for the commands that an earlier supervisor has claimed but not handed to a shim.
 pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, program: &CStr) {
     for task in files.list_claims() {
         let mark = task.birthmark();
@@ -95,7 +96,8 @@ pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, pro
     }
 }
 
-/// Returns whether a shim carries this mark. Such a shim may supervise a task without a record.
+/// Returns whether a shim carries this mark. Such a shim may supervise a task that has no record
+/// yet.
 fn has_shim(mark: Birthmark) -> bool {
     let is_shim = |pid: &i32| {
         procfs::birthmark(*pid) == Some(mark)
@@ -105,8 +107,8 @@ fn has_shim(mark: Birthmark) -> bool {
     procfs::all_pids().iter().any(is_shim)
 }
 
-/// Returns whether no shim supervises a claimed task. The processes with its mark then belong to
-/// the host.
+/// Returns whether no shim supervises a claimed task. The processes with its mark are then treated
+/// as the host's.
 #[must_use]
 pub fn is_unsupervised(root: &StateDir, task: TaskId) -> bool {
     !root.is_marked_live(task) && !has_shim(task.birthmark())
@@ -120,8 +122,8 @@ fn sandbox_view(command: &SandboxedCommand) -> SandboxView {
     SandboxView { cwd: cwd.unwrap_or_else(|| "/".to_owned()) }
 }
 
-/// Replaces a host's mark on this process with siding's own: everything that carries a host's mark
-/// is ended with the host.
+/// Replaces a host's mark on this process with siding's own, because every process that carries a
+/// host's mark is ended with the host.
 pub fn drop_host_mark() {
     let _best_effort = birthmark::set_birthmark(Birthmark::SUPERVISOR);
 }

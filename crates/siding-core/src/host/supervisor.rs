@@ -1,4 +1,4 @@
-//! Starting the supervision of a host: its mark, its record, and its supervisor.
+//! Starts the supervision of a host: sets its mark, writes its record, and starts its supervisor.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -46,7 +46,7 @@ pub enum SuperviseError {
         "the agent's program and its hooks see different processes: they are in different PID namespaces"
     )]
     OtherPidNamespace,
-    /// The host belongs to another user.
+    /// Another user owns the host's process.
     #[error(
         "the agent's program (process {pid}) belongs to another user, whose processes cannot be marked"
     )]
@@ -143,8 +143,8 @@ pub fn supervise(
     Ok(files.mark)
 }
 
-/// Checks whether a host can be supervised, without changing anything. Returns the number below
-/// which its mark must be.
+/// Checks whether a host can be supervised, without changing anything. Returns the number that the
+/// host's mark must stay below, because a mark can only be lowered.
 ///
 /// # Errors
 ///

@@ -9,7 +9,7 @@ use crate::sys::landlock;
 use crate::sys::net_sandbox::{NetSandbox, SandboxError, SandboxPart};
 use crate::sys::netns::Loopback;
 
-/// Why a policy cannot be enforced here. No instruction of the task has run then.
+/// The error of a policy that this machine cannot enforce. The task's command has not run.
 #[derive(Debug, thiserror::Error)]
 #[error("the network policy `{policy}` cannot be enforced here: {source}")]
 pub struct UnenforceablePolicy {
@@ -35,7 +35,7 @@ impl UnenforceablePolicy {
         }
     }
 
-    /// Returns that setting, and the policies that can be enforced instead.
+    /// Returns that setting as text, followed by the policies that can be enforced instead.
     #[must_use]
     pub fn advice(&self) -> String {
         let works = |policy: &&str| policy.parse().is_ok_and(|one| check_enforceable(&one).is_ok());
@@ -79,7 +79,8 @@ fn namespace_restriction() -> Option<&'static str> {
 }
 
 /// Returns the sandbox for a task's processes, or `None` if the policy restricts nothing. `proxy`
-/// is the socket to the task's proxy. Without it, a task that needs a proxy reaches nothing.
+/// is the socket to the task's proxy. Without this socket, a task that needs a proxy reaches
+/// nothing.
 ///
 /// # Errors
 ///

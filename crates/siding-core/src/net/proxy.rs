@@ -1,13 +1,13 @@
 //! The proxy of a task that may reach only some remote hosts.
 //!
 //! The task is in a network namespace that contains only a loopback interface. Before its exec, the
-//! task's leader creates a listening socket there and passes it to this process, which is outside.
-//! The only way out is therefore a request that names its remote host. Names are resolved here,
-//! never in the task.
+//! task's leader creates a listening socket there and passes it to the proxy, which runs outside of
+//! the namespace. The task can therefore reach a remote host only by a request to the proxy that
+//! names the host. Names are resolved in the proxy, never in the task.
 //!
 //! The proxy exits when no process holds the other end of its socket any more. The task's shim
-//! holds it, so the proxy exits with the task, and also when the shim is killed. Then the way out
-//! is closed.
+//! holds that end, so the proxy exits with the task, and also when the shim is killed: the task
+//! then reaches no remote host.
 
 mod relay;
 mod resolve;
@@ -28,7 +28,8 @@ use crate::sys::{birthmark, daemonize, descriptor, file, process, unix_socket};
 /// The first argument that makes the program a proxy. The task's id follows.
 pub const PROXY_ARGUMENT: &str = "__proxy";
 
-/// The process name of a proxy. It carries the task's mark, but was not started by the task.
+/// The process name of a proxy. It distinguishes the proxy, which carries the task's mark, from the
+/// processes that the task has started.
 pub const PROXY_NAME: &CStr = c"siding-proxy";
 
 /// The port on which the proxy listens in the task's otherwise empty namespace: Squid's port.
@@ -75,11 +76,11 @@ pub fn main() -> u8 {
     }
 }
 
-/// Makes this process belong to this task, and to no task around it: the proxy of a nested task
-/// must not count as a process of the outer task, nor be killed with that. Failure changes nothing
-/// else: the proxy still exits with its own task.
+/// Gives this process the mark of its task, and moves it out of the control group of an enclosing
+/// task: the proxy of a nested task must not be taken for a process of the outer task, or be killed
+/// with that task. Failures are ignored, because the proxy exits with its own task in any case.
 fn join_task(task: TaskId) {
-    // First, so that no scan sees the mark under another process name.
+    // The name is set first, so that no scan sees the mark under another process name.
     process::set_name(PROXY_NAME);
     let _best_effort = birthmark::set_birthmark(task.birthmark());
     let _best_effort = cgroup::OwnCgroup::find().map(|own| own.leave_task_group());

@@ -2,7 +2,7 @@
 //!
 //! The file has the frame of a journal and is appended to under the lock of the session's
 //! directory. A file that has grown to twice its compacted size is rewritten without removed tasks
-//! and replaced by rename(2). A torn line counts as unacknowledged.
+//! and replaced by rename(2). The notices in a torn line are delivered again.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -17,10 +17,10 @@ use super::error::{NoticesError, io_error_in};
 use crate::store::{StateDir, StoreError};
 use crate::sys::file;
 
-/// The file in the session's directory, and its replacement while that is written.
+/// The file in the session's directory, and the replacement of the file while it is being written.
 const ACKS_FILE: &str = "acks";
 const ACKS_TEMP_FILE: &str = "acks.new";
-/// Newest format that this build reads, and the one it writes.
+/// The format that this build writes, and the newest that it reads.
 const ACKS_FORMAT: u32 = 1;
 /// Most notice ids in one line, so that the last whole line fits into [`TAIL_BYTES`].
 const MAX_IDS_PER_LINE: usize = 100;
@@ -55,10 +55,10 @@ enum AckRecord {
 /// The durability of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// It is on disk when the call returns, so it survives a power failure.
+    /// The acknowledgement is on disk when the call returns, so it survives a power failure.
     Disk,
-    /// It is in the page cache: it survives every process; after a power failure the notices are
-    /// delivered again.
+    /// The acknowledgement is in the page cache when the call returns: it survives the end of any
+    /// process, but after a power failure the notices are delivered again.
     Kernel,
 }
 
@@ -111,14 +111,14 @@ impl Acks {
         Ok(acks)
     }
 
-    /// Whether the consumer needs no delivery of this notice.
+    /// Returns whether the consumer needs no delivery of this notice.
     #[must_use]
     pub fn is_acknowledged(&self, consumer: &Consumer, id: NoticeId) -> bool {
         self.for_everyone.contains(&id)
             || self.by_consumer.get(consumer).is_some_and(|told| told.contains(&id))
     }
 
-    /// Returns equivalent records that cover only these tasks.
+    /// Returns records that contain the acknowledgements of these tasks only.
     fn records_for_tasks(&self, tasks: &HashSet<TaskId>) -> Vec<AckRecord> {
         let everybody = std::iter::once((None, &self.for_everyone));
         let each = self.by_consumer.iter().map(|(consumer, told)| (Some(consumer), told));
@@ -211,7 +211,7 @@ fn create_file(dir: &OwnedFd, lines: &[AckRecord]) -> io::Result<(OwnedFd, Appen
     let fd = file::open_at(dir, ACKS_TEMP_FILE, file::OpenMode::CreateNew)?;
     file::write_all_at(&fd, &bytes, 0)?;
     if !lines.is_empty() {
-        // The file that it replaces may have been synced, so this one must be too.
+        // The replaced file may have been synced, so the new one must be synced too.
         file::sync_data(fd.as_fd())?;
     }
     file::rename_over(dir, ACKS_TEMP_FILE, ACKS_FILE)?;

@@ -1,8 +1,8 @@
 //! Waits for new notices of a session.
 //!
-//! A follower wakes when a journal changes (inotify) and when a shim dies (its pidfd); recovery
-//! then starts a takeover or records the end. A follower does not connect to any shim, so following
-//! costs a shim nothing.
+//! A follower wakes when a journal changes (inotify) and when a shim dies (its pidfd), in which
+//! case recovery starts a new shim or records the end of the task. A follower does not connect to
+//! any shim, so following costs a shim nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CStr;
@@ -67,8 +67,8 @@ pub enum FollowEvent {
 }
 
 impl<'o, 'r> OutboxFollower<'o, 'r> {
-    /// Starts to follow. `program` is executed as the shim of tasks that have lost theirs. Notices
-    /// that are already pending are the caller's to read, after this call.
+    /// Starts to follow. `program` is executed as the shim of tasks that have lost theirs. The
+    /// caller must read the notices that are already pending, after this call.
     ///
     /// # Errors
     ///
@@ -151,7 +151,8 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         }
     }
 
-    /// Schedules another check of a task that is temporarily unreadable: its notices are not lost.
+    /// Schedules another check of a task that is temporarily unreadable, so that its notices are
+    /// not lost.
     fn schedule_retry(&mut self, id: TaskId) {
         let at = clock::monotonic_now().plus_ms(FAILED_RETRY_MS);
         self.retry_at.entry(id).or_insert(at);
@@ -254,8 +255,8 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
             Ok(folded) => folded.state,
             // The task is being created.
             Err(JournalReadError::Content(JournalError::Empty)) => return Ok(()),
-            // Only the task's shim may still know its state; recovery by the next command handles
-            // the damage.
+            // The journal is damaged, and only the task's shim may still know the task's state. The
+            // recovery by the next command sets the task aside if that shim is dead.
             Err(JournalReadError::Content(_)) => {
                 self.unwatch_task(id);
                 return Ok(());

@@ -14,14 +14,15 @@ use siding_model::notice::NoticeId;
 use crate::store::StateDir;
 use crate::sys::{clock, file};
 
-/// The file below the root, and its replacement while that is written.
+/// The file below the root, and the replacement of the file while it is being written.
 const CACHE_FILE: &str = "notices.cache";
 const CACHE_TEMP_FILE: &str = "notices.cache.new";
 /// First word of the file. A file with another word has another format and is rewritten.
 const CACHE_HEADER: &str = "siding-notices-1";
 /// Largest file that is read, in bytes: about a million tasks.
 const MAX_CACHE_BYTES: usize = 64 << 20;
-/// Age in milliseconds after which an unfinished replacement was left by a crash.
+/// Age in milliseconds from which on an unfinished replacement is taken for the leftover of a
+/// crash.
 const STALE_TEMP_FILE_MS: i64 = 10_000;
 /// The file is rewritten when one entry in this many is new.
 const ENTRIES_PER_NEW_ENTRY: usize = 64;
@@ -58,7 +59,7 @@ impl EndedTaskIndex {
     }
 
     /// Adds new entries and rewrites the file if there are enough of them. `tasks` are all existing
-    /// tasks; others are dropped.
+    /// tasks; entries of other tasks are dropped.
     pub(super) fn merge_and_write(
         mut self,
         root: &StateDir,

@@ -136,7 +136,7 @@ impl<'r> Outbox<'r> {
     }
 
     /// Reads the pending notices of all tasks. Ended tasks with acknowledged notices cost almost
-    /// nothing.
+    /// nothing, because the cache lists them.
     ///
     /// # Errors
     ///
@@ -202,8 +202,8 @@ impl<'r> Outbox<'r> {
         among.contains(&session).then_some(session)
     }
 
-    /// Whether notices of `session` belong to this outbox: it is this session or was inherited by
-    /// it.
+    /// Returns whether this outbox contains the notices of `session`: it is the outbox's own
+    /// session, or one that this session has inherited.
     pub(super) fn covers_session(&self, session: &SessionId) -> bool {
         *session == self.session
             || session::is_inherited_by(self.root, session, &self.session, &self.boot)
@@ -250,7 +250,8 @@ impl<'r> Outbox<'r> {
         let dir = match self.root.task_dir(id) {
             Ok(dir) => dir,
             Err(StoreError::Io { source, .. }) => return Err(source.into()),
-            // Removed meanwhile: its notices were acknowledged or its retention time has passed.
+            // The task was removed meanwhile: its notices were acknowledged, or its retention time
+            // has passed.
             Err(_) => return Ok(PendingTask::default()),
         };
         let TaskNotices { state, notices } = match dir.read_notices() {

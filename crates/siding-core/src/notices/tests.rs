@@ -66,8 +66,8 @@ fn consumers_ack_separately_and_a_caller_acks_for_all() {
     );
 }
 
-/// A truncation at any byte is a crash: everything before it counts, and so does everything
-/// appended later.
+/// A truncation at any byte simulates a crash: the records before it, and those that are appended
+/// later, stay valid.
 #[test]
 fn truncation_at_any_byte_loses_only_the_last_record() {
     let place = OutboxFixture::new();

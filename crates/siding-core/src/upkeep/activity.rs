@@ -16,14 +16,15 @@ use crate::upkeep::reap;
 /// File below the root with the time of the last daily report: milliseconds since 1970 on one line
 /// of fixed width, so that one write replaces it.
 const DAILY_REPORT_FILE: &str = "daily-report";
-/// Digits of that line.
+/// Digits of the line in this file.
 const DAILY_REPORT_DIGITS: usize = 20;
 /// Largest part of a reaper's log that is read, in bytes: twice the size at which the log is
 /// rotated.
 const MAX_REAP_LOG_BYTES: usize = 2 << 20;
 
 /// Claims the daily report. Returns its period if a report is due, to exactly one of several
-/// concurrent callers. The claim counts as the report: a caller that fails afterwards loses it.
+/// concurrent callers. A claim is not taken back: if the caller fails afterwards, the report is
+/// lost.
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
-//! Features of this machine, and the guarantee that is weaker without each.
+//! Checks the features of this machine, and names the guarantee that is weaker without each of
+//! them.
 //!
-//! Where that is harmless, a check uses the feature itself instead of comparing versions: it opens,
+//! Instead of comparing versions, a check uses the feature itself where that is harmless: it opens,
 //! locks, connects and punches holes in the state directory.
 
 mod kernel;
@@ -37,7 +38,7 @@ pub struct Check {
 pub enum CheckState {
     /// The feature works.
     Ok,
-    /// The feature is present, but less of it than there could be.
+    /// The feature is present, but restricted.
     Limited,
     /// The feature is missing.
     Missing,

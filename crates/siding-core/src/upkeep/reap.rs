@@ -1,16 +1,16 @@
 //! Cleaning up after crashes: dead shims, strays, leftovers, and data past its retention.
 //!
-//! All decisions here rest on records and locks. A process is a stray only if it carries the mark
-//! of a task whose end is recorded, or whose record was set aside; a file is removed only if no
-//! process holds the task to which it belongs. Processes and files of another state directory are
+//! All decisions of this module rest on records and locks. A process is a stray only if it carries
+//! the mark of a task whose end is recorded, or whose record was set aside; a file is removed only
+//! if no process holds the lock of its task. Processes and files of another state directory are
 //! never touched, because the tasks of that directory have no record here.
 //!
 //! The processes that a host has left carry the mark of the host, which has a record here
 //! ([`reap_hosts`]).
 //!
-//! Two things are judged without a record: socket files in watched directories that no process
-//! holds ([`reap_sockets`]), and, only on request, processes that other programs left behind, by
-//! rules ([`reap_unowned`]).
+//! Two things are judged by other means than a record: socket files in watched directories, by
+//! whether a process holds them ([`reap_sockets`]), and processes that other programs left behind,
+//! by rules ([`reap_unowned`]).
 
 mod dry_run;
 mod expired;
@@ -106,7 +106,7 @@ pub fn reap_all(
 /// Cleans up what affects a caller that starts now and cannot wait for [`reap_all`], and returns
 /// the steps: running tasks whose shim is dead get a new one, and processes whose task has ended
 /// are ended. Reads only tasks that are marked live or whose mark a process carries, so the time
-/// depends on the number of those and not on how many tasks have ended.
+/// depends on the number of these tasks, and not on how many tasks have ended.
 ///
 /// # Errors
 ///
@@ -154,7 +154,7 @@ enum RecordedState {
     /// The task has not ended.
     Live { shim: ProcRef, session: SessionId, keep: bool },
     /// The task has ended. `group` is its control group, if that still exists. If the task was
-    /// `released`, the processes that carry its mark are not to be ended.
+    /// `released`, the processes that carry its mark must not be ended.
     Ended {
         shim: ProcRef,
         at: UnixMs,
@@ -257,7 +257,8 @@ fn read_recorded_state(root: &StateDir, id: TaskId) -> Option<RecordedState> {
 }
 
 /// Returns the tasks whose session has ended and whose shims are about to stop them. A task without
-/// a running shim counts if `will_have_one` says that it is about to get one.
+/// a running shim is included if `will_have_one` returns true, because a new shim is about to be
+/// started for it.
 fn tasks_being_stopped(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -270,7 +271,7 @@ fn tasks_being_stopped(
         if session.is_implicit() || !(procfs::is_running(*shim) || will_have_one(*id)) {
             continue;
         }
-        // The shims of the session use the same test.
+        // The shims of these tasks use the same test.
         let is_over =
             over.entry(session).or_insert_with(|| session::is_ended(root, session, &survey.boot));
         if *is_over {

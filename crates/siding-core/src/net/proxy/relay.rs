@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a connection with one closed direction may be silent. A client that has disconnected
-/// and a client that has only sent its whole request look the same from here. A remote host that
+/// and a client that has only sent its whole request look the same to the proxy. A remote host that
 /// answers later than this is rare, and a connection that neither side closes would occupy a slot
 /// forever.
 pub(super) const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(30);
@@ -63,7 +63,8 @@ pub(super) fn relay(
 }
 
 impl RelayPair {
-    /// Copies bytes in one direction until that is closed, then closes it towards the receiver too.
+    /// Copies bytes in one direction until the sender closes it, then closes the direction towards
+    /// the receiver.
     fn copy_direction(&self, mut from: &TcpStream, mut to: &TcpStream) {
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
@@ -81,8 +82,8 @@ impl RelayPair {
         let _peer_gone = to.shutdown(Shutdown::Write);
     }
 
-    /// Counts a direction as closed. After the first one this waits for the other, and closes both
-    /// connections if that is silent for too long.
+    /// Counts a direction as closed. For the first one, waits until the other direction is closed
+    /// as well, and closes both connections if that one is silent for too long.
     fn finish_direction(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.finished_directions += 1;

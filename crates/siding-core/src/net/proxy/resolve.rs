@@ -10,7 +10,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Returns the addresses of a remote host to which the proxy may connect. A name must not resolve
 /// to an address of this machine or of its link: otherwise the operator of its name server could
 /// give the task access to services that are meant for this machine only (DNS rebinding). A policy
-/// allows such a host by its address, or as `localhost`.
+/// can allow such a service by its address, or as `localhost`.
 pub(super) fn resolve_addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let all = (host, port).to_socket_addrs()?;
     let is_meant = host.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost");
@@ -29,7 +29,8 @@ pub(super) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Whether an address is one of this machine's own, in any network, or on its link.
+/// Returns whether an address is one of this machine's own, or is valid only on a link of this
+/// machine.
 fn is_local_address(at: SocketAddr) -> bool {
     let address = at.ip().to_canonical();
     let is_near = match address {

@@ -30,7 +30,7 @@ pub(super) struct ProxyState {
 }
 
 impl ProxyState {
-    /// Returns whether the task may reach this remote host. A refused one is reported once.
+    /// Returns whether the task may reach this remote host. A refused remote host is reported once.
     pub(super) fn allows(&self, host: &str, port: u16) -> bool {
         if self.hosts.admits(host, port) {
             return true;
@@ -70,8 +70,8 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
         };
         if ready[0] {
             // A leader whose first program could not be executed starts again, in another
-            // namespace, and sends a new listener. Otherwise the task has ended. The threads end
-            // with the process.
+            // namespace, and sends a new listener. Everything else means that the task has ended:
+            // this process exits, and its threads with it.
             match unix_socket::receive_with_fds(&gate.control, 1) {
                 Ok(Some((_, mut descriptors))) => match descriptors.pop() {
                     Some(next) => listener = TcpListener::from(next),
@@ -82,7 +82,8 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
         } else if ready.get(1) == Some(&true) {
             // No other process accepts from this listener, so the call does not block.
             let Ok((client, _)) = listener.accept() else {
-                // No descriptor is left, for example; the client is still in the queue.
+                // No descriptor is left, for example: the client stays in the queue, and is
+                // accepted later.
                 thread::sleep(Duration::from_millis(FULL_PAUSE_MS));
                 continue;
             };

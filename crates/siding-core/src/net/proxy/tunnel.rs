@@ -1,4 +1,4 @@
-//! One connection: from its first byte to its end.
+//! Serves one connection, from the client's request to the end of the relay.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -46,7 +46,8 @@ fn open_upstream(
     let request =
         ProxyRequest::parse_header(&head).ok_or_else(|| bad("not a request for a proxy"))?;
     let ProxyRequest { host, port, kind } = request;
-    // A person may see the response, and the name is text from a task.
+    // A person may see the response, and the name is text from a task, so control characters are
+    // removed.
     let shown = one_line(&host, MAX_DENIED_HOST_BYTES);
     let denied = |why: &str| {
         let why = format!("siding: {shown}:{port} {why} this task's network policy\n");
@@ -76,7 +77,7 @@ fn open_upstream(
     Ok((stream, rest))
 }
 
-/// Reads the header of a request. Returns it, and the bytes that followed it.
+/// Reads the header of a request. Returns the header, and the bytes that followed it.
 fn read_request_head(client: &mut TcpStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     client.set_nonblocking(false)?;
     let until = Instant::now() + REQUEST_TIMEOUT;

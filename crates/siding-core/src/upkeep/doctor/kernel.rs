@@ -218,7 +218,8 @@ fn delegation(own: &OwnCgroup) -> (CheckState, String) {
         Delegation::Delegated if !system_info::may_write(&home) => {
             (CheckState::Limited, format!("`{shown}` is not writable"))
         }
-        // The root group has neither file; the groups below it have both.
+        // The root group has neither of these files; on Linux 5.14 and later, the groups below it
+        // have both.
         Delegation::Delegated
             if home.join("cgroup.type").exists() && !home.join("cgroup.kill").exists() =>
         {
@@ -248,7 +249,7 @@ fn yama() -> Check {
     }
 }
 
-/// Searches for the shell that runs commands given as one string.
+/// Checks for the shell that runs commands given as one string.
 pub(super) fn shell(name: &str) -> Check {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places: Vec<PathBuf> = if name.contains('/') {

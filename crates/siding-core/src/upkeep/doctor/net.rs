@@ -3,7 +3,7 @@
 use super::{Check, CheckState, CheckWeight};
 use crate::net::policy;
 
-/// Applies each policy to a process that exits immediately.
+/// Checks each policy by applying it to a process that exits immediately.
 pub(super) fn checks() -> Vec<Check> {
     policy::SAMPLE_POLICIES.into_iter().skip(1).map(policy).collect()
 }

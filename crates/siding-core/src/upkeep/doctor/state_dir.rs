@@ -118,7 +118,7 @@ struct StateDirProbe<'r> {
     root: &'r StateDir,
     name: String,
     dir: OwnedFd,
-    /// The runtime directory and the temporary directory in it, if it is not the state directory.
+    /// The runtime directory and the temporary directory in it, if tasks have a runtime directory.
     runtime_dir: Option<(OwnedFd, OwnedFd)>,
 }
 
@@ -149,8 +149,8 @@ impl<'r> StateDirProbe<'r> {
         Ok(Self { root, name, dir, runtime_dir: away })
     }
 
-    /// Returns the directory in which tasks have their FIFOs and sockets, and the temporary one in
-    /// it.
+    /// Returns the directory in which tasks have their FIFOs and sockets, and the temporary
+    /// directory in it.
     fn endpoint_dirs(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
         match &self.runtime_dir {
             Some((base, dir)) => (base.as_fd(), dir.as_fd()),
@@ -192,8 +192,8 @@ impl<'r> StateDirProbe<'r> {
         let file = self.create_file("holes")?;
         file::write_all_at(&file, &vec![b'x'; 3 * HOLE_PART_BYTES as usize], 0)?;
         file::punch_hole(&file, HOLE_PART_BYTES, HOLE_PART_BYTES)?;
-        // The released bytes are read from the file system, so it must report where the hole ends
-        // (`SEEK_DATA`, lseek(2)).
+        // siding learns from the file system which bytes were released, so the file system must
+        // report where a hole ends (`SEEK_DATA`, lseek(2)).
         Ok(file::metadata(&file)?.len == 3 * HOLE_PART_BYTES
             && file::next_data(&file, HOLE_PART_BYTES)? == Some(2 * HOLE_PART_BYTES))
     }

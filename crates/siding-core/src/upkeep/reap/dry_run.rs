@@ -1,4 +1,4 @@
-//! The steps that the reaper would take.
+//! Predicts the steps of the reaper, without taking them.
 
 use std::collections::HashSet;
 

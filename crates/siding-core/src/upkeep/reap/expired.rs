@@ -1,13 +1,13 @@
-//! Removal of what is kept about the past: sessions that have ended, and data that was set aside.
+//! Removes sessions that ended long ago, and data that was set aside long ago.
 //!
 //! A session is removed when it is not live (closed, its owner dead, or of another boot), cannot be
-//! live elsewhere (on another machine, or in another PID namespace), no recorded task belongs to
-//! it, and its last activity is longer ago than ended tasks are kept. A task keeps its session even
-//! after it has ended: without the session's acknowledgements its notices would be delivered again.
-//! Unacknowledged notices therefore keep the session too, as long as the task itself is kept.
+//! live elsewhere (on another machine, or in another PID namespace), owns no recorded task, and its
+//! last activity is longer ago than ended tasks are kept. A session is kept as long as any of its
+//! tasks, even an ended one: without the session's acknowledgements, the notices of the task would
+//! be delivered again.
 //!
-//! Data that was set aside is removed by the time in its name, which siding wrote, unless a process
-//! still carries the mark of the task that it belonged to.
+//! Data that was set aside expires by the time in its name, which siding wrote. The data of a task
+//! is kept while a process still carries the mark of that task.
 
 use std::collections::HashSet;
 
@@ -48,8 +48,8 @@ pub(super) fn remove_expired_sessions(
         let still = || expired_since(root, survey, &over.id, limits).is_some();
         match root.remove_session(over.id.as_str(), still) {
             Ok(true) => Some(over.to_step()),
-            // Opened again, removed by another process, or impossible to remove, which does no
-            // harm.
+            // The session was opened again, was removed by another process, or cannot be removed,
+            // which does no harm.
             Ok(false) | Err(_) => None,
         }
     };
@@ -62,7 +62,7 @@ pub(super) fn find_expired_sessions(
     survey: &TaskSurvey,
     limits: &RetentionLimits,
 ) -> Vec<ExpiredSession> {
-    // A task whose session is unknown may belong to any session.
+    // A task whose session is unknown may be owned by any session, so no session is removed then.
     let owners: Option<HashSet<&SessionId>> = survey.tasks.values().map(owning_session).collect();
     let Some(owners) = owners else { return Vec::new() };
     let names = root.session_names().unwrap_or_default();
@@ -100,7 +100,8 @@ fn expired_since(
     if session.as_ref().is_some_and(|it| it.is_live(boot)) {
         return None;
     }
-    // This machine cannot see whether such a session lives, but any use changes its directory.
+    // This machine cannot see whether a session of another machine lives, but any use of the
+    // session changes its directory: it is therefore kept twice as long.
     let is_elsewhere = session.as_ref().is_some_and(|it| it.may_live_elsewhere(boot));
     let age = if is_elsewhere { limits.age.saturating_mul(2) } else { limits.age };
     // The end of an owner is not recorded, so the directory must be old too. A session without a
@@ -136,13 +137,13 @@ pub(super) fn remove_expired_aside(
 ) -> Vec<ReapStep> {
     let remove = |old: ExpiredAside| match root.remove_aside(&old.name) {
         Ok(()) => Some(old.to_step()),
-        // Removed by another process, or impossible to remove, which does no harm.
+        // The entry was removed by another process, or cannot be removed, which does no harm.
         Err(_) => None,
     };
     find_expired_aside(root, kept, limits).into_iter().filter_map(remove).collect()
 }
 
-/// Returns what [`remove_expired_aside`] would remove.
+/// Returns the entries that [`remove_expired_aside`] would remove.
 pub(super) fn find_expired_aside(
     root: &StateDir,
     kept: &HashSet<TaskId>,

@@ -1,6 +1,7 @@
-//! Ending what a host has left: its sandbox's helpers, its servers, and commands without a shim.
+//! Ends the processes that a host has left: the helpers of its sandbox, its servers, and commands
+//! without a shim.
 //!
-//! Every process that carries the mark of an ended host was started by it, outside of tasks.
+//! Every process that carries the mark of an ended host was started by the host, outside of tasks.
 //! Programs that the user wants to keep are excluded, with all of their descendants.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -50,7 +51,7 @@ pub fn plan_hosts(root: &StateDir) -> Vec<ReapStep> {
 
 fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
     let Ok(files) = HostFiles::open(root, mark) else { return Vec::new() };
-    // A supervisor that lives, or is being started, does this itself.
+    // A supervisor that lives, or is being started, holds the lock and ends the processes itself.
     let Ok(Some(_lock)) = files.try_lock() else { return Vec::new() };
     let record = match files.record() {
         Ok(record) => record,
@@ -138,7 +139,8 @@ struct HostSweep<'a> {
     files: &'a HostFiles,
     record: &'a HostRecord,
     excluded_programs: &'a [String],
-    /// `None` if it cannot be written: the processes are ended all the same.
+    /// The log of signals; `None` if it cannot be written, in which case the processes are ended
+    /// without a log.
     log: Option<ReapLog>,
     /// The signaled processes by process ID and start time, with their last signal.
     signaled: BTreeMap<(i32, u64), SignaledProcess>,
@@ -194,9 +196,9 @@ impl<'a> HostSweep<'a> {
         unkept.map(|task| task.birthmark()).chain([self.files.mark.birthmark()]).collect()
     }
 
-    /// Whether a process is a host of its own: the same program, which the host made the leader of
-    /// a session (setsid(2)) so that it outlives the host, as Claude Code does with background
-    /// conversations.
+    /// Returns whether a process is a host of its own: it runs the same program, and the host made
+    /// it the leader of a session (setsid(2)) so that it outlives the host, as Claude Code does
+    /// with background conversations.
     fn is_separate_host(&self, one: &MarkedProcess) -> bool {
         let pid = one.process.pid;
         let is_apart = || procfs::stat(pid).is_some_and(|stat| stat.session == pid);
@@ -232,8 +234,8 @@ impl<'a> HostSweep<'a> {
         }
     }
 
-    /// Kills what is left and what was started meanwhile. Returns the processes that could not be
-    /// ended.
+    /// Kills the processes that are left, and those that were started meanwhile. Returns the
+    /// processes that could not be ended.
     fn kill_remaining(&mut self) -> HashSet<ProcRef> {
         let started = clock::monotonic_now();
         loop {

@@ -26,9 +26,9 @@ pub(super) fn remove_leftover_groups(root: &StateDir, survey: &TaskSurvey) -> Ve
     gone.map(|(task_id, _)| ReapStep::Cleared { task_id }).collect()
 }
 
-/// Returns the empty control groups of ended tasks. The group of a task with a live marker is
-/// removed together with the marker, and a shim that is about to exit removes its task's group
-/// itself.
+/// Returns the empty control groups of ended tasks. Two kinds are left out: the group of a task
+/// with a live marker is removed together with the marker, and a shim that is about to exit removes
+/// its task's group itself.
 pub(super) fn leftover_groups<'s>(
     root: &StateDir,
     survey: &'s TaskSurvey,
@@ -61,7 +61,7 @@ pub(super) fn remove_expired_tasks(
         let ReapStep::Expired { task_id, .. } = step else { return Some(step) };
         match remove_task_if(root, task_id, |_| true) {
             Ok(true) => Some(step),
-            // Its shim is about to exit; the next run removes the task.
+            // The task's shim is about to exit; the next run removes the task.
             Ok(false) | Err(StoreError::NoSuchTask { .. }) => None,
             Err(error) => Some(failed_step(task_id, &error)),
         }
@@ -73,7 +73,8 @@ pub(super) fn remove_expired_tasks(
     expiring.into_iter().filter_map(remove).collect()
 }
 
-/// Returns what [`remove_expired_tasks`] would remove, the oldest first.
+/// Returns the steps for the tasks that [`remove_expired_tasks`] would remove, the oldest task
+/// first.
 pub(super) fn plan_expired_tasks(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -110,7 +111,7 @@ fn ended_tasks(
     survey.tasks.iter().filter_map(task).collect()
 }
 
-/// The acknowledgements of sessions and whether they live, each read once.
+/// The acknowledgements of sessions, and whether each session lives. Each session is read once.
 struct SessionCache<'s> {
     root: &'s StateDir,
     survey: &'s TaskSurvey,
@@ -201,7 +202,8 @@ pub(super) fn remove_stale_claims(root: &StateDir) -> Result<Vec<ReapStep>, Reap
     let mut steps = Vec::new();
     for (name, task) in stale_claims(root)? {
         let path = format!("{SAME_DIR}/{name}");
-        // Read again: another launch of the same command may just have taken the claim over.
+        // The claim is read again, because another launch of the same command may just have taken
+        // it over.
         if file::read_link(root, &path).is_ok_and(|now| now == task)
             && file::remove(root, &path).is_ok()
         {

@@ -25,14 +25,15 @@ use crate::task::shim_client;
 pub(super) const TERM_GRACE_MS: u64 = 2_000;
 /// The time after which a killed process that still lives is reported, in milliseconds.
 pub(super) const KILL_TIMEOUT_MS: u64 = 5_000;
-/// The pause between the two checks of a process's mark, after which it counts as a stray. A new
-/// shim carries the mark of the process that started it until it has set its own, within this time.
+/// The pause between the two checks of a process's mark that must agree before it is ended as a
+/// stray. A new shim carries the mark of the process that started it until it sets its own, which
+/// takes less time than this.
 const RECHECK_DELAY: Duration = Duration::from_millis(20);
 /// The pause between two sweeps.
 pub(super) const SWEEP_PAUSE: Duration = Duration::from_millis(2);
 
-/// The lock that keeps other processes away from a task while its strays are ended. Dropping it
-/// releases the lock.
+/// The lock that keeps other processes away from a task while its strays are ended. Dropping the
+/// value releases the lock.
 #[derive(Debug)]
 enum TaskGuard {
     Task { _lock: LockedTask },
@@ -227,11 +228,12 @@ fn processes_in_groups(root: &StateDir, survey: &TaskSurvey) -> HashMap<TaskId, 
     populated.map(|(id, group)| (id, group.members(root))).collect()
 }
 
-/// Whether this process is a living shim of a task that has not ended, or a descendant of one. That
-/// task then supervises the process, with its own deadline and its own stop.
+/// Returns whether this process is a living shim of a task that has not ended, or a descendant of
+/// one. The deadline and the stop of that task then apply to the process.
 fn is_below_live_shim(process: ProcRef, keepers: &HashSet<ProcRef>) -> bool {
     let mut pid = process.pid;
-    // Parents form no cycle, except if a process ID is reused between the reads.
+    // The loop is bounded, because the parents may form a cycle if a process ID is reused between
+    // the reads.
     for _ in 0..1_000 {
         let Some(stat) = procfs::stat(pid) else { return false };
         if keepers.contains(&ProcRef { pid, start_ticks: stat.start_ticks }) {
@@ -338,8 +340,8 @@ impl OrphanSweep<'_> {
         loop {
             let mut look = find_orphans(self.root, self.survey);
             look.orphans.retain(|id, _| self.wanted.contains(id));
-            // The next round reuses the descriptors of this one for processes that none was left
-            // for.
+            // Strays for which no descriptor was left are killed in the next round, which reuses
+            // the descriptors of this one.
             let mut mortal = !look.is_complete;
             look.orphans.retain(|id, strays| {
                 strays.pidfds.retain(|held| !held.is_dead());

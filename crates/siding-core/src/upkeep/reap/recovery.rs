@@ -1,8 +1,8 @@
 //! Recovery of all tasks, several concurrently.
 //!
 //! Most of the time is spent waiting: for an end to become durable, and for a new shim to report
-//! that it has taken over. File systems commit what several threads wait for in one operation, and
-//! shims start concurrently.
+//! that it has taken over. Several threads wait for less time: a file system commits the writes of
+//! all of them in one operation, and their shims start concurrently.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -14,14 +14,14 @@ use crate::sys::unix_socket::{self, BoundPaths};
 use crate::sys::{clock, process};
 
 /// The age from which on a file may be a leftover, in milliseconds. A younger one may be about to
-/// be used, or be handed from one program to another.
+/// be used, or to be passed from one program to another.
 const MIN_SOCKET_AGE_MS: i64 = 60_000;
 
-/// Removes the socket files that match a pattern, belong to this user, are older than a minute, and
-/// are held by no living process. With `dry_run` they are only returned.
+/// Removes the socket files that match a pattern, are owned by this user, are older than a minute,
+/// and are held by no living process. With `dry_run`, returns their steps without removing them.
 ///
-/// No symbolic link is followed, neither on the way nor at the end, and no other file is touched. A
-/// directory that cannot be read has nothing to remove.
+/// No symbolic link is followed in any part of a path, and no other kind of file is removed. A
+/// directory that cannot be read is skipped.
 #[must_use]
 pub fn reap_sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<ReapStep> {
     let mut steps: Vec<ReapStep> = Vec::new();
@@ -30,7 +30,8 @@ pub fn reap_sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<ReapStep> {
         let mut names = file::list_names(&directory).unwrap_or_default();
         names.retain(|name| pattern.matches(name));
         names.sort();
-        // The table of bound paths is long on a busy machine, and mostly not needed.
+        // The table of bound paths is long on a busy machine, so it is read only if a file may be
+        // removed.
         let mut dead: Vec<_> =
             names.iter().filter(|name| is_unheld_socket(&directory, name)).collect();
         let bound = if dead.is_empty() { None } else { BoundPaths::read().ok() };
@@ -67,7 +68,7 @@ fn open_parent_dir(pattern: &SocketPattern) -> Option<OwnedFd> {
         .ok()
 }
 
-/// Whether this is a socket file of this user that is not new and that no process holds.
+/// Returns whether this is a socket file of this user that is not new and that no process holds.
 fn is_unheld_socket(directory: &OwnedFd, name: &str) -> bool {
     let Ok(facts) = file::metadata_at(directory, name) else { return false };
     let is_old = || {
@@ -79,6 +80,6 @@ fn is_unheld_socket(directory: &OwnedFd, name: &str) -> bool {
         && is_old()
         // A file that cannot be checked is not removed.
         && unix_socket::is_bound(directory, name).is_ok_and(|held| !held)
-        // The check went by name, so the name must still belong to the same file.
+        // The socket was checked by its name, which must still refer to the same file.
         && file::metadata_at(directory, name).is_ok_and(|now| now.identity == facts.identity)
 }

@@ -29,7 +29,8 @@ pub enum ReapStep {
         /// The recorded outcome; `None` before it is recorded.
         outcome: Option<Outcome>,
     },
-    /// A task had ended, but its shim was killed before it had cleaned up; that was done now.
+    /// A task had ended, but its shim was killed before it had removed its files; they were removed
+    /// now.
     Cleared {
         /// The task's id.
         task_id: TaskId,
@@ -73,7 +74,7 @@ pub enum ReapStep {
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
-        /// The last signal that was sent; `None` before one was.
+        /// The last signal that was sent; `None` if none was sent yet.
         signal: Option<String>,
     },
     /// A process of an ended task could not be ended.
@@ -106,12 +107,12 @@ pub enum ReapStep {
     SessionExpired {
         /// The session's id.
         session_id: SessionId,
-        /// The time of its last activity, in RFC 3339.
+        /// The time of the session's last activity, in RFC 3339.
         last_at: String,
     },
     /// An entry that was set aside long ago was removed.
     AsideExpired {
-        /// Its path below the state directory.
+        /// The path of the entry below the state directory.
         path: String,
         /// When it was set aside, in RFC 3339.
         aside_at: String,
@@ -147,8 +148,8 @@ pub enum ReapStep {
         age_ms: u64,
         /// The command line of the process, shortened.
         command: String,
-        /// The last signal that was sent; `None` before one was, and if the process exited without
-        /// one.
+        /// The last signal that was sent; `None` if none was sent yet, or if the process exited
+        /// without one.
         signal: Option<String>,
     },
     /// A process of an unowned orphan's tree was found and only reported.
@@ -177,13 +178,13 @@ pub enum ReapStep {
     },
     /// A process matches a rule's pattern and was left alone.
     ForeignSpared {
-        /// The rule that it matches.
+        /// The rule that the process matches.
         rule: String,
         /// The process ID.
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
-        /// Why it was left alone.
+        /// Why the process was left alone.
         why: String,
     },
     /// Unowned orphans could not be ended.
@@ -199,7 +200,7 @@ pub enum ReapStep {
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
-        /// The last signal that was sent; `None` before one was.
+        /// The last signal that was sent; `None` if none was sent yet.
         signal: Option<String>,
     },
     /// A process that an ended host had left could not be ended.
@@ -274,7 +275,7 @@ impl ReapStep {
         }
     }
 
-    /// Turns a step that would end an unowned process into a report of it.
+    /// Turns a step that would end an unowned process into a report of the process.
     pub(super) fn into_report(self) -> Self {
         let Self::ForeignEnded { rule, pid, top_pid, age_ms, command, signal: _ } = self else {
             return self;

@@ -198,7 +198,8 @@ fn a_task_that_is_being_created_is_not_touched() {
     let place = ReapFixture::new();
     let young = place.root.new_id(TaskKind::LocalBash).expect("an id");
     drop(place.root.create_task(young));
-    // Nor by a command that lists tasks meanwhile: its creator has not taken its lock yet.
+    // A command that recovers tasks meanwhile does not remove it either: the creator of the task
+    // has not taken its lock yet.
     let recovery = Recovery::new(&place.root, c"/nonexistent").expect("works");
     let found = recovery.recover_task(young).expect("works");
     assert!(matches!(found, RecoveryOutcome::Busy), "{found:?}");

@@ -41,8 +41,9 @@ pub struct UnownedRules<'r> {
     pub min_age: Duration,
 }
 
-/// Ends the unowned orphans that the rules select, each tree as a whole. With `dry_run` they are
-/// only returned. A process that matches a pattern and is kept gives a [`ReapStep::ForeignSpared`].
+/// Ends the unowned orphans that the rules select, each tree as a whole. With `dry_run`, nothing is
+/// ended, and the steps report what would be. A process that matches a pattern and is kept gives a
+/// [`ReapStep::ForeignSpared`].
 #[must_use]
 pub fn reap_unowned(root: &StateDir, orphans: UnownedRules<'_>, dry_run: bool) -> Vec<ReapStep> {
     if orphans.rules.is_empty() {
@@ -98,9 +99,9 @@ fn end_trees(
 type Ages = HashMap<ProcRef, Duration>;
 
 impl UnownedRules<'_> {
-    /// Whether a process is old enough and may match a built-in rule. Reads one file of each
-    /// process, so that a session starts quickly on a machine without such processes: 5 µs for each
-    /// process.
+    /// Returns whether any process is old enough and may match a built-in rule. Reads only one file
+    /// of each process (5 µs), so that a session starts quickly on a machine without processes of
+    /// this kind.
     fn may_match(self) -> bool {
         let mut buffer = vec![0; MAX_COMMAND_BYTES];
         let mut may_fit = |pid| {

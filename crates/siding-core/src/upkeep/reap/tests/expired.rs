@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// Writes a session as it is after the death of its owner, `ago` before now, with files as old as
-/// that.
+/// Writes a session that was opened `ago` before now by this owner, with files of that age.
 fn dead_session(place: &ReapFixture, name: &str, owner: ProcRef, ago: Duration) {
     let boot = procfs::boot_id().expect("is there");
     old_session(place, name, ago, serde_json::json!({ "boot": boot, "owner": owner }));
@@ -27,7 +26,7 @@ fn old_session(place: &ReapFixture, name: &str, ago: Duration, owner: serde_json
 
 const THIRTY_DAYS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// A session must be dead and without tasks; age is only an additional condition.
+/// An old session is removed only if its owner is dead and it has no task.
 #[test]
 fn ended_sessions_without_tasks_are_removed() {
     let place = ReapFixture::new();
@@ -43,7 +42,8 @@ fn ended_sessions_without_tasks_are_removed() {
         dead_session(&place, name, owner, ago);
     }
     let there = serde_json::json!({ "boot": "theirs", "machine": "theirs", "owner": DEAD_PROCESS });
-    // A third of that is longer than other sessions are kept.
+    // Ten days are longer than a session of this machine is kept, and shorter than one of another
+    // machine.
     old_session(&place, "elsewhere", THIRTY_DAYS / 3, there.clone());
     old_session(&place, "never-heard-of", THIRTY_DAYS, there);
     dead_session(&place, "damaged", DEAD_PROCESS, THIRTY_DAYS);
@@ -82,7 +82,8 @@ fn ended_sessions_without_tasks_are_removed() {
     assert!(place.reap_all().iter().filter_map(name).next().is_none());
 }
 
-/// Data that was set aside is removed by its age, and only if siding put it there.
+/// Data that was set aside is removed by its age, and only if its name shows that siding put it
+/// there.
 #[test]
 fn data_set_aside_is_removed_after_retention() {
     let place = ReapFixture::new();

@@ -1,4 +1,4 @@
-//! Ending the trees that were selected.
+//! Ends the trees that were selected.
 
 use siding_model::process::ProcRef;
 use siding_model::signal::Signal;
@@ -133,8 +133,8 @@ impl<'l> TreeSweep<'l> {
     /// Adds the processes that the trees have started since the first scan. Returns whether there
     /// were any.
     ///
-    /// Such a process is still a child of a member, or in the session that a member leads: the
-    /// kernel does not reuse the number of a session while any process is in it.
+    /// A new process is recognized by its parent, which is a member, or by its session, which a
+    /// member leads: the kernel does not reuse the number of a session while any process is in it.
     fn add_new_descendants(&mut self) -> bool {
         let before = self.targets.len();
         for pid in procfs::all_pids() {

@@ -17,16 +17,16 @@ use crate::store::StateDir;
 use crate::sys::file::{self, OpenMode};
 use crate::sys::{clock, system_info};
 
-/// The name of the file with these records, below the root (`docs/format.md`).
+/// The name of the file that records delivered reports, below the root (`docs/format.md`).
 const REPORTS_FILE: &str = "foreign-reports";
 /// The most bytes of that file that are read. It has one line for each machine and set of rules.
 const MAX_REPORTS_BYTES: usize = 256 << 10;
 
 /// Ends the unowned orphans that the built-in rules select, or reports them as
 /// [`ReapStep::ForeignFound`], as the settings say. A process that matches a rule and is kept is
-/// not mentioned, because each live session has some.
+/// not mentioned, because each live session has processes of this kind.
 ///
-/// A caller that has shown a report records that with [`record_unowned_report`].
+/// A caller that has shown a report must record this with [`record_unowned_report`].
 #[must_use]
 pub fn reap_unowned_unattended(
     root: &StateDir,
@@ -52,8 +52,9 @@ pub fn reap_unowned_unattended(
     steps
 }
 
-/// Returns whether the rules end processes while a report on this machine went only to callers of
-/// commands, perhaps to the log of a timer. An agent is notified of that once.
+/// Returns whether the rules may end processes on this machine although no agent has received a
+/// report: the report went only to callers of commands, perhaps to the log of a timer. An agent is
+/// notified of this once.
 #[must_use]
 pub fn is_unowned_report_unseen(root: &StateDir, settings: &Settings) -> bool {
     let rules = built_in_rules(settings);
@@ -66,7 +67,7 @@ pub fn is_unowned_report_unseen(root: &StateDir, settings: &Settings) -> bool {
 }
 
 /// Records that a report was delivered on this machine, if these steps contain one or an agent was
-/// notified of an earlier one. Later runs may then end what the rules select.
+/// notified of an earlier one. Later runs may then end the processes that the rules select.
 ///
 /// # Errors
 ///
@@ -92,7 +93,7 @@ pub fn record_unowned_report(
     }
     let report = OrphanReport::new(clock::unix_now().rfc3339(), machine, &rules, reader);
     let record = file::open_at(root, REPORTS_FILE, OpenMode::Append)?;
-    // A newline first ends a line that a crash has cut off.
+    // The leading newline ends a line that a crash has cut off.
     let mut line = if file::metadata(&record)?.len == 0 { Vec::new() } else { vec![b'\n'] };
     line.extend(serde_json::to_vec(&report)?);
     line.push(b'\n');
