@@ -1,9 +1,9 @@
 //! Adopting a process that siding did not start.
 //!
-//! At first the shim supervises the process without any file: most commands end within
-//! milliseconds, leave no process, and must not leave a trace either. A command that lasts longer,
-//! leaves processes, or loses its host is recorded, and is then supervised as a task is after a
-//! takeover: its processes are found by their birthmark.
+//! At first the shim creates no file for the process: most commands end within milliseconds, leave
+//! no process, and must not leave a record either. A command that lasts longer, leaves processes,
+//! or loses its host is recorded, and is then supervised as a task is after a takeover: its
+//! processes are found by their birthmark.
 
 use std::os::fd::OwnedFd;
 
@@ -45,8 +45,8 @@ pub(crate) fn run(
     let recorded = loop {
         match pending.record() {
             Ok(recorded) => break recorded,
-            // A full disk, for example. No other process supervises the command, so that it stays
-            // unrecorded until there is space.
+            // A full disk, for example. No other process supervises the command, so this shim
+            // supervises it without a record until there is space.
             Err(_) if unrecorded_adoption::supervise_until_retry(&pending, &mut lease) => {}
             Err(_) => return Ok(None),
         }

@@ -1,6 +1,6 @@
 //! The output of an adopted task: a file of its host, or somewhere siding cannot read.
 //!
-//! A regular file does not become readable in poll(2) when it grows. So the shim polls its length:
+//! poll(2) does not report the growth of a regular file. So the shim polls the length of the file:
 //! before a silence is judged, once a minute while a stall is recorded, and ten times a second
 //! while a client follows the output.
 
@@ -34,8 +34,8 @@ pub(crate) struct AdoptedOutput {
 }
 
 impl AdoptedOutput {
-    /// Links the host's file into the task's directory. Without one it creates a file there, for
-    /// siding's own lines.
+    /// Links the host's file into the task's directory. Without a file of the host, creates a file
+    /// there for siding's own lines.
     pub(crate) fn create(
         dir: &TaskDir,
         host: Option<&OwnedFd>,
@@ -58,8 +58,8 @@ impl AdoptedOutput {
         Some(Self::from_file(Some(file.try_clone().ok()?), true))
     }
 
-    /// Opens the output of a task that was adopted by another shim. There is none if the host
-    /// removed its file.
+    /// Opens the output of a task that was adopted by another shim. The value has no file if the
+    /// host has removed its own.
     pub(crate) fn resume(dir: &TaskDir, adopted: &AdoptionInfo) -> Self {
         match &adopted.output {
             Some(path) => Self::from_file(output::open_user_file(Path::new(path), true).ok(), true),
@@ -76,7 +76,7 @@ impl AdoptedOutput {
         output
     }
 
-    /// Whether the file receives the task's output.
+    /// Returns whether the file receives the task's output.
     pub(crate) const fn sees_output(&self) -> bool {
         self.is_host_file
     }
@@ -110,8 +110,8 @@ impl AdoptedOutput {
         }
     }
 
-    /// Returns when to poll the output next: while a client follows it, and while it could end the
-    /// recorded stall.
+    /// Returns when to poll the output next. `None` unless a client follows the output, or its
+    /// growth could end a recorded stall.
     pub(crate) const fn wake_at(
         &self,
         is_followed: bool,
@@ -126,7 +126,8 @@ impl AdoptedOutput {
         }
     }
 
-    /// Whether anything was written since the last poll. `members` gives the task's processes.
+    /// Returns whether anything was written since the last poll. `members` gives the task's
+    /// processes.
     pub(crate) fn poll(&mut self, now: MonotonicMs, members: impl FnOnce() -> Vec<i32>) -> bool {
         self.last_poll = now;
         let bytes = if self.is_host_file {
@@ -164,7 +165,8 @@ mod tests {
         assert!(output.poll(MonotonicMs(4), Vec::new), "the host has started its file again");
     }
 
-    /// No descriptor tells of growth, and an idle task must not be woken.
+    /// Without a follower or a stall, nothing needs the length of the file, and an idle task must
+    /// not wake its shim.
     #[test]
     fn host_output_is_polled_only_for_followers_and_stalls() {
         let mut output = AdoptedOutput::from_host_file(&empty_file()).expect("a free descriptor");

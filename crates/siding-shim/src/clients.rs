@@ -12,7 +12,7 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 use siding_model::record::Record;
 
-/// Concurrent clients. One more disconnects the oldest client that never subscribed.
+/// The most concurrent clients. One more disconnects the oldest client that never subscribed.
 const MAX_CLIENTS: usize = 256;
 /// Pause after a connection could not be accepted, in milliseconds.
 const ACCEPT_RETRY_MS: u64 = 200;
@@ -28,15 +28,16 @@ pub(crate) struct ClientId(u32);
 #[derive(Debug)]
 pub(crate) struct Client {
     socket: OwnedFd,
-    /// Whether it receives every record.
+    /// Whether the client receives every record.
     subscribed: bool,
-    /// Whether it receives the next growth of the output.
+    /// Whether the client receives a message when the output grows next.
     follows_output: bool,
-    /// Whether it waits for the end of the task.
+    /// Whether the client waits for the end of the task.
     awaits_end: bool,
-    /// Whether it waits for the evidence that it asked for with `why`.
+    /// Whether the client has sent a `why` request and waits for the evidence.
     awaits_evidence: bool,
-    /// Whether it started this task, so that no caller waits for the task once it disconnects.
+    /// Whether the client started this task: when it disconnects, no caller waits for the task any
+    /// more.
     is_starter: bool,
     disconnected: bool,
 }
@@ -83,9 +84,9 @@ pub(crate) enum ClientEvent {
     Request(ShimRequest),
     /// A packet that is not a request.
     Malformed,
-    /// Nothing yet.
+    /// No packet has arrived.
     WouldBlock,
-    /// The end of its connection.
+    /// The client has disconnected.
     Disconnected,
 }
 
@@ -95,7 +96,7 @@ pub(crate) struct Clients {
     listener: OwnedFd,
     clients: Vec<(ClientId, Client)>,
     next_id: u32,
-    /// Until when no connection is accepted, because the last one could not be.
+    /// Until when no connection is accepted, because the last accept(2) failed.
     accept_paused_until: Option<MonotonicMs>,
 }
 
@@ -110,12 +111,12 @@ impl Clients {
         self.clients.iter().map(|(id, client)| (*id, client.socket.as_fd()))
     }
 
-    /// Returns what to poll for connections; `None` while accepting is paused.
+    /// Returns the descriptor to poll for connections; `None` while accepting is paused.
     pub(crate) fn listener_source(&self) -> Option<BorrowedFd<'_>> {
         self.accept_paused_until.is_none().then(|| self.listener.as_fd())
     }
 
-    /// Returns when to come back to [`Self::resume_accepting`].
+    /// Returns when to call [`Self::resume_accepting`].
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.accept_paused_until
     }
@@ -194,7 +195,8 @@ impl Clients {
         }
     }
 
-    /// Sends a client every record from now on, and the next growth of the output if it `follows`.
+    /// Subscribes a client to all records from now on and, with `follows`, to the next growth of
+    /// the output.
     pub(crate) fn subscribe(&mut self, id: ClientId, follows: bool) {
         if let Some(client) = self.get_mut(id) {
             client.subscribed = true;
@@ -202,14 +204,14 @@ impl Clients {
         }
     }
 
-    /// Answers a client when the task has ended.
+    /// Registers a client for an answer at the end of the task.
     pub(crate) fn await_end(&mut self, id: ClientId) {
         if let Some(client) = self.get_mut(id) {
             client.awaits_end = true;
         }
     }
 
-    /// Answers a client with the next evidence.
+    /// Registers a client for the next evidence.
     pub(crate) fn await_evidence(&mut self, id: ClientId) {
         if let Some(client) = self.get_mut(id) {
             client.awaits_evidence = true;
@@ -224,7 +226,7 @@ impl Clients {
         let message = ShimMessage::Record { seq, record: Some(Box::new(record.clone())) };
         let mut packet = serde_json::to_vec(&message).unwrap_or_default();
         if packet.is_empty() || packet.len() > MAX_PACKET_BYTES {
-            // The subscriber reads the record from the journal.
+            // The record does not fit into a packet, so the subscriber reads it from the journal.
             packet =
                 serde_json::to_vec(&ShimMessage::Record { seq, record: None }).unwrap_or_default();
         }
@@ -242,7 +244,7 @@ impl Clients {
         }
     }
 
-    /// Whether a client follows the output.
+    /// Returns whether a client follows the output.
     pub(crate) fn has_followers(&self) -> bool {
         self.clients.iter().any(|(_, client)| client.follows_output)
     }

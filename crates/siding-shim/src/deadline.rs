@@ -15,7 +15,8 @@ pub(crate) struct DeadlineTimer {
 }
 
 impl DeadlineTimer {
-    /// Returns when the notice is due; `None` once it is recorded, and for a task without one.
+    /// Returns when the notice is due; `None` once the notice is recorded, and for a task without
+    /// such a notice.
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let due = state.deadline_notice_at()?;
         Some(self.retry_at.map_or(due, |retry_at| due.max(retry_at)))
@@ -28,7 +29,7 @@ impl DeadlineTimer {
         is_due.then(|| Record::Expiring { at: clock::monotonic_now(), deadline })
     }
 
-    /// Tries again later, because the journal had no room for the notice.
+    /// Postpones the notice, because the journal had no room for it.
     pub(crate) const fn postpone(&mut self, now: MonotonicMs) {
         self.retry_at = Some(now.plus_ms(OPTIONAL_RECORD_RETRY_MS));
     }

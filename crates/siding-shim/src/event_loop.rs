@@ -1,5 +1,4 @@
-//! The shim's one loop: it waits until something happens, and dispatches it to the task's
-//! supervisor.
+//! The shim's one loop: waits for events, and dispatches each to the supervisor of its task.
 //!
 //! | wakes the shim | what the supervisor does |
 //! |---|---|
@@ -7,8 +6,8 @@
 //! | a signal: SIGCHLD | reaps, records the leader's end or the empty tree |
 //! | a signal: SIGTERM, SIGINT | stops the task |
 //! | a process that is not a child ended | the same as after SIGCHLD |
-//! | the owner of the session ended | looks for another owner, starts the session's grace |
-//! | an awaited address answered | nothing: the next tick evaluates the answer |
+//! | the session's owner ended | searches for another owner, otherwise starts the grace |
+//! | a server has responded | nothing: the next tick checks the task's readiness |
 //! | the proxy reported | records denied hosts |
 //! | a client sent a request | carries it out, answers |
 //! | a client connects | accepts it |
@@ -28,15 +27,15 @@ use crate::task_supervisor::{LoopStatus, TaskSupervisor};
 pub(crate) struct TaskSet {
     supervisors: Vec<TaskSupervisor>,
     signals: SignalFd,
-    /// Whether memory was used that is not needed again.
+    /// Whether memory was used since the last wait that can be returned to the kernel.
     releases_memory: bool,
 }
 
 impl TaskSet {
     /// Returns tasks to supervise, and the descriptor of the shim's signals.
     pub(crate) fn new(supervisors: Vec<TaskSupervisor>, signals: SignalFd) -> Self {
-        // A command may end within milliseconds, so that start-up memory is not released before the
-        // first sample of a silent task.
+        // A command may end within milliseconds, so start-up memory is released only with the first
+        // sample of a silent task.
         Self { supervisors, signals, releases_memory: false }
     }
 
@@ -59,7 +58,7 @@ pub(crate) fn run(TaskSet { mut supervisors, signals, mut releases_memory }: Tas
             return;
         }
         if std::mem::take(&mut releases_memory) {
-            // Last: it may be long before this shim wakes again.
+            // Released last, because it may be long before this shim wakes again.
             memory::release_unused();
         }
         let ready = wait(&mut supervisors, &signals);
@@ -74,7 +73,7 @@ pub(crate) fn run(TaskSet { mut supervisors, signals, mut releases_memory }: Tas
     }
 }
 
-/// Waits until something happens or is due. The only place where the shim blocks.
+/// Waits until a source is readable or a timeout has passed. The only place where the shim blocks.
 fn wait(supervisors: &mut [TaskSupervisor], signals: &SignalFd) -> ReadySources {
     let wake_at = supervisors.iter_mut().filter_map(TaskSupervisor::wake_at).min();
     let mut poll_set = PollSet::default();
@@ -85,7 +84,7 @@ fn wait(supervisors: &mut [TaskSupervisor], signals: &SignalFd) -> ReadySources 
     poll_set.wait(wake_at.map(|at| at.ms_since(clock::monotonic_now())))
 }
 
-/// Handles what has become readable for a task, in the order of [`Source`].
+/// Dispatches the readable sources of a task, in the order of [`Source`].
 #[inline(never)]
 fn dispatch(supervisor: &mut TaskSupervisor, ready: &[Source], signals: &[Signal]) {
     for source in ready {
@@ -115,7 +114,7 @@ fn tick(supervisors: &mut Vec<TaskSupervisor>) -> bool {
         status == LoopStatus::Finished
     };
     let ended: Vec<TaskSupervisor> = supervisors.extract_if(.., is_finished).collect();
-    // Last, because it waits for the disk.
+    // Shut down last, because the shutdown waits for the disk.
     ended.into_iter().for_each(TaskSupervisor::shutdown);
     releases_memory
 }

@@ -1,4 +1,4 @@
-//! Releasing programs that a person opened through an adopted command, such as an editor.
+//! Releases programs that a person opened through an adopted command, such as an editor.
 
 use siding_core::store::StateDir;
 use siding_core::sys::{birthmark, procfs};
@@ -13,8 +13,8 @@ use crate::process_tree::ProcessTree;
 const MAX_COMMAND_LINE_BYTES: usize = 16 << 10;
 
 /// Releases the excluded programs of an adopted task: an editor or browser that has left the
-/// command's session, with all its descendants. They carry a birthmark that belongs to no task from
-/// then on.
+/// command's session, with all its descendants. From then on these processes carry a birthmark that
+/// is of no task.
 pub(crate) fn release_excluded(tree: &mut ProcessTree, root: &StateDir, state: &TaskState) {
     let Some(adopted) = &state.adopted else { return };
     if adopted.spare_programs.is_empty() {

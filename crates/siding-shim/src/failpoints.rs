@@ -54,12 +54,12 @@ pub(crate) fn arm_from_task_environment(environment: &[std::ffi::CString]) {
     }
 }
 
-/// Does nothing.
+/// No-op: failpoints are compiled only for tests.
 #[cfg(not(feature = "pause-points"))]
 pub(crate) const fn arm_from_task_environment(_environment: &[std::ffi::CString]) {}
 
-/// Arms the failpoint that `SIDING_PAUSE_AT` names in the environment of this process: an adopted
-/// process got its environment from its host.
+/// Arms the failpoint that `SIDING_PAUSE_AT` names in the environment of this process: the
+/// environment of an adopted process is that of its host, not of this test.
 #[cfg(feature = "pause-points")]
 pub(crate) fn arm_from_own_environment() {
     if let Ok(wanted) = std::env::var("SIDING_PAUSE_AT") {
@@ -67,12 +67,12 @@ pub(crate) fn arm_from_own_environment() {
     }
 }
 
-/// Does nothing.
+/// No-op: failpoints are compiled only for tests.
 #[cfg(not(feature = "pause-points"))]
 pub(crate) const fn arm_from_own_environment() {}
 
-/// Arms the failpoint that a file of the state directory names, and removes the file: it is for one
-/// host supervisor.
+/// Arms the failpoint that a file of the state directory names, and removes the file, so that only
+/// one host supervisor stops there.
 #[cfg(feature = "pause-points")]
 pub(crate) fn arm_from_state_directory(state_directory: &std::path::Path) {
     let file = state_directory.join(SUPERVISOR_POINT_FILE);
@@ -82,7 +82,7 @@ pub(crate) fn arm_from_state_directory(state_directory: &std::path::Path) {
     }
 }
 
-/// Does nothing.
+/// No-op: failpoints are compiled only for tests.
 #[cfg(not(feature = "pause-points"))]
 pub(crate) const fn arm_from_state_directory(_state_directory: &std::path::Path) {}
 
@@ -99,6 +99,6 @@ pub(crate) fn pause_at(point: &str) {
     }
 }
 
-/// Does nothing.
+/// No-op: failpoints are compiled only for tests.
 #[cfg(not(feature = "pause-points"))]
 pub(crate) const fn pause_at(_point: &str) {}

@@ -29,11 +29,11 @@ use crate::start::{StartError, failed_to};
 const USAGE_EXIT_CODE: u8 = 2;
 /// Bytes that one read takes from the bell.
 const BELL_READ_BYTES: usize = 4096;
-/// Reads of the bell before the supervisor does other work.
+/// The most consecutive reads of the bell before the supervisor does other work.
 const MAX_BELL_READS: usize = 16;
 
-/// Runs this process as the supervisor of a host until that has ended. Returns the exit code of the
-/// process.
+/// Runs this process as the supervisor of a host until the host has ended. Returns the exit code of
+/// the process.
 #[must_use]
 pub fn main() -> u8 {
     let mut arguments = std::env::args_os().skip(2);
@@ -73,7 +73,7 @@ struct HostSupervisor {
     first_command_ticks: Option<u64>,
     /// Until when the bell is not polled.
     bell_ignored_until: MonotonicMs,
-    /// Marks the host as supervised while it is held.
+    /// The lock that marks the host as supervised while this process holds it.
     _lock: OwnedFd,
 }
 
@@ -81,9 +81,10 @@ impl HostSupervisor {
     fn start(mark: HostMark, path: &Path, lock: OwnedFd) -> Result<Self, StartError> {
         let other = |error: &dyn std::fmt::Display| std::io::Error::other(error.to_string());
         process::set_name(SUPERVISOR_NAME);
-        // The directory in which it was started must stay free to be unmounted or removed.
+        // The directory in which the supervisor was started must stay free to be unmounted or
+        // removed.
         let _best_effort = std::env::set_current_dir("/");
-        // It must end neither with the host, nor with the task in which it may have been started.
+        // The supervisor must not be ended with the host, or with a task in which it was started.
         host::drop_host_mark();
         let _best_effort = cgroup::OwnCgroup::find().map(|own| own.leave_task_group());
         failpoints::arm_from_state_directory(path);
@@ -112,7 +113,8 @@ impl HostSupervisor {
             bell_ignored_until: MonotonicMs(0),
             _lock: lock,
         };
-        // An earlier supervisor may have been killed before it adopted a command.
+        // The first scan is due immediately: an earlier supervisor may have been killed before it
+        // adopted a command.
         supervisor.scan_schedule.record_bell(&[BellByte::Scan.to_byte()], clock::monotonic_now());
         Ok(supervisor)
     }
@@ -126,14 +128,15 @@ impl HostSupervisor {
         let Self { root, files, record, .. } = &self;
         let steps =
             reap::end_host(root, files, record, &|| failpoints::pause_at(failpoints::HOST_ENDING));
-        // The record stays while a process could not be ended: the reaper reports it to the next
-        // session.
+        // If a process could not be ended, the record stays, so that the reaper reports the process
+        // to the next session.
         if !steps.iter().any(reap::ReapStep::is_failure) {
             let _best_effort = root.remove_host(files.mark);
         }
     }
 
-    /// Waits until something is due, and does it. The only place where the supervisor blocks.
+    /// Waits until the bell is rung, a scan is due or the host has ended, and handles it. The only
+    /// place where the supervisor blocks.
     fn wait_and_dispatch(&mut self) {
         let now = clock::monotonic_now();
         let is_bell_ignored = now < self.bell_ignored_until;
@@ -156,8 +159,8 @@ impl HostSupervisor {
         }
     }
 
-    /// Reads the bell. It is then ignored for a moment, so that a host that rings without a pause
-    /// does not use up a core.
+    /// Reads the bell, which is then ignored for a moment, so that a host that rings without a
+    /// pause does not use up a core.
     fn read_bell(&mut self) {
         let mut bytes = [0; BELL_READ_BYTES];
         let now = clock::monotonic_now();

@@ -1,4 +1,4 @@
-//! Writing the journal, with retries when the disk refuses a write.
+//! Writes the journal, and retries when a write fails.
 
 use siding_core::store::journal_file::JournalFile;
 use siding_core::sys::clock;
@@ -38,8 +38,8 @@ impl JournalWriter {
         first
     }
 
-    /// Whether an optional record may be written: no record is pending, and the space for the final
-    /// record stays reserved.
+    /// Returns whether an optional record may be written: no record is pending, and the space for
+    /// the final record stays reserved.
     pub(crate) fn has_room(&mut self) -> bool {
         self.pending.is_empty() && self.journal.reserve_record().is_ok()
     }
@@ -57,7 +57,7 @@ impl JournalWriter {
         self.retry_at
     }
 
-    /// Writes the pending records, when that is due.
+    /// Writes the pending records if the retry is due.
     pub(crate) fn retry_if_due(&mut self, now: MonotonicMs) {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry();

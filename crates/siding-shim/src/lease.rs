@@ -1,5 +1,6 @@
 //! The lease of a session on its tasks: the pidfd of the newest of its live owners. When the last
-//! owner of a subagent's session has ended, an owner of its parent session takes its place.
+//! owner of a subagent's session has ended, an owner of the parent session takes that owner's
+//! place.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,7 +18,7 @@ const OWNER_RETRY_MS: u64 = 5_000;
 /// The process that a task must not outlive.
 #[derive(Debug)]
 pub(crate) enum Lease {
-    /// There is none: the task belongs to the implicit session, or was started with `--keep`.
+    /// No process: the implicit session owns the task, or the task was started with `--keep`.
     Free,
     /// An owner of the session, which lives.
     Held(PidFd),
@@ -29,7 +30,7 @@ pub(crate) enum Lease {
 }
 
 impl Lease {
-    /// Acquires the lease that the specification asks for.
+    /// Acquires the lease of a task with this specification.
     pub(crate) fn acquire(root: &StateDir, spec: &TaskSpec) -> Self {
         if spec.keep || spec.session_id.is_implicit() {
             return Self::Free;
@@ -40,14 +41,14 @@ impl Lease {
     fn query_owner(root: &StateDir, spec: &TaskSpec) -> Self {
         match find_live_owner(root, spec) {
             Ok(Some(owner)) => Self::Held(owner),
-            // After a failed search there is another when the grace is over.
+            // A failed search is repeated when the grace is over.
             Ok(None) | Err(_) => {
                 Self::Lost { until: clock::monotonic_now().plus_ms(spec.session_grace_ms) }
             }
         }
     }
 
-    /// Returns what to poll for the owner's end.
+    /// Returns the descriptor to poll for the owner's end.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Held(owner) => Some(owner.as_fd()),
@@ -55,12 +56,12 @@ impl Lease {
         }
     }
 
-    /// Whether no owner lives.
+    /// Returns whether no owner lives.
     pub(crate) const fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
 
-    /// Returns when to come back to [`Self::has_expired`].
+    /// Returns when to call [`Self::has_expired`].
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Lost { until } => Some(*until),
@@ -73,8 +74,8 @@ impl Lease {
         *self = Self::query_owner(root, spec);
     }
 
-    /// Whether the grace is over without a new owner. While the search for an owner fails, the
-    /// lease does not expire: no task is stopped on a guess.
+    /// Returns whether the grace is over without a new owner. While the search for an owner fails,
+    /// the lease does not expire: no task is stopped on a guess.
     pub(crate) fn has_expired(
         &mut self,
         root: &StateDir,
@@ -103,8 +104,8 @@ impl Lease {
 }
 
 /// Returns a live owner of the task's session, or of the session that inherited its tasks. Fails
-/// while that cannot be found out, because a network file system does not respond or no descriptor
-/// is free.
+/// while the owner cannot be determined, for example because a network file system does not respond
+/// or no descriptor is free.
 fn find_live_owner(root: &StateDir, spec: &TaskSpec) -> io::Result<Option<PidFd>> {
     let boot = procfs::boot_id()?;
     let holder =

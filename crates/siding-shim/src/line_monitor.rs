@@ -50,7 +50,7 @@ impl LineMonitor {
         self.lines.next_due_record(now)
     }
 
-    /// Tries again later, because the journal had no room for a line.
+    /// Postpones the next record, because the journal had no room for it.
     pub(crate) const fn postpone(&mut self, now: MonotonicMs) {
         self.retry_at = now.plus_ms(OPTIONAL_RECORD_RETRY_MS);
     }

@@ -1,4 +1,4 @@
-//! Moving a task's output from its FIFO into the output file.
+//! Moves a task's output from its FIFO into the output file.
 //!
 //! The kernel moves the bytes with splice(2), and in a flood with [`SpliceStore`]: no byte is in
 //! the memory of the shim, where it would be lost when the shim is killed. The FIFO holds one page
@@ -35,8 +35,8 @@ const MAX_READS_PER_TICK: usize = 32;
 /// Silence after which the FIFO shrinks and the buffers are freed, in milliseconds. The first
 /// sample of the silent task is due at the same time, so that the shim wakes once for both.
 const QUIET_AFTER_MS: u64 = FIRST_SAMPLE_DELAY_MS + QUIET_SLACK_MS;
-/// Slack in milliseconds, because the two silences do not start at the very same moment: the output
-/// is quiet this long after the first sample is due, and counts as quiet already this long before.
+/// Slack in milliseconds, because the two silences do not start at exactly the same time: the FIFO
+/// is due to shrink this long after the first sample, and may shrink this long before the sample.
 const QUIET_SLACK_MS: u64 = 50;
 /// The middle is released in steps of this many bytes, a multiple of every block size.
 const RELEASE_STEP_BYTES: u64 = 4 << 20;
@@ -57,10 +57,10 @@ pub(crate) struct OutputFifo {
     /// The first failed write, with its offset, until it is recorded.
     failure: Option<(u64, io::Error)>,
     failed_before: bool,
-    /// Only used where splice(2) fails.
+    /// The buffer through which output is copied if splice(2) fails.
     buffer: Option<MappedBuffer>,
     busy: bool,
-    /// Only while the task is busy.
+    /// Moves bursts of output; present only while the task is busy.
     splice_store: Option<SpliceStore>,
     quiet_at: Option<MonotonicMs>,
     /// Receives all output. Most tasks have no monitor.
@@ -76,7 +76,8 @@ impl OutputFifo {
         keep_tail: u64,
     ) -> io::Result<Self> {
         let offset = file::metadata(&file)?.len;
-        // Fails with EBUSY if the pipe holds more than a page (fcntl(2)): then it should be large.
+        // Fails with EBUSY if the pipe holds more than a page (fcntl(2)), and should then stay
+        // large.
         let _best_effort = pipe::set_size(&fifo, QUIET_PIPE_BYTES);
         let gap = siding_core::output::find_gap(&file, offset, align_up(keep_head));
         Ok(Self {
@@ -97,7 +98,7 @@ impl OutputFifo {
         })
     }
 
-    /// Returns what to poll for data.
+    /// Returns the descriptor to poll for data.
     pub(crate) fn source(&self) -> BorrowedFd<'_> {
         self.fifo.as_fd()
     }
@@ -107,7 +108,7 @@ impl OutputFifo {
         self.offset
     }
 
-    /// Returns when to come back to [`Self::release_if_quiet`].
+    /// Returns when to call [`Self::release_if_quiet`].
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.quiet_at
     }
@@ -134,12 +135,12 @@ impl OutputFifo {
         bytes
     }
 
-    /// Moves the data in the FIFO, at most [`MAX_READS_PER_TICK`] steps. Returns whether there was
-    /// any. `dir` is the task's directory.
+    /// Moves the data in the FIFO, in at most [`MAX_READS_PER_TICK`] steps. Returns whether any was
+    /// moved. `dir` is the task's directory.
     pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
         self.quiet_at = Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS));
         if self.busy && self.splice_store.is_none() {
-            // Without it the output is moved more slowly, and none is lost.
+            // If the store cannot be created, output is moved more slowly, and none is lost.
             self.splice_store = dir.endpoint_dir().and_then(SpliceStore::prepare).ok();
         }
         (0..MAX_READS_PER_TICK).take_while(|_| self.move_once()).count() > 0
@@ -152,14 +153,15 @@ impl OutputFifo {
         while self.offset < until && self.move_once() {}
     }
 
-    /// Frees the buffers and shrinks the FIFO once the task has been silent. Returns whether it
-    /// has.
+    /// Frees the buffers and shrinks the FIFO once the task has been silent. Returns whether the
+    /// task has been silent.
     pub(crate) fn release_if_quiet(&mut self, now: MonotonicMs) -> bool {
         let soon = now.plus_ms(2 * QUIET_SLACK_MS);
         let is_quiet = self.quiet_at.take_if(|at| soon >= *at).is_some();
         if is_quiet {
             (self.buffer, self.splice_store) = (None, None);
-            // Fails with EBUSY if new data has just been written. The next silence retries it.
+            // Fails with EBUSY if new data has just been written, and is retried in the next
+            // silence.
             self.busy = self.busy && pipe::set_size(&self.fifo, QUIET_PIPE_BYTES).is_err();
         }
         is_quiet
@@ -172,7 +174,7 @@ impl OutputFifo {
         self.store(format!("{start}[siding] {text}\n").as_bytes());
     }
 
-    /// Moves data out of the FIFO in one step. Returns whether there was any.
+    /// Moves data out of the FIFO in one step. Returns whether any was moved.
     fn move_once(&mut self) -> bool {
         let moved = match self.splice_store.take() {
             Some(splice_store) => self.move_via_stage(splice_store),
@@ -180,8 +182,8 @@ impl OutputFifo {
         };
         let count = match moved {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            // A full disk, or a file system without splice(2). The FIFO must be emptied all the
-            // same, or the task blocks in write(2).
+            // A full disk, or a file system without splice(2). The FIFO must be emptied in any
+            // case, or the task would block in write(2).
             Err(_) => self.copy_through_buffer(),
             Ok(count) => count,
         };
@@ -219,7 +221,8 @@ impl OutputFifo {
     fn splice(&mut self) -> io::Result<usize> {
         let max_bytes = self.max_piece_bytes();
         if self.would_overflow(max_bytes as u64) {
-            // The exact count, so that no more of the middle is released than necessary.
+            // The exact number of bytes is requested, so that no more of the middle is released
+            // than necessary.
             let coming = pipe::buffered_bytes(&self.fifo)?.min(max_bytes as u64);
             self.release_middle(coming);
         }
@@ -238,8 +241,8 @@ impl OutputFifo {
         }
     }
 
-    /// Moves data through the memory of this process. Returns its length in bytes. A shim that is
-    /// killed between the read and the write loses it.
+    /// Moves data through the memory of this process. Returns the number of bytes. A shim that is
+    /// killed between the read and the write loses these bytes.
     fn copy_through_buffer(&mut self) -> usize {
         let Some(mut buffer) =
             self.buffer.take().or_else(|| MappedBuffer::new(COPY_BUFFER_BYTES).ok())
@@ -256,7 +259,7 @@ impl OutputFifo {
     }
 
     /// Returns how many bytes one step may move. The middle of the file is released before each
-    /// step, so that half of `keep_tail` keeps the file within its limit.
+    /// step, and a step of at most half of `keep_tail` keeps the file within its limit.
     fn max_piece_bytes(&self) -> usize {
         let half = usize::try_from(self.keep_tail / 2).unwrap_or(COPY_BUFFER_BYTES);
         half.clamp(BLOCK_BYTES as usize, COPY_BUFFER_BYTES)
@@ -264,7 +267,7 @@ impl OutputFifo {
 
     fn store(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(self.max_piece_bytes()) {
-            // Before the write, so that the file never exceeds its limit.
+            // Released before the write, so that the file never exceeds its limit.
             self.release_middle(piece.len() as u64);
             if let Err(error) = file::write_all_at(&self.file, piece, self.offset) {
                 self.record_loss(piece.len() as u64, error);
@@ -273,8 +276,8 @@ impl OutputFifo {
         }
     }
 
-    /// Counts how many of the last `len` bytes are not in the file. A full disk stores some of
-    /// them.
+    /// Counts how many of the last `len` bytes are not in the file. On a full disk, a failed write
+    /// may have stored some of them.
     fn record_loss(&mut self, len: u64, error: io::Error) {
         let end = file::metadata(&self.file).map_or(0, |facts| facts.len);
         let stored = end.saturating_sub(self.offset).min(len);
@@ -285,7 +288,7 @@ impl OutputFifo {
         }
     }
 
-    /// Whether head and tail together exceed their limits when `coming` bytes are added.
+    /// Returns whether head and tail together exceed their limits when `coming` bytes are added.
     fn would_overflow(&self, coming: u64) -> bool {
         (self.offset + coming).saturating_sub(self.keep_tail) > self.tail_start()
     }

@@ -14,9 +14,9 @@ use crate::output_fifo::OutputFifo;
 /// A task's output.
 #[derive(Debug)]
 pub(crate) enum OutputPump {
-    /// The shim moves it from a FIFO into the output file.
+    /// The shim moves the output from a FIFO into the output file.
     Fifo(OutputFifo),
-    /// The host of an adopted task directed it to a file, a pipe or a terminal.
+    /// The host of an adopted task has directed the output to a file, a pipe or a terminal.
     Adopted(AdoptedOutput),
 }
 
@@ -68,7 +68,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns what to poll for data; `None` if the length must be polled instead.
+    /// Returns the descriptor to poll for data; `None` if the length must be polled instead.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Fifo(fifo) => Some(fifo.source()),
@@ -84,7 +84,7 @@ impl OutputPump {
         }
     }
 
-    /// Whether [`Self::bytes`] counts all that the task writes to its standard output.
+    /// Returns whether [`Self::bytes`] counts all that the task writes to its standard output.
     pub(crate) const fn sees_output(&self) -> bool {
         match self {
             Self::Fifo(_) => true,
@@ -92,7 +92,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns when to come back to [`Self::release_if_quiet`].
+    /// Returns when to call [`Self::release_if_quiet`].
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Fifo(fifo) => fifo.wake_at(),
@@ -124,7 +124,7 @@ impl OutputPump {
         }
     }
 
-    /// Moves available data into the output file. Returns whether there was any. `dir` is the
+    /// Moves available data into the output file. Returns whether any was moved. `dir` is the
     /// task's directory.
     pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
         match self {
@@ -141,7 +141,7 @@ impl OutputPump {
         }
     }
 
-    /// Frees buffers once the task has been silent. Returns whether it has.
+    /// Frees buffers once the task has been silent. Returns whether the task has been silent.
     pub(crate) fn release_if_quiet(&mut self, now: MonotonicMs) -> bool {
         match self {
             Self::Fifo(fifo) => fifo.release_if_quiet(now),

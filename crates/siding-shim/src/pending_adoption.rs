@@ -48,7 +48,7 @@ pub(crate) struct RecordedAdoption {
 }
 
 impl PendingAdoption {
-    /// Prepares this process to be the shim of the adoption that it was handed.
+    /// Prepares this process to be the shim of the adoption that it has received.
     pub(crate) fn receive(
         id: TaskId,
         prepared: PreparedShim,
@@ -58,7 +58,8 @@ impl PendingAdoption {
         let (memory, leader, host_output) = handed.into_adoption();
         let mut adoption = Adoption::read(memory).map_err(failed_to("read the adoption"))?;
         let leader = PidFd::from_fd(leader, adoption.process);
-        // By its path: this shim creates the task's directories itself, later.
+        // The state directory is opened by its path, because this shim itself creates the task's
+        // directories in it, later.
         let root = StateDir::open(&adoption.root)
             .map_err(|error| failed_to("open the state directory")(std::io::Error::other(error)))?;
         let adopted = AdoptionInfo {
@@ -78,7 +79,7 @@ impl PendingAdoption {
         loop {
             let mut fds = vec![self.leader.as_fd(), self.shim.signals.as_fd()];
             fds.extend(lease.source());
-            // No descriptor tells of a host that ended before the lease was acquired.
+            // No descriptor reports the end of a host that ended before the lease was acquired.
             let is_lost = lease.is_lost();
             let left = if is_lost { 0 } else { until.ms_since(clock::monotonic_now()) };
             let ready = poll::wait_readable(&fds, Some(left)).unwrap_or_default();
@@ -93,14 +94,14 @@ impl PendingAdoption {
         }
     }
 
-    /// Whether any process of the task lives besides its leader.
+    /// Returns whether a process of the task besides its leader lives, or may live.
     pub(crate) fn has_other_processes(&self) -> bool {
         let id = self.adoption.spec.task_id;
         let scan = BirthmarkScan::scan_for(&self.root, id, current_pid());
         !(scan.is_complete() && scan.processes_of(id).is_empty())
     }
 
-    /// Records the task. After a failure it removes the files that it created.
+    /// Records the task. After a failure, removes the files that were created.
     pub(crate) fn record(&self) -> Result<RecordedAdoption, StartError> {
         let spec = &self.adoption.spec;
         let dir_error =
@@ -161,7 +162,8 @@ impl PendingAdoption {
     ) -> (TaskSupervisor, Shim) {
         let Self { root, leader, shim, .. } = self;
         let RecordedAdoption { dir, output, listener, journal, state } = recorded;
-        // Again: a command that closed the session in the meantime stopped only the recorded tasks.
+        // The lease is acquired again, because a command that closed the session in the meantime
+        // stopped only the recorded tasks.
         let lease = match lease {
             Lease::Held(_) => Lease::acquire(&root, &state.spec),
             Lease::Free | Lease::Lost { .. } => lease,

@@ -1,4 +1,4 @@
-//! The descriptors of one poll(2), each with a token that says what it stands for.
+//! The descriptors of one poll(2), each with a token that names its task and its source.
 
 use std::os::fd::BorrowedFd;
 
@@ -20,7 +20,7 @@ pub(crate) enum Source {
     TreeMember,
     /// The owner of the task's session has ended.
     SessionOwner,
-    /// An address that the task is waited for has answered.
+    /// A server that must respond before the task is ready has responded.
     Readiness,
     /// The task's proxy denied a host, or has ended.
     Proxy,
@@ -74,8 +74,8 @@ impl<'fd> PollSet<'fd> {
     pub(crate) fn wait(self, timeout_ms: Option<u64>) -> ReadySources {
         let Self { fds, mut tokens } = self;
         // poll(2) fails only when the kernel has no memory. Then every source is tried: none of
-        // them blocks, and a readable one that is left out could be the last that ever wakes the
-        // shim.
+        // them blocks, and a readable source that is left out could be the last one that ever wakes
+        // the shim.
         let is_ready =
             poll::wait_readable(&fds, timeout_ms).unwrap_or_else(|_| vec![true; fds.len()]);
         let mut is_ready = is_ready.into_iter();
@@ -89,7 +89,7 @@ impl<'fd> PollSet<'fd> {
 pub(crate) struct ReadySources(Vec<Token>);
 
 impl ReadySources {
-    /// Whether a source that all tasks share is readable.
+    /// Returns whether a source that all tasks share is readable.
     pub(crate) fn contains_shared(&self, source: Source) -> bool {
         self.0.contains(&Token { task: None, source })
     }

@@ -18,10 +18,10 @@ use siding_model::lifecycle::TreeLiveness;
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 
-/// Processes that are held by a pidfd. Further ones are found when these have ended.
+/// The most processes that are held by a pidfd. Other processes are found when these have ended.
 const MAX_HELD_PIDFDS: usize = 256;
-/// The same limit for each of the tasks that share a shim: together they must not exhaust its
-/// descriptors.
+/// The same limit for each of the tasks that share a shim: together they must not exhaust the
+/// shim's descriptors.
 const MAX_HELD_PIDFDS_SHARED: usize = 4;
 /// Time between two scans while no process can be held, in milliseconds.
 const RESCAN_MS: u64 = 2_000;
@@ -54,7 +54,7 @@ pub(crate) enum ProcessTree {
 pub(crate) enum LeaderHandle {
     /// A leader that lives, or whose exit status can still be read.
     Held(PidFd),
-    /// The same for an adopted process, which was never a shim's child.
+    /// Like [`Self::Held`], for an adopted process, which was never a shim's child.
     Adopted(PidFd),
     /// The process that is most likely the leader: the shim died before it recorded the leader. The
     /// exit status of this process is no evidence.
@@ -185,7 +185,7 @@ impl ProcessTree {
         }
     }
 
-    /// Returns what to poll in addition to SIGCHLD.
+    /// Returns the descriptors to poll in addition to SIGCHLD.
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
         match self {
             // The pidfd of a process that has ended stays readable, and would wake the shim without
@@ -200,20 +200,20 @@ impl ProcessTree {
         }
     }
 
-    /// Whether the processes are not descendants of this shim.
+    /// Returns whether the processes are not descendants of this shim.
     pub(crate) const fn is_discovered(&self) -> bool {
         matches!(self, Self::Discovered { .. })
     }
 
-    /// Returns when to come back to [`Self::check`] if no source becomes readable before.
+    /// Returns when to call [`Self::check`] if no source becomes readable before.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Discovered { rescan_at, .. } | Self::Descendants { rescan_at, .. } => *rescan_at,
         }
     }
 
-    /// Reaps processes that have ended, and returns whether any is left. If [`Self::wake_at`] is
-    /// set afterwards, an earlier check cannot find anything new.
+    /// Reaps processes that have ended, and returns whether any is left. If [`Self::wake_at`]
+    /// returns a time afterwards, a check before that time finds nothing new.
     pub(crate) fn check(&mut self, root: &StateDir, task: &TaskState) -> TreeStatus {
         match self {
             Self::Descendants { leader, rescan_at } => {
@@ -240,7 +240,8 @@ impl ProcessTree {
         }
     }
 
-    /// As [`Self::check`], with a scan for this task alone, which is never postponed. For the kill.
+    /// Like [`Self::check`], with a scan for this task alone, which is never postponed: a kill
+    /// cannot wait for a shared scan.
     pub(crate) fn check_now(&mut self, root: &StateDir, task: &TaskState) -> TreeStatus {
         match self {
             Self::Descendants { .. } => self.check(root, task),
@@ -295,8 +296,8 @@ const fn task_birthmark(task: &TaskState) -> Birthmark {
     task.spec.task_id.birthmark()
 }
 
-/// Whether no descendant of this shim belongs to the task, although the shim has children. `None`
-/// if `/proc` does not show the children, for example because no descriptor is free.
+/// Returns whether no descendant of this shim belongs to the task, although the shim has children.
+/// `None` if `/proc` does not show the children, for example because no descriptor is free.
 fn has_no_descendants(root: &StateDir, mark: Birthmark) -> Option<bool> {
     let mut are_shown = false;
     let own = procfs::descendants(current_pid(), |pid| {
@@ -332,7 +333,7 @@ fn check_descendants(
                 return (status, true);
             }
             // The shims of tasks that were started inside this task are children of this subreaper
-            // as well, but do not belong to its task.
+            // as well, but are not processes of its task.
             Ok(ReapResult::NoneExited) | Err(_) => {
                 let is_none =
                     if leader.is_none() { has_no_descendants(root, mark) } else { Some(false) };
@@ -356,24 +357,24 @@ fn check_discovered(
     let before = held.len();
     held.retain(|held| !held.is_dead());
     if leader.pidfd().is_some() {
-        // While the leader lives the tree is alive. Other processes are searched for after its end.
+        // While the leader lives, the tree is alive, and needs no scan for other processes.
         return status;
     }
-    // While all held processes live, no other can be missed: a scan found the tree complete.
+    // While all held processes live, the tree is alive, and needs no scan.
     if held.len() < before || held.is_empty() {
         let found = HeldProcesses::hold_task(root, task, current_pid(), max_held);
         if found.is_empty() {
             status.tree = TreeLiveness::Empty;
         }
-        // A process that has ended since the scan is readable, and causes another scan: it may have
-        // forked before it ended.
+        // The pidfd of a process that has ended since the scan is readable, and causes another
+        // scan: the process may have forked before it ended.
         *held = found.pidfds;
     }
     status
 }
 
-/// As [`check_discovered`], with scans that serve the other tasks of this shim too. Fails with the
-/// time of the next scan if the last one is too recent.
+/// Like [`check_discovered`], with scans that serve the other tasks of this shim too. Fails with
+/// the time of the next scan if the last one is too recent.
 fn check_with_shared_scan(
     leader: &mut LeaderHandle,
     held: &mut Vec<PidFd>,
@@ -389,8 +390,8 @@ fn check_with_shared_scan(
         }
         *held = found.pidfds;
     }
-    // After the scan: the leader's end must not be recorded with a live tree before it is known
-    // whether the leader left processes behind.
+    // The end is taken after the scan, because it must not be recorded before it is known whether
+    // the leader left processes behind.
     let end = leader.take_end();
     if leader.pidfd().is_some() {
         tree = TreeLiveness::Alive;
@@ -398,8 +399,8 @@ fn check_with_shared_scan(
     Ok(TreeStatus { leader: end, tree })
 }
 
-/// Holds the process that has this pid now. `None` if there is none, or it does not belong to the
-/// task.
+/// Holds the process that has this pid now. `None` if there is no such process, or if it is not a
+/// process of the task.
 fn hold_member_by_pid(root: &StateDir, task: &TaskState, pid: i32) -> io::Result<Option<PidFd>> {
     let Some(found) = PidFd::open_pid_if_present(pid)? else { return Ok(None) };
     let group = TaskGroup::from_task(task);
@@ -414,8 +415,8 @@ const fn max_held_pidfds(shared_scan: Option<&RateLimitedScan>) -> usize {
 #[derive(Debug, Clone, Copy)]
 struct MemberFilter {
     birthmark: Birthmark,
-    /// Whether released programs are skipped, which only adopted tasks have. A program of another
-    /// task must not be able to leave its task by taking the mark of a released one.
+    /// Whether released programs are skipped. Only adopted tasks have them: in every other task, a
+    /// program must not be able to leave the task by taking the mark of a released program.
     skips_excluded: bool,
 }
 
@@ -441,7 +442,7 @@ fn with_descendants(
     for process in processes {
         let below = identify_descendants(process.pid, procfs::descendants(process.pid, is_skipped));
         found.insert(process.pid, process);
-        // If the pid was reused, the descendants belong to the new process.
+        // If the pid was reused, the descendants are those of the new process.
         if procfs::identify(process.pid) == Some(process) {
             found.extend(below.into_iter().map(|one| (one.pid, one)));
         }

@@ -10,7 +10,7 @@ use siding_model::record::Record;
 /// Recorded in place of the denied host's name after the proxy has ended.
 const PROXY_ENDED_HOST: &str = "every host (the task's proxy has ended)";
 
-/// The socket to a task's proxy, if it has one. The proxy ends when this is dropped.
+/// The socket to a task's proxy, if the task has one. The proxy ends when the value is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct ProxyHandle(Option<OwnedFd>);
 
@@ -19,7 +19,7 @@ impl ProxyHandle {
         Self(proxy)
     }
 
-    /// Returns what to poll for denied hosts.
+    /// Returns the descriptor to poll for denied hosts.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }

@@ -1,4 +1,4 @@
-//! Finding out that a task is ready: all the conditions are met that it was started with.
+//! Determines when a task is ready: when all conditions that it was started with are met.
 //!
 //! Only tasks that were started with `--wait-for` are checked, and only until they are ready
 //! (`docs/adr/0012-ready.md`).
@@ -40,28 +40,28 @@ impl ReadinessProbe {
         ))
     }
 
-    /// Returns what to poll for answers of the addresses; nothing in phases in which the task
+    /// Returns the descriptors to poll for responses of servers; none in phases in which the task
     /// cannot become ready, because an unread answer would wake the shim without end.
     pub(crate) fn sources(&self, state: &TaskState) -> impl Iterator<Item = BorrowedFd<'_>> {
         let waiting = self.0.iter().filter(|_| can_become_ready(state));
         waiting.flat_map(|waiting| waiting.readiness.sources())
     }
 
-    /// Returns when to come back to [`Self::check`].
+    /// Returns when to call [`Self::check`].
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let waiting = self.0.as_ref().filter(|_| can_become_ready(state))?;
         waiting.retry_at.or_else(|| waiting.readiness.wake_at())
     }
 
-    /// Searches new output for the text that is waited for.
+    /// Matches new output against the task's conditions.
     pub(crate) fn scan_output(&mut self, dir: &TaskDir) {
         if let Some(waiting) = &mut self.0 {
             waiting.readiness.scan_output(dir, clock::monotonic_now());
         }
     }
 
-    /// Checks the conditions that are due. Returns the record once all are met, again each time
-    /// until [`Self::stop`].
+    /// Checks the conditions that are due. Returns the record once all are met; every later call
+    /// returns it again, until [`Self::stop`].
     pub(crate) fn check(
         &mut self,
         context: &TaskContext<'_>,
@@ -75,7 +75,7 @@ impl ReadinessProbe {
         waiting.readiness.ready_if_all_met(clock::monotonic_now()).map(Box::new)
     }
 
-    /// Tries again later, because the journal had no room for the record.
+    /// Postpones the record, because the journal had no room for it.
     pub(crate) fn postpone(&mut self, now: MonotonicMs) {
         if let Some(waiting) = &mut self.0 {
             waiting.retry_at = Some(now.plus_ms(OPTIONAL_RECORD_RETRY_MS));
@@ -101,7 +101,7 @@ impl ReadinessProbe {
     }
 }
 
-/// Whether a task can become ready in its phase. A task that is being stopped cannot.
+/// Returns whether a task can become ready in its phase. A task that is being stopped cannot.
 const fn can_become_ready(state: &TaskState) -> bool {
     matches!(state.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. })
 }

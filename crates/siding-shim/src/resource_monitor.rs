@@ -1,4 +1,4 @@
-//! The resource monitor: what the task uses, and whether that exceeds a limit.
+//! The resource monitor: measures what the task uses, and detects that a limit is exceeded.
 //!
 //! A task with limits is sampled at intervals that are short enough to enforce them. A task without
 //! limits is sampled only when the shim is awake anyway and, in the background, at the intervals of
@@ -21,7 +21,7 @@ use siding_model::text;
 
 use crate::task_context::TaskContext;
 
-/// Time between two measurements of what is expensive and not limited, in milliseconds:
+/// Time between two measurements of expensive values that have no limit, in milliseconds:
 /// connections, for which the links of all descriptors are read, the number of descriptors, and the
 /// kernel's count of OOM kills.
 const THOROUGH_CHECK_MS: u64 = 60_000;
@@ -31,12 +31,13 @@ const OOM_KILL_WINDOW_MS: u64 = 2 * THOROUGH_CHECK_MS;
 /// A process that used at least the total memory divided by this number is a likely victim of the
 /// OOM killer, which selects the largest.
 const LARGE_PROCESS_DIVISOR: u64 = 4;
-/// Pause before the next sample of a watchdog that is worth releasing memory for, in milliseconds.
+/// Shortest pause before the next sample of a watchdog for which memory is released, in
+/// milliseconds.
 const LONG_PAUSE_MS: u64 = 10_000;
 /// Columns of a process's name in the text of a breach.
 const NAME_COLUMNS: usize = 60;
 
-/// The monitor of one task, with what it has measured.
+/// The monitor of one task, with its measurements.
 #[derive(Debug)]
 pub(crate) struct ResourceMonitor {
     limits: Limits,
@@ -63,8 +64,8 @@ pub(crate) struct ResourceCheck {
     pub(crate) next_check_is_far: bool,
 }
 
-/// The kernel's count of OOM kills at the last two thorough checks, with their times. Two, because
-/// a process may take longer to die than the time between two checks.
+/// The kernel's count of OOM kills at the last two thorough checks, with their times. Two counts
+/// are needed, because a process may take longer to die than the time between two checks.
 #[derive(Debug, Clone, Copy)]
 struct OomKillHistory([(MonotonicMs, Option<u64>); 2]);
 
@@ -77,8 +78,8 @@ impl OomKillHistory {
         self.0 = [self.0[1], (now, count)];
     }
 
-    /// Whether the kernel has killed a process recently. The time of a kill since an old check is
-    /// unknown: such a kill counts if it `is_likely`.
+    /// Returns whether the kernel has killed a process recently. If the last check is old, the time
+    /// of a kill since then is unknown: the result is then true only if `is_likely` returns true.
     fn has_recent_kill(
         &self,
         now: MonotonicMs,
@@ -111,7 +112,7 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns when to come back to [`Self::check`].
+    /// Returns when to call [`Self::check`].
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let for_limits = (!self.limits.is_none()).then(|| self.pace.next_sample_at());
         let watchdog = self.watchdog.as_ref();
@@ -198,8 +199,8 @@ impl ResourceMonitor {
         }
     }
 
-    /// Whether the OOM killer has recently ended a process: of the task's control group, or of the
-    /// system if the group does not count kills.
+    /// Returns whether the OOM killer has recently ended a process: of the task's control group, or
+    /// of the system if the group does not count kills.
     pub(crate) fn saw_oom_kill(&self, now: MonotonicMs) -> bool {
         let count = oom_kills(self.group.as_ref());
         self.oom_kills.has_recent_kill(now, count, || {
@@ -258,8 +259,8 @@ impl ResourceMonitor {
         usage
     }
 
-    /// Returns the task's memory with shared pages counted once, if that is needed: to compare it
-    /// with its limit, or with a shortage of the system's memory.
+    /// Returns the task's memory with shared pages counted once, if it must be compared with the
+    /// task's limit or with a shortage of the system's memory.
     fn shared_once(&self, usage: &Usage) -> Option<u64> {
         let (limit, resident) = (self.limits.memory, usage.resident_bytes());
         // `used_bytes` subtracts page cache, which the kernel can reclaim, only at or above this
@@ -278,7 +279,7 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns which fields a sample of another component must have to be used here.
+    /// Returns which fields the stall watch must sample, so that this monitor can use the sample.
     pub(crate) fn required_usage(&self, now: MonotonicMs) -> UsageFields {
         UsageFields {
             runnable: self.limits.cpu_spin_ms > 0
@@ -289,7 +290,7 @@ impl ResourceMonitor {
         }
     }
 
-    /// Whether connections, descriptors and the count of OOM kills are due.
+    /// Returns whether connections, descriptors and the count of OOM kills are due.
     fn is_thorough_check_due(&self, processes: &[ProcessUsage], now: MonotonicMs) -> bool {
         let Some(watchdog) = &self.watchdog else { return self.is_thorough_interval_over(now) };
         let live_cpu_ms: u64 = processes.iter().map(|process| process.cpu_ms).sum();
@@ -299,7 +300,7 @@ impl ResourceMonitor {
         )
     }
 
-    /// Whether the interval between two thorough checks is over.
+    /// Returns whether the interval between two thorough checks is over.
     const fn is_thorough_interval_over(&self, now: MonotonicMs) -> bool {
         now.ms_since(self.last_thorough_check) >= THOROUGH_CHECK_MS
     }
@@ -314,7 +315,8 @@ fn oom_kills(group: Option<&TaskGroup>) -> Option<u64> {
     }
 }
 
-/// Whether the task can be stopped for its usage: it has started, and is not being stopped yet.
+/// Returns whether the task can be stopped for its usage: it has started, and is not being stopped
+/// yet.
 const fn is_running(state: &TaskState) -> bool {
     matches!(state.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. })
 }

@@ -1,4 +1,4 @@
-//! Executing a program without the shell that would only execute it.
+//! Executes a program without the shell, if the shell would do nothing but execute it.
 //!
 //! Most commands of agents are one program with plain words: `cargo build`, `npm test`. `bash -c`
 //! replaces itself with that program after a millisecond of initialization. The shim executes the
@@ -16,17 +16,17 @@ use siding_model::spec::{TaskCommand, TaskSpec};
 /// A program that is executed in place of a shell.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DirectExec {
-    /// The path under which bash would find it.
+    /// The path at which bash would find the program.
     pub(crate) path: String,
-    /// Its arguments, with its name as the first.
+    /// The arguments of the program, with its name as the first.
     pub(crate) argv: Vec<String>,
-    /// Its environment, as `NAME=value`.
+    /// The environment of the program, as `NAME=value`.
     pub(crate) environment: Vec<CString>,
 }
 
 impl DirectExec {
-    /// Returns the program that bash would execute for this task's text, and nothing else. Returns
-    /// `None` in any doubt: then bash runs the text.
+    /// Returns the program that bash would execute for this task's text, if bash would do nothing
+    /// else. Returns `None` in any doubt: then bash runs the text.
     pub(crate) fn for_task(spec: &TaskSpec, environment: &[CString]) -> Option<Self> {
         let TaskCommand::Shell { text, shell } = &spec.command else { return None };
         if Path::new(shell).file_name()? != "bash" {

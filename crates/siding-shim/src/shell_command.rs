@@ -1,4 +1,4 @@
-//! Passing a command to a shell without showing it in the arguments of any process.
+//! Passes a command to a shell without showing the command in the arguments of any process.
 //!
 //! A command in argv would match `pkill -f` and be visible to every user of the system. So the text
 //! is in a memory file (memfd_create(2)) that the shell inherits, and the shell's own argument is a
@@ -72,7 +72,8 @@ impl ShellCommand {
     pub(crate) fn new(text: &str) -> io::Result<Self> {
         let fd = move_high(descriptor::create_memfd("siding-command")?)?;
         let mut remaining = text.as_bytes();
-        // write(2) moves the file offset, which the shell shares: its report follows the text.
+        // write(2) moves the file offset, which the shell shares, so that the shell's report
+        // follows the text.
         while !remaining.is_empty() {
             let count = file::write(&fd, remaining)?;
             remaining = &remaining[count..];
@@ -99,7 +100,8 @@ impl ShellCommand {
         vec![shell.to_owned(), "-c".to_owned(), command]
     }
 
-    /// Returns the valid part of the shell's report: the task can write any bytes to the file.
+    /// Returns the valid part of the shell's report. The rest is ignored, because the task can
+    /// write any bytes to the file.
     pub(crate) fn report(&self) -> ShellReport {
         let mut bytes = vec![0; MAX_REPORT_BYTES];
         let count = file::read_at(&self.fd, &mut bytes, self.text_len).unwrap_or(0);

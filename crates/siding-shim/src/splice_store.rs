@@ -1,13 +1,14 @@
-//! Storing a flood of output, so that a shim that is killed meanwhile loses none of it.
+//! Stores a burst of output, so that a shim that is killed meanwhile loses none of it.
 //!
 //! ```text
 //! FIFO ─ tee ─► stage ─ splice ─► file, then as much is dropped from the FIFO
 //! ```
 //! A splice(2) from the FIFO directly into the file holds the FIFO's lock until the file is
 //! written, and the task's write(2) has to wait: 101 MiB/s for lines. A read(2) and a write(2)
-//! release the lock in between, and lose the bytes that were read when the shim is killed at that
-//! point: 190 MiB/s. With the stage, shim and task write concurrently, and the FIFO keeps the bytes
-//! until the file has them: 250–310 MiB/s (lines of 128 bytes, Linux 6.18, 2 cores).
+//! release the lock in between, but a shim that is killed at that point loses the bytes that it has
+//! read: 190 MiB/s. With the stage, a pipe of the shim, shim and task write concurrently, and the
+//! FIFO keeps the bytes until the file has them: 250–310 MiB/s (lines of 128 bytes, Linux 6.18, 2
+//! cores).
 //!
 //! Between the last two steps the bytes are in both the file and the FIFO. A marker file next to
 //! the FIFO says which bytes these are, and a takeover drops them from the FIFO
@@ -25,7 +26,7 @@ const MAX_IN_FLIGHT_BYTES: usize = 64 << 10;
 /// Bytes of the marker: an offset and a length.
 const MARKER_BYTES: usize = 16;
 
-/// The stage, with the descriptors that a step needs.
+/// The stage, which is a pipe, with the other descriptors that a step needs.
 #[derive(Debug)]
 pub(crate) struct SpliceStore {
     stage_read: OwnedFd,
@@ -58,7 +59,7 @@ impl SpliceStore {
     }
 
     /// Copies at most `max_bytes` from the FIFO to the stage with tee(2), which leaves them in the
-    /// FIFO. Returns how many.
+    /// FIFO. Returns the number of bytes.
     pub(crate) fn tee_to_stage(&self, fifo: impl AsFd, max_bytes: usize) -> io::Result<usize> {
         pipe::tee(fifo, &self.stage_write, max_bytes.min(MAX_IN_FLIGHT_BYTES))
     }

@@ -1,8 +1,8 @@
 //! The watch over a silent task: when to sample it, and what the samples show.
 //!
 //! A task that writes is not sampled. A sample of a silent task takes about 30 µs for each process.
-//! Its memory is freed before the shim sleeps again, except for the facts that the next sample is
-//! compared with.
+//! The memory of a sample is freed before the shim sleeps again, except for the facts that the next
+//! sample is compared with.
 
 use siding_core::processes::probe::{self, KnownFds, UsageFields};
 use siding_model::evidence::prompt::OutputTail;
@@ -28,7 +28,7 @@ pub(crate) enum StallCheck {
     NotDue,
     /// A sample was taken that shows no stall yet.
     NoStall,
-    /// Evidence for the clients that asked for it.
+    /// Evidence for the clients that have sent a `why` request.
     Answer(Box<Evidence>),
     /// A stall to record.
     Stalled(Box<StallRecord>),
@@ -49,7 +49,8 @@ pub(crate) struct StallWatch {
     usage: Option<Vec<ProcessUsage>>,
 }
 
-/// The parts of a diagnosis that make two of them the same finding.
+/// The parts of a diagnosis by which two diagnoses are compared: if they are equal, the finding is
+/// the same.
 type StallKey = (WhyVerdict, Option<WaitingOn>, Option<i32>);
 
 impl StallWatch {
@@ -67,21 +68,21 @@ impl StallWatch {
         }
     }
 
-    /// Restarts the silence: the task has written.
+    /// Restarts the silence, because the task has written.
     pub(crate) fn on_output(&mut self, now: MonotonicMs) {
         self.watch.record_output(now);
         self.previous = None;
         self.last_finding = None;
     }
 
-    /// Restarts the silence: the task has received input.
+    /// Restarts the silence, because the task has received input.
     pub(crate) fn on_input(&mut self, now: MonotonicMs) {
         self.watch.record_input(now);
         self.previous = None;
         self.last_finding = None;
     }
 
-    /// Returns when to come back to [`Self::check`].
+    /// Returns when to call [`Self::check`].
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let asked = self.why_sample.as_ref().map(|first| first.taken_at.plus_ms(WHY_SAMPLE_GAP_MS));
         // A lingering service is silent by nature, and a task that is being stopped needs no

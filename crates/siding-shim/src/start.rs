@@ -1,4 +1,4 @@
-//! Starting a task: from an empty shim process to a running command.
+//! Starts a task: from an empty shim process to a running command.
 //!
 //! The order matters: the task is recorded before its first process exists, and every file that
 //! could fail on a full disk is created before the command starts.
@@ -90,7 +90,7 @@ struct ShimResources {
 }
 
 impl PreparedShim {
-    /// Does everything that does not depend on the task.
+    /// Prepares everything that does not depend on the task.
     pub(crate) fn prepare() -> Self {
         Self(Self::try_prepare())
     }
@@ -115,7 +115,7 @@ impl PreparedShim {
         ];
         let signals = SignalFd::block(&watched).map_err(failed_to("listen to signals"))?;
         // The directory in which the shim was started must stay free to be unmounted or removed.
-        // The task has its own.
+        // The task has a working directory of its own.
         let _best_effort = std::env::set_current_dir("/");
         let self_process = procfs::self_ref().ok_or_else(|| {
             failed_to("find this process in /proc")(io::ErrorKind::NotFound.into())
@@ -204,8 +204,8 @@ struct PreparedTask {
     pipes: StdioPipes,
     /// Socket to the task's proxy, if it has one.
     proxy: Option<OwnedFd>,
-    /// Descriptors that reserve numbers for the start of the leader: without them a limit on open
-    /// files could make it fail after the task is recorded.
+    /// Descriptors that reserve numbers for the start of the leader: without them, a limit on open
+    /// files could make the start fail after the task is recorded.
     spare_fds: Vec<OwnedFd>,
 }
 
@@ -368,7 +368,7 @@ impl PreparedTask {
     }
 }
 
-/// Starts the leader. Returns its identity, and what reports on it at its end.
+/// Starts the leader. Returns the leader's identity, and the reporter for its end.
 fn start_leader(
     task: &TaskState,
     environment: &[CString],
@@ -380,8 +380,8 @@ fn start_leader(
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
     })?;
-    // The group is recorded already, so that a takeover finds the processes in it. The task also
-    // runs without one.
+    // The group is recorded already, so that a takeover finds the processes in it. If the group
+    // cannot be created, the task runs without one.
     let group = TaskGroup::from_task(task).and_then(|group| group.create().ok());
     if let Some(group) = &group {
         set_memory_limit(spec, group.as_fd());
@@ -404,8 +404,8 @@ fn start_leader(
             cgroup: group.as_ref().map(AsFd::as_fd),
             net_sandbox: confinement.as_ref(),
         })?;
-        // The leader exists, as a child that was not reaped yet. It may be missing in /proc all the
-        // same, for example because no descriptor is free.
+        // The leader exists, because this shim has not reaped it yet, but /proc may be unreadable,
+        // for example because no descriptor is free.
         Ok(procfs::identify(pid).map_or(LeaderRef::Unidentified { pid }, LeaderRef::from))
     };
     if let Some(DirectExec { path, argv, environment }) = DirectExec::for_task(spec, environment) {

@@ -1,4 +1,4 @@
-//! Taking over a task from a shim that was killed.
+//! Takes over a task from a shim that was killed.
 //!
 //! The starter holds the task's lock and hands it over with the task's directory. The processes are
 //! found by their birthmark and their control group. The output continues through the same FIFO,
@@ -45,7 +45,8 @@ pub(crate) fn run(
     handed: ShimFds,
     starter: OwnedFd,
 ) -> Result<TaskSet, StartError> {
-    // The caller does its own work afterwards: that it disconnects means nothing for the task.
+    // The starter is only a subscriber: unlike the caller that started the task, it may disconnect
+    // without moving the task to the background.
     let mut starter = Client::subscriber(starter);
     let result = Shim::for_task(id, prepared).and_then(|shim| {
         let supervisor =
@@ -115,7 +116,7 @@ fn next_command(starter: &OwnedFd) -> Option<(TaskId, ShimFds)> {
     }
 }
 
-/// Takes over a task, and notifies the starter once that is recorded.
+/// Takes over a task, and notifies the starter once the takeover is recorded.
 fn take_over(
     dirs: TaskDirs,
     shared_scan: Option<&Rc<RateLimitedScan>>,
@@ -131,8 +132,8 @@ fn take_over(
     let runtime_dir =
         dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
     let _already_removed = file::remove(runtime_dir, shim_client::SOCKET_NAME);
-    // Before the record: a client that reads there which shim supervises the task must be able to
-    // connect to it.
+    // The socket is created before the record: a client that reads in the journal which shim
+    // supervises the task must be able to connect to it.
     let listener = unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
         .map_err(failed_to("listen for clients"))?;
     let leader = state.leader.filter(|_| state.leader_end.is_none());
@@ -147,14 +148,15 @@ fn take_over(
         .map_err(|why| failed_to("replay the journal")(io::Error::other(why)))?;
     journal.append(std::slice::from_ref(&record)).map_err(failed_to("write the journal"))?;
     notify(ShimMessage::Record { seq, record: Some(Box::new(record)) });
-    // Before the processes are held, which may take all descriptors but one.
+    // Acquired before the processes are held, which may take all descriptors but one.
     let lease = Lease::acquire(&dirs.root, &state.spec);
     let tree =
         ProcessTree::discovered(&dirs.root, &state, leader_handle, &known, shared_scan.cloned());
     let readiness = ReadinessProbe::new(&state)
         .map_err(failed_to("read the task's conditions for being ready"))?;
     let record = TaskRecord::new(dirs.root, dirs.dir, state, JournalWriter::new(journal));
-    // No proxy: the task's proxy ended with its shim, and what it allowed is not allowed again.
+    // No proxy is started: the task's proxy ended with the dead shim, and the task reaches no
+    // remote host from then on.
     let supervisor = TaskSupervisor::new(record, output, tree, Clients::new(listener), lease);
     Ok(supervisor.with_readiness(readiness))
 }
@@ -168,8 +170,8 @@ fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
         .unwrap_or_default()
 }
 
-/// Reopens the task's output. A task may have removed its FIFO: then a new one keeps the file in
-/// use.
+/// Reopens the task's output. If the task has removed its FIFO, creates a new one, so that the shim
+/// can supervise the task.
 fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<OutputPump> {
     if let Some(adopted) = &state.adopted {
         return Ok(OutputPump::Adopted(AdoptedOutput::resume(dir, adopted)));

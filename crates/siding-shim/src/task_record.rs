@@ -19,7 +19,7 @@ pub(crate) struct TaskRecord {
 }
 
 impl TaskRecord {
-    /// Returns the record of a task whose journal leads to `state`.
+    /// Returns the record of a task whose replayed journal gives `state`.
     pub(crate) const fn new(
         root: StateDir,
         dir: TaskDir,
@@ -49,12 +49,12 @@ impl TaskRecord {
         &self.state.spec
     }
 
-    /// Whether the task has not ended.
+    /// Returns whether the task has not ended.
     pub(crate) fn is_live(&self) -> bool {
         self.state.is_live()
     }
 
-    /// Whether the journal has room for a record that the task can do without.
+    /// Returns whether the journal has room for a record that the task can do without.
     pub(crate) fn has_room(&mut self) -> bool {
         self.journal.has_room()
     }
@@ -70,12 +70,12 @@ impl TaskRecord {
         }
     }
 
-    /// Returns when to come back to [`Self::retry_if_due`]; `None` while everything is written.
+    /// Returns when to call [`Self::retry_if_due`]; `None` while everything is written.
     pub(crate) const fn retry_at(&self) -> Option<MonotonicMs> {
         self.journal.retry_at()
     }
 
-    /// Retries a failed write of the journal, when that is due.
+    /// Retries a failed write of the journal, if the retry is due.
     pub(crate) fn retry_if_due(&mut self, now: MonotonicMs) {
         self.journal.retry_if_due(now);
     }
@@ -90,7 +90,8 @@ impl TaskRecord {
         self.journal.sync();
     }
 
-    /// Makes the record of a task that has ended durable, and removes what only a live task needs.
+    /// Makes the record of a task that has ended durable, and removes the files that only a live
+    /// task needs.
     pub(crate) fn close(mut self) {
         self.journal.sync();
         self.journal.finish();

@@ -1,5 +1,5 @@
-//! The supervisor of one task: it owns the components that observe the task, and applies what they
-//! learn to the task's record.
+//! The supervisor of one task: it owns the components that observe the task, and records what they
+//! report.
 //!
 //! Every change of the phase goes through [`TaskSupervisor::handle_event`], in this order: the
 //! model's step, the record, the clients, then the effects. A signal is sent after its intent is
@@ -44,7 +44,7 @@ pub(crate) struct TaskSupervisor {
     output: OutputPump,
     tree: ProcessTree,
     tree_kill: TreeKill,
-    /// Reports what is known of the leader besides its exit status.
+    /// Reports the facts about the leader's end that its exit status does not contain.
     reporter: LeaderReporter,
     /// The shim's write end of the task's standard input, which stays open until a client closes
     /// it.
@@ -63,7 +63,7 @@ pub(crate) struct TaskSupervisor {
 pub(crate) enum LoopStatus {
     /// The task lives, or has ended and its end is not written yet.
     Live,
-    /// As [`Self::Live`], and the tick used memory that will not be needed soon.
+    /// Like [`Self::Live`], and the tick used memory that will not be needed soon.
     LiveMemoryUsed,
     /// The task has ended, and its end is written.
     Finished,
@@ -98,7 +98,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Adds what only the shim has that started the leader; a takeover cannot restore it.
+    /// Adds the parts that exist only in the shim that started the leader. A takeover cannot
+    /// restore them.
     pub(crate) fn with_leader(
         self,
         reporter: LeaderReporter,
@@ -108,7 +109,7 @@ impl TaskSupervisor {
         Self { reporter, stdin, proxy, ..self }
     }
 
-    /// Adds the conditions that the task is waited for with.
+    /// Adds the conditions of the task's readiness.
     pub(crate) fn with_readiness(self, readiness: ReadinessProbe) -> Self {
         Self { readiness, ..self }
     }
@@ -118,8 +119,8 @@ impl TaskSupervisor {
         self.clients.add(client);
     }
 
-    /// Does everything that is due. An event may make another one due, so that the loop starts
-    /// again after each of them.
+    /// Does everything that is due. An event may make another one due, so the loop starts again
+    /// after each event.
     pub(crate) fn tick(&mut self) -> LoopStatus {
         let mut used_memory = false;
         self.task.retry_if_due(clock::monotonic_now());
@@ -149,7 +150,7 @@ impl TaskSupervisor {
                 return if used_memory { LoopStatus::LiveMemoryUsed } else { LoopStatus::Live };
             }
         }
-        // Until the end is written the shim stays: without its record, a takeover would record that
+        // The shim stays until the end is written, because otherwise a takeover would record that
         // the end is unknown.
         if self.task.retry_at().is_some() { LoopStatus::Live } else { LoopStatus::Finished }
     }
@@ -177,7 +178,7 @@ impl TaskSupervisor {
         wake_at.into_iter().flatten().min()
     }
 
-    /// Adds what to poll for this task, which has this `index` in the set.
+    /// Adds the descriptors to poll for this task, which has this `index` in the set.
     pub(crate) fn add_sources<'fd>(&'fd self, index: usize, poll_set: &mut PollSet<'fd>) {
         if !self.task.is_live() {
             return;
@@ -200,13 +201,13 @@ impl TaskSupervisor {
         }
     }
 
-    /// Handles signals to the shim. SIGCHLD is one of them.
+    /// Handles signals to the shim, SIGCHLD among them.
     pub(crate) fn on_signals(&mut self, signals: &[Signal]) {
         for signal in signals {
             if [Signal::TERM, Signal::INT].contains(signal) {
                 // The system shuts down, or a user ends the shim. The task is stopped as on
-                // request. If it has already ended, the shim no longer waits for the disk to take
-                // the record.
+                // request. If the task has already ended, the shim gives up the records that it
+                // could not write, and exits.
                 if !self.request_stop("signal to its shim", None, None) && !self.task.is_live() {
                     self.task.discard_pending();
                 }
@@ -253,19 +254,21 @@ impl TaskSupervisor {
 
     /// Accepts the clients that connect.
     pub(crate) fn on_connection(&mut self) {
-        // First: a disconnected client must not cost a connected one its place.
+        // Disconnected clients are removed first, so that no connected client is disconnected to
+        // make room.
         self.remove_disconnected_clients();
         self.clients.accept();
     }
 
-    /// Removes disconnected clients. Without its starter the task is in the background.
+    /// Removes disconnected clients. If the starter is one of them, the task moves to the
+    /// background.
     pub(crate) fn remove_disconnected_clients(&mut self) {
         if self.clients.remove_disconnected() && self.task.is_live() {
             self.handle_event(&TaskEvent::Placed { why: BackgroundReason::User });
         }
     }
 
-    /// Handles new output: restarts the silence, records a failed write, and notifies the
+    /// Processes new output: restarts the silence, records a failed write, and notifies the
     /// followers.
     pub(crate) fn on_output(&mut self) {
         self.stall.on_output(clock::monotonic_now());
@@ -281,7 +284,7 @@ impl TaskSupervisor {
     fn check_tree(&mut self) {
         release_excluded(&mut self.tree, self.task.root(), self.task.state());
         let status = self.tree.check(self.task.root(), self.task.state());
-        // Before the leader's end, whose SIGKILL would otherwise have no known sender.
+        // Recorded before the leader's end, whose SIGKILL would otherwise have no known sender.
         if let Some(breach) =
             self.resources.memory_limit_kill(self.task.state(), clock::monotonic_now())
         {
@@ -297,8 +300,8 @@ impl TaskSupervisor {
     /// Records the leader's end. `tree` says whether other processes are left.
     fn on_leader_ended(&mut self, mut end: LeaderEnd, tree: TreeLiveness) {
         failpoints::pause_at("leader_ended");
-        // A SIGKILL that the shim did not send, together with a recent kill of the OOM killer.
-        // Neither alone would prove that the OOM killer ended the leader.
+        // The leader received a SIGKILL that the shim did not send, and the OOM killer has killed
+        // recently. Neither fact alone would show that the OOM killer ended the leader.
         if let LeaderEnd::Signaled { signal: Signal::KILL, by } = &mut end
             && matches!(self.task.state().lifecycle.phase(), Phase::Running { .. })
             && self.resources.saw_oom_kill(clock::monotonic_now())
@@ -319,13 +322,14 @@ impl TaskSupervisor {
         if known {
             self.handle_event(&TaskEvent::TreeEmpty);
         } else {
-            // After a takeover that found no leader: it ended while no shim supervised the task.
+            // This shim took over and found no leader: the leader ended while no shim supervised
+            // the task.
             let why = "its shim was killed, and it ended before another could take over";
             self.handle_event(&TaskEvent::Vanished { why: why.to_owned() });
         }
     }
 
-    /// Starts to stop the task. Returns false if it is being stopped or has ended already.
+    /// Starts to stop the task. Returns false if the task is being stopped or has ended already.
     fn request_stop(&mut self, by: &str, grace_ms: Option<u64>, signal: Option<Signal>) -> bool {
         self.handle_event(&TaskEvent::StopAsked { by: by.to_owned(), grace_ms, signal })
     }
@@ -388,8 +392,8 @@ impl TaskSupervisor {
         task.append(records, |seq, record| clients.publish(seq, record));
     }
 
-    /// Collects what is known at the end, and adds siding's line to the output of a task that
-    /// siding ended.
+    /// Collects the summary for the final record, and adds siding's line to the output of a task
+    /// that siding ended.
     fn close_summary(&mut self, ended: &Phase, at: MonotonicMs) -> CloseSummary {
         self.output.drain();
         let report = self.tree_kill.report();
@@ -408,8 +412,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Answers the clients that wait for the end, then makes the end durable and removes what only
-    /// a live task needs: no client waits for the disk.
+    /// Answers the clients that wait for the end, then makes the end durable and removes the files
+    /// that only a live task needs. In this order, no client waits for the disk.
     pub(crate) fn shutdown(mut self) {
         failpoints::pause_at("ended");
         self.clients.notify_ended();

@@ -1,4 +1,4 @@
-//! Killing a process tree, and proving that it is empty.
+//! Kills a process tree, and proves that it is empty.
 //!
 //! The kill reaps no process before all are dead: each reaped process frees a slot that a fork bomb
 //! at its RLIMIT_NPROC takes immediately (measured: loops that reap while they kill do not finish
@@ -95,8 +95,8 @@ impl TreeKill {
         let others = self.signal_group(tree, members, signal);
         for process in others {
             if let Ok(Some(held)) = PidFd::open_if_alive(process) {
-                // Fails with EPERM for another user's process, which sudo reaches by relaying its
-                // own signal.
+                // Fails with EPERM for another user's process, to which sudo relays the signal that
+                // it receives itself.
                 let _best_effort =
                     self.send_and_record(process, signal, || held.send_signal(signal).is_ok());
                 let _best_effort = held.send_signal(Signal::CONT);
@@ -155,7 +155,7 @@ impl TreeKill {
             }
             let members = tree.scan_members(root, task);
             let living = self.kill_round(&members, &mut killed);
-            // Only now the dead are reaped.
+            // No process is reaped before all are dead.
             if living.processes.is_empty() {
                 let status = tree.check_now(root, task);
                 leader = leader.or(status.leader);
@@ -190,10 +190,10 @@ impl TreeKill {
         KillResult { survivors, leader }
     }
 
-    /// Kills the processes in the task's control group, if it has one. The rounds follow all the
-    /// same: `cgroup.kill` misses a process whose main thread has exited, and processes that have
-    /// left the group. If no process of the group can be listed, the rounds do all the work, so
-    /// that no process is killed without being counted.
+    /// Kills the processes in the task's control group, if it has one. The rounds that follow are
+    /// still needed: `cgroup.kill` misses a process whose main thread has exited, and processes
+    /// that have left the group. If no process of the group can be listed, `cgroup.kill` is not
+    /// used, so that no process is killed without being counted.
     fn kill_control_group(&mut self, root: &StateDir, task: &TaskState) {
         let Some(group) = TaskGroup::from_task(task).filter(TaskGroup::exists) else { return };
         let members = group.members(root);
@@ -225,7 +225,7 @@ impl TreeKill {
             alive.processes.push(process);
             let Some(held) = held else { continue };
             alive.any_signalable |= *killed.entry(process).or_insert_with(|| {
-                // Fails for a child of sudo, which belongs to root and ends when sudo relays
+                // Fails for a child of sudo, which root owns and which ends when sudo relays
                 // SIGTERM.
                 self.send_and_record(process, Signal::KILL, || {
                     held.send_signal(Signal::KILL).is_ok()
@@ -235,8 +235,9 @@ impl TreeKill {
         alive
     }
 
-    /// Sends a signal, and records it if it was delivered. Returns whether it was. The command line
-    /// is read before the first signal, while the process still has one.
+    /// Sends a signal, and records it if it was delivered. Returns whether the signal was
+    /// delivered. The command line is read before the first signal, while the process still has
+    /// one.
     fn send_and_record(
         &mut self,
         process: ProcRef,
@@ -260,7 +261,7 @@ impl TreeKill {
         true
     }
 
-    /// Whether the kill ended without a proof that nothing is left.
+    /// Returns whether the kill ended without a proof that nothing is left.
     pub(crate) const fn gave_up(&self) -> bool {
         self.gave_up
     }

@@ -1,8 +1,8 @@
-//! Supervising an adopted process that cannot be recorded, on a full disk for example.
+//! Supervises an adopted process that cannot be recorded, on a full disk for example.
 //!
-//! No other process supervises it, so that this shim enforces its deadline and its lease all the
-//! same. The intent to stop it cannot be recorded before the first signal: a line in the host's
-//! output file is the only trace.
+//! No other process supervises the adopted one, so this shim enforces the deadline and the lease
+//! although there is no record. The intent to stop the process cannot be recorded before the first
+//! signal: a line in the host's output file is the only trace.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;
@@ -69,7 +69,7 @@ fn stop_tree(pending: &PendingAdoption, cause: &str) {
     }
 }
 
-/// Waits until the tree is empty, at most until `until`. Returns whether it is.
+/// Waits until the tree is empty, at most until `until`. Returns whether the tree is empty.
 fn wait_empty_until(
     until: MonotonicMs,
     tree: &mut ProcessTree,

@@ -1,4 +1,4 @@
-//! The checks of a tick: each asks a component what it has learned, and applies that to the record.
+//! The checks of a tick: each queries one component, and records the result.
 
 use siding_core::sys::clock;
 use siding_model::lifecycle::TaskEvent;
@@ -34,7 +34,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Records that the deadline is near, once that is due.
+    /// Records that the deadline is near, once this notice is due.
     pub(super) fn record_near_deadline(&mut self, now: MonotonicMs) {
         let Some(notice) = self.deadline.check(self.task.state(), now) else { return };
         if self.task.has_room() {
@@ -51,8 +51,8 @@ impl TaskSupervisor {
         self.output.poll_at(self.clients.has_followers(), has_recorded_stall)
     }
 
-    /// Polls the output of an adopted task, when that is due or its silence is about to be judged:
-    /// no descriptor becomes readable when it grows.
+    /// Polls the output of an adopted task, if the poll is due or the silence of the task is about
+    /// to be judged: no descriptor becomes readable when the output grows.
     pub(super) fn poll_output(&mut self, now: MonotonicMs) {
         let wake_at = [self.output_poll_at(), self.stall.wake_at(self.task.state())];
         let Self { task, output, tree, .. } = self;
@@ -62,15 +62,15 @@ impl TaskSupervisor {
         }
         if output.poll(now, || tree.member_pids(task.root(), task.state())) {
             self.on_output();
-            // A write to a pipe, a log file and a socket look the same where siding does not see
-            // the output: such a write does not prove that the silence has ended.
+            // Where siding does not see the output, it sees only that a process has written,
+            // perhaps to a log file or a socket: this does not prove that the silence has ended.
             if self.output.sees_output() {
                 self.record_resumed(now);
             }
         }
     }
 
-    /// Records that the task is ready, once it is. Returns whether it did.
+    /// Records that the task is ready, once it is. Returns whether a record was written.
     pub(super) fn check_readiness(&mut self, now: MonotonicMs) -> bool {
         let Self { task, output, tree, .. } = self;
         let context = TaskContext::new(task, output, tree);
@@ -84,14 +84,15 @@ impl TaskSupervisor {
         true
     }
 
-    /// Returns the record of a task that became ready with its last output, for the end.
+    /// Returns the readiness record of a task whose last output met its conditions, to be written
+    /// before the end.
     pub(super) fn final_readiness(&mut self, at: MonotonicMs) -> Option<Record> {
         let ready = self.readiness.check_after_end(self.task.dir(), self.task.state(), at)?;
         self.task.has_room().then_some(Record::Ready(ready))
     }
 
-    /// Samples the processes when they have been silent for long, or a client asked for evidence.
-    /// Returns whether it did.
+    /// Samples the processes if the task has been silent for long, or if a client has requested
+    /// evidence. Returns whether a sample was due.
     pub(super) fn check_stall(&mut self, now: MonotonicMs) -> bool {
         let Self { task, output, tree, .. } = self;
         let context = TaskContext::new(task, output, tree);
@@ -106,7 +107,8 @@ impl TaskSupervisor {
         true
     }
 
-    /// Handles that the task received input: a stall that waited for it has ended.
+    /// Restarts the silence of a task that has received input, and records the end of a stall,
+    /// which may have waited for this input.
     pub(super) fn on_input_written(&mut self) {
         let now = clock::monotonic_now();
         self.stall.on_input(now);

@@ -73,7 +73,7 @@ impl TaskSupervisor {
     }
 
     /// Moves the deadline. A request for the deadline that the task already has succeeds, so that a
-    /// client can repeat it.
+    /// client can repeat its request.
     fn extend(&mut self, to_ms: u64, by_ms: Option<u64>) -> ShimMessage {
         let before = self.task.state().lifecycle.deadline();
         let deadline = match by_ms {

@@ -1,4 +1,4 @@
-//! Resuming a task whose shim died.
+//! Resumes a task whose shim died.
 
 use siding_core::net::proxy::PROXY_NAME;
 use siding_core::processes::tree::COMMAND_FD_PREFIX;
@@ -13,11 +13,12 @@ use super::TaskSupervisor;
 use crate::process_tree::LeaderHandle;
 
 impl TaskSupervisor {
-    /// Continues in the phase that the journal of the dead shim ends with.
+    /// Continues in the phase with which the journal of the dead shim ends.
     pub(crate) fn resume_phase(&mut self) {
         match self.task.state().lifecycle.phase() {
             Phase::Starting { .. } => self.find_leader(),
-            // The intent is recorded, but not whether the signal was sent: it is sent again.
+            // The intent is recorded, but not whether the signal was sent: the signal is sent
+            // again.
             Phase::Stopping { intent, .. } => {
                 let signal = intent.signal;
                 self.tree_kill.signal(&self.tree, self.task.root(), self.task.state(), signal);
@@ -68,10 +69,10 @@ impl TaskSupervisor {
         }
     }
 
-    /// Whether a session leader is certainly the task's leader: a shell that runs siding's own
-    /// text. Such a shell cannot start another session without executing another program. A program
-    /// can: its forked child looks like the program itself, and the exit status of such a daemon is
-    /// not that of the command.
+    /// Returns whether a session leader is certainly the task's leader: a shell that runs siding's
+    /// own text. Such a shell cannot start another session without executing another program. A
+    /// program can: its forked child looks like the program itself, and the exit status of such a
+    /// daemon is not that of the command.
     fn runs_siding_text(&self, leader: ProcRef) -> bool {
         const COMMAND_LINE_BYTES: usize = 4096;
         matches!(self.task.spec().command, TaskCommand::Shell { .. })
@@ -79,7 +80,7 @@ impl TaskSupervisor {
                 .is_some_and(|line| line.contains(" -c ") && line.contains(COMMAND_FD_PREFIX))
     }
 
-    /// Handles what happened to a discovered tree before this shim started: its processes may have
+    /// Checks a discovered tree at the start of this shim, because processes of the tree may have
     /// ended while no shim supervised the task.
     #[inline(never)]
     pub(crate) fn on_takeover(&mut self) {
