@@ -119,8 +119,8 @@
 //!
 //! ## Stopping a task
 //!
-//! [`stop`](task::stop::stop) terminates the whole process tree. It returns when the shim has
-//! recorded the end; the report in the task's last record names the processes that survived.
+//! [`stop`](task::stop::stop) terminates the whole process tree. The function returns when the shim
+//! has recorded the end; the report in the task's last record names the processes that survived.
 //!
 //! ```no_run
 //! use siding_core::store::StateDir;
@@ -173,10 +173,10 @@
 //! ## Receiving notices
 //!
 //! An [`Outbox`](notices::Outbox) holds the notices of a session that a consumer has not
-//! acknowledged. A consumer that is killed between reading and acknowledging receives them again.
-//! Recovery comes first, because only a recovery records the end of a task whose shim was killed. A
-//! host that has shown the end of a task in another way acknowledges its notices with
-//! [`ack_shown`](notices::ack_shown).
+//! acknowledged. A consumer that is killed between reading and acknowledging notices receives these
+//! notices again. Recovery comes first, because only a recovery records the end of a task whose
+//! shim was killed. A host that has shown the end of a task in another way acknowledges its notices
+//! with [`ack_shown`](notices::ack_shown).
 //!
 //! ```no_run
 //! use std::os::fd::AsFd as _;

@@ -223,8 +223,8 @@ pub fn read(root: &StateDir, id: &SessionId) -> Result<Option<Session>, SessionE
     replay(id, &bytes).map_err(|source| SessionError::Damaged { id: id.clone(), source })
 }
 
-/// Returns all sessions that were ever opened, ordered by id. Unreadable sessions are left out:
-/// they own nothing.
+/// Returns all sessions that were ever opened, ordered by id. Unreadable sessions are left out,
+/// because they own nothing.
 ///
 /// # Errors
 ///

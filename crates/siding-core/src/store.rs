@@ -32,8 +32,8 @@ pub(crate) const TASKS_DIR: &str = "tasks";
 /// Contains an empty file for each task that has not ended, so that listing running tasks does not
 /// read ended ones.
 pub(crate) const LIVE_DIR: &str = "live";
-/// Contains a symbolic link for each running command in its directory, which names the first task
-/// that runs it.
+/// Contains a symbolic link for each pair of a running command and its working directory. The link
+/// names the first task that runs the command there.
 const SAME_DIR: &str = "same";
 const SESSIONS_DIR: &str = "sessions";
 /// Directory below the root to which unreadable entries are moved.
@@ -180,7 +180,7 @@ impl StateDir {
         &self.path
     }
 
-    /// Creates the directory of a new task and takes its lock.
+    /// Creates the directory of a new task and takes the task's lock.
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ impl StateDir {
             .map_err(|error| self.io_error("create", &name, error))
     }
 
-    /// Removes a task's live marker and its claim on its command.
+    /// Removes a task's live marker and the task's claim on its command.
     pub fn unmark_live(&self, id: TaskId, same_key: &str) {
         let _already_removed = file::remove(&self.fd, format!("{LIVE_DIR}/{id}"));
         let name = format!("{SAME_DIR}/{same_key}");

@@ -1,4 +1,4 @@
-//! Adopting a process that siding did not start.
+//! Adopts a process that siding did not start.
 //!
 //! At first the shim creates no file for the process: most commands end within milliseconds, leave
 //! no process, and must not leave a record either. A command that lasts longer, leaves processes,
@@ -19,7 +19,7 @@ use crate::pending_adoption::PendingAdoption;
 use crate::start::{PreparedShim, StartError};
 use crate::unrecorded_adoption;
 
-/// Adopts a process. Returns `None` when it has ended and has left no process.
+/// Adopts a process. Returns `None` when the process has ended and has left no other process.
 pub(crate) fn run(
     id: TaskId,
     prepared: PreparedShim,

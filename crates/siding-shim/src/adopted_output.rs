@@ -1,4 +1,5 @@
-//! The output of an adopted task: a file of its host, or somewhere siding cannot read.
+//! The output of an adopted task: a file of its host, or a pipe or terminal that siding cannot
+//! read.
 //!
 //! poll(2) does not report the growth of a regular file. So the shim polls the length of the file:
 //! before a silence is judged, once a minute while a stall is recorded, and ten times a second

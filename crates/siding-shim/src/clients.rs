@@ -43,7 +43,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Returns the client that started the task. It receives every record from the first on.
+    /// Returns the client that started the task. This client receives every record from the first
+    /// on.
     pub(crate) fn starter(socket: OwnedFd) -> Self {
         Self { is_starter: true, ..Self::subscriber(socket) }
     }
@@ -65,7 +66,7 @@ impl Client {
         Self { subscribed: false, ..Self::subscriber(socket) }
     }
 
-    /// Sends a message. A client that cannot take it is disconnected.
+    /// Sends a message. A client that cannot take the message is disconnected.
     pub(crate) fn send_message(&mut self, message: &ShimMessage) {
         if let Ok(packet) = serde_json::to_vec(message) {
             self.send_packet(&packet);
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!((clients.wake_at(), clients.sources().count()), (None, 0));
     }
 
-    /// A client and the process at the other end of its connection.
+    /// Adds a client. Returns its id, and the other end of its connection.
     fn connect(clients: &mut Clients, client: fn(OwnedFd) -> Client) -> (ClientId, OwnedFd) {
         let (ours, theirs) = unix_socket::pair().expect("two free descriptors");
         clients.add(client(ours));

@@ -119,7 +119,7 @@ impl HostSupervisor {
         Ok(supervisor)
     }
 
-    /// Waits until the host has ended, then ends the processes that it left behind.
+    /// Waits until the host has ended, then ends the processes that the host left behind.
     fn run(mut self) {
         memory::release_unused();
         while !self.host.is_dead() {
@@ -135,8 +135,8 @@ impl HostSupervisor {
         }
     }
 
-    /// Waits until the bell is rung, a scan is due or the host has ended, and handles it. The only
-    /// place where the supervisor blocks.
+    /// Waits until the bell is rung, a scan is due or the host has ended; then reads the bell, and
+    /// scans if a scan is due. The only place where the supervisor blocks.
     fn wait_and_dispatch(&mut self) {
         let now = clock::monotonic_now();
         let is_bell_ignored = now < self.bell_ignored_until;

@@ -22,7 +22,7 @@ pub(crate) enum Lease {
     Free,
     /// An owner of the session, which lives.
     Held(PidFd),
-    /// No owner lives. The task is not stopped if a resumed session takes over in time.
+    /// No owner lives. The task is not stopped if the session is resumed in time.
     Lost {
         /// When the task is stopped.
         until: MonotonicMs,

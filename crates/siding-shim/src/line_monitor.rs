@@ -19,7 +19,7 @@ pub(crate) struct LineMonitor {
 }
 
 impl LineMonitor {
-    /// Returns the monitor of a new task, if it has one.
+    /// Returns the monitor of a new task, if the task has one.
     pub(crate) fn new(spec: &TaskSpec) -> std::io::Result<Option<Box<Self>>> {
         let Some(monitor) = &spec.monitor else { return Ok(None) };
         Ok(Some(Self::from_watch(LineWatch::new(monitor, 0, clock::monotonic_now())?)))
@@ -45,7 +45,7 @@ impl LineMonitor {
         Some(self.lines.wake_at()?.max(self.retry_at))
     }
 
-    /// Takes the next record that is due. The journal must have room for it.
+    /// Takes the next record that is due. The journal must have room for the record.
     pub(crate) fn next_due_record(&mut self, now: MonotonicMs) -> Option<Record> {
         self.lines.next_due_record(now)
     }

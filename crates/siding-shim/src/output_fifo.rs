@@ -1,7 +1,7 @@
 //! Moves a task's output from its FIFO into the output file.
 //!
-//! The kernel moves the bytes with splice(2), and in a flood with [`SpliceStore`]: no byte is in
-//! the memory of the shim, where it would be lost when the shim is killed. The FIFO holds one page
+//! The kernel moves the bytes with splice(2), and in a burst with [`SpliceStore`]: no byte is in
+//! the memory of the shim, where it would be lost if the shim were killed. The FIFO holds one page
 //! while the task is quiet and grows while data flows: an ordinary user has 16,384 pipe pages in
 //! all (`pipe-user-pages-soft`, pipe(7)), and a thousand idle tasks must leave most of them unused.
 //! Offsets in the file are stream offsets, whatever is released or lost.
@@ -27,10 +27,10 @@ const BUSY_PIPE_BYTES: [usize; 3] = [256 << 10, 64 << 10, 16 << 10];
 /// The largest pipe that an ordinary user can create (`fs.pipe-max-size`). A task can enlarge its
 /// FIFO.
 const MAX_PIPE_BYTES: u64 = 1 << 20;
-/// Bytes that one step moves.
+/// The most bytes that one step moves.
 const COPY_BUFFER_BYTES: usize = 256 << 10;
-/// Steps for each wake-up of the shim, 8 MiB in all, so that a flood delays its other work by
-/// milliseconds only.
+/// Steps for each wake-up of the shim, 8 MiB in all, so that a burst delays the shim's other work
+/// by milliseconds only.
 const MAX_READS_PER_TICK: usize = 32;
 /// Silence after which the FIFO shrinks and the buffers are freed, in milliseconds. The first
 /// sample of the silent task is due at the same time, so that the shim wakes once for both.

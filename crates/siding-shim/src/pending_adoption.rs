@@ -1,4 +1,4 @@
-//! A process that is adopted and not recorded yet, and the creation of its task's record.
+//! Waits until an adopted process must be recorded, and then creates the record of its task.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -71,8 +71,8 @@ impl PendingAdoption {
         Ok(Self { root, adoption, leader, host_output, adopted, shim })
     }
 
-    /// Waits until it is known whether the process must be recorded. Returns false if it has ended
-    /// and left no process.
+    /// Waits until the shim can decide whether the process must be recorded. Returns false if the
+    /// process has ended and left no other process.
     pub(crate) fn wait_needs_record(&self, lease: &Lease) -> bool {
         let Adoption { spec, keep_after_ms, at, .. } = &self.adoption;
         let until = at.plus_ms((*keep_after_ms).min(spec.deadline_ms));

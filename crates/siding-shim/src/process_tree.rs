@@ -20,8 +20,8 @@ use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 
 /// The most processes that are held by a pidfd. Other processes are found when these have ended.
 const MAX_HELD_PIDFDS: usize = 256;
-/// The same limit for each of the tasks that share a shim: together they must not exhaust the
-/// shim's descriptors.
+/// The limit of held processes for each of the tasks that share a shim: together they must not
+/// exhaust the shim's descriptors.
 const MAX_HELD_PIDFDS_SHARED: usize = 4;
 /// Time between two scans while no process can be held, in milliseconds.
 const RESCAN_MS: u64 = 2_000;
@@ -312,8 +312,8 @@ fn task_descendants(root: &StateDir, mark: Birthmark) -> Vec<i32> {
     procfs::descendants(current_pid(), |pid| tree::is_of_other_task(root, mark, pid))
 }
 
-/// Reaps children, and returns whether any process is left. The flag is false if that could not be
-/// read: then no signal tells when the last process ends.
+/// Reaps children, and returns whether any process is left. The flag is false if the descendants
+/// could not be read: then no signal tells when the last process ends.
 fn check_descendants(
     leader: &mut Option<LeaderRef>,
     root: &StateDir,

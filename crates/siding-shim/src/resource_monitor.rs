@@ -116,7 +116,7 @@ impl ResourceMonitor {
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let for_limits = (!self.limits.is_none()).then(|| self.pace.next_sample_at());
         let watchdog = self.watchdog.as_ref();
-        // Not before a sample is allowed, or the shim would spin until then.
+        // A sample is due only when the schedule allows one, or the shim would spin until then.
         let for_watchdog =
             watchdog.map(|watchdog| watchdog.next_sample_at().max(self.pace.earliest_sample_at()));
         [for_limits, for_watchdog].into_iter().flatten().min().filter(|_| is_running(state))

@@ -14,8 +14,8 @@ use siding_core::sys::{descriptor, file};
 use siding_model::outcome::LeaderEnd;
 
 /// Lowest number of the descriptors that a task inherits in addition to 0, 1 and 2. Scripts use
-/// lower ones (0–9, and bash's `{fd}` from 10 on). From 64 on the kernel would have to enlarge the
-/// descriptor table of every process of the task.
+/// lower numbers (0–9, and bash's `{fd}` from 10 on). From 64 on the kernel would have to enlarge
+/// the descriptor table of every process of the task.
 const MIN_INHERITED_FD: i32 = 60;
 
 /// Duplicates a descriptor that the task inherits to a high number, as far as RLIMIT_NOFILE allows.

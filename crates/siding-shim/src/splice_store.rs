@@ -12,8 +12,9 @@
 //!
 //! Between the last two steps the bytes are in both the file and the FIFO. A marker file next to
 //! the FIFO says which bytes these are, and a takeover drops them from the FIFO
-//! ([`discard_stored`]) after it has compared them. If the dead shim had already dropped them, the
-//! comparison fails, unless the task has since written the very same bytes.
+//! ([`discard_stored`]) after it has compared them with the bytes in the file. If the dead shim had
+//! already dropped them, the comparison fails, unless the task has since written the very same
+//! bytes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,7 +41,7 @@ pub(crate) struct SpliceStore {
 pub(crate) struct Transferred {
     /// Bytes that are in the file and no longer in the FIFO.
     pub(crate) bytes: usize,
-    /// Why these are fewer bytes than were on the stage.
+    /// Why fewer bytes were transferred than were on the stage.
     pub(crate) failure: Option<io::Error>,
 }
 

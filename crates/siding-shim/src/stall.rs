@@ -1,4 +1,4 @@
-//! The watch over a silent task: when to sample it, and what the samples show.
+//! Watches a silent task: decides when to sample it, and judges the samples.
 //!
 //! A task that writes is not sampled. A sample of a silent task takes about 30 µs for each process.
 //! The memory of a sample is freed before the shim sleeps again, except for the facts that the next
@@ -155,7 +155,8 @@ impl StallWatch {
         StallCheck::NoStall
     }
 
-    /// Takes the next sample. If no process has run since the last one, that one is used again.
+    /// Takes the next sample. If no process has run since the last sample, returns a copy of that
+    /// sample.
     fn resample(&mut self, context: &TaskContext<'_>) -> TaskSample {
         let before = self.previous.as_ref().filter(|_| !context.tree.is_discovered());
         before.and_then(probe::reuse_if_unchanged).unwrap_or_else(|| self.sample(context))

@@ -202,25 +202,25 @@ struct PreparedTask {
     readiness_probe: ReadinessProbe,
     listener: OwnedFd,
     pipes: StdioPipes,
-    /// Socket to the task's proxy, if it has one.
+    /// Socket to the task's proxy, if the task has one.
     proxy: Option<OwnedFd>,
     /// Descriptors that reserve numbers for the start of the leader: without them, a limit on open
     /// files could make the start fail after the task is recorded.
     spare_fds: Vec<OwnedFd>,
 }
 
-/// Most descriptors that are open concurrently while the leader is started: its directory, its
-/// control group, its confinement, its command's text twice, a file of /proc.
+/// Most descriptors that are open concurrently while the leader is started: the working directory,
+/// the control group, the confinement, the command's text twice, a file of /proc.
 const SPARE_FDS: usize = 6;
 
-/// The descriptors that the leader inherits, and the shim's end of its input.
+/// The descriptors that the leader inherits, and the shim's end of the leader's input.
 #[derive(Debug)]
 struct StdioPipes {
     stdin: OwnedFd,
     /// The write end of the output FIFO, for the task's descriptors 1 and 2.
     stdout: OwnedFd,
-    /// A read end of the output FIFO that the task holds itself, so that it never gets SIGPIPE when
-    /// the shim dies.
+    /// A read end of the output FIFO that the task holds itself, so that the task never gets
+    /// SIGPIPE when the shim dies.
     fifo_keepalive: OwnedFd,
     /// The shim's write end of the input FIFO, which keeps the task's input open.
     input_writer: Option<OwnedFd>,

@@ -1,8 +1,8 @@
 //! Takes over a task from a shim that was killed.
 //!
-//! The starter holds the task's lock and hands it over with the task's directory. The processes are
-//! found by their birthmark and their control group. The output continues through the same FIFO,
-//! which the task keeps open, and the journal continues after its last valid record.
+//! The starter holds the task's lock, and passes the lock with the task's directory. The processes
+//! are found by their birthmark and their control group. The output continues through the same
+//! FIFO, which the task keeps open, and the journal continues after its last valid record.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,8 +34,8 @@ use crate::start::{PreparedShim, Shim, StartError, TaskDirs, failed_to};
 use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
 
-/// Longest wait for the next command of a batch, in milliseconds. The starter sends them one after
-/// another without a pause.
+/// Longest wait for the next command of a batch, in milliseconds. The starter sends the commands
+/// one after another without a pause.
 const NEXT_COMMAND_WAIT_MS: u64 = 500;
 
 /// Takes over one task.
@@ -97,7 +97,7 @@ pub(crate) fn run_batch(
     Ok(TaskSet::new(supervisors, shim.signals))
 }
 
-/// Waits for the next command of a batch. `None` if there are no more.
+/// Waits for the next command of a batch. `None` if no command follows.
 fn next_command(starter: &OwnedFd) -> Option<(TaskId, ShimFds)> {
     let ready = poll::wait_readable(&[starter.as_fd()], Some(NEXT_COMMAND_WAIT_MS)).ok()?;
     match ready.contains(&true).then(|| ShimFds::receive(starter))? {
@@ -161,8 +161,8 @@ fn take_over(
     Ok(supervisor.with_readiness(readiness))
 }
 
-/// Returns the processes that the starter of this shim has found. If the list cannot be read, it is
-/// empty, and this shim scans for them.
+/// Returns the processes that the starter of this shim has found. Returns none if the list cannot
+/// be read: this shim then scans for the processes.
 fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
     const MAX_LIST_BYTES: usize = 1 << 20;
     file::read_to_end(memory.as_fd(), MAX_LIST_BYTES)

@@ -42,7 +42,7 @@ const ROUNDS_PER_RESEND: u32 = 8;
 pub(crate) struct TreeKill {
     /// The processes that received a signal.
     signaled: HashSet<ProcRef>,
-    /// The first of these processes, for the report.
+    /// The first of the processes that received a signal, for the report.
     reported: BTreeMap<i32, ReportedProcess>,
     /// The TCP ports on which the tree listened before its first signal.
     ports: BTreeSet<u16>,
@@ -72,7 +72,7 @@ struct ReportedProcess {
 #[derive(Debug, Default)]
 struct LiveMembers {
     processes: Vec<ProcRef>,
-    /// Whether any of them can be signaled by this user.
+    /// Whether this user can signal any of these processes.
     any_signalable: bool,
 }
 
@@ -206,8 +206,8 @@ impl TreeKill {
         }
     }
 
-    /// Sends SIGKILL to each live member that has not received one. `killed` maps the members that
-    /// were sent one to whether it was delivered.
+    /// Sends SIGKILL to each live member that has not received one. `killed` stores, for each
+    /// member that was sent SIGKILL, whether the signal was delivered.
     fn kill_round(
         &mut self,
         members: &[ProcRef],

@@ -1,4 +1,4 @@
-//! Marking a running host, and finding the processes that carry its mark.
+//! Marks a running host, and finds the processes that carry its mark.
 
 use std::io;
 
@@ -20,13 +20,13 @@ const MAX_CMDLINE_BYTES: usize = 128 << 10;
 ///
 /// # Errors
 ///
-/// The I/O error if the host itself could not be marked; nothing is marked then.
+/// The I/O error if the host itself could not be marked, in which case no process is marked.
 pub fn mark_host(host: ProcRef, mark: HostMark) -> io::Result<()> {
     if procfs::birthmark(host.pid) != Some(mark.birthmark()) {
         birthmark::set_birthmark_of(host.pid, mark.birthmark())?;
     }
     let own = process::effective_uid();
-    // A listed process may fork before it is marked, and its child is unmarked then. A round that
+    // A listed process may fork before it is marked, and its child then has no mark. A round that
     // marks nothing proves that there is no such child.
     for _ in 0..MAX_MARK_ROUNDS {
         let below = procfs::descendants(host.pid, |_| false);

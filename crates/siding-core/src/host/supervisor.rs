@@ -62,7 +62,7 @@ pub enum SuperviseError {
         /// The task in which the host runs.
         task: TaskId,
     },
-    /// The host has an `RLIMIT_RTTIME` of its own, where a mark is stored.
+    /// The host has an `RLIMIT_RTTIME` of its own, which the mark would replace.
     #[error(
         "the agent's program has its own limit on real-time CPU (RLIMIT_RTTIME {limit} µs), which siding's mark would replace"
     )]

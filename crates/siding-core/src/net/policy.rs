@@ -1,4 +1,5 @@
-//! The network policy of a task: what enforces it, and whether this machine can.
+//! Prepares the enforcement of a task's network policy, and checks whether this machine supports
+//! it.
 
 use std::os::fd::BorrowedFd;
 

@@ -45,7 +45,8 @@ enum AckRecord {
     },
     /// Notices were delivered.
     Told {
-        /// The consumer; without one the notices count as delivered to every consumer.
+        /// The consumer; without a consumer, the notices are treated as delivered to every
+        /// consumer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         consumer: Option<Consumer>,
         notices: Vec<NoticeId>,
@@ -171,7 +172,7 @@ struct AppendPosition {
     is_torn: bool,
 }
 
-/// Opens the file for an append, compacting it if it has grown; `None` if it does not exist.
+/// Opens the file for an append, compacting it if it has grown; `None` if the file does not exist.
 fn open_compacted(
     root: &StateDir,
     session: &SessionId,

@@ -34,7 +34,7 @@ const FAILED_RETRY_MS: u64 = 5_000;
 #[derive(Debug)]
 pub struct OutboxFollower<'o, 'r> {
     outbox: &'o Outbox<'r>,
-    /// The owner whose other sessions are followed too, until it exits.
+    /// The owner of the followed sessions; `None` if only the session of the outbox is followed.
     owner: Option<PidFd>,
     program: &'o CStr,
     inotify: Inotify,
@@ -77,7 +77,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         Self::start(outbox, None, program)
     }
 
-    /// Starts to follow every session of `owner`, including those it opens later.
+    /// Starts to follow every session of `owner`, including sessions that the owner opens later.
     /// [`Self::next_event`] reports [`FollowEvent::ReaderClosed`] once the owner has exited.
     ///
     /// # Errors
@@ -360,7 +360,8 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
                 | RecoveryOutcome::Busy,
             ) => BUSY_RETRY_MS,
             // The shim lives but its pidfd could not be opened, or recovery is impossible. The
-            // journal is read anyway, and notices of other tasks must not wait for this one.
+            // journal is read anyway, and this task is checked again later, because notices of
+            // other tasks must not wait for it.
             Ok(
                 RecoveryOutcome::Supervised
                 | RecoveryOutcome::OtherMachine { .. }

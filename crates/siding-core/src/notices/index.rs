@@ -24,7 +24,7 @@ const MAX_CACHE_BYTES: usize = 64 << 20;
 /// Age in milliseconds from which on an unfinished replacement is taken for the leftover of a
 /// crash.
 const STALE_TEMP_FILE_MS: i64 = 10_000;
-/// The file is rewritten when one entry in this many is new.
+/// The file is rewritten when the new entries are more than one in this many.
 const ENTRIES_PER_NEW_ENTRY: usize = 64;
 
 /// The session of an ended task and the sequence numbers of its notices.
@@ -46,7 +46,7 @@ impl EndedTaskNotices {
 pub(super) struct EndedTaskIndex(HashMap<TaskId, EndedTaskNotices>);
 
 impl EndedTaskIndex {
-    /// Reads the cache; an unusable file counts as empty.
+    /// Reads the cache; an unusable file is treated as empty.
     pub(super) fn read(root: &StateDir) -> Self {
         let bytes = file::open_at(root, CACHE_FILE, file::OpenMode::Read)
             .and_then(|fd| file::read_to_end(fd.as_fd(), MAX_CACHE_BYTES));

@@ -20,8 +20,8 @@ pub(super) fn complete_text_end(chunks: &Chunks, to: u64) -> io::Result<u64> {
     Ok(from + complete_len(&bytes[..count]) as u64)
 }
 
-/// Returns the offset after the first newline at or after `from`. If there is none within 64 KiB,
-/// returns the offset of the next character.
+/// Returns the offset after the first newline at or after `from`. If no newline follows within 64
+/// KiB, returns the offset of the next character.
 pub(super) fn next_line_start(chunks: &Chunks, from: u64) -> io::Result<u64> {
     let mut bytes = vec![0; LINE_SEARCH_BYTES];
     let count = chunks.fill_from(&mut bytes, from)?;

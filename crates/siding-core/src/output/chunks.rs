@@ -38,7 +38,7 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    /// Opens the output of a task; `None` if there is none yet.
+    /// Opens the output of a task; `None` if the task has no output yet.
     pub(super) fn open(dir: &TaskDir) -> io::Result<Option<Self>> {
         match size::open(dir) {
             Ok(fd) => Ok(Some(Self { fd, buffer: Vec::new() })),

@@ -48,7 +48,7 @@ pub fn handover_excerpt(dir: &TaskDir, keep_head: u64, max_bytes: usize) -> io::
     Ok(Excerpt { text: text + &rest.text, truncated: true })
 }
 
-/// Returns lines that look like errors and are not in `shown`; `None` if there are none.
+/// Returns lines that look like errors and are not in `shown`; `None` if there are no such lines.
 fn error_excerpt(dir: &TaskDir, shown: &str, room: usize) -> io::Result<Option<String>> {
     let Some(mut chunks) = Chunks::open(dir)? else { return Ok(None) };
     let to = chunks.len()?;

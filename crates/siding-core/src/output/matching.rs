@@ -76,8 +76,8 @@ impl<H: MatchHandler> LineMatcher<H> {
         Ok(to)
     }
 
-    /// Returns the incomplete line and its offset if it matches as it is. The handler is not
-    /// called, because the line may continue.
+    /// Returns the incomplete line and its offset if the line matches in its present form. The
+    /// handler is not called, because the line may continue.
     pub fn partial_match(&mut self) -> Option<(u64, String)> {
         let (from, text) = self.lines.partial_line();
         let text = text.to_owned();

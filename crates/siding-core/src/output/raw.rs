@@ -10,7 +10,7 @@ use crate::store::TaskDir;
 /// The result of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopyResult {
-    /// Offset at which to continue.
+    /// Offset at which the next copy must start.
     pub next: u64,
     /// Bytes passed to the receiver.
     pub bytes: u64,
@@ -51,7 +51,7 @@ pub fn copy(
 pub struct RawChunks(Chunks);
 
 impl RawChunks {
-    /// Opens the output of a task; `None` if there is none yet.
+    /// Opens the output of a task; `None` if the task has no output yet.
     ///
     /// # Errors
     ///

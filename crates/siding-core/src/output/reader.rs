@@ -54,7 +54,7 @@ pub struct OutputQuery {
     pub from: u64,
     /// The lines to select.
     pub filter: LineFilter,
-    /// Only this many of the last selected lines.
+    /// How many of the selected lines to return, counted from the end; `None` for all.
     pub last_lines: Option<usize>,
     /// The largest text to return.
     pub limit: TextLimit,
@@ -65,7 +65,7 @@ pub struct OutputQuery {
 pub struct ReadSummary {
     /// Offset at which the text starts.
     pub from: u64,
-    /// Offset at which to continue.
+    /// Offset at which the next read must start.
     pub next: u64,
     /// Length of the output, in bytes.
     pub bytes: u64,

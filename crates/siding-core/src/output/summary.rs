@@ -17,7 +17,7 @@ use super::reader::{OutputQuery, StreamState, TextLimit, last_lines_offset, read
 use crate::store::TaskDir;
 
 /// Raw bytes read from the end. Errors are usually reported near the end, and a summary is made for
-/// every notice, so it must not read everything.
+/// every notice, so making one must not read the whole output.
 const SUMMARY_SCAN_BYTES: u64 = 1 << 20;
 /// Replaces an omitted part of the text.
 const OMISSION_MARKER: &str = "…\n";

@@ -5,8 +5,8 @@ use siding_model::host::HostRecord;
 use crate::sys::procfs;
 
 /// Returns whether this process is in another PID namespace than its host's supervisor, or sees a
-/// `/proc` of another PID namespace than its own. The process IDs that it reads then denote other
-/// processes.
+/// `/proc` of another PID namespace than its own. In both cases, the process IDs that this process
+/// reads denote other processes.
 #[must_use]
 pub fn is_in_other_pid_namespace(record: Option<&HostRecord>) -> bool {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);

@@ -283,8 +283,8 @@ impl ScannedProcess {
     }
 }
 
-/// Scans all processes and passes the living, marked and `wanted` ones to `found`, some of them
-/// twice. Returns whether every process could be inspected.
+/// Scans all processes and passes the living ones with a birthmark that is `wanted` to `found`,
+/// some of them twice. Returns whether every process could be inspected.
 ///
 /// Listing /proc is not atomic: a listed process may start another one and exit before it is
 /// inspected. The process ids that were allocated meanwhile are therefore inspected too, until
@@ -352,7 +352,8 @@ struct ScanError;
 fn open_marked(pid: i32, mark: Birthmark) -> Result<Option<ScannedProcess>, ScanError> {
     match PidFd::open_pid(pid) {
         // The id may have been reused since the birthmark was read. While the pidfd is open and the
-        // process not dead, its /proc entry is its own, so the birthmark is read again.
+        // process is not dead, `/proc` shows exactly this process under the id, so the birthmark is
+        // read again.
         Ok(held) => {
             let lives = procfs::birthmark(pid) == Some(mark) && !held.is_dead();
             Ok(lives.then_some(ScannedProcess::Held(held)))

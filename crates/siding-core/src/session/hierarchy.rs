@@ -8,7 +8,7 @@
 //! The tasks of an ended session are owned by the nearest live session above it: those of `a-1` to
 //! `agent-4711-99`, and those of `a-2` as well once it has ended. No file changes when the owner
 //! changes. Shims, outboxes and the reaper compute the owner from the session journals, which are
-//! only appended to, so a crash cannot lose it, and all of them find the same one.
+//! only appended to, so a crash cannot lose the owner, and all of them find the same owner.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -76,7 +76,7 @@ fn ancestor_chain<S, E>(
     Ok(row)
 }
 
-/// Returns a session and its ancestors. The chain ends before an unreadable one.
+/// Returns a session and its ancestors. The chain ends before an unreadable session.
 fn read_chain(root: &StateDir, id: &SessionId) -> Vec<Session> {
     let Ok(row) =
         ancestor_chain(id, |id| Ok::<_, Infallible>(read(root, id).ok().flatten()), parent_session);
@@ -119,15 +119,15 @@ pub fn is_subagent_id(id: &SessionId) -> bool {
     id.as_str().parse().is_ok_and(|task: TaskId| task.kind().has_session())
 }
 
-/// Returns whether the session is that of a subagent, which ends with its answer. A teammate's
-/// session continues.
+/// Returns whether the session is that of a subagent, which ends with its answer, and not that of a
+/// teammate, which continues after an answer.
 #[must_use]
 pub fn is_subagent(id: &SessionId) -> bool {
     id.as_str().parse().is_ok_and(|task: TaskId| task.kind() == TaskKind::LocalAgent)
 }
 
 /// Returns the session that owns the tasks of `id`: the session itself while it is live, otherwise
-/// its nearest live ancestor. `None` if neither exists.
+/// its nearest live ancestor. `None` if none of these sessions is live.
 ///
 /// # Errors
 ///

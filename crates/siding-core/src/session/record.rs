@@ -36,7 +36,7 @@ pub(super) struct SessionOwner {
     boot: BootId,
     #[serde(rename = "owner")]
     process: ProcRef,
-    /// The machine, and the PID namespace of the process id. Earlier versions did not record them.
+    /// The machine, and the PID namespace of the process id. Earlier versions recorded neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     machine: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub(super) struct SessionOwner {
 }
 
 impl SessionOwner {
-    /// Describes a process that is visible to this one.
+    /// Describes an owner that this process can see in `/proc`.
     pub(super) fn for_local_process(process: ProcRef, boot: BootId) -> Self {
         Self {
             boot,

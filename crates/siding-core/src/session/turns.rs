@@ -69,8 +69,8 @@ pub fn record_hooks(root: &StateDir, id: &SessionId) -> Result<(), SessionError>
         .map_err(|source| io_error(id, "record that hooks deliver its notices", source))
 }
 
-/// Returns whether a host's hooks deliver notices to the session's agent; such hooks count its
-/// turns.
+/// Returns whether a host's hooks deliver notices to the session's agent; these hooks also count
+/// the agent's turns.
 #[must_use]
 pub fn has_hooks(root: &StateDir, id: &SessionId) -> bool {
     root.session_dir(id.as_str(), false).is_ok_and(|dir| file::metadata_at(dir, TURNS_FILE).is_ok())

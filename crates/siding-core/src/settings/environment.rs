@@ -53,8 +53,8 @@ impl Environment {
     /// These are `/etc/siding/config.toml`; `settings.json` in `CLAUDE_CONFIG_DIR`, otherwise in
     /// `~/.claude`, and Claude Code's managed settings in `/etc/claude-code`; `siding/config.toml`
     /// in `XDG_CONFIG_HOME`, otherwise in `~/.config`; the project of the working directory; the
-    /// `SIDING_` variables. An empty variable counts as unset, and so does one with a relative
-    /// path, as the XDG base directory specification requires.
+    /// `SIDING_` variables. A variable that is empty or contains a relative path is treated as
+    /// unset, as the XDG base directory specification requires.
     #[must_use]
     pub fn from_process() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

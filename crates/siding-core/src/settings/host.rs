@@ -133,8 +133,8 @@ impl HostSettings {
         self.files.push(path);
     }
 
-    /// Adds the values of one file: for each key the value in the `bash` object, otherwise that of
-    /// the dotted key.
+    /// Adds the values of one file: for each key the value in the `bash` object, otherwise the
+    /// value of the dotted key.
     fn add_values(&mut self, path: &Path, root: &Map<String, Value>) {
         let nested = root.get("bash").and_then(Value::as_object);
         // The older spelling of a key goes into a lower layer. If both spellings set a cap, the

@@ -32,7 +32,7 @@ pub struct LoadedSettings {
 ///
 /// # Errors
 ///
-/// The first mistake in a file, variable or parameter. [`read`] returns all of them.
+/// The first mistake in a file, variable or parameter. [`read`] returns all mistakes.
 pub fn load(environment: &Environment) -> Result<Settings, SettingsError> {
     let reading = read(environment);
     match reading.mistakes.into_iter().next() {

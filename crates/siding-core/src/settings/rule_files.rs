@@ -18,7 +18,7 @@ const RULES_FILE_NAME: &str = "guard.toml";
 /// One file with guard rules.
 #[derive(Debug)]
 pub struct RuleFile {
-    /// Its origin: the administrator, the user or the project.
+    /// The origin of the file: the administrator, the user or the project.
     pub origin: Origin,
     /// The file's path.
     pub path: PathBuf,
@@ -31,7 +31,7 @@ pub struct RuleFile {
 pub struct RuleFiles {
     /// The readable files.
     pub files: Vec<RuleFile>,
-    /// The errors of unreadable files, with their origin.
+    /// The errors of unreadable files, each with the origin of the file.
     pub mistakes: Vec<(Origin, SettingsError)>,
     /// Warnings about skipped files.
     pub warnings: Vec<SettingsWarning>,

@@ -46,7 +46,7 @@ impl StateDir {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`]; contains `ENOENT` if there is none.
+    /// [`StoreError::Io`]; contains `ENOENT` if there is no such host.
     pub fn host_dir(&self, mark: HostMark) -> Result<OwnedFd, StoreError> {
         let name = format!("{HOSTS_DIR}/{mark}");
         file::open_at(&self.fd, &name, OpenMode::Directory)

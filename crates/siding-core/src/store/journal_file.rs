@@ -60,8 +60,8 @@ impl JournalFile {
         Ok(Self { fd, offset, next_seq, reserved: 0, is_torn: folded.is_torn })
     }
 
-    /// Appends consecutively numbered records in one write. After a failed write no record counts
-    /// as written, and the next append overwrites the same offset.
+    /// Appends consecutively numbered records in one write. After a failed write, all of these
+    /// records are treated as not written, and the next append overwrites the same offset.
     ///
     /// Keeps the reserve for the final record allocated behind these records.
     ///

@@ -1,10 +1,10 @@
 //! The directory of a task's FIFOs, socket and lock.
 //!
-//! This is the task's own directory if it is on a local file system. Network file systems often
-//! lack FIFOs, sockets and reliable locks; there each task has a directory below the user's runtime
-//! directory, and the file [`RECORD_FILE`] in the task's directory names it. The record is written
-//! before the runtime directory is created, and removed after that directory, so that recovery
-//! after a crash finds a directory that was left (`docs/format.md`).
+//! This is the task's own directory if that is on a local file system. Network file systems often
+//! lack FIFOs, sockets and reliable locks; there each task has a second directory below the user's
+//! runtime directory, and the file [`RECORD_FILE`] in the task's own directory names the second
+//! one. The record is written before the runtime directory is created, and removed after that
+//! directory, so that recovery finds a directory that a crash has left behind (`docs/format.md`).
 
 mod base;
 #[cfg(test)]
@@ -104,7 +104,7 @@ impl TaskRuntimeDir {
     }
 
     /// Returns the directory of the FIFOs and the socket if it is reachable. For a task without a
-    /// record that is `dir`, the task's own directory.
+    /// record, returns `dir`, the task's own directory.
     pub(crate) fn endpoint_dir<'d>(&'d self, dir: BorrowedFd<'d>) -> Option<BorrowedFd<'d>> {
         self.dir().or_else(|| self.record.is_none().then_some(dir))
     }
@@ -115,8 +115,8 @@ impl TaskRuntimeDir {
     }
 
     /// Takes the lock of the runtime directory without waiting. Creates a missing directory first.
-    /// It was removed when the user logged out, or when the task ended, and the lock is still
-    /// needed to repair the task or to remove its files.
+    /// The directory is missing after the user has logged out, or after the task has ended, and its
+    /// lock is needed to repair the task or to remove the task's files.
     pub(crate) fn try_lock(&mut self, dir: impl AsFd, id: TaskId) -> io::Result<bool> {
         if self.other_machine.is_some() {
             return Ok(false);

@@ -38,8 +38,8 @@ impl TaskDir {
         Self { id, path, fd, runtime_dir: away }
     }
 
-    /// Wraps directories that another process opened: the task's, and its runtime directory if it
-    /// has one. The path is unknown and therefore empty.
+    /// Wraps directories that another process opened: the task's directory, and the task's runtime
+    /// directory if there is one. The path is unknown and therefore empty.
     #[must_use]
     pub fn from_fd(id: TaskId, fd: OwnedFd, away: Option<OwnedFd>) -> Self {
         Self { id, path: PathBuf::new(), fd, runtime_dir: away.map(TaskRuntimeDir::from_fd) }
@@ -61,7 +61,7 @@ impl TaskDir {
     ///
     /// # Errors
     ///
-    /// `NotFound` if it was removed, or is on another machine.
+    /// `NotFound` if the directory was removed, or is on another machine.
     pub fn endpoint_dir(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.runtime_dir {
             None => Ok(self.fd.as_fd()),
@@ -108,8 +108,8 @@ impl TaskDir {
         journal_file::read_notices(&self.fd)
     }
 
-    /// Takes the task's lock without waiting; `None` if its shim holds it or the task belongs to
-    /// another machine.
+    /// Takes the task's lock without waiting; `None` if the task's shim holds the lock, or if
+    /// another machine supervises the task.
     ///
     /// # Errors
     ///

@@ -8,7 +8,8 @@ use super::{file, system_info};
 
 /// `CGROUP2_SUPER_MAGIC` of linux/magic.h.
 const CGROUP2_MAGIC: u64 = 0x6367_7270;
-/// The longest list of members that is read, in bytes. The line of a process takes at most eight.
+/// The longest list of members that is read, in bytes. The line of a process has at most eight
+/// bytes.
 const MAX_LIST_BYTES: usize = 64 << 20;
 /// The longest file of numbers that is read, in bytes. `memory.stat` has about 60 lines of 30
 /// bytes.
@@ -34,8 +35,8 @@ pub fn open(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Returns the process IDs of a group's own members, without those of the groups below it. The
-/// kernel does not list zombies, but lists a process whose main thread has exited and other threads
-/// run.
+/// kernel does not list zombies, but lists a process whose main thread has exited while other
+/// threads run.
 ///
 /// # Errors
 ///
@@ -68,7 +69,7 @@ pub fn is_populated(group: impl AsFd) -> io::Result<bool> {
 /// # Errors
 ///
 /// The I/O error of the system call: `EACCES` if this process may write to `group` but not to the
-/// nearest common ancestor of `group` and its present group (cgroups(7)).
+/// nearest common ancestor of `group` and the group that it would leave (cgroups(7)).
 pub fn enter(group: impl AsFd) -> io::Result<()> {
     write_file(group, "cgroup.procs", b"0")
 }

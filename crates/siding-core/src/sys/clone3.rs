@@ -35,7 +35,8 @@ struct CloneArgs {
 }
 
 /// Runs `child` on `stack` in a new process that shares this process's memory and is created in the
-/// control group `group`. Returns its process ID once it has called exec or has exited.
+/// control group `group`. Returns the process ID of the child once the child has called exec or has
+/// exited.
 ///
 /// # Safety
 ///

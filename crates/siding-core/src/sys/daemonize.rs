@@ -36,8 +36,8 @@ struct DaemonArgs {
     errno: c_int,
 }
 
-/// Starts a process in a session of its own whose parent has exited, so that it survives when this
-/// process's group, session or tree is killed. Returns after a successful exec.
+/// Starts a process in a session of its own whose parent has exited, so that the new process
+/// survives when this process's group, session or tree is killed. Returns after a successful exec.
 ///
 /// # Errors
 ///
@@ -173,7 +173,7 @@ pub fn fork_daemon(
     let numbers = copies.iter().map(AsRawFd::as_raw_fd).collect();
     let mut args = ForkedArgs { descriptors: numbers, main };
     let stack = GuardedStack::new(FORKED_STACK_BYTES)?;
-    // A Ctrl-C is meant for this process alone, but would also reach the copy until that has a
+    // A Ctrl-C is meant for this process alone, but would also reach the copy until the copy has a
     // session of its own.
     let blocked = BlockedSignals::block_all();
     // SAFETY: this process has one thread, so the copy lacks none. The copy only starts the forked
@@ -225,8 +225,8 @@ extern "C" fn run_forked(args: *mut c_void) -> c_int {
 unsafe fn reset_signals() {
     // The kernel's structure has a different layout on each architecture; all zeros is the default
     // action on every one. The system call is made directly, because sigaction(3) refuses the two
-    // signals that the C library itself uses, and a program started by its posix_spawn(3) has these
-    // two ignored.
+    // signals that the C library itself uses, and a program that was started by the C library's
+    // posix_spawn(3) has these two ignored.
     let default = [0_u64; 8];
     // SAFETY: only system calls; `default` is larger than the structure that is read. The kernel
     // refuses SIGKILL and SIGSTOP, which always have the default action.

@@ -1,4 +1,4 @@
-//! Directory entries: what a name refers to, and replacing a file.
+//! Directory entries: finds out what a name refers to, and helps to replace a file.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

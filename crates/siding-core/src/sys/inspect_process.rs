@@ -1,4 +1,4 @@
-//! Inspecting other processes: their memory, their descriptors, their sockets and their terminals.
+//! Inspects other processes: their memory, their descriptors, their sockets and their terminals.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -105,7 +105,7 @@ pub fn open_fds(pid: i32) -> Vec<(i32, bool, bool)> {
 /// The state of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocketInfo {
-    /// Whether it listens for connections.
+    /// Whether the socket listens for connections.
     pub is_listening: bool,
     /// The local address, as text.
     pub local: Option<String>,

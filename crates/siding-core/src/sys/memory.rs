@@ -107,10 +107,12 @@ const STACK_GUARD_BYTES: usize = 128 << 10;
 /// The stack below the frame of [`release_unused`] that is kept for the calls that this function
 /// makes, in bytes.
 const RED_ZONE_BYTES: usize = 8 << 10;
-/// How much of the stack below these bytes is released, in bytes: no shim has used more.
+/// How much of the stack below the bytes of `RED_ZONE_BYTES` is released, in bytes: no shim has
+/// used more.
 const STACK_RELEASE_BYTES: usize = 64 << 10;
 
-/// The most that the frames on the first stack of a process take when it is copied, in bytes.
+/// The most that the frames on the first stack of a process take when the process is copied, in
+/// bytes.
 const MAX_FRAMES_BYTES: usize = 1 << 20;
 
 /// Returns the unused memory of this thread's stack and of the allocator to the kernel and, in a
@@ -132,8 +134,8 @@ pub fn release_unused() {
     let _best_effort = unsafe { madvise(start, STACK_RELEASE_BYTES, Advice::LinuxDontNeed) };
 }
 
-/// The first stack in the memory of a forked process, which itself runs on another stack
-/// (`super::daemonize::fork_daemon`).
+/// The first stack in the memory of a forked process. The forked process itself runs on another
+/// stack (`super::daemonize::fork_daemon`).
 ///
 /// The intermediate process, which shares this memory, runs on this stack until it exits. That may
 /// be after the forked process has started to run.

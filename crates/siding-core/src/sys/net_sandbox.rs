@@ -1,5 +1,5 @@
-//! Confining a process to a part of the network before it calls exec. Everything that it starts
-//! inherits the confinement, which cannot be undone.
+//! Confines a process to a part of the network before the process calls exec. Everything that the
+//! process starts inherits the confinement, which cannot be undone.
 //!
 //! The parent prepares all data, because the child shares the parent's memory and may only make
 //! system calls (`super::vfork`).
@@ -65,7 +65,7 @@ impl fmt::Display for SandboxPart {
     }
 }
 
-/// The error of confining a process, which has not called exec then.
+/// The error of confining a process. The process has not called exec.
 #[derive(Debug, thiserror::Error)]
 #[error("could not {part}: {source}")]
 pub struct SandboxError {

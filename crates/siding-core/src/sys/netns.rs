@@ -1,8 +1,8 @@
 //! Network namespaces.
 //!
-//! An ordinary user may create one inside a user namespace, in which the process has all
-//! capabilities until its exec (user_namespaces(7)). The user stays the same there: the user ID is
-//! mapped onto itself, and no other user ID is mapped.
+//! An ordinary user may create a network namespace inside a user namespace, in which the process
+//! has all capabilities until its exec (user_namespaces(7)). The user stays the same there: the
+//! user ID is mapped onto itself, and no other user ID is mapped.
 
 use std::ffi::{CStr, CString, c_int};
 

@@ -1,7 +1,7 @@
 //! A socket that listens in a network namespace and is served by a process outside of the
 //! namespace.
 //!
-//! A socket belongs to the namespace in which it was created, whichever process holds it.
+//! A socket stays in the namespace in which it was created, whichever process holds it.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd};

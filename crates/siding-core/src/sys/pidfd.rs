@@ -1,4 +1,4 @@
-//! Processes held by descriptor: a pidfd denotes the same process even if its number is reused.
+//! Processes held by descriptor: a pidfd denotes the same process even if the process ID is reused.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -27,7 +27,7 @@ impl AsFd for PidFd {
 
 impl PidFd {
     /// Opens exactly this process: opens the process ID first and then checks the start time. In
-    /// the other order the number could be reused between the two.
+    /// the other order, the number could be reused between the two steps.
     ///
     /// # Errors
     ///

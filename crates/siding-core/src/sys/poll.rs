@@ -76,9 +76,9 @@ pub fn wait_readable_or_closed(
     Ok(polled[..fds.len()].iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// Like [`wait_readable`], but also returns when `out` can be written to or will never be read,
-/// which is the last element of the result. A writable pipe takes [`PIPE_BLOCK_BYTES`] bytes
-/// without blocking.
+/// Like [`wait_readable`], but also returns when `out` can be written to or will never be read. The
+/// last element of the result tells whether this is so. A writable pipe takes [`PIPE_BLOCK_BYTES`]
+/// bytes without blocking.
 ///
 /// # Errors
 ///

@@ -188,13 +188,14 @@ pub fn newest_pid() -> Option<i32> {
     text.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
-/// Returns the birthmark of a process of any user. `None` also if it could not be read.
+/// Returns the birthmark of a process of any user. `None` also if the birthmark could not be read.
 #[must_use]
 pub fn birthmark(pid: i32) -> Option<Birthmark> {
     read_birthmark(pid).ok().flatten()
 }
 
-/// Returns the birthmark of a process of any user. `None` if it has none or is gone.
+/// Returns the birthmark of a process of any user. `None` if the process has no birthmark or is
+/// gone.
 ///
 /// For processes of this user prlimit(2) reads the limit itself (0.5 µs). For other users'
 /// processes this function reads `/proc/PID/limits` (8 µs), which every user may read.
@@ -225,8 +226,8 @@ fn birthmark_from_limits_file(pid: i32) -> std::io::Result<Option<Birthmark>> {
 fn parse_birthmark(limits: &[u8]) -> Option<Birthmark> {
     let text = std::str::from_utf8(limits).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
-    // Soft limit, hard limit, unit. A process may lower the soft one at will; the hard one is the
-    // mark.
+    // Soft limit, hard limit, unit. The hard limit is the mark, because a process may change its
+    // soft limit at will.
     line.split_ascii_whitespace().nth(1)?.parse().ok().map(Birthmark)
 }
 
@@ -393,7 +394,7 @@ pub fn pid_namespace() -> Option<u64> {
 }
 
 /// Returns all descendants of a process in breadth-first order, without the process itself. `skip`
-/// is called for each; a skipped process is left out together with its descendants.
+/// is called for each descendant; a skipped process is left out together with its descendants.
 #[must_use]
 pub fn descendants(root: i32, mut skip: impl FnMut(i32) -> bool) -> Vec<i32> {
     let mut found = Vec::new();
@@ -444,7 +445,7 @@ mod tests {
         );
     }
 
-    /// To read the mark of another user's process takes a descriptor, for a file in `/proc`. The
+    /// Reading the mark of another user's process needs a descriptor for a file in `/proc`. The
     /// test runs in a process of its own, because it uses up all descriptors.
     #[test]
     fn a_birthmark_unreadable_for_lack_of_descriptors_is_an_error() {

@@ -1,5 +1,5 @@
-//! A system call filter that leaves a process no access to a network except TCP connections whose
-//! start Landlock checks.
+//! A system call filter that refuses all access to a network except TCP connections, which Landlock
+//! checks when they are opened.
 //!
 //! Landlock controls only `connect` and `bind` of TCP sockets. Other kinds of sockets, and the ways
 //! of TCP around `connect`, are therefore refused here:
@@ -9,7 +9,7 @@
 //! | `socket` | all except `AF_UNIX`, `AF_NETLINK`, and TCP of `AF_INET` and `AF_INET6` | UDP and QUIC, raw and packet sockets, SCTP, MPTCP, vsock |
 //! | `sendto`, `sendmsg`, `sendmmsg` | with `MSG_FASTOPEN` | they connect without `connect` |
 //! | `setsockopt` | `TCP_ULP` | it can turn a TCP socket into one of another protocol |
-//! | `io_uring_*` | all | it does all of this without a system call that the filter sees |
+//! | `io_uring_*` | all | a ring makes all of these calls without a system call that the filter sees |
 //! | calls of another ABI (32 bit, x32) | all | their numbers mean other calls |
 
 use std::mem::offset_of;
@@ -36,8 +36,8 @@ const X32_SYSCALL_BIT: u32 = 0x4000_0000;
 pub(super) struct SeccompFilter(Vec<libc::sock_filter>);
 
 impl SeccompFilter {
-    /// Creates the filter, or returns `None` for an architecture whose numbers this module does not
-    /// know.
+    /// Creates the filter, or returns `None` for an architecture whose system call numbers this
+    /// module does not know.
     pub(super) fn new() -> Option<Self> {
         let mut program = BpfProgram::default();
         program.load(offset_of!(libc::seccomp_data, arch));

@@ -1,4 +1,4 @@
-//! Sending signals, and receiving them through a descriptor.
+//! Sends signals, and receives them through a descriptor.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

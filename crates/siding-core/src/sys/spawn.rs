@@ -1,7 +1,7 @@
-//! Starting the leader of a task without copying this process.
+//! Starts the leader of a task without copying this process.
 //!
 //! fork(2) from a large host takes milliseconds (measured: 11 ms at 512 MB), so the child shares
-//! this process's memory until it has called exec. Until then it makes only system calls.
+//! this process's memory until the exec. Until then, the child makes only system calls.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
@@ -167,7 +167,7 @@ pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
 }
 
 /// Starts the leader as a member of a control group. `None` if that fails: before Linux 5.7, behind
-/// a system call filter, and if this process's own group was killed once. In the last case the
+/// a system call filter, or if this process's own group was killed once. In the last case the
 /// kernel treats the child as a process that the kill has missed, and kills it before it runs (seen
 /// on Linux 6.18).
 fn clone_leader_into_cgroup(group: BorrowedFd<'_>, args: &mut LeaderArgs<'_>) -> Option<i32> {

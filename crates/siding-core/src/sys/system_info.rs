@@ -44,7 +44,7 @@ fn magic_of(stat: &rustix::fs::StatFs) -> u64 {
 
 /// Returns a name that distinguishes this machine from others that share a file system with it: its
 /// hostname and, if there is one, the id of its installation (machine-id(5)). The id alone is not
-/// enough, because machines that were copied from one image have the same one.
+/// enough, because machines that were copied from one image have the same id.
 #[must_use]
 pub fn system_id() -> String {
     let system = rustix::system::uname();
@@ -57,7 +57,7 @@ pub fn system_id() -> String {
 }
 
 /// Returns the memory that is available without swapping, in bytes: `MemAvailable` of
-/// proc_meminfo(5). Unlike `MemFree`, it includes the cache that the kernel would drop.
+/// proc_meminfo(5). Unlike `MemFree`, this value includes the cache that the kernel would drop.
 #[must_use]
 pub fn available_memory() -> Option<u64> {
     parse_meminfo(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")

@@ -25,7 +25,7 @@ pub fn listening_ports(pids: &[i32]) -> Vec<u16> {
 }
 
 /// Returns the process among `pids` that listens on a port. If no process of the machine listens on
-/// it, only the table of sockets is read, and no list of descriptors.
+/// the port, only the table of sockets is read, and no list of descriptors.
 #[must_use]
 pub fn find_listener(pids: &[i32], port: u16) -> Option<i32> {
     let wanted: HashSet<u64> = listening_sockets(*pids.first()?)

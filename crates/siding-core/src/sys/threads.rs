@@ -38,7 +38,7 @@ impl ProcessStatus {
     }
 }
 
-/// Reads a small file of `/proc` into `buffer`. One read returns all of it.
+/// Reads a small file of `/proc` into `buffer`. One read returns the whole file.
 fn read_small_file<'b>(path: &str, buffer: &'b mut [u8]) -> io::Result<&'b str> {
     let count = std::fs::File::open(path)?.read(buffer)?;
     std::str::from_utf8(&buffer[..count]).map_err(|_| io::ErrorKind::InvalidData.into())
@@ -172,8 +172,8 @@ pub fn thread_children(pid: i32, tid: i32) -> Vec<i32> {
 }
 
 /// Reads a thread's whole list of children, whatever its length. Most lists are empty or a few
-/// bytes long, and a silent task is sampled often, so this makes no call for the file's size (which
-/// is shown as zero) and usually only one read.
+/// bytes long, and a silent task is sampled often, so this function makes no call for the file's
+/// size (which is shown as zero), and usually only one read.
 fn read_children_file(pid: i32, tid: i32) -> io::Result<Vec<u8>> {
     /// The size of one read, in bytes. The kernel returns fewer bytes only at the end of the file,
     /// because its own buffer is a page.

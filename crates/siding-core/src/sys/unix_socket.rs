@@ -60,8 +60,8 @@ pub fn connect(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
 /// socket file `name` below `dir`.
 ///
 /// The function connects a datagram socket. The kernel looks up the socket that is bound to the
-/// file before it checks anything else, so it returns `ECONNREFUSED` only if there is none. A bound
-/// stream socket causes `EPROTOTYPE` and does not notice the attempt; a bound datagram socket
+/// file before it checks anything else, so it returns `ECONNREFUSED` only if no socket is bound. A
+/// bound stream socket causes `EPROTOTYPE` and does not notice the attempt; a bound datagram socket
 /// receives nothing, because nothing is sent.
 ///
 /// # Errors
@@ -167,7 +167,7 @@ pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<V
         match rustix::net::recv(socket.as_fd(), packet.as_mut_slice(), flags) {
             Err(rustix::io::Errno::INTR) => {}
             // The peer closed with unread data. The kernel reports that once, and before the
-            // packets that the peer had sent: these follow now, and then the end.
+            // packets that the peer had sent: these follow now, and then the end of the connection.
             Err(rustix::io::Errno::CONNRESET) if !was_reset => was_reset = true,
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             result => break result?.1,

@@ -9,9 +9,9 @@ use std::ptr;
 /// deep calls.
 pub(super) const STACK_BYTES: usize = 32 << 10;
 
-/// Runs `child` in a process that shares this one's memory, and returns its process ID once it has
-/// called exec or has exited. All signals are blocked meanwhile: a handler in the child would run
-/// on the parent's memory.
+/// Runs `child` in a new process that shares this one's memory. Returns the ID of the new process
+/// once that process has called exec or has exited. All signals are blocked meanwhile: a handler in
+/// the child would run on the parent's memory.
 pub(super) fn vfork_and_run(
     child: extern "C" fn(*mut c_void) -> c_int,
     args: *mut c_void,

@@ -1,8 +1,9 @@
-//! Adopting a process: identifying it and its owner, marking it, and handing it to a shim.
+//! Adopts a process: identifies the process and its owner, marks the process, and hands it to a
+//! shim.
 //!
 //! Claiming a process and handing it over are separate steps, so that a shell need not wait for a
-//! shim. Nothing is recorded here. The shim holds the facts about the process in memory, and writes
-//! the task's record once the process has run long enough or has left other processes behind
+//! shim. This module records nothing. The shim holds the facts about the process in memory, and
+//! writes the task's record once the process has run long enough or has left other processes behind
 //! (`docs/adr/0011-adoption.md`).
 
 use std::io;
@@ -70,7 +71,7 @@ pub enum AdoptError {
         /// The process ID.
         pid: i32,
     },
-    /// The process has an `RLIMIT_RTTIME` of its own, where a birthmark is stored.
+    /// The process has an `RLIMIT_RTTIME` of its own, which the birthmark would replace.
     #[error(
         "process {pid} has its own limit on real-time CPU (RLIMIT_RTTIME {limit} µs), which siding's mark would replace"
     )]

@@ -209,8 +209,8 @@ impl<'r> TaskInput<'r> {
         self.request_shim(&ShimRequest::CloseStdin)?;
         // Later writers get `ENOENT`, hence [`InputError::Closed`].
         let _already_removed = dir.endpoint_dir().and_then(|place| file::remove(place, INPUT_FIFO));
-        // The reader gets end of file when the last write end is closed: the shim closed its own,
-        // this drop closes the other.
+        // The reader gets end of file when the last write end is closed: the shim has closed its
+        // own, and this function closes the other when it drops `self`.
         Ok(())
     }
 }

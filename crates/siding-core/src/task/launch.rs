@@ -1,7 +1,7 @@
-//! Starting shims, for a new task or for a task whose shim was killed.
+//! Starts shims, for a new task or for a task whose shim was killed.
 //!
-//! A shim is started with nothing but a socket, over which it receives its command. It can
-//! therefore be started first, and become ready while its client is still preparing the task.
+//! A shim is started with nothing but a socket, over which it receives its command. A client can
+//! therefore start the shim first, and prepare the task while the shim becomes ready.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -23,7 +23,8 @@ use crate::task::shim_client::ShimConnection;
 /// the shim writes there later.
 const SHIM_ARGV: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 
-/// A command to a shim. Its starter sends it as one packet, with the descriptors of [`ShimFds`].
+/// A command to a shim. The starter of the shim sends the command as one packet, with the
+/// descriptors of [`ShimFds`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShimCommand {
@@ -53,9 +54,9 @@ pub struct ShimFds {
     /// The memory file (memfd_create(2)) with the content of the command.
     pub memfd: OwnedFd,
     /// The task's runtime directory, if that is not the task's directory. The task's lock is then
-    /// on this one.
+    /// on this directory.
     pub runtime_dir: Option<OwnedFd>,
-    /// A socket to the task's proxy, which lives as long as any process holds this socket.
+    /// A socket to the task's proxy. The proxy lives as long as any process holds this socket.
     pub proxy: Option<OwnedFd>,
 }
 
@@ -254,8 +255,8 @@ pub struct Adoption {
     pub root: PathBuf,
     /// How long the process may run before its task is recorded, in milliseconds.
     pub keep_after_ms: u64,
-    /// The name of the file to which the process writes, if the user owns that file, which is
-    /// itself passed as a descriptor.
+    /// The name of the file to which the process writes, if the user owns that file. The file
+    /// itself is passed as a descriptor.
     pub output: Option<String>,
     /// The sandbox program that runs the process, if it was found from outside the sandbox.
     #[serde(default)]
@@ -289,8 +290,8 @@ pub struct BatchTakeover {
 }
 
 impl BatchTakeover {
-    /// The most tasks that one shim takes over. With six descriptors for each, and as many again
-    /// for their processes, the shim stays below the usual limit of 1,024 descriptors.
+    /// The most tasks that one shim takes over. With six descriptors for each task, and as many
+    /// again for the tasks' processes, the shim stays below the usual limit of 1,024 descriptors.
     pub const MAX_BATCH_TASKS: usize = 64;
 
     /// Hands the shim one more task, as [`IdleShim::take_over`] does. The shim's answer arrives

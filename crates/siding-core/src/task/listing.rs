@@ -68,8 +68,9 @@ pub type ListedTask<T> = (TaskId, Result<Option<T>, JournalReadError>);
 /// Reads the views of tasks and returns `keep` of each, in the order of `ids`. An unreadable task
 /// does not affect the others.
 ///
-/// `keep` runs in the reading thread, so a caller that needs little of each view drops the rest
-/// there: ten thousand views are ten megabytes, and moving them takes longer than reading them.
+/// `keep` runs in the reading thread, so a caller that needs little of each view can drop the view
+/// in that thread: ten thousand views are ten megabytes, and moving them takes longer than reading
+/// them.
 ///
 /// # Errors
 ///
@@ -105,7 +106,7 @@ pub(crate) fn map_in_threads<T: Send>(
 /// Returns the `count` tasks with the most recently written journals, in no particular order.
 ///
 /// The order comes from the files' modification times, which differ in a copied state directory:
-/// use it only to leave out tasks that are certainly old.
+/// use the result only to leave out tasks that are certainly old.
 #[must_use]
 pub fn most_recent(root: &StateDir, ids: Vec<TaskId>, count: usize) -> Vec<TaskId> {
     if ids.len() <= count {

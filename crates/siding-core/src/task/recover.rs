@@ -1,4 +1,4 @@
-//! Recovery after a crash: finding tasks whose shim is dead, and starting a new shim for each.
+//! Recovers from crashes: finds tasks whose shim is dead, and starts a new shim for each.
 //!
 //! The lock of a task's directory decides which process may start one. The kernel releases the lock
 //! when the shim dies: a process that can take it knows that the shim is dead and that no other

@@ -110,7 +110,7 @@ fn stop_until_none_left(
 pub struct RunningTasks {
     /// The specifications of the matching tasks.
     pub specs: Vec<TaskSpec>,
-    /// The tasks whose specification is unreadable, so that they may match, each with the error.
+    /// The tasks whose specification is unreadable, each with the error. They may be wanted ones.
     pub unreadable: Vec<(TaskId, WatchError)>,
 }
 

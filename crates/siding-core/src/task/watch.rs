@@ -159,8 +159,8 @@ impl<'r> TaskWatch<'r> {
         }
     }
 
-    /// Receives a message without waiting. `None` if there is none, or if the shim has exited and
-    /// was replaced.
+    /// Receives a message without waiting. `None` if no message has arrived, or if the shim has
+    /// exited and was replaced.
     ///
     /// # Errors
     ///

@@ -94,8 +94,8 @@ fn running_steps(root: &StateDir, id: TaskId) -> Result<Vec<TaskId>, StoreError>
 /// Timeout for a usage reply, in milliseconds. Short, because callers can do without the answer.
 const USAGE_TIMEOUT_MS: u64 = 1_000;
 
-/// Returns the peak resource usage of a running task, including the present moment. `None` if its
-/// shim gives no answer: it has exited, is busy, or is of an older version.
+/// Returns the peak resource usage of a running task, including the present moment. `None` if the
+/// task's shim gives no answer: the shim has exited, is busy, or is of an older version.
 #[must_use]
 pub fn request_usage(dir: &TaskDir) -> Option<PeakUsage> {
     let link = ShimConnection::connect(dir).ok().flatten()?;

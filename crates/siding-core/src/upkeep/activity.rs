@@ -16,15 +16,15 @@ use crate::upkeep::reap;
 /// File below the root with the time of the last daily report: milliseconds since 1970 on one line
 /// of fixed width, so that one write replaces it.
 const DAILY_REPORT_FILE: &str = "daily-report";
-/// Digits of the line in this file.
+/// The number of digits in the line of [`DAILY_REPORT_FILE`].
 const DAILY_REPORT_DIGITS: usize = 20;
 /// Largest part of a reaper's log that is read, in bytes: twice the size at which the log is
 /// rotated.
 const MAX_REAP_LOG_BYTES: usize = 2 << 20;
 
-/// Claims the daily report. Returns its period if a report is due, to exactly one of several
-/// concurrent callers. A claim is not taken back: if the caller fails afterwards, the report is
-/// lost.
+/// Claims the daily report. Returns the period of the report if one is due; of several concurrent
+/// callers, only one receives it. A claim is not taken back: if the caller fails afterwards, the
+/// report is lost.
 ///
 /// # Errors
 ///

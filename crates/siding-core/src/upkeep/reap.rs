@@ -1,4 +1,4 @@
-//! Cleaning up after crashes: dead shims, strays, leftovers, and data past its retention.
+//! Cleans up after crashes: dead shims, strays, leftovers, and data past its retention.
 //!
 //! All decisions of this module rest on records and locks. A process is a stray only if it carries
 //! the mark of a task whose end is recorded, or whose record was set aside; a file is removed only
@@ -104,7 +104,7 @@ pub fn reap_all(
 }
 
 /// Cleans up what affects a caller that starts now and cannot wait for [`reap_all`], and returns
-/// the steps: running tasks whose shim is dead get a new one, and processes whose task has ended
+/// the steps: running tasks whose shim is dead get a new shim, and processes whose task has ended
 /// are ended. Reads only tasks that are marked live or whose mark a process carries, so the time
 /// depends on the number of these tasks, and not on how many tasks have ended.
 ///

@@ -1,4 +1,4 @@
-//! Relaying bytes between a client and its remote host.
+//! Relays bytes between a client and its remote host.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -33,9 +33,9 @@ struct RelayState {
     last_transfer: Instant,
 }
 
-/// Copies bytes in both directions, and sends `first` to the remote host before all others. Returns
-/// when both directions are closed, or when one is closed and the other has been silent for
-/// `silence`. Both connections are closed then.
+/// Copies bytes in both directions, and sends `first` to the remote host before all other bytes.
+/// Returns, and closes both connections, when both directions are closed, or when one is closed and
+/// the other has been silent for `silence`.
 pub(super) fn relay(
     client: TcpStream,
     host: TcpStream,
@@ -82,8 +82,8 @@ impl RelayPair {
         let _peer_gone = to.shutdown(Shutdown::Write);
     }
 
-    /// Counts a direction as closed. For the first one, waits until the other direction is closed
-    /// as well, and closes both connections if that one is silent for too long.
+    /// Counts a direction as closed. If the other direction is still open, waits until it is closed
+    /// as well, and closes both connections if it is silent for too long.
     fn finish_direction(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.finished_directions += 1;
@@ -118,8 +118,8 @@ mod tests {
         (near.expect("it listens"), listener.accept().expect("it connects").0)
     }
 
-    /// Returns a client and its remote host, and the thread that relays between them. Reads of both
-    /// time out after 20 s.
+    /// Returns a client and its remote host, and the thread that relays between them. Reads from
+    /// either of them time out after 20 s.
     fn relayed_pair(
         silence: Duration,
     ) -> (TcpStream, TcpStream, thread::JoinHandle<io::Result<()>>) {

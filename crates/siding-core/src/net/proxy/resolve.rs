@@ -52,10 +52,10 @@ fn is_local_address(at: SocketAddr) -> bool {
             .is_ok_and(|local| local == address)
 }
 
-/// Returns the source address that this machine would use to reach another address. To reach one of
-/// its own, it uses that same address. connect(2) on a UDP socket sends nothing, and unlike a trial
-/// bind(2) it also gives the right answer where programs may bind to addresses that the machine
-/// does not have.
+/// Returns the source address that this machine would use to reach another address. For an address
+/// of its own, the machine uses that address. The test is a connect(2) on a UDP socket, which sends
+/// nothing. A trial bind(2) would give a wrong answer where programs may bind to addresses that the
+/// machine does not have.
 fn source_address_for(at: SocketAddr) -> io::Result<IpAddr> {
     let any: IpAddr =
         if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

@@ -39,7 +39,8 @@ impl ProxyState {
         false
     }
 
-    /// Reports a refused remote host to the shim, unless it was reported before or too many were.
+    /// Reports a refused remote host to the shim, unless this host was reported before, or too many
+    /// hosts were.
     pub(super) fn report_refused(&self, host: &str) {
         let host = cut_head(host, MAX_DENIED_HOST_BYTES);
         let mut told = self.reported.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,8 +10,8 @@ use super::{group_name, parse_group_name};
 use crate::sys::{cgroupfs, process, procfs};
 
 /// The usual mount points of the version 2 hierarchy: alone, or together with version 1
-/// hierarchies. They are tried before `mountinfo` is read, because that makes the kernel format the
-/// whole mount table.
+/// hierarchies. They are tried first, because reading `mountinfo` makes the kernel format the whole
+/// mount table.
 const USUAL_MOUNT_POINTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// The group that this process is in.
@@ -76,9 +76,9 @@ impl OwnCgroup {
         }
     }
 
-    /// Returns whether root may create groups: its group is the root of the hierarchy that it sees
-    /// (in a container, or on a machine without a group manager), or its group or an ancestor of
-    /// that is delegated.
+    /// Returns whether root may create groups: this process's group is the root of the visible
+    /// hierarchy (in a container, or on a machine without a group manager), or the group or one of
+    /// its ancestors is delegated.
     fn is_delegated_to_root(&self) -> bool {
         let path = path_above_tasks(&self.path);
         path == Path::new("/")
@@ -122,8 +122,8 @@ impl OwnCgroup {
         fits.then(|| above.to_owned())
     }
 
-    /// Moves this process out of the group of the task inside which it was started, so that the end
-    /// of that task does not kill this process.
+    /// Moves this process out of the group of the task in which it was started, so that the end of
+    /// that task does not kill this process.
     ///
     /// # Errors
     ///

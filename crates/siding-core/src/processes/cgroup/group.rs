@@ -115,7 +115,7 @@ impl TaskGroup {
     }
 
     /// Removes the group and the groups that the task created in it. Does nothing while any process
-    /// lives there. Returns whether the group is gone.
+    /// lives in these groups. Returns whether the group is gone.
     pub fn remove(&self) -> bool {
         if std::fs::remove_dir(&self.dir).is_ok() {
             return true;

@@ -37,8 +37,8 @@ impl<D: AsFd> GroupMemory<D> {
     }
 
     /// Returns the memory that the group's processes use, in bytes: the charged memory without the
-    /// file cache, which the kernel drops before memory runs out. A task that reads a large file
-    /// therefore does not count as using much.
+    /// file cache, which the kernel drops before memory runs out. A task that reads a large file is
+    /// therefore not reported as using much memory.
     ///
     /// Below `enough` the charged memory is returned, cache included, because a second file would
     /// have to be read to subtract the cache.

@@ -31,7 +31,7 @@ pub fn explain_chain(
         let _between = pids.drain(MAX_CHAIN_LINKS / 2..pids.len() - MAX_CHAIN_LINKS / 2);
     }
     let last = pids.last().copied();
-    // A process that waits for input while others work comes last.
+    // A process that waits for input while others work comes last in the chain.
     pids.extend(judged.concurrent_reader);
     let named = pids.iter().filter_map(|pid| sample.process(*pid));
     named

@@ -1,4 +1,4 @@
-//! Sampling what a task's processes do, cheaply enough to repeat it regularly.
+//! Samples what a task's processes do, cheaply enough to repeat the sample regularly.
 //!
 //! Collects the facts from `/proc` that [`siding_model::evidence`] judges, and turns a diagnosis
 //! into names for people. A sample takes about 30 µs for each process; if no process has run since

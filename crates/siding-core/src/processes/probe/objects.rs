@@ -19,7 +19,7 @@ const WRITE_EVENTS: u32 = 0x4 | 0x100 | 0x200;
 /// `F_SETLKW` and `F_OFD_SETLKW` (fcntl(2)): the commands that wait for a lock.
 const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
 
-/// The FIFOs that siding gave to a task as its input and output. A process that waits to read this
+/// The FIFOs that siding gave to a task as its input and output. A process that waits to read the
 /// input FIFO waits for input. Comparing the objects tells a prompt from a pipeline; the names of
 /// kernel functions are the same for both.
 #[derive(Debug, Clone, Copy)]
@@ -171,7 +171,7 @@ fn read_fd_set(pid: i32, address: u64, count: u64, to_read: bool) -> Vec<(i32, b
     fds.map(|fd| (fd, to_read)).collect()
 }
 
-/// Reads what is registered with an epoll descriptor (proc_pid_fdinfo(5)).
+/// Reads the descriptors that are registered with an epoll descriptor (proc_pid_fdinfo(5)).
 fn read_epoll_interests(pid: i32, epoll: i32) -> Vec<(i32, bool)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{epoll}")).unwrap_or_default();
     let mut fds = Vec::new();

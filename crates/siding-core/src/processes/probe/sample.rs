@@ -96,7 +96,8 @@ pub(super) fn thread_ids(pid: i32, status: &ProcessStatus) -> Vec<i32> {
 }
 
 /// Returns a new sample with the content of `before` if none of its processes has run since: each
-/// is then in the same state. This takes one system call for each process instead of a dozen.
+/// is then in the same state. The check takes one system call for each process, a new sample a
+/// dozen.
 ///
 /// A process that was started, has exited, was stopped or was continued has run, or its parent has.
 /// Returns `None` if a process has a terminal, because other processes can change the state of a

@@ -77,8 +77,8 @@ fn usage_from_counters(
     }
 }
 
-/// Returns the memory of these processes with shared pages counted once (PSS), in bytes. A process
-/// that may not be inspected counts with its whole resident size. Takes 17 to 230 µs for each
+/// Returns the memory of these processes with shared pages counted once (PSS), in bytes. For a
+/// process that may not be inspected, adds the whole resident size. Takes 17 to 230 µs for each
 /// process, so callers use it only when the resident sizes exceed the limit.
 ///
 /// The control group of a task, if it accounts memory, is more accurate: see

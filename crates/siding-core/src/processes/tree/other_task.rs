@@ -48,8 +48,8 @@ fn has_mark_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
 /// birthmark of the surrounding task, since a hard limit can only be lowered (setrlimit(2)). A shim
 /// is still recognized between the end of its task and its own exit.
 ///
-/// The process names the task in its command line, and the task's journal confirms it, so a program
-/// cannot leave its task by taking a shim's name.
+/// A shim names its task in its command line, and the journal of that task must name the process as
+/// its shim, so a program cannot leave its task by taking a shim's name.
 pub(super) fn is_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> bool {
     procfs::process_name(pid).is_some_and(|name| name.as_bytes() == SHIM_NAME.to_bytes())
         && is_recorded_shim_of_other_task(root, own, pid)

@@ -117,7 +117,8 @@ impl RateLimitedScan {
     }
 }
 
-/// Holds the processes of a scan; `None` if there were some and all have died since.
+/// Holds the processes of a scan; `None` if the scan found processes and all of them have died
+/// since.
 fn hold_living(found: &[ProcRef], most: usize) -> Option<HeldProcesses> {
     let mut grip = HeldProcesses::default();
     for process in found {

@@ -24,7 +24,7 @@ const SIDING_LINE_PREFIX: &str = "[siding] ";
 pub(crate) struct OutputScan {
     matching: LineMatcher<FirstMatch>,
     next: u64,
-    /// Time at which the incomplete line counts as settled.
+    /// Time at which the incomplete line is treated as settled.
     settles_at: Option<MonotonicMs>,
 }
 

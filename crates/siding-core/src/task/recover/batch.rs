@@ -1,4 +1,4 @@
-//! Recovery of many tasks, in which the tasks of ended sessions share a shim.
+//! Recovers many tasks: the tasks of ended sessions share one shim.
 //!
 //! A task of an ended session is about to be stopped. To find its tree and to prove that the tree
 //! is gone, a shim that took over scans all processes of the machine. A shim that takes over many

@@ -146,8 +146,8 @@ pub fn resolve_directory(requested: Option<&Path>) -> Result<String, RunError> {
     path.into_os_string().into_string().map_err(|_| bad(&"it is not UTF-8"))
 }
 
-/// Returns the session that will own a task: the named one, otherwise that of the environment,
-/// otherwise the implicit one.
+/// Returns the session that will own a task: the named session, otherwise the session that
+/// `SIDING_SESSION` names, otherwise the implicit session.
 ///
 /// # Errors
 ///
@@ -165,8 +165,9 @@ pub fn resolve_session(root: &StateDir, named: Option<&str>) -> Result<SessionId
     Ok(id)
 }
 
-/// Returns the session of the environment if it is live and `owner` owns it. A session that was
-/// inherited from an outer process, or is left over, does not belong to this caller.
+/// Returns the session of the environment if it is live and `owner` owns it. If another process
+/// owns the session, the variable was inherited from an outer process or is outdated, and does not
+/// name the session of this caller.
 #[must_use]
 pub fn inherited_session(root: &StateDir, owner: ProcRef) -> Option<SessionId> {
     let id: SessionId = std::env::var("SIDING_SESSION").ok()?.parse().ok()?;
@@ -196,7 +197,7 @@ fn same_key(command: &TaskCommand, cwd: &str) -> String {
 }
 
 /// Changes the key of a task that runs the same text with other variables, input or shell, because
-/// it is no duplicate. The key contains only a checksum of the variables.
+/// such a task is no duplicate. The key contains only a checksum of the variables.
 pub fn distinguish_same_key(spec: &mut TaskSpec, env: &[(String, String)], env_clear: bool) {
     /// The default shell; it leaves the key unchanged.
     const DEFAULT_SHELL: &str = "bash";

@@ -1,10 +1,10 @@
 //! Removes sessions that ended long ago, and data that was set aside long ago.
 //!
-//! A session is removed when it is not live (closed, its owner dead, or of another boot), cannot be
-//! live elsewhere (on another machine, or in another PID namespace), owns no recorded task, and its
-//! last activity is longer ago than ended tasks are kept. A session is kept as long as any of its
-//! tasks, even an ended one: without the session's acknowledgements, the notices of the task would
-//! be delivered again.
+//! A session is removed if four conditions hold: it is not live (it was closed, its owner is dead
+//! or of another boot); it cannot be live elsewhere (on another machine, or in another PID
+//! namespace); it owns no recorded task; and its last activity is longer ago than ended tasks are
+//! kept. A session is kept as long as any of its tasks, even an ended one: without the session's
+//! acknowledgements, the notices of the task would be delivered again.
 //!
 //! Data that was set aside expires by the time in its name, which siding wrote. The data of a task
 //! is kept while a process still carries the mark of that task.
@@ -25,7 +25,7 @@ use crate::sys::{clock, system_info};
 #[derive(Debug)]
 pub(super) struct ExpiredSession {
     id: SessionId,
-    /// The time of its last activity.
+    /// The time of the session's last activity.
     last_activity: UnixMs,
 }
 
@@ -87,7 +87,7 @@ fn owning_session(standing: &RecordedState) -> Option<&SessionId> {
     }
 }
 
-/// Returns the time of a session's last activity, if it ended long enough ago.
+/// Returns the time of a session's last activity, if the session ended long enough ago.
 fn expired_since(
     root: &StateDir,
     survey: &TaskSurvey,

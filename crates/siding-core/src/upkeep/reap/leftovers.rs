@@ -126,8 +126,8 @@ impl SessionCache<'_> {
             let boot = &self.survey.boot;
             let is_elsewhere = read.is_some_and(|it| it.may_live_elsewhere(boot));
             let lives = is_elsewhere || !session::is_ended(self.root, session, boot);
-            // Without acknowledgements all notices count as unread, which only keeps the task
-            // longer.
+            // Without acknowledgements, all notices are treated as unread, which only keeps the
+            // task longer.
             (Acks::read(self.root, session).unwrap_or_default(), lives)
         });
         let agent = Consumer::agent();

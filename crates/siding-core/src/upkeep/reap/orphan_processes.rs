@@ -1,4 +1,4 @@
-//! Ending processes whose task has ended.
+//! Ends processes whose task has ended.
 //!
 //! A stray carries the mark of a task whose end is recorded or whose record was set aside, or is in
 //! the control group of an ended task, and no shim supervises it: the task's lock is free, and the
@@ -25,9 +25,9 @@ use crate::task::shim_client;
 pub(super) const TERM_GRACE_MS: u64 = 2_000;
 /// The time after which a killed process that still lives is reported, in milliseconds.
 pub(super) const KILL_TIMEOUT_MS: u64 = 5_000;
-/// The pause between the two checks of a process's mark that must agree before it is ended as a
-/// stray. A new shim carries the mark of the process that started it until it sets its own, which
-/// takes less time than this.
+/// The pause between the two checks of a process's mark that must agree before the process is ended
+/// as a stray. A new shim carries the mark of the process that started it until it sets its own,
+/// which takes less time than this.
 const RECHECK_DELAY: Duration = Duration::from_millis(20);
 /// The pause between two sweeps.
 pub(super) const SWEEP_PAUSE: Duration = Duration::from_millis(2);

@@ -18,7 +18,7 @@ use crate::task::recover::{BatchRecovery, RecoverError, Recovery, RecoveryOutcom
 
 /// The number of threads that recover many tasks.
 const RECOVERY_THREADS: usize = 8;
-/// The number of tasks from which on these threads are used.
+/// The number of tasks from which on [`RECOVERY_THREADS`] threads are used.
 const MIN_PARALLEL_TASKS: usize = 32;
 
 /// Recovers every task that is marked live.

@@ -20,8 +20,8 @@ const STOP_OVERHEAD_MS: u64 = 2_000;
 /// their outcomes.
 ///
 /// Each shim first waits for its session's grace, in which the session may be resumed, and then
-/// gives its task the grace of a stop. This function waits for both, at most 30 s in all. A stop
-/// that takes longer continues after the return of this function, and its step has no outcome.
+/// gives its task the grace of a stop. This function waits for both graces, at most 30 s in all. A
+/// stop that takes longer continues after the return of this function, and its step has no outcome.
 pub fn await_stopping(root: &StateDir, program: &CStr, steps: &mut [ReapStep]) {
     let most = clock::monotonic_now().plus_ms(MAX_WAIT_MS);
     for step in steps {

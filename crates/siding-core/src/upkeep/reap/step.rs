@@ -26,7 +26,7 @@ pub enum ReapStep {
     Closed {
         /// The task's id.
         task_id: TaskId,
-        /// The recorded outcome; `None` before it is recorded.
+        /// The recorded outcome; `None` before the outcome is recorded.
         outcome: Option<Outcome>,
     },
     /// A task had ended, but its shim was killed before it had removed its files; they were removed
@@ -99,7 +99,7 @@ pub enum ReapStep {
         task_id: TaskId,
         /// When the task ended, in RFC 3339.
         ended_at: String,
-        /// The disk space that its directory took, in bytes.
+        /// The disk space that the task's directory took, in bytes.
         bytes: u64,
     },
     /// A session had ended as long ago as ended tasks are kept and had no task left; its files were
@@ -114,7 +114,7 @@ pub enum ReapStep {
     AsideExpired {
         /// The path of the entry below the state directory.
         path: String,
-        /// When it was set aside, in RFC 3339.
+        /// When the entry was set aside, in RFC 3339.
         aside_at: String,
     },
     /// A claim on a command, left by a task that does not run, was removed.
@@ -133,7 +133,7 @@ pub enum ReapStep {
     SocketLeft {
         /// The path of the file.
         path: String,
-        /// Why it could not be removed.
+        /// Why the file could not be removed.
         why: String,
     },
     /// A process of an unowned orphan's tree was ended.

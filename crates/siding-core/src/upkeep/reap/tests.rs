@@ -412,7 +412,7 @@ fn orphans_of_a_task_set_aside_are_ended_and_its_files_kept() {
     assert_eq!(aside, 1);
 }
 
-/// The promised speed: 1,000 orphans in two seconds. Run it in a release build.
+/// The promised speed: 1,000 orphans in two seconds. Run this test in a release build.
 #[test]
 #[ignore = "a measurement; run with --release --ignored --nocapture"]
 fn a_thousand_shimless_tasks_are_reaped_in_two_seconds() {

@@ -1,4 +1,4 @@
-//! Ending processes that other programs left behind, by rules.
+//! Ends processes that other programs left behind and that rules select.
 //!
 //! [`siding_model::unowned`] decides; this module gathers the facts and ends the trees. A tree is
 //! inspected twice, the second time while each of its processes is held by a pidfd, and ended only

@@ -88,7 +88,8 @@ fn only_unheld_socket_files_are_removed() {
     }
 }
 
-/// Between bind(2) and listen(2) a stream socket refuses all connections, as if it were dead.
+/// Between bind(2) and listen(2), a stream socket refuses all connections, as if no process held
+/// it.
 #[test]
 fn a_bound_socket_that_does_not_listen_yet_is_kept() {
     for kind in unix_socket::CONNECTED_SOCKET_TYPES {

@@ -130,8 +130,8 @@ impl<'l> TreeSweep<'l> {
         }
     }
 
-    /// Adds the processes that the trees have started since the first scan. Returns whether there
-    /// were any.
+    /// Adds the processes that the trees have started since the first scan. Returns whether any
+    /// process was added.
     ///
     /// A new process is recognized by its parent, which is a member, or by its session, which a
     /// member leads: the kernel does not reuse the number of a session while any process is in it.

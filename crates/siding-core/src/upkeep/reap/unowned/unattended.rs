@@ -1,7 +1,7 @@
 //! Unowned orphans in unattended runs: at the start of a session, and by the timer.
 //!
-//! Only built-in rules apply here. [`UnownedReapMode`] decides whether they end processes or only
-//! report them; `foreign-reports` in the state directory records that a report was delivered.
+//! Only built-in rules apply here. [`UnownedReapMode`] decides whether these rules end processes or
+//! only report them; `foreign-reports` in the state directory records that a report was delivered.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -19,7 +19,8 @@ use crate::sys::{clock, system_info};
 
 /// The name of the file that records delivered reports, below the root (`docs/format.md`).
 const REPORTS_FILE: &str = "foreign-reports";
-/// The most bytes of that file that are read. It has one line for each machine and set of rules.
+/// The most bytes of that file that are read. The file has one line for each machine and set of
+/// rules.
 const MAX_REPORTS_BYTES: usize = 256 << 10;
 
 /// Ends the unowned orphans that the built-in rules select, or reports them as
@@ -66,8 +67,8 @@ pub fn is_unowned_report_unseen(root: &StateDir, settings: &Settings) -> bool {
         && !reports.covers_for_agent(&machine, &rules)
 }
 
-/// Records that a report was delivered on this machine, if these steps contain one or an agent was
-/// notified of an earlier one. Later runs may then end the processes that the rules select.
+/// Records that a report was delivered on this machine, if these steps contain a report or an agent
+/// was notified of an earlier report. Later runs may then end the processes that the rules select.
 ///
 /// # Errors
 ///
