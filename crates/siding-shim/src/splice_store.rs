@@ -91,7 +91,7 @@ impl SpliceStore {
             Ok(()) => moved.bytes = stored,
             Err(error) => moved.failure = Some(error),
         }
-        // A marker that stays does no harm: a takeover finds that the bytes differ.
+        // A marker that cannot be cleared does no harm: a takeover finds that the bytes differ.
         let _best_effort = self.write_marker(0, 0);
         moved
     }

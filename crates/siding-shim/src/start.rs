@@ -360,7 +360,8 @@ impl PreparedTask {
         let mut supervisor = TaskSupervisor::new(record, pump, tree, clients, lease)
             .with_leader(reporter, pipes.input_writer, ProxyHandle::new(proxy))
             .with_readiness(readiness_probe);
-        // The task has its own copies. The shim's would keep the task's input and output open.
+        // The task has its own copies. The shim's copies would keep the task's input and output
+        // open.
         drop((pipes.stdin, pipes.stdout, pipes.fifo_keepalive));
         supervisor.handle_event(&event);
         failpoints::pause_at("running");
@@ -443,7 +444,7 @@ fn set_memory_limit(spec: &TaskSpec, group: BorrowedFd<'_>) {
 
 /// Returns the text of an error of [`start_leader`], with the name of the program.
 fn format_spawn_error(spec: &TaskSpec, error: &io::Error) -> String {
-    // An error without an errno was written for the user already; an errno comes from execve(2).
+    // An error without an errno already has a text for the user; an errno comes from execve(2).
     if error.raw_os_error().is_none() {
         return error.to_string();
     }

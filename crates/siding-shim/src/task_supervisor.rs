@@ -205,9 +205,9 @@ impl TaskSupervisor {
     pub(crate) fn on_signals(&mut self, signals: &[Signal]) {
         for signal in signals {
             if [Signal::TERM, Signal::INT].contains(signal) {
-                // The system shuts down, or a user ends the shim. The task is stopped as on
-                // request. If the task has already ended, the shim gives up the records that it
-                // could not write, and exits.
+                // The system shuts down, or a user ends the shim. The task is stopped as for a
+                // client's request. If the task has already ended, the shim gives up the records
+                // that it could not write, and exits.
                 if !self.request_stop("signal to its shim", None, None) && !self.task.is_live() {
                     self.task.discard_pending();
                 }

@@ -136,7 +136,7 @@ impl HostFiles {
         file::open_or_create(&self.dir, format!("{CLAIM_PREFIX}{task}")).map(drop)
     }
 
-    /// Removes a claim: a shim supervises the task, or nothing was marked.
+    /// Removes a claim, because a shim supervises the task or because no process was marked.
     pub fn remove_claim(&self, task: TaskId) {
         let _best_effort = file::remove(&self.dir, format!("{CLAIM_PREFIX}{task}"));
     }

@@ -36,7 +36,8 @@ impl UnenforceablePolicy {
         }
     }
 
-    /// Returns that setting as text, followed by the policies that can be enforced instead.
+    /// Returns [`Self::kernel_obstacle`] as text, followed by the policies that can be enforced
+    /// instead.
     #[must_use]
     pub fn advice(&self) -> String {
         let works = |policy: &&str| policy.parse().is_ok_and(|one| check_enforceable(&one).is_ok());

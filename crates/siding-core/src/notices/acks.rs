@@ -24,7 +24,8 @@ const ACKS_TEMP_FILE: &str = "acks.new";
 const ACKS_FORMAT: u32 = 1;
 /// Most notice ids in one line, so that the last whole line fits into [`TAIL_BYTES`].
 const MAX_IDS_PER_LINE: usize = 100;
-/// Bytes read from the end to find the last whole line: 100 ids of at most 35 bytes, twice.
+/// Bytes read from the end of the file to find the last whole line: two lines of 100 ids of at most
+/// 35 bytes.
 const TAIL_BYTES: u64 = 8 << 10;
 /// Bytes read to find the first line.
 const FIRST_LINE_BYTES: usize = 256;

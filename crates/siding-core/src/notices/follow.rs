@@ -67,7 +67,7 @@ pub enum FollowEvent {
 }
 
 impl<'o, 'r> OutboxFollower<'o, 'r> {
-    /// Starts to follow. `program` is executed as the shim of tasks that have lost theirs. The
+    /// Starts to follow. `program` is executed as the new shim of a task whose shim was killed. The
     /// caller must read the notices that are already pending, after this call.
     ///
     /// # Errors

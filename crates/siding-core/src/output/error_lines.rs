@@ -6,7 +6,7 @@
 //! | words | case |
 //! |---|---|
 //! | `error`, `failed`, `failure`, `fatal` | any |
-//! | `SomeError:` `SomeException:`, or at the end of the line | as written |
+//! | `SomeError:`, `SomeException:`, also without the colon at the end of a line | as written |
 //! | `FAIL`, `ERR!`, `Traceback`, `panicked`, `panic:`, `Segmentation fault`, `core dumped` | as written |
 //!
 //! A line on which `warning` or `warn` comes first is a warning, even if an error word follows.

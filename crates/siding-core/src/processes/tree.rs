@@ -345,7 +345,7 @@ fn scan_all(
     is_whole && is_listed && is_told
 }
 
-/// A process with the birthmark that could not be inspected any further.
+/// The error of a process with the birthmark that could not be inspected any further.
 struct ScanError;
 
 /// Returns the process with this id if it is alive and has this birthmark.

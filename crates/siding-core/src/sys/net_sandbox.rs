@@ -133,7 +133,7 @@ impl NetSandbox {
     /// Must be called in a child that shares its parent's memory. Makes only system calls.
     pub(super) unsafe fn enter(&self) -> Result<(), SandboxFailure> {
         match &self.0 {
-            // SAFETY: required of the caller.
+            // SAFETY: the caller runs in a child, as this function requires.
             SandboxKind::Namespace { maps, loopback, proxy_listener: way_out } => unsafe {
                 netns::enter(maps, *loopback)?;
                 match way_out {
@@ -143,7 +143,7 @@ impl NetSandbox {
                     None => Ok(()),
                 }
             },
-            // SAFETY: required of the caller.
+            // SAFETY: the caller runs in a child, as this function requires.
             SandboxKind::Ports { rules, filter } => unsafe { enter_port_rules(rules, filter) },
         }
     }

@@ -183,7 +183,8 @@ pub fn reports_exit_of_non_children() -> bool {
     let Some(own) = procfs::self_ref() else { return false };
     let Ok(held) = PidFd::open(own) else { return false };
     let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
-    // SAFETY: as in `reaped_status`.
+    // SAFETY: the request number encodes the size of `PidfdInfo`, and the kernel writes at most
+    // that many bytes to `info`.
     let result =
         unsafe { libc::ioctl(held.fd.as_raw_fd(), PIDFD_GET_INFO, std::ptr::from_mut(&mut info)) };
     // Success alone proves nothing: Linux 6.13 and 6.14 accept the request without knowing the exit

@@ -1,4 +1,4 @@
-//! Waiting for several descriptors.
+//! Waits for several descriptors.
 
 use std::io;
 use std::os::fd::BorrowedFd;

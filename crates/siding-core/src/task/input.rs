@@ -1,4 +1,4 @@
-//! Writing to a task's standard input.
+//! Writes to a task's standard input.
 
 use std::ffi::CStr;
 use std::io::{self, ErrorKind};

@@ -127,7 +127,7 @@ pub fn list_running(
     list_running_with_pause(root, wanted, || std::thread::sleep(RECORD_CHECK_PAUSE))
 }
 
-/// As [`list_running`]; calls `pause` while a task has no record yet.
+/// Like [`list_running`], but calls `pause` while a task has no record yet.
 fn list_running_with_pause(
     root: &StateDir,
     wanted: impl Fn(&TaskSpec) -> bool,

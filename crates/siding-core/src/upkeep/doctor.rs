@@ -116,7 +116,7 @@ pub fn verdict(checks: &[Check]) -> DoctorVerdict {
     }
 }
 
-/// Returns the number in a file of `/proc`, or `None` if the file holds none.
+/// Returns the number in a file of `/proc`, or `None` if the file holds no number.
 fn read_number(path: &str) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Accepting connections, and reporting refused remote hosts.
+//! Accepts connections, and reports refused remote hosts.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;

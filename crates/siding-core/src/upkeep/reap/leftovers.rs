@@ -1,4 +1,4 @@
-//! Removal of files that are no longer needed.
+//! Removes files that are no longer needed.
 
 use std::collections::{HashMap, HashSet};
 

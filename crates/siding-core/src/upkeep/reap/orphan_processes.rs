@@ -119,8 +119,8 @@ pub(super) fn end_found_orphans(
     (steps, kept)
 }
 
-/// Ends the strays of a scan. Returns the last scan, and adds the steps and the tasks with
-/// survivors.
+/// Ends the strays of a scan. Returns the last scan. Adds its steps to `steps`, and the tasks with
+/// survivors to `kept`.
 fn sweep_tasks(
     root: &StateDir,
     survey: &TaskSurvey,

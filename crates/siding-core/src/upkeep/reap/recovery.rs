@@ -1,4 +1,4 @@
-//! Recovery of all tasks, several concurrently.
+//! Recovers all tasks, several of them concurrently.
 //!
 //! Most of the time is spent waiting: for an end to become durable, and for a new shim to report
 //! that it has taken over. Several threads wait for less time: a file system commits the writes of

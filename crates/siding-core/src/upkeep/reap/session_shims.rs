@@ -1,4 +1,4 @@
-//! Waiting for the shims of ended sessions.
+//! Waits for the shims of ended sessions.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;

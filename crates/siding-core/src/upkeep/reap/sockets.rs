@@ -1,4 +1,4 @@
-//! Removal of socket files in watched directories that no process holds.
+//! Removes socket files that no process holds from watched directories.
 
 #[cfg(test)]
 mod tests;

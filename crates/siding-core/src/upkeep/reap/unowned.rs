@@ -37,7 +37,7 @@ const MAX_COMMAND_BYTES: usize = 64 << 10;
 pub struct UnownedRules<'r> {
     /// The rules to apply.
     pub rules: &'r [OrphanRule],
-    /// The minimum age of a process, for rules that name none.
+    /// The minimum age of a process, for rules without an age of their own.
     pub min_age: Duration,
 }
 

@@ -44,8 +44,8 @@ fn removed_paths(steps: Vec<ReapStep>) -> Vec<String> {
     steps.into_iter().map(path).collect()
 }
 
-/// Sets the modification time of a file without following a link. A socket file cannot be opened
-/// for that.
+/// Sets the modification time of a file without following a link. Runs touch(1), because a socket
+/// file cannot be opened for a call of futimens(3).
 fn make_old(path: &Path) {
     let mut touch = std::process::Command::new("touch");
     let touched = touch.args(["-h", "-d", "61 seconds ago"]).arg(path).status();

@@ -19,8 +19,8 @@ use crate::sys::{clock, system_info};
 
 /// The name of the file that records delivered reports, below the root (`docs/format.md`).
 const REPORTS_FILE: &str = "foreign-reports";
-/// The most bytes of that file that are read. The file has one line for each machine and set of
-/// rules.
+/// The most bytes of [`REPORTS_FILE`] that are read. The file has one line for each machine and set
+/// of rules.
 const MAX_REPORTS_BYTES: usize = 256 << 10;
 
 /// Ends the unowned orphans that the built-in rules select, or reports them as
