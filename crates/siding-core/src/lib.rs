@@ -1,8 +1,8 @@
 //! Synchronous input and output on top of `siding-model`.
 //!
 //! This crate owns the state directory, the start of tasks, the client side of the shim protocol,
-//! waiting, sessions, crash recovery and, in [`sys`], the operating system interface. It never runs
-//! asynchronously, parses arguments or prints.
+//! waiting, sessions, crash recovery and, in [`sys`], the operating system interface. The crate
+//! never runs asynchronously, parses arguments or prints.
 //!
 //! # Embedding
 //!
@@ -15,8 +15,8 @@
 //!   program that calls `siding_shim::main` when its first argument is `__shim` can use
 //!   [`SELF_EXE`](processes::siding_process::SELF_EXE), its own executable. Most functions take the
 //!   program because they start a new shim for a task whose shim was killed;
-//! - the *session* that owns the tasks. Its owners are processes: when the last owner exits, the
-//!   shims stop the tasks of the session.
+//! - the *session* that owns the tasks. The owners of a session are processes: when the last owner
+//!   exits, the shims stop the tasks of the session.
 //!
 //! Every function blocks until it is done. Only a wait can also be driven by a caller's own event
 //! loop.
@@ -144,8 +144,8 @@
 //!
 //! [`output::read`] passes rendered text to a callback: without escape sequences, progress lines
 //! reduced to their last state, and invalid UTF-8 replaced. [`output::copy`] passes the exact
-//! bytes. Offsets count the bytes that the task has written. They stay valid when siding releases
-//! the disk space of the middle of a long file.
+//! bytes. Offsets count the bytes that the task has written. Offsets stay valid when siding
+//! releases the disk space of the middle of a long file.
 //!
 //! ```no_run
 //! use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};

@@ -7,8 +7,8 @@
 //!
 //! Notices are not stored: [`Outbox`] extracts them from the journals, and only the
 //! acknowledgements are on disk. An acknowledgement is written after the delivery, so after a crash
-//! in between the notice is delivered again. The cache of ended tasks (`notices.cache`) only saves
-//! time and may be removed.
+//! between the two the notice is delivered again. The cache of ended tasks (`notices.cache`) only
+//! saves time and may be removed.
 
 mod acks;
 mod auto_ack;

@@ -1,8 +1,8 @@
 //! Reading a task's output.
 //!
-//! Offsets are stream offsets: they count the bytes that the task wrote. They are file offsets as
-//! well, because released parts in the middle remain as holes. However much a task writes, readers
-//! hold only a bounded part of the output in memory.
+//! Offsets are stream offsets: they count the bytes that the task wrote. Stream offsets are file
+//! offsets as well, because released parts in the middle of a file remain as holes. However much a
+//! task writes, readers hold only a bounded part of the output in memory.
 //!
 //! ```text
 //! file ─ Chunks ─ bytes, holes ─ LineSplitter ─ lines ─ FilterSink ─ DedupLines ─┬ HeadTail

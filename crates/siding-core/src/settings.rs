@@ -1,8 +1,9 @@
 //! Finds and reads the sources of settings.
 //!
 //! Each source (file, environment variable, call) becomes one layer for [`siding_model::settings`],
-//! the lowest first. That module decides which values are legal and which layer wins. Every `siding
-//! run` reads the settings, so a missing source costs only one failed system call.
+//! the lowest first. The module in siding-model decides which values are legal and which layer
+//! wins. Every `siding run` reads the settings, so a missing source costs only one failed system
+//! call.
 
 mod environment;
 mod error;

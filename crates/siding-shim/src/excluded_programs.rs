@@ -37,7 +37,7 @@ pub(crate) fn release_excluded(tree: &mut ProcessTree, root: &StateDir, state: &
     tree.drop_unmarked(birthmark);
 }
 
-/// Replaces the birthmark of a process and of its descendants that belong to the task.
+/// Replaces the birthmark of a process, and of its descendants that carry the task's birthmark.
 fn mark_excluded(pid: i32, task_birthmark: Birthmark) {
     let below = procfs::descendants(pid, |_| false);
     for pid in std::iter::once(pid).chain(below) {

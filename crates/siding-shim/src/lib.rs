@@ -2,10 +2,10 @@
 //!
 //! The shim starts the leader, is the only writer of the task's journal and output, enforces the
 //! deadline and the session's lease, answers its clients, kills the process tree of a task that is
-//! stopped, records how the task ended, and exits. It has one thread, which blocks only in the poll
-//! of `event_loop`; a second thread exists only while an HTTP condition of the task's readiness is
-//! checked. The shim never waits for another process: not for a client that does not read, and not
-//! for an end of file.
+//! stopped, records how the task ended, and exits. The shim has one thread, which blocks only in
+//! the poll of `event_loop`; a second thread exists only while an HTTP condition of the task's
+//! readiness is checked. The shim never waits for another process: not for a client that does not
+//! read, and not for an end of file.
 //!
 //! The crate also holds the supervisor of a host (`host_supervisor`), which supervises no task.
 

@@ -73,9 +73,9 @@ impl<'fd> PollSet<'fd> {
     /// limit.
     pub(crate) fn wait(self, timeout_ms: Option<u64>) -> ReadySources {
         let Self { fds, mut tokens } = self;
-        // poll(2) fails only when the kernel has no memory. Then every source is tried: none of
-        // them blocks, and a readable source that is left out could be the last one that ever wakes
-        // the shim.
+        // poll(2) fails only when the kernel has no memory. In that case, every source is tried:
+        // none of them blocks, and a readable source that is left out could be the last one that
+        // ever wakes the shim.
         let is_ready =
             poll::wait_readable(&fds, timeout_ms).unwrap_or_else(|_| vec![true; fds.len()]);
         let mut is_ready = is_ready.into_iter();

@@ -296,8 +296,9 @@ const fn task_birthmark(task: &TaskState) -> Birthmark {
     task.spec.task_id.birthmark()
 }
 
-/// Returns whether no descendant of this shim belongs to the task, although the shim has children.
-/// `None` if `/proc` does not show the children, for example because no descriptor is free.
+/// Returns whether no descendant of this shim is a process of the task, although the shim has
+/// children. `None` if `/proc` does not show the children, for example because no descriptor is
+/// free.
 fn has_no_descendants(root: &StateDir, mark: Birthmark) -> Option<bool> {
     let mut are_shown = false;
     let own = procfs::descendants(current_pid(), |pid| {
@@ -307,7 +308,7 @@ fn has_no_descendants(root: &StateDir, mark: Birthmark) -> Option<bool> {
     are_shown.then_some(own.is_empty())
 }
 
-/// Returns the descendants of this shim that belong to the task.
+/// Returns the descendants of this shim that are processes of the task.
 fn task_descendants(root: &StateDir, mark: Birthmark) -> Vec<i32> {
     procfs::descendants(current_pid(), |pid| tree::is_of_other_task(root, mark, pid))
 }
@@ -426,8 +427,8 @@ impl MemberFilter {
     }
 }
 
-/// Adds the descendants of processes that belong to the task. This shim may be one of them, if a
-/// member is a subreaper, and is skipped.
+/// Adds the descendants of `processes`, except those of other tasks. This shim is skipped: it is a
+/// descendant if a member is a subreaper.
 fn with_descendants(
     root: &StateDir,
     filter: MemberFilter,
@@ -451,8 +452,8 @@ fn with_descendants(
 }
 
 /// Identifies the processes with the pids `below`, the descendants of `top` in an order in which
-/// each follows its parent. A pid whose process is no longer such a descendant is left out: it may
-/// have been reused.
+/// each follows its parent. A pid whose process is no longer a descendant of `top` is left out,
+/// because the pid may have been reused.
 fn identify_descendants(top: i32, below: Vec<i32>) -> Vec<ProcRef> {
     let mut known = HashSet::from([top]);
     let mut identify = |pid| {

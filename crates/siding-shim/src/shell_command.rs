@@ -100,8 +100,8 @@ impl ShellCommand {
         vec![shell.to_owned(), "-c".to_owned(), command]
     }
 
-    /// Returns the valid part of the shell's report. The rest is ignored, because the task can
-    /// write any bytes to the file.
+    /// Returns the valid part of the shell's report. Everything else in the file is ignored,
+    /// because the task can write any bytes to it.
     pub(crate) fn report(&self) -> ShellReport {
         let mut bytes = vec![0; MAX_REPORT_BYTES];
         let count = file::read_at(&self.fd, &mut bytes, self.text_len).unwrap_or(0);

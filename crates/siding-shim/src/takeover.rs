@@ -192,8 +192,8 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
         }
         result => result,
     }?;
-    // Fails if a task has replaced the marker file. Then some bytes may be stored twice, which is
-    // no reason to leave the task without a shim.
+    // Fails if a task has replaced the marker file. In that case, some bytes may be stored twice,
+    // which is no reason to leave the task without a shim.
     let _best_effort = splice_store::discard_stored(runtime_dir, &fifo, &file);
     let mut pump = OutputPump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
     pump.set_line_monitor(LineMonitor::resume(dir, state)?);

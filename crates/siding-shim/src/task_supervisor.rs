@@ -280,7 +280,7 @@ impl TaskSupervisor {
         self.clients.notify_output_grown(self.output.bytes());
     }
 
-    /// Checks the tree after a process of it may have ended.
+    /// Checks the tree, because a process of the tree may have ended.
     fn check_tree(&mut self) {
         release_excluded(&mut self.tree, self.task.root(), self.task.state());
         let status = self.tree.check(self.task.root(), self.task.state());

@@ -218,7 +218,7 @@ impl TreeKill {
             let held = match PidFd::open_if_alive(process) {
                 Ok(None) => continue,
                 Ok(Some(held)) => Some(held),
-                // No free descriptor, for example: the process may live, and must not count as
+                // No free descriptor, for example: the process may live, and must not be taken for
                 // dead.
                 Err(_) => None,
             };

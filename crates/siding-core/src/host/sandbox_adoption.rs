@@ -52,8 +52,8 @@ fn adopt_command(
         (task, current.session.clone()),
         sandbox_view(command),
     )?;
-    // Recorded before marking: if this supervisor is killed in between, the next one learns from
-    // the claim which mark the processes carry.
+    // Recorded before marking: if this supervisor is killed in between, the next supervisor learns
+    // from the claim which mark the processes carry.
     files.record_claim(task).map_err(io("record the claim on it"))?;
     if let Err(source) = mark_tree(pid, files.mark.birthmark(), task.birthmark()) {
         files.remove_claim(task);
@@ -96,8 +96,8 @@ pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, pro
     }
 }
 
-/// Returns whether a shim carries this mark. Such a shim may supervise a task that has no record
-/// yet.
+/// Returns whether a shim carries this mark. A shim with the mark may supervise a task that has no
+/// record yet.
 fn has_shim(mark: Birthmark) -> bool {
     let is_shim = |pid: &i32| {
         procfs::birthmark(*pid) == Some(mark)

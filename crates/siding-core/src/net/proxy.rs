@@ -28,8 +28,8 @@ use crate::sys::{birthmark, daemonize, descriptor, file, process, unix_socket};
 /// The first argument that makes the program a proxy. The task's id follows.
 pub const PROXY_ARGUMENT: &str = "__proxy";
 
-/// The process name of a proxy. It distinguishes the proxy, which carries the task's mark, from the
-/// processes that the task has started.
+/// The process name of a proxy. The name distinguishes the proxy, which carries the task's mark,
+/// from the processes that the task has started.
 pub const PROXY_NAME: &CStr = c"siding-proxy";
 
 /// The port on which the proxy listens in the task's otherwise empty namespace: Squid's port.

@@ -13,7 +13,8 @@ use crate::store::StateDir;
 /// owns the task. Has no effect if `reader` is a session of another owner: a reader that does not
 /// own the task must not suppress its owner's notices.
 ///
-/// Called after the output was shown, so after a crash in between the notice is delivered as well.
+/// Called after the output was shown, so after a crash before this call the notice is delivered as
+/// well.
 ///
 /// # Errors
 ///

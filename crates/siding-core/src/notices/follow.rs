@@ -239,7 +239,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         self.update_watch(id)
     }
 
-    /// Watches a task as long as it has not ended and belongs to a followed session.
+    /// Watches a task as long as it has not ended and a followed session owns it.
     fn update_watch(&mut self, id: TaskId) -> Result<(), NoticesError> {
         let root = self.outbox.root();
         let dir = match root.task_dir(id) {

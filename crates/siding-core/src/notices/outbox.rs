@@ -52,7 +52,7 @@ pub struct PendingNotices {
     pub unreadable: Vec<(TaskId, JournalReadError)>,
 }
 
-/// The exclusive right to deliver to a consumer. It is held from reading the outbox to the
+/// The exclusive right to deliver to a consumer. The lock is held from reading the outbox to the
 /// acknowledgement, so that two processes do not deliver the same notices.
 #[derive(Debug)]
 #[must_use]

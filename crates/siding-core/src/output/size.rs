@@ -25,8 +25,8 @@ pub struct OutputSize {
 }
 
 impl OutputSize {
-    /// Measures the output file of a task; a missing file counts as empty. A gap starts `keep_head`
-    /// bytes after the beginning; its end comes from the file system.
+    /// Measures the output file of a task; a missing file is treated as empty. A gap starts
+    /// `keep_head` bytes after the beginning; its end comes from the file system.
     #[must_use]
     pub fn measure(dir: &TaskDir, keep_head: u64) -> Self {
         let Ok(fd) = open(dir) else { return Self::default() };

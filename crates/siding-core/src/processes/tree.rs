@@ -177,13 +177,13 @@ pub fn hold_processes(
 }
 
 /// Returns whether exactly this process is alive. A process whose main thread has exited looks like
-/// a zombie in /proc, but its other threads still run, so it counts as alive.
+/// a zombie in /proc, but its other threads still run, so it is treated as alive.
 #[must_use]
 pub fn is_alive(process: ProcRef) -> bool {
     match PidFd::open_if_alive(process) {
         Ok(held) => held.is_some(),
         // Without a free descriptor there is no pidfd, and /proc may be unreadable as well: the
-        // process then counts as alive.
+        // process is then treated as alive.
         Err(_) => procfs::stat(process.pid)
             .is_none_or(|stat| stat.start_ticks == process.start_ticks && stat.state != 'Z'),
     }

@@ -25,7 +25,8 @@ use crate::sys::file;
 /// Longest chain of ancestors that is followed. Siding never creates a chain of this length or a
 /// cycle; only modified files can contain one.
 const MAX_ANCESTORS: usize = 32;
-/// File whose lock is held while a subagent is started.
+/// File whose lock is held while a subagent is started, so that concurrent starts cannot exceed the
+/// limit.
 const SPAWN_LOCK_FILE: &str = "spawning";
 
 /// The state of a session in an ancestor chain.
@@ -208,8 +209,8 @@ pub fn root_session(root: &StateDir, id: &SessionId) -> SessionId {
     read_chain(root, id).pop().map_or_else(|| id.clone(), |one| one.id)
 }
 
-/// The exclusive right to start a subagent below a session. It is held from counting the subagents
-/// to the start, so that two callers cannot both take the last slot.
+/// The exclusive right to start a subagent below a session. The right is held from counting the
+/// subagents to the start, so that two callers cannot both take the last slot.
 #[derive(Debug)]
 #[must_use]
 pub struct SpawnLock(#[expect(dead_code, reason = "held for its lock only")] OwnedFd);

@@ -36,7 +36,8 @@ pub(super) struct SessionOwner {
     boot: BootId,
     #[serde(rename = "owner")]
     process: ProcRef,
-    /// The machine, and the PID namespace of the process id. Earlier versions recorded neither.
+    /// The machine, and the PID namespace of the process id. Earlier versions recorded neither
+    /// `machine` nor `pid_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     machine: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -48,13 +48,13 @@ pub struct CallValue {
 }
 
 impl Environment {
-    /// Returns the sources of this process.
+    /// Returns the sources of the settings of this process.
     ///
-    /// These are `/etc/siding/config.toml`; `settings.json` in `CLAUDE_CONFIG_DIR`, otherwise in
-    /// `~/.claude`, and Claude Code's managed settings in `/etc/claude-code`; `siding/config.toml`
-    /// in `XDG_CONFIG_HOME`, otherwise in `~/.config`; the project of the working directory; the
-    /// `SIDING_` variables. A variable that is empty or contains a relative path is treated as
-    /// unset, as the XDG base directory specification requires.
+    /// The sources are `/etc/siding/config.toml`; `settings.json` in `CLAUDE_CONFIG_DIR`, otherwise
+    /// in `~/.claude`, and Claude Code's managed settings in `/etc/claude-code`;
+    /// `siding/config.toml` in `XDG_CONFIG_HOME`, otherwise in `~/.config`; the project of the
+    /// working directory; the `SIDING_` variables. An empty variable is treated as unset, and so is
+    /// a directory variable with a relative path, as the XDG base directory specification requires.
     #[must_use]
     pub fn from_process() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

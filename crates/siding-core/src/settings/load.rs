@@ -20,8 +20,8 @@ pub struct LoadedSettings {
     pub mistakes: Vec<SettingsError>,
     /// The existing files, from the lowest layer to the highest.
     pub files: Vec<PathBuf>,
-    /// Keys of the host's files that resemble siding's and have no effect. They are not mistakes:
-    /// the files belong to the host.
+    /// Keys of the host's files that resemble siding's and have no effect. Unknown keys are not
+    /// mistakes, because the files are the host's.
     pub unknown_host_keys: Vec<UnknownHostKey>,
 }
 

@@ -9,8 +9,8 @@ use crate::sys::file;
 
 impl StateDir {
     /// Claims a command for a task. Returns the earlier task that has claimed the command, if
-    /// `still_runs` returns true for it. Otherwise its claim is replaced: a claim briefly outlives
-    /// the end of its task, and a crash leaves it behind.
+    /// `still_runs` returns true for it. Replaces the claim of a task that no longer runs: a claim
+    /// briefly outlives the end of its task, and a crash leaves it behind.
     ///
     /// # Errors
     ///

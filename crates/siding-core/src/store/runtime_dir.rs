@@ -1,7 +1,7 @@
 //! The directory of a task's FIFOs, socket and lock.
 //!
-//! This is the task's own directory if that is on a local file system. Network file systems often
-//! lack FIFOs, sockets and reliable locks; there each task has a second directory below the user's
+//! On a local file system, the task's own directory contains them. Network file systems often lack
+//! FIFOs, sockets and reliable locks; there each task has a second directory below the user's
 //! runtime directory, and the file [`RECORD_FILE`] in the task's own directory names the second
 //! one. The record is written before the runtime directory is created, and removed after that
 //! directory, so that recovery finds a directory that a crash has left behind (`docs/format.md`).
@@ -38,7 +38,7 @@ const MAX_RECORD_BYTES: usize = 8 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct RuntimeDirRecord {
     format: u32,
-    /// The absolute path of the directory. Its last component is the task's id.
+    /// The absolute path of the directory. The last component of the path is the task's id.
     directory: String,
     /// The machine that has the directory; `boot` is that machine's boot id when the record was
     /// written.

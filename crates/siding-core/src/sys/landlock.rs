@@ -58,7 +58,7 @@ impl PortRules {
 
     fn allow_connect(&self, port: u16) -> io::Result<()> {
         let rule = NetPortAttr { allowed_access: ACCESS_NET_CONNECT_TCP, port: port.into() };
-        // SAFETY: the kernel only reads the structure, which belongs to this kind of rule.
+        // SAFETY: the kernel only reads the structure, which is the right one for `RULE_NET_PORT`.
         let added = unsafe {
             libc::syscall(
                 libc::SYS_landlock_add_rule,

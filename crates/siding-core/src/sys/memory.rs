@@ -137,8 +137,8 @@ pub fn release_unused() {
 /// The first stack in the memory of a forked process. The forked process itself runs on another
 /// stack (`super::daemonize::fork_daemon`).
 ///
-/// The intermediate process, which shares this memory, runs on this stack until it exits. That may
-/// be after the forked process has started to run.
+/// The intermediate process, which shares this memory, runs on this stack until it exits. The exit
+/// may come after the forked process has started to run.
 #[derive(Debug)]
 struct AbandonedStack {
     /// An address in the last frame on this stack; zero if this process was not forked, or the

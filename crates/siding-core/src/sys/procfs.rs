@@ -50,8 +50,8 @@ fn try_read_into<'b>(path: &str, buffer: &'b mut [u8]) -> std::io::Result<&'b [u
     Ok(&buffer[..filled])
 }
 
-/// Returns whether a read failed because no descriptor or kernel memory was left. Such a failure
-/// says nothing about the process whose file was read.
+/// Returns whether a read failed because no descriptor or kernel memory was left. A failure of this
+/// kind says nothing about the process whose file was read.
 fn is_out_of_resources(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let errno = Errno::from_io_error(error);
@@ -288,7 +288,8 @@ pub fn process_name(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
-/// Returns the path of the program that a process executes. `None` if this process may not read it.
+/// Returns the path of the program that a process executes. `None` if this process may not read the
+/// file in `/proc`.
 #[must_use]
 pub fn executable_path(pid: i32) -> Option<String> {
     let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
@@ -303,7 +304,8 @@ pub fn executable_name(pid: i32) -> Option<String> {
     Some(executable_path(pid)?.rsplit('/').next()?.to_owned())
 }
 
-/// Returns the working directory of a process. `None` if this process may not read it.
+/// Returns the working directory of a process. `None` if this process may not read the file in
+/// `/proc`.
 #[must_use]
 pub fn working_directory(pid: i32) -> Option<String> {
     let path = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
@@ -311,14 +313,14 @@ pub fn working_directory(pid: i32) -> Option<String> {
 }
 
 /// Returns how many bytes a process, including its waited-for children, has passed to write(2) and
-/// similar calls. `None` if this process may not read it.
+/// similar calls. `None` if this process may not read the file in `/proc`.
 #[must_use]
 pub fn write_bytes_total(pid: i32) -> Option<u64> {
     io_count(pid, "wchar: ")
 }
 
 /// Returns how many bytes a process, including its waited-for children, has caused to be written to
-/// disks. `None` if this process may not read it.
+/// disks. `None` if this process may not read the file in `/proc`.
 #[must_use]
 pub fn disk_write_bytes(pid: i32) -> Option<u64> {
     io_count(pid, "write_bytes: ")
@@ -355,8 +357,8 @@ pub fn count_open_descriptors(pid: i32) -> u64 {
     if size > 0 { size } else { std::fs::read_dir(path).map_or(0, |list| list.count() as u64) }
 }
 
-/// Returns the proportional set size of a process in bytes: a page that n processes share counts as
-/// one nth. `None` if this process may not read it.
+/// Returns the proportional set size of a process in bytes: a page that n processes share adds one
+/// nth of its size. `None` if this process may not read the file in `/proc`.
 #[must_use]
 pub fn pss_bytes(pid: i32) -> Option<u64> {
     let mut buffer = [0; 1024];
@@ -378,15 +380,15 @@ pub fn boot_id() -> std::io::Result<BootId> {
     Ok(BootId(String::from_utf8_lossy(text).trim().to_owned()))
 }
 
-/// Returns the process ID under which `/proc` shows this process. It differs from the real one if
-/// `/proc` belongs to another PID namespace. `None` if `/proc` does not show it.
+/// Returns the process ID under which `/proc` shows this process. The number differs from the real
+/// process ID if `/proc` shows another PID namespace. `None` if `/proc` does not show this process.
 #[must_use]
 pub fn self_pid_in_proc() -> Option<i32> {
     std::fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
 }
 
-/// Returns the inode of this process's PID namespace (pid_namespaces(7)): in another one the same
-/// process IDs denote other processes. `None` if `/proc` does not show it.
+/// Returns the inode of this process's PID namespace (pid_namespaces(7)): in another namespace, the
+/// same process IDs denote other processes. `None` if `/proc` does not show the inode.
 #[must_use]
 pub fn pid_namespace() -> Option<u64> {
     let link = std::fs::read_link("/proc/self/ns/pid").ok()?;

@@ -91,8 +91,8 @@ impl SeccompFilter {
     }
 }
 
-/// Returns the instructions that check a call of `socket`. They refuse `IPPROTO_MPTCP`, which
-/// Landlock does not treat as TCP.
+/// Returns the instructions that check a call of `socket`. The instructions refuse `IPPROTO_MPTCP`,
+/// which Landlock does not treat as TCP.
 fn socket_rules() -> [libc::sock_filter; 13] {
     let family = |family: i32| family.cast_unsigned();
     [

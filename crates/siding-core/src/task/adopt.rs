@@ -111,7 +111,7 @@ pub enum ClaimOutcome {
     Marked(Box<ClaimedProcess>),
     /// The process already carried the mark of a task.
     AlreadyMarked {
-        /// The task whose mark the process carries. It may have no record yet.
+        /// The task whose mark the process carries. The task may have no record yet.
         task: TaskId,
     },
 }

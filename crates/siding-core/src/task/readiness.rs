@@ -2,8 +2,8 @@
 //! met.
 //!
 //! A [`Waiter`](crate::task::wait::Waiter) is one call with a limit; this check continues until the
-//! task is ready. It uses no inotify instance, because a user has only a few (`inotify(7)`), and
-//! the time between two checks grows with [`LongWaitBackoff`].
+//! task is ready. The check uses no inotify instance, because a user has only a few (`inotify(7)`),
+//! and the time between two checks grows with [`LongWaitBackoff`].
 
 pub(crate) mod file;
 pub(crate) mod http;

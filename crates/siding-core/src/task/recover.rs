@@ -38,7 +38,7 @@ const TAKEOVER_TIMEOUT_MS: u64 = 10_000;
 /// The outcome of recovering one task.
 #[derive(Debug)]
 pub enum RecoveryOutcome {
-    /// The task's shim supervises it.
+    /// The task's shim lives and supervises the task.
     Supervised,
     /// The task's shim had been stopped by a signal and was continued.
     Continued,
@@ -216,8 +216,8 @@ impl<'r> Recovery<'r> {
         }
     }
 
-    /// Examines a task whose lock this process holds. Its journal is read again, because the
-    /// previous holder of the lock may have written to it since.
+    /// Examines a task whose lock this process holds. The journal of the task is read again,
+    /// because the previous holder of the lock may have written to it since.
     fn examine_shimless(&self, locked: LockedTask) -> Result<RecoveryStep, RecoverError> {
         let id = locked.dir().id();
         let folded = match locked.dir().read() {

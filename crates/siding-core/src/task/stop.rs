@@ -27,8 +27,8 @@ const STOP_OVERHEAD: Duration = Duration::from_secs(30);
 const MAX_RECORD_CHECKS: u32 = 200;
 const RECORD_CHECK_PAUSE: Duration = Duration::from_millis(5);
 
-/// How often the tasks of a stopped agent or workflow are listed at most. They are listed again as
-/// long as each list has new tasks.
+/// How often the tasks of a stopped agent or workflow are listed at most. The tasks are listed
+/// again as long as each list has new ones.
 const MAX_LIST_ROUNDS: u32 = 16;
 
 /// Options of a stop.
@@ -92,8 +92,8 @@ fn stop_until_none_left(
         let stops = if left.specs.is_empty() { Vec::new() } else { stop(&left.specs) };
         // An error of one task must not keep the others running.
         let unread = left.unreadable.into_iter().map(|(_, error)| Err(error));
-        // A damaged journal most likely belongs to another owner's task; its recovery reports the
-        // damage.
+        // A damaged journal is most likely that of another owner's task; the recovery of that task
+        // reports the damage.
         let unread = unread.filter(|result| {
             !matches!(result, Err(WatchError::Journal { source: JournalReadError::Content(_), .. }))
         });

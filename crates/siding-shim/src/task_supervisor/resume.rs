@@ -71,9 +71,9 @@ impl TaskSupervisor {
     }
 
     /// Returns whether a session leader is certainly the task's leader: a shell that runs siding's
-    /// own text. Such a shell cannot start another session without executing another program. A
-    /// program can: its forked child looks like the program itself, and the exit status of such a
-    /// daemon is not that of the command.
+    /// own text. A shell that runs this text cannot start another session without executing another
+    /// program. A program can: its forked child looks like the program itself, and the exit status
+    /// of such a daemon is not that of the command.
     fn runs_siding_text(&self, leader: ProcRef) -> bool {
         const COMMAND_LINE_BYTES: usize = 4096;
         matches!(self.task.spec().command, TaskCommand::Shell { .. })

@@ -10,8 +10,8 @@ use super::{group_name, parse_group_name};
 use crate::sys::{cgroupfs, process, procfs};
 
 /// The usual mount points of the version 2 hierarchy: alone, or together with version 1
-/// hierarchies. They are tried first, because reading `mountinfo` makes the kernel format the whole
-/// mount table.
+/// hierarchies. These paths are tried first, because reading `mountinfo` makes the kernel format
+/// the whole mount table.
 const USUAL_MOUNT_POINTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// The group that this process is in.

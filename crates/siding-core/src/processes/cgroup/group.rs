@@ -101,7 +101,7 @@ impl TaskGroup {
     /// Sends SIGKILL to all members, in one step that no fork escapes.
     ///
     /// Does nothing if a member must not be killed with the task: this process, or a process of
-    /// another task. The sweep that follows kills each process separately. That sweep is needed in
+    /// another task. The sweep that follows kills each process separately. The sweep is needed in
     /// any case, because `cgroup.kill` misses a process whose main thread has exited while other
     /// threads run.
     pub fn kill(&self, root: &StateDir) {

@@ -1,4 +1,4 @@
-//! The environment of a task. It is passed in memory and never written to disk.
+//! The environment of a task. The environment is passed in memory and never written to disk.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

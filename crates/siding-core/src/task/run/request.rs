@@ -186,7 +186,8 @@ fn enclosing_task(root: &StateDir) -> Option<TaskId> {
 /// Returns the key by which a second launch of a command is detected. Commands with colliding keys
 /// are distinguished by their journals.
 fn same_key(command: &TaskCommand, cwd: &str) -> String {
-    // This byte never occurs in UTF-8, so no other pair of text and directory gives the same input.
+    // The byte 0xff never occurs in UTF-8, so no other pair of text and directory gives the same
+    // input.
     const KEY_SEPARATOR: &[u8] = &[0xff];
     let text = command.display_text();
     Fnv1a::default()

@@ -2,8 +2,8 @@
 //!
 //! A stray carries the mark of a task whose end is recorded or whose record was set aside, or is in
 //! the control group of an ended task, and no shim supervises it: the task's lock is free, and the
-//! process is neither a living shim nor a descendant of one. A mark without a record here belongs
-//! to another state directory, and its processes are left alone.
+//! process is neither a living shim nor a descendant of one. A mark without a record here is that
+//! of another state directory, and processes with this mark are left alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -79,7 +79,7 @@ pub(super) type OrphansByTask = BTreeMap<TaskId, OrphanProcesses>;
 pub(super) struct OrphanScan {
     /// The strays of each task.
     pub(super) orphans: OrphansByTask,
-    /// Whether every process of the machine could be read. Otherwise there may be more strays.
+    /// Whether every process of the machine could be read. If false, there may be more strays.
     pub(super) is_complete: bool,
 }
 
@@ -174,7 +174,7 @@ pub(super) fn find_orphans(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
 
 fn scan_once(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    // Most processes belong to supervised tasks; for these only the mark is read.
+    // Most processes are of supervised tasks; for these, only the mark is read.
     let is_kept_task =
         |task: &TaskId| matches!(survey.tasks.get(task), Some(RecordedState::Live { .. }));
     let mut marks = BirthmarkScan::scan(|pid, task| pid != own && !is_kept_task(&task));
@@ -362,7 +362,7 @@ impl OrphanSweep<'_> {
     /// Sends a signal to a process that is still a stray. Returns whether the signal could be sent.
     fn send_signal(&mut self, task: TaskId, held: &PidFd, signal: Signal) -> bool {
         // Checked again: mark and group were read before the pidfd was opened, and the process ID
-        // may have been reused in between.
+        // may have been reused since.
         let pid = held.process.pid;
         let is_one = procfs::birthmark(pid) == Some(task.birthmark())
             || self.survey.leftover_group(task).is_some_and(|group| group.contains(pid));

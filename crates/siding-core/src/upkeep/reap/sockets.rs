@@ -46,7 +46,7 @@ pub fn reap_sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<ReapStep> {
                 }
                 continue;
             }
-            // Checked again, because the name may belong to a new socket by now.
+            // Checked again, because the name may refer to a new socket by now.
             if !is_unheld_socket(&directory, name) {
                 continue;
             }
