@@ -47,7 +47,7 @@ fn open_upstream(
         ProxyRequest::parse_header(&head).ok_or_else(|| bad("not a request for a proxy"))?;
     let ProxyRequest { host, port, kind } = request;
     // A person may see the response, and the name is text from a task, so control characters are
-    // removed.
+    // escaped.
     let shown = one_line(&host, MAX_DENIED_HOST_BYTES);
     let denied = |why: &str| {
         let why = format!("siding: {shown}:{port} {why} this task's network policy\n");
