@@ -28,6 +28,12 @@ pub enum ClientError {
     /// The TLS library refused its configuration.
     #[error("could not set up TLS: {0}")]
     Tls(rustls::Error),
+    /// The HTTP library refused its configuration.
+    #[error("could not set up HTTP: {0}")]
+    Client(reqwest::Error),
+    /// The system has no resources for an event loop.
+    #[error("could not start an event loop: {0}")]
+    Runtime(std::io::Error),
 }
 
 /// Returns a builder of a client for one server.

@@ -1,16 +1,21 @@
 //! HTTP for siding's servers and clients.
 //!
 //! [`HttpServer`] listens and decides which requests are accepted, in the same way for all of
-//! siding's servers. [`client`] builds the client for requests to other servers.
+//! siding's servers. [`client`] builds the client for requests to other servers, [`BlockingPost`]
+//! uses it from a thread, and [`TransportError`] describes why a request got no response.
 
 #![forbid(unsafe_code)]
 
 mod allowed_hosts;
+mod blocking_post;
 pub mod client;
 mod error;
 mod server;
 mod token;
+mod transport_error;
 
+pub use blocking_post::{BlockingPost, PostResponse};
 pub use error::ServerError;
 pub use server::{AccessPolicy, HttpServer, ResponseBody, ServerOptions, text_response};
 pub use token::ServerKind;
+pub use transport_error::TransportError;

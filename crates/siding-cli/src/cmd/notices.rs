@@ -1,7 +1,6 @@
 //! `siding notices`: prints a session's notices, each once.
 
 mod ack;
-mod error_text;
 mod failures;
 mod notifier;
 mod text;

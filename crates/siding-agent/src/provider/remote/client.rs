@@ -17,7 +17,9 @@ pub(super) fn build_client(endpoint: &Endpoint) -> Result<Client, OpenError> {
         ClientError::NoCertificates => {
             OpenError::NoCertificates { url: endpoint.display_url().to_owned() }
         }
-        error @ ClientError::Tls(_) => failed(error.to_string()),
+        error @ (ClientError::Tls(_) | ClientError::Client(_) | ClientError::Runtime(_)) => {
+            failed(error.to_string())
+        }
     })?;
     let builder =
         WebConfig::default().with_connect_timeout(CONNECT_TIMEOUT).apply_to_builder(builder);

@@ -1,13 +1,12 @@
 //! Classification of the errors of the client library.
 
 use std::error::Error as StdError;
-use std::io;
 use std::time::Duration;
 
 use genai::webc::StreamTimeout;
 use reqwest::header::HeaderMap;
-use rustls::CertificateError;
 use serde_json::Value;
+use siding_http::TransportError;
 use siding_model::process::UnixMs;
 use siding_model::text::one_line;
 
@@ -71,22 +70,15 @@ impl RequestError {
     }
 
     fn from_http(error: &reqwest::Error) -> Self {
-        if let Some(why) = tls_error(error) {
-            return Self::new(FailureKind::Permanent, &why);
-        }
-        if error.is_builder() {
-            return Self::new(FailureKind::Permanent, &root_cause(error));
-        }
-        if error.is_dns() {
-            return Self::new(FailureKind::Unreachable, "its host name cannot be resolved");
-        }
-        if error.is_connect() && error.is_timeout() {
-            return Self::new(FailureKind::Unreachable, "the connection timed out");
-        }
-        if error.is_connect() {
-            return Self::new(FailureKind::Unreachable, &root_cause(error));
-        }
-        Self::new(FailureKind::Incomplete, &format!("the connection broke: {}", root_cause(error)))
+        let error = TransportError::from(error);
+        let kind = match &error {
+            TransportError::Tls(_) | TransportError::InvalidRequest(_) => FailureKind::Permanent,
+            TransportError::UnknownHost
+            | TransportError::ConnectTimeout
+            | TransportError::Unreachable(_) => FailureKind::Unreachable,
+            TransportError::ResponseTimeout | TransportError::Broken(_) => FailureKind::Incomplete,
+        };
+        Self::new(kind, &error.to_string())
     }
 
     fn from_status(status: u16, body: &str, headers: &HeaderMap, now: UnixMs) -> Self {
@@ -140,43 +132,6 @@ fn error_message(body: &Value) -> Option<&str> {
         .iter()
         .find_map(|place| body.pointer(place).and_then(Value::as_str))
         .filter(|message| !message.trim().is_empty())
-}
-
-/// Iterates over an error and its sources.
-fn error_chain<'e>(
-    error: &'e (dyn StdError + 'static),
-) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |&error| error.source())
-}
-
-fn root_cause(error: &(dyn StdError + 'static)) -> String {
-    error_chain(error).last().map(ToString::to_string).unwrap_or_default()
-}
-
-/// Returns the message if the error is or wraps a TLS error, which is permanent: a retry would fail
-/// in the same way.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the other messages of the library suffice")]
-fn tls_error(error: &(dyn StdError + 'static)) -> Option<String> {
-    let found =
-        error_chain(error).find_map(|error| inner_error(error).downcast_ref::<rustls::Error>())?;
-    Some(match found {
-        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "its certificate is not signed by an authority that this machine trusts; if the server \
-             is yours, set SSL_CERT_FILE to your authority"
-                .to_owned()
-        }
-        rustls::Error::InvalidCertificate(why) => format!("its certificate is refused: {why}"),
-        rustls::Error::InvalidMessage(_) => "it does not speak TLS: is it http://?".to_owned(),
-        other => format!("TLS: {other}"),
-    })
-}
-
-/// Returns the error that an [`io::Error`] wraps. [`StdError::source`] does not return it.
-fn inner_error<'e>(mut error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
-    while let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-        error = inner;
-    }
-    error
 }
 
 #[cfg(test)]

@@ -2,25 +2,24 @@
 //!
 //! Messages contain only the scheme and host of the address: its path and query may be a secret.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use siding_core::sys::clock;
+use siding_http::{BlockingPost, TransportError};
 use siding_model::notice::{DeliveryStatus, parse_retry_after};
 use siding_model::settings::Webhook;
-use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use siding_model::text::one_line;
 
-use super::error_text;
 use crate::failure::Failure;
 
 /// Maximum time for one request, from name resolution to the end of the response's header.
-pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum columns of a library's error message.
+const ERROR_COLUMNS: usize = 200;
 
 /// An HTTP client for one webhook.
 pub(super) struct WebhookClient {
-    agent: Agent,
-    address: String,
+    server: BlockingPost,
 }
 
 /// A failed request.
@@ -36,58 +35,60 @@ impl WebhookClient {
     /// Returns a client for the webhook; `None` if no address is set.
     pub(super) fn new(webhook: &Webhook) -> Result<Option<Self>, Failure> {
         let Some(address) = webhook.address() else { return Ok(None) };
-        if address.parse::<ureq::http::Uri>().is_err() {
-            return Err(Failure::new(format!("notify_webhook is not an address: {webhook}"))
-                .with_hint("use a complete address such as `https://example.org/hook`"));
-        }
-        let mut config = Agent::config_builder()
-            .http_status_as_error(false)
-            // Notices meant for one server must not be redirected to another.
-            .max_redirects(0)
-            .timeout_global(Some(REQUEST_TIMEOUT))
-            .user_agent(concat!("siding/", env!("CARGO_PKG_VERSION")));
-        // The system's certificates are read only if they are needed.
-        if webhook.to_string().starts_with("https:") {
-            config = config.tls_config(tls_config(webhook)?);
-        }
-        Ok(Some(Self { agent: config.build().new_agent(), address: address.to_owned() }))
+        let url = address.parse().map_err(|_| {
+            Failure::new(format!("notify_webhook is not an address: {webhook}"))
+                .with_hint("use a complete address such as `https://example.org/hook`")
+        })?;
+        let server = BlockingPost::new(url, REQUEST_TIMEOUT)
+            .map_err(|error| Failure::new(format!("webhook {webhook}: {error}")))?;
+        Ok(Some(Self { server }))
     }
 
     /// Sends one notice.
     pub(super) fn post(&self, body: &str) -> Result<(), RequestFailure> {
-        let request = self.agent.post(&self.address).content_type("application/json");
-        let response = match request.send(body) {
-            Ok(response) => response,
-            Err(error) => {
-                let (answer, why) =
-                    (error_text::classify_error(&error), error_text::format_error(&error));
-                return Err(RequestFailure { answer, why, retry_after: None });
-            }
-        };
-        let status = response.status();
-        let answer = DeliveryStatus::from_http_status(status.as_u16());
+        let response = self.server.send_json(body.to_owned()).map_err(|error| RequestFailure {
+            answer: classify_error(&error),
+            why: format_error(&error),
+            retry_after: None,
+        })?;
+        let answer = DeliveryStatus::from_http_status(response.status.as_u16());
         if answer == DeliveryStatus::Accepted {
             return Ok(());
         }
-        let mut why = format!("it answered {status}");
-        if status.is_redirection() {
+        let mut why = format!("it answered {}", response.status);
+        if response.status.is_redirection() {
             why.push_str(", and redirects are not followed: set notify_webhook to the target");
         }
-        let asked = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        let asked = response.retry_after.as_deref();
         let asked = asked.and_then(|value| parse_retry_after(value, clock::unix_now()));
         Err(RequestFailure { answer, why, retry_after: asked })
     }
 }
 
-fn tls_config(webhook: &Webhook) -> Result<TlsConfig, Failure> {
-    let found = rustls_native_certs::load_native_certs().certs;
-    if found.is_empty() {
-        return Err(Failure::new(format!("webhook {webhook}: this machine has no certificates"))
-            .with_hint("install the package `ca-certificates`, or set SSL_CERT_FILE"));
+/// Returns whether the request is worth retrying.
+///
+/// A rejected certificate is not: it will not change within minutes, and the notice must not be
+/// offered repeatedly to an impostor.
+fn classify_error(error: &TransportError) -> DeliveryStatus {
+    match error {
+        TransportError::Tls(_) | TransportError::InvalidRequest(_) => DeliveryStatus::Rejected,
+        TransportError::UnknownHost
+        | TransportError::ConnectTimeout
+        | TransportError::Unreachable(_)
+        | TransportError::ResponseTimeout
+        | TransportError::Broken(_) => DeliveryStatus::RetryLater,
     }
-    let roots: Vec<_> = found.iter().map(|one| Certificate::from_der(one).to_owned()).collect();
-    Ok(TlsConfig::builder()
-        .root_certs(RootCerts::new_with_certs(&roots))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build())
+}
+
+fn format_error(error: &TransportError) -> String {
+    match error {
+        TransportError::ConnectTimeout | TransportError::ResponseTimeout => {
+            format!("no answer within {} s", REQUEST_TIMEOUT.as_secs())
+        }
+        TransportError::InvalidRequest(_) => "its address is rejected".to_owned(),
+        TransportError::Tls(_)
+        | TransportError::UnknownHost
+        | TransportError::Unreachable(_)
+        | TransportError::Broken(_) => one_line(&error.to_string(), ERROR_COLUMNS),
+    }
 }
