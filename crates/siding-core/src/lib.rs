@@ -23,8 +23,8 @@
 //!
 //! ## Starting a task
 //!
-//! [`start_task`](task::run::start_task) returns once the shim has received the task, before the
-//! command runs. The command can still fail to start: a background start is complete at the first
+//! [`start`](task::run::PreparedTask::start) returns once the shim has the task, which is before the
+//! command runs. A start can still fail: a background start is complete at the first
 //! [`ShimEvent`](task::run::ShimEvent) that names a state of the task. Afterwards the connection
 //! can be dropped. A foreground task whose starter drops the connection moves to the background.
 //!
@@ -34,12 +34,11 @@
 //! use siding_core::store::StateDir;
 //! use siding_core::sys::poll;
 //! use siding_core::task::launch::IdleShim;
-//! use siding_core::task::run::request::{self, TaskRequest};
-//! use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, ShimEvent};
+//! use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
+//! use siding_core::task::run::{self, LaunchResult, ShimEvent};
 //! use siding_core::task::watch::TaskWatch;
-//! use siding_model::id::{SessionId, TaskKind};
-//! use siding_model::outcome::{BackgroundReason, Placement};
-//! use siding_model::spec::{StdinMode, TaskCommand};
+//! use siding_model::id::SessionId;
+//! use siding_model::spec::TaskCommand;
 //!
 //! let program = c"/usr/local/bin/siding";
 //! let root = StateDir::open(&StateDir::default_path().ok_or("HOME is not set")?)?;
@@ -47,25 +46,13 @@
 //! let session_id: SessionId = "my-agent-7".parse()?;
 //! session::open(&root, &session_id, i32::try_from(std::process::id())?)?;
 //!
-//! let request = TaskRequest {
-//!     kind: TaskKind::LocalBash,
-//!     command: TaskCommand::Shell { text: "make test".to_owned(), shell: settings.shell.clone() },
-//!     cwd: request::resolve_directory(None)?,
-//!     session_id,
-//!     name: None,
-//!     stdin: StdinMode::Null,
-//!     placement: Placement::Background { why: BackgroundReason::Asked },
-//!     deadline: settings.max_elapsed.min(settings.max_elapsed_hard_cap),
-//!     keep: false,
-//!     monitor: None,
-//!     wait_for: Vec::new(),
-//! };
-//! let spec = request::task_spec(&root, &settings, request)?;
-//! let launch_env = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Refused };
-//! match run::start_task(&root, &spec, &launch_env, IdleShim::start(program))? {
+//! let command = TaskCommand::Shell { text: "make test".to_owned(), shell: settings.shell.clone() };
+//! let cwd = WorkingDirectory::resolve(None)?;
+//! let task = TaskRequest::in_background(command, cwd, session_id).prepare(&root, &settings)?;
+//! match task.start_unless_duplicate(&root, IdleShim::start(program))? {
 //!     LaunchResult::Duplicate(first) => println!("the same command runs already as {first}"),
 //!     LaunchResult::Started(connection) => {
-//!         let mut watch = TaskWatch::from_connection(&root, program, spec.task_id, connection);
+//!         let mut watch = TaskWatch::from_connection(&root, program, task.id(), connection);
 //!         while let Some(source) = watch.source() {
 //!             poll::wait_readable(&[source], None)?;
 //!             match run::recv_event(&mut watch) {
@@ -75,12 +62,12 @@
 //!                 Ok(_) => {}
 //!                 Err(error) => {
 //!                     drop(watch);
-//!                     run::clear_unrecorded(&root, &spec);
+//!                     run::clear_unrecorded(&root, task.spec());
 //!                     return Err(error.into());
 //!                 }
 //!             }
 //!         }
-//!         println!("started {}", spec.task_id);
+//!         println!("started {}", task.id());
 //!     }
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())

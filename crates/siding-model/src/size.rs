@@ -37,6 +37,12 @@ impl Bytes {
         Self(count.saturating_mul(1 << 10))
     }
 
+    /// Returns the number as the length of a buffer; the greatest length if it exceeds that.
+    #[must_use]
+    pub fn to_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+
     /// Returns `count` times 1024 KiB.
     #[must_use]
     pub const fn mib(count: u64) -> Self {

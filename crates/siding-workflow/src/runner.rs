@@ -16,7 +16,7 @@ use siding_core::store::StateDir;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, poll};
 use siding_core::task::launch::IdleShim;
-use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
+use siding_core::task::run::{PreparedTask, RunError};
 use siding_core::task::watch::TaskWatch;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::protocol::ShimRequest;
@@ -177,19 +177,22 @@ impl WorkflowRunner<'_, '_> {
         let story = &self.journal.workflow;
         let step = story.state.plan().steps()[at].clone();
         let cwd = &story.header.cwd;
-        let spec =
-            steps::task_spec(self.root, self.settings, &self.session, cwd, &self.program, &step);
-        let task = spec.as_ref().ok().map(|spec| spec.task_id);
+        let prepared = steps::prepare_task(
+            self.root,
+            self.settings,
+            (self.id, &self.session),
+            cwd,
+            &self.program,
+            &step,
+        );
+        let task = prepared.as_ref().ok().map(PreparedTask::id);
         let (when, id) = (clock::unix_now(), step.id.clone());
         self.journal.add_record(&WorkflowRecord::Began { at: when, step: id, attempt, task })?;
-        let env = steps::environment(&self.id.to_string(), &step);
-        let given = LaunchEnv { env: &env, env_clear: false, duplicates: Duplicates::Allowed };
-        let launch = spec.and_then(|spec| {
-            let begun = run::start_task(self.root, &spec, &given, IdleShim::start(SELF_EXE))?;
-            Ok((spec.task_id, begun))
+        let launch = prepared.and_then(|prepared| {
+            Ok((prepared.id(), prepared.start(self.root, IdleShim::start(SELF_EXE))?))
         });
         let why = match launch {
-            Ok((task, LaunchResult::Started(link))) => {
+            Ok((task, link)) => {
                 let watch = TaskWatch::from_connection(self.root, SELF_EXE, task, link);
                 let running =
                     RunningStep { watch, attempt, is_resumed: false, stop_sent_to_shim: None };
@@ -201,9 +204,6 @@ impl WorkflowRunner<'_, '_> {
                     task,
                 ));
                 return Ok(());
-            }
-            Ok((_, LaunchResult::Duplicate(first))) => {
-                format!("{first} is already running the same command")
             }
             Err(error) => error.to_string(),
         };

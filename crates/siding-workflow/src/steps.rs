@@ -5,14 +5,14 @@ use std::path::Path;
 use siding_core::processes::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
 use siding_core::task::recover::{Recovery, RecoveryOutcome};
-use siding_core::task::run::RunError;
-use siding_core::task::run::request::{self, TaskRequest};
+use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
+use siding_core::task::run::{PreparedTask, RunError};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
-use siding_model::outcome::{BackgroundReason, Outcome, Placement};
+use siding_model::outcome::Outcome;
 use siding_model::settings::Settings;
-use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
+use siding_model::spec::{OnLeaderExit, TaskCommand};
 
 use super::error::WorkflowError;
 use super::plan::{StepAction, WorkflowStep};
@@ -27,15 +27,15 @@ const STOPPED_BY_SESSION: &str = "session";
 const WORKFLOW_VARIABLE: &str = "SIDING_WORKFLOW";
 const STEP_VARIABLE: &str = "SIDING_STEP";
 
-/// Returns the task specification for an attempt of a step.
-pub(super) fn task_spec(
+/// Prepares the task for an attempt of a step. `program` runs a step that is a prompt.
+pub(super) fn prepare_task(
     root: &StateDir,
     settings: &Settings,
-    session: &SessionId,
+    (workflow, session): (TaskId, &SessionId),
     cwd: &str,
     program: &str,
     step: &WorkflowStep,
-) -> Result<TaskSpec, RunError> {
+) -> Result<PreparedTask, RunError> {
     let (kind, command) = match &step.action {
         StepAction::Command(text) => {
             let (text, shell) = (text.clone(), settings.shell.clone());
@@ -49,31 +49,23 @@ pub(super) fn task_spec(
     };
     let base = Path::new(cwd);
     let directory = step.cwd.as_ref().map_or_else(|| base.to_owned(), |below| base.join(below));
-    let order = TaskRequest {
-        kind,
-        command,
-        cwd: request::resolve_directory(Some(&directory))?,
-        session_id: session.clone(),
-        name: Some(step.id.clone()),
-        stdin: StdinMode::Null,
-        placement: Placement::Background { why: BackgroundReason::Asked },
-        deadline: step.timeout.unwrap_or(settings.max_elapsed).min(settings.max_elapsed_hard_cap),
-        keep: false,
-        monitor: None,
-        wait_for: Vec::new(),
-    };
-    let mut spec = request::task_spec(root, settings, order)?;
-    // A step ends together with all processes it started: the next step may need the same port, for
-    // example.
-    spec.on_leader_exit = OnLeaderExit::Reap;
-    Ok(spec)
+    let cwd = WorkingDirectory::resolve(Some(&directory))?;
+    TaskRequest::in_background(command, cwd, session.clone())
+        .kind(kind)
+        .name(step.id.clone())
+        .timeout(step.timeout)
+        .env(step.env.clone())
+        .label_env(labels(workflow, step))
+        // A step ends together with all processes it started: the next step may need the same port,
+        // for example.
+        .on_leader_exit(OnLeaderExit::Reap)
+        .prepare(root, settings)
 }
 
-/// Returns the environment variables of a step.
-pub(super) fn environment(workflow: &str, step: &WorkflowStep) -> Vec<(String, String)> {
-    let own = [(WORKFLOW_VARIABLE, workflow), (STEP_VARIABLE, step.id.as_str())];
-    let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    step.env.iter().cloned().chain(own).collect()
+/// Returns the environment variables that identify the workflow and the step.
+fn labels(workflow: TaskId, step: &WorkflowStep) -> Vec<(String, String)> {
+    let labels = [(WORKFLOW_VARIABLE, workflow.to_string()), (STEP_VARIABLE, step.id.clone())];
+    labels.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
 /// Returns whether a recorded attempt never started its task.

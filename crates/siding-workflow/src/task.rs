@@ -7,15 +7,14 @@ use siding_core::processes::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
 use siding_core::sys::poll;
 use siding_core::task::launch::IdleShim;
-use siding_core::task::run::request::{self, TaskRequest};
-use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError, ShimEvent};
+use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
+use siding_core::task::run::{self, RunError, ShimEvent};
 use siding_core::task::watch::TaskWatch;
 use siding_model::id::{SessionId, TaskId, TaskKind};
-use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::record::checksum;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
-use siding_model::spec::{StdinMode, TaskCommand, self_command};
+use siding_model::spec::{TaskCommand, self_command};
 
 use super::plan::Plan;
 
@@ -76,31 +75,18 @@ pub fn start(
             .map(str::to_owned)
             .to_vec();
     let cap = settings.max_elapsed_hard_cap;
-    let order = TaskRequest {
-        kind: TaskKind::LocalWorkflow,
-        command: TaskCommand::Argv { argv },
-        cwd: request::resolve_directory(Some(cwd))?,
-        session_id,
-        name: Some(workflow_name(plan, Path::new(file))),
-        stdin: StdinMode::Null,
-        placement: Placement::Background { why: BackgroundReason::Asked },
-        deadline: plan.timeout.unwrap_or(cap).min(cap),
-        keep: false,
-        monitor: None,
-        wait_for: Vec::new(),
-    };
-    let mut spec = request::task_spec(root, settings, order)?;
-    spec.signal = STOP_SIGNAL;
-    spec.grace_ms = u64::try_from(stop_grace(settings).as_millis()).unwrap_or(u64::MAX);
-    // The runner is silent while its steps work; each step has its own stall detection.
-    spec.stall_after_ms = 0;
-    let given = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
-    let id = spec.task_id;
-    let LaunchResult::Started(link) =
-        run::start_task(root, &spec, &given, IdleShim::start(SELF_EXE))?
-    else {
-        return Ok(id);
-    };
+    let command = TaskCommand::Argv { argv };
+    let cwd = WorkingDirectory::resolve(Some(cwd))?;
+    let task = TaskRequest::in_background(command, cwd, session_id)
+        .kind(TaskKind::LocalWorkflow)
+        .name(workflow_name(plan, Path::new(file)))
+        .timeout(Some(plan.timeout.unwrap_or(cap)))
+        .stop_with(STOP_SIGNAL, stop_grace(settings))
+        // The runner is silent while its steps work; each step has its own stall detection.
+        .without_stalls()
+        .prepare(root, settings)?;
+    let id = task.id();
+    let link = task.start(root, IdleShim::start(SELF_EXE))?;
     let mut watch = TaskWatch::from_connection(root, SELF_EXE, id, link);
     // The start can still fail until the task is running, and the caller must receive that error.
     while let Some(source) = watch.source() {
@@ -115,7 +101,7 @@ pub fn start(
             ) => {}
             Err(error) => {
                 drop(watch);
-                run::clear_unrecorded(root, &spec);
+                run::clear_unrecorded(root, task.spec());
                 return Err(error);
             }
         }

@@ -6,17 +6,16 @@ use std::sync::{Mutex, PoisonError};
 use siding_core::store::TaskDir;
 use siding_core::sys::{self, file};
 use siding_core::task::launch::IdleShim;
-use siding_core::task::run::request::{self, TaskRequest};
-use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult};
+use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
+use siding_core::task::run::{self, PreparedTask, RunError};
 use siding_core::task::stop::{self, StopOptions};
 use siding_core::task::watch::TaskWatch;
 use siding_core::{notices, output};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::notice::Coverage;
-use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::settings::Settings;
-use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
+use siding_model::spec::TaskCommand;
 use siding_model::text::one_line;
 use siding_tools::{SHIM_PROGRAM, ToolContext};
 
@@ -92,17 +91,18 @@ impl TaskStore {
             Some(conversation) => TranscriptCursor::at_end(&self.tool_context.root, conversation),
             None => TranscriptCursor::default(),
         };
-        let spec = self.build_spec(text, context, conversation.as_ref()).map_err(internal_error)?;
-        self.launch(&spec)?;
-        Ok((spec.task_id, progress))
+        let task =
+            self.prepare_task(text, context, conversation.as_ref()).map_err(internal_error)?;
+        self.launch(&task)?;
+        Ok((task.id(), progress))
     }
 
-    fn build_spec(
+    fn prepare_task(
         &self,
         text: String,
         context: String,
         conversation: Option<&SessionId>,
-    ) -> Result<TaskSpec, run::RunError> {
+    ) -> Result<PreparedTask, RunError> {
         let AgentProgram { program, args, cwd } = &self.agent;
         let mut argv = vec![program.clone(), "agent".to_owned(), "--json".to_owned()];
         argv.extend(args.iter().cloned());
@@ -111,40 +111,26 @@ impl TaskStore {
         }
         // The flag and the text are one argument, because the text may begin with a dash.
         argv.push(format!("--prompt={text}"));
-        let request = TaskRequest {
-            kind: TaskKind::LocalAgent,
-            command: TaskCommand::Argv { argv },
-            cwd: request::resolve_directory(Some(cwd.as_ref()))?,
-            session_id: self.tool_context.live_session()?,
-            name: Some(context),
-            stdin: StdinMode::Null,
-            placement: Placement::Background { why: BackgroundReason::Asked },
-            deadline: self.settings.max_elapsed.min(self.settings.max_elapsed_hard_cap),
+        let root = &self.tool_context.root;
+        let command = TaskCommand::Argv { argv };
+        let cwd = WorkingDirectory::resolve(Some(cwd.as_ref()))?;
+        TaskRequest::in_background(command, cwd, self.tool_context.live_session()?)
+            .kind(TaskKind::LocalAgent)
+            .name(context)
             // The task outlives the session, so that a restarted server finds it again.
-            keep: true,
-            monitor: None,
-            wait_for: Vec::new(),
-        };
-        request::task_spec(&self.tool_context.root, &self.settings, request)
+            .keep(true)
+            .prepare(root, &self.settings)
     }
 
     /// Passes a task to a shim, and waits until its first record is written.
-    fn launch(&self, spec: &TaskSpec) -> Result<(), RpcError> {
+    fn launch(&self, task: &PreparedTask) -> Result<(), RpcError> {
         let root = &self.tool_context.root;
-        let launch_env = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
-        let launch = run::start_task(root, spec, &launch_env, IdleShim::start(SHIM_PROGRAM))
-            .map_err(internal_error)?;
-        let link = match launch {
-            LaunchResult::Started(link) => link,
-            LaunchResult::Duplicate(first) => {
-                return Err(internal_error(format!("the same runs already as {first}")));
-            }
-        };
-        let mut watch = TaskWatch::from_connection(root, SHIM_PROGRAM, spec.task_id, link);
+        let link = task.start(root, IdleShim::start(SHIM_PROGRAM)).map_err(internal_error)?;
+        let mut watch = TaskWatch::from_connection(root, SHIM_PROGRAM, task.id(), link);
         while let Some(source) = watch.source() {
             sys::poll::wait_readable(&[source], Some(START_TIMEOUT_MS)).map_err(internal_error)?;
-            let event =
-                run::recv_event(&mut watch).inspect_err(|_| run::clear_unrecorded(root, spec));
+            let event = run::recv_event(&mut watch)
+                .inspect_err(|_| run::clear_unrecorded(root, task.spec()));
             event.map_err(internal_error)?;
             if watch.state().is_ok() {
                 break;

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use siding_core::session;
 use siding_core::store::StateDir;
 use siding_core::sys::procfs;
-use siding_core::task::run::request;
+use siding_core::task::run::request::WorkingDirectory;
 use siding_model::advice::Dialect;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::ProcRef;
@@ -115,7 +115,7 @@ impl AgentBuilder {
             resumed: taken_up,
             parent_session: under,
         } = ConversationState::open(&self.root, self.source, &self.model, own_pid)?;
-        opened.cwd = request::resolve_directory(Some(opened.cwd.as_ref()))?;
+        opened.cwd = String::from(WorkingDirectory::resolve(Some(opened.cwd.as_ref()))?);
         match &under {
             Some(under) => session::open_child(&self.root, &session, own_pid, under)?,
             None => session::open(&self.root, &session, own_pid)?,
@@ -222,7 +222,7 @@ impl ConversationState {
                 })?;
                 let name = format!("agent-{}-{}", process.pid, process.start_ticks);
                 let session = name.parse().unwrap_or_else(|_| SessionId::implicit());
-                let cwd = request::resolve_directory(cwd.as_deref())?;
+                let cwd = String::from(WorkingDirectory::resolve(cwd.as_deref())?);
                 let opened = TranscriptHeader { cwd, model: model.to_owned() };
                 return Ok(Self { session, header: opened, resumed: None, parent_session: None });
             }

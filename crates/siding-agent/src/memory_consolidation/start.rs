@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use siding_core::settings::{self, Environment, SettingsError};
 use siding_core::task::launch::IdleShim;
-use siding_core::task::run::request;
-use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
+use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
+use siding_core::task::run::{LaunchResult, RunError};
 use siding_core::task::stop::{self, StopOptions};
 use siding_model::id::{SessionId, TaskId, TaskKind};
-use siding_model::net::NetPolicy;
-use siding_model::outcome::{BackgroundReason, Placement};
-use siding_model::spec::StdinMode;
 use siding_tools::tools::{TaskScope, tasks};
 use siding_tools::{SHIM_PROGRAM, ToolContext};
 
@@ -87,28 +84,18 @@ pub fn start(
     life: Duration,
 ) -> Result<TaskId, ConsolidationStartError> {
     let settings = settings::load(&Environment::from_process())?;
-    let order = request::TaskRequest {
-        kind: TaskKind::Dream,
-        command: request::self_command(dream.command_args()),
-        cwd: request::resolve_directory(dream.cwd.as_deref())?,
-        session_id: host.live_session().map_err(RunError::from)?,
-        name: None,
-        stdin: StdinMode::Null,
-        placement: Placement::Background { why: BackgroundReason::Asked },
-        deadline: life.min(settings.max_elapsed_hard_cap),
-        keep: false,
-        monitor: None,
-        wait_for: Vec::new(),
-    };
-    let mut spec = request::task_spec(&host.root, &settings, order)?;
-    // The network policy is for the agent's commands; this task talks to the model, as the agent
-    // itself does.
-    spec.net = NetPolicy::Unrestricted;
-    // Silence while the model answers is no stall.
-    spec.stall_after_ms = 0;
-    let given = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Refused };
-    match run::start_task(&host.root, &spec, &given, IdleShim::start(SHIM_PROGRAM))? {
-        LaunchResult::Started(_) => Ok(spec.task_id),
+    let command = request::self_command(dream.command_args());
+    let cwd = WorkingDirectory::resolve(dream.cwd.as_deref())?;
+    let session_id = host.live_session().map_err(RunError::from)?;
+    let task = TaskRequest::in_background(command, cwd, session_id)
+        .kind(TaskKind::Dream)
+        .timeout(Some(life))
+        // This task talks to the model, as the agent itself does.
+        .without_net_policy()
+        .without_stalls()
+        .prepare(&host.root, &settings)?;
+    match task.start_unless_duplicate(&host.root, IdleShim::start(SHIM_PROGRAM))? {
+        LaunchResult::Started(_) => Ok(task.id()),
         LaunchResult::Duplicate(first) => Ok(first),
     }
 }

@@ -174,7 +174,7 @@ impl Args {
             Some(MaxBytes::Some(bytes)) => bytes,
             None => context::load_valid_settings().output_max_bytes,
         };
-        let max = usize::try_from(max.0).unwrap_or(usize::MAX);
+        let max = max.to_usize();
         // A caller that gives an offset reads page by page; without one, the beginning and the end
         // are shown.
         let pages = self.since.is_some() && self.is_unfiltered();

@@ -173,21 +173,21 @@ impl Args {
             LaunchResult::Started(link) => link,
             LaunchResult::Duplicate(first) => return self.report_duplicate(&root, first),
         };
-        let mut watch = TaskWatch::from_connection(&root, SHIM_PROGRAM, plan.spec.task_id, launch);
+        let mut watch = TaskWatch::from_connection(&root, SHIM_PROGRAM, plan.task.id(), launch);
         let quiet = self.json || self.background;
         let show = if quiet { follow::ShownOutput::Nothing } else { follow::ShownOutput::Output };
         let followed = match follow::follow(&mut watch, &plan, &signals, show) {
             Ok(followed) => followed,
             Err(failure) => {
                 drop(watch);
-                run::clear_unrecorded(&root, &plan.spec);
+                run::clear_unrecorded(&root, plan.task.spec());
                 return Err(failure);
             }
         };
         let (task, detached_by) = match followed.end {
             follow::FollowEnd::Finished(task) => (*task, None),
             follow::FollowEnd::Detached(signal) => {
-                (Task::read(&root, plan.spec.task_id)?, Some(signal))
+                (Task::read(&root, plan.task.id())?, Some(signal))
             }
         };
         let reader = if self.json {

@@ -39,7 +39,7 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         let settings = context::load_valid_settings();
-        let max = usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX);
+        let max = settings.output_max_bytes.to_usize();
         let mut failed = false;
         let (mut views, mut states) = (Vec::new(), Vec::new());
         for text in &self.ids {

@@ -166,7 +166,7 @@ impl From<&Settings> for AdoptionSettings {
     fn from(settings: &Settings) -> Self {
         Self {
             keep_after_ms: duration_ms(settings.adopt_keep_after),
-            deadline_ms: duration_ms(settings.max_elapsed.min(settings.max_elapsed_hard_cap)),
+            deadline_ms: duration_ms(settings.deadline(None)),
             cap_ms: duration_ms(settings.max_elapsed_hard_cap),
             signal: settings.kill_signal,
             grace_ms: duration_ms(settings.kill_grace),

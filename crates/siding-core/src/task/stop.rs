@@ -227,28 +227,22 @@ mod tests {
     use siding_model::process::{MonotonicMs, ProcRef};
     use siding_model::record::{AcceptedTask, BASE_FORMAT, Record};
     use siding_model::settings::Settings;
-    use siding_model::spec::{StdinMode, TaskCommand};
+    use siding_model::spec::TaskCommand;
 
     use super::*;
     use crate::store::journal_file::JournalFile;
     use crate::sys::{clock, procfs};
-    use crate::task::run::request::{self, TaskRequest};
+    use crate::task::run::request::{TaskRequest, WorkingDirectory};
 
     fn accepted_record(root: &StateDir, session_id: SessionId) -> (TaskId, Record) {
-        let order = TaskRequest {
-            kind: TaskKind::LocalBash,
-            command: TaskCommand::Argv { argv: vec!["true".to_owned()] },
-            cwd: "/".to_owned(),
-            session_id,
-            name: None,
-            stdin: StdinMode::Null,
-            placement: Placement::Foreground,
-            deadline: Duration::from_secs(1),
-            keep: false,
-            monitor: None,
-            wait_for: Vec::new(),
-        };
-        let spec = request::task_spec(root, &Settings::default(), order).expect("possible");
+        let command = TaskCommand::Argv { argv: vec!["true".to_owned()] };
+        let cwd = WorkingDirectory::resolve(Some("/".as_ref())).expect("is there");
+        let spec = TaskRequest::new(command, cwd, session_id, Placement::Foreground)
+            .timeout(Some(Duration::from_secs(1)))
+            .prepare(root, &Settings::default())
+            .expect("possible")
+            .spec()
+            .clone();
         let id = spec.task_id;
         let accepted = AcceptedTask {
             format: BASE_FORMAT,

@@ -194,6 +194,13 @@ pub struct SettingEntry<'s> {
 }
 
 impl Settings {
+    /// Returns the time to the deadline of a task: the requested one, or `max_elapsed`, but never
+    /// more than the cap.
+    #[must_use]
+    pub fn deadline(&self, requested: Option<Duration>) -> Duration {
+        requested.unwrap_or(self.max_elapsed).min(self.max_elapsed_hard_cap)
+    }
+
     /// Merges the layers, the lowest first, onto the built-in values.
     #[must_use]
     pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Self {

@@ -131,7 +131,7 @@ fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, Tool
         None => {
             // An error in the settings file must not prevent reading.
             let found = settings::read(&Environment::from_process());
-            usize::try_from(found.settings.output_max_bytes.0).unwrap_or(usize::MAX)
+            found.settings.output_max_bytes.to_usize()
         }
     };
     // A caller that names an offset continues from there; any other wants an overview.

@@ -8,13 +8,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_core::settings::{self, Environment};
 use siding_core::task::launch::IdleShim;
-use siding_core::task::run::request::{self, TaskRequest};
-use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
+use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
+use siding_core::task::run::{self, LaunchResult, PreparedTask, RunError};
 use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
 use siding_model::duration::format_duration;
 use siding_model::history::{self, AutoBackground, PlacementRequest};
-use siding_model::id::TaskKind;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::Placement;
 use siding_model::settings::{Key, Origin, RawValue};
@@ -82,9 +81,7 @@ pub struct RunArgs {
 
 /// The decisions made before the task is started.
 struct RunPlan {
-    spec: TaskSpec,
-    /// The environment variables that the call sets.
-    env: Vec<(String, String)>,
+    task: PreparedTask,
     /// How long the caller waits; `None` until the end.
     budget: Option<Duration>,
     max_output_bytes: usize,
@@ -101,14 +98,14 @@ pub(super) async fn call<C: CallContext>(
 ) -> Result<ToolAnswer, ToolError> {
     let (plan, launch) = run_blocking(|| {
         let plan = plan_run(context, call, &args)?;
-        if !call.accept_task(plan.spec.task_id) {
+        if !call.accept_task(plan.task.id()) {
             return Err(ToolError::Cancelled);
         }
-        let duplicates =
-            if args.allow_duplicate { Duplicates::Allowed } else { Duplicates::Refused };
-        let launch_env = LaunchEnv { env: &plan.env, env_clear: false, duplicates };
-        let launch =
-            run::start_task(&context.root, &plan.spec, &launch_env, IdleShim::start(SHIM_PROGRAM))?;
+        let shim = IdleShim::start(SHIM_PROGRAM);
+        let launch = match args.allow_duplicate {
+            true => LaunchResult::Started(plan.task.start(&context.root, shim)?),
+            false => plan.task.start_unless_duplicate(&context.root, shim)?,
+        };
         Ok::<_, ToolError>((plan, launch))
     })?;
     let link = match launch {
@@ -127,9 +124,10 @@ pub(super) async fn call<C: CallContext>(
             });
         }
     };
-    let snapshot = wait_for_task(context, call, &plan.spec, link, plan.budget).await?;
-    if !plan.spec.wait_for.is_empty() && snapshot.state.is_live() {
-        let waited = plan.budget.unwrap_or(Duration::from_millis(plan.spec.deadline_ms));
+    let spec = plan.task.spec();
+    let snapshot = wait_for_task(context, call, spec, link, plan.budget).await?;
+    if !spec.wait_for.is_empty() && snapshot.state.is_live() {
+        let waited = plan.budget.unwrap_or(Duration::from_millis(spec.deadline_ms));
         return run_blocking(|| wait::ready_answer(context, snapshot, waited));
     }
     let mut answer = run_blocking(|| build_answer(context, snapshot, plan.max_output_bytes))?;
@@ -193,7 +191,7 @@ fn plan_run<C: CallContext>(
         )));
     }
     let command = TaskCommand::Shell { text: args.command.clone(), shell: settings.shell.clone() };
-    let cwd = request::resolve_directory(args.cwd.as_deref())?;
+    let cwd = WorkingDirectory::resolve(args.cwd.as_deref())?;
     let wanted = context.budget(&settings, args.budget.is_some());
     let may_decide = settings.auto_background
         || args.may_start_in_background && *settings.origin(Key::AutoBackground) == Origin::BuiltIn;
@@ -206,7 +204,7 @@ fn plan_run<C: CallContext>(
         };
     let limit = wanted.unwrap_or(settings.blocking_budget);
     let auto_background =
-        decide_auto_background(context, (&command, &cwd), background_request, limit);
+        decide_auto_background(context, (&command, cwd.as_str()), background_request, limit);
     let note = auto_background.as_ref().and_then(|found| found.explanation(limit));
     let (placement, budget) = match &auto_background {
         // Waits for the readiness conditions, at most for the budget.
@@ -226,27 +224,16 @@ fn plan_run<C: CallContext>(
             format_duration(budget)
         )
     });
-    let request = TaskRequest {
-        kind: TaskKind::LocalBash,
-        command,
-        cwd,
-        session_id: context.live_session().map_err(RunError::from)?,
-        name: None,
-        stdin: if args.stdin { StdinMode::Pipe } else { StdinMode::Null },
-        placement,
-        deadline: settings.max_elapsed.min(settings.max_elapsed_hard_cap),
-        keep: false,
-        monitor: None,
-        wait_for: conditions,
-    };
-    let env: Vec<(String, String)> = args.env.clone().into_iter().collect();
-    let mut spec = request::task_spec(&context.root, &settings, request)?;
-    request::distinguish_same_key(&mut spec, &env, false);
+    let session_id = context.live_session().map_err(RunError::from)?;
+    let task = TaskRequest::new(command, cwd, session_id, placement)
+        .stdin(if args.stdin { StdinMode::Pipe } else { StdinMode::Null })
+        .wait_for(conditions)
+        .env(args.env.clone().into_iter().collect())
+        .prepare(&context.root, &settings)?;
     Ok(RunPlan {
-        spec,
-        env,
+        task,
         budget,
-        max_output_bytes: usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX),
+        max_output_bytes: settings.output_max_bytes.to_usize(),
         notes: settings.warnings().iter().map(ToString::to_string).chain(note).collect(),
         cap_note,
     })

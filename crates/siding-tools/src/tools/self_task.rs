@@ -2,10 +2,9 @@
 
 use siding_core::settings;
 use siding_core::task::launch::IdleShim;
-use siding_core::task::run::request::{self, TaskRequest};
-use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult, RunError};
+use siding_core::task::run::RunError;
+use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
 use siding_model::id::{TaskId, TaskKind};
-use siding_model::net::NetPolicy;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::spec::StdinMode;
 
@@ -46,7 +45,7 @@ pub async fn start_self_task<C: CallContext, P>(
     prepare: impl FnOnce(TaskId) -> Result<(Vec<String>, P), ToolError>,
 ) -> Result<ToolAnswer, ToolError> {
     let SelfTask { kind, name, stdin, background, budget, timeout } = self_task;
-    let (spec, link, budget, output_max) = run_blocking(|| {
+    let (task, link, budget, output_max) = run_blocking(|| {
         let settings = settings::load(&settings_sources(budget, timeout)?)?;
         if background && !settings.background_tasks {
             return Err(ToolError::Arguments(
@@ -69,36 +68,23 @@ pub async fn start_self_task<C: CallContext, P>(
         if !call.accept_task(id) {
             return Err(ToolError::Cancelled);
         }
-        let request = TaskRequest {
-            kind,
-            command: request::self_command(arguments),
-            cwd: request::resolve_directory(None)?,
-            session_id,
-            name: Some(name),
-            stdin,
-            placement,
-            deadline: settings.max_elapsed.min(settings.max_elapsed_hard_cap),
-            keep: false,
-            monitor: None,
-            wait_for: Vec::new(),
-        };
-        let mut spec = request::task_spec_with_id(&context.root, &settings, request, id)?;
-        // This program needs the same access as its caller. The network policy is for commands,
-        // including those that the program runs.
-        spec.net = NetPolicy::Unrestricted;
-        // The program is silent while the others work, so a stall would mean nothing. The deadline
-        // bounds it.
-        spec.stall_after_ms = 0;
-        let launch_env = LaunchEnv { env: &[], env_clear: false, duplicates: Duplicates::Allowed };
-        let launch =
-            run::start_task(&context.root, &spec, &launch_env, IdleShim::start(SHIM_PROGRAM))?;
-        let LaunchResult::Started(link) = launch else {
-            // Unreachable: duplicates are allowed.
-            return Err(ToolError::Cancelled);
-        };
-        let output_max = usize::try_from(settings.output_max_bytes.0).unwrap_or(usize::MAX);
-        Ok::<_, ToolError>((spec, link, budget, output_max))
+        let cwd = WorkingDirectory::resolve(None)?;
+        let command = request::self_command(arguments);
+        let task = TaskRequest::new(command, cwd, session_id, placement)
+            .id(id)
+            .name(name)
+            .stdin(stdin)
+            // This program needs the same access as its caller. The network policy is for commands,
+            // including those that the program runs.
+            .without_net_policy()
+            // The program is silent while the others work, so a stall would mean nothing. The
+            // deadline bounds it.
+            .without_stalls()
+            .prepare(&context.root, &settings)?;
+        let link = task.start(&context.root, IdleShim::start(SHIM_PROGRAM))?;
+        let output_max = settings.output_max_bytes.to_usize();
+        Ok::<_, ToolError>((task, link, budget, output_max))
     })?;
-    let snapshot = wait_for_task(context, call, &spec, link, budget).await?;
+    let snapshot = wait_for_task(context, call, task.spec(), link, budget).await?;
     run_blocking(|| build_answer(context, snapshot, output_max))
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use siding_a2a::serve::{self, AgentProgram, ServeError, ServeOptions};
 use siding_agent::provider::{self, Model};
 use siding_core::settings::Environment;
-use siding_core::task::run::request;
+use siding_core::task::run::request::WorkingDirectory;
 use siding_model::id::SessionId;
 use siding_model::settings::{Key, RawValue};
 
@@ -81,7 +81,7 @@ impl Args {
         reap::run_quietly(&root, &settings)?;
         let named = std::env::var(provider::MODEL_VARIABLE).ok();
         let model = Model::choose(self.model.as_deref(), named.as_deref()).map_err(Failure::new)?;
-        let cwd = request::resolve_directory(self.cwd.as_deref())?;
+        let cwd = String::from(WorkingDirectory::resolve(self.cwd.as_deref())?);
         let options = ServeOptions {
             address: self.addr,
             remote: self.allow_remote,

@@ -83,12 +83,9 @@ pub(super) fn updated_subagent_input(input: &HookInput) -> Option<Value> {
     if policy.decide(asked(true)) == policy.decide(asked(false)) {
         return None;
     }
-    let deadline = match call.get("timeout").and_then(Value::as_f64) {
-        Some(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
-        None => settings.max_elapsed,
-    };
-    let end_timeout =
-        deadline.min(settings.max_elapsed_hard_cap) + settings.kill_grace + AFTER_KILL_MARGIN;
+    let timeout = call.get("timeout").and_then(Value::as_f64);
+    let timeout = timeout.map(Duration::try_from_secs_f64).transpose().ok()?;
+    let end_timeout = settings.deadline(timeout) + settings.kill_grace + AFTER_KILL_MARGIN;
     let mut updated = call.clone();
     updated.insert("budget".to_owned(), json!(end_timeout.as_secs()));
     Some(Value::Object(updated))

@@ -76,7 +76,7 @@ pub(super) fn follow(
         ShownOutput::Nothing => None,
     };
     let budget = plan.budget.map(|budget| u64::try_from(budget.as_millis()).unwrap_or(u64::MAX));
-    let foreground = plan.spec.placement == Placement::Foreground;
+    let foreground = plan.task.spec().placement == Placement::Foreground;
     let why = plan.hand_over;
     let mut follower = TaskFollower {
         watch,

@@ -8,13 +8,12 @@ use siding_core::session;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
 use siding_core::task::launch::IdleShim;
-use siding_core::task::run::request::{self, TaskRequest};
-use siding_core::task::run::{self, Duplicates, LaunchEnv, LaunchResult};
+use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
+use siding_core::task::run::{LaunchResult, PreparedTask};
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
 use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};
-use siding_model::size::Bytes;
-use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
+use siding_model::spec::{StdinMode, TaskCommand};
 
 use super::{Args, OnTimeout, StdinSource, auto_background};
 use crate::failure::Failure;
@@ -22,9 +21,7 @@ use crate::failure::Failure;
 /// The decisions that are made before a task starts.
 #[derive(Debug)]
 pub(super) struct RunPlan {
-    pub(super) spec: TaskSpec,
-    /// Variables that the call sets.
-    env: Vec<(String, String)>,
+    pub(super) task: PreparedTask,
     /// Maximum wait of the caller; `None` waits until the end.
     pub(super) budget: Option<Duration>,
     /// Reason that is recorded when the budget moves the task to the background.
@@ -48,48 +45,44 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
             .with_hint("see `siding config show background_tasks`, or run without --wait-for"));
     }
     let command = parse_command(args, &settings)?;
-    let cwd = request::resolve_directory(args.cwd.as_deref())?;
+    let cwd = WorkingDirectory::resolve(args.cwd.as_deref())?;
     let session_id = request::resolve_session(root, args.session.as_deref())?;
     let times = time_limits(args, &settings, session::is_subagent(&session_id));
-    let chosen =
-        auto_background::choose_placement(args, &settings, root, (&command, &cwd), times.budget);
-    let order = TaskRequest {
-        kind: args.kind,
-        command,
-        cwd,
-        session_id,
-        name: args.name.clone(),
-        stdin: match args.stdin {
+    let chosen = auto_background::choose_placement(
+        args,
+        &settings,
+        root,
+        (&command, cwd.as_str()),
+        times.budget,
+    );
+    let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
+    let task = TaskRequest::new(command, cwd, session_id, chosen.placement)
+        .kind(args.kind)
+        .name(args.name.clone())
+        .stdin(match args.stdin {
             StdinSource::Null => StdinMode::Null,
             StdinSource::Pipe => StdinMode::Pipe,
-        },
-        placement: chosen.placement,
-        deadline: times.deadline,
-        keep: args.keep,
-        monitor: args.monitor.clone(),
-        wait_for: args.wait_for.clone(),
-    };
-    let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
-    let mut spec = request::task_spec(root, &settings, order)?;
-    request::distinguish_same_key(&mut spec, &env, args.env_clear);
+        })
+        .timeout(times.timeout)
+        .keep(args.keep)
+        .monitor(args.monitor.clone())
+        .wait_for(args.wait_for.clone())
+        .env(env)
+        .env_clear(args.env_clear)
+        .prepare(root, &settings)?;
     Ok(RunPlan {
-        spec,
-        env,
+        task,
         budget: chosen.budget,
         hand_over: if timeout_as_budget(args).is_some() {
             BackgroundReason::Timeout
         } else {
             BackgroundReason::Budget
         },
-        output_max_bytes: to_usize(settings.output_max_bytes),
-        handover_max_bytes: to_usize(settings.handover_max_bytes.min(settings.output_max_bytes)),
+        output_max_bytes: settings.output_max_bytes.to_usize(),
+        handover_max_bytes: settings.handover_max_bytes.min(settings.output_max_bytes).to_usize(),
         // A caller must learn which values a lock or the cap replaced.
         notes: settings.warnings().iter().map(ToString::to_string).chain(chosen.note).collect(),
     })
-}
-
-fn to_usize(bytes: Bytes) -> usize {
-    usize::try_from(bytes.0).unwrap_or(usize::MAX)
 }
 
 /// Returns the sources of the settings, with the flags on top.
@@ -130,12 +123,12 @@ fn timeout_as_budget(args: &Args) -> Option<&String> {
 
 struct TimeLimits {
     budget: Option<Duration>,
-    deadline: Duration,
+    /// The time to the deadline, if it is not that of the settings.
+    timeout: Option<Duration>,
 }
 
 /// Returns the maximum wait and the maximum duration of the task.
 fn time_limits(args: &Args, settings: &Settings, is_subagent: bool) -> TimeLimits {
-    let mut deadline = settings.max_elapsed.min(settings.max_elapsed_hard_cap);
     let call = BudgetCall {
         request: requested_wait(args),
         is_subagent,
@@ -151,10 +144,10 @@ fn time_limits(args: &Args, settings: &Settings, is_subagent: bool) -> TimeLimit
         && let Some(budget) = budget
     {
         // The shim enforces the deadline, so the command is stopped even if this caller is killed.
-        deadline = deadline.min(budget);
-        return TimeLimits { budget: None, deadline };
+        let timeout = Some(budget.min(settings.max_elapsed));
+        return TimeLimits { budget: None, timeout };
     }
-    TimeLimits { budget, deadline }
+    TimeLimits { budget, timeout: None }
 }
 
 /// Returns the wait that the flags request.
@@ -191,9 +184,10 @@ pub(super) fn start_task(
     plan: &RunPlan,
     shim: io::Result<IdleShim>,
 ) -> Result<LaunchResult, Failure> {
-    let duplicates = if args.allow_duplicate { Duplicates::Allowed } else { Duplicates::Refused };
-    let given = LaunchEnv { env: &plan.env, env_clear: args.env_clear, duplicates };
-    Ok(run::start_task(root, &plan.spec, &given, shim)?)
+    Ok(match args.allow_duplicate {
+        true => LaunchResult::Started(plan.task.start(root, shim)?),
+        false => plan.task.start_unless_duplicate(root, shim)?,
+    })
 }
 
 fn parse_variable(text: &str) -> Result<(String, String), Failure> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use siding_core::sys::birthmark;
-use siding_core::task::run::request;
+use siding_core::task::run::request::WorkingDirectory;
 use siding_model::id::{TaskId, TaskKind};
 use siding_workflow::{
     self, OnFailure, Plan, RunOptions, WorkflowError, WorkflowHeader, WorkflowSource,
@@ -88,7 +88,7 @@ impl Args {
             keep_going: self.keep_going || plan.on_failure == OnFailure::Continue,
             max_parallel: max_parallel.unwrap_or_else(processors),
         };
-        let cwd = request::resolve_directory(None)?;
+        let cwd = String::from(WorkingDirectory::resolve(None)?);
         Ok(WorkflowHeader { file: file.display().to_string(), text, cwd, rules })
     }
 }

@@ -4,10 +4,9 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use siding_model::net::{NetPolicy, Ports};
-use siding_model::spec::TaskSpec;
 
 use super::error::RunError;
-use super::start::LaunchEnv;
+use super::start::PreparedTask;
 use crate::net::proxy;
 
 /// Variables that keep programs from prompting an absent person. The caller's own values win.
@@ -23,12 +22,10 @@ const NONINTERACTIVE_VARIABLES: [(&str, &str); 4] = [
 const WITHHELD_VARIABLES: [&str; 2] = ["SIDING_MCP_TOKEN", "SIDING_A2A_TOKEN"];
 
 /// Returns the environment as `NAME=value` strings.
-pub(super) fn task_environment(
-    spec: &TaskSpec,
-    launch_env: &LaunchEnv<'_>,
-) -> Result<Vec<CString>, RunError> {
+pub(super) fn task_environment(task: &PreparedTask) -> Result<Vec<CString>, RunError> {
+    let PreparedTask { spec, env, env_clear } = task;
     let mut variables: Vec<(OsString, OsString)> = Vec::new();
-    if !launch_env.env_clear {
+    if !*env_clear {
         variables.extend(std::env::vars_os());
         variables.retain(|(name, _)| !WITHHELD_VARIABLES.iter().any(|withheld| name == withheld));
         for (name, value) in NONINTERACTIVE_VARIABLES {
@@ -44,7 +41,7 @@ pub(super) fn task_environment(
         *place = absolute.into();
     }
     add_policy_variables(&spec.net, &mut variables);
-    for (name, value) in launch_env.env {
+    for (name, value) in env {
         set_unless_given(&mut variables, name, value.as_ref());
     }
     set_unless_given(&mut variables, "SIDING_TASK", spec.task_id.to_string().as_ref());

@@ -1,4 +1,4 @@
-//! Turns a request into the specification of a task.
+//! The request for a task, which the settings complete.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,108 +7,322 @@ use siding_model::fnv::Fnv1a;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::limits::Thresholds;
 use siding_model::monitor::Monitor;
-use siding_model::outcome::Placement;
+use siding_model::net::NetPolicy;
+use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::process::ProcRef;
 use siding_model::record;
 use siding_model::settings::Settings;
-use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
+use siding_model::signal::Signal;
+use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 use siding_model::wait::Condition;
 
 use super::error::RunError;
+use super::start::PreparedTask;
 use crate::net::policy;
 use crate::session;
 use crate::store::StateDir;
 use crate::sys::{birthmark, file, procfs};
 
-/// A request to run a command. All other properties of the task come from the settings.
+/// A request to run a command: a builder whose defaults come from the settings.
+///
+/// ```no_run
+/// # use siding_core::store::StateDir;
+/// # use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
+/// # use siding_model::id::SessionId;
+/// # use siding_model::outcome::{BackgroundReason, Placement};
+/// # use siding_model::settings::Settings;
+/// # use siding_model::spec::TaskCommand;
+/// # fn example(root: &StateDir, settings: &Settings) -> Result<(), siding_core::task::run::RunError> {
+/// let command = TaskCommand::Shell { text: "make".to_owned(), shell: settings.shell.clone() };
+/// let cwd = WorkingDirectory::resolve(None)?;
+/// let task = TaskRequest::new(command, cwd, SessionId::implicit(), Placement::Foreground)
+///     .name("build".to_owned())
+///     .prepare(root, settings)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct TaskRequest {
-    /// The kind of the task.
-    pub kind: TaskKind,
-    /// The command to execute.
-    pub command: TaskCommand,
-    /// The working directory, as returned by [`resolve_directory`].
-    pub cwd: String,
-    /// The owning session, as returned by [`resolve_session`].
-    pub session_id: SessionId,
-    /// A name for people.
-    pub name: Option<String>,
-    /// The source of the task's standard input.
-    pub stdin: StdinMode,
-    /// Whether the task starts in the foreground or in the background.
-    pub placement: Placement,
-    /// The time from the start of the task to its deadline.
-    pub deadline: Duration,
-    /// Whether the task outlives its session.
-    pub keep: bool,
-    /// The monitor that reports lines of the task's output.
-    pub monitor: Option<Monitor>,
-    /// The conditions that must be met for the task to be ready.
-    pub wait_for: Vec<Condition>,
+    command: TaskCommand,
+    cwd: WorkingDirectory,
+    session_id: SessionId,
+    placement: Placement,
+    identity: Identity,
+    name: Option<String>,
+    stdin: StdinMode,
+    timeout: Option<Duration>,
+    keep: bool,
+    monitor: Option<Monitor>,
+    wait_for: Vec<Condition>,
+    env: Vec<(String, String)>,
+    env_clear: bool,
+    label_env: Vec<(String, String)>,
+    stop: Option<(Signal, Duration)>,
+    on_leader_exit: Option<OnLeaderExit>,
+    net: Option<NetPolicy>,
+    is_quiet_by_design: bool,
 }
 
-/// Returns the specification of a new task, with a new id.
-///
-/// # Errors
-///
-/// [`RunError::Id`]; [`RunError::Net`] if the network policy cannot be enforced on this system.
-pub fn task_spec(
-    root: &StateDir,
-    settings: &Settings,
-    request: TaskRequest,
-) -> Result<TaskSpec, RunError> {
-    let id = root.new_id(request.kind).map_err(RunError::Id)?;
-    task_spec_with_id(root, settings, request, id)
+/// What the id of a task is made from.
+#[derive(Debug, Clone, Copy)]
+enum Identity {
+    /// A new id of this kind.
+    New(TaskKind),
+    /// An id that exists already, which determines the kind.
+    Existing(TaskId),
 }
 
-/// Returns the specification of a task with an existing id, which its command line may contain.
-///
-/// # Errors
-///
-/// [`RunError::Net`].
-pub fn task_spec_with_id(
-    root: &StateDir,
-    settings: &Settings,
-    order: TaskRequest,
-    task_id: TaskId,
-) -> Result<TaskSpec, RunError> {
-    let TaskRequest { command, cwd, session_id, name, stdin, placement, deadline, keep, .. } =
-        order;
-    policy::check_enforceable(&settings.net)?;
-    Ok(TaskSpec {
-        task_id,
-        session_id,
-        parent_task: enclosing_task(root),
-        name,
-        same_key: same_key(&command, &cwd),
-        command,
-        cwd,
-        stdin,
-        placement,
-        deadline_ms: duration_ms(deadline),
-        cap_ms: duration_ms(settings.max_elapsed_hard_cap),
-        signal: settings.kill_signal,
-        grace_ms: duration_ms(settings.kill_grace),
-        on_leader_exit: settings.on_leader_exit,
-        keep,
-        session_grace_ms: duration_ms(settings.session_grace),
-        stall_after_ms: duration_ms(settings.stall_after),
-        deadline_notice_ms: duration_ms(settings.deadline_notice),
-        limits: settings.limits(),
-        // Tasks of other kinds, above all agents, exchange data with a model all the time and would
-        // trip a watchdog.
-        watch: if task_id.kind() == TaskKind::LocalBash {
-            settings.watchdog_thresholds()
-        } else {
-            Thresholds::default()
-        },
-        net: settings.net.clone(),
-        keep_head: settings.output_keep_head.0,
-        keep_tail: settings.output_keep_tail.0,
-        duplicate_of: None,
-        monitor: order.monitor,
-        wait_for: order.wait_for,
-    })
+impl TaskRequest {
+    /// Requests a command, which becomes a task of this session.
+    pub fn new(
+        command: TaskCommand,
+        cwd: WorkingDirectory,
+        session_id: SessionId,
+        placement: Placement,
+    ) -> Self {
+        Self {
+            command,
+            cwd,
+            session_id,
+            placement,
+            identity: Identity::New(TaskKind::LocalBash),
+            name: None,
+            stdin: StdinMode::Null,
+            timeout: None,
+            keep: false,
+            monitor: None,
+            wait_for: Vec::new(),
+            env: Vec::new(),
+            env_clear: false,
+            label_env: Vec::new(),
+            stop: None,
+            on_leader_exit: None,
+            net: None,
+            is_quiet_by_design: false,
+        }
+    }
+
+    /// Requests a command in the background.
+    pub fn in_background(
+        command: TaskCommand,
+        cwd: WorkingDirectory,
+        session_id: SessionId,
+    ) -> Self {
+        let placement = Placement::Background { why: BackgroundReason::Asked };
+        Self::new(command, cwd, session_id, placement)
+    }
+
+    /// Sets the kind of the task; the default is a shell command or program.
+    pub const fn kind(mut self, kind: TaskKind) -> Self {
+        self.identity = Identity::New(kind);
+        self
+    }
+
+    /// Uses an existing id, which the command line may contain. Its kind is that of the task.
+    pub const fn id(mut self, id: TaskId) -> Self {
+        self.identity = Identity::Existing(id);
+        self
+    }
+
+    /// Sets a name for people.
+    pub fn name(mut self, name: impl Into<Option<String>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the source of the standard input, which is empty by default.
+    pub const fn stdin(mut self, stdin: StdinMode) -> Self {
+        self.stdin = stdin;
+        self
+    }
+
+    /// Sets the time to the deadline; the default is `max_elapsed`. `max_elapsed_hard_cap` limits
+    /// both.
+    pub const fn timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets whether the task outlives its session.
+    pub const fn keep(mut self, keep: bool) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Sets the monitor that reports lines of the output.
+    pub fn monitor(mut self, monitor: Option<Monitor>) -> Self {
+        self.monitor = monitor;
+        self
+    }
+
+    /// Sets the conditions under which the task counts as ready.
+    pub fn wait_for(mut self, conditions: Vec<Condition>) -> Self {
+        self.wait_for = conditions;
+        self
+    }
+
+    /// Sets variables of the command. A command with other variables is no duplicate.
+    pub fn env(mut self, variables: Vec<(String, String)>) -> Self {
+        self.env = variables;
+        self
+    }
+
+    /// Sets whether the command inherits no variables from its starter.
+    pub const fn env_clear(mut self, clear: bool) -> Self {
+        self.env_clear = clear;
+        self
+    }
+
+    /// Sets variables that tell the command what started it. They win over those of
+    /// [`Self::env`], and two commands that differ only in them are duplicates.
+    pub fn label_env(mut self, variables: Vec<(String, String)>) -> Self {
+        self.label_env = variables;
+        self
+    }
+
+    /// Replaces the signal that asks the task to stop and the time until it is killed.
+    pub const fn stop_with(mut self, signal: Signal, grace: Duration) -> Self {
+        self.stop = Some((signal, grace));
+        self
+    }
+
+    /// Replaces the setting for processes that outlive the leader.
+    pub const fn on_leader_exit(mut self, action: OnLeaderExit) -> Self {
+        self.on_leader_exit = Some(action);
+        self
+    }
+
+    /// Exempts the task from the network policy, which is for commands: siding's own programs need
+    /// the access of their starter, and apply the policy to the commands that they run.
+    pub fn without_net_policy(mut self) -> Self {
+        self.net = Some(NetPolicy::Unrestricted);
+        self
+    }
+
+    /// Turns stalls off: the program is silent while it waits for a model or for other tasks.
+    pub const fn without_stalls(mut self) -> Self {
+        self.is_quiet_by_design = true;
+        self
+    }
+
+    /// Combines the request with the settings.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Id`]; [`RunError::Net`] if the network policy cannot be enforced on this system.
+    pub fn prepare(self, root: &StateDir, settings: &Settings) -> Result<PreparedTask, RunError> {
+        let task_id = match self.identity {
+            Identity::New(kind) => root.new_id(kind).map_err(RunError::Id)?,
+            Identity::Existing(id) => id,
+        };
+        let same_key = self.same_key();
+        let Self { command, cwd, session_id, name, stdin, placement, keep, .. } = self;
+        let (signal, grace) = self.stop.unwrap_or((settings.kill_signal, settings.kill_grace));
+        let stall_after =
+            if self.is_quiet_by_design { Duration::ZERO } else { settings.stall_after };
+        policy::check_enforceable(&settings.net)?;
+        let spec = TaskSpec {
+            task_id,
+            session_id,
+            parent_task: enclosing_task(root),
+            name,
+            same_key,
+            command,
+            cwd: cwd.0,
+            stdin,
+            placement,
+            deadline_ms: duration_ms(settings.deadline(self.timeout)),
+            cap_ms: duration_ms(settings.max_elapsed_hard_cap),
+            signal,
+            grace_ms: duration_ms(grace),
+            on_leader_exit: self.on_leader_exit.unwrap_or(settings.on_leader_exit),
+            keep,
+            session_grace_ms: duration_ms(settings.session_grace),
+            stall_after_ms: duration_ms(stall_after),
+            deadline_notice_ms: duration_ms(settings.deadline_notice),
+            limits: settings.limits(),
+            // Tasks of other kinds, above all agents, exchange data with a model all the time and would
+            // trip a watchdog.
+            watch: if task_id.kind() == TaskKind::LocalBash {
+                settings.watchdog_thresholds()
+            } else {
+                Thresholds::default()
+            },
+            net: self.net.unwrap_or_else(|| settings.net.clone()),
+            keep_head: settings.output_keep_head.0,
+            keep_tail: settings.output_keep_tail.0,
+            duplicate_of: None,
+            monitor: self.monitor,
+            wait_for: self.wait_for,
+        };
+        let env = self.env.into_iter().chain(self.label_env).collect();
+        Ok(PreparedTask { spec, env, env_clear: self.env_clear })
+    }
+
+    /// Returns the key by which a second launch of the command is detected. Other variables, input
+    /// or another shell make it another command; of the variables only a checksum is stored.
+    fn same_key(&self) -> String {
+        /// The default shell; it leaves the key unchanged.
+        const DEFAULT_SHELL: &str = "bash";
+        let mut key = same_key(&self.command, self.cwd.as_str());
+        let mut differences = Vec::new();
+        let mut add = |name: &str, value: &str| {
+            differences.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
+        };
+        self.env.iter().for_each(|(name, value)| add(name, value));
+        if self.env_clear {
+            add("", "clear");
+        }
+        match self.stdin {
+            StdinMode::Null => {}
+            StdinMode::Pipe => add("", "stdin"),
+        }
+        match &self.command {
+            TaskCommand::Shell { shell, .. } if shell != DEFAULT_SHELL => add("", shell),
+            TaskCommand::Shell { .. } | TaskCommand::Argv { .. } => {}
+        }
+        if !differences.is_empty() {
+            key.push_str(&format!("-{:08x}", record::checksum(&differences)));
+        }
+        key
+    }
+}
+
+/// An absolute path of a directory that can be entered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkingDirectory(String);
+
+impl WorkingDirectory {
+    /// Resolves the requested directory, or the caller's own.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Directory`].
+    pub fn resolve(requested: Option<&Path>) -> Result<Self, RunError> {
+        let named = requested.unwrap_or(Path::new("."));
+        let bad = |why: &dyn std::fmt::Display| RunError::Directory {
+            path: named.to_owned(),
+            why: why.to_string(),
+        };
+        let path =
+            if requested.is_some() { std::path::absolute(named) } else { std::env::current_dir() }
+                .map_err(|error| bad(&error))?;
+        file::open_directory(&path).map_err(|error| bad(&error))?;
+        path.into_os_string().into_string().map(Self).map_err(|_| bad(&"it is not UTF-8"))
+    }
+
+    /// Returns the path.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<WorkingDirectory> for String {
+    fn from(directory: WorkingDirectory) -> Self {
+        directory.0
+    }
 }
 
 /// Returns a command that runs this program with these arguments.
@@ -126,24 +340,6 @@ pub fn self_program_path() -> String {
     let path = std::env::current_exe().ok().filter(|path| file::is_program(path));
     let path = path.and_then(|path| path.into_os_string().into_string().ok());
     path.unwrap_or_else(|| PROC_SELF_EXE.to_owned())
-}
-
-/// Returns the requested directory, or the caller's own, as an absolute path.
-///
-/// # Errors
-///
-/// [`RunError::Directory`].
-pub fn resolve_directory(requested: Option<&Path>) -> Result<String, RunError> {
-    let named = requested.unwrap_or(Path::new("."));
-    let bad = |why: &dyn std::fmt::Display| RunError::Directory {
-        path: named.to_owned(),
-        why: why.to_string(),
-    };
-    let path =
-        if requested.is_some() { std::path::absolute(named) } else { std::env::current_dir() }
-            .map_err(|error| bad(&error))?;
-    file::open_directory(&path).map_err(|error| bad(&error))?;
-    path.into_os_string().into_string().map_err(|_| bad(&"it is not UTF-8"))
 }
 
 /// Returns the session that will own a task: the named session, otherwise the session that
@@ -195,32 +391,6 @@ fn same_key(command: &TaskCommand, cwd: &str) -> String {
         .with_bytes(KEY_SEPARATOR)
         .with_bytes(cwd.as_bytes())
         .to_hex()
-}
-
-/// Changes the key of a task that runs the same text with other variables, input or shell, because
-/// such a task is no duplicate. The key contains only a checksum of the variables.
-pub fn distinguish_same_key(spec: &mut TaskSpec, env: &[(String, String)], env_clear: bool) {
-    /// The default shell; it leaves the key unchanged.
-    const DEFAULT_SHELL: &str = "bash";
-    let mut differences = Vec::new();
-    let mut add = |name: &str, value: &str| {
-        differences.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
-    };
-    env.iter().for_each(|(name, value)| add(name, value));
-    if env_clear {
-        add("", "clear");
-    }
-    match spec.stdin {
-        StdinMode::Null => {}
-        StdinMode::Pipe => add("", "stdin"),
-    }
-    match &spec.command {
-        TaskCommand::Shell { shell, .. } if shell != DEFAULT_SHELL => add("", shell),
-        TaskCommand::Shell { .. } | TaskCommand::Argv { .. } => {}
-    }
-    if !differences.is_empty() {
-        spec.same_key.push_str(&format!("-{:08x}", record::checksum(&differences)));
-    }
 }
 
 fn duration_ms(duration: Duration) -> u64 {

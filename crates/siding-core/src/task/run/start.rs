@@ -1,5 +1,6 @@
 //! Creates a task and passes it to a shim.
 
+use std::ffi::CString;
 use std::io;
 use std::time::Duration;
 
@@ -12,24 +13,14 @@ use crate::store::{StateDir, StoreError, TaskDir};
 use crate::task::launch::IdleShim;
 use crate::task::shim_client::ShimConnection;
 
-/// Launch parameters that are not recorded.
+/// A task that is ready to start.
 #[derive(Debug)]
-pub struct LaunchEnv<'g> {
-    /// Variables set for the task.
-    pub env: &'g [(String, String)],
+pub struct PreparedTask {
+    pub(super) spec: TaskSpec,
+    /// Variables set for the task. They are not recorded.
+    pub(super) env: Vec<(String, String)>,
     /// Whether the task inherits no variables from its starter.
-    pub env_clear: bool,
-    /// The policy for a second launch of a running command.
-    pub duplicates: Duplicates,
-}
-
-/// The policy for a command that already runs in the same directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Duplicates {
-    /// The launch is refused.
-    Refused,
-    /// The launch gives another task, which records the id of the first.
-    Allowed,
+    pub(super) env_clear: bool,
 }
 
 /// The result of a launch.
@@ -41,35 +32,80 @@ pub enum LaunchResult {
     Duplicate(TaskId),
 }
 
-/// Creates a task and passes it to its shim, which writes the first record.
-///
-/// # Errors
-///
-/// [`RunError`]; the task has then been removed again.
-pub fn start_task(
-    root: &StateDir,
-    spec: &TaskSpec,
-    launch_env: &LaunchEnv<'_>,
-    shim: io::Result<IdleShim>,
-) -> Result<LaunchResult, RunError> {
-    let mut spec = spec.clone();
-    let environment = environment::task_environment(&spec, launch_env)?;
-    let dir = root.create_task(spec.task_id)?;
-    if let Err(error) = claim_command(root, &mut spec) {
-        discard_unstarted(root, dir, &spec);
-        return Err(error.into());
+impl PreparedTask {
+    /// Returns what the first record will contain, except for the task that runs the same command.
+    #[must_use]
+    pub const fn spec(&self) -> &TaskSpec {
+        &self.spec
     }
-    if let Some(first) = spec.duplicate_of
-        && launch_env.duplicates == Duplicates::Refused
-    {
-        discard_unstarted(root, dir, &spec);
-        return Ok(LaunchResult::Duplicate(first));
+
+    /// Returns the id of the task.
+    #[must_use]
+    pub const fn id(&self) -> TaskId {
+        self.spec.task_id
     }
-    let link = shim.and_then(|shim| shim.start_task(root, dir, &spec, &environment));
-    link.map(LaunchResult::Started).map_err(|error| {
-        clear_unrecorded(root, &spec);
-        RunError::Shim(error)
-    })
+
+    /// Creates the task and passes it to its shim, which writes the first record. If the same
+    /// command runs already, the record has the id of that task.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`]; the task has then been removed again.
+    pub fn start(
+        &self,
+        root: &StateDir,
+        shim: io::Result<IdleShim>,
+    ) -> Result<ShimConnection, RunError> {
+        let created = CreatedTask::new(root, self)?;
+        created.start(shim)
+    }
+
+    /// Does the same unless the command already runs in the same directory.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`]; the task has then been removed again.
+    pub fn start_unless_duplicate(
+        &self,
+        root: &StateDir,
+        shim: io::Result<IdleShim>,
+    ) -> Result<LaunchResult, RunError> {
+        let created = CreatedTask::new(root, self)?;
+        if let Some(first) = created.spec.duplicate_of {
+            discard_unstarted(root, created.dir, &created.spec);
+            return Ok(LaunchResult::Duplicate(first));
+        }
+        created.start(shim).map(LaunchResult::Started)
+    }
+}
+
+/// A task with a directory and no shim.
+struct CreatedTask<'r> {
+    root: &'r StateDir,
+    dir: TaskDir,
+    spec: TaskSpec,
+    environment: Vec<CString>,
+}
+
+impl<'r> CreatedTask<'r> {
+    fn new(root: &'r StateDir, task: &PreparedTask) -> Result<Self, RunError> {
+        let mut spec = task.spec.clone();
+        let environment = environment::task_environment(task)?;
+        let dir = root.create_task(spec.task_id)?;
+        if let Err(error) = claim_command(root, &mut spec) {
+            discard_unstarted(root, dir, &spec);
+            return Err(error.into());
+        }
+        Ok(Self { root, dir, spec, environment })
+    }
+
+    fn start(self, shim: io::Result<IdleShim>) -> Result<ShimConnection, RunError> {
+        let Self { root, dir, spec, environment } = self;
+        shim.and_then(|shim| shim.start_task(root, dir, &spec, &environment)).map_err(|error| {
+            clear_unrecorded(root, &spec);
+            RunError::Shim(error)
+        })
+    }
 }
 
 /// Creates the live marker of a task, and enters an earlier task with the same command in its
