@@ -165,7 +165,8 @@ impl From<RunError> for Failure {
             error @ (RunError::SessionName(_)
             | RunError::Id(_)
             | RunError::ZeroByte { .. }
-            | RunError::Directory { .. }) => Self::new(error),
+            | RunError::Directory { .. }
+            | RunError::Wait(_)) => Self::new(error),
         }
     }
 }

@@ -24,19 +24,18 @@
 //! ## Starting a task
 //!
 //! [`start`](task::run::PreparedTask::start) returns once the shim has the task, which is before the
-//! command runs. A start can still fail: a background start is complete at the first
-//! [`ShimEvent`](task::run::ShimEvent) that names a state of the task. Afterwards the connection
-//! can be dropped. A foreground task whose starter drops the connection moves to the background.
+//! command runs. A start can still fail until
+//! [`wait_until_started`](task::run::wait_until_started) has returned. A foreground task whose
+//! starter drops the connection moves to the background; a caller that shows output or has a budget
+//! waits with [`wait_in_foreground`](task::run::wait_in_foreground).
 //!
 //! ```no_run
 //! use siding_core::session;
 //! use siding_core::settings::{self, Environment};
 //! use siding_core::store::StateDir;
-//! use siding_core::sys::poll;
 //! use siding_core::task::launch::IdleShim;
 //! use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
-//! use siding_core::task::run::{self, LaunchResult, ShimEvent};
-//! use siding_core::task::watch::TaskWatch;
+//! use siding_core::task::run::{self, LaunchResult};
 //! use siding_model::id::SessionId;
 //! use siding_model::spec::TaskCommand;
 //!
@@ -52,21 +51,7 @@
 //! match task.start_unless_duplicate(&root, IdleShim::start(program))? {
 //!     LaunchResult::Duplicate(first) => println!("the same command runs already as {first}"),
 //!     LaunchResult::Started(connection) => {
-//!         let mut watch = TaskWatch::from_connection(&root, program, task.id(), connection);
-//!         while let Some(source) = watch.source() {
-//!             poll::wait_readable(&[source], None)?;
-//!             match run::recv_event(&mut watch) {
-//!                 Ok(ShimEvent::Finished(..) | ShimEvent::Ready(..) | ShimEvent::Running) => {
-//!                     break;
-//!                 }
-//!                 Ok(_) => {}
-//!                 Err(error) => {
-//!                     drop(watch);
-//!                     run::clear_unrecorded(&root, task.spec());
-//!                     return Err(error.into());
-//!                 }
-//!             }
-//!         }
+//!         run::wait_until_started(&root, program, &task, connection)?;
 //!         println!("started {}", task.id());
 //!     }
 //! }

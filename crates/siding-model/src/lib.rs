@@ -16,6 +16,7 @@ pub mod duration;
 pub mod evidence;
 pub mod failure_class;
 pub mod fnv;
+pub mod foreground_call;
 pub mod history;
 pub mod host;
 pub mod id;

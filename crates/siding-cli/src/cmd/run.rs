@@ -13,9 +13,8 @@ use clap::ValueEnum;
 use siding_core::output;
 use siding_core::sys::signals::SignalFd;
 use siding_core::task::launch::IdleShim;
-use siding_core::task::run::{self, LaunchResult};
+use siding_core::task::run::LaunchResult;
 use siding_core::task::view::ViewDetail;
-use siding_core::task::watch::TaskWatch;
 use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
 use siding_model::outcome::BackgroundReason;
@@ -23,7 +22,7 @@ use siding_model::signal::Signal;
 use siding_model::task_view::TaskView;
 use siding_model::wait::Condition;
 
-use crate::context::{self, SHIM_PROGRAM, Task};
+use crate::context::{self, Task};
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::{self, out};
@@ -169,21 +168,13 @@ impl Args {
         // wait is not lost.
         let signals = SignalFd::block(&[Signal::INT, Signal::TERM, Signal::HUP])
             .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))?;
-        let launch = match plan::start_task(&self, &root, &plan, shim)? {
+        let link = match plan::start_task(&self, &root, &plan, shim)? {
             LaunchResult::Started(link) => link,
             LaunchResult::Duplicate(first) => return self.report_duplicate(&root, first),
         };
-        let mut watch = TaskWatch::from_connection(&root, SHIM_PROGRAM, plan.task.id(), launch);
         let quiet = self.json || self.background;
         let show = if quiet { follow::ShownOutput::Nothing } else { follow::ShownOutput::Output };
-        let followed = match follow::follow(&mut watch, &plan, &signals, show) {
-            Ok(followed) => followed,
-            Err(failure) => {
-                drop(watch);
-                run::clear_unrecorded(&root, plan.task.spec());
-                return Err(failure);
-            }
-        };
+        let followed = follow::follow(&root, &plan, link, &signals, show)?;
         let (task, detached_by) = match followed.end {
             follow::FollowEnd::Finished(task) => (*task, None),
             follow::FollowEnd::Detached(signal) => {

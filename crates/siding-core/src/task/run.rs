@@ -1,15 +1,20 @@
 //! Starts a task: from a request to a command under a shim.
 //!
 //! All callers take these steps: [`TaskRequest::prepare`](request::TaskRequest::prepare) combines a
-//! request and the settings, [`PreparedTask::start`] passes the task to a shim, and [`recv_event`]
-//! interprets the shim's messages for a caller that waits in the foreground.
+//! request and the settings, [`PreparedTask::start`] passes the task to a shim, and
+//! [`wait_in_foreground`] waits for it as long as its caller does. A caller with an event loop of its
+//! own interprets the shim's messages with [`recv_event`].
 
 mod environment;
 mod error;
+mod foreground;
 pub mod request;
 mod shim_messages;
 mod start;
 
 pub use error::RunError;
+pub use foreground::{
+    CallEnd, ForegroundCaller, WriteResult, wait_in_foreground, wait_until_started,
+};
 pub use shim_messages::{ShimEvent, recv_event};
 pub use start::{LaunchResult, PreparedTask, clear_unrecorded, discard_unstarted};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::notice::TaskNotices;
+use siding_model::outcome::BackgroundReason;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 
 use crate::store::journal_file::JournalReadError;
@@ -214,6 +215,16 @@ impl<'r> TaskWatch<'r> {
                 Err(source) => return Err(WatchError::Ask { id: self.id, source }),
             }
         }
+    }
+
+    /// Requests the move of the task to the background. The shim decides: if the task has already
+    /// ended, the request changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError`].
+    pub fn move_to_background(&mut self, why: BackgroundReason) -> Result<(), WatchError> {
+        self.request(&ShimRequest::Place { why }, SHIM_REPLY_TIMEOUT_MS).map(drop)
     }
 
     /// Connects to the shim, or finds that the task has ended.

@@ -7,21 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use siding_core::output::RawChunks;
 use siding_core::sys::poll::PIPE_BLOCK_BYTES;
+use siding_core::task::run::WriteResult;
 use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::ShimRequest;
 
 use crate::failure::Failure;
 use crate::render;
 use crate::stderr;
-
-/// The result of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WriteResult {
-    /// The stream is still open, with or without more to show.
-    Continue,
-    /// The reader has closed the pipe.
-    Disconnected,
-}
 
 /// The output of a command, shown as it is written.
 #[derive(Debug)]
@@ -49,10 +41,10 @@ pub(super) struct OutputStream {
 }
 
 impl OutputStream {
-    /// Opens the stream and asks the shim to report growth.
-    pub(super) fn new(watch: &mut TaskWatch<'_>) -> Result<Self, Failure> {
+    /// Opens the stream.
+    pub(super) fn new() -> Result<Self, Failure> {
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(output_failure)?;
-        let live = Self {
+        Ok(Self {
             stdout: stdout.into(),
             is_open: true,
             is_terminal: io::stdout().is_terminal() && io::stderr().is_terminal(),
@@ -64,9 +56,7 @@ impl OutputStream {
             growth_pending: false,
             lost_bytes: 0,
             reported_lost_bytes: 0,
-        };
-        live.subscribe_growth(watch)?;
-        Ok(live)
+        })
     }
 
     /// Returns the offset after the output that was shown.

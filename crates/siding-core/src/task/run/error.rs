@@ -48,6 +48,9 @@ pub enum RunError {
     /// No shim could be started.
     #[error("could not start a shim: {0}")]
     Shim(io::Error),
+    /// The caller cannot wait for the task.
+    #[error("could not wait: {0}")]
+    Wait(io::Error),
     /// The shim could not start the command; nothing runs.
     #[error("the command was not started: its shim {doing}")]
     NotStarted {

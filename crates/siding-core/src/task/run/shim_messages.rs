@@ -1,5 +1,6 @@
 //! Interprets a shim's messages for a caller that waits in the foreground.
 
+use siding_model::foreground_call::CallEvent;
 use siding_model::lifecycle::{Phase, TaskEvent};
 use siding_model::notice::TaskNotices;
 use siding_model::protocol::ShimMessage;
@@ -28,6 +29,20 @@ pub enum ShimEvent {
     MayBeNewShim,
     /// The message concerns another request.
     Nothing,
+}
+
+impl ShimEvent {
+    /// Returns what the event means for the call that waits for the task.
+    #[must_use]
+    pub fn call_event(&self) -> Option<CallEvent> {
+        match self {
+            Self::Finished(_, story) if story.state.is_live() => Some(CallEvent::LeaderEnded),
+            Self::Finished(..) => Some(CallEvent::Ended),
+            Self::Ready(..) => Some(CallEvent::Ready),
+            Self::Running | Self::MayBeNewShim => Some(CallEvent::Started),
+            Self::OutputGrown | Self::RequestDone | Self::Nothing => None,
+        }
+    }
 }
 
 /// Receives the next message about a task that was started or is watched.

@@ -1,0 +1,296 @@
+//! Drives a [`ForegroundCall`] for a caller without an asynchronous runtime.
+//!
+//! A single loop with one poll(2) waits for the shim's messages, for requests of the caller, and for
+//! room at the reader of the output. A slow reader therefore delays neither requests nor the budget.
+
+use std::ffi::CStr;
+use std::os::fd::BorrowedFd;
+
+use siding_model::foreground_call::{
+    CallAction, CallEvent, CallPolicy, CallState, ForegroundCall, InterruptGrace,
+};
+use siding_model::notice::TaskNotices;
+use siding_model::protocol::ShimRequest;
+use siding_model::signal::Signal;
+
+use super::error::RunError;
+use super::shim_messages::{ShimEvent, recv_event};
+use super::start::{PreparedTask, clear_unrecorded};
+use crate::store::{StateDir, TaskDir};
+use crate::sys::{clock, poll};
+use crate::task::shim_client::ShimConnection;
+use crate::task::watch::TaskWatch;
+
+/// A caller that waits for a task in the foreground. The provided methods are those of a caller that
+/// shows no output and has no requests.
+pub trait ForegroundCaller {
+    /// The error of the call.
+    type Error: From<RunError>;
+
+    /// Returns who stops the task when the command is interrupted.
+    fn name(&self) -> &'static str;
+
+    /// Returns the descriptor that is readable while the caller has requests.
+    fn request_source(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Takes the pending requests. None follows one that returns.
+    fn take_requests(&mut self) -> Vec<CallEvent> {
+        Vec::new()
+    }
+
+    /// Returns the descriptor that is writable when the reader accepts more; `None` if all known
+    /// output is shown.
+    fn output_sink(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Writes what the reader accepts immediately.
+    ///
+    /// # Errors
+    ///
+    /// The output cannot be read.
+    fn write_output(&mut self, _watch: &mut TaskWatch<'_>) -> Result<WriteResult, Self::Error> {
+        Ok(WriteResult::Continue)
+    }
+
+    /// Determines again how much output there is.
+    ///
+    /// # Errors
+    ///
+    /// The output cannot be read.
+    fn refresh_output(&mut self, _watch: &mut TaskWatch<'_>) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Called before the call waits, and then with each message of the shim before its effect.
+    ///
+    /// # Errors
+    ///
+    /// The output cannot be read or followed.
+    fn follow_output(
+        &mut self,
+        _watch: &mut TaskWatch<'_>,
+        _event: Option<&ShimEvent>,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// The result of writing output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteResult {
+    /// The stream is still open, with or without more to show.
+    Continue,
+    /// The reader has closed its end.
+    Disconnected,
+}
+
+/// The end of a call.
+#[derive(Debug)]
+pub enum CallEnd {
+    /// The command has ended or continues in the background; the task's state at that time.
+    Returned(TaskDir, Box<TaskNotices>),
+    /// The caller has left. The task continues, unless it was asked to stop.
+    Left,
+}
+
+/// Waits for a task that `link` has started, as `call` decides.
+///
+/// # Errors
+///
+/// [`RunError`]; a task without a record has then been removed. The errors of the caller.
+pub fn wait_in_foreground<C: ForegroundCaller>(
+    root: &StateDir,
+    program: &CStr,
+    (task, link): (&PreparedTask, ShimConnection),
+    policy: CallPolicy,
+    caller: &mut C,
+) -> Result<CallEnd, C::Error> {
+    let watch = TaskWatch::from_connection(root, program, task.id(), link);
+    let call = ForegroundCall::new(policy);
+    let mut driver = CallDriver { watch, call, caller, finished: None };
+    driver.wait().inspect_err(|_| {
+        drop(driver);
+        clear_unrecorded(root, task.spec());
+    })
+}
+
+/// Waits until the command of a task runs, or has failed to.
+///
+/// # Errors
+///
+/// [`RunError`]; a task without a record has then been removed.
+pub fn wait_until_started(
+    root: &StateDir,
+    program: &CStr,
+    task: &PreparedTask,
+    link: ShimConnection,
+) -> Result<(), RunError> {
+    struct Starter;
+    impl ForegroundCaller for Starter {
+        type Error = RunError;
+
+        fn name(&self) -> &'static str {
+            "starter"
+        }
+    }
+    let policy = CallPolicy::until_started(task.spec());
+    wait_in_foreground(root, program, (task, link), policy, &mut Starter).map(drop)
+}
+
+struct CallDriver<'r, 'c, C> {
+    watch: TaskWatch<'r>,
+    call: ForegroundCall,
+    caller: &'c mut C,
+    /// The state with which the task ended for its caller.
+    finished: Option<(TaskDir, Box<TaskNotices>)>,
+}
+
+/// The sources that are ready.
+#[derive(Debug, Clone, Copy)]
+struct PollResult {
+    shim_message: bool,
+    request: bool,
+    reader: bool,
+}
+
+impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
+    fn wait(&mut self) -> Result<CallEnd, C::Error> {
+        self.caller.follow_output(&mut self.watch, None)?;
+        loop {
+            if self.call.state() != CallState::Ended && self.watch.is_finished() {
+                self.step(CallEvent::Ended)?;
+                self.caller.refresh_output(&mut self.watch)?;
+            }
+            if let Some(end) = self.returned()? {
+                return Ok(end);
+            }
+            let timeout_ms = self.timeout_ms();
+            let ready = self.poll(timeout_ms)?;
+            let mut is_handled = ready.request && self.handle_requests()?;
+            if !is_handled
+                && ready.reader
+                && self.caller.write_output(&mut self.watch)? == WriteResult::Disconnected
+            {
+                // A signal that ended the reader was meant for the command as well, so it comes
+                // first.
+                is_handled = self.handle_requests()?;
+                if !is_handled {
+                    self.step(CallEvent::ReaderClosed)?;
+                }
+            }
+            if self.call.state() == CallState::Left {
+                return Ok(CallEnd::Left);
+            }
+            if is_handled {
+                continue;
+            }
+            if ready.shim_message {
+                self.handle_message()?;
+            } else if self.call.is_waiting() {
+                self.step(CallEvent::Tick)?;
+            } else if timeout_ms.is_some() && !ready.reader {
+                // The reader did not take the remaining output in time.
+                self.caller.refresh_output(&mut self.watch)?;
+                return self.current_state();
+            }
+        }
+    }
+
+    /// Returns the end of a call that has nothing left to wait for or to show.
+    fn returned(&mut self) -> Result<Option<CallEnd>, C::Error> {
+        if self.call.is_waiting() || self.caller.output_sink().is_some() {
+            return Ok(None);
+        }
+        if let Some((dir, notices)) = self.finished.take() {
+            return Ok(Some(CallEnd::Returned(dir, notices)));
+        }
+        let (dir, notices) = self.watch.read_notices().map_err(RunError::from)?;
+        let notices = Box::new(notices);
+        if notices.state.is_live() {
+            return Ok(Some(CallEnd::Returned(dir, notices)));
+        }
+        // The task has ended meanwhile, and its last output is not shown yet.
+        self.finished = Some((dir, notices));
+        self.step(CallEvent::Ended)?;
+        self.caller.refresh_output(&mut self.watch)?;
+        if self.caller.output_sink().is_some() {
+            return Ok(None);
+        }
+        Ok(self.finished.take().map(|(dir, notices)| CallEnd::Returned(dir, notices)))
+    }
+
+    fn current_state(&self) -> Result<CallEnd, C::Error> {
+        let (dir, notices) = self.watch.read_notices().map_err(RunError::from)?;
+        Ok(CallEnd::Returned(dir, Box::new(notices)))
+    }
+
+    fn timeout_ms(&self) -> Option<u64> {
+        let wake_at = self.call.wake_at().map(|at| at.ms_since(clock::monotonic_now()));
+        let reader = self.call.reader_timeout().map(|timeout| timeout.as_millis());
+        wake_at.or_else(|| reader.and_then(|ms| u64::try_from(ms).ok()))
+    }
+
+    fn poll(&self, timeout_ms: Option<u64>) -> Result<PollResult, RunError> {
+        let reader = self.caller.output_sink();
+        let shim = self.watch.source().filter(|_| self.call.is_waiting());
+        let requests = self.caller.request_source();
+        let fds: Vec<_> = [shim, requests].into_iter().flatten().collect();
+        let ready = match reader {
+            Some(reader) => poll::wait_readable_or_writable(&fds, reader, timeout_ms),
+            None => poll::wait_readable(&fds, timeout_ms),
+        };
+        let ready = ready.map_err(RunError::Wait)?;
+        let is_ready = |at: usize| ready.get(at).copied().unwrap_or(false);
+        Ok(PollResult {
+            shim_message: shim.is_some() && is_ready(0),
+            request: requests.is_some() && is_ready(usize::from(shim.is_some())),
+            reader: reader.is_some() && ready.last() == Some(&true),
+        })
+    }
+
+    /// Returns whether there was a request.
+    fn handle_requests(&mut self) -> Result<bool, C::Error> {
+        let requests = self.caller.take_requests();
+        let is_handled = !requests.is_empty();
+        for request in requests {
+            self.step(request)?;
+        }
+        Ok(is_handled)
+    }
+
+    fn handle_message(&mut self) -> Result<(), C::Error> {
+        let event = recv_event(&mut self.watch)?;
+        self.caller.follow_output(&mut self.watch, Some(&event))?;
+        let Some(call_event) = event.call_event() else { return Ok(()) };
+        if let ShimEvent::Finished(dir, notices) = event {
+            self.finished = Some((dir, notices));
+        }
+        self.step(call_event)
+    }
+
+    /// Passes an event to the call, and performs its action.
+    fn step(&mut self, event: CallEvent) -> Result<(), C::Error> {
+        match self.call.step(event, clock::monotonic_now()) {
+            CallAction::Interrupt(grace) | CallAction::Leave(Some(grace)) => {
+                Ok(self.request_stop(grace)?)
+            }
+            CallAction::HandOver(place) => {
+                if let Some(why) = place {
+                    self.watch.move_to_background(why).map_err(RunError::from)?;
+                }
+                // Output written until then is still shown.
+                self.caller.refresh_output(&mut self.watch)
+            }
+            CallAction::Wait | CallAction::Finish | CallAction::Leave(None) => Ok(()),
+        }
+    }
+
+    fn request_stop(&mut self, grace: InterruptGrace) -> Result<(), RunError> {
+        let by = self.caller.name().to_owned();
+        let stop = ShimRequest::Stop { by, grace_ms: grace.ms(), signal: Some(Signal::INT) };
+        Ok(self.watch.send(&stop)?)
+    }
+}

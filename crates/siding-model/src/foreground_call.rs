@@ -1,0 +1,491 @@
+//! A foreground call: what a caller that waits for a task does at each event.
+//!
+//! ```text
+//!              started                  budget, ready, sent to the background
+//!  Starting ───────────► Running ─────────────────────────────────► HandedOver
+//!     │                     │  ▲                                        │  │
+//!     │                     │  └──────────── interrupted ───────────────┘  │
+//!     │        ended        ▼                   ended                      │
+//!     └──────────────────► Ended ◄─────────────────────────────────────────┘
+//!
+//!  every state ── detached, cancelled, or interrupted after the end ──► Left
+//! ```
+//!
+//! `siding run`, the tools for models, the A2A server and the start of a workflow all wait through
+//! [`ForegroundCall`]. Their drivers poll and act; none of them decides. The deadline is no event of
+//! a caller: the shim enforces it, and the caller sees the end.
+
+use std::time::Duration;
+
+use crate::outcome::{BackgroundReason, Placement};
+use crate::process::MonotonicMs;
+use crate::spec::TaskSpec;
+
+/// Time without progress of the reader after which a call returns without the remaining output. It
+/// does not apply to a command that has ended by itself: a pager reads slowly.
+const READER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The properties of a call that determine its decisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallPolicy {
+    /// Where the task starts. Only a task in the foreground is moved to the background.
+    pub placement: Placement,
+    /// How long the caller waits once the command runs; `None` waits until the end.
+    pub budget: Option<Duration>,
+    /// The reason that is recorded when the budget moves the task to the background.
+    pub budget_reason: BackgroundReason,
+    /// The end for which the caller waits.
+    pub goal: CallGoal,
+    /// Whether the caller waits for the task to become ready, after which it continues. Such a task
+    /// is not stopped when the caller no longer wants the result.
+    pub waits_for_ready: bool,
+}
+
+/// The end for which a caller waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallGoal {
+    /// The end of the command or its shell; other processes of the task may linger.
+    LeaderEnd,
+    /// The end of the whole task.
+    TaskEnd,
+}
+
+impl CallPolicy {
+    /// Returns the policy of a caller that waits for the command of a new task.
+    #[must_use]
+    pub const fn for_task(spec: &TaskSpec, budget: Option<Duration>) -> Self {
+        Self {
+            placement: spec.placement,
+            budget,
+            budget_reason: BackgroundReason::Budget,
+            goal: CallGoal::LeaderEnd,
+            waits_for_ready: !spec.wait_for.is_empty(),
+        }
+    }
+
+    /// Returns the policy of a caller that returns once the command runs, or has failed to.
+    #[must_use]
+    pub const fn until_started(spec: &TaskSpec) -> Self {
+        Self::for_task(spec, Some(Duration::ZERO))
+    }
+
+    /// Returns the policy of a caller that waits for the end of a task in the background.
+    #[must_use]
+    pub const fn until_task_end(spec: &TaskSpec) -> Self {
+        Self { goal: CallGoal::TaskEnd, ..Self::for_task(spec, None) }
+    }
+}
+
+/// An event of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallEvent {
+    /// The command runs, possibly under another shim than before.
+    Started,
+    /// The task has become ready.
+    Ready,
+    /// The command or its shell has ended, and other processes of the task linger.
+    LeaderEnded,
+    /// The task has ended.
+    Ended,
+    /// A person interrupts the command, which they see as running in the foreground.
+    Interrupted,
+    /// The reader of the output has closed its end.
+    ReaderClosed,
+    /// The caller no longer wants the result.
+    Cancelled,
+    /// The caller sends the command to the background.
+    SentToBackground,
+    /// The caller ends, or returns without an effect on the task.
+    Detached,
+    /// Time has passed.
+    Tick,
+}
+
+/// The action that a driver performs after an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallAction {
+    /// Waits for the next event.
+    Wait,
+    /// Requests the stop of the task with SIGINT, and waits for its end.
+    Interrupt(InterruptGrace),
+    /// Requests the move to the background if there is a reason to record. The call then returns
+    /// once the remaining output is shown.
+    HandOver(Option<BackgroundReason>),
+    /// The call returns the end once the remaining output is shown.
+    Finish,
+    /// The call returns immediately, after a request to stop the task if it says so.
+    Leave(Option<InterruptGrace>),
+}
+
+/// The time that an interrupted command has to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterruptGrace {
+    /// The grace of the task.
+    OfTask,
+    /// None: the command was interrupted before.
+    Zero,
+}
+
+impl InterruptGrace {
+    /// Returns the grace of a stop request; `None` is that of the task.
+    #[must_use]
+    pub const fn ms(self) -> Option<u64> {
+        match self {
+            Self::OfTask => None,
+            Self::Zero => Some(0),
+        }
+    }
+}
+
+/// The position of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallState {
+    /// The command does not run yet.
+    Starting,
+    /// The command runs, and the caller waits for its end.
+    Running,
+    /// The task continues in the background. The caller shows the output until then.
+    HandedOver,
+    /// The command has ended. The caller shows the remaining output.
+    Ended,
+    /// The caller has returned.
+    Left,
+}
+
+/// A call that waits for a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForegroundCall {
+    policy: CallPolicy,
+    state: CallState,
+    /// The moment at which the budget has passed. It is set when the command starts, so that even a
+    /// caller without patience learns of a command that does not exist.
+    budget_end: Option<MonotonicMs>,
+    /// Whether the background was requested before the command ran.
+    wants_background: bool,
+    interrupts: u32,
+}
+
+impl ForegroundCall {
+    /// Starts a call, before the command of its task runs.
+    #[must_use]
+    pub const fn new(policy: CallPolicy) -> Self {
+        let state = CallState::Starting;
+        Self { policy, state, budget_end: None, wants_background: false, interrupts: 0 }
+    }
+
+    /// Returns the position of the call.
+    #[must_use]
+    pub const fn state(&self) -> CallState {
+        self.state
+    }
+
+    /// Returns whether the call waits for its task. If not, it only shows the remaining output.
+    #[must_use]
+    pub const fn is_waiting(&self) -> bool {
+        matches!(self.state, CallState::Starting | CallState::Running)
+    }
+
+    /// Returns the moment of the next [`CallEvent::Tick`]; `None` if time has no effect.
+    #[must_use]
+    pub const fn wake_at(&self) -> Option<MonotonicMs> {
+        match self.state {
+            CallState::Running => self.budget_end,
+            CallState::Starting | CallState::HandedOver | CallState::Ended | CallState::Left => {
+                None
+            }
+        }
+    }
+
+    /// Returns how long the reader of the remaining output may make no progress; `None` while the
+    /// call waits for its task, and for a command that has ended by itself.
+    #[must_use]
+    pub const fn reader_timeout(&self) -> Option<Duration> {
+        match self.state {
+            CallState::Starting | CallState::Running | CallState::Left => None,
+            CallState::Ended if self.interrupts == 0 => None,
+            CallState::Ended | CallState::HandedOver => Some(READER_TIMEOUT),
+        }
+    }
+
+    /// Handles an event.
+    pub fn step(&mut self, event: CallEvent, now: MonotonicMs) -> CallAction {
+        if self.state == CallState::Left {
+            return CallAction::Wait;
+        }
+        match event {
+            CallEvent::Started => self.start(now),
+            CallEvent::LeaderEnded if self.policy.goal == CallGoal::TaskEnd => self.start(now),
+            CallEvent::LeaderEnded | CallEvent::Ended => {
+                self.state = CallState::Ended;
+                CallAction::Finish
+            }
+            // A ready task moves to the background as its caller requested.
+            CallEvent::Ready if self.is_waiting() => self.hand_over(BackgroundReason::Asked),
+            CallEvent::Interrupted => self.interrupt(),
+            // The signal that ended the reader may have been meant for the command as well, so an
+            // interrupted call waits for the end.
+            CallEvent::ReaderClosed if self.interrupts > 0 => CallAction::Wait,
+            CallEvent::ReaderClosed | CallEvent::Detached => self.leave(None),
+            CallEvent::Cancelled => {
+                // The command ran for this call alone.
+                let is_own = self.is_waiting()
+                    && self.policy.placement == Placement::Foreground
+                    && !self.policy.waits_for_ready;
+                self.leave(is_own.then_some(InterruptGrace::OfTask))
+            }
+            CallEvent::SentToBackground if self.state == CallState::Starting => {
+                self.wants_background = true;
+                CallAction::Wait
+            }
+            CallEvent::SentToBackground if self.state == CallState::Running => {
+                self.hand_over(BackgroundReason::User)
+            }
+            CallEvent::Tick if self.wake_at().is_some_and(|wake_at| wake_at <= now) => {
+                self.hand_over(self.policy.budget_reason)
+            }
+            CallEvent::Ready | CallEvent::SentToBackground | CallEvent::Tick => CallAction::Wait,
+        }
+    }
+
+    fn start(&mut self, now: MonotonicMs) -> CallAction {
+        if self.state != CallState::Starting {
+            return CallAction::Wait;
+        }
+        self.state = CallState::Running;
+        let ms = |budget: Duration| u64::try_from(budget.as_millis()).unwrap_or(u64::MAX);
+        self.budget_end = self.policy.budget.map(|budget| now.plus_ms(ms(budget)));
+        if self.wants_background {
+            return self.hand_over(BackgroundReason::User);
+        }
+        CallAction::Wait
+    }
+
+    fn hand_over(&mut self, why: BackgroundReason) -> CallAction {
+        self.state = CallState::HandedOver;
+        // Applies only once: an interrupt may return the call to the wait.
+        self.budget_end = None;
+        let place = (self.policy.placement == Placement::Foreground).then_some(why);
+        self.policy.placement = Placement::Background { why };
+        CallAction::HandOver(place)
+    }
+
+    const fn interrupt(&mut self) -> CallAction {
+        let grace =
+            if self.interrupts == 0 { InterruptGrace::OfTask } else { InterruptGrace::Zero };
+        self.interrupts += 1;
+        match self.state {
+            // Only output is left to skip, and lingering processes to stop.
+            CallState::Ended => self.leave(Some(grace)),
+            // The person still sees the command as running here.
+            CallState::HandedOver => {
+                self.state = CallState::Running;
+                CallAction::Interrupt(grace)
+            }
+            CallState::Starting | CallState::Running | CallState::Left => {
+                CallAction::Interrupt(grace)
+            }
+        }
+    }
+
+    const fn leave(&mut self, interrupt: Option<InterruptGrace>) -> CallAction {
+        self.state = CallState::Left;
+        CallAction::Leave(interrupt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL_EVENTS: [CallEvent; 10] = [
+        CallEvent::Started,
+        CallEvent::Ready,
+        CallEvent::LeaderEnded,
+        CallEvent::Ended,
+        CallEvent::Interrupted,
+        CallEvent::ReaderClosed,
+        CallEvent::Cancelled,
+        CallEvent::SentToBackground,
+        CallEvent::Detached,
+        CallEvent::Tick,
+    ];
+    const IN_BACKGROUND: Placement = Placement::Background { why: BackgroundReason::Asked };
+    const BUDGET: Duration = Duration::from_millis(100);
+    const POLICY: CallPolicy = CallPolicy {
+        placement: Placement::Foreground,
+        budget: Some(BUDGET),
+        budget_reason: BackgroundReason::Budget,
+        goal: CallGoal::LeaderEnd,
+        waits_for_ready: false,
+    };
+
+    fn policies() -> impl Strategy<Value = CallPolicy> {
+        let placement = prop_oneof![Just(Placement::Foreground), Just(IN_BACKGROUND)];
+        let budget = prop_oneof![Just(None), (0..300u64).prop_map(|ms| Some(ms))];
+        let goal = prop_oneof![Just(CallGoal::LeaderEnd), Just(CallGoal::TaskEnd)];
+        (placement, budget, goal, any::<bool>()).prop_map(|(placement, ms, goal, ready)| {
+            let budget = ms.map(Duration::from_millis);
+            CallPolicy { placement, budget, goal, waits_for_ready: ready, ..POLICY }
+        })
+    }
+
+    /// Events with the time since the one before, in milliseconds.
+    fn histories() -> impl Strategy<Value = Vec<(CallEvent, u64)>> {
+        prop::collection::vec((prop::sample::select(ALL_EVENTS.to_vec()), 0..200u64), 0..30)
+    }
+
+    fn at(ms: u64) -> MonotonicMs {
+        MonotonicMs(ms)
+    }
+
+    proptest! {
+        #[test]
+        fn a_task_moves_to_the_background_at_most_once_and_only_from_the_foreground(
+            policy in policies(), history in histories(),
+        ) {
+            let (mut call, mut now, mut moves) = (ForegroundCall::new(policy), 0, 0);
+            for (event, pause) in history {
+                now += pause;
+                if let CallAction::HandOver(place) = call.step(event, at(now)) {
+                    moves += u32::from(place.is_some());
+                    prop_assert_eq!(call.state(), CallState::HandedOver);
+                }
+            }
+            prop_assert!(moves <= u32::from(policy.placement == Placement::Foreground));
+        }
+
+        #[test]
+        fn only_interrupts_and_cancellation_stop_a_task(
+            policy in policies(), history in histories(),
+        ) {
+            let (mut call, mut now, mut interrupts) = (ForegroundCall::new(policy), 0, 0);
+            for (event, pause) in history {
+                now += pause;
+                let before = call.state();
+                let stop = match call.step(event, at(now)) {
+                    CallAction::Interrupt(grace) | CallAction::Leave(Some(grace)) => Some(grace),
+                    CallAction::Wait
+                    | CallAction::HandOver(_)
+                    | CallAction::Finish
+                    | CallAction::Leave(None) => None,
+                };
+                if event == CallEvent::Interrupted && before != CallState::Left {
+                    let first = interrupts == 0;
+                    let grace = if first { InterruptGrace::OfTask } else { InterruptGrace::Zero };
+                    prop_assert_eq!(stop, Some(grace));
+                    interrupts += 1;
+                } else if stop.is_some() {
+                    prop_assert_eq!(event, CallEvent::Cancelled);
+                    prop_assert_eq!(policy.placement, Placement::Foreground);
+                    prop_assert!(!policy.waits_for_ready);
+                    prop_assert!(matches!(before, CallState::Starting | CallState::Running));
+                }
+            }
+        }
+
+        #[test]
+        fn a_tick_at_the_wake_up_time_always_hands_over(
+            policy in policies(), history in histories(),
+        ) {
+            let (mut call, mut now) = (ForegroundCall::new(policy), 0);
+            for (event, pause) in history {
+                now += pause;
+                call.step(event, at(now));
+                if let Some(wake_at) = call.wake_at() {
+                    prop_assert!(call.is_waiting());
+                    let mut early = call;
+                    if wake_at.0 > 0 {
+                        let tick = early.step(CallEvent::Tick, at(wake_at.0 - 1));
+                        prop_assert_eq!(tick, CallAction::Wait);
+                    }
+                    let mut due = call;
+                    let tick = due.step(CallEvent::Tick, wake_at);
+                    prop_assert!(matches!(tick, CallAction::HandOver(_)));
+                    prop_assert_eq!(due.wake_at(), None);
+                }
+            }
+        }
+
+        #[test]
+        fn the_end_finishes_every_call_that_has_not_left(
+            policy in policies(), history in histories(),
+        ) {
+            let (mut call, mut now) = (ForegroundCall::new(policy), 0);
+            for (event, pause) in history {
+                now += pause;
+                call.step(event, at(now));
+                let mut ended = call;
+                let expected = match call.state() {
+                    CallState::Left => CallAction::Wait,
+                    CallState::Starting
+                    | CallState::Running
+                    | CallState::HandedOver
+                    | CallState::Ended => CallAction::Finish,
+                };
+                prop_assert_eq!(ended.step(CallEvent::Ended, at(now)), expected);
+                prop_assert!(!ended.is_waiting());
+            }
+        }
+
+        #[test]
+        fn a_call_that_has_left_does_nothing_more(policy in policies(), history in histories()) {
+            let mut call = ForegroundCall::new(policy);
+            call.step(CallEvent::Detached, at(0));
+            for (event, pause) in history {
+                prop_assert_eq!(call.step(event, at(pause)), CallAction::Wait);
+                prop_assert_eq!((call.wake_at(), call.reader_timeout()), (None, None));
+            }
+        }
+    }
+
+    #[test]
+    fn the_budget_counts_from_the_start_of_the_command() {
+        let mut call = ForegroundCall::new(POLICY);
+        assert_eq!(call.step(CallEvent::Tick, at(10_000)), CallAction::Wait);
+        assert_eq!(call.step(CallEvent::Started, at(10_000)), CallAction::Wait);
+        assert_eq!(call.wake_at(), Some(at(10_100)));
+        // A new shim does not extend it.
+        assert_eq!(call.step(CallEvent::Started, at(10_050)), CallAction::Wait);
+        let hand_over = CallAction::HandOver(Some(BackgroundReason::Budget));
+        assert_eq!(call.step(CallEvent::Tick, at(10_100)), hand_over);
+    }
+
+    #[test]
+    fn a_request_for_the_background_before_the_start_takes_effect_at_the_start() {
+        let mut call = ForegroundCall::new(CallPolicy { budget: None, ..POLICY });
+        assert_eq!(call.step(CallEvent::SentToBackground, at(0)), CallAction::Wait);
+        let hand_over = CallAction::HandOver(Some(BackgroundReason::User));
+        assert_eq!(call.step(CallEvent::Started, at(5)), hand_over);
+    }
+
+    #[test]
+    fn an_interrupt_after_the_hand_over_waits_for_the_end_without_a_budget() {
+        let mut call = ForegroundCall::new(POLICY);
+        call.step(CallEvent::Started, at(0));
+        call.step(CallEvent::Tick, at(100));
+        assert_eq!(
+            call.step(CallEvent::Interrupted, at(101)),
+            CallAction::Interrupt(InterruptGrace::OfTask)
+        );
+        assert_eq!((call.is_waiting(), call.wake_at()), (true, None));
+        assert_eq!(call.step(CallEvent::ReaderClosed, at(102)), CallAction::Wait);
+        assert_eq!(call.step(CallEvent::Ended, at(103)), CallAction::Finish);
+        assert_eq!(call.reader_timeout(), Some(READER_TIMEOUT));
+        assert_eq!(
+            call.step(CallEvent::Interrupted, at(104)),
+            CallAction::Leave(Some(InterruptGrace::Zero))
+        );
+    }
+
+    #[test]
+    fn lingering_processes_end_only_a_wait_for_the_command() {
+        for (goal, action) in
+            [(CallGoal::LeaderEnd, CallAction::Finish), (CallGoal::TaskEnd, CallAction::Wait)]
+        {
+            let mut call = ForegroundCall::new(CallPolicy { goal, ..POLICY });
+            assert_eq!(call.step(CallEvent::LeaderEnded, at(0)), action);
+        }
+    }
+}
