@@ -12,7 +12,7 @@ use siding_model::process::MonotonicMs;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 use siding_tools::text::{self, millis};
-use siding_tools::{CallContext, CancelReason, TaskSnapshot, ToolContext, async_fd};
+use siding_tools::{AsyncCaller, CallContext, CancelReason, TaskSnapshot, ToolContext, async_fd};
 
 /// The delay of the first progress notification, and the interval between two. Clients give up
 /// after 30 to 60 s of silence (docs/mcp.md).
@@ -60,16 +60,18 @@ impl ToolCall {
 }
 
 impl CallContext for ToolCall {
-    fn name(&self) -> &'static str {
-        "client"
-    }
-
     fn accept_task(&self, _task: TaskId) -> bool {
         true
     }
 
     fn limit_wait(&self, wanted: Duration) -> Duration {
         if self.progress_extends_timeout { wanted } else { wanted.min(MAX_WAIT_WITHOUT_PROGRESS) }
+    }
+}
+
+impl AsyncCaller for ToolCall {
+    fn name(&self) -> &'static str {
+        "client"
     }
 
     fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static {

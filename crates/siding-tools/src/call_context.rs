@@ -21,16 +21,10 @@ pub(crate) fn limited_wait<C: CallContext>(call: &C, wanted: Option<Duration>) -
     (limit < Duration::MAX).then_some(limit)
 }
 
-/// The caller of a tool, which waits for the answer.
-pub trait CallContext: Send {
+/// A caller that waits for a task.
+pub trait AsyncCaller: Send {
     /// The caller's name, for the record of a task that it stops.
     fn name(&self) -> &'static str;
-
-    /// Called with the task's id before it is created. Returning false cancels the call.
-    fn accept_task(&self, task: TaskId) -> bool;
-
-    /// Limits a wait to what the caller can be kept waiting.
-    fn limit_wait(&self, wanted: Duration) -> Duration;
 
     /// Resolves when the caller cancels the call. Create the future once for a whole wait: if it
     /// were created in each iteration, a busy loop would never poll it to completion.
@@ -51,4 +45,13 @@ pub trait CallContext: Send {
         snapshot: Option<&TaskSnapshot>,
         bound: Duration,
     ) -> impl Future<Output = ()> + Send;
+}
+
+/// The caller of a tool, which waits for the answer.
+pub trait CallContext: AsyncCaller {
+    /// Called with the task's id before it is created. Returning false cancels the call.
+    fn accept_task(&self, task: TaskId) -> bool;
+
+    /// Limits a wait to what the caller can be kept waiting.
+    fn limit_wait(&self, wanted: Duration) -> Duration;
 }

@@ -1,13 +1,13 @@
-//! The wait of a foreground caller for a task that was started.
+//! Drives a [`ForegroundCall`] for a caller with an asynchronous runtime.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use siding_core::sys::clock;
-use siding_core::task::run::{self, ShimEvent};
+use siding_core::task::run::{self, RunError, ShimEvent};
 use siding_core::task::stop::{self, StopOptions};
 use siding_core::task::watch::TaskWatch;
-use siding_model::outcome::{BackgroundReason, Placement};
+use siding_model::foreground_call::{CallAction, CallEvent, CallPolicy, ForegroundCall};
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;
@@ -15,102 +15,96 @@ use siding_model::spec::TaskSpec;
 
 use crate::answer::ToolError;
 use crate::async_fd::{self, ReadableFds, run_blocking};
-use crate::call_context::{CallContext, CancelReason};
+use crate::call_context::{AsyncCaller, CancelReason};
 use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
-use crate::text::millis;
 
-/// How long a shim may take to move a task to the background, in milliseconds.
-const PLACE_TIMEOUT_MS: u64 = 10_000;
-
-/// Waits until the command or its shell has ended, or until `budget`, if there is one, has passed
-/// since the command started to run.
+/// Waits for a task as long as the policy says, and returns its state then.
 ///
-/// A caller that no longer wants the result interrupts the command, as Ctrl-C at a terminal does,
-/// because the command ran for this call alone. A task in the background is left alone, and so is
-/// the task of a client that has disconnected: its session decides. A task with readiness
-/// conditions is waited for until it is ready, and then continues in the background.
+/// # Errors
 ///
-/// A caller that sends the task to the background gets the same result as when the budget has
-/// passed, but immediately.
-pub(crate) async fn wait_in_foreground<C: CallContext>(
+/// [`ToolError::Cancelled`] if the caller has left. A caller that no longer wants the result
+/// interrupts a command that ran for this call alone, as Ctrl-C at a terminal does; the tree has
+/// then ended. The task of a client that has disconnected is left alone: its session decides.
+pub async fn wait_in_foreground<C: AsyncCaller>(
     context: &ToolContext,
-    call: &mut C,
+    caller: &mut C,
     watch: &mut TaskWatch<'_>,
     spec: &TaskSpec,
-    budget: Option<Duration>,
+    policy: CallPolicy,
 ) -> Result<TaskSnapshot, ToolError> {
-    let placement = spec.placement;
-    let (why, keeps_running) = match spec.wait_for.is_empty() {
-        true => (BackgroundReason::Budget, false),
-        false => (BackgroundReason::Asked, true),
-    };
-    // The budget starts when the command runs, so that even a caller in the background learns of a
-    // command that does not exist.
-    let mut until: Option<MonotonicMs> = None;
-    let mut is_running = false;
-    let bound = budget.unwrap_or(Duration::from_millis(spec.deadline_ms));
-    let mut cancelled = pin!(call.cancelled());
-    let mut sent_to_background = pin!(call.sent_to_background());
-    while let Some(source) = watch.source() {
-        let sources = ReadableFds::new(&[source]).map_err(wait_error)?;
-        let budget_expired = async {
-            match until {
-                Some(moment) => async_fd::sleep_until(moment).await,
-                None => std::future::pending().await,
+    let bound = policy.budget.unwrap_or(Duration::from_millis(spec.deadline_ms));
+    let mut call = ForegroundCall::new(policy);
+    let mut ended = None;
+    let mut cancelled = pin!(caller.cancelled());
+    let mut sent_to_background = pin!(caller.sent_to_background());
+    let mut is_sent = false;
+    loop {
+        let event = if let Some(source) = watch.source() {
+            let sources = ReadableFds::new(&[source]).map_err(RunError::Wait)?;
+            tokio::select! {
+                ready = sources.readable() => {
+                    ready.map_err(RunError::Wait)?;
+                    let message = run_blocking(|| run::recv_event(watch))?;
+                    let Some(event) = message.call_event() else { continue };
+                    if let ShimEvent::Finished(dir, story) = message {
+                        ended = Some(TaskSnapshot { dir, state: story.state });
+                    }
+                    event
+                }
+                () = sleep_until(call.wake_at()) => CallEvent::Tick,
+                () = &mut sent_to_background, if !is_sent => {
+                    is_sent = true;
+                    CallEvent::SentToBackground
+                }
+                () = caller.progress_due() => {
+                    let snapshot = run_blocking(|| context.snapshot(watch.id())).ok();
+                    caller.report_progress(context, snapshot.as_ref(), bound).await;
+                    continue;
+                }
+                reason = &mut cancelled => match reason {
+                    CancelReason::ResultUnwanted => CallEvent::Cancelled,
+                    CancelReason::CallerGone => CallEvent::Detached,
+                }
             }
+        } else {
+            CallEvent::Ended
         };
-        tokio::select! {
-            ready = sources.readable() => {
-                ready.map_err(wait_error)?;
-                match run_blocking(|| run::recv_event(watch))? {
-                    ShimEvent::Finished(dir, story) => return Ok(TaskSnapshot { dir, state: story.state }),
-                    ShimEvent::Ready(dir, story) => {
-                        if placement == Placement::Foreground {
-                            run_blocking(|| watch.request(&ShimRequest::Place { why }, PLACE_TIMEOUT_MS))?;
-                        }
-                        return Ok(TaskSnapshot { dir, state: story.state });
-                    }
-                    ShimEvent::Running | ShimEvent::MayBeNewShim => {
-                        until = until.or_else(|| end_of_budget(budget));
-                        is_running = true;
-                    }
-                    ShimEvent::OutputGrown | ShimEvent::RequestDone | ShimEvent::Nothing => {}
-                }
+        match call.step(event, clock::monotonic_now()) {
+            CallAction::Wait => {}
+            CallAction::Interrupt(grace) => {
+                let by = caller.name().to_owned();
+                let signal = Some(Signal::INT);
+                let stop = ShimRequest::Stop { by, grace_ms: grace.ms(), signal };
+                run_blocking(|| watch.send(&stop))?;
             }
-            () = budget_expired => {
-                if placement == Placement::Foreground {
-                    // The shim decides: if the task has already ended, the request changes nothing.
-                    run_blocking(|| watch.request(&ShimRequest::Place { why }, PLACE_TIMEOUT_MS))?;
+            CallAction::HandOver(place) => {
+                if let Some(why) = place {
+                    run_blocking(|| watch.move_to_background(why))?;
                 }
                 break;
             }
-            () = &mut sent_to_background, if is_running => {
-                if placement == Placement::Foreground {
-                    run_blocking(|| watch.request(&ShimRequest::Place { why: BackgroundReason::User }, PLACE_TIMEOUT_MS))?;
-                }
-                break;
-            }
-            () = call.progress_due() => {
-                let snapshot = run_blocking(|| context.snapshot(watch.id())).ok();
-                call.report_progress(context, snapshot.as_ref(), bound).await;
-            }
-            gone = &mut cancelled => {
-                if placement == Placement::Foreground && !keeps_running && gone == CancelReason::ResultUnwanted {
-                    let how = StopOptions { requested_by: call.name(), grace: None, signal: Some(Signal::INT) };
-                    run_blocking(|| stop::stop(&context.root, SHIM_PROGRAM, watch.id(), how))?;
+            CallAction::Finish => break,
+            CallAction::Leave(interrupt) => {
+                if let Some(grace) = interrupt {
+                    let grace = grace.ms().map(Duration::from_millis);
+                    let signal = Some(Signal::INT);
+                    let options = StopOptions { requested_by: caller.name(), grace, signal };
+                    run_blocking(|| stop::stop(&context.root, SHIM_PROGRAM, watch.id(), options))?;
                 }
                 return Err(ToolError::Cancelled);
             }
         }
     }
-    Ok(run_blocking(|| context.snapshot(watch.id()))?)
+    match ended {
+        Some(snapshot) => Ok(snapshot),
+        None => Ok(run_blocking(|| context.snapshot(watch.id()))?),
+    }
 }
 
-/// Returns when a budget that starts now expires; `None` for a wait until the end.
-fn end_of_budget(budget: Option<Duration>) -> Option<MonotonicMs> {
-    budget.map(|budget| clock::monotonic_now().plus_ms(millis(budget)))
-}
-
-fn wait_error(source: std::io::Error) -> ToolError {
-    ToolError::Io { doing: "wait", source }
+/// Sleeps until a moment; forever without one.
+async fn sleep_until(moment: Option<MonotonicMs>) {
+    match moment {
+        Some(moment) => async_fd::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
 }

@@ -22,7 +22,8 @@ pub mod text;
 pub mod tools;
 
 pub use answer::{ToolAnswer, ToolError};
-pub use call_context::{CallContext, CancelReason};
+pub use call_context::{AsyncCaller, CallContext, CancelReason};
 pub use context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 pub use delivery::DeliveryAck;
+pub use foreground_wait::wait_in_foreground;
 pub use notices_in_flight::AnswerNotices;

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, sync_channel};
 use std::time::Duration;
 
 use siding_model::id::TaskId;
-use siding_tools::{CallContext, CancelReason, TaskSnapshot, ToolContext};
+use siding_tools::{AsyncCaller, CallContext, CancelReason, TaskSnapshot, ToolContext};
 use tokio::sync::{oneshot, watch};
 
 use super::event::{AgentEvent, ApprovalRequest};
@@ -73,10 +73,6 @@ impl AgentCallContext {
 }
 
 impl CallContext for AgentCallContext {
-    fn name(&self) -> &'static str {
-        "user"
-    }
-
     fn accept_task(&self, task: TaskId) -> bool {
         let (noted, is_noted) = sync_channel(1);
         let bound = AgentEvent::TaskBound { call: self.call.clone(), task, recorded: noted };
@@ -85,6 +81,12 @@ impl CallContext for AgentCallContext {
 
     fn limit_wait(&self, wanted: Duration) -> Duration {
         wanted
+    }
+}
+
+impl AsyncCaller for AgentCallContext {
+    fn name(&self) -> &'static str {
+        "user"
     }
 
     fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static {

@@ -13,9 +13,10 @@ use siding_core::task::run::{self, LaunchResult, PreparedTask, RunError};
 use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
 use siding_model::duration::format_duration;
+use siding_model::foreground_call::CallPolicy;
 use siding_model::history::{self, AutoBackground, PlacementRequest};
 use siding_model::lifecycle::Phase;
-use siding_model::outcome::Placement;
+use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::settings::{Key, Origin, RawValue};
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 use siding_model::wait::Condition;
@@ -145,7 +146,10 @@ pub(super) async fn wait_for_task<C: CallContext>(
     budget: Option<Duration>,
 ) -> Result<TaskSnapshot, ToolError> {
     let mut watch = TaskWatch::from_connection(&context.root, SHIM_PROGRAM, spec.task_id, link);
-    foreground_wait::wait_in_foreground(context, call, &mut watch, spec, budget).await.inspect_err(
+    let is_asked = !spec.wait_for.is_empty();
+    let budget_reason = if is_asked { BackgroundReason::Asked } else { BackgroundReason::Budget };
+    let policy = CallPolicy { budget_reason, ..CallPolicy::for_task(spec, budget) };
+    foreground_wait::wait_in_foreground(context, call, &mut watch, spec, policy).await.inspect_err(
         |_| {
             drop(watch);
             run_blocking(|| run::clear_unrecorded(&context.root, spec));
