@@ -1,6 +1,7 @@
 //! Dispatches requests to their methods.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -10,12 +11,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use siding_http::{AccessPolicy, ResponseBody, text_response};
 use siding_tools::async_fd::run_blocking;
-use tokio::time::{Duration, sleep};
+use siding_tools::{AsyncCaller, CancelReason, TaskSnapshot, ToolContext};
 
 use super::card::{A2A_PATH, agent_card};
 use super::list::{ListTasksParams, list_tasks};
 use super::stream;
-use super::tasks::{TaskStore, internal_error};
+use super::tasks::{A2A_CALLER_NAME, TaskStore, internal_error};
 use crate::wire::{
     Message, PROTOCOL_VERSION, RpcError, RpcResponse, Task, Update, VERSION_HEADER,
     WELL_KNOWN_CARD_PATH, code, method,
@@ -23,8 +24,6 @@ use crate::wire::{
 
 /// Maximum bytes of a request.
 const MAX_REQUEST_BYTES: usize = 4 << 20;
-/// Interval between two reads of a task for which a request waits.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The server: its tasks, and the checks on requests.
@@ -126,12 +125,10 @@ impl A2aServer {
             method::SEND => {
                 let SendMessageParams { message, configuration } = parse_params(&rpc.params)?;
                 let (id, _) = run_blocking(|| tasks.start_task(&message))?;
-                let mut task = run_blocking(|| tasks.read_task(id))?;
-                while !configuration.return_immediately && !task.status.state.is_terminal() {
-                    sleep(POLL_INTERVAL).await;
-                    task = run_blocking(|| tasks.read_task(id))?;
+                if !configuration.return_immediately {
+                    tasks.wait_until_end(id, &mut SilentCaller).await?;
                 }
-                to_reply(Update::Task(task))
+                to_reply(Update::Task(run_blocking(|| tasks.read_task(id))?))
             }
             method::STREAM => {
                 let SendMessageParams { message, .. } = parse_params(&rpc.params)?;
@@ -175,6 +172,36 @@ impl A2aServer {
             )),
             _ => Err(RpcError::new(code::METHOD_NOT_FOUND, "there is no such method")),
         }
+    }
+}
+
+/// A client that waits for the end of a task, and receives nothing before it. When it disconnects,
+/// the server drops the request.
+struct SilentCaller;
+
+impl AsyncCaller for SilentCaller {
+    fn name(&self) -> &'static str {
+        A2A_CALLER_NAME
+    }
+
+    fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static {
+        std::future::pending()
+    }
+
+    fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
+        std::future::pending()
+    }
+
+    async fn progress_due(&self) {
+        std::future::pending().await
+    }
+
+    async fn report_progress(
+        &mut self,
+        _context: &ToolContext,
+        _snapshot: Option<&TaskSnapshot>,
+        _bound: Duration,
+    ) {
     }
 }
 

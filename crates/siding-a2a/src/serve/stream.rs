@@ -10,23 +10,26 @@ use http::{HeaderValue, Response, header};
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Frame};
 use serde_json::Value;
+use siding_core::sys::clock;
 use siding_http::ResponseBody;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_tools::async_fd::run_blocking;
+use siding_model::process::MonotonicMs;
+use siding_tools::async_fd::{self, run_blocking};
+use siding_tools::{AsyncCaller, CancelReason, TaskSnapshot, ToolContext};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::time::{Instant, sleep};
 
 use super::convert;
-use super::tasks::{TaskStore, internal_error};
+use super::tasks::{A2A_CALLER_NAME, TaskStore, internal_error};
 use super::transcript::TranscriptCursor;
 use crate::sse;
 use crate::wire::{A2aState, ArtifactUpdate, RpcError, RpcResponse, Status, StatusUpdate, Update};
 
-/// Interval between two reads of a task. A task is read only while a client is connected.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Silence after which a comment is sent: proxies close connections that are silent for a minute.
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval between two reads of a task, in milliseconds. It is read only while a client is connected.
+const POLL_INTERVAL_MS: u64 = 200;
+/// Silence after which a comment is sent, in milliseconds: proxies close connections that are
+/// silent for a minute.
+const KEEP_ALIVE_INTERVAL_MS: u64 = 15_000;
 /// Maximum number of events that are queued for a slow client.
 const MAX_QUEUED_EVENTS: usize = 16;
 
@@ -88,43 +91,36 @@ impl StreamSender {
     /// Sends all updates until the task has ended. `Err(Ok)` when the client has disconnected.
     async fn send_updates(
         &self,
-        mut progress: TranscriptCursor,
+        progress: TranscriptCursor,
     ) -> Result<(), Result<ClientClosed, RpcError>> {
-        let mut previous = self.send_task().await?;
-        let mut last_sent = Instant::now();
-        while previous.is_live() {
-            sleep(POLL_INTERVAL).await;
-            let (dir, state) = run_blocking(|| self.tasks.read_state(self.id)).map_err(Err)?;
-            let stands = convert::to_a2a_state(&state);
-            for step in run_blocking(|| self.tasks.new_steps(&state, &mut progress)) {
-                let status = convert::to_a2a_status(&state, A2aState::Working, Some(&step));
-                self.send_status(&state, status).await?;
-                last_sent = Instant::now();
-            }
-            if !state.is_live() {
-                let task = run_blocking(|| self.tasks.to_a2a_task(&dir, &state));
-                for artifact in task.artifacts {
-                    let (task_id, context_id) = convert::task_and_context_ids(&state);
-                    self.send_update(Update::ArtifactUpdate(ArtifactUpdate {
-                        task_id,
-                        context_id,
-                        artifact,
-                        append: false,
-                        last_chunk: true,
-                    }))
-                    .await?;
-                }
-                self.send_status(&state, task.status).await?;
-            } else if stands != convert::to_a2a_state(&previous) {
-                self.send_status(&state, convert::to_a2a_status(&state, stands, None)).await?;
-                last_sent = Instant::now();
-            } else if last_sent.elapsed() > KEEP_ALIVE_INTERVAL {
-                self.send_bytes(sse::KEEP_ALIVE_COMMENT.into()).await?;
-                last_sent = Instant::now();
-            }
-            previous = state;
+        let state = self.send_task().await?;
+        if !state.is_live() {
+            return Ok(());
         }
-        Ok(())
+        let now = clock::monotonic_now();
+        let mut caller = StreamCaller {
+            stream: self,
+            progress,
+            sent_state: convert::to_a2a_state(&state),
+            last_sent: now,
+            next_poll: now.plus_ms(POLL_INTERVAL_MS),
+        };
+        let end = self.tasks.wait_until_end(self.id, &mut caller).await.map_err(Err)?;
+        let Some(TaskSnapshot { dir, state }) = end else { return Err(Ok(ClientClosed)) };
+        caller.send_steps(&state).await?;
+        let task = run_blocking(|| self.tasks.to_a2a_task(&dir, &state));
+        for artifact in task.artifacts {
+            let (task_id, context_id) = convert::task_and_context_ids(&state);
+            self.send_update(Update::ArtifactUpdate(ArtifactUpdate {
+                task_id,
+                context_id,
+                artifact,
+                append: false,
+                last_chunk: true,
+            }))
+            .await?;
+        }
+        self.send_status(&state, task.status).await
     }
 
     /// Sends the complete task before any update.
@@ -153,5 +149,89 @@ impl StreamSender {
 
     async fn send_bytes(&self, bytes: Bytes) -> Result<(), Result<ClientClosed, RpcError>> {
         self.sender.send(bytes).await.map_err(|_| Ok(ClientClosed))
+    }
+}
+
+/// A client that receives the agent's steps while it waits for the end.
+struct StreamCaller<'s> {
+    stream: &'s StreamSender,
+    progress: TranscriptCursor,
+    /// The state that the client knows.
+    sent_state: A2aState,
+    last_sent: MonotonicMs,
+    next_poll: MonotonicMs,
+}
+
+impl StreamCaller<'_> {
+    /// Sends the agent's steps since the last call. Returns whether there were any.
+    async fn send_steps(
+        &mut self,
+        state: &TaskState,
+    ) -> Result<bool, Result<ClientClosed, RpcError>> {
+        let steps = run_blocking(|| self.stream.tasks.new_steps(state, &mut self.progress));
+        for step in &steps {
+            let status = convert::to_a2a_status(state, A2aState::Working, Some(step));
+            self.stream.send_status(state, status).await?;
+        }
+        Ok(!steps.is_empty())
+    }
+
+    async fn send_progress(
+        &mut self,
+        state: &TaskState,
+    ) -> Result<(), Result<ClientClosed, RpcError>> {
+        let now = clock::monotonic_now();
+        let a2a_state = convert::to_a2a_state(state);
+        let mut is_sent = self.send_steps(state).await?;
+        if a2a_state != self.sent_state {
+            let status = convert::to_a2a_status(state, a2a_state.clone(), None);
+            self.stream.send_status(state, status).await?;
+            self.sent_state = a2a_state;
+            is_sent = true;
+        } else if now.ms_since(self.last_sent) > KEEP_ALIVE_INTERVAL_MS {
+            self.stream.send_bytes(sse::KEEP_ALIVE_COMMENT.into()).await?;
+            is_sent = true;
+        }
+        if is_sent {
+            self.last_sent = now;
+        }
+        Ok(())
+    }
+}
+
+impl AsyncCaller for StreamCaller<'_> {
+    fn name(&self) -> &'static str {
+        A2A_CALLER_NAME
+    }
+
+    fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static {
+        let sender = self.stream.sender.clone();
+        async move {
+            sender.closed().await;
+            CancelReason::CallerGone
+        }
+    }
+
+    fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
+        // The protocol has no such request.
+        std::future::pending()
+    }
+
+    async fn progress_due(&self) {
+        async_fd::sleep_until(self.next_poll).await;
+    }
+
+    async fn report_progress(
+        &mut self,
+        _context: &ToolContext,
+        snapshot: Option<&TaskSnapshot>,
+        _bound: Duration,
+    ) {
+        // The end is sent with its result, after the wait.
+        if let Some(snapshot) = snapshot.filter(|snapshot| snapshot.state.is_live()) {
+            // `cancelled` resolves when the client has disconnected.
+            let _peer_gone = self.send_progress(&snapshot.state).await;
+        }
+        self.next_poll = clock::monotonic_now().plus_ms(POLL_INTERVAL_MS);
     }
 }

@@ -11,13 +11,17 @@ use siding_core::task::run::{self, PreparedTask, RunError};
 use siding_core::task::stop::{self, StopOptions};
 use siding_core::task::watch::TaskWatch;
 use siding_core::{notices, output};
+use siding_model::foreground_call::CallPolicy;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::notice::Coverage;
 use siding_model::settings::Settings;
 use siding_model::spec::TaskCommand;
 use siding_model::text::one_line;
-use siding_tools::{SHIM_PROGRAM, ToolContext};
+use siding_tools::async_fd::run_blocking;
+use siding_tools::{
+    AsyncCaller, SHIM_PROGRAM, TaskSnapshot, ToolContext, ToolError, wait_in_foreground,
+};
 
 use super::AgentProgram;
 use super::convert::{self, RESUME_FLAG};
@@ -25,10 +29,10 @@ use super::prompt::{check_context_id, prompt_text};
 use super::transcript::TranscriptCursor;
 use crate::wire::{A2aState, Message, RpcError, Task, code};
 
+/// The requester that is recorded when a client stops a task.
+pub(super) const A2A_CALLER_NAME: &str = "a2a";
 /// Number of bytes at the end of an agent's output that are searched for the agent's report.
 const REPORT_TAIL_BYTES: u64 = 4 << 20;
-/// Maximum time to wait for the shim's answer, in milliseconds.
-const START_TIMEOUT_MS: u64 = 10_000;
 /// Maximum columns of an unknown task id in an error message.
 const ID_COLUMNS: usize = 100;
 
@@ -122,21 +126,28 @@ impl TaskStore {
             .prepare(root, &self.settings)
     }
 
-    /// Passes a task to a shim, and waits until its first record is written.
+    /// Passes a task to a shim, and waits until its agent runs or has failed to start.
     fn launch(&self, task: &PreparedTask) -> Result<(), RpcError> {
         let root = &self.tool_context.root;
         let link = task.start(root, IdleShim::start(SHIM_PROGRAM)).map_err(internal_error)?;
-        let mut watch = TaskWatch::from_connection(root, SHIM_PROGRAM, task.id(), link);
-        while let Some(source) = watch.source() {
-            sys::poll::wait_readable(&[source], Some(START_TIMEOUT_MS)).map_err(internal_error)?;
-            let event = run::recv_event(&mut watch)
-                .inspect_err(|_| run::clear_unrecorded(root, task.spec()));
-            event.map_err(internal_error)?;
-            if watch.state().is_ok() {
-                break;
-            }
+        run::wait_until_started(root, SHIM_PROGRAM, task, link).map_err(internal_error)
+    }
+
+    /// Waits for the end of a task. Returns `None` if the caller has left.
+    pub(super) async fn wait_until_end<C: AsyncCaller>(
+        &self,
+        id: TaskId,
+        caller: &mut C,
+    ) -> Result<Option<TaskSnapshot>, RpcError> {
+        let open = || TaskWatch::open(&self.tool_context.root, SHIM_PROGRAM, id);
+        let mut watch = run_blocking(open).map_err(internal_error)?;
+        let spec = run_blocking(|| watch.state()).map_err(internal_error)?.1.spec;
+        let policy = CallPolicy::until_task_end(&spec);
+        match wait_in_foreground(&self.tool_context, caller, &mut watch, &spec, policy).await {
+            Ok(snapshot) => Ok(Some(snapshot)),
+            Err(ToolError::Cancelled) => Ok(None),
+            Err(error) => Err(internal_error(error)),
         }
-        Ok(())
     }
 
     /// Returns the error for a message to an existing task.
@@ -224,7 +235,7 @@ impl TaskStore {
             let why = format!("task {id} is already {word}");
             return Err(RpcError::new(code::NOT_CANCELABLE, why));
         }
-        let options = StopOptions { requested_by: "a2a", grace: None, signal: None };
+        let options = StopOptions { requested_by: A2A_CALLER_NAME, grace: None, signal: None };
         stop::stop(&self.tool_context.root, SHIM_PROGRAM, id, options).map_err(internal_error)?;
         self.read_task(id)
     }
