@@ -13,7 +13,6 @@ mod load;
 mod plan;
 mod record;
 mod runner;
-mod shim_messages;
 mod state;
 mod step_status;
 mod steps;

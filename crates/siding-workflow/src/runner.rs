@@ -12,13 +12,14 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use siding_core::output;
 use siding_core::processes::siding_process::SELF_EXE;
 use siding_core::session;
-use siding_core::store::StateDir;
+use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, poll};
 use siding_core::task::launch::IdleShim;
-use siding_core::task::run::{PreparedTask, RunError};
+use siding_core::task::run::{self, PreparedTask, RunError, ShimEvent};
 use siding_core::task::watch::TaskWatch;
 use siding_model::id::{SessionId, TaskId};
+use siding_model::journal::TaskState;
 use siding_model::protocol::ShimRequest;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
@@ -26,7 +27,6 @@ use siding_model::signal::Signal;
 use super::error::WorkflowError;
 use super::journal::WorkflowJournal;
 use super::record::{StepEnd, WorkflowHeader, WorkflowRecord, WorkflowVerdict};
-use super::shim_messages::{StepMessages, read_step_messages};
 use super::state::StepStart;
 use super::{steps, text};
 
@@ -137,6 +137,7 @@ impl WorkflowRunner<'_, '_> {
                 continue;
             };
             let watch = TaskWatch::open(self.root, SELF_EXE, task).map_err(RunError::from)?;
+            let state = watch.state();
             let running = RunningStep {
                 watch,
                 attempt: live.attempt,
@@ -144,7 +145,13 @@ impl WorkflowRunner<'_, '_> {
                 stop_sent_to_shim: None,
             };
             self.running.insert(at, running);
-            self.check_step(at, true)?;
+            match state {
+                Ok((dir, state)) => self.check_end(at, &dir, &state)?,
+                Err(error) => {
+                    let end = steps::failed_watch(&error.into());
+                    self.record_end(at, live.attempt, end, None)?;
+                }
+            }
         }
         Ok(())
     }
@@ -251,34 +258,35 @@ impl WorkflowRunner<'_, '_> {
         for at in ready {
             let Some(running) = self.running.get_mut(&at) else { continue };
             let attempt = running.attempt;
-            match read_step_messages(&mut running.watch) {
-                StepMessages::CheckState { had_messages: anything } => {
-                    self.check_step(at, anything)?
-                }
-                StepMessages::Failed { why, again } => {
-                    self.record_end(at, attempt, StepEnd::Failed { why, again }, None)?;
-                }
+            match run::recv_event(&mut running.watch) {
+                // The state may also be that of a lingering task, which continues.
+                Ok(ShimEvent::Finished(dir, story)) => self.check_end(at, &dir, &story.state)?,
+                Ok(
+                    ShimEvent::Ready(..)
+                    | ShimEvent::Running
+                    | ShimEvent::OutputGrown
+                    | ShimEvent::RequestDone
+                    | ShimEvent::MayBeNewShim
+                    | ShimEvent::Nothing,
+                ) => {}
+                Err(error) => self.record_end(at, attempt, steps::failed_watch(&error), None)?,
             }
         }
         Ok(())
     }
 
-    /// Checks whether a step has ended. Before the first message, its task may have no record yet,
-    /// which is no error.
-    fn check_step(&mut self, at: usize, had_messages: bool) -> Result<(), WorkflowError> {
+    /// Records the end of a step that has ended.
+    fn check_end(
+        &mut self,
+        at: usize,
+        dir: &TaskDir,
+        state: &TaskState,
+    ) -> Result<(), WorkflowError> {
         let Some(running) = self.running.get(&at) else { return Ok(()) };
-        let (attempt, is_taken_up) = (running.attempt, running.is_resumed);
-        let (dir, state) = match running.watch.state() {
-            Ok(read) => read,
-            Err(_) if !had_messages => return Ok(()),
-            Err(error) => {
-                let end = StepEnd::Failed { why: error.to_string(), again: false };
-                return self.record_end(at, attempt, end, None);
-            }
-        };
-        let Some(end) = steps::step_end(&state, is_taken_up) else { return Ok(()) };
+        let attempt = running.attempt;
+        let Some(end) = steps::step_end(state, running.is_resumed) else { return Ok(()) };
         let shown = match end {
-            StepEnd::Failed { .. } => output::excerpt(&dir, state.spec.keep_head, TAIL_BYTES).ok(),
+            StepEnd::Failed { .. } => output::excerpt(dir, state.spec.keep_head, TAIL_BYTES).ok(),
             StepEnd::Ok | StepEnd::Stopped | StepEnd::Lost { .. } => None,
         };
         self.record_end(at, attempt, end, shown.map(|excerpt| excerpt.text))

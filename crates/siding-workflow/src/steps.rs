@@ -86,6 +86,17 @@ pub(super) fn lost_before_start() -> StepEnd {
     StepEnd::Lost { why: "it was never started".to_owned() }
 }
 
+/// Returns the end of an attempt whose task cannot be watched.
+pub(super) fn failed_watch(error: &RunError) -> StepEnd {
+    match error {
+        RunError::NotStarted { doing } => {
+            StepEnd::Failed { why: format!("its shim {doing}"), again: true }
+        }
+        // The task may still be running, so a retry could run the step twice at the same time.
+        error => StepEnd::Failed { why: error.to_string(), again: false },
+    }
+}
+
 /// Returns how an attempt ended; `None` while its task is running. `is_resumed` tells whether
 /// another process started the attempt, which may then have been without a runner for a while.
 pub(super) fn step_end(state: &TaskState, is_resumed: bool) -> Option<StepEnd> {

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use siding_core::processes::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
-use siding_core::sys::poll;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
-use siding_core::task::run::{self, RunError, ShimEvent};
-use siding_core::task::watch::TaskWatch;
+use siding_core::task::run::{self, RunError};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::record::checksum;
 use siding_model::settings::Settings;
@@ -85,26 +83,7 @@ pub fn start(
         // The runner is silent while its steps work; each step has its own stall detection.
         .without_stalls()
         .prepare(root, settings)?;
-    let id = task.id();
     let link = task.start(root, IdleShim::start(SELF_EXE))?;
-    let mut watch = TaskWatch::from_connection(root, SELF_EXE, id, link);
-    // The start can still fail until the task is running, and the caller must receive that error.
-    while let Some(source) = watch.source() {
-        poll::wait_readable(&[source], None).map_err(RunError::Shim)?;
-        match run::recv_event(&mut watch) {
-            Ok(ShimEvent::Running | ShimEvent::Finished(..) | ShimEvent::Ready(..)) => break,
-            Ok(
-                ShimEvent::OutputGrown
-                | ShimEvent::RequestDone
-                | ShimEvent::MayBeNewShim
-                | ShimEvent::Nothing,
-            ) => {}
-            Err(error) => {
-                drop(watch);
-                run::clear_unrecorded(root, task.spec());
-                return Err(error);
-            }
-        }
-    }
-    Ok(id)
+    run::wait_until_started(root, SELF_EXE, &task, link)?;
+    Ok(task.id())
 }
