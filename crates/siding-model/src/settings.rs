@@ -34,7 +34,7 @@ mod webhook;
 
 pub use host_budget::HostBudget;
 pub use host_key::{HostKey, UnknownHostKey};
-pub use keys::{Key, Layer, Settings};
+pub use keys::{Key, KeyScope, Layer, Settings};
 pub use merge::{InvalidSetting, SettingEntry, SettingsWarning};
 pub use origin::{Origin, SettingSource};
 #[cfg(feature = "schema")]

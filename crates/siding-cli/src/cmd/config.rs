@@ -57,7 +57,7 @@ impl Args {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::settings::{Key, Settings};
+    use siding_model::settings::{Key, KeyScope, Settings};
 
     use super::*;
 
@@ -79,7 +79,10 @@ mod tests {
         let builtin = Settings::default();
         for key in Key::ALL {
             let row = format!("| `{key}` | `{}` | {}", builtin.value(*key), key.about());
-            assert!(text.contains(&row), "docs/settings.md lacks the row\n{row}");
+            let line = text.lines().find(|line| line.starts_with(&row));
+            let line = line.unwrap_or_else(|| panic!("docs/settings.md lacks the row\n{row}"));
+            let excludes_projects = line.ends_with("| any layer except a project |");
+            assert_eq!(excludes_projects, key.scope() == KeyScope::UserOnly, "{line}");
         }
         let rows = text.lines().filter(|line| line.starts_with("| `")).count();
         assert_eq!(rows, Key::ALL.len(), "docs/settings.md has a row for no key");

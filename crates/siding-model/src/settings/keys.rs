@@ -1,5 +1,5 @@
-//! The table of settings. Each key's name, type, built-in value, check and description are in one
-//! place.
+//! The table of settings. Each key's name, type, built-in value, check, scope and description are in
+//! one place.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::unowned::{OrphanRule, UnownedReapMode};
 macro_rules! settings {
     ($(
         $(#[doc = $doc:literal])+
-        $variant:ident $name:ident: $type:ty = $builtin:expr, $check:path;
+        $variant:ident $name:ident: $type:ty = $builtin:expr, $check:path, $scope:ident;
     )+) => {
         /// The name of a setting.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +46,12 @@ macro_rules! settings {
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+).trim_ascii(),)+ }
+            }
+
+            /// Returns which files may set the key.
+            #[must_use]
+            pub const fn scope(self) -> KeyScope {
+                match self { $(Self::$variant => KeyScope::$scope,)+ }
             }
 
             #[cfg(feature = "schema")]
@@ -122,6 +128,16 @@ macro_rules! settings {
     };
 }
 
+/// The files that may set a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyScope {
+    /// All, including those of a project: the setting is about the project's own tasks.
+    Project,
+    /// All except those of a project: the setting reaches beyond the project's tasks. A cloned
+    /// repository could otherwise remove records of other projects or kill other programs.
+    UserOnly,
+}
+
 /// Returns a duration of this many seconds.
 const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -132,111 +148,112 @@ const DEFAULT_HARD_CAP: Duration = secs(14_400);
 
 settings! {
     /// How long a caller waits for its command before the command continues in the background.
-    BlockingBudget blocking_budget: Duration = secs(15), accept_any;
+    BlockingBudget blocking_budget: Duration = secs(15), accept_any, Project;
     /// Timeout that siding's hook sets for a shell call of Claude Code's main agent; when it
     /// passes, the host moves the call to the background. `off` changes no call.
-    Budget budget: HostBudget = HostBudget::Off, accept_any;
+    Budget budget: HostBudget = HostBudget::Off, accept_any, Project;
     /// Default time limit of a task.
-    MaxElapsed max_elapsed: Duration = secs(1_800), require_nonzero;
+    MaxElapsed max_elapsed: Duration = secs(1_800), require_nonzero, Project;
     /// Upper bound of every task's time limit. Only the system file can raise it.
-    MaxElapsedHardCap max_elapsed_hard_cap: Duration = DEFAULT_HARD_CAP, require_nonzero;
+    MaxElapsedHardCap max_elapsed_hard_cap: Duration = DEFAULT_HARD_CAP, require_nonzero, Project;
     /// Signal that requests the termination of a task, by name or number.
-    KillSignal kill_signal: Signal = Signal::TERM, require_terminating_signal;
+    KillSignal kill_signal: Signal = Signal::TERM, require_terminating_signal, Project;
     /// Time between that signal and the kill. `0s` kills immediately.
-    KillGrace kill_grace: Duration = secs(10), accept_any;
+    KillGrace kill_grace: Duration = secs(10), accept_any, Project;
     /// How long a session may be without its owner before its tasks are stopped.
-    SessionGrace session_grace: Duration = secs(2), accept_any;
+    SessionGrace session_grace: Duration = secs(2), accept_any, Project;
     /// Whether the blocking budget applies; `auto` applies it unless standard output is a person's
     /// terminal.
-    AssistantMode assistant_mode: AssistantMode = AssistantMode::Auto, accept_any;
+    AssistantMode assistant_mode: AssistantMode = AssistantMode::Auto, accept_any, Project;
     /// Whether commands may run in the background.
-    BackgroundTasks background_tasks: bool = true, accept_any;
+    BackgroundTasks background_tasks: bool = true, accept_any, Project;
     /// Whether a command that is known to take longer than the budget starts in the background.
-    AutoBackground auto_background: bool = false, accept_any;
+    AutoBackground auto_background: bool = false, accept_any, Project;
     /// Treatment of processes that outlive the command's shell: `linger` or `reap`.
-    OnLeaderExit on_leader_exit: OnLeaderExit = OnLeaderExit::Linger, accept_any;
+    OnLeaderExit on_leader_exit: OnLeaderExit = OnLeaderExit::Linger, accept_any, Project;
     /// Shell for commands that are given as one text, by name or path.
-    Shell shell: String = "bash".to_owned(), require_program_name;
+    Shell shell: String = "bash".to_owned(), require_program_name, Project;
     /// How long an explicit background start waits for an early failure.
-    Settle settle: Duration = secs(0), accept_any;
+    Settle settle: Duration = secs(0), accept_any, Project;
     /// Silence after which a stall is recorded. `0s` disables the detection.
-    StallAfter stall_after: Duration = secs(45), accept_any;
+    StallAfter stall_after: Duration = secs(45), accept_any, Project;
     /// How long before the deadline a notice is given, for tasks that may run ten minutes or
     /// longer. `0s` disables it.
-    DeadlineNotice deadline_notice: Duration = secs(120), accept_any;
+    DeadlineNotice deadline_notice: Duration = secs(120), accept_any, Project;
     /// How long an adopted command must run to be recorded as a task, unless it leaves processes.
-    AdoptKeepAfter adopt_keep_after: Duration = secs(2), accept_any;
+    AdoptKeepAfter adopt_keep_after: Duration = secs(2), accept_any, Project;
     /// Whether a host's process is supervised: its sandboxed commands become tasks, and the
     /// processes that it leaves are ended.
-    SuperviseHosts supervise_hosts: bool = true, accept_any;
+    SuperviseHosts supervise_hosts: bool = true, accept_any, UserOnly;
     /// Names of programs that outlive the agent that opened them, unless they run headless;
     /// `editors` and `browsers` stand for the usual ones.
-    SparePrograms spare_programs: Vec<String> = default_excluded_programs(), accept_any;
+    SparePrograms spare_programs: Vec<String> = default_excluded_programs(), accept_any, UserOnly;
     /// Most memory of a task; shared memory counts once. `0` means no limit.
-    MaxMemory max_memory: Bytes = Bytes(0), accept_any;
+    MaxMemory max_memory: Bytes = Bytes(0), accept_any, Project;
     /// Memory that must remain available on the machine (`MemAvailable`). A task breaches this
     /// limit if its end alone would make up for the shortage. `0` means no limit.
-    MinAvailable min_available: Bytes = Bytes(0), accept_any;
+    MinAvailable min_available: Bytes = Bytes(0), accept_any, Project;
     /// Most processes of a task. `0` means no limit.
-    MaxProcesses max_processes: u32 = 0, accept_any;
+    MaxProcesses max_processes: u32 = 0, accept_any, Project;
     /// Most open descriptors of all processes of a task. `0` means no limit.
-    MaxFds max_fds: u32 = 0, accept_any;
+    MaxFds max_fds: u32 = 0, accept_any, Project;
     /// How long a task may use nine tenths of a core without output. `0s` means no limit.
-    MaxCpuSpin max_cpu_spin: Duration = secs(0), accept_any;
+    MaxCpuSpin max_cpu_spin: Duration = secs(0), accept_any, Project;
     /// Greatest age of a TCP connection of a task. `0s` means no limit.
-    MaxConnectionAge max_connection_age: Duration = secs(0), accept_any;
+    MaxConnectionAge max_connection_age: Duration = secs(0), accept_any, Project;
     /// Most data that a task may send over TCP to one remote address. `0` means no limit.
-    MaxSent max_sent: Bytes = Bytes(0), accept_any;
+    MaxSent max_sent: Bytes = Bytes(0), accept_any, Project;
     /// Greatest output rate of a task, averaged over ten seconds. `0` means no limit.
-    MaxOutputRate max_output_rate: ByteRate = ByteRate(Bytes(0)), accept_any;
+    MaxOutputRate max_output_rate: ByteRate = ByteRate(Bytes(0)), accept_any, Project;
     /// Action when a task exceeds a limit: `notice` records it, `stop` stops the task.
-    OnLimit on_limit: OnLimit = OnLimit::Notice, accept_any;
+    OnLimit on_limit: OnLimit = OnLimit::Notice, accept_any, Project;
     /// How long a background task may use nine tenths of a core without output before a notice is
     /// given. `0s` disables it.
-    WatchCpuSpin watch_cpu_spin: Duration = secs(300), accept_any;
+    WatchCpuSpin watch_cpu_spin: Duration = secs(300), accept_any, Project;
     /// Most open descriptors of a background task before a notice is given; processes with few are
     /// not counted. `0` disables it.
-    WatchFds watch_fds: u32 = 4_096, accept_any;
+    WatchFds watch_fds: u32 = 4_096, accept_any, Project;
     /// Age of a TCP connection of a background task at which a notice is given if it still sends.
     /// `0s` disables it.
-    WatchConnectionAge watch_connection_age: Duration = secs(1_800), accept_any;
+    WatchConnectionAge watch_connection_age: Duration = secs(1_800), accept_any, Project;
     /// Most data that a background task may send over TCP to one remote address before a notice is
     /// given. `0` disables it.
-    WatchSent watch_sent: Bytes = Bytes::gib(1), accept_any;
+    WatchSent watch_sent: Bytes = Bytes::gib(1), accept_any, Project;
     /// The part of the network that a task may reach. A project can only restrict it.
-    Net net: NetPolicy = NetPolicy::Unrestricted, accept_any;
+    Net net: NetPolicy = NetPolicy::Unrestricted, accept_any, Project;
     /// Size of the beginning of a task's output that is kept.
-    OutputKeepHead output_keep_head: Bytes = Bytes::mib(8), accept_any;
+    OutputKeepHead output_keep_head: Bytes = Bytes::mib(8), accept_any, Project;
     /// Size of the end of a task's output that is kept.
-    OutputKeepTail output_keep_tail: Bytes = Bytes::mib(56), require_nonzero;
+    OutputKeepTail output_keep_tail: Bytes = Bytes::mib(56), require_nonzero, Project;
     /// Most output text that is printed.
-    OutputMaxBytes output_max_bytes: Bytes = Bytes::kib(32), require_nonzero;
+    OutputMaxBytes output_max_bytes: Bytes = Bytes::kib(32), require_nonzero, Project;
     /// Most output text in a hand-over; never more than `output_max_bytes`.
-    HandoverMaxBytes handover_max_bytes: Bytes = Bytes::kib(4), require_nonzero;
+    HandoverMaxBytes handover_max_bytes: Bytes = Bytes::kib(4), require_nonzero, Project;
     /// Longest duration of a wait.
-    WaitBound wait_bound: Duration = secs(14_400), require_nonzero;
+    WaitBound wait_bound: Duration = secs(14_400), require_nonzero, Project;
     /// Longest time for which an ended task is kept.
-    RetentionAge retention_age: Duration = secs(7 * 24 * 60 * 60), accept_any;
+    RetentionAge retention_age: Duration = secs(7 * 24 * 60 * 60), accept_any, UserOnly;
     /// Most ended tasks that are kept.
-    RetentionTasks retention_tasks: u32 = 1_000, accept_any;
+    RetentionTasks retention_tasks: u32 = 1_000, accept_any, UserOnly;
     /// Most disk space for all ended tasks.
-    RetentionBytes retention_bytes: Bytes = Bytes::gib(2), accept_any;
+    RetentionBytes retention_bytes: Bytes = Bytes::gib(2), accept_any, UserOnly;
     /// Whether `siding notices --notify` shows desktop notifications.
-    NotifyDesktop notify_desktop: bool = false, accept_any;
+    NotifyDesktop notify_desktop: bool = false, accept_any, Project;
     /// Whether `siding notices --notify` rings the terminal's bell.
-    NotifyBell notify_bell: bool = false, accept_any;
+    NotifyBell notify_bell: bool = false, accept_any, Project;
     /// Socket files that are removed when no process holds them: paths that may have `*` and `?` in
     /// the last component.
-    ReapSockets reap_sockets: Vec<SocketPattern> = SocketPattern::built_in(), accept_any;
+    ReapSockets reap_sockets: Vec<SocketPattern> = SocketPattern::built_in(), accept_any, UserOnly;
     /// Rules for leftover processes of other programs, for `siding reap --foreign`.
-    ReapForeign reap_foreign: Vec<OrphanRule> = OrphanRule::built_in(), accept_any;
+    ReapForeign reap_foreign: Vec<OrphanRule> = OrphanRule::built_in(), accept_any, UserOnly;
     /// Action of session starts and the timer on processes that the built-in rules match: `off`,
     /// `report` or `end`. The built-in `end` only reports the first time.
-    ForeignReap foreign_reap: UnownedReapMode = UnownedReapMode::End, accept_any;
+    ForeignReap foreign_reap: UnownedReapMode = UnownedReapMode::End, accept_any, UserOnly;
     /// Address to which `siding notices --notify` sends notices, or `off`.
-    NotifyWebhook notify_webhook: Webhook = Webhook::OFF, accept_any;
+    NotifyWebhook notify_webhook: Webhook = Webhook::OFF, accept_any, UserOnly;
+    // The report would reveal commands of other projects to the agent of this one.
     /// Whether the first hook of a host each day shows the summary of `siding report`.
-    ReportDaily report_daily: bool = false, accept_any;
+    ReportDaily report_daily: bool = false, accept_any, UserOnly;
 }
 
 impl Key {
@@ -244,27 +261,6 @@ impl Key {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|key| key.name() == name)
-    }
-
-    /// Returns whether a project's file may set the key. It may not set keys that reach beyond the
-    /// project's own tasks: a cloned repository could otherwise remove records of other projects or
-    /// kill other programs.
-    #[must_use]
-    pub const fn is_allowed_for_projects(self) -> bool {
-        !matches!(
-            self,
-            Self::RetentionAge
-                | Self::RetentionTasks
-                | Self::RetentionBytes
-                | Self::ReapSockets
-                | Self::ReapForeign
-                | Self::ForeignReap
-                | Self::SuperviseHosts
-                | Self::SparePrograms
-                | Self::NotifyWebhook
-                // The report would reveal commands of other projects to the agent of this one.
-                | Self::ReportDaily
-        )
     }
 
     /// Returns the environment variable of the setting, such as `SIDING_KILL_GRACE`.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::keys::{Key, Layer, Settings};
+use super::keys::{Key, KeyScope, Layer, Settings};
 use super::origin::{Origin, SettingSource};
 use super::value::{RawValue, ValueError};
 use crate::duration;
@@ -300,7 +300,7 @@ impl Settings {
         layer_value: &LayerValue<V>,
         agrees: bool,
     ) -> bool {
-        if !key.is_allowed_for_projects()
+        if key.scope() == KeyScope::UserOnly
             && matches!(layer_value.source.origin, Origin::Project { .. })
         {
             self.warnings.push(SettingsWarning::NotAllowedForProject {

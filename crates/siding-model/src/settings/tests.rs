@@ -417,17 +417,24 @@ fn a_project_can_only_restrict_the_network() {
 }
 
 /// A cloned repository must neither remove data of other projects nor select processes to kill.
+/// Returns a valid value of a key that is not the built-in one.
+fn unusual_value(key: Key) -> RawValue {
+    let texts = ["1s", "0", "off", "https://example.org/x", "x"].map(text_value);
+    let lists = [RawValue::List(Vec::new()), RawValue::List(vec![text_value("/tmp/all/*")])];
+    let flags = [RawValue::Boolean(true), RawValue::Boolean(false)];
+    let mut values = texts.into_iter().chain(lists).chain(flags).chain([RawValue::Integer(0)]);
+    let changes = |value: &RawValue| {
+        let mut layer = Layer::default();
+        layer.set(key, value, user_source()).is_ok()
+            && Settings::merge([layer]).value(key) != Settings::default().value(key)
+    };
+    values.find(changes).unwrap_or_else(|| panic!("add a value of `{key}` to the lists"))
+}
+
 #[test]
 fn a_project_cannot_set_user_wide_keys() {
-    for (key, value) in [
-        (Key::RetentionAge, text_value("1s")),
-        (Key::RetentionTasks, RawValue::Integer(0)),
-        (Key::RetentionBytes, text_value("0")),
-        (Key::ReapSockets, RawValue::List(vec![text_value("/tmp/all/*")])),
-        (Key::ReapForeign, RawValue::List(vec![])),
-        (Key::NotifyWebhook, text_value("https://example.org/x")),
-        (Key::ReportDaily, RawValue::Boolean(true)),
-    ] {
+    for key in Key::ALL.iter().copied().filter(|key| key.scope() == KeyScope::UserOnly) {
+        let value = unusual_value(key);
         let set_by = |place: &SettingSource| {
             let mut layer = Layer::default();
             layer.set(key, &value, place.clone()).expect("a valid value");
