@@ -13,6 +13,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use siding_tools::async_fd::run_blocking;
+use siding_tools::tools::ToolEffect;
 use siding_tools::{DeliveryAck, ToolContext, answer_notices, tools};
 
 use crate::delivery::PendingAcks;
@@ -57,16 +58,16 @@ impl McpServer {
 }
 
 /// Converts a tool's definition to its MCP form.
-fn to_mcp_tool(tool: tools::Tool) -> Tool {
+fn to_mcp_tool(tool: &tools::Tool) -> Tool {
     let hints = ToolAnnotations::new();
-    let hints = match tool.name {
-        "run" => hints.destructive(true).open_world(true),
-        "stop" => hints.destructive(true).idempotent(true),
-        "input" => hints.destructive(false),
-        _ => hints.read_only(true),
+    let hints = match tool.effect {
+        ToolEffect::RunsCommands => hints.destructive(true).open_world(true),
+        ToolEffect::Destructive => hints.destructive(true).idempotent(true),
+        ToolEffect::Additive => hints.destructive(false),
+        ToolEffect::ReadOnly => hints.read_only(true),
     };
-    Tool::new(tool.name, tool.description, Arc::new(tool.schema))
-        .with_raw_output_schema(Arc::new(tool.output_schema))
+    Tool::new(tool.name, tool.description, Arc::new((tool.schema)()))
+        .with_raw_output_schema(Arc::new((tool.output_schema)()))
         .with_annotations(hints)
 }
 
@@ -93,13 +94,11 @@ impl ServerHandler for McpServer {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(
-            tools::all_tools().into_iter().map(to_mcp_tool).collect(),
-        ))
+        Ok(ListToolsResult::with_all_items(tools::TOOLS.iter().map(to_mcp_tool).collect()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::all_tools().into_iter().find(|tool| tool.name == name).map(to_mcp_tool)
+        tools::TOOLS.iter().find(|tool| tool.name == name).map(to_mcp_tool)
     }
 
     async fn call_tool(

@@ -28,30 +28,75 @@ pub use run::RunArgs;
 pub use self_task::{SelfTask, start_self_task as begin_own};
 
 /// A tool as it is offered to a model.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Tool {
     /// The name, which is also that of the program's command that does the same.
     pub name: &'static str,
     /// What the tool does and when to use it.
     pub description: &'static str,
-    /// JSON Schema of the arguments.
-    pub schema: Map<String, Value>,
-    /// JSON Schema of the structured content ([`ToolAnswer::structured`]).
-    pub output_schema: Map<String, Value>,
+    /// What a call changes.
+    pub effect: ToolEffect,
+    /// The name in siding's own agent; `None` if the agent has a tool of its own instead.
+    pub agent_name: Option<&'static str>,
+    /// Returns the JSON Schema of the arguments.
+    pub schema: fn() -> Map<String, Value>,
+    /// Returns the JSON Schema of the structured content ([`ToolAnswer::structured`]).
+    pub output_schema: fn() -> Map<String, Value>,
 }
 
-/// Returns all tools.
-#[must_use]
-pub fn all_tools() -> Vec<Tool> {
-    vec![
-        define_tool::<run::RunArgs, RunDetails>("run", run::DESCRIPTION),
-        define_tool::<output::OutputArgs, OutputDetails>("output", output::DESCRIPTION),
-        define_tool::<wait::WaitArgs, WaitDetails>("wait", wait::DESCRIPTION),
-        define_tool::<stop::StopArgs, StopDetails>("stop", stop::DESCRIPTION),
-        define_tool::<list::ListArgs, ListDetails>("list", list::DESCRIPTION),
-        define_tool::<input::InputArgs, InputDetails>("input", input::DESCRIPTION),
-        define_tool::<why::WhyArgs, WhyDetails>("why", why::DESCRIPTION),
-    ]
+/// What a call of a tool changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolEffect {
+    /// Nothing. Clients may call the tool without asking; siding's own agent runs its calls
+    /// concurrently, and repeats them after a crash.
+    ReadOnly,
+    /// It adds to a task, and removes nothing.
+    Additive,
+    /// It ends tasks. Another call with the same arguments changes nothing more.
+    Destructive,
+    /// It runs commands of the model, which the guard must judge first.
+    RunsCommands,
+}
+
+/// Generates [`TOOLS`] and [`call`] from the table below. A module has a `DESCRIPTION` and a `call`.
+macro_rules! tools {
+    ($($module:ident($args:ident) -> $details:ident, $effect:ident, $agent_name:expr;)+) => {
+        /// All tools.
+        pub const TOOLS: &[Tool] = &[$(Tool {
+            name: stringify!($module),
+            description: $module::DESCRIPTION,
+            effect: ToolEffect::$effect,
+            agent_name: $agent_name,
+            schema: schema::for_arguments::<$module::$args>,
+            output_schema: schema::for_structured_answer::<$details>,
+        }),+];
+
+        /// Calls a tool; `None` when no tool has that name.
+        pub async fn call<C: CallContext>(
+            host: &Arc<ToolContext>,
+            call: &mut C,
+            name: &str,
+            arguments: Map<String, Value>,
+        ) -> Option<Result<ToolAnswer, ToolError>> {
+            $(if name == stringify!($module) {
+                return Some(match parse_arguments(arguments) {
+                    Ok(args) => $module::call(host, call, args).await,
+                    Err(refusal) => Err(refusal),
+                });
+            })+
+            None
+        }
+    };
+}
+
+tools! {
+    run(RunArgs) -> RunDetails, RunsCommands, None;
+    output(OutputArgs) -> OutputDetails, ReadOnly, Some("task_output");
+    wait(WaitArgs) -> WaitDetails, ReadOnly, Some("task_wait");
+    stop(StopArgs) -> StopDetails, Destructive, Some("task_stop");
+    list(ListArgs) -> ListDetails, ReadOnly, Some("task_list");
+    input(InputArgs) -> InputDetails, Additive, Some("task_input");
+    why(WhyArgs) -> WhyDetails, ReadOnly, Some("task_why");
 }
 
 /// Runs a command, as the tool `run` does.
@@ -67,33 +112,6 @@ pub async fn run<C: CallContext>(
     run::call(context, call, args).await
 }
 
-/// Calls a tool; `None` when no tool has that name.
-pub async fn call<C: CallContext>(
-    host: &Arc<ToolContext>,
-    call: &mut C,
-    name: &str,
-    arguments: Map<String, Value>,
-) -> Option<Result<ToolAnswer, ToolError>> {
-    macro_rules! with {
-        ($tool:ident) => {
-            match parse_arguments(arguments) {
-                Ok(args) => $tool::call(host, call, args).await,
-                Err(refusal) => Err(refusal),
-            }
-        };
-    }
-    Some(match name {
-        "run" => with!(run),
-        "output" => with!(output),
-        "wait" => with!(wait),
-        "stop" => with!(stop),
-        "list" => with!(list),
-        "input" => with!(input),
-        "why" => with!(why),
-        _ => return None,
-    })
-}
-
 /// Parses the arguments of a tool.
 ///
 /// # Errors
@@ -103,18 +121,6 @@ pub fn parse_arguments<T: DeserializeOwned + JsonSchema>(
     arguments: Map<String, Value>,
 ) -> Result<T, ToolError> {
     arguments::parse(Value::Object(arguments)).map_err(ToolError::Arguments)
-}
-
-fn define_tool<Args: JsonSchema, Details: JsonSchema>(
-    name: &'static str,
-    description: &'static str,
-) -> Tool {
-    Tool {
-        name,
-        description,
-        schema: schema::for_arguments::<Args>(),
-        output_schema: schema::for_structured_answer::<Details>(),
-    }
 }
 
 #[cfg(test)]
@@ -143,8 +149,8 @@ mod tests {
 
     #[test]
     fn schemas_are_plain_objects_that_name_their_fields() {
-        for tool in all_tools() {
-            let schema = Value::Object(tool.schema);
+        for tool in TOOLS {
+            let schema = Value::Object((tool.schema)());
             assert_eq!(schema["type"], "object", "{}", tool.name);
             assert_eq!(schema["additionalProperties"], false, "{}", tool.name);
             let fields = schema["properties"].as_object().expect("has fields");
@@ -152,6 +158,29 @@ mod tests {
                 assert!(field["description"].is_string(), "{} {name}: {field}", tool.name);
                 assert!(field.get("$ref").is_none(), "{} {name}: {field}", tool.name);
                 assert!(field["type"].is_string(), "{} {name}: {field}", tool.name);
+            }
+        }
+    }
+
+    /// The documents list the tools by hand.
+    #[test]
+    fn the_documents_list_every_tool() {
+        let read = |name: &str| {
+            let path = format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        let (readme, mcp, agent) = (read("README.md"), read("docs/mcp.md"), read("docs/agent.md"));
+        let guarded = read("crates/siding-cli/src/install/hosts/claude_code.rs");
+        let line = readme.lines().find(|line| line.starts_with("| **MCP server** |"));
+        let line = line.expect("a row about the server");
+        for Tool { name, agent_name, effect, .. } in TOOLS {
+            let rows = mcp.lines().filter(|line| line.starts_with(&format!("| `{name}` |")));
+            assert_eq!(rows.count(), 2, "docs/mcp.md: a row of each table has `{name}`");
+            assert!(line.contains(&format!("`{name}`")), "README.md lacks `{name}`: {line}");
+            let agent_name = agent_name.unwrap_or("bash");
+            assert!(agent.contains(&format!("`{agent_name}`")), "docs/agent.md: `{agent_name}`");
+            if *effect == ToolEffect::RunsCommands {
+                assert!(guarded.contains(&format!("mcp__siding__{name}")), "COMMAND_TOOLS: {name}");
             }
         }
     }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde_json::Value;
 use siding_model::text::one_line;
 use siding_tools::async_fd::run_blocking;
-use siding_tools::tools;
+use siding_tools::tools::{self, ToolEffect};
 use siding_tools::{DeliveryAck, ToolAnswer as Answered, ToolContext, ToolError, schema};
 use tokio::runtime::Runtime;
 
@@ -79,15 +79,10 @@ impl ToolDispatcher {
                 teammate_tools::SEND_DESCRIPTION,
             ));
         }
-        for tool in tools::all_tools() {
-            if let Some(name) = agent_tool_name(tool.name) {
-                specs.push(ToolSpec {
-                    name,
-                    description: tool.description,
-                    schema: tool.schema.into(),
-                });
-            }
-        }
+        specs.extend(tools::TOOLS.iter().filter_map(|tool| {
+            let schema = (tool.schema)().into();
+            Some(ToolSpec { name: tool.agent_name?, description: tool.description, schema })
+        }));
         specs.extend(toolbox.specs().iter().cloned());
         let mut calls = Self { toolbox, context, spawner, approver, team, specs };
         if let Some(only) = &calls.spawner.tools {
@@ -99,9 +94,9 @@ impl ToolDispatcher {
 
     /// Returns the names of the tools that change nothing.
     pub(super) fn read_only_tools(&self) -> HashSet<String> {
-        let own = ["output", "wait", "list", "why"].into_iter().filter_map(agent_tool_name);
+        let shared = tools::TOOLS.iter().filter(|tool| tool.effect == ToolEffect::ReadOnly);
         let mut names = self.toolbox.read_only_tools();
-        names.extend(own.map(str::to_owned));
+        names.extend(shared.filter_map(|tool| tool.agent_name).map(str::to_owned));
         names
     }
 
@@ -266,22 +261,9 @@ fn tool_spec<A: JsonSchema>(name: &'static str, about: &'static str) -> ToolSpec
     ToolSpec { name, description: about, schema: schema::for_arguments::<A>().into() }
 }
 
-/// Returns this agent's name for one of the shared task tools.
-fn agent_tool_name(tool: &str) -> Option<&'static str> {
-    Some(match tool {
-        "output" => "task_output",
-        "wait" => "task_wait",
-        "stop" => "task_stop",
-        "list" => "task_list",
-        "input" => "task_input",
-        "why" => "task_why",
-        _ => return None,
-    })
-}
-
 /// Returns the shared task tool for which the agent's name is `name`.
-fn runtime_tool_name(name: &str) -> Option<&str> {
-    name.strip_prefix("task_").filter(|tool| agent_tool_name(tool).is_some())
+fn runtime_tool_name(name: &str) -> Option<&'static str> {
+    tools::TOOLS.iter().find(|tool| tool.agent_name == Some(name)).map(|tool| tool.name)
 }
 
 /// Converts a tool's answer to the result for the model, and returns what the answer shows of
@@ -305,6 +287,19 @@ pub(super) fn into_tool_result(
         Err(refusal) => {
             let text = refusal.format_line(host.dialect);
             (ToolResult { call, text, is_error: true }, Vec::new())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `run` is replaced by `bash`, which asks the approver first.
+    #[test]
+    fn shared_tools_that_run_commands_are_replaced() {
+        for tool in tools::TOOLS.iter().filter(|tool| tool.effect == ToolEffect::RunsCommands) {
+            assert_eq!(tool.agent_name, None, "{} must be approved first", tool.name);
         }
     }
 }
