@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::evidence::WhyVerdict;
 use crate::history::Run;
 use crate::id::TaskId;
 use crate::outcome::{LeaderEnd, Outcome};
@@ -198,12 +197,6 @@ impl ActivityTask {
     /// Returns the entry of a task that is still kept.
     #[must_use]
     pub fn from_view(view: &TaskView) -> Self {
-        let asks = |verdict| {
-            matches!(
-                verdict,
-                WhyVerdict::InputWait | WhyVerdict::InputLikely | WhyVerdict::PasswordLikely
-            )
-        };
         Self {
             task_id: view.task_id,
             command: shorten_command(view.display_name()),
@@ -213,7 +206,10 @@ impl ActivityTask {
             ended_at: view.ended_at.clone(),
             elapsed_ms: Some(view.elapsed_ms),
             output_bytes: Some(view.output.bytes),
-            needs_input: view.attention.as_ref().is_some_and(|quiet| asks(quiet.verdict)),
+            needs_input: view
+                .attention
+                .as_ref()
+                .is_some_and(|quiet| quiet.verdict.asks_for_input()),
         }
     }
 

@@ -74,9 +74,24 @@ fn ended_failure(root: &StateDir, task: &Task) -> Failure {
 mod tests {
     use super::*;
     use crate::render::schema;
+    use clap::Args as _;
+    use siding_model::evidence::WhyVerdict;
 
     #[test]
     fn committed_schema_matches_the_code() {
         schema::assert_committed::<WhyView>("why");
+    }
+
+    #[test]
+    fn help_and_document_list_every_verdict() {
+        let help = Args::augment_args(clap::Command::new("why"));
+        let help = help.get_after_help().expect("it has examples").to_string();
+        let path = format!("{}/../../docs/why.md", env!("CARGO_MANIFEST_DIR"));
+        let document = std::fs::read_to_string(&path).expect("the document exists");
+        for verdict in WhyVerdict::ALL.map(WhyVerdict::as_str) {
+            assert!(help.contains(verdict), "the help lacks {verdict}");
+            let row = format!("| `{verdict}`");
+            assert!(document.lines().any(|line| line.starts_with(&row)), "{path}: {row}");
+        }
     }
 }

@@ -51,6 +51,28 @@ impl ProcessActivity {
         matches!(self, Self::PipeRead | Self::Child)
     }
 
+    /// Returns whether one sample of the activity justifies another sample soon: the process may
+    /// need an agent or a person.
+    pub(super) const fn is_suspicious(self) -> bool {
+        match self {
+            Self::ReadingInput | Self::Stopped => true,
+            Self::Running
+            | Self::PollingInput
+            | Self::Disk
+            | Self::Network
+            | Self::Serving
+            | Self::Lock
+            | Self::Fifo
+            | Self::PipeFull
+            | Self::Denied
+            | Self::Timer
+            | Self::Futex
+            | Self::Idle
+            | Self::PipeRead
+            | Self::Child => false,
+        }
+    }
+
     /// Returns whether the activity alone explains nothing. The verdicts that it could support were
     /// tried before.
     pub(super) const fn is_inconclusive(self) -> bool {

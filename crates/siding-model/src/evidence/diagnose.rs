@@ -39,11 +39,7 @@ impl Diagnosis {
     /// Returns whether the verdict is certain and requires action from an agent or a person.
     #[must_use]
     pub const fn is_urgent(&self) -> bool {
-        matches!(self.certainty, Certainty::Hard)
-            && matches!(
-                self.verdict,
-                WhyVerdict::InputWait | WhyVerdict::TtyStopped | WhyVerdict::Stopped
-            )
+        matches!(self.certainty, Certainty::Hard) && self.verdict.needs_action()
     }
 
     /// Returns the key by which two diagnoses of the same task count as the same finding.
@@ -56,9 +52,7 @@ impl Diagnosis {
 /// Returns whether one sample alone justifies another sample soon.
 #[must_use]
 pub fn is_suspicious(sample: &TaskSample) -> bool {
-    classify::classify_sample(sample)
-        .iter()
-        .any(|one| matches!(one.activity, ProcessActivity::ReadingInput | ProcessActivity::Stopped))
+    classify::classify_sample(sample).iter().any(|one| one.activity.is_suspicious())
 }
 
 /// Diagnoses a task from two samples and the end of its output.

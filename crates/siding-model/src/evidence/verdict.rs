@@ -1,11 +1,16 @@
 //! The verdicts about a quiet task and the evidence for them.
 
-use serde::{Deserialize, Serialize};
+use serde::de::IntoDeserializer as _;
+use serde::de::value::{Error as ValueError, StringDeserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::id::TaskId;
 use crate::process::MonotonicMs;
 
 /// The activity of a quiet task.
+///
+/// The verdict of a newer siding is read as [`Self::Unknown`]: a recorded stall names its verdict,
+/// and an unknown name must not make the journal unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -29,10 +34,28 @@ pub enum WhyVerdict {
     /// The task sleeps, and the object that it waits for is unknown.
     Quiet,
     /// The processes could not be inspected.
+    #[serde(other)]
     Unknown,
 }
 
+/// The last variant is the last of all.
+const _: () = assert!(WhyVerdict::ALL.len() == WhyVerdict::Unknown as usize + 1);
+
 impl WhyVerdict {
+    /// All verdicts.
+    pub const ALL: [Self; 10] = [
+        Self::InputWait,
+        Self::InputLikely,
+        Self::PasswordLikely,
+        Self::TtyStopped,
+        Self::Stopped,
+        Self::Serving,
+        Self::Waiting,
+        Self::Busy,
+        Self::Quiet,
+        Self::Unknown,
+    ];
+
     /// Returns the name in JSON and text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -47,6 +70,40 @@ impl WhyVerdict {
             Self::Busy => "busy",
             Self::Quiet => "quiet",
             Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl WhyVerdict {
+    /// Returns whether the task most likely waits for an answer of a person or an agent.
+    #[must_use]
+    pub const fn asks_for_input(self) -> bool {
+        match self {
+            Self::InputWait | Self::InputLikely | Self::PasswordLikely => true,
+            Self::TtyStopped
+            | Self::Stopped
+            | Self::Serving
+            | Self::Waiting
+            | Self::Busy
+            | Self::Quiet
+            | Self::Unknown => false,
+        }
+    }
+
+    /// Returns whether the task makes no progress until an agent or a person acts, if the verdict is
+    /// certain.
+    #[must_use]
+    pub const fn needs_action(self) -> bool {
+        match self {
+            Self::InputWait | Self::TtyStopped | Self::Stopped => true,
+            // The last two are never certain.
+            Self::Serving
+            | Self::Waiting
+            | Self::Busy
+            | Self::Quiet
+            | Self::Unknown
+            | Self::InputLikely
+            | Self::PasswordLikely => false,
         }
     }
 }
@@ -140,8 +197,8 @@ pub struct ChainLink {
 pub struct Evidence {
     /// The task's activity.
     pub verdict: WhyVerdict,
-    /// The object of [`WhyVerdict::Waiting`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The object of [`WhyVerdict::Waiting`]; `None` also for one that a newer siding knows.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_object")]
     pub waiting_on: Option<WaitingOn>,
     /// How certain the verdict is.
     pub certainty: Certainty,
@@ -157,6 +214,15 @@ pub struct Evidence {
     pub tail: String,
     /// The next step for the agent or person in charge of the task.
     pub advice: String,
+}
+
+fn known_object<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<WaitingOn>, D::Error> {
+    let name = Option::<String>::deserialize(reader)?;
+    let known = |name: String| {
+        let reader: StringDeserializer<ValueError> = name.into_deserializer();
+        WaitingOn::deserialize(reader).ok()
+    };
+    Ok(name.and_then(known))
 }
 
 impl Evidence {

@@ -1,5 +1,7 @@
 //! Selection of the notices that need a person's attention.
 
+use serde::Deserialize as _;
+
 use super::extract::NoticeKind;
 use super::view::{NoticeStatus, NoticeView};
 use crate::evidence::WhyVerdict;
@@ -25,8 +27,6 @@ pub fn needs_person(notice: &NoticeView) -> bool {
 }
 
 fn is_waiting_for_input(notice: &NoticeView) -> bool {
-    let verdict = notice.evidence.as_ref().and_then(|evidence| evidence.get("verdict")?.as_str());
-    [WhyVerdict::InputWait, WhyVerdict::InputLikely, WhyVerdict::PasswordLikely]
-        .iter()
-        .any(|asks| Some(asks.as_str()) == verdict)
+    let verdict = notice.evidence.as_ref().and_then(|evidence| evidence.get("verdict"));
+    verdict.is_some_and(|name| WhyVerdict::deserialize(name).is_ok_and(WhyVerdict::asks_for_input))
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use siding_model::evidence::WhyVerdict;
 use siding_model::journal::{JournalError, Replayed, TaskState, replay};
 use siding_model::lifecycle::{Lifecycle, Phase, TaskEvent, TreeLiveness};
 use siding_model::outcome::{BackgroundReason, Outcome};
@@ -293,6 +294,19 @@ pub(crate) fn with_unknown_fields(record: &Record) -> Value {
     let mut value = serde_json::to_value(record).expect("a record serializes");
     add(&mut value);
     value
+}
+
+/// A verdict is the name of a finding, which changes no state of the task.
+#[test]
+fn a_stall_with_the_verdict_of_a_newer_release_is_readable() {
+    let record = Record::Stalled(Box::new(sample_records::stall_record(5)));
+    let mut json = serde_json::to_value(&record).expect("a record serializes");
+    json["verdict"] = "dreaming".into();
+    json["waiting_on"] = "godot".into();
+    let read = record::parse_body(json.to_string().as_bytes()).expect("readable");
+    let Record::Stalled(stall) = read else { panic!("{read:?}") };
+    assert_eq!((stall.evidence.verdict, stall.evidence.waiting_on), (WhyVerdict::Unknown, None));
+    assert_eq!(stall.evidence.advice, "It waits for input.", "the advice is recorded");
 }
 
 /// An unknown record type, unlike an unknown field, cannot be ignored: the state would be

@@ -96,7 +96,14 @@ pub(super) fn can_be_idle(entrypoint: Option<&str>) -> bool {
 /// the next prompt.
 pub(super) fn wakes_agent(notice: &NoticeView) -> bool {
     notice.priority == Priority::Next
-        || matches!(notice.kind, NoticeKind::Ended | NoticeKind::Matched)
+        || match notice.kind {
+            NoticeKind::Ended | NoticeKind::Matched => true,
+            NoticeKind::Stalled
+            | NoticeKind::Lingering
+            | NoticeKind::Limit
+            | NoticeKind::Ready
+            | NoticeKind::Expiring => false,
+        }
 }
 
 #[cfg(test)]

@@ -115,7 +115,9 @@ pub(super) fn build_answer<'c>(
 /// Returns the tasks that a notice already reports as running.
 fn tasks_reported_running(news: Option<&NewNotices<'_>>) -> Vec<TaskId> {
     let notices = news.map(NewNotices::notices).unwrap_or_default().iter();
-    let says_it_runs =
-        |kind| matches!(kind, NoticeKind::Lingering | NoticeKind::Stalled | NoticeKind::Ready);
+    let says_it_runs = |kind| match kind {
+        NoticeKind::Lingering | NoticeKind::Stalled | NoticeKind::Ready => true,
+        NoticeKind::Ended | NoticeKind::Limit | NoticeKind::Matched | NoticeKind::Expiring => false,
+    };
     notices.filter(|notice| says_it_runs(notice.kind)).map(|notice| notice.task_id).collect()
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use siding_model::duration::format_duration;
-use siding_model::evidence::WhyVerdict;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
@@ -59,17 +58,12 @@ fn format_line(views: &[TaskView]) -> String {
 }
 
 fn needs_input(view: &TaskView) -> bool {
-    view.attention.as_ref().is_some_and(|quiet| {
-        matches!(
-            quiet.verdict,
-            WhyVerdict::InputWait | WhyVerdict::InputLikely | WhyVerdict::PasswordLikely
-        )
-    })
+    view.attention.as_ref().is_some_and(|quiet| quiet.verdict.asks_for_input())
 }
 
 #[cfg(test)]
 mod tests {
-    use siding_model::evidence::{AttentionView, Certainty};
+    use siding_model::evidence::{AttentionView, Certainty, WhyVerdict};
 
     use super::*;
     use crate::render::sample::running_task;
