@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 use answer::{AnswerWithAcks, HookAnswer};
 use conversation::Conversation;
-use host::{HookEvent, HookHost};
+use host::HookEvent;
 use input::HookInput;
 use siding_model::settings::HostBudget;
 
@@ -43,6 +43,7 @@ pub(crate) use status_line::status_line;
 
 use crate::exit;
 use crate::failure::Failure;
+use crate::install::hosts::HookHost;
 use crate::render::out::ReaderState;
 
 /// Answers an event of an agent's conversation: JSON on stdin, JSON on stdout.
@@ -89,10 +90,9 @@ impl Args {
             HookEvent::PreToolUse => {
                 let answer = pre_tool_use::answer(&input, self.host);
                 let encoded = encode::encode_answer(&answer, self.host, self.event);
-                // Only Claude Code can move a call to the background, and a denied call needs no
-                // budget.
+                // A denied call is not made.
                 let call_proceeds =
-                    self.host == HookHost::ClaudeCode && !matches!(answer, HookAnswer::Deny(_));
+                    self.host.moves_calls() && !matches!(answer, HookAnswer::Deny(_));
                 let updated = call_proceeds
                     .then(|| budget::updated_input(&input, self.budget))
                     .flatten()
@@ -124,7 +124,7 @@ impl Args {
             }),
             HookEvent::Stop => self.with_conversation(&input, |conversation| {
                 let answer = stop::answer(&input, conversation, self.host)?;
-                if self.host == HookHost::Codex && !matches!(answer.answer(), HookAnswer::Hold(_)) {
+                if self.host.wakes_by_waiter() && !matches!(answer.answer(), HookAnswer::Hold(_)) {
                     // Without a waiter, the notices are delivered at the next prompt.
                     codex_wake::start_waiter(&input, conversation).unwrap_or_else(|failure| {
                         failure.report();

@@ -1,6 +1,7 @@
 //! `siding install`: adds siding to an agent program.
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -89,13 +90,11 @@ enum InstallTarget {
 
 impl ValueEnum for InstallTarget {
     fn value_variants<'v>() -> &'v [Self] {
-        &[
-            Self::Host(Host::ClaudeCode),
-            Self::Host(Host::Codex),
-            Self::Host(Host::Gemini),
-            Self::Host(Host::Opencode),
-            Self::Timer,
-        ]
+        static TARGETS: LazyLock<Vec<InstallTarget>> = LazyLock::new(|| {
+            let hosts = Host::value_variants().iter().copied().map(InstallTarget::Host);
+            hosts.chain([InstallTarget::Timer]).collect()
+        });
+        &TARGETS
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {

@@ -56,6 +56,28 @@ fn absolute_path_variable(variable: &str) -> Option<PathBuf> {
     Some(PathBuf::from(value)).filter(|path| path.is_absolute())
 }
 
+/// A host that calls hooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum HookHost {
+    /// Claude Code
+    ClaudeCode,
+    /// Codex
+    Codex,
+    /// Gemini CLI
+    Gemini,
+}
+
+impl HookHost {
+    /// Returns the beginning of the ids of the host's sessions.
+    pub(crate) const fn session_prefix(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-",
+            Self::Codex => "codex-",
+            Self::Gemini => "gemini-",
+        }
+    }
+}
+
 /// An agent program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Host {
@@ -92,23 +114,42 @@ impl Host {
 
     /// Returns whether siding can be installed in one of several scopes.
     pub(crate) const fn has_scopes(self) -> bool {
-        matches!(self, Self::ClaudeCode)
+        match self {
+            Self::ClaudeCode => true,
+            Self::Codex | Self::Gemini | Self::Opencode => false,
+        }
+    }
+
+    /// Returns the host as a caller of hooks; `None` if it calls none.
+    pub(crate) const fn hook_host(self) -> Option<HookHost> {
+        match self {
+            Self::ClaudeCode => Some(HookHost::ClaudeCode),
+            Self::Codex => Some(HookHost::Codex),
+            Self::Gemini => Some(HookHost::Gemini),
+            Self::Opencode => None,
+        }
     }
 
     /// Returns whether the host calls hooks.
     pub(crate) const fn has_hooks(self) -> bool {
-        !matches!(self, Self::Opencode)
+        self.hook_host().is_some()
     }
 
     /// Returns whether the host's own shell calls can have a budget: the host moves a call to the
     /// background at the call's timeout.
     pub(crate) const fn has_budget(self) -> bool {
-        matches!(self, Self::ClaudeCode)
+        match self {
+            Self::ClaudeCode => true,
+            Self::Codex | Self::Gemini | Self::Opencode => false,
+        }
     }
 
     /// Returns whether the host's first hook lets its shells be adopted.
     pub(crate) const fn adopts_by_hook(self) -> bool {
-        matches!(self, Self::ClaudeCode)
+        match self {
+            Self::ClaudeCode => true,
+            Self::Codex | Self::Gemini | Self::Opencode => false,
+        }
     }
 
     /// Returns the key of the setting that disables the host's hooks.

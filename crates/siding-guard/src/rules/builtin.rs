@@ -33,3 +33,22 @@ impl Rules {
         rules
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "only the guard itself must not open files")]
+    fn every_rule_file_is_built_in() {
+        let directory = format!("{}/rules", env!("CARGO_MANIFEST_DIR"));
+        let paths = std::fs::read_dir(&directory).expect("the directory exists");
+        let paths = paths.map(|entry| entry.expect("readable").path());
+        let files = paths.filter(|path| path.extension().is_some_and(|ext| ext == "toml"));
+        let read = |path| std::fs::read_to_string(path).expect("readable");
+        let found: BTreeSet<String> = files.map(read).collect();
+        assert_eq!(found, BUILTIN_RULE_FILES.map(str::to_owned).into(), "a file of {directory}");
+    }
+}

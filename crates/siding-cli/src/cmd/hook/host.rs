@@ -3,16 +3,7 @@
 use clap::ValueEnum;
 use siding_model::id::SessionId;
 
-/// An agent program that calls hooks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum HookHost {
-    /// Claude Code
-    ClaudeCode,
-    /// Codex
-    Codex,
-    /// Gemini CLI
-    Gemini,
-}
+pub(super) use crate::install::hosts::HookHost;
 
 /// An event of a conversation. The aliases are Gemini CLI's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -72,7 +63,7 @@ impl HookEvent {
 const MAX_CONVERSATION_CHARS: usize = 50;
 
 impl HookHost {
-    /// Returns the host's name as an argument of `siding doctor --host`.
+    /// Returns the host's name as an argument of `--host`, of `siding hook` and `siding doctor`.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -81,20 +72,30 @@ impl HookHost {
         }
     }
 
-    const fn session_prefix(self) -> &'static str {
+    /// Returns whether the host can move a running shell call to the background, so that the input
+    /// of its calls may be changed.
+    pub(super) const fn moves_calls(self) -> bool {
         match self {
-            Self::ClaudeCode => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
+            Self::ClaudeCode => true,
+            Self::Codex | Self::Gemini => false,
         }
     }
 
-    /// Returns the host's name as an argument of `siding hook --host`.
-    pub(super) const fn long_name(self) -> &'static str {
+    /// Returns whether a turn of the host may be held for new notices. Gemini CLI continues a held
+    /// turn with a text that reads as a person's prompt.
+    pub(super) const fn can_hold_turns(self) -> bool {
         match self {
-            Self::ClaudeCode => "claude-code",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
+            Self::ClaudeCode | Self::Codex => true,
+            Self::Gemini => false,
+        }
+    }
+
+    /// Returns whether a process of siding waits for notices and wakes the idle host, which cannot
+    /// start one itself.
+    pub(super) const fn wakes_by_waiter(self) -> bool {
+        match self {
+            Self::Codex => true,
+            Self::ClaudeCode | Self::Gemini => false,
         }
     }
 
@@ -107,7 +108,7 @@ impl HookHost {
     pub(super) fn session_id_for(self, conversation: &str) -> SessionId {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
         let rest: String = conversation.chars().take(MAX_CONVERSATION_CHARS).map(plain).collect();
-        let name = format!("{}-{rest}", self.session_prefix());
+        let name = format!("{}{rest}", self.session_prefix());
         name.parse().expect("only allowed characters, and short enough")
     }
 }
@@ -115,6 +116,10 @@ impl HookHost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::install::hooks::HookEntry;
+    use crate::install::hosts::{BaseDirs, Host, Scope};
+    use crate::install::program::{ProgramNames, SidingProgram};
+    use crate::install::target::FileContent;
 
     #[test]
     fn any_conversation_name_maps_to_a_valid_session_id() {
@@ -124,5 +129,46 @@ mod tests {
         assert_eq!(session("../a b\n\u{202e}"), "claude-..-a-b--");
         assert_eq!(session(""), "claude-");
         assert_eq!(session(&"x".repeat(1000)).len(), "claude-".len() + MAX_CONVERSATION_CHARS);
+    }
+
+    /// Returns whether a host calls the event, so that `siding install` adds a hook for it.
+    const fn is_installed_for(host: HookHost, event: HookEvent) -> bool {
+        let is_claude_code = matches!(host, HookHost::ClaudeCode);
+        match event {
+            HookEvent::SessionStart
+            | HookEvent::PreToolUse
+            | HookEvent::PostToolUse
+            | HookEvent::UserPromptSubmit
+            | HookEvent::Stop => true,
+            HookEvent::PostToolUseFailure | HookEvent::PostToolBatch | HookEvent::AwaitNotice => {
+                is_claude_code
+            }
+            HookEvent::SessionEnd => match host {
+                HookHost::ClaudeCode | HookHost::Gemini => true,
+                HookHost::Codex => false,
+            },
+            // Only with `siding install --notify`.
+            HookEvent::NotifyPerson => false,
+        }
+    }
+
+    #[test]
+    fn each_host_gets_the_hooks_of_its_events() {
+        let places = BaseDirs { home: "/h".into(), cwd: "/w".into() };
+        let names = ProgramNames::with_name(None);
+        let program = SidingProgram { path: "/p/siding".to_owned(), on_path: false, names };
+        for host in Host::value_variants() {
+            let targets = host.targets(&places, Scope::User, &program, None).expect("possible");
+            let hooks = targets.into_iter().flat_map(|target| match target.content {
+                FileContent::Json { hooks, .. } => hooks,
+                _ => Vec::new(),
+            });
+            let parse = |entry: HookEntry| HookEvent::from_str(entry.event_arg, false);
+            let installed: Vec<_> = hooks.map(parse).collect::<Result<_, _>>().expect("events");
+            for event in HookEvent::value_variants() {
+                let is_installed = host.hook_host().is_some_and(|it| is_installed_for(it, *event));
+                assert_eq!(installed.contains(event), is_installed, "{host:?} {event:?}");
+            }
+        }
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn start_detached(
     let program = std::env::current_exe()
         .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
     let child = Command::new(program)
-        .args(["hook", "--host", host.long_name()])
+        .args(["hook", "--host", host.name()])
         .args(["--via", &join_ways(&args.via), "--follow", conversation.session.as_str()])
         .args(["--owner-pid", &conversation.owner.pid.to_string()])
         .args(["--owner-start", &conversation.owner.start_ticks.to_string()])
@@ -156,7 +156,7 @@ fn open_notifier(
     let bell =
         via.contains(&NotifyWay::Bell).then(|| find_terminal(conversation.owner.pid)).flatten();
     let webhook = match via.contains(&NotifyWay::Webhook) {
-        true => notify::stored_address(conversation.root.path(), host.long_name())?
+        true => notify::stored_address(conversation.root.path(), host.name())?
             .unwrap_or_else(|| context::load_valid_settings().notify_webhook),
         false => Webhook::OFF,
     };

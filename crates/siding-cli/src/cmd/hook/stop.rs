@@ -27,9 +27,7 @@ pub(super) fn answer<'c>(
         return Ok(HookAnswer::Nothing.into());
     }
     let running = running::format_lines(&running::background_tasks(root, &sessions, |_| true)?);
-    // Gemini CLI continues a held turn with a text that reads as a person's prompt, so its turns
-    // are never held.
-    if host != HookHost::Gemini
+    if host.can_hold_turns()
         && let Some(new_notices) = NewNotices::for_conversation(conversation)?
         && session::count_hold(root, session, !input.stop_hook_active, MAX_HELD_TURNS)?
     {

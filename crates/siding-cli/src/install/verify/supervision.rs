@@ -10,6 +10,7 @@ use siding_model::process::ProcRef;
 
 use super::Host;
 use crate::context;
+use crate::install::hosts::HookHost;
 
 /// The state, a description and a repair.
 type CheckResult = (CheckState, String, Option<String>);
@@ -49,7 +50,7 @@ fn check_sessions(host: Host) -> CheckResult {
         return quiet;
     }
     let Ok(root) = StateDir::open(&path) else { return quiet };
-    let Some(begin) = session_prefix(host) else { return quiet };
+    let Some(begin) = host.hook_host().map(HookHost::session_prefix) else { return quiet };
     let sessions = session::list_sessions(&root).unwrap_or_default().into_iter();
     let of_host = sessions.filter(|one| !one.is_closed && one.id.as_str().starts_with(begin));
     let mut owners: Vec<ProcRef> = of_host.filter_map(|one| one.living_owner(&boot)).collect();
@@ -73,14 +74,4 @@ fn check_sessions(host: Host) -> CheckResult {
                   not as the first process of a container (`docker run --init`)"
         .to_owned();
     (CheckState::Limited, why.join("; "), Some(repair))
-}
-
-/// Returns the prefix of a host's session ids; `None` if the host opens no sessions.
-const fn session_prefix(host: Host) -> Option<&'static str> {
-    match host {
-        Host::ClaudeCode => Some("claude-"),
-        Host::Codex => Some("codex-"),
-        Host::Gemini => Some("gemini-"),
-        Host::Opencode => None,
-    }
 }
