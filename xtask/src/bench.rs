@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: compares siding with the commands that people use today.
 //!
 //! Builds both programs and runs `siding-bench`, which decides what to measure and how
-//! (`crates/siding-e2e/src/bench`).
+//! (`crates/siding-e2e/src/bin/siding_bench`).
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;

@@ -19,7 +19,7 @@
 //! - [`fill_pattern`] and [`tree_plan`]: the pure plans of puppet's output and of its random
 //!   process trees, from which a test knows the expected result in advance.
 //!
-//! The module documentation of the program (`src/puppet/mod.rs`) describes the verbs of `puppet`.
+//! The module documentation of the program (`src/bin/puppet/puppet.rs`) describes the verbs of `puppet`.
 //! This crate is never shipped, and no shipped crate may depend on it.
 //!
 //! ```no_run

@@ -1,6 +1,5 @@
 //! `siding-bench`, the measurements behind `cargo xtask bench`; see [`mod@bench`].
 
-#[path = "../bench/mod.rs"]
 mod bench;
 
 fn main() -> std::process::ExitCode {

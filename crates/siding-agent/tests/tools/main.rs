@@ -1,4 +1,4 @@
-//! Tests of the file tools with real files.
+//! Tests of the tools with real files and processes.
 
 #![forbid(unsafe_code)]
 
@@ -11,3 +11,4 @@ mod files {
     mod write;
 }
 mod tiny;
+mod todo;

@@ -1,9 +1,5 @@
 //! Tests of the shared to-do list with real files and processes.
 
-#![forbid(unsafe_code)]
-
-mod tiny;
-
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -17,7 +13,7 @@ use siding_agent::tool::todo::{TodoList, TodoOwner, TodoStatus};
 use siding_agent::tool::{AgentToolContext, AllowedRoots, ToolOutcome, Toolbox};
 use tempfile::TempDir;
 
-use tiny::Tiny;
+use crate::tiny::Tiny;
 
 /// An agent of a project.
 struct TodoAgent {
@@ -310,7 +306,7 @@ fn a_thousand_claims_give_each_todo_one_owner() {
     let program = std::env::current_exe().unwrap();
     let start = |name: &str| {
         let mut command = Command::new(&program);
-        command.args(["--exact", "racer"]).stdin(Stdio::piped()).stdout(Stdio::null());
+        command.args(["--exact", "todo::racer"]).stdin(Stdio::piped()).stdout(Stdio::null());
         command
             .env(RACE_DIRECTORY_VARIABLE, &project)
             .env(RACER_NAME_VARIABLE, name)

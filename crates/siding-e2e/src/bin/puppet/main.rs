@@ -5,7 +5,6 @@
 
 #![cfg_attr(not(test), no_main)]
 
-#[path = "../puppet/mod.rs"]
 mod puppet;
 
 use std::ffi::{CStr, c_char, c_int};
