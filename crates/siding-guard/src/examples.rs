@@ -14,7 +14,7 @@ pub struct ExampleResults {
     /// The examples that failed.
     pub failed: Vec<FailedExample>,
     /// Rules without an example that they match.
-    pub without: Vec<String>,
+    pub rules_without_examples: Vec<String>,
 }
 
 /// An example with another result than expected.
@@ -26,7 +26,7 @@ pub struct FailedExample {
     /// The command.
     pub command: String,
     /// Whether the rule should match the command.
-    pub should_hit: bool,
+    pub should_match: bool,
 }
 
 impl Rules {
@@ -37,18 +37,18 @@ impl Rules {
         for rule in self.rules.iter().filter(|rule| is_wanted(rule)) {
             let mode =
                 if rule.background_only { ExecMode::Background } else { ExecMode::Foreground };
-            let hits = rule.examples.hit.iter().map(|command| (command, true));
-            let misses = rule.examples.miss.iter().map(|command| (command, false));
-            if rule.examples.hit.is_empty() {
-                results.without.push(rule.name.clone());
+            let matches = rule.examples.matching.iter().map(|command| (command, true));
+            let mismatches = rule.examples.mismatch.iter().map(|command| (command, false));
+            if rule.examples.matching.is_empty() {
+                results.rules_without_examples.push(rule.name.clone());
             }
-            for (command, should_hit) in hits.chain(misses) {
+            for (command, should_match) in matches.chain(mismatches) {
                 results.count += 1;
                 let judgement = judge(command, self, mode);
-                let is_hit = judgement.findings.iter().any(|found| found.rule == rule.name);
-                if is_hit != should_hit {
+                let is_match = judgement.findings.iter().any(|found| found.rule == rule.name);
+                if is_match != should_match {
                     let (rule, command) = (rule.name.clone(), command.clone());
-                    results.failed.push(FailedExample { rule, command, should_hit });
+                    results.failed.push(FailedExample { rule, command, should_match });
                 }
             }
         }

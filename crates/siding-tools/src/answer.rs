@@ -59,7 +59,7 @@ impl ToolAnswer {
         let answer = StructuredAnswer {
             message: self.lines.join("\n"),
             output: self.output.clone().filter(|text| !text.is_empty()),
-            news: self.notices.clone(),
+            notices: self.notices.clone(),
             details: self.details.as_ref()?,
         };
         serde_json::to_value(answer).ok()

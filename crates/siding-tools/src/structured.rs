@@ -28,7 +28,7 @@ pub(crate) struct StructuredAnswer<T> {
     pub(crate) output: Option<String>,
     /// Notices about other tasks of the session, when there are new ones.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) news: Option<String>,
+    pub(crate) notices: Option<String>,
     #[serde(flatten)]
     pub(crate) details: T,
 }
@@ -137,7 +137,7 @@ pub(crate) struct StopDetails {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StopResult {
     /// The given id or prefix.
-    pub(crate) asked: String,
+    pub(crate) requested_id: String,
     /// The state of the task; omitted when there is none, or while the stop is in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskSummary>,

@@ -61,7 +61,7 @@ pub struct WorkflowView {
     /// The tasks that have run the workflow, the newest last.
     pub tasks: Vec<TaskId>,
     /// The time of its start, in RFC 3339.
-    pub began_at: Option<String>,
+    pub started_at: Option<String>,
     /// Milliseconds from its start to its end, or until now.
     pub elapsed_ms: Option<u64>,
     /// Its steps, in the order of the file.
@@ -107,7 +107,7 @@ impl WorkflowView {
             file: file.display().to_string(),
             state: RunState::Planned,
             tasks: Vec::new(),
-            began_at: None,
+            started_at: None,
             elapsed_ms: None,
             steps: steps.collect(),
         }
@@ -136,7 +136,7 @@ impl WorkflowView {
             file: workflow.header.file.clone(),
             state,
             tasks: workflow.tasks.clone(),
-            began_at: Some(workflow.started_at.rfc3339()),
+            started_at: Some(workflow.started_at.rfc3339()),
             elapsed_ms: Some(ms_between(workflow.started_at, until)),
             steps: steps.collect(),
         }

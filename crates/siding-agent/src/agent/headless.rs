@@ -13,7 +13,7 @@ use crate::conversation::IdleReason;
 use crate::message::FinishReason;
 
 /// Runs an agent on one prompt until the agent and everything it started have ended. Background
-/// work is waited for until `wait_bound` and then stopped. Without a prompt, an interrupted turn is
+/// work is waited for until `drain_timeout` and then stopped. Without a prompt, an interrupted turn is
 /// continued.
 ///
 /// # Errors
@@ -22,21 +22,21 @@ use crate::message::FinishReason;
 pub fn run_headless(
     builder: AgentBuilder,
     prompt: Option<String>,
-    wait_bound: Duration,
+    drain_timeout: Duration,
     on_event: &mut dyn FnMut(UiEvent<'_>),
 ) -> Result<AgentReport, AgentError> {
     let mut agent = builder.build()?;
     let host = Arc::clone(&agent.host);
     on_event(UiEvent::Started(&host.session));
     agent.resume(prompt, on_event)?;
-    let end = agent.run_to_completion(wait_bound, on_event)?;
+    let end = agent.run_to_completion(drain_timeout, on_event)?;
     agent.finish(end)
 }
 
 impl Agent {
     fn run_to_completion(
         &mut self,
-        wait_bound: Duration,
+        drain_timeout: Duration,
         on_event: &mut dyn FnMut(UiEvent<'_>),
     ) -> Result<EndReason, AgentError> {
         let mut since: Option<Instant> = None;
@@ -51,7 +51,7 @@ impl Agent {
             match rest {
                 IdleReason::TurnEnded(FinishReason::EndTurn) => {}
                 IdleReason::TurnEnded(FinishReason::Refusal) => return Ok(EndReason::Refused),
-                IdleReason::TurnEnded(FinishReason::MaxTokens) => return Ok(EndReason::Cut),
+                IdleReason::TurnEnded(FinishReason::MaxTokens) => return Ok(EndReason::Truncated),
                 IdleReason::TurnEnded(FinishReason::ToolUse | FinishReason::Other) => {
                     return Ok(EndReason::Stopped);
                 }
@@ -61,8 +61,8 @@ impl Agent {
                     return Ok(EndReason::Failed { why: why.to_owned() });
                 }
                 IdleReason::Interrupted => return Ok(EndReason::Interrupted),
-                IdleReason::RequestLimit { limit: most } => {
-                    return Ok(EndReason::Requests { most });
+                IdleReason::RequestLimit { limit } => {
+                    return Ok(EndReason::RequestLimit { limit });
                 }
             }
             // The tasks must be listed before the notices are read: a task that ends in between is
@@ -77,10 +77,10 @@ impl Agent {
                 return Ok(EndReason::Done);
             }
             let waited = since.get_or_insert_with(Instant::now).elapsed();
-            if waited >= wait_bound {
-                return Ok(EndReason::WaitBound { bound_ms: text::millis(wait_bound) });
+            if waited >= drain_timeout {
+                return Ok(EndReason::DrainTimeout { timeout_ms: text::millis(drain_timeout) });
             }
-            let left = wait_bound.saturating_sub(waited);
+            let left = drain_timeout.saturating_sub(waited);
             // Another consumer may deliver a teammate's notices, and no event reports that, so the
             // state is polled.
             let has_mates = matches!(&self.team, Team::Lead(mates) if !mates.is_empty());

@@ -200,7 +200,7 @@ impl Agent {
             }
             UserAction::Quit => {
                 self.handle_event(Event::Interrupted, &mut sight)?;
-                return Ok(Some(EndReason::Left));
+                return Ok(Some(EndReason::Quit));
             }
             UserAction::Suspend => {
                 if session.console.suspend().is_err() {

@@ -59,7 +59,7 @@ impl Reminders {
             let is_forgotten = is_ours && !self.seen_running.insert(id) && !was_read;
             if is_ours && (names_all || is_forgotten) {
                 to_name.push(task);
-            } else if is_ours && !was_read || !is_ours && tasks::may_be_handed_up(&task) {
+            } else if is_ours && !was_read || !is_ours && tasks::may_be_inherited(&task) {
                 continue;
             }
             self.settled.insert(id);

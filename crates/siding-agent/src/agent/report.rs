@@ -26,21 +26,22 @@ use crate::transcript::Transcript;
 pub enum EndReason {
     /// The model has ended its turn, and nothing that it started is running.
     Done,
-    /// The model has ended its turn, but its tasks did not end within the bound and were stopped.
-    WaitBound {
-        /// The bound, in milliseconds.
-        bound_ms: u64,
+    /// The model has ended its turn, but its tasks did not end within `--drain-timeout` and were
+    /// stopped.
+    DrainTimeout {
+        /// The timeout, in milliseconds.
+        timeout_ms: u64,
     },
     /// The provider refused to let the model continue.
     Refused,
     /// The model's answer reached the limit of its length.
-    Cut,
+    Truncated,
     /// The provider stopped the model for another reason.
     Stopped,
     /// The agent reached its limit of requests to the model.
-    Requests {
+    RequestLimit {
         /// The limit.
-        most: u32,
+        limit: u32,
     },
     /// A request to the model failed.
     Failed {
@@ -50,7 +51,7 @@ pub enum EndReason {
     /// A person interrupted the agent.
     Interrupted,
     /// The person at the terminal quit.
-    Left,
+    Quit,
     /// A signal ended the agent, or its terminal was closed.
     Signaled {
         /// The signal's name.
@@ -75,7 +76,7 @@ pub struct AgentReport {
     pub usage_of_subagents: Usage,
     /// The tasks of a subagent that were running when it ended. They continue as tasks of the agent
     /// that started it.
-    pub handed_up: Vec<TaskView>,
+    pub inherited_tasks: Vec<TaskView>,
     /// The tasks that were running when the agent ended, in their state after they were stopped.
     pub ended: Vec<TaskView>,
 }
@@ -94,7 +95,7 @@ impl Agent {
         };
         let running = tasks::list_running(&host)?;
         let views = |standings: &[TaskSnapshot]| host.views(standings, ViewDetail::Full);
-        let (handed_up, ended) = match self.team {
+        let (inherited_tasks, ended) = match self.team {
             Team::Alone => (views(&running), Vec::new()),
             Team::Lead(_) | Team::Teammate { .. } => {
                 let mut ended = stop_tasks(&host, &running);
@@ -110,7 +111,7 @@ impl Agent {
             labels: std::mem::take(&mut self.labels),
             usage: self.conversation.total_usage(),
             usage_of_subagents: subagent_usage(&host)?,
-            handed_up,
+            inherited_tasks,
             ended,
         };
         session::close(&host.root, &host.session)?;

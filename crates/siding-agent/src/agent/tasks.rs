@@ -37,10 +37,10 @@ pub(super) fn is_of_session(host: &ToolContext, task: &TaskSnapshot) -> bool {
         procfs::boot_id()
             .is_ok_and(|boot| session::is_inherited_by(&host.root, of, &host.session, &boot))
     };
-    *of == host.session || may_be_handed_up(task) && was_left()
+    *of == host.session || may_be_inherited(task) && was_left()
 }
 
 /// Returns whether a task is owned by a subagent, whose session may hand it to the parent session.
-pub(super) fn may_be_handed_up(task: &TaskSnapshot) -> bool {
+pub(super) fn may_be_inherited(task: &TaskSnapshot) -> bool {
     session::is_subagent_id(&task.state.spec.session_id)
 }

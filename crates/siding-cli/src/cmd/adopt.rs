@@ -58,7 +58,7 @@ struct AdoptView {
     /// The session that owns the task; null if the process already had a task that is not recorded.
     session_id: Option<SessionId>,
     /// Whether the process already had a task; then nothing was done.
-    already: bool,
+    already_adopted: bool,
 }
 
 impl Args {
@@ -189,11 +189,16 @@ fn inherited_session() -> Option<SessionId> {
 
 impl AdoptView {
     fn new(pid: i32, claim: &ClaimedProcess) -> Self {
-        Self { pid, task_id: claim.task, session_id: Some(claim.session.clone()), already: false }
+        Self {
+            pid,
+            task_id: claim.task,
+            session_id: Some(claim.session.clone()),
+            already_adopted: false,
+        }
     }
 
     fn already_adopted(pid: i32, task: TaskId, root: &StateDir) -> Self {
-        Self { pid, task_id: task, session_id: session_of_task(root, task), already: true }
+        Self { pid, task_id: task, session_id: session_of_task(root, task), already_adopted: true }
     }
 }
 

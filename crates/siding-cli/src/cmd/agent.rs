@@ -56,7 +56,7 @@ const CALL_COLUMNS: usize = stdout::TEXT_COLUMNS;
 /// something. At a terminal Ctrl-B moves the running command to the background, Esc interrupts the
 /// current wait, and Ctrl-D quits, which stops every task that still runs.
 ///
-/// With -p, tasks that still run when the model has ended its turn are waited for, for --wait-bound
+/// With -p, tasks that still run when the model has ended its turn are waited for, for --drain-timeout
 /// at most. After that they are stopped, and the exit code says so. The model's answers go to
 /// standard output, its tool calls to standard error.
 #[derive(Debug, clap::Args)]
@@ -74,7 +74,7 @@ of other servers: $ANTHROPIC_BASE_URL, $OPENAI_BASE_URL. With --resume the
 default model is that of the conversation.
 
 Exit codes: 0 when the agent is done, 1 when it could not continue, 124 when
-tasks were stopped after --wait-bound.")]
+tasks were stopped after --drain-timeout.")]
 pub(crate) struct Args {
     /// Prompt for the agent; without it the agent asks at the terminal
     #[arg(short, long, value_name = "TEXT", value_parser = parse_prompt)]
@@ -101,8 +101,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = MAX_TURNS)]
     max_turns: u32,
     /// Maximum time to wait for running tasks at the end
-    #[arg(long, value_name = "D", default_value = "10m", value_parser = super::parse_duration)]
-    wait_bound: Duration,
+    #[arg(long, alias = "wait-bound", value_name = "D", default_value = "10m", value_parser = super::parse_duration)]
+    drain_timeout: Duration,
     /// Run commands for which the guard would ask a person
     #[arg(long, value_name = "ask", value_parser = ["ask"])]
     yes_to: Option<String>,
@@ -214,7 +214,7 @@ impl Args {
         let result = match console {
             Some(console) => run_interactive(builder, console),
             None => {
-                run_headless(builder, self.prompt, self.wait_bound, &mut |sight| match format {
+                run_headless(builder, self.prompt, self.drain_timeout, &mut |sight| match format {
                     OutputFormat::Json => {}
                     OutputFormat::StreamJson => stream.print_lines(&StreamLine::from_event(sight)),
                     OutputFormat::Text if is_subagent => text_output::show_subagent_event(sight),

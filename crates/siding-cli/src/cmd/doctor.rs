@@ -153,8 +153,14 @@ fn check_host_settings() -> Check {
         [] => (CheckState::Ok, "no unknown `bash.background…` key".to_owned()),
         remarks => (CheckState::Limited, remarks.join("; ")),
     };
-    let without = "deadline, cap, signal and grace are not those of the host's file";
-    Check { name: HOST_SETTINGS_CHECK_NAME, state, weight: CheckWeight::Comfort, found, without }
+    let missing_guarantee = "deadline, cap, signal and grace are not those of the host's file";
+    Check {
+        name: HOST_SETTINGS_CHECK_NAME,
+        state,
+        weight: CheckWeight::Comfort,
+        found,
+        missing_guarantee,
+    }
 }
 
 /// Formats one row for each failure class: whether its detector is armed, the detector, its action
@@ -205,7 +211,7 @@ fn format_checks(
                 CheckWeight::Needed | CheckWeight::Guarantee => "without it:",
                 CheckWeight::Comfort => "weaker without it:",
             };
-            let said = format!("{weight} {}", check.without);
+            let said = format!("{weight} {}", check.missing_guarantee);
             text.push_str(&format!("{}\n", stdout::wrap_indented(&said, 9, stdout::TEXT_COLUMNS)));
             if let Some(repair) = repairs.get(name) {
                 let said = format!("repair: {repair}");
@@ -249,7 +255,7 @@ mod tests {
             weight,
             found: "as it was found here and now, in so many words that they need two lines"
                 .to_owned(),
-            without: "a process could be mistaken for a later one",
+            missing_guarantee: "a process could be mistaken for a later one",
         };
         let checks = [
             check(CheckState::Ok, CheckWeight::Needed),

@@ -35,7 +35,7 @@ Examples:
   siding install claude-code --budget 15s         wait 15 s for a command
   siding install claude-code --statusline         running tasks below the prompt
   siding install codex --notify desktop,bell      notify me of what needs me
-  siding install timer                            run the reaper every 15 min
+  siding install systemd-timer                    run the reaper every 15 min
 
 Details for each host: docs/hosts.md.")]
 pub(crate) struct Args {
@@ -100,9 +100,9 @@ impl ValueEnum for InstallTarget {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
             Self::Host(host) => host.to_possible_value(),
-            Self::Timer => {
-                Some(PossibleValue::new("timer").help("systemd: the reaper every 15 min"))
-            }
+            Self::Timer => Some(
+                PossibleValue::new("systemd-timer").alias("timer").help("the reaper every 15 min"),
+            ),
         }
     }
 }
@@ -113,7 +113,7 @@ impl ValueEnum for InstallTarget {
 struct InstallReport {
     /// Whether it was an install or an uninstall.
     action: Action,
-    /// The host's name as an argument, or `timer`.
+    /// The host's name as an argument, or `systemd-timer`.
     host: &'static str,
     /// Whose settings; null if the host has only those of a user.
     scope: Option<Scope>,
@@ -299,7 +299,7 @@ impl InstallTarget {
     const fn name(self) -> &'static str {
         match self {
             Self::Host(host) => host.name(),
-            Self::Timer => "timer",
+            Self::Timer => "systemd-timer",
         }
     }
 
@@ -321,9 +321,9 @@ impl InstallReport {
                 text.push('\n');
             }
         }
-        for done in self.files.iter().filter(|done| done.fate != ChangeKind::Unchanged) {
+        for done in self.files.iter().filter(|done| done.change != ChangeKind::Unchanged) {
             let path = make_visible(&done.path.display().to_string());
-            let what = match (done.fate, self.dry_run) {
+            let what = match (done.change, self.dry_run) {
                 (ChangeKind::Created, false) => "created",
                 (ChangeKind::Created, true) => "would create",
                 (ChangeKind::Removed, false) => "removed",

@@ -73,7 +73,7 @@ enum SessionStatus {
     /// Its owner is running.
     Live,
     /// Its owner has ended.
-    Over,
+    Ended,
     /// Its owner is on another system or in another PID namespace, and may be running.
     Elsewhere,
     /// It was closed explicitly.
@@ -88,14 +88,14 @@ impl SessionStatus {
             (true, _) => Self::Closed,
             (false, true) => Self::Live,
             (false, false) if session.may_live_elsewhere(boot) => Self::Elsewhere,
-            (false, false) => Self::Over,
+            (false, false) => Self::Ended,
         }
     }
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
-            Self::Over => "over",
+            Self::Ended => "ended",
             Self::Elsewhere => "elsewhere",
             Self::Closed => "closed",
             Self::Damaged => "damaged",
@@ -122,7 +122,7 @@ struct SessionView {
     /// The parent session, which inherits the tasks of this one; present only for the session of a
     /// subagent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    under: Option<SessionId>,
+    parent_session: Option<SessionId>,
     /// What was cleared when it was opened; present only in the output of `session open`.
     #[serde(skip_serializing_if = "Option::is_none")]
     reaped: Option<Vec<ReapStep>>,
@@ -136,7 +136,7 @@ impl SessionView {
             state: SessionStatus::from_session(session, boot),
             opened_at: Some(session.opened_at.rfc3339()),
             running,
-            under: session.parent.clone(),
+            parent_session: session.parent.clone(),
             reaped: None,
         }
     }

@@ -62,7 +62,7 @@ pub(crate) struct FileChange {
     /// The file, with symbolic links resolved.
     pub(crate) path: PathBuf,
     /// What was done, or would be.
-    pub(crate) fate: ChangeKind,
+    pub(crate) change: ChangeKind,
     /// The change as a unified diff; empty if there is none.
     pub(crate) diff: String,
     /// Path of the backup; null if none was needed.
@@ -74,7 +74,7 @@ pub(crate) struct FileChange {
 impl FileChange {
     /// Returns whether the file was or would be changed.
     pub(crate) fn is_change(&self) -> bool {
-        self.fate != ChangeKind::Unchanged
+        self.change != ChangeKind::Unchanged
     }
 }
 
@@ -163,8 +163,8 @@ impl PlannedChange {
         let original = OriginalFile::read(&target.path)?;
         let record = records.load(original.path())?;
         let Some(old) = original.text()? else {
-            let fate = ChangeKind::Unchanged;
-            return Ok(Self { original, after: None, record, kind: fate, is_shared: false });
+            let change = ChangeKind::Unchanged;
+            return Ok(Self { original, after: None, record, kind: change, is_shared: false });
         };
         let after = target.text_without_siding(old, names, record.as_ref()).map_err(|fault| {
             InstallError::InvalidText { path: original.path().to_owned(), fault, strict: false }
@@ -200,7 +200,7 @@ impl PlannedChange {
                 .header(before, after)
                 .to_string()
         };
-        Ok(FileChange { path, fate: self.kind, diff, backup: None, backups_removed: Vec::new() })
+        Ok(FileChange { path, change: self.kind, diff, backup: None, backups_removed: Vec::new() })
     }
 
     /// Makes the change of an install.

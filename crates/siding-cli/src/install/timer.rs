@@ -98,7 +98,7 @@ fn service_unit(program: &str, carried: &[(&str, String)]) -> String {
     // A shim that the reaper starts must outlive the reaper, so only the main process is killed.
     // Exit code 1 is treated as success, because the next run may clear what is left.
     format!(
-        "# Written by `siding install timer`.\n\
+        "# Written by `siding install systemd-timer`.\n\
          [Unit]\n\
          Description=Cleans up after crashed agent sessions\n\
          \n\
@@ -112,7 +112,7 @@ fn service_unit(program: &str, carried: &[(&str, String)]) -> String {
 }
 
 fn timer_unit() -> String {
-    "# Written by `siding install timer`.\n\
+    "# Written by `siding install systemd-timer`.\n\
      [Unit]\n\
      Description=Cleans up after crashed agent sessions, every 15 minutes\n\
      \n\

@@ -62,10 +62,12 @@ impl Findings {
         } else {
             (CheckState::Missing, "not installed")
         };
-        let without = "leftovers of crashed sessions are cleared only when a session starts";
+        let missing_guarantee =
+            "leftovers of crashed sessions are cleared only when a session starts";
         let found = found.to_owned();
-        let check = Check { name: "timer", state, weight: CheckWeight::Comfort, found, without };
-        findings.add_check(check, Some("siding install timer".to_owned()));
+        let check =
+            Check { name: "timer", state, weight: CheckWeight::Comfort, found, missing_guarantee };
+        findings.add_check(check, Some("siding install systemd-timer".to_owned()));
         Ok(findings)
     }
 
@@ -87,8 +89,9 @@ impl Findings {
                 }
             },
         };
-        let without = "there is no program to install siding in";
-        let check = Check { name: "host", state, weight: CheckWeight::Guarantee, found, without };
+        let missing_guarantee = "there is no program to install siding in";
+        let check =
+            Check { name: "host", state, weight: CheckWeight::Guarantee, found, missing_guarantee };
         self.add_check(check, None);
     }
 
@@ -104,8 +107,14 @@ impl Findings {
             ([], false) => (CheckState::Ok, shown.join(", ")),
             (faults, _) => (CheckState::Missing, faults.join("; ")),
         };
-        let without = "the host ignores the whole file, including siding's entries";
-        let check = Check { name: "files", state, weight: CheckWeight::Guarantee, found, without };
+        let missing_guarantee = "the host ignores the whole file, including siding's entries";
+        let check = Check {
+            name: "files",
+            state,
+            weight: CheckWeight::Guarantee,
+            found,
+            missing_guarantee,
+        };
         let repair = format!("correct that line, then `siding install {}`", host.name());
         self.add_check(check, Some(repair));
     }
@@ -146,8 +155,15 @@ impl Findings {
         } else {
             (CheckState::Limited, format!("missing: {}", missing.join(", ")))
         };
-        let without = "the session is not opened, commands are not adopted, notices do not arrive";
-        let check = Check { name: "hooks", state, weight: CheckWeight::Guarantee, found, without };
+        let missing_guarantee =
+            "the session is not opened, commands are not adopted, notices do not arrive";
+        let check = Check {
+            name: "hooks",
+            state,
+            weight: CheckWeight::Guarantee,
+            found,
+            missing_guarantee,
+        };
         self.add_check(check, Some(install.clone()));
         let opens = all.iter().any(|(_, _, found)| found.event_arg == "session-start");
         self.check_session_start(host, opens, &install);
@@ -159,9 +175,14 @@ impl Findings {
             [] => (CheckState::Ok, "not disabled".to_owned()),
             off => (CheckState::Missing, format!("disabled by {}", off.join(", "))),
         };
-        let without = "the host calls no hook at all";
-        let check =
-            Check { name: "hooks allowed", state, weight: CheckWeight::Guarantee, found, without };
+        let missing_guarantee = "the host calls no hook at all";
+        let check = Check {
+            name: "hooks allowed",
+            state,
+            weight: CheckWeight::Guarantee,
+            found,
+            missing_guarantee,
+        };
         self.add_check(check, Some("remove that setting".to_owned()));
     }
 
@@ -175,10 +196,16 @@ impl Findings {
         } else {
             (CheckState::Missing, "no hook of SessionStart")
         };
-        let without = "its commands are not adopted: no deadline, no stop with the session";
+        let missing_guarantee =
+            "its commands are not adopted: no deadline, no stop with the session";
         let found = found.to_owned();
-        let check =
-            Check { name: "adoption", state, weight: CheckWeight::Guarantee, found, without };
+        let check = Check {
+            name: "adoption",
+            state,
+            weight: CheckWeight::Guarantee,
+            found,
+            missing_guarantee,
+        };
         self.add_check(check, Some(install.to_owned()));
     }
 
@@ -204,8 +231,9 @@ impl Findings {
         };
         // With two budgets in two scopes, it is undefined which one applies.
         let state = if budgets.len() > 1 { CheckState::Limited } else { CheckState::Ok };
-        let without = "a foreground command is moved to the background at either budget";
-        let check = Check { name: "budget", state, weight: CheckWeight::Comfort, found, without };
+        let missing_guarantee = "a foreground command is moved to the background at either budget";
+        let check =
+            Check { name: "budget", state, weight: CheckWeight::Comfort, found, missing_guarantee };
         let repair = format!("siding install {} --budget D with one scope", host.name());
         self.add_check(check, Some(repair));
     }
@@ -241,9 +269,11 @@ impl Findings {
             }
             said.push(format!("`{one}` {what}"));
         }
-        let without = "the host reports a failed hook, or another version of siding answers";
+        let missing_guarantee =
+            "the host reports a failed hook, or another version of siding answers";
         let found = said.join(", ");
-        let check = Check { name, state: worst, weight: CheckWeight::Guarantee, found, without };
+        let check =
+            Check { name, state: worst, weight: CheckWeight::Guarantee, found, missing_guarantee };
         self.add_check(check, Some(install.to_owned()));
     }
 
@@ -273,9 +303,15 @@ impl Findings {
                 format!("more than once, with different handlers: {}", twice.join(", ")),
             )
         };
-        let without = "each notice may arrive twice, and each command may be judged twice";
-        let check =
-            Check { name: "one of each", state, weight: CheckWeight::Guarantee, found, without };
+        let missing_guarantee =
+            "each notice may arrive twice, and each command may be judged twice";
+        let check = Check {
+            name: "one of each",
+            state,
+            weight: CheckWeight::Guarantee,
+            found,
+            missing_guarantee,
+        };
         let repair =
             extra.map(|scope| install_command(host, scope).replacen("install", "uninstall", 1));
         self.add_check(check, repair);
@@ -293,13 +329,13 @@ impl Findings {
             None => (CheckState::Missing, "no entry".to_owned()),
             Some((file, _)) => (CheckState::Ok, format!("in `{}`", file.target.path.display())),
         };
-        let without = "the host has none of siding's tools";
+        let missing_guarantee = "the host has none of siding's tools";
         let check = Check {
             name: "MCP server",
             state,
             weight: CheckWeight::Guarantee,
             found: shown,
-            without,
+            missing_guarantee,
         };
         self.add_check(check, Some(install.clone()));
         let called = found.iter().map(|(_, called)| called.as_str()).collect();
@@ -322,9 +358,15 @@ impl Findings {
                 }
                 None => (CheckState::Missing, "BASH_ENV is not set".to_owned()),
             };
-            let without = "its commands are not adopted: no deadline, no stop with the session";
-            let check =
-                Check { name: "adoption", state, weight: CheckWeight::Guarantee, found, without };
+            let missing_guarantee =
+                "its commands are not adopted: no deadline, no stop with the session";
+            let check = Check {
+                name: "adoption",
+                state,
+                weight: CheckWeight::Guarantee,
+                found,
+                missing_guarantee,
+            };
             let repair = format!(
                 "{}, or BASH_ENV = \"{}\" in your own [shell_environment_policy.set]",
                 install_command(host, Scope::User),

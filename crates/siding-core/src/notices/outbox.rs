@@ -178,10 +178,10 @@ impl<'r> Outbox<'r> {
         let add = |session: &SessionId, notices: &[NoticeId]| {
             acks::append_acks(self.root, session, Some(&self.consumer), notices, Durability::Disk)
         };
-        let handed_up = session::inherited_sessions(self.root, &self.session, &self.boot)?;
+        let inherited = session::inherited_sessions(self.root, &self.session, &self.boot)?;
         let (mut own, mut others) = (Vec::new(), HashMap::<SessionId, Vec<NoticeId>>::new());
         for notice in notices {
-            match self.owning_session(notice.task, &handed_up) {
+            match self.owning_session(notice.task, &inherited) {
                 Some(session) => others.entry(session).or_default().push(*notice),
                 None => own.push(*notice),
             }
@@ -211,8 +211,8 @@ impl<'r> Outbox<'r> {
 
     /// Returns the acknowledgements of this session and of the sessions it has inherited.
     fn read_acks(&self) -> Result<HashMap<SessionId, Acks>, NoticesError> {
-        let handed_up = session::inherited_sessions(self.root, &self.session, &self.boot)?;
-        let all = std::iter::once(self.session.clone()).chain(handed_up);
+        let inherited = session::inherited_sessions(self.root, &self.session, &self.boot)?;
+        let all = std::iter::once(self.session.clone()).chain(inherited);
         all.map(|session| Ok((session.clone(), Acks::read(self.root, &session)?))).collect()
     }
 

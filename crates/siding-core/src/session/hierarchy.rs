@@ -154,8 +154,8 @@ pub fn inherited_sessions(
     boot: &BootId,
 ) -> Result<Vec<SessionId>, StoreError> {
     let rows = subagent_chains(root)?;
-    let handed_up = rows.into_iter().filter(|(_, row)| chain_is_inherited_by(row, to, boot));
-    Ok(handed_up.map(|(id, _)| id).collect())
+    let inherited = rows.into_iter().filter(|(_, row)| chain_is_inherited_by(row, to, boot));
+    Ok(inherited.map(|(id, _)| id).collect())
 }
 
 /// Returns whether a session is one of [`inherited_sessions`].

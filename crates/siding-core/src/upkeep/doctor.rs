@@ -28,7 +28,7 @@ pub struct Check {
     /// The finding, as text.
     pub found: String,
     /// The guarantee that is weaker if the feature is missing.
-    pub without: &'static str,
+    pub missing_guarantee: &'static str,
 }
 
 /// Whether a feature works.

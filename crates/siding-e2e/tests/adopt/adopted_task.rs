@@ -191,7 +191,10 @@ fn adopt_command_reports_task_and_session() {
     let adopt = |pid: &str| sandbox.siding(&["adopt", "--json", pid]).run();
     let first = adopt(&pid).expect_code(0).json();
     let again = adopt(&pid).expect_code(0).json();
-    assert_eq!((&first["already"], &again["already"]), (&json!(false), &json!(true)));
+    assert_eq!(
+        (&first["already_adopted"], &again["already_adopted"]),
+        (&json!(false), &json!(true))
+    );
     assert_eq!(first["task_id"], again["task_id"]);
     let session = first["session_id"].as_str().expect("a name");
     assert!(session.starts_with("adopt-"), "{first}");

@@ -58,7 +58,7 @@ fn end_of_a_background_task_wakes_the_model() {
 
 /// Failure F52: the agent must not report success when it stopped unfinished work.
 #[test]
-fn task_running_at_the_wait_bound_is_stopped_and_reported() {
+fn task_running_at_the_drain_timeout_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let script = r#"
@@ -69,13 +69,13 @@ fn task_running_at_the_wait_bound_is_stopped_and_reported() {
         [[answer]]
         text = "It is on its way."
     "#;
-    let args = ["-p", "start", "--wait-bound", "300ms"];
+    let args = ["-p", "start", "--drain-timeout", "300ms"];
     let done = agent_with_script(&sandbox, script, &args).run().expect_code(124);
     assert!(done.stderr_text().contains("did not end within 300ms"), "{}", done.stderr_text());
     assert!(done.stderr_text().contains("sleep 300"), "{}", done.stderr_text());
     let args = [&args[..], &["--json"]].concat();
     let done = agent_with_script(&sandbox, script, &args).run().expect_code(124).json();
-    assert_eq!(done["end"], serde_json::json!({ "kind": "wait_bound", "bound_ms": 300 }));
+    assert_eq!(done["end"], serde_json::json!({ "kind": "drain_timeout", "timeout_ms": 300 }));
     let ended = done["ended"].as_array().expect("a list");
     assert_eq!(ended.len(), 1, "{done:#}");
     assert_eq!(ended[0]["command"], "sleep 300");

@@ -192,7 +192,7 @@ fn remote_agent_needs_approval_and_rejects_a_literal_token() {
 fn guard_rule_applies_to_remote_agent_calls() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let rule = "[[rule]]\nname = \"no-peers\"\nverdict = \"deny\"\nwhy = \"we work alone\"\n\
+    let rule = "[[rule]]\nname = \"no-peers\"\nverdict = \"deny\"\nreason = \"we work alone\"\n\
                 [[rule.when]]\nprogram = [\"siding\"]\n";
     std::fs::create_dir(sandbox.path(".siding")).expect("test directory");
     std::fs::write(sandbox.path(".siding/guard.toml"), rule).expect("test directory");

@@ -45,7 +45,10 @@ fn wait_for_subagent(sandbox: &Sandbox) -> (String, Process) {
         let is_it =
             |one: &&Value| one["session_id"].as_str().is_some_and(|id| id.starts_with("a-"));
         let session = sessions.as_array()?.iter().find(is_it)?.clone();
-        assert!(session["under"].as_str().is_some_and(|id| id.starts_with("agent-")), "{session}");
+        assert!(
+            session["parent_session"].as_str().is_some_and(|id| id.starts_with("agent-")),
+            "{session}"
+        );
         let pid = u32::try_from(session["owner_pid"].as_i64()?).ok()?;
         Some((session["session_id"].as_str()?.to_owned(), Process::from_pid(pid)?))
     })

@@ -155,7 +155,7 @@ fn agent_waits_for_the_tasks_of_an_idle_teammate() {
 
 /// Failure F52: the agent must not report success when it stopped unfinished work.
 #[test]
-fn teammate_working_at_the_wait_bound_is_stopped_and_reported() {
+fn teammate_working_at_the_drain_timeout_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let model = write_teammate_script(
@@ -172,9 +172,9 @@ fn teammate_working_at_the_wait_bound_is_stopped_and_reported() {
         [[answer]]
         text = "I wait."
         "#;
-    let args = ["-p", "go", "--json", "--wait-bound", "1s"];
+    let args = ["-p", "go", "--json", "--drain-timeout", "1s"];
     let done = agent_with_script(&sandbox, &script, &args).run().expect_code(124).json();
-    assert_eq!(done["end"]["kind"], "wait_bound");
+    assert_eq!(done["end"]["kind"], "drain_timeout");
     let ended = done["ended"].as_array().expect("a list");
     assert_eq!(ended.len(), 2, "the teammate and its command: {done:#}");
     // The shutdown of the teammate does not end the command that it waits for. The agent stops that

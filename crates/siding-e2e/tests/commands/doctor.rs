@@ -32,7 +32,10 @@ fn each_check_is_listed_once_and_the_verdict_sets_the_exit_code() {
     for one in checks {
         let state = text(one, "state");
         assert!(["ok", "limited", "missing"].contains(&state.as_str()), "{one}");
-        assert!(!text(one, "found").is_empty() && !text(one, "without").is_empty(), "{one}");
+        assert!(
+            !text(one, "found").is_empty() && !text(one, "missing_guarantee").is_empty(),
+            "{one}"
+        );
     }
     for wanted in [
         "pidfd",

@@ -71,8 +71,8 @@ fn control_characters_in_a_guarded_command_are_escaped() {
 #[test]
 fn project_rules_add_to_the_built_in_rules_and_cannot_weaken_them() {
     let sandbox = sandbox();
-    let rule = "[[rule]]\nname = \"no-foo\"\nverdict = \"deny\"\nwhy = \"foo is gone\"\n\
-                when = [{ program = [\"foo\"] }]\nexamples = { hit = [\"foo x\"], miss = [\"bar\"] }\n";
+    let rule = "[[rule]]\nname = \"no-foo\"\nverdict = \"deny\"\nreason = \"foo is gone\"\n\
+                when = [{ program = [\"foo\"] }]\nexamples = { match = [\"foo x\"], mismatch = [\"bar\"] }\n";
     write(&sandbox, ".siding/guard.toml", &format!("{rule}[verdicts]\nrm-root = \"allow\"\n"));
     let call = |text: &str, code| sandbox.siding(&["guard", "--", text]).run().expect_code(code);
     let done = call("rm -rf /", 21);
@@ -112,8 +112,8 @@ fn an_error_in_the_user_rules_fails_with_file_and_line() {
 #[test]
 fn guard_test_runs_the_examples_of_a_rules_file() {
     let sandbox = sandbox();
-    let right = "[[rule]]\nname = \"mine\"\nverdict = \"ask\"\nwhy = \"x\"\n\
-                 when = [{ program = [\"mine\"] }]\nexamples = { hit = [\"sudo mine\"], miss = [\"echo mine\"] }\n";
+    let right = "[[rule]]\nname = \"mine\"\nverdict = \"ask\"\nreason = \"x\"\n\
+                 when = [{ program = [\"mine\"] }]\nexamples = { match = [\"sudo mine\"], mismatch = [\"echo mine\"] }\n";
     write(&sandbox, "rules.toml", right);
     let path = sandbox.path("rules.toml").display().to_string();
     assert_eq!(
@@ -124,7 +124,7 @@ fn guard_test_runs_the_examples_of_a_rules_file() {
     let done = sandbox.siding(&["guard", "test", &path]).run().expect_code(1);
     assert_eq!(done.stdout_text(), "mine finds\n      | mine x\n2 examples tried, 1 wrong\n");
     let json = sandbox.siding(&["guard", "test", "--json", &path]).run().expect_code(1).json();
-    assert_eq!(json["failed"][0]["should_hit"], false);
+    assert_eq!(json["failed"][0]["should_match"], false);
     write(&sandbox, "rules.toml", "x = 1");
     assert!(run_refused(&sandbox, &["guard", "test", &path]).contains("unknown field `x`"));
 }

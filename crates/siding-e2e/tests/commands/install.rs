@@ -320,7 +320,7 @@ fn install_timer_writes_and_starts_the_units() {
     let before = snapshot_user_files(&sandbox);
     let call = |args: &[&str]| sandbox.siding(args).env("PATH", &path).run();
     let calls = || fs::read_to_string(sandbox.root().join("systemctl.log")).expect("test file");
-    let done = call(&["install", "timer"]).expect_code(0);
+    let done = call(&["install", "systemd-timer"]).expect_code(0);
     assert!(done.stdout_text().contains("siding is installed in systemd's timers"), "{done}");
     let units = sandbox.home().join(".config/systemd/user");
     let service = fs::read_to_string(units.join("siding-reap.service")).expect("test path");
@@ -329,7 +329,12 @@ fn install_timer_writes_and_starts_the_units() {
     assert!(timer.contains("OnUnitActiveSec=15min\n"), "{timer}");
     assert!(calls().ends_with("--user daemon-reload\n--user enable --now siding-reap.timer\n"));
     let installed = snapshot_user_files(&sandbox);
-    assert!(call(&["install", "timer"]).expect_code(0).stdout_text().contains("nothing to change"));
+    assert!(
+        call(&["install", "systemd-timer"])
+            .expect_code(0)
+            .stdout_text()
+            .contains("nothing to change")
+    );
     assert_eq!(snapshot_user_files(&sandbox), installed);
     let _out = call(&["uninstall", "timer"]).expect_code(0);
     assert!(calls().ends_with("--user disable --now siding-reap.timer\n--user daemon-reload\n"));
@@ -345,7 +350,7 @@ fn the_timer_unit_carries_the_directories_of_its_installer() {
     let home = sandbox.home();
     let other = sandbox.path("other").display().to_string();
     let call = |what: &str, state: Option<&str>, config: Option<&str>| {
-        let call = sandbox.siding(&[what, "timer"]).env("PATH", &path);
+        let call = sandbox.siding(&[what, "systemd-timer"]).env("PATH", &path);
         let mut call = call.env_remove("SIDING_STATE_DIR").env_remove("XDG_STATE_HOME");
         call = call.env_remove("XDG_CONFIG_HOME");
         for (name, value) in [("XDG_STATE_HOME", state), ("XDG_CONFIG_HOME", config)] {
@@ -381,7 +386,8 @@ fn a_failed_timer_install_leaves_no_files() {
     ] {
         let path = write_fake_systemctl(&sandbox, refuses);
         let before = snapshot_user_files(&sandbox);
-        let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
+        let done =
+            sandbox.siding(&["install", "systemd-timer"]).env("PATH", path).run().expect_code(125);
         assert!(
             done.stderr_text().contains(says) && done.stderr_text().contains("hint: "),
             "{done}"
@@ -389,7 +395,8 @@ fn a_failed_timer_install_leaves_no_files() {
         assert_eq!(snapshot_user_files(&sandbox), before, "{refuses}");
     }
     let path = sandbox.path("empty").display().to_string();
-    let done = sandbox.siding(&["install", "timer"]).env("PATH", path).run().expect_code(125);
+    let done =
+        sandbox.siding(&["install", "systemd-timer"]).env("PATH", path).run().expect_code(125);
     let state = sandbox.state_dir().display().to_string();
     let line = format!("*/15 * * * * SIDING_STATE_DIR={state} XDG_CONFIG_HOME=");
     assert!(done.stderr_text().contains(&line), "{done}");

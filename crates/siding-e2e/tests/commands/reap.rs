@@ -27,7 +27,7 @@ fn sorted_steps(view: &Value) -> Vec<(String, String)> {
     let steps = view["steps"].as_array().expect("a list");
     let mut steps: Vec<_> = steps
         .iter()
-        .map(|step| (text(&step["what"]), text(step.get("task_id").unwrap_or(&step["task"]))))
+        .map(|step| (text(&step["kind"]), text(step.get("task_id").unwrap_or(&step["task"]))))
         .collect();
     steps.sort();
     steps
@@ -177,7 +177,7 @@ fn reap_ends_only_the_marked_process_of_an_ended_task() {
     let [step] = done["steps"].as_array().expect("a list").as_slice() else {
         panic!("expected exactly one step: {done}");
     };
-    assert_eq!((&step["what"], &step["pid"]), (&"stray_ended".into(), &pid.into()), "{done}");
+    assert_eq!((&step["kind"], &step["pid"]), (&"stray_ended".into(), &pid.into()), "{done}");
     assert_eq!((&step["signal"], &step["task_id"]), (&"SIGTERM".into(), &id.into()), "{done}");
     let _ended = stray.wait().expect_signal(15);
     assert!(stranger.process().is_alive() && member.is_alive());

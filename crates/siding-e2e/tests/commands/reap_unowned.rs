@@ -105,12 +105,12 @@ fn reap_unowned(sandbox: &Sandbox, flags: &[&str]) -> Vec<Value> {
     let view = run_ok(sandbox, &[&["reap", "--foreign", "--json"], flags].concat()).json();
     let steps = view["steps"].as_array().expect("a list").clone();
     let is_foreign =
-        |step: &Value| step["what"].as_str().is_some_and(|what| what.starts_with("foreign_"));
+        |step: &Value| step["kind"].as_str().is_some_and(|what| what.starts_with("foreign_"));
     steps.into_iter().filter(is_foreign).collect()
 }
 
 fn step_pids(steps: &[Value], what: &str) -> Vec<u64> {
-    let of_kind = steps.iter().filter(|step| step["what"] == what);
+    let of_kind = steps.iter().filter(|step| step["kind"] == what);
     let mut pids: Vec<_> = of_kind.filter_map(|step| step["pid"].as_u64()).collect();
     pids.sort_unstable();
     pids
@@ -158,7 +158,7 @@ fn reap_ends_the_tree_of_a_dead_host_and_not_of_a_live_one() {
     assert_eq!(step_pids(&done, "foreign_spared").len(), 2, "{done:?}");
     assert!(tree.iter().all(|one| !one.is_alive()));
     assert!(living.is_tree_alive());
-    for step in done.iter().filter(|step| step["what"] == "foreign_ended") {
+    for step in done.iter().filter(|step| step["kind"] == "foreign_ended") {
         assert_eq!(step["rule"], "relays", "{step}");
         assert_eq!(step["top_pid"], done[2]["pid"], "{step}");
     }
@@ -208,7 +208,7 @@ fn processes_started_while_a_tree_is_ended_are_ended_too() {
     let early = sandbox.wait_for_mark("early");
     host.process().kill();
     eventually("it is an orphan", || {
-        reap_unowned(&sandbox, &["--dry-run"])[0]["what"] == "foreign_ended"
+        reap_unowned(&sandbox, &["--dry-run"])[0]["kind"] == "foreign_ended"
     });
     let steps = reap_unowned(&sandbox, &[]);
     assert_eq!(step_pids(&steps, "foreign_ended").len(), 3, "{steps:?}");
@@ -290,7 +290,7 @@ fn session_open_and_reap_remove_dead_sockets_and_keep_live_ones() {
     let owner = std::process::id().to_string();
     let open = ["session", "open", "one", "--owner-pid", &owner, "--json"];
     let view = run_ok(&sandbox, &open).json();
-    assert_eq!(view["reaped"][0]["what"], "socket_removed", "{view}");
+    assert_eq!(view["reaped"][0]["kind"], "socket_removed", "{view}");
     assert_eq!(view["reaped"][0]["path"], first, "{view}");
     assert!(!std::fs::exists(&first).expect("test directory"));
     assert!(std::fs::exists(&held).expect("test directory"));

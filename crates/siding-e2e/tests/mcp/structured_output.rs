@@ -42,7 +42,7 @@ impl SchemaCheckedClient {
             "a client that shows only one of the two must miss nothing"
         );
         assert_eq!(structured["output"].as_str().unwrap_or_default(), answer.output);
-        assert_eq!(structured["news"].as_str().unwrap_or_default(), answer.notices);
+        assert_eq!(structured["notices"].as_str().unwrap_or_default(), answer.notices);
         structured
     }
 
@@ -113,7 +113,7 @@ fn outcomes_and_notices_are_structured() {
     let _gone = client.start("until [ -e went ]; do sleep .02; done");
     std::fs::write(sandbox.path("went"), "").expect("test directory");
     siding_e2e::eventually("its end is reported with the next answer", || {
-        client.call("list", json!({}))["news"].is_string()
+        client.call("list", json!({}))["notices"].is_string()
     });
     let _stopped = client.call("stop", json!({ "ids": [ready["task"]["task_id"]] }));
     let refused = client.client.request("tools/call", json!({ "name": "run", "arguments": {} }));

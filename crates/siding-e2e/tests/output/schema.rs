@@ -220,10 +220,10 @@ fn all_other_json_answers_match_their_schemas() {
     for args in [&["reap", "--json", "--dry-run"][..], &["reap", "--json"]] {
         let done = check(&reap, args);
         let kinds: Vec<_> = done[0]["counts"].as_object().expect("an object").keys().collect();
-        assert_eq!(kinds, ["cleared", "set_aside"], "{done:?}");
+        assert_eq!(kinds, ["cleared", "quarantined"], "{done:?}");
     }
     let mut broken = sandbox.siding(&["reap", "--json"]).run().json();
-    broken["steps"] = json!([{"what": "cleared"}]);
+    broken["steps"] = json!([{"kind": "cleared"}]);
     assert!(!reap.faults(&broken).is_empty(), "a step without its task went unnoticed");
 }
 

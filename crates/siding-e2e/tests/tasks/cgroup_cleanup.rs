@@ -102,7 +102,7 @@ fn reap_clears_cgroups_of_ended_tasks_and_no_others() {
             let args = [&["reap", "--json"], flags].concat();
             let done = sandbox.siding(&args).run().expect_code(0);
             let steps = done.json()["steps"].as_array().expect("a list").clone();
-            let kind = |step: &Value| (string_field(step, "what"), string_field(step, "task_id"));
+            let kind = |step: &Value| (string_field(step, "kind"), string_field(step, "task_id"));
             steps.iter().map(kind).collect::<BTreeSet<_>>()
         };
         let step = |kind: &str, task: &Task<'_>| (kind.to_owned(), task.id.clone());

@@ -37,9 +37,10 @@ pub struct Rule {
 #[serde(deny_unknown_fields, default)]
 pub struct Examples {
     /// The rule matches these.
-    pub hit: Vec<String>,
+    #[serde(rename = "match")]
+    pub matching: Vec<String>,
     /// No rule matches these.
-    pub miss: Vec<String>,
+    pub mismatch: Vec<String>,
 }
 
 /// The contents of a rule file.
@@ -62,9 +63,9 @@ pub(super) struct RawRuleFile {
 pub(super) struct RawRule {
     pub(super) name: String,
     pub(super) verdict: GuardVerdict,
-    pub(super) why: String,
+    pub(super) reason: String,
     #[serde(default)]
-    pub(super) instead: Option<String>,
+    pub(super) suggestion: Option<String>,
     #[serde(default)]
     pub(super) background: bool,
     pub(super) when: Vec<RawMatcher>,
@@ -146,8 +147,22 @@ impl RawRuleFile {
                 let before = &text.as_bytes()[..span.start.min(text.len())];
                 before.iter().filter(|byte| **byte == b'\n').count() + 1
             });
-            let message = siding_model::text::one_line(error.message(), 200);
+            let message = match renamed_field(error.message()) {
+                Some((old, new)) => format!("the field `{old}` is now called `{new}`"),
+                None => siding_model::text::one_line(error.message(), 200),
+            };
             RuleError::InvalidFile { source_: source.clone(), line, message }
         })
     }
+}
+
+/// Earlier names of the fields of a rule, with the present ones.
+const RENAMED_FIELDS: [(&str, &str); 4] =
+    [("why", "reason"), ("instead", "suggestion"), ("hit", "match"), ("miss", "mismatch")];
+
+/// Returns the earlier and the present name of the field that the parser does not know, if it was
+/// renamed.
+fn renamed_field(message: &str) -> Option<(&'static str, &'static str)> {
+    let is_named = |(old, _): &(&str, &str)| message.starts_with(&format!("unknown field `{old}`"));
+    RENAMED_FIELDS.into_iter().find(is_named)
 }

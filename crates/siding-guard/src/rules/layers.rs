@@ -152,8 +152,8 @@ impl Rules {
         Ok(Rule {
             name,
             verdict: raw.verdict,
-            reason: raw.why.clone(),
-            suggestion: raw.instead.clone(),
+            reason: raw.reason.clone(),
+            suggestion: raw.suggestion.clone(),
             background_only: raw.background,
             source: source.clone(),
             examples: raw.examples.clone(),

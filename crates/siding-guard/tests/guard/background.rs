@@ -84,7 +84,7 @@ fn a_user_rule_for_unparsable_text_includes_the_parse_error() {
     let mut rules = Rules::builtin();
     let source = RuleSource { layer: Layer::User, path: None };
     let file = "[verdicts]\nunparsable = \"allow\"\n[[rule]]\nname = \"mine\"\nverdict = \"deny\"\n\
-                why = \"close it\"\nwhen = [{ shape = \"unparsable\" }]\n";
+                reason = \"close it\"\nwhen = [{ shape = \"unparsable\" }]\n";
     rules.add_layer(file, source).expect("a rule file");
     let judgement = judge("ls; echo ${x", &rules, ExecMode::Foreground);
     let [finding] = judgement.findings.as_slice() else { panic!("{judgement:?}") };

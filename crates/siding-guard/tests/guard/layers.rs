@@ -8,10 +8,10 @@ const USER_RULES: &str = r#"
 [[rule]]
 name = "no-foo"
 verdict = "deny"
-why = "foo is gone"
-instead = "bar"
+reason = "foo is gone"
+suggestion = "bar"
 when = [{ program = ["foo"], args = ["@places"] }]
-examples = { hit = ["foo /srv/x"], miss = ["foo x"] }
+examples = { match = ["foo /srv/x"], mismatch = ["foo x"] }
 [sets]
 places = ["/srv/**"]
 "#;
@@ -109,11 +109,23 @@ fn rule_file_errors_name_file_and_line() {
     assert!(message("a = ").starts_with("`user.toml` line 1: "));
     assert!(message("\n\nverdict = 1").starts_with("`user.toml` line 3: unknown field `verdict`"));
     assert!(matches!(lay("locked = [\"rm-root\"]"), RuleError::LockNotAllowed { .. }));
-    let twice = "[[rule]]\nname = \"rm-root\"\nverdict = \"ask\"\nwhy = \"x\"\nwhen = [{ program = [\"x\"] }]";
+    let twice = "[[rule]]\nname = \"rm-root\"\nverdict = \"ask\"\nreason = \"x\"\nwhen = [{ program = [\"x\"] }]";
     assert!(matches!(lay(twice), RuleError::DuplicateRule { .. }));
     let set =
         twice.replace("rm-root", "mine").replace("[\"x\"] }", "[\"x\"], args = [\"@nowhere\"] }");
     assert!(message(&set).ends_with("rule `mine`: there is no set `@nowhere`"));
     let empty = twice.replace("rm-root", "mine").replace("program = [\"x\"]", "no_args = true");
     assert!(matches!(lay(&empty), RuleError::EmptyMatcher { .. }));
+}
+
+#[test]
+fn earlier_field_names_are_refused_with_the_present_ones() {
+    for (old, new) in
+        [("why", "reason"), ("instead", "suggestion"), ("hit", "match"), ("miss", "mismatch")]
+    {
+        let text = USER_RULES.replace(&format!("{new} ="), &format!("{old} ="));
+        let error = Rules::builtin().add_layer(&text, source(Layer::User)).expect_err(old);
+        let expected = format!(": the field `{old}` is now called `{new}`");
+        assert!(error.to_string().ends_with(&expected), "{error}");
+    }
 }

@@ -62,9 +62,9 @@ pub(super) async fn call<C: CallContext>(
     let outcomes = stop_all(context, call, &ids, grace).await?;
     let mut answer = ToolAnswer::default();
     let mut details = StopDetails::default();
-    for (asked, found) in found {
-        let asked = asked.clone();
-        let mut result = StopResult { asked, task: None, stop_report: None, error: None };
+    for (requested_id, found) in found {
+        let requested_id = requested_id.clone();
+        let mut result = StopResult { requested_id, task: None, stop_report: None, error: None };
         let added = found.and_then(|id| match outcomes.get(&id) {
             Some(Ok(())) => run_blocking(|| add_result(context, id, &mut answer, &mut result)),
             Some(Err(line)) => {

@@ -100,7 +100,7 @@ pub(super) fn print_end(report: &AgentReport) {
             "        its subagents: {read} tokens read ({cached} from the cache), {written} written"
         );
     }
-    let was_interactive = matches!(report.end, EndReason::Left | EndReason::Signaled { .. });
+    let was_interactive = matches!(report.end, EndReason::Quit | EndReason::Signaled { .. });
     let prompt = if was_interactive { "" } else { " -p TEXT" };
     errln!("        resume: siding agent --resume {}{prompt}", report.session_id);
     for view in &report.ended {
@@ -111,7 +111,7 @@ pub(super) fn print_end(report: &AgentReport) {
 /// Prints a subagent's end for the agent that started it; the subagent's final answer is last.
 pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
     let mut text = String::new();
-    for view in &report.handed_up {
+    for view in &report.inherited_tasks {
         text.push_str(&format!(
             "siding: continues as your task: {}\n",
             advice::format_task_line(view, CALL_COLUMNS)
@@ -130,23 +130,25 @@ pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
 fn format_end(end: &EndReason) -> String {
     match end {
         EndReason::Done => "done".to_owned(),
-        EndReason::WaitBound { bound_ms } => {
+        EndReason::DrainTimeout { timeout_ms } => {
             format!(
                 "its tasks did not end within {}",
-                format_duration(Duration::from_millis(*bound_ms))
+                format_duration(Duration::from_millis(*timeout_ms))
             )
         }
         EndReason::Refused => "the provider refused to continue".to_owned(),
-        EndReason::Cut => "the model's answer exceeded the maximum length and was cut".to_owned(),
+        EndReason::Truncated => {
+            "the model's answer exceeded the maximum length and was cut".to_owned()
+        }
         EndReason::Stopped => "the provider stopped the model without a reason".to_owned(),
-        EndReason::Requests { most } => {
-            format!("the model is not done after {most} requests (--max-turns)")
+        EndReason::RequestLimit { limit } => {
+            format!("the model is not done after {limit} requests (--max-turns)")
         }
         EndReason::Failed { why } => {
             format!("it cannot continue: {}", one_line(why, CALL_COLUMNS * 6))
         }
         EndReason::Interrupted => "interrupted".to_owned(),
-        EndReason::Left => "left".to_owned(),
+        EndReason::Quit => "quit".to_owned(),
         EndReason::Signaled { signal } => format!("ended by {signal}"),
     }
 }
@@ -154,16 +156,16 @@ fn format_end(end: &EndReason) -> String {
 /// Returns the exit code for the reason why the agent ended.
 pub(super) fn exit_code(end: &EndReason) -> u8 {
     match end {
-        EndReason::Done | EndReason::Left => 0,
+        EndReason::Done | EndReason::Quit => 0,
         EndReason::Signaled { signal } => {
             let number = signal.parse().map_or(0, Signal::number);
             exit::SIGNAL_BASE.saturating_add(u8::try_from(number).unwrap_or(0))
         }
-        EndReason::WaitBound { .. } => exit::TIMED_OUT,
+        EndReason::DrainTimeout { .. } => exit::TIMED_OUT,
         EndReason::Refused
-        | EndReason::Cut
+        | EndReason::Truncated
         | EndReason::Stopped
-        | EndReason::Requests { .. }
+        | EndReason::RequestLimit { .. }
         | EndReason::Failed { .. }
         | EndReason::Interrupted => exit::INCOMPLETE,
     }

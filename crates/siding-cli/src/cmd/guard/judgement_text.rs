@@ -49,7 +49,9 @@ pub(super) fn format_rule(rule: &Rule) -> String {
     if let Some(instead) = &rule.suggestion {
         text += &format!("{}\n", wrap_reason(&format!("instead: {instead}")));
     }
-    for (title, examples) in [("about", &rule.examples.hit), ("not about", &rule.examples.miss)] {
+    for (title, examples) in
+        [("about", &rule.examples.matching), ("not about", &rule.examples.mismatch)]
+    {
         if !examples.is_empty() {
             text += &format!("\n{title}\n");
         }

@@ -35,9 +35,9 @@ pub(super) struct RuleView<'r> {
     /// Whether the rule applies only to commands that will run in the background.
     background: bool,
     /// The reason for the verdict.
-    why: &'r str,
+    reason: &'r str,
     /// A suggested alternative.
-    instead: Option<&'r str>,
+    suggestion: Option<&'r str>,
     /// The layer that defined the rule or set its verdict: `built-in`, `system`, `user` or
     /// `project`.
     layer: &'r str,
@@ -53,8 +53,8 @@ impl<'r> From<&'r Rule> for RuleView<'r> {
             name: &rule.name,
             verdict: rule.verdict,
             background: rule.background_only,
-            why: &rule.reason,
-            instead: rule.suggestion.as_deref(),
+            reason: &rule.reason,
+            suggestion: rule.suggestion.as_deref(),
             layer: rule.source.layer.name(),
             path: rule.source.path.as_ref().map(|path| path.display().to_string()),
             examples: &rule.examples,

@@ -15,7 +15,7 @@ use crate::stdout::TEXT_COLUMNS;
 /// Exit code if an example failed.
 const EXAMPLES_FAILED_EXIT_CODE: u8 = 1;
 
-/// Tests the examples of rules: the rule must match each `hit` and no `miss`.
+/// Tests the examples of rules: the rule must match each `match` and no `mismatch`.
 ///
 /// With a file, its rules are added to the built-in ones and their examples are tested. Without
 /// one, all rules that apply in this directory are tested.
@@ -97,11 +97,11 @@ fn test_file(file: &Path, layer: RuleFileLayer) -> Result<ExampleResults, Failur
 fn format_result(result: &ExampleResults) -> String {
     let mut text = String::new();
     for failed in &result.failed {
-        let how = if failed.should_hit { "does not find" } else { "finds" };
+        let how = if failed.should_match { "does not find" } else { "finds" };
         let command = one_line(&failed.command, TEXT_COLUMNS - 8);
         text += &format!("{} {how}\n      | {command}\n", failed.rule);
     }
-    for rule in &result.without {
+    for rule in &result.rules_without_examples {
         text += &format!("{rule} has no example that it finds\n");
     }
     text + &format!("{} examples tried, {} wrong\n", result.count, result.failed.len())

@@ -54,7 +54,7 @@ fn step_noun(kind: &str) -> &str {
         "rescued" => "new shims",
         "closed" => "ends recorded",
         "cleared" => "stages cleared",
-        "set_aside" => "set aside",
+        "quarantined" => "set aside",
         "too_new" => "too new",
         "never_started" => "never started",
         "leaving" => "of ended sessions",
@@ -62,7 +62,7 @@ fn step_noun(kind: &str) -> &str {
         "stray_left" => "strays STILL ALIVE",
         "expired" => "past retention",
         "session_expired" => "old sessions removed",
-        "aside_expired" => "set-aside files removed",
+        "quarantine_expired" => "set-aside files removed",
         "unclaimed" => "stale claims",
         "socket_removed" => "dead sockets removed",
         "socket_left" => "dead sockets LEFT",
@@ -105,7 +105,7 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
         ReapStep::Cleared { task_id } => {
             (task_id, verb("removed", "remove") + " what its shim left; it had ended")
         }
-        ReapStep::SetAside { task_id, path, why } => {
+        ReapStep::Quarantined { task_id, path, why } => {
             let place =
                 path.as_ref().map_or_else(String::new, |to| format!(" as {}", to.display()));
             (task_id, format!("{} aside{place}: {why}", verb("set", "set")))
@@ -149,9 +149,9 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
             );
             return ("session".to_owned(), said);
         }
-        ReapStep::AsideExpired { path, aside_at } => {
+        ReapStep::QuarantineExpired { path, quarantined_at } => {
             let path = one_line(path, COMMAND_COLUMNS);
-            let said = format!("{} {path}, set aside {aside_at}", verb("removed", "remove"));
+            let said = format!("{} {path}, set aside {quarantined_at}", verb("removed", "remove"));
             return ("aside".to_owned(), said);
         }
         ReapStep::Failed { task_id, why } => (task_id, format!("FAILED: {why}")),
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_dry_run_says_would_and_wraps_long_texts() {
-        let aside = ReapStep::SetAside {
+        let aside = ReapStep::Quarantined {
             task_id: sample_id(),
             path: None,
             why: "the journal is damaged at record 7 (byte 12345): the line is damaged".to_owned(),

@@ -72,9 +72,17 @@ fn session_views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
     // What is left are tasks of the implicit session, and of sessions whose directory was removed.
     for (session_id, running) in tasks {
         let state =
-            if session_id.is_implicit() { SessionStatus::Live } else { SessionStatus::Over };
-        let (owner_pid, opened_at, under, reaped) = (None, None, None, None);
-        views.push(SessionView { session_id, owner_pid, state, opened_at, running, under, reaped });
+            if session_id.is_implicit() { SessionStatus::Live } else { SessionStatus::Ended };
+        let (owner_pid, opened_at, parent_session, reaped) = (None, None, None, None);
+        views.push(SessionView {
+            session_id,
+            owner_pid,
+            state,
+            opened_at,
+            running,
+            parent_session,
+            reaped,
+        });
     }
     Ok(views)
 }
@@ -91,9 +99,17 @@ fn session_view(
         Ok(None) => None,
         Err(error) => {
             errln!("siding: {error}");
-            let (owner_pid, opened_at, under, reaped) = (None, None, None, None);
+            let (owner_pid, opened_at, parent_session, reaped) = (None, None, None, None);
             let (session_id, state) = (id, SessionStatus::Damaged);
-            Some(SessionView { session_id, owner_pid, state, opened_at, running, under, reaped })
+            Some(SessionView {
+                session_id,
+                owner_pid,
+                state,
+                opened_at,
+                running,
+                parent_session,
+                reaped,
+            })
         }
     }
 }
@@ -137,7 +153,7 @@ mod tests {
             state: SessionStatus::Elsewhere,
             opened_at: opened_at.map(str::to_owned),
             running: Vec::new(),
-            under: None,
+            parent_session: None,
             reaped: None,
         };
         let (long, longest) = ("x".repeat(30), "y".repeat(64));

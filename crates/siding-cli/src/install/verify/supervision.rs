@@ -19,10 +19,10 @@ type CheckResult = (CheckState, String, Option<String>);
 /// supervised.
 pub(super) fn check_supervision(host: Host) -> (Check, Option<String>) {
     let (state, found, repair) = check_system().unwrap_or_else(|| check_sessions(host));
-    let without =
+    let missing_guarantee =
         "sandboxed commands are not supervised, and what a killed host leaves keeps running";
     let name = "sandboxed commands";
-    (Check { name, state, weight: CheckWeight::Guarantee, found, without }, repair)
+    (Check { name, state, weight: CheckWeight::Guarantee, found, missing_guarantee }, repair)
 }
 
 /// Returns what prevents the supervision of any host.

@@ -33,7 +33,7 @@ fn pidfd_open() -> Check {
         state: CheckState::from_presence(works.is_ok()),
         weight: CheckWeight::Needed,
         found: works.map_or_else(|error| format!("refused: {error}"), |()| "works".to_owned()),
-        without: "nothing is started: a process could be mistaken for a later one",
+        missing_guarantee: "nothing is started: a process could be mistaken for a later one",
     }
 }
 
@@ -44,7 +44,7 @@ fn close_range() -> Check {
         state: CheckState::from_presence(works.is_ok()),
         weight: CheckWeight::Needed,
         found: works.map_or_else(|error| format!("refused: {error}"), |()| "works".to_owned()),
-        without: "nothing is started: a shim would keep its caller's descriptors open",
+        missing_guarantee: "nothing is started: a shim would keep its caller's descriptors open",
     }
 }
 
@@ -60,7 +60,7 @@ fn exit_of_non_children() -> Check {
             "no exit status of processes that are not children (needs Linux 6.15)"
         }
         .to_owned(),
-        without: "a task that ends after its shim was killed may be `lost` instead of its code",
+        missing_guarantee: "a task that ends after its shim was killed may be `lost` instead of its code",
     }
 }
 
@@ -72,7 +72,7 @@ fn subreaper() -> Check {
         state: CheckState::from_presence(result.is_ok()),
         weight: CheckWeight::Needed,
         found: result.map_or_else(|error| format!("refused: {error}"), |()| "works".to_owned()),
-        without: "it could not be proven that no process of a task is left",
+        missing_guarantee: "it could not be proven that no process of a task is left",
     }
 }
 
@@ -89,7 +89,7 @@ fn birthmark() -> Check {
         state,
         weight: CheckWeight::Needed,
         found,
-        without: "processes that escape a task whose shim was killed could not be found",
+        missing_guarantee: "processes that escape a task whose shim was killed could not be found",
     }
 }
 
@@ -125,7 +125,7 @@ fn children_file() -> Check {
         state: CheckState::from_presence(there),
         weight: CheckWeight::Needed,
         found: if there { "readable" } else { "the kernel lacks CONFIG_PROC_CHILDREN" }.to_owned(),
-        without: "the processes of a task could not be listed, and a stop would miss some",
+        missing_guarantee: "the processes of a task could not be listed, and a stop would miss some",
     }
 }
 
@@ -144,7 +144,7 @@ fn visible_processes() -> Check {
         state,
         weight: CheckWeight::Guarantee,
         found,
-        without: "a survivor that belongs to another user (sudo) may not be seen and named",
+        missing_guarantee: "a survivor that belongs to another user (sudo) may not be seen and named",
     }
 }
 
@@ -163,7 +163,7 @@ fn boot_id() -> Check {
         state: CheckState::from_presence(good),
         weight: CheckWeight::Needed,
         found: id.unwrap_or_else(|error| format!("not readable: {error}")),
-        without: "records of an earlier boot could be mistaken for ones of this boot",
+        missing_guarantee: "records of an earlier boot could be mistaken for ones of this boot",
     }
 }
 
@@ -175,7 +175,7 @@ fn clock_ticks() -> Check {
         state: if usual { CheckState::Ok } else { CheckState::Limited },
         weight: CheckWeight::Guarantee,
         found: format!("{ticks} per second"),
-        without: "CPU times of processes would be shown wrong (100 are expected)",
+        missing_guarantee: "CPU times of processes would be shown wrong (100 are expected)",
     }
 }
 
@@ -186,7 +186,7 @@ fn memfd() -> Check {
         state: CheckState::from_presence(file.is_ok()),
         weight: CheckWeight::Needed,
         found: file.map_or_else(|error| format!("refused: {error}"), |_| "works".to_owned()),
-        without: "a task's environment could not be passed on without writing it to disk",
+        missing_guarantee: "a task's environment could not be passed on without writing it to disk",
     }
 }
 
@@ -201,7 +201,7 @@ fn cgroup() -> Check {
         state,
         weight: CheckWeight::Comfort,
         found,
-        without: "a process that lowers its mark and outlives its shim is not found",
+        missing_guarantee: "a process that lowers its mark and outlives its shim is not found",
     }
 }
 
@@ -245,7 +245,7 @@ fn yama() -> Check {
         state,
         weight: CheckWeight::Comfort,
         found,
-        without: "what a silent process waits for is reported less exactly",
+        missing_guarantee: "what a silent process waits for is reported less exactly",
     }
 }
 
@@ -266,6 +266,6 @@ pub(super) fn shell(name: &str) -> Check {
             || format!("`{name}` is not in PATH; set `shell` to another"),
             |place| place.display().to_string(),
         ),
-        without: "commands given as one string fail to start; programs with arguments run",
+        missing_guarantee: "commands given as one string fail to start; programs with arguments run",
     }
 }

@@ -22,7 +22,7 @@ fn open_files() -> Check {
         state: if enough { CheckState::Ok } else { CheckState::Limited },
         weight: CheckWeight::Guarantee,
         found: format!("{} soft, {} hard", shown(bound.soft), shown(bound.hard)),
-        without: "one call cannot wait for 1,000 tasks (a hard limit of 2,000 is enough)",
+        missing_guarantee: "one call cannot wait for 1,000 tasks (a hard limit of 2,000 is enough)",
     }
 }
 
@@ -45,7 +45,7 @@ fn processes() -> Check {
             || "no limit found".to_owned(),
             |(at, name)| format!("at most {at} ({name}): about {} tasks", at / 2),
         ),
-        without: "1,000 concurrent tasks do not fit; starting more fails with a clear error",
+        missing_guarantee: "1,000 concurrent tasks do not fit; starting more fails with a clear error",
     }
 }
 
@@ -73,7 +73,7 @@ fn pipe_pages() -> Check {
         },
         weight: CheckWeight::Guarantee,
         found,
-        without: "with 1,000 tasks all pipes of this user become small, and slow",
+        missing_guarantee: "with 1,000 tasks all pipes of this user become small, and slow",
     }
 }
 
@@ -87,6 +87,6 @@ fn inotify() -> Check {
             || "not present".to_owned(),
             |instances| format!("{instances} instances per user; waits use none"),
         ),
-        without: "nothing: waits and recovery do not need it",
+        missing_guarantee: "nothing: waits and recovery do not need it",
     }
 }

@@ -24,6 +24,6 @@ fn policy((name, sample): (&'static str, &'static str)) -> Check {
         state,
         weight: CheckWeight::Comfort,
         found,
-        without: "a command with this policy is refused",
+        missing_guarantee: "a command with this policy is refused",
     }
 }

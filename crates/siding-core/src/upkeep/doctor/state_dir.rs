@@ -21,7 +21,7 @@ pub(super) fn checks(path: Option<&Path>) -> Vec<Check> {
         state,
         weight: CheckWeight::Needed,
         found,
-        without: "nothing can be recorded; set SIDING_STATE_DIR to a directory of your own",
+        missing_guarantee: "nothing can be recorded; set SIDING_STATE_DIR to a directory of your own",
     };
     let Some(path) = path else {
         let why = "neither SIDING_STATE_DIR, XDG_STATE_HOME nor HOME is set";
@@ -71,7 +71,7 @@ fn file_system(root: &StateDir) -> Check {
         state,
         weight: CheckWeight::Guarantee,
         found,
-        without: "a task can be stopped and waited for on its own machine only",
+        missing_guarantee: "a task can be stopped and waited for on its own machine only",
     }
 }
 
@@ -93,8 +93,14 @@ fn runtime_dir(root: &StateDir) -> Option<Check> {
         }
         Err(error) => (CheckState::Missing, error.to_string()),
     };
-    let without = "no task can be started; set XDG_RUNTIME_DIR or SIDING_STATE_DIR";
-    Some(Check { name: "runtime directory", state, weight: CheckWeight::Needed, found, without })
+    let missing_guarantee = "no task can be started; set XDG_RUNTIME_DIR or SIDING_STATE_DIR";
+    Some(Check {
+        name: "runtime directory",
+        state,
+        weight: CheckWeight::Needed,
+        found,
+        missing_guarantee,
+    })
 }
 
 fn free_space(root: &StateDir) -> Check {
@@ -108,7 +114,7 @@ fn free_space(root: &StateDir) -> Check {
             |error| format!("unknown: {error}"),
             |free| format!("{} MiB", free / Bytes::mib(1).0),
         ),
-        without: "output may be lost; `siding reap` removes tasks past their retention",
+        missing_guarantee: "output may be lost; `siding reap` removes tasks past their retention",
     }
 }
 
@@ -236,12 +242,12 @@ fn io_check(
     name: &'static str,
     weight: CheckWeight,
     works: io::Result<bool>,
-    without: &'static str,
+    missing_guarantee: &'static str,
 ) -> Check {
     let (state, found) = match works {
         Ok(true) => (CheckState::Ok, "works".to_owned()),
         Ok(false) => (CheckState::Limited, "accepted, but without effect".to_owned()),
         Err(error) => (CheckState::Missing, format!("refused: {error}")),
     };
-    Check { name, state, weight, found, without }
+    Check { name, state, weight, found, missing_guarantee }
 }

@@ -3,7 +3,7 @@ use siding_model::id::{Birthmark, TaskId, TaskKind};
 use super::*;
 
 fn check_with(weight: CheckWeight, state: CheckState) -> Check {
-    Check { name: "x", state, weight, found: String::new(), without: "" }
+    Check { name: "x", state, weight, found: String::new(), missing_guarantee: "" }
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn checks_leave_no_files_and_fit_on_one_line() {
         assert!(names.contains(&wanted), "{names:?}");
     }
     for check in &checks {
-        assert!(check.without.len() <= 78, "{}", check.without);
+        assert!(check.missing_guarantee.len() <= 78, "{}", check.missing_guarantee);
     }
     let mut left: Vec<_> = std::fs::read_dir(&state)
         .expect("is there")

@@ -81,7 +81,7 @@ fn plan_recovery(root: &StateDir, survey: &TaskSurvey) -> Result<Vec<ReapStep>, 
                 marked.contains(id).then_some(ReapStep::NeverStarted { task_id })
             }
             RecordedState::Damaged { why } => {
-                Some(ReapStep::SetAside { task_id, path: None, why: why.to_string() })
+                Some(ReapStep::Quarantined { task_id, path: None, why: why.to_string() })
             }
             RecordedState::TooNew { why } => {
                 marked.contains(id).then(|| ReapStep::TooNew { task_id, why: why.to_string() })

@@ -122,9 +122,9 @@ pub(super) struct ExpiredAside {
 
 impl ExpiredAside {
     pub(super) fn to_step(&self) -> ReapStep {
-        ReapStep::AsideExpired {
+        ReapStep::QuarantineExpired {
             path: format!("{ASIDE_DIR}/{}", self.name),
-            aside_at: self.set_aside_at.rfc3339(),
+            quarantined_at: self.set_aside_at.rfc3339(),
         }
     }
 }

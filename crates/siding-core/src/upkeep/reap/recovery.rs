@@ -86,7 +86,7 @@ fn recovery_step(
         }
         Ok(RecoveryOutcome::NeverRecorded) => ReapStep::NeverStarted { task_id },
         Ok(RecoveryOutcome::SetAside { path, why }) => {
-            ReapStep::SetAside { task_id, path: Some(path), why: why.to_string() }
+            ReapStep::Quarantined { task_id, path: Some(path), why: why.to_string() }
         }
         Ok(RecoveryOutcome::TooNew { why }) => ReapStep::TooNew { task_id, why: why.to_string() },
         Ok(RecoveryOutcome::Ended) if !root.is_marked_live(task_id) => {

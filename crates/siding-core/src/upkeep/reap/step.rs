@@ -10,7 +10,7 @@ use siding_model::outcome::Outcome;
 /// One step that the reaper took, or would take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "what", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ReapStep {
     /// A task's shim had been stopped by a signal and was continued.
     Continued {
@@ -36,7 +36,7 @@ pub enum ReapStep {
         task_id: TaskId,
     },
     /// A task's journal cannot be read and was set aside.
-    SetAside {
+    Quarantined {
         /// The task's id.
         task_id: TaskId,
         /// The new path; `None` before the move.
@@ -111,11 +111,11 @@ pub enum ReapStep {
         last_at: String,
     },
     /// An entry that was set aside long ago was removed.
-    AsideExpired {
+    QuarantineExpired {
         /// The path of the entry below the state directory.
         path: String,
         /// When the entry was set aside, in RFC 3339.
-        aside_at: String,
+        quarantined_at: String,
     },
     /// A claim on a command, left by a task that does not run, was removed.
     Unclaimed {
@@ -249,7 +249,7 @@ impl ReapStep {
             Self::Rescued { .. } => "rescued",
             Self::Closed { .. } => "closed",
             Self::Cleared { .. } => "cleared",
-            Self::SetAside { .. } => "set_aside",
+            Self::Quarantined { .. } => "quarantined",
             Self::TooNew { .. } => "too_new",
             Self::NeverStarted { .. } => "never_started",
             Self::Leaving { .. } => "leaving",
@@ -258,7 +258,7 @@ impl ReapStep {
             Self::StraysUnseen { .. } => "strays_unseen",
             Self::Expired { .. } => "expired",
             Self::SessionExpired { .. } => "session_expired",
-            Self::AsideExpired { .. } => "aside_expired",
+            Self::QuarantineExpired { .. } => "quarantine_expired",
             Self::Unclaimed { .. } => "unclaimed",
             Self::SocketRemoved { .. } => "socket_removed",
             Self::SocketLeft { .. } => "socket_left",

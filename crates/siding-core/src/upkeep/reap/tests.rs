@@ -187,7 +187,7 @@ fn a_dry_run_changes_nothing() {
     assert_eq!(directory_contents(place.root.path()), before);
     assert_eq!(
         step_kinds(&foreseen),
-        ["closed", "expired", "never_started", "set_aside", "unclaimed"]
+        ["closed", "expired", "never_started", "quarantined", "unclaimed"]
     );
     assert_eq!(step_kinds(&place.reap_all()), step_kinds(&foreseen));
     assert_eq!(place.plan_all(), []);
@@ -406,7 +406,7 @@ fn orphans_of_a_task_set_aside_are_ended_and_its_files_kept() {
     let id = place.add_task(DEAD_PROCESS, None, "cli");
     let stray = MarkedChild::start(id);
     std::fs::write(place.path(&format!("tasks/{id}/journal")), "nonsense\n").expect("written");
-    assert_eq!(step_kinds(&place.reap_all()), ["set_aside", "stray_ended"]);
+    assert_eq!(step_kinds(&place.reap_all()), ["quarantined", "stray_ended"]);
     assert!(!stray.runs());
     let aside = std::fs::read_dir(place.path("aside")).expect("is there").count();
     assert_eq!(aside, 1);

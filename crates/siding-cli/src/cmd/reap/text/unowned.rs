@@ -53,7 +53,7 @@ pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) ->
         | ReapStep::Rescued { .. }
         | ReapStep::Closed { .. }
         | ReapStep::Cleared { .. }
-        | ReapStep::SetAside { .. }
+        | ReapStep::Quarantined { .. }
         | ReapStep::TooNew { .. }
         | ReapStep::NeverStarted { .. }
         | ReapStep::Leaving { .. }
@@ -62,7 +62,7 @@ pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) ->
         | ReapStep::StraysUnseen { .. }
         | ReapStep::Expired { .. }
         | ReapStep::SessionExpired { .. }
-        | ReapStep::AsideExpired { .. }
+        | ReapStep::QuarantineExpired { .. }
         | ReapStep::Unclaimed { .. }
         | ReapStep::HostProcessEnded { .. }
         | ReapStep::HostProcessLeft { .. }

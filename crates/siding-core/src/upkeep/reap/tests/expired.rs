@@ -103,7 +103,7 @@ fn data_set_aside_is_removed_after_retention() {
     let stray = MarkedChild::start(id);
     let expired = |steps: Vec<ReapStep>| {
         let path = |step: &ReapStep| {
-            let ReapStep::AsideExpired { path, .. } = step else { return None };
+            let ReapStep::QuarantineExpired { path, .. } = step else { return None };
             Some(path.clone())
         };
         let mut paths: Vec<_> = steps.iter().filter_map(path).collect();

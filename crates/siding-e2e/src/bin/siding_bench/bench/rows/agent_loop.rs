@@ -201,7 +201,7 @@ fn run_conversation(
     let most = format!("--max-turns={}", turns + 1);
     let report = place.dir.join("report.json");
     let mut command =
-        place.siding_command(["agent", "-p", "go", "--json", "--wait-bound=1ms", &most]);
+        place.siding_command(["agent", "-p", "go", "--json", "--drain-timeout=1ms", &most]);
     command.args(["--model", &model, "--yes-to=ask"]).args(more).stdout(File::create(&report)?);
     let mut child = command.stderr(Stdio::inherit()).spawn()?;
     let pid = i32::try_from(child.id())?;
