@@ -19,10 +19,10 @@ use crate::text::{cut_head, make_visible};
 const MAX_LISTED_ENTRIES: usize = 20;
 /// Longest command in the report, in bytes.
 const MAX_COMMAND_BYTES: usize = 1 << 10;
-/// Milliseconds between two daily reports. Less than a day, so that a person who starts work a
-/// little earlier than the day before still gets a report.
+/// Shortest time between two daily reports, in milliseconds: less than a day, so that a person who
+/// starts work a little earlier than on the day before still gets a report.
 const MIN_DAILY_REPORT_INTERVAL_MS: i64 = 20 * 60 * 60 * 1000;
-/// Longest period that a daily report covers, in milliseconds, unless the last report is older.
+/// Period of a daily report, in milliseconds; longer only if the last report is older than that.
 const DAILY_REPORT_PERIOD_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// The activity of a period of time, as printed by `siding report --json`.
@@ -175,7 +175,8 @@ impl Period {
     /// last report if that is longer. Returns `None` when the last report is too recent.
     #[must_use]
     pub fn for_daily_report(last: Option<UnixMs>, now: UnixMs) -> Option<Self> {
-        // The absolute age: a clock that was set back does not make a report due twice.
+        // After the clock was set back, the age is negative. Its absolute value keeps a report from
+        // being due a second time.
         let age = last.map(|last| now.0.saturating_sub(last.0).abs());
         if age.is_some_and(|age| age < MIN_DAILY_REPORT_INTERVAL_MS) {
             return None;
@@ -188,7 +189,8 @@ impl Period {
     /// Returns whether a moment, RFC 3339 in UTC with milliseconds, is in the period.
     #[must_use]
     pub fn contains(&self, moment: &str) -> bool {
-        // All these texts have the same length, so their lexical order is their order in time.
+        // RFC 3339 texts in UTC with milliseconds all have the same length, so their lexical order
+        // is their order in time.
         self.since.rfc3339().as_str() <= moment
     }
 }
@@ -340,8 +342,8 @@ fn stop_rule(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// Counts the causes. `tasks` must have the newest first, so that the first task of a cause is its
-/// last one in time.
+/// Counts the tasks of each cause. `tasks` must be sorted with the newest first, because the first
+/// task of a cause becomes [`StopCause::last`].
 fn stop_causes(tasks: &[ActivityTask]) -> Vec<StopCause> {
     let mut causes: BTreeMap<String, StopCause> = BTreeMap::new();
     for task in tasks {

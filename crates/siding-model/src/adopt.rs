@@ -1,12 +1,11 @@
-//! Adoption: what the command line of a process that siding did not start reveals about its
-//! command.
+//! Adoption: finds the command in the argument vector of a process that siding did not start.
 
 use crate::id::SessionId;
 use crate::process::ProcRef;
 use crate::spec::TaskCommand;
 
 /// Programs between a host and the shell that it started: shells, and programs that only start
-/// another program. The process that owns the conversation is above them.
+/// another program. The process that owns the conversation is an ancestor of these programs.
 const WRAPPER_PROGRAMS: [&str; 26] = [
     "ash",
     "bash",
@@ -81,7 +80,8 @@ pub fn command_from_argv(words: &[String]) -> TaskCommand {
 pub fn find_host_command(words: &[String]) -> Option<TaskCommand> {
     /// Most outer shells whose text is searched.
     const MAX_SHELL_NESTING: u32 = 4;
-    // The arguments after a program's options may themselves be a shell's argument vector.
+    // A wrapper's last arguments may be a shell's argument vector, so the search starts at each
+    // word in turn.
     (0..words.len())
         .find_map(|from| find_quoted_command(dash_c_text(&words[from..])?, MAX_SHELL_NESTING))
 }
@@ -124,7 +124,7 @@ fn dash_c_text(words: &[String]) -> Option<&str> {
             return has_text.then_some(word.as_str());
         };
         if letters.starts_with('-') {
-            // `--norc` and other long options; `--` ends the options.
+            // `--` ends the options; other long options, such as `--norc`, are skipped.
             if letters == "-" {
                 return if has_text { rest.next().map(String::as_str) } else { None };
             }
@@ -140,7 +140,7 @@ fn dash_c_text(words: &[String]) -> Option<&str> {
 }
 
 /// The text around the command in a Claude Code shell, which restores the shell's state, runs the
-/// command with `eval`, and writes down the working directory.
+/// command with `eval`, and saves the working directory to a file.
 const CLAUDE_EVAL_PREFIX: &str = "&& eval ";
 const CLAUDE_PWD_SUFFIX: &str = " && pwd -P >| ";
 
@@ -148,8 +148,8 @@ const CLAUDE_PWD_SUFFIX: &str = " && pwd -P >| ";
 /// quoted. Splitting at this level would yield words of the inner shell's text, not the command's.
 const NESTED_QUOTE: &str = r#"'"'"'"#;
 
-/// The start of a Codex shell's text, and the text before the shell and the command that the
-/// process executes after it has restored the environment (0.169.0).
+/// The start of a Codex shell's text, which restores the environment, and the text that precedes
+/// the shell and the command to execute after that (0.169.0).
 const CODEX_TEXT_PREFIX: &str = "__CODEX_SNAPSHOT";
 const CODEX_EXEC: &str = "\n\nexec ";
 
@@ -168,7 +168,7 @@ fn unwrap_host_text(text: &str) -> Option<String> {
     }
     let (quoted, _) = rest.rsplit_once(CLAUDE_PWD_SUFFIX)?;
     let mut words = split_shell_words(quoted)?;
-    // This redirection was added by the host; it is not part of the command.
+    // The host adds the redirection `< /dev/null`, which is not part of the command.
     if words.ends_with(&["<".to_owned(), "/dev/null".to_owned()]) {
         words.truncate(words.len() - 2);
     }

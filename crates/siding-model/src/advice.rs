@@ -45,7 +45,7 @@ impl Dialect {
     fn format_task_call(self, what: &str, id: TaskId) -> String {
         match (self, what) {
             (Self::Commands, what) => format!("`siding {what} {id}`"),
-            // The tools have no `show`: the list contains the state of each task.
+            // The tools have no `show`; their `list` returns the state of each task.
             (Self::Tools | Self::Agent, "show") => self.format_tool("list"),
             (Self::Tools | Self::Agent, what) => self.format_tool(what),
         }
@@ -74,7 +74,8 @@ pub enum NoticeChannel {
 }
 
 impl NoticeChannel {
-    /// Returns the clause that promises the notice, including the leading separator.
+    /// Returns the clause that announces the notice, with a leading separator; empty when no notice
+    /// will come.
     const fn promise_clause(self) -> &'static str {
         match self {
             Self::PollOnly => "",
@@ -117,7 +118,8 @@ pub fn format_task_line(view: &TaskView, columns: usize) -> String {
     one_line(&format!("{id}{state}{after}  {}", view.display_name()), columns)
 }
 
-/// Returns advice for the reader of a task's state, or `None` when the outcome says everything.
+/// Returns advice for the reader of a task's state, or `None` when the outcome needs no
+/// explanation.
 #[must_use]
 pub fn task_advice(
     view: &TaskView,

@@ -3,7 +3,7 @@
 //! The command line, the tools of the MCP server and of siding's own agent, and the hooks of a host
 //! all ask [`BudgetPolicy::decide`], and nothing else decides. A budget applies when assistant mode
 //! is on, the caller is the main agent, background tasks are not disabled, and the call did not ask
-//! for the background. A call that names its wait always gets it.
+//! for the background. A call that specifies its wait always gets that wait.
 
 use std::time::Duration;
 
@@ -23,9 +23,10 @@ pub struct BudgetPolicy {
 /// The properties of a call that affect its budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetCall {
-    /// The wait that it asks for.
+    /// The wait that the call asks for.
     pub request: WaitRequest,
-    /// Whether a subagent calls. It ends with its answer, so a later notice cannot reach it.
+    /// Whether a subagent calls. A subagent ends with its answer, so a later notice would have no
+    /// reader.
     pub is_subagent: bool,
     /// Whether the output goes to a person's terminal; `assistant_mode = "auto"` applies no budget
     /// then.
@@ -115,15 +116,17 @@ pub struct HostCall<'c> {
     pub is_background: bool,
     /// Whether a subagent of the host calls.
     pub is_subagent: bool,
-    /// Whether the host can move commands to the background. If not, it kills each command at its
-    /// timeout.
+    /// Whether the host can move commands to the background. Otherwise the host kills each command
+    /// at its timeout.
     pub can_move: bool,
 }
 
 impl BudgetPolicy {
     /// Decides the timeout of a host's shell call; `None` leaves the call as it is.
     ///
-    /// A call with a shorter timeout keeps it, and so does a call that the host would kill.
+    /// A call whose timeout is shorter than the budget keeps its timeout. So does a call whose
+    /// command the host kills at the timeout, because a budget would only make that kill come
+    /// earlier.
     #[must_use]
     pub fn decide_host_timeout(self, call: &HostCall<'_>) -> Option<Duration> {
         if !call.can_move || is_killed_at_timeout(call.command) {
@@ -138,9 +141,10 @@ impl BudgetPolicy {
     }
 }
 
-/// Returns whether Claude Code kills a command at its timeout instead of moving it. It kills
-/// commands whose first word is `sleep`, after white space, comments and continued lines (2.1.330,
-/// observed with 27 forms: `(sleep 9)`, `time sleep 9` and `X=1 sleep 9` are moved).
+/// Returns whether Claude Code kills a command at its timeout instead of moving the command to the
+/// background. Claude Code kills commands whose first word is `sleep`, and skips white space,
+/// comments and continued lines before that word (2.1.330, observed with 27 forms: `(sleep 9)`,
+/// `time sleep 9` and `X=1 sleep 9` are moved).
 fn is_killed_at_timeout(command: &str) -> bool {
     let mut rest = command;
     loop {

@@ -1,8 +1,8 @@
 //! The time of the notice that precedes a task's deadline.
 //!
-//! Each deadline has at most one notice; moving the deadline allows another. A task with a short
-//! total lifetime gets none, and neither does a foreground task, because its caller waits for its
-//! end.
+//! Each deadline has at most one notice; a moved deadline may have one again. A task whose lifetime
+//! is below [`MIN_NOTICE_LIFETIME_MS`] gets no notice. Neither does a foreground task, because its
+//! caller waits for the end anyway.
 
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;

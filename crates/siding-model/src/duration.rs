@@ -3,7 +3,7 @@
 //! The syntax is jiff's friendly format (`1h30m`, `1 hour 30 minutes`, `1.5h`), restricted to what
 //! cannot be misread: every number needs a unit, and signs, `ago`, the clock form (`1:30:00`),
 //! commas, units above the day and values above [`MAX_DURATION`] are rejected. A day is 24 hours.
-//! `none` is not a duration; callers that allow it check for it first.
+//! `none` is not a duration; callers that allow `none` check for this word before they parse.
 
 use std::time::Duration;
 

@@ -137,8 +137,8 @@ impl TaskKind {
 pub struct TaskId(u64);
 
 impl TaskId {
-    /// Smallest usable id. A smaller birthmark would be an effective limit: 2^40 µs are twelve days
-    /// of real-time CPU, while smaller values could end a real-time program.
+    /// Smallest usable id. The kernel enforces a birthmark as a limit on real-time CPU, so a small
+    /// one could end a real-time program; 2^40 µs are twelve days.
     pub const MIN_BITS: u64 = 1 << 40;
     /// Largest usable id.
     pub const MAX_BITS: u64 = (1 << 60) - 1;
@@ -157,8 +157,8 @@ impl TaskId {
         if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self(bits)) }
     }
 
-    /// Derives an id of a kind from a random number, below `upper_bound`. Returns `None` when too
-    /// few ids are left below that bound.
+    /// Derives an id of this kind, below `upper_bound`, from a random number. Returns `None` when
+    /// too few ids are left below that bound.
     #[must_use]
     pub const fn from_random(kind: TaskKind, random: u64, upper_bound: u64) -> Option<Self> {
         /// With fewer ids than these a collision would soon occur.
@@ -172,7 +172,8 @@ impl TaskId {
         let bits = Self::MIN_BITS + random % span;
         Some(Self(match kind.tag_bits() {
             Some(tag) => bits & !KIND_TAG_MASK | tag,
-            // Flipping one more bit turns the tag of another kind into an id of a shell command.
+            // The random bits happen to end in the tag of another kind. Flipping one more bit gives
+            // a value that is no tag, hence an id of a shell command.
             None if !matches!(TaskKind::from_bits(bits), TaskKind::LocalBash) => bits ^ 0x800,
             None => bits,
         }))
@@ -267,10 +268,10 @@ impl schemars::JsonSchema for TaskId {
 
 /// The number that marks every process of a task.
 ///
-/// It is set as the soft and hard `RLIMIT_RTTIME` before exec, is inherited across fork, exec,
-/// setsid, a cleared environment and sudo, and is readable by every user in `/proc/PID/limits`
-/// (setrlimit(2)). An unprivileged process can only lower a hard limit, so a nested task gets a
-/// smaller number than its parent.
+/// The number is set as the soft and hard `RLIMIT_RTTIME` before exec, is inherited across fork,
+/// exec, setsid, a cleared environment and sudo, and is readable by every user in
+/// `/proc/PID/limits` (setrlimit(2)). An unprivileged process can only lower a hard limit, so a
+/// nested task gets a smaller number than its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Birthmark(pub u64);
 
@@ -287,8 +288,8 @@ impl Birthmark {
         HostMark::new(self.0)
     }
 
-    /// Birthmark of siding's host supervisors. They never carry a host mark, because all processes
-    /// with a host mark end with that host.
+    /// Birthmark of siding's host supervisors. A supervisor never carries a host mark, because it
+    /// terminates all processes with the mark of a host that has ended.
     pub const SUPERVISOR: Self = Self(TaskId::MAX_BITS + 1);
     /// Birthmark of a process that has been released from its task. It is smaller than every task's
     /// birthmark, so that an unprivileged process can still be given it.
@@ -408,7 +409,7 @@ impl SessionId {
     /// Longest name, in bytes.
     pub const MAX_BYTES: usize = 64;
 
-    /// Returns the session of commands that specify none. It has no owner and never ends.
+    /// Returns the session of commands that specify none. This session has no owner and never ends.
     #[must_use]
     pub fn implicit() -> Self {
         Self("cli".to_owned())
@@ -555,7 +556,7 @@ mod tests {
         }
         const { assert!(Birthmark::SUPERVISOR.0 > TaskId::MAX_BITS) };
         const { assert!(Birthmark::RELEASED.0 < TaskId::MIN_BITS) };
-        // In decimal, which is how a shell distinguishes a host mark from a task's birthmark.
+        // A shell distinguishes a host mark from a task's birthmark by the decimal digits.
         let most = TaskId::MAX_BITS.to_string();
         assert!(most.len() == 19 && most.starts_with('1'));
     }

@@ -54,13 +54,13 @@ pub struct TaskState {
     pub spec: TaskSpec,
     /// Boot in which the task ran.
     pub boot: BootId,
-    /// Format of the journal; records of newer formats must not be appended.
+    /// Format of the journal; record types that a newer format introduced must not be appended.
     pub format: u32,
     /// The shim that currently supervises the task.
     pub shim: ProcRef,
     /// Directory of the task's control group, if one was planned.
     pub cgroup: Option<String>,
-    /// Set for a command that siding did not start.
+    /// How siding adopted the command; `None` for a command that siding started.
     pub adopted: Option<AdoptionInfo>,
     /// Start on the monotonic clock.
     pub started: MonotonicMs,
@@ -80,8 +80,8 @@ pub struct TaskState {
     pub pipeline: Option<Vec<i32>>,
     /// Time of the last event.
     pub last_event_at: MonotonicMs,
-    /// End of the undisturbed run: the time of the leader's own end, or at which siding started to
-    /// end it.
+    /// End of the undisturbed run: the time at which the leader ended by itself, or at which siding
+    /// started to end the task.
     pub ran_until: Option<MonotonicMs>,
     /// Summary that was written when the task was closed.
     pub closed: Option<CloseSummary>,
@@ -174,7 +174,7 @@ impl TaskState {
             Record::Accepted(_) => return Err("a second `accepted`".to_owned()),
             Record::Event { at, event } => self.apply_event(at, event)?,
             Record::Rescued { at, shim } => {
-                // It would also change the time of the end.
+                // `apply` would move the time of the end to that of this record.
                 if self.lifecycle.is_ended() {
                     return Err("`rescued` after the end".to_owned());
                 }
@@ -323,7 +323,8 @@ pub struct Replayed {
 ///
 /// # Errors
 ///
-/// Returns a [`JournalError`]; an empty journal or a torn first line is [`JournalError::Empty`].
+/// Returns a [`JournalError`]; an empty journal or a journal with only a torn line is
+/// [`JournalError::Empty`].
 pub fn replay(bytes: &[u8]) -> Result<Replayed, JournalError> {
     replay_records(bytes, None)
 }
@@ -419,15 +420,15 @@ impl<'a> JournalLines<'a> {
             self.offset += end + 1;
             return Some((start, &rest[..end]));
         }
-        // A record without its newline counts if its checksum matches: the next writer adds the
-        // newline, and from then on every reader sees the same complete record.
+        // A last line without its newline is a record if its checksum matches: the next writer adds
+        // the newline, and from then on every reader sees the same complete record.
         record::parse_frame(rest).ok()?;
         self.offset += rest.len();
         Some((start, rest))
     }
 
-    /// Returns whether the damaged line just read, and the damaged lines after it, were torn by
-    /// crashes. If so, advances to the next whole record.
+    /// Returns whether the damaged line that was just read, and the damaged lines after it, were
+    /// torn by crashes. If so, advances to the next whole record.
     ///
     /// A shim that takes over ends the torn line with a newline and reuses its sequence number. The
     /// number of a complete record is never reused, so damage to such a record leaves a gap.

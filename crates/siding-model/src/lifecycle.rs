@@ -14,8 +14,8 @@
 //!
 //! [`Lifecycle::step`] is the only function that changes a phase. It reads no clock and has no side
 //! effects: time is an argument, and effects are return values. The journal holds only the events
-//! that changed the state, so a reader replays them through the same function, and an event that
-//! changes nothing there is corruption.
+//! that changed the state, so a reader replays them through the same function and treats an event
+//! that changes nothing as corruption.
 
 mod event;
 mod phase;
@@ -206,7 +206,7 @@ impl Lifecycle {
         self.enter_phase(Phase::Ended { outcome, leader }, Some(LifecycleEffect::Close))
     }
 
-    /// Moves the task to the background. This happens at most once, so the first reason is kept.
+    /// Moves the task to the background. A task that is already there keeps its first reason.
     fn on_placed(&self, why: BackgroundReason) -> (Self, Vec<LifecycleEffect>) {
         if self.is_ended() || self.placement != Placement::Foreground {
             return self.unchanged();
@@ -215,8 +215,8 @@ impl Lifecycle {
         (Self { placement, ..self.clone() }, vec![LifecycleEffect::Record])
     }
 
-    /// Moves the deadline, but never beyond the cap, never into the past, and never after ending
-    /// has started.
+    /// Moves the deadline, but never beyond the cap, never into the past, and never once the task
+    /// is being stopped.
     fn on_extended(&self, deadline: MonotonicMs, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         let deadline = deadline.min(self.policy.cap);
         let movable = match self.phase {
@@ -347,8 +347,8 @@ impl Lifecycle {
         now: MonotonicMs,
     ) -> (Self, Vec<LifecycleEffect>) {
         match (&self.phase, tree) {
-            // In `Starting` the event comes from a takeover that found descendants of the leader
-            // but never observed the leader.
+            // In `Starting` the event comes from a takeover that found descendants of the leader,
+            // but whose predecessor recorded no leader.
             (Phase::Starting { stop: None } | Phase::Running { .. }, TreeLiveness::Empty) => {
                 self.enter_ended(end.clone().into(), Some(end.clone()))
             }
@@ -392,8 +392,8 @@ impl Lifecycle {
         }
     }
 
-    /// The leader has ended and descendants are alive: depending on the policy they stay or are
-    /// ended.
+    /// Decides about the descendants that are alive when the leader has ended: with
+    /// [`OnLeaderExit::Linger`] they continue, otherwise the task is stopped.
     fn linger_or_reap(&self, end: &LeaderEnd, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         let lingering = Phase::Lingering { ended: end.clone() };
         match self.policy.on_leader_exit {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::process::MonotonicMs;
 use crate::text::cut_head;
 
-/// Which lines are reported, and how often. Part of a task's specification.
+/// The part of a task's specification that says which lines are reported, and how often.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Monitor {
     /// Regular expression for the reported lines; `None` reports every line.
@@ -32,10 +32,11 @@ impl Monitor {
     /// Most text in one record, in bytes.
     pub const MAX_TEXT_BYTES: usize = 512;
     /// Number of records after which the interval grows by `SLOW_DOWN_FACTOR`. At one record per
-    /// second this takes four hours, the built-in cap of a task's lifetime. It keeps a journal
-    /// readable under any cap.
+    /// second this takes four hours, the built-in cap of a task's lifetime. A longer cap then
+    /// cannot make the journal unreadably long.
     pub const SLOW_DOWN_AFTER_RECORDS: u32 = 14_400;
-    /// Factor by which the interval between two records grows after that.
+    /// Factor by which the interval between two records grows after
+    /// [`Monitor::SLOW_DOWN_AFTER_RECORDS`].
     const SLOW_DOWN_FACTOR: u64 = 60;
 
     /// Returns a monitor with the default rate.
@@ -96,7 +97,8 @@ impl LineCoalescer {
         let cut = cut_head(text, Monitor::MAX_TEXT_BYTES);
         self.pending_bytes += cut.len() + 1;
         self.pending.push_back((cut.to_owned(), to));
-        // Lines that exceed one record are reported only as a group, so the oldest text is dropped.
+        // When more lines are held than the burst allows records, they are reported in one record,
+        // so text that exceeds one record is dropped, the oldest first.
         while self.pending.len() > self.burst as usize
             && self.pending_bytes > Monitor::MAX_TEXT_BYTES
         {

@@ -5,42 +5,43 @@ use super::sample::{
 };
 
 /// The activity of a process. The variants are ordered by how well they explain the silence of a
-/// whole task: in a process with several threads the first one in this order counts, and in a task
-/// the first one that is not [`ProcessActivity::waits_for_other_process`].
+/// whole task. The activity of a process with several threads is the first of their activities in
+/// this order. A task is explained by the first activity of its processes that is not
+/// [`ProcessActivity::waits_for_other_process`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProcessActivity {
-    /// It is blocked reading the task's input, a terminal, or a pipe that it treats as one, and
-    /// waits for nothing else.
+    /// The process is blocked reading the task's input, a terminal, or a pipe used like a terminal,
+    /// and waits for nothing else.
     ReadingInput,
-    /// It was stopped by a signal or a debugger.
+    /// The process was stopped by a signal or a debugger.
     Stopped,
-    /// It is running.
+    /// The process is running.
     Running,
-    /// It waits for input and for other objects.
+    /// The process waits for input and for other objects.
     PollingInput,
-    /// It waits for a disk.
+    /// The process waits for a disk.
     Disk,
-    /// It waits for the peer of a socket.
+    /// The process waits for the peer of a socket.
     Network,
-    /// It waits for incoming connections.
+    /// The process waits for incoming connections.
     Serving,
-    /// It waits for a file lock.
+    /// The process waits for a file lock.
     Lock,
-    /// It waits for the other end of a FIFO.
+    /// The process waits for the other end of a FIFO.
     Fifo,
-    /// It waits for a reader to drain the pipe that it writes to.
+    /// The process waits for a reader to drain the pipe to which it writes.
     PipeFull,
-    /// The kernel denies access to its state.
+    /// The kernel denies access to the state of the process.
     Denied,
-    /// It waits for a timer.
+    /// The process waits for a timer.
     Timer,
-    /// Its threads wait for each other.
+    /// The threads of the process wait for each other.
     Futex,
-    /// It waits for file changes, for a signal, or for an unknown event.
+    /// The process waits for file changes, for a signal, or for an unknown event.
     Idle,
-    /// It waits for a writer of a pipe.
+    /// The process waits for a writer of a pipe.
     PipeRead,
-    /// It waits for a child.
+    /// The process waits for a child.
     Child,
 }
 
@@ -73,8 +74,8 @@ impl ProcessActivity {
         }
     }
 
-    /// Returns whether the activity alone explains nothing. The verdicts that it could support were
-    /// tried before.
+    /// Returns whether the activity cannot explain the silence once the verdicts about input and
+    /// stopped processes have been ruled out.
     pub(super) const fn is_inconclusive(self) -> bool {
         matches!(self, Self::ReadingInput | Self::Stopped | Self::Running | Self::PollingInput)
     }
@@ -239,7 +240,7 @@ fn classify_poll(asleep: &BlockedSyscall, is_parent: bool) -> ProcessActivity {
     {
         ProcessActivity::PipeFull
     } else if is_parent {
-        // An event loop that supervises its children.
+        // A process that polls and has children is taken for an event loop that supervises them.
         ProcessActivity::Child
     } else if has(|object| object == FdObject::FileWatch) {
         ProcessActivity::Idle

@@ -42,7 +42,7 @@ impl Diagnosis {
         matches!(self.certainty, Certainty::Hard) && self.verdict.needs_action()
     }
 
-    /// Returns the key by which two diagnoses of the same task count as the same finding.
+    /// Returns a key that is equal for two diagnoses of a task with the same finding.
     #[must_use]
     pub fn dedup_key(&self) -> (WhyVerdict, Option<WaitingOn>, Option<i32>) {
         (self.verdict, self.waiting_on, self.process_path.last().copied())
@@ -98,8 +98,8 @@ impl<'s> Finding<'s> {
 }
 
 impl<'s> Evaluation<'s> {
-    /// Finds a process that is blocked reading input while no other process of the tree does
-    /// independent work.
+    /// Finds a process that is blocked reading input. The verdict is certain only when no other
+    /// process of the tree does independent work meanwhile.
     fn find_blocked_reader(&self) -> Option<Finding<'s>> {
         if let Some(reader) = self.blocked_readers().find(|one| !self.has_concurrent_work(one)) {
             return Some(Finding::new(WhyVerdict::InputWait, Certainty::Hard, reader));
@@ -125,10 +125,10 @@ impl<'s> Evaluation<'s> {
         self.blocked_readers().find(|one| self.has_concurrent_work(one))
     }
 
-    /// Returns whether independent work continues that the reader does not hold up: in another
-    /// thread of its process, in a child of such a process, or in any process that does not wait
-    /// for the reader. A process whose only thread reads is taken to ask on behalf of all its
-    /// background jobs.
+    /// Returns whether work continues that does not depend on the reader's input. The reader's
+    /// ancestors are taken to wait for the reader. So are its descendants if it has a single
+    /// thread, because it then asks on behalf of all its background jobs. Other threads of the
+    /// reader, and all other processes, work independently.
     fn has_concurrent_work(&self, reader: &ClassifiedProcess<'s>) -> bool {
         let pid = reader.process.process.pid;
         let is_all_of_it = reader.process.threads.len() == 1;
@@ -141,8 +141,8 @@ impl<'s> Evaluation<'s> {
         self.processes.iter().any(|other| works(other) && !waits(other.process.process.pid))
     }
 
-    /// Returns whether a process works that is neither an ancestor nor a descendant of a stopped
-    /// one.
+    /// Returns whether any process works that is neither an ancestor nor a descendant of the
+    /// stopped one.
     fn has_unrelated_work(&self, stopped: &ClassifiedProcess<'s>) -> bool {
         self.processes
             .iter()
@@ -182,8 +182,8 @@ impl<'s> Evaluation<'s> {
         Some(Finding::new(WhyVerdict::Busy, certainty, *subject))
     }
 
-    /// Finds a process that another user's rights protect from inspection, together with the signs
-    /// of a password prompt.
+    /// Finds a process that cannot be inspected because it runs with another user's rights, such as
+    /// sudo(8), and that shows the signs of a password prompt.
     fn find_password_prompt(&self) -> Option<Finding<'s>> {
         let found = self.processes.iter().find(|one| {
             let asks = self.tail.prompt == Some(Prompt::Password);
@@ -236,7 +236,8 @@ impl<'s> Evaluation<'s> {
             }
             ProcessActivity::Timer => waits(WaitingOn::Timer, certainty),
             ProcessActivity::Child => waits(WaitingOn::Child, certainty),
-            // An idle worker that waits on a queue inside the program blocks in futex(2) too.
+            // An idle worker that waits on a queue inside the program blocks in futex(2) too, so a
+            // lock is never certain.
             ProcessActivity::Futex => waits(WaitingOn::Lock, Certainty::Soft),
             ProcessActivity::Serving => Finding::new(WhyVerdict::Serving, certainty, *subject),
             ProcessActivity::Denied => {
@@ -267,8 +268,8 @@ impl<'s> Evaluation<'s> {
             return false;
         }
         let Some(thread) = one.thread else { return true };
-        // The processor time that separates an endless wait from a short one is compared by the
-        // callers that need it.
+        // One long wait and a loop of short ones look alike here; callers that must distinguish
+        // them compare the processor time as well.
         let same = |old: &&super::ThreadFacts| match (&old.state, &thread.state) {
             (ThreadState::Blocked(old), ThreadState::Blocked(new)) => {
                 old.call == new.call
@@ -325,7 +326,7 @@ impl<'s> Evaluation<'s> {
         let pid = subject.map(|one| one.process.process.pid);
         let path = pid.map(|pid| self.ancestor_path(pid)).unwrap_or_default();
         // A process that reads the task's input and runs a terminal of its own, such as script(1),
-        // forwards the typed text.
+        // forwards the typed text, so the answer goes to that process.
         let passes_on = |one: &&ClassifiedProcess<'s>| {
             path.contains(&one.process.process.pid)
                 && input_channel(one) == Some(FdObject::TaskStdin)

@@ -86,14 +86,14 @@ fn detect_prompt(text: &str) -> Option<Prompt> {
         return None;
     }
     let lowercase = line.to_lowercase();
-    // Prompts of these two kinds may also end with a line break.
+    // A choice such as `(y/n)` or a confirmation may also end with a line break.
     if ends_with_choice(&lowercase) || is_confirmation(&lowercase) {
         return Some(Prompt::Question);
     }
     if is_key_prompt(&lowercase) {
         return Some(Prompt::Key);
     }
-    // All other prompts leave the cursor after the question.
+    // All other prompts leave the cursor after the question, so a terminated line is none of them.
     if !is_open {
         return None;
     }

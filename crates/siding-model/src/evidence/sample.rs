@@ -40,7 +40,7 @@ pub struct ProcessFacts {
     pub resident_bytes: u64,
     /// Whether the process has a controlling terminal.
     pub has_terminal: bool,
-    /// Whether the foreground process group of that terminal is another one.
+    /// Whether another process group is in the foreground of the controlling terminal.
     pub is_in_terminal_background: bool,
     /// Whether its terminal echoes typed characters; `None` without a terminal, or when the
     /// terminal was not queried.
@@ -61,14 +61,14 @@ pub struct ThreadFacts {
 /// The state of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ThreadState {
-    /// It is running or runnable.
+    /// The thread is running or runnable.
     Running,
-    /// It is blocked in a system call.
+    /// The thread is blocked in a system call.
     Blocked(BlockedSyscall),
-    /// The kernel denies access (`EACCES`, `EPERM`): the program is setuid or not dumpable, or
-    /// `kernel.yama.ptrace_scope` is strict.
+    /// The kernel denies access to the thread's state (`EACCES`, `EPERM`): the program is setuid or
+    /// not dumpable, or `kernel.yama.ptrace_scope` is strict.
     Denied,
-    /// This kernel does not report it (gVisor, masked files in /proc).
+    /// The kernel does not report the thread's state (gVisor, masked files in /proc).
     Hidden,
 }
 

@@ -1,10 +1,10 @@
 //! The schedule for sampling a silent task.
 //!
-//! While a task writes output, only the time is updated. The first sample follows after two seconds
-//! of silence, later samples at growing intervals of at most one minute: a program prints its
-//! question before it blocks, so a state that the first sample does not show seldom appears later
-//! without new output. Once a stall is recorded, no more samples are taken until the task writes
-//! output or receives input.
+//! While a task writes output, each write only restarts the watch. The first sample follows after
+//! two seconds of silence, later samples at growing intervals of at most one minute: a program
+//! prints its question before it blocks, so a state that the first sample does not show seldom
+//! appears later without new output. Once a stall is recorded, no more samples are taken until the
+//! task writes output or receives input.
 
 use crate::process::MonotonicMs;
 
@@ -40,13 +40,14 @@ pub enum SampleResult {
     Suspicious,
     /// Two samples agree that action is required.
     Certain {
-        /// Time of the first sample that showed it.
+        /// Time of the first sample that suggested this.
         since: MonotonicMs,
     },
 }
 
 impl SilenceWatch {
-    /// Starts a watch. With `is_told` the stall has already been recorded.
+    /// Starts a watch. With `is_told` the stall has already been recorded, so no samples are taken
+    /// until the next output or input.
     #[must_use]
     pub const fn new(after_ms: u64, silent_since: MonotonicMs, is_told: bool) -> Self {
         let since = silent_since;
@@ -197,7 +198,7 @@ mod tests {
             let mut looks = 0;
             for (found, written) in found.into_iter().zip(written) {
                 let Some(at) = watch.wake_at() else { break };
-                // A watch that is due makes progress.
+                // The next sample is never due before the silence began.
                 prop_assert!(at >= watch.silent_since);
                 looks += 1;
                 let found = match found {

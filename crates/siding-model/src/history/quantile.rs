@@ -46,9 +46,9 @@ const WEIGHT_TOLERANCE: f64 = 1e-9;
 /// Returns the length that a share `q` of the runs does not exceed, or `None` without runs.
 ///
 /// This is the estimator of Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958) with weights: a run
-/// that was cut short counts among those at risk up to its observed length, and not beyond. Without
-/// such runs it is the plain weighted quantile: the shortest length that a share `q` of the weight
-/// does not exceed.
+/// that was cut short counts among those at risk up to its observed length, and not beyond. When no
+/// run was cut short, the result is the plain weighted quantile: the shortest length that a share
+/// `q` of the weight does not exceed.
 #[must_use]
 pub fn quantile(samples: &[RunSample], q: f64) -> Option<Quantile> {
     let mut sorted: Vec<&RunSample> = samples.iter().filter(|sample| sample.weight > 0.0).collect();
@@ -100,7 +100,7 @@ mod tests {
         );
     }
 
-    /// The example from the paper: the run that was cut short at 2 counts until then.
+    /// The example from the paper: the run that was cut short at 2 is at risk until 2.
     #[test]
     fn a_censored_run_counts_until_its_cutoff() {
         // After 1: 3/4. At 3, two runs are left: 3/4 * 1/2 = 3/8, below one half.

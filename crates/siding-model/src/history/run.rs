@@ -9,7 +9,7 @@ use crate::limits::PeakUsage;
 use crate::outcome::Outcome;
 use crate::process::UnixMs;
 
-/// The length of a run, as far as it predicts the next one.
+/// The length of a run, from which the lengths of later runs are predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunLength {
     /// The command exited by itself after this many milliseconds.

@@ -71,8 +71,8 @@ pub struct StatsView {
     /// Duration that half of the runs do not exceed, in milliseconds; null with fewer than 3 runs,
     /// or when too many were cut short for an estimate.
     pub median_ms: Option<u64>,
-    /// Duration that nine of ten runs do not exceed, in milliseconds; null under the same
-    /// conditions.
+    /// Duration that nine of ten runs do not exceed, in milliseconds; null under the conditions of
+    /// `median_ms`.
     pub p90_ms: Option<u64>,
     /// Time at which the last run ended, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]

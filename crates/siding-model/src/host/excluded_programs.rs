@@ -2,7 +2,7 @@
 
 /// Most bytes of a program's name that the kernel keeps (`TASK_COMM_LEN` without the final zero).
 const MAX_KERNEL_NAME_BYTES: usize = 15;
-/// Prefixes of arguments that mean that the program has no window for a user.
+/// Prefixes of arguments with which a browser runs without a window for a user.
 const HEADLESS_FLAGS: [&str; 3] = ["--headless", "--remote-debugging-", "--enable-automation"];
 
 /// Name of the group [`EDITORS`] in a list of programs.
@@ -66,8 +66,8 @@ fn expand_group(item: &str) -> Vec<&str> {
     }
 }
 
-/// Name prefixes of interpreters. That two processes execute the same interpreter does not mean
-/// that they run the same program.
+/// Name prefixes of interpreters. Two processes with the same interpreter may run different
+/// programs, so this name alone does not identify a program.
 const INTERPRETER_PREFIXES: [&str; 8] =
     ["bun", "deno", "java", "node", "perl", "php", "python", "ruby"];
 

@@ -50,7 +50,7 @@ pub struct SandboxedCommand {
 ///
 /// A sandbox without a known wrapper text of a host counts as a command only if it was started
 /// after `commands_since`, the time of the first command in clock ticks since boot: a host may run
-/// its servers in a sandbox too, and these are no commands.
+/// its servers in a sandbox too, and servers are not commands.
 #[must_use]
 pub fn sandboxed_commands(
     host: i32,
@@ -77,9 +77,9 @@ pub fn sandboxed_commands(
     found
 }
 
-/// Returns the process directly below the host from which only shells and wrappers lead to `one`.
-/// Returns `None` if another program is between them, because the sandbox then belongs to that
-/// program.
+/// Returns the child of the host that started `one` through shells and wrappers only. Returns
+/// `None` if another program is between the host and `one`, because that program then created the
+/// sandbox.
 fn topmost_below_host<'m>(
     host: i32,
     one: &'m MarkedProcess,
@@ -103,7 +103,7 @@ fn descendants(top: i32, marked: &[MarkedProcess]) -> Vec<&MarkedProcess> {
     let mut parent = top;
     loop {
         let children = marked.iter().filter(|one| one.parent == parent);
-        // A reused pid can create a cycle.
+        // A reused pid can create a cycle of parents, so each process is visited once.
         let new: Vec<&MarkedProcess> = children
             .filter(|child| found.iter().all(|known| known.process.pid != child.process.pid))
             .collect();

@@ -1,8 +1,8 @@
 //! The schedule by which a host supervisor scans for commands in a sandbox.
 //!
-//! The supervisor sleeps until a byte arrives in its bell. Processes in the sandbox can write to
-//! the bell as often as they like, so a minimum interval separates two scans, and all bytes in
-//! between count as one.
+//! The supervisor sleeps until a byte arrives in its bell, a FIFO in the host's directory.
+//! Processes in the sandbox can write to the bell as often as they like, so two scans are separated
+//! by a minimum interval, and all bytes that arrive during the interval cause one scan.
 
 use crate::process::MonotonicMs;
 
@@ -46,7 +46,7 @@ pub struct ScanSchedule {
     /// Time of the next scan.
     next_scan: Option<MonotonicMs>,
     /// Time of the scan after the next one: a process that was just started may not have called
-    /// execve(2) when the first one runs.
+    /// execve(2) yet at the time of the first scan.
     second_scan: Option<MonotonicMs>,
     /// Time of the last scan.
     last_scan: Option<MonotonicMs>,
@@ -60,8 +60,9 @@ impl ScanSchedule {
     pub const MIN_SCAN_INTERVAL_MS: u64 = 100;
     /// Time from a bell byte to the second scan, in milliseconds.
     pub const SECOND_SCAN_DELAY_MS: u64 = 500;
-    /// Intervals between the scans after a call started, if its command sends no byte of its own,
-    /// in milliseconds. They cover about a minute; no more scans follow until the call returns.
+    /// Intervals between the scans after a call started, in milliseconds, for a command that sends
+    /// no byte of its own. The intervals cover about a minute; after that no scan follows until the
+    /// call returns.
     pub const CALL_SCAN_DELAYS_MS: [u64; 8] = [250, 250, 500, 1_000, 2_000, 8_000, 16_000, 32_000];
 
     /// Processes bytes from the bell.

@@ -78,7 +78,7 @@ pub enum TaskEvent {
         #[serde(flatten, with = "placed")]
         why: BackgroundReason,
     },
-    /// The kill is complete: all processes except these have ended.
+    /// The kill is complete: all processes except `survivors` have ended.
     Swept {
         /// Number of processes that could not be killed.
         survivors: u32,
@@ -97,8 +97,8 @@ pub enum TaskEvent {
 
 /// The journal fields of [`TaskEvent::Placed`].
 ///
-/// A journal of any format may contain a timeout. It is therefore written to a separate field,
-/// which older readers ignore; for them `why` remains `budget`, as before.
+/// A journal of any format may contain [`BackgroundReason::Timeout`]. The reason is therefore
+/// written to a separate field, which older readers ignore; they read `budget` in `why`.
 mod placed {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

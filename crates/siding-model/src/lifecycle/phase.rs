@@ -42,7 +42,7 @@ pub enum Phase {
         /// How the leader ended, if it has.
         ended: Option<LeaderEnd>,
     },
-    /// The tree is empty, or the report lists the processes that could not be killed.
+    /// The tree is empty, or only processes that could not be killed are left.
     Ended {
         /// The outcome of the task.
         outcome: Outcome,
@@ -58,9 +58,9 @@ pub struct StopIntent {
     pub reason: StopReason,
     /// The first signal.
     pub signal: Signal,
-    /// Time between that signal and the kill.
+    /// Time between `signal` and the kill.
     pub grace: Duration,
-    /// The leader's own end, if it preceded the decision. It then determines the outcome.
+    /// How the leader ended, if it ended before the decision. This end then determines the outcome.
     pub earlier_leader_end: Option<LeaderEnd>,
 }
 

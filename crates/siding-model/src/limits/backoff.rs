@@ -7,7 +7,7 @@ pub(super) const ACTIVE_INTERVAL_MS: u64 = 1_000;
 /// Longest interval between two samples of an idle task, in milliseconds.
 const MAX_IDLE_INTERVAL_MS: u64 = 16_000;
 /// Least ratio of the interval to the processor time of a sample, so that sampling uses at most a
-/// hundredth of a core. [`MAX_IDLE_INTERVAL_MS`] takes precedence.
+/// hundredth of a core. An interval never exceeds [`MAX_IDLE_INTERVAL_MS`] for this reason.
 const COST_FACTOR: u64 = 100;
 
 /// The schedule for sampling a task.
@@ -16,7 +16,8 @@ const COST_FACTOR: u64 = 100;
 /// limits is sampled once a second while it works or grows, and at growing intervals while it is
 /// idle. An expensive sample, such as that of a tree of hundreds of processes, delays the next one
 /// so that sampling uses at most a hundredth of a core. The delay never exceeds the longest idle
-/// interval: a system without free memory is slow, and limits matter most then.
+/// interval, because samples take longest on a machine without free memory, where limits matter
+/// most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleSchedule {
     last_sample: MonotonicMs,

@@ -35,7 +35,7 @@ pub struct Breach {
 /// The process that contributes most to a breach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BreachSource {
-    /// Its share of the value, for limits that sum over processes.
+    /// The share of this process in the value, for limits on a sum over processes.
     pub(super) share: Option<u64>,
     /// The process id.
     pub(super) pid: i32,
@@ -44,7 +44,7 @@ pub(super) struct BreachSource {
 }
 
 impl BreachSource {
-    /// Returns a source for the whole value. Its name is filled in later.
+    /// Returns a source for the whole value; the caller fills in the process's name.
     pub(super) const fn from_pid(pid: i32) -> Self {
         Self { share: None, pid, command: String::new() }
     }

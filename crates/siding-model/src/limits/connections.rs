@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use super::usage::{Connection, SentToRemote};
 use crate::process::MonotonicMs;
 
-/// Most tracked connections, and most tracked remotes. Further ones are ignored, because a task
-/// that connects to thousands of remotes must not make its shim grow.
+/// Most tracked connections, and most tracked remotes. Further ones are ignored, so that the memory
+/// of a shim stays bounded when its task connects to thousands of remotes.
 const MAX_TRACKED_ENTRIES: usize = 1_024;
 /// Rate above which a connection sends more than keepalives, in bytes per second.
 const MIN_UPLOAD_BYTES_PER_SECOND: u64 = 1 << 10;
@@ -70,8 +70,8 @@ impl TrackedConnection {
             sent: more,
             received: one.received.saturating_sub(self.received),
         };
-        // Keeps the flag once it is set: the other end cannot be found any more when no process
-        // holds the connection.
+        // Keeps the flag once it is set, because the other end cannot be found after the process
+        // that held the connection has exited.
         self.is_internal |= one.is_internal;
         self.last_seen = now;
         self.sent = self.sent.max(one.sent);
@@ -117,7 +117,7 @@ impl ConnectionLog {
     }
 
     /// Returns whether a connection uploads data: between the last two samples it sent more than it
-    /// received, and more than keepalives. A query and its response do not count.
+    /// received, and more than keepalives. A query with a longer response is no upload.
     #[must_use]
     pub fn is_upload(&self, cookie: u64) -> bool {
         self.open.get(&cookie).is_some_and(|known| {
@@ -184,7 +184,8 @@ mod tests {
         let mut ledger = ConnectionLog::default();
         let inside = |sent| Connection { is_internal: true, ..connection(1, "127.0.0.1", sent) };
         ledger.record_sample(MonotonicMs(0), &[inside(10), connection(2, "127.0.0.1", 1)]);
-        // The process that held the connection has exited, and data in flight has been delivered.
+        // Pid 0: the process that held the connection has exited, and the kernel has delivered its
+        // last bytes.
         ledger.record_sample(
             MonotonicMs(1_000),
             &[Connection { pid: 0, ..connection(1, "127.0.0.1", 15) }],

@@ -3,7 +3,8 @@
 use super::breach::Breach;
 use crate::outcome::LimitKind;
 
-/// Percentage of a limit below which a value must fall before the limit counts as kept again.
+/// Percentage of a limit below which a value must fall before exceeding the limit again gives
+/// another breach.
 pub(super) const RECOVERY_PERCENT: u64 = 90;
 /// Most recorded breaches of one limit in one task, so that a value that oscillates around its
 /// limit for hours does not fill the journal.
@@ -20,8 +21,8 @@ pub(super) struct Episodes {
 }
 
 impl Episodes {
-    /// Starts with the recorded breaches. `is_for_each_remote` selects the limits that apply to
-    /// each remote.
+    /// Starts with the recorded breaches, so that a takeover does not record them again.
+    /// `is_for_each_remote` selects the limits that apply to each remote.
     pub(super) fn new<'b>(
         on_record: impl Iterator<Item = &'b Breach>,
         is_for_each_remote: impl Fn(LimitKind) -> bool,

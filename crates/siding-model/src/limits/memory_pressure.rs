@@ -5,8 +5,8 @@ use super::episodes::MAX_BREACHES_PER_LIMIT;
 use super::spec::Limits;
 use super::usage::Usage;
 
-/// Available memory, in percent of the required amount, at which a shortage counts as over. A value
-/// that oscillates around the limit is one shortage.
+/// Available memory, in percent of the required amount, at which a shortage is over. More than 100,
+/// so that a value that oscillates around the limit is one shortage.
 const RECOVERY_PERCENT: u64 = 110;
 
 /// The state of the low-memory check for one task.
@@ -25,9 +25,9 @@ impl MemoryPressure {
     /// Processes one sample. Returns the breach to record, and whether the next sample should be
     /// taken soon.
     ///
-    /// A breach is recorded for a task whose end alone would resolve the shortage. Small tasks next
-    /// to a large one are therefore spared, and no breach is recorded when many small tasks fill
-    /// the memory together.
+    /// A breach is returned only for a task whose end alone would resolve the shortage. Small tasks
+    /// next to a large one therefore cause no breach, and neither do many small tasks that fill the
+    /// memory together.
     pub(super) fn record_usage(
         &mut self,
         limits: &Limits,

@@ -23,7 +23,7 @@ pub struct Limits {
     /// Memory of the tree, in bytes. Shared memory counts once.
     pub memory: u64,
     /// Memory that must remain available on the machine (`MemAvailable`), in bytes. A task breaches
-    /// this limit if its end alone would make up for the shortage.
+    /// this limit during a shortage if the end of this task alone would resolve the shortage.
     pub min_available: u64,
     /// Number of processes in the tree.
     pub processes: u64,
@@ -42,8 +42,7 @@ pub struct Limits {
 }
 
 /// Memory that a task may always use during a shortage, in bytes; at most a sixteenth of the
-/// required amount. Without this floor every task would be responsible for a shortage of a few
-/// bytes.
+/// required amount. Without this floor every task would be blamed for a shortage of a few bytes.
 const MIN_BLAMED_BYTES: u64 = 64 << 20;
 
 impl Limits {

@@ -56,8 +56,8 @@ impl LimitTracker {
     /// breaches.
     ///
     /// If a task that stops at its limits is still running after a recorded breach, its shim died
-    /// between the record of the breach and that of the stop. Such breaches are ignored, so that
-    /// the limit is reported again.
+    /// between the record of the breach and that of the stop. Recorded breaches are ignored in that
+    /// case, so that the limit is reported again and the task is stopped.
     #[must_use]
     pub fn new(limits: Limits, now: MonotonicMs, written: u64, recorded: &[Breach]) -> Self {
         let recorded = if limits.on_limit == OnLimit::Stop { &[] } else { recorded };
@@ -114,7 +114,7 @@ impl LimitTracker {
     fn has_activity(&self, usage: &Usage) -> bool {
         let elapsed = usage.at.ms_since(self.previous.at);
         let cpu = usage.cpu_ms().saturating_sub(self.previous.cpu_ms());
-        // An occasional clock tick is not activity.
+        // A few milliseconds of processor time, such as one clock tick, are not activity.
         cpu > percent_of(elapsed, 2).max(10)
             || usage.output_bytes != self.previous.output_bytes
             || usage.process_count() > self.previous.process_count()
@@ -144,7 +144,8 @@ impl LimitTracker {
 
     /// Returns for how long the task computed since the previous sample, in milliseconds: the CPU
     /// time of the tree, or, if larger, the longest time for which one process was runnable. The
-    /// latter detects a busy loop on a busy machine, where it has to wait for a processor.
+    /// runnable time detects a busy loop on a busy machine, where the loop has to wait for a
+    /// processor.
     fn compute_time_ms(&self, usage: &Usage) -> u64 {
         let used = usage.cpu_ms().saturating_sub(self.previous.cpu_ms());
         let wanted = usage.processes.iter().map(|one| {

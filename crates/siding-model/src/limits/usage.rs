@@ -11,10 +11,10 @@ pub struct Usage {
     pub at: MonotonicMs,
     /// The living processes.
     pub processes: Vec<ProcessUsage>,
-    /// Memory in which shared pages count once, in bytes. It comes from the task's control group,
-    /// or otherwise from the proportional set sizes (PSS), which are expensive and therefore read
-    /// only when the sum of the resident sizes exceeds the limit. `None` when it was not measured
-    /// or could not be read.
+    /// Memory in which shared pages count once, in bytes. The value comes from the task's control
+    /// group, or otherwise from the proportional set sizes (PSS), which are expensive to read and
+    /// therefore read only when the sum of the resident sizes exceeds the limit. `None` when it was
+    /// not measured or could not be read.
     pub shared_once_bytes: Option<u64>,
     /// Memory available on the machine without swapping, in bytes (`MemAvailable` in
     /// proc_meminfo(5), which unlike `MemFree` includes reclaimable cache). `None` when it was not
@@ -43,7 +43,7 @@ pub struct ProcessUsage {
     /// Time for which the main thread was running or waiting for a processor, in milliseconds. Zero
     /// when the kernel does not report it, or it was not measured.
     pub runnable_ms: u64,
-    /// Number of open descriptors; zero when they could not be counted, or were not.
+    /// Number of open descriptors; zero when they were not or could not be counted.
     pub fds: u64,
 }
 

@@ -1,13 +1,13 @@
 //! Watchdogs: detectors that are armed without any limit.
 //!
 //! Four failure classes show in the resources of a process tree: a busy loop, a descriptor leak, a
-//! long transfer and a large one. Each has a threshold above the use of healthy tasks. Healthy
-//! look-alikes that exceed it are exempt: descriptors of processes that have few, connections that
-//! were accepted or stay within the tree, busy trees that write files.
+//! long transfer and a large one. Each has a threshold above the use of healthy tasks. Three kinds
+//! of healthy use that may exceed a threshold are exempt: many processes with few descriptors each,
+//! connections that were accepted or stay within the tree, and busy trees that write files.
 //!
-//! An idle task must cost next to nothing. So the shim samples a task when it is awake anyway, and
-//! otherwise at intervals that double while the task is idle; a sample includes connections only if
-//! the task used processor time since the last one.
+//! An idle task must cost next to nothing. The shim therefore samples a task when the shim is awake
+//! anyway, and otherwise at intervals that double while the task is idle. A sample includes
+//! connections only if the task used processor time since the last one.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,10 +30,10 @@ pub const WATCHED_LIMITS: [(LimitKind, &str); 4] = [
 /// Share of a core at which a tree counts as spinning, in percent.
 const SPIN_PERCENT: u64 = 90;
 /// Share of a core at which the next samples include more facts, in percent. On a busy machine a
-/// loop may get no more.
+/// loop may get no larger share.
 const SUSPICIOUS_PERCENT: u64 = 25;
-/// Share of a core at which a task counts as active, in percent, and the least processor time that
-/// does, in milliseconds.
+/// A task is active if it used at least this share of a core, in percent, and at least this
+/// processor time, in milliseconds.
 const ACTIVE_PERCENT: u64 = 1;
 const ACTIVE_CPU_MS: u64 = 20;
 /// Processes with fewer descriptors than the threshold divided by this number do not count: a tree
@@ -47,11 +47,11 @@ const MIN_INTERVAL_MS: u64 = 1_000;
 /// Number of samples within the time that a threshold spans.
 const SAMPLES_PER_THRESHOLD: u64 = 5;
 /// Processor time after which connections are sampled sooner, in milliseconds, and the interval in
-/// that case. Sending a GiB takes more than this time.
+/// that case. Sending a GiB takes more processor time.
 const BUSY_CPU_MS: u64 = 100;
 const BUSY_INTERVAL_MS: u64 = 10_000;
 
-/// Thresholds of the watchdogs of one task. Zero disarms one.
+/// Thresholds of the watchdogs of one task. A threshold of zero disarms its watchdog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Thresholds {
@@ -103,8 +103,8 @@ pub struct Watchdog {
     last_active: MonotonicMs,
     /// Time at which the next sample is due.
     next_sample: MonotonicMs,
-    /// The last sample with connections, and the processor time used by then; the start before the
-    /// first.
+    /// Time of the last sample with connections, and the processor time used by then; before the
+    /// first such sample, the start of the watch.
     last_thorough_sample: (MonotonicMs, u64),
     /// Set while the task seems to spin.
     suspected_spin: Option<SuspectedSpin>,
@@ -153,7 +153,8 @@ impl Watchdog {
     }
 
     /// Returns whether the next sample must include connections and descriptors. `cpu_ms` is the
-    /// processor time of the tree: a task that used none opened and sent nothing.
+    /// processor time of the tree. A task that used none since the last such sample has opened and
+    /// sent nothing, so no new one is due.
     #[must_use]
     pub fn is_thorough_sample_due(&self, now: MonotonicMs, cpu_ms: u64) -> bool {
         let (at, cpu_before) = self.last_thorough_sample;
@@ -272,7 +273,8 @@ impl Watchdog {
         let spins = computed >= percent_of(elapsed, SPIN_PERCENT) && !has_written;
         let since = match &before {
             Some(before) if spins => before.since.or(Some(baseline.at)),
-            // The amount written before this sample is unknown, so the spin starts here.
+            // How much the tree wrote before this sample is unknown, so the spin starts at this
+            // sample.
             None if spins => Some(usage.at),
             Some(_) | None => None,
         };
@@ -317,8 +319,9 @@ impl Watchdog {
         .collect()
     }
 
-    /// Sets the time of the next sample: soon while the task is active, sooner if it would exceed a
-    /// threshold before that, and at doubling intervals while it is idle.
+    /// Sets the time of the next sample: after the active interval while the task is active,
+    /// earlier if a value would exceed its threshold before that, and at doubling intervals while
+    /// the task is idle.
     fn schedule(&mut self, usage: &Usage, ledger: &ConnectionLog, sent: u64) {
         let now = usage.at;
         let quick_ms = self.thresholds.active_interval_ms();
@@ -349,8 +352,8 @@ struct Finding {
     part: Option<BreachSource>,
 }
 
-/// Returns the uploading connections with their ages. Accepted connections serve a client, and data
-/// on internal ones does not leave the task.
+/// Returns the uploading connections with their ages. Left out are accepted connections, which
+/// serve a client, and internal ones, whose data does not leave the task.
 fn measure_uploads(usage: &Usage, ledger: &ConnectionLog) -> Vec<Finding> {
     let held = usage.connections.iter().flatten().filter(|one| one.pid > 0);
     held.filter(|one| !one.is_accepted && !one.is_internal && ledger.is_upload(one.cookie))

@@ -1,7 +1,7 @@
 //! Patterns for prompts: each function matches one kind of prompt, or lines that only resemble one.
 //! `lowercase` is the line in lower case.
 
-/// Removes trailing punctuation that carries no meaning of its own.
+/// Removes trailing blanks and punctuation, so that a choice or question before them ends the line.
 fn trim_prompt_suffix(line: &str) -> &str {
     line.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '?' | '>' | '›' | '-'))
 }
@@ -203,7 +203,8 @@ pub(super) fn is_menu(line: &str, above: &[&str]) -> bool {
     const RAIL_CHARS: [char; 4] = ['│', '└', '┃', '|'];
     let asks = |line: &str| {
         let line = line.trim();
-        // These libraries mark an answered question differently: `✔ Pick a name`, `◇  Pick a name`.
+        // `? ` and `◆ ` mark an open question. The prompt libraries mark an answered one
+        // differently: `✔ Pick a name`, `◇ Pick a name`.
         line.starts_with("? ")
             || line.starts_with("◆ ")
             || line.ends_with("(Use arrow keys)")
