@@ -1,9 +1,10 @@
-//! Notices: the events of its tasks that a session receives, each one once.
+//! Notices: the events of a session's tasks, each of which every consumer of the session receives
+//! once.
 //!
 //! Owns the selection of journal records that are notices ([`TaskNotices`]), the ids of notices
 //! ([`NoticeId`]), their order ([`Priority`]) and their two forms, [`NoticeView`] and
-//! [`format_notice_xml`]. Notices are not stored separately: they are extracted from the journal,
-//! so the two cannot disagree. Only the delivery state is stored, by siding-core.
+//! [`format_notice_xml`]. Notices are extracted from the journals and not stored separately, so
+//! notices and journals cannot disagree. Only the delivery state is stored, by siding-core.
 //!
 //! Text from a task is data: it is escaped wherever it is shown, and no field name in a notice
 //! comes from a task.

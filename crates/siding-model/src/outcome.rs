@@ -13,12 +13,12 @@ use crate::signal::Signal;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LeaderEnd {
-    /// It exited by itself.
+    /// The leader exited by itself.
     Exited {
         /// The low eight bits of the argument of exit(3).
         code: u8,
     },
-    /// A signal ended it.
+    /// A signal ended the leader.
     Signaled {
         /// The signal.
         signal: Signal,
@@ -26,7 +26,7 @@ pub enum LeaderEnd {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
-    /// It has ended, and its status is not available.
+    /// The leader has ended, and its status is not available.
     Unknown {
         /// The reason why the status is unknown.
         why: String,
@@ -192,15 +192,16 @@ impl fmt::Display for Outcome {
 pub enum BackgroundReason {
     /// The call requested it.
     Asked,
-    /// It took longer than its budget.
+    /// The task took longer than its budget.
     Budget,
-    /// It took longer than the timeout of a call that asked for the task to continue then.
+    /// The task took longer than the timeout of its call, which asked for the task to continue in
+    /// that case.
     Timeout,
-    /// Its history predicts that it takes longer than the budget.
+    /// The history of the command predicts that the task takes longer than the budget.
     Known,
-    /// The built-in list of slow commands matches it.
+    /// The built-in list of slow commands matches the command.
     Heuristic,
-    /// The user or the host moved it to the background, or the caller exited.
+    /// The user or the host moved the task to the background, or the caller exited.
     User,
 }
 
@@ -218,14 +219,15 @@ impl BackgroundReason {
         }
     }
 
-    /// Returns whether the task was moved while it ran because the time of its caller had passed.
+    /// Returns whether the task was moved to the background while it ran, because its caller's
+    /// budget or timeout had passed.
     #[must_use]
     pub const fn is_hand_over(self) -> bool {
         matches!(self, Self::Budget | Self::Timeout)
     }
 }
 
-/// Whether a caller waits for the task. The process itself is the same in both cases.
+/// Whether a caller waits for the task. The placement has no effect on the task's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Placement {

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A process, distinguished from later ones with the same pid.
+/// A process, identified by pid and start time and thus distinct from a later process with the same
+/// pid.
 ///
 /// Pids are reused within seconds on a busy machine, so a bare pid is never an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,9 +23,10 @@ pub struct ProcRef {
 pub enum LeaderRef {
     /// The leader with its start time.
     Identified(ProcRef),
-    /// The leader without its start time, which `/proc` did not show: no descriptor was left to
-    /// read it, or the program runs as another user and `/proc` hides such processes. The pid
-    /// identifies the process only for the shim, because it is the shim's unreaped child.
+    /// The leader without its start time, which could not be read: no descriptor was left to open
+    /// the file, or the program runs as another user and `/proc` hides the processes of other
+    /// users. The pid identifies the process only for the shim, because it is the shim's unreaped
+    /// child.
     Unidentified {
         /// The process id.
         pid: i32,
@@ -41,7 +43,7 @@ impl LeaderRef {
         }
     }
 
-    /// Returns the identity if it is known.
+    /// Returns pid and start time, or `None` if the start time is unknown.
     #[must_use]
     pub const fn process(self) -> Option<ProcRef> {
         match self {
@@ -103,7 +105,8 @@ pub struct UnixMs(pub i64);
 impl UnixMs {
     /// Returns the RFC 3339 form in UTC with milliseconds, as in `2026-11-21T22:41:12.345Z`.
     ///
-    /// A time outside the years of RFC 3339 is clamped to the nearest one.
+    /// A time outside the years of RFC 3339 is clamped to the nearest time that RFC 3339 can
+    /// express.
     #[must_use]
     pub fn rfc3339(self) -> String {
         let timestamp = jiff::Timestamp::from_millisecond(self.0).unwrap_or(if self.0 < 0 {
@@ -125,7 +128,7 @@ impl UnixMs {
 mod tests {
     use super::*;
 
-    /// The form on disk must not change between builds.
+    /// Journals that were written with this form must stay readable.
     #[test]
     fn an_unknown_start_time_is_stored_as_zero() {
         for (json, leader, process) in [

@@ -24,8 +24,8 @@ pub enum ShimRequest {
         /// Whether to report the growth of the output too.
         follow: bool,
     },
-    /// Move the task to the background. The response is its placement, even if another client was
-    /// first.
+    /// Move the task to the background. The response is its placement, also when another client has
+    /// moved it before.
     Place {
         /// The reason.
         why: BackgroundReason,

@@ -14,7 +14,7 @@ use crate::process::{BootId, MonotonicMs, ProcRef, UnixMs};
 use crate::spec::{StdinMode, TaskSpec};
 use crate::wait::ReadyRecord;
 
-/// Format of a journal that uses no later addition.
+/// Format of a journal without any of the record types that the later formats added.
 pub const BASE_FORMAT: u32 = 1;
 
 /// Format of a journal that may contain `ready` or `denied`.
@@ -32,8 +32,8 @@ pub const FORMAT_WITH_RELEASED: u32 = 5;
 /// Newest journal format that this build reads.
 pub const NEWEST_FORMAT: u32 = FORMAT_WITH_RELEASED;
 
-/// Returns the oldest format that can represent a task. An older program ignores a journal that may
-/// contain records unknown to it, and still reads all others.
+/// Returns the oldest format that can represent a task, so that an older program can read as many
+/// journals as possible: it ignores those of newer formats.
 #[must_use]
 pub const fn format_for(spec: &TaskSpec, adopted: Option<&AdoptionInfo>) -> u32 {
     let may_deny = matches!(spec.net, NetPolicy::Allow(_));
@@ -50,7 +50,7 @@ pub const fn format_for(spec: &TaskSpec, adopted: Option<&AdoptionInfo>) -> u32 
     }
 }
 
-/// Longest line that is read, in bytes. A command may have 2 MiB, and JSON escaping may increase it
+/// Longest line that is read, in bytes. A command may have 2 MiB, which JSON escaping may increase
 /// sixfold.
 pub const MAX_LINE_BYTES: usize = 16 << 20;
 
@@ -127,7 +127,8 @@ pub enum Record {
         /// shown.
         host: String,
     },
-    /// The facts besides the outcome. Follows the event that ended the task.
+    /// The facts about the ended task other than its outcome. This record follows the event that
+    /// ended the task.
     Closed(Box<CloseSummary>),
 }
 
@@ -168,7 +169,8 @@ pub struct AdoptionInfo {
     /// Kernel session (setsid(2)) in which the command was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_session: Option<i32>,
-    /// Names of programs that are no longer members once they have left that session.
+    /// Names of programs whose processes are no longer part of the task once they have left
+    /// `process_session`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spare_programs: Vec<String>,
 }
@@ -188,7 +190,7 @@ pub struct CloseSummary {
     /// The peak resource usage; `None` when it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peaks: Option<PeakUsage>,
-    /// How the end of all processes was proven, or that it was not (`docs/format.md`).
+    /// How the end of all processes was proven, or that it was not proven (`docs/format.md`).
     pub proof: String,
 }
 
@@ -205,7 +207,7 @@ pub struct StopReport {
     pub survivors: Vec<Survivor>,
     /// TCP ports on which the tree was listening.
     pub ports_freed: Vec<u16>,
-    /// The reason why processes besides `survivors` may be left; null when that is ruled out.
+    /// The reason why processes besides `survivors` may be left; null when none can be left.
     #[serde(default)]
     pub unproven: Option<String>,
 }
@@ -244,7 +246,7 @@ pub struct Survivor {
     pub command: String,
     /// User id of the process.
     pub uid: u32,
-    /// Why it is alive: it belongs to another user, or is in an uninterruptible wait.
+    /// Why the process is alive: another user owns it, or it is in an uninterruptible wait.
     pub why: String,
 }
 
@@ -356,7 +358,7 @@ fn parse_crc(digits: &[u8]) -> Option<u32> {
     })
 }
 
-/// The serialized start of the two record types that every task has.
+/// The serialized start of the two record types that every ended task has.
 const EVENT_PREFIX: &[u8] = br#"{"record":"event","#;
 const CLOSED_PREFIX: &[u8] = br#"{"record":"closed","#;
 
@@ -385,8 +387,9 @@ pub(crate) fn parse_json<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::
 ///
 /// Returns [`BadLine::Unknown`] for a record type that this build does not know.
 pub fn parse_body(json: &[u8]) -> Result<Record, BadLine> {
-    // serde parses a tagged enum twice, because it has to find the tag first. Listing ten thousand
-    // tasks avoids that when the tag is at its usual position.
+    // serde parses a tagged enum twice, because it has to find the tag first. When the tag is at
+    // its usual position, the type is known and one parse suffices, which matters in a list of ten
+    // thousand tasks.
     let record = if json.starts_with(EVENT_PREFIX) {
         parse_event(json)
     } else if json.starts_with(CLOSED_PREFIX) {

@@ -1,8 +1,8 @@
 //! The schedule of reminders about running tasks, and the selection of these tasks.
 //!
 //! An attended conversation has a prompt every few minutes; an unattended one has a single prompt
-//! and hundreds of tool calls. Reminders therefore count batches of tool calls: all calls of one
-//! response of the model.
+//! and hundreds of tool calls. Reminders are therefore due after a number of batches; a batch is
+//! all tool calls of one response of the model.
 
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;
@@ -11,8 +11,8 @@ use crate::record;
 
 /// Batches of tool calls between two lists of all running tasks (promise P68).
 const BATCHES_PER_LIST: u64 = 20;
-/// Milliseconds by which a call may return before the start time of its adopted task: a host
-/// returns from a background call while its shell still waits to be adopted.
+/// Milliseconds by which a call may return before the start time of its adopted task, because a
+/// host returns from a background call while the shell still waits to be adopted.
 const ADOPTION_LAG_MS: i64 = 5_000;
 /// Age in milliseconds above which an adopted task has certainly outlived its call: the longest
 /// foreground timeout of Claude Code.
@@ -28,7 +28,8 @@ pub const fn is_list_due(batch: u64) -> bool {
 /// A call of a host's own shell tool that has returned to its agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReturnedCall {
-    /// Checksum of the command: a command may contain secrets, and this value is written to a file.
+    /// Checksum of the command. The command itself may contain secrets, and this value is written
+    /// to a file.
     command: u32,
     /// Time at which the call returned.
     returned_at: UnixMs,

@@ -1,7 +1,8 @@
 //! The retention rule: which ended tasks may be deleted.
 //!
-//! The rule is pure: it receives the existing tasks and returns those to delete. It uses the end
-//! time of a task, never the time of a file, and never deletes a task that is still needed.
+//! The rule is pure: it receives the existing tasks and returns those to delete. The age of a task
+//! is the time since its end, never the time of a file, and a task that a reader still needs is
+//! never returned.
 
 use std::time::Duration;
 
@@ -17,9 +18,9 @@ pub struct EndedTask<Id> {
     pub ended_at: UnixMs,
     /// Disk usage of the task's directory.
     pub bytes: Bytes,
-    /// Whether a reader still needs it: its owner is alive and has not seen its end.
+    /// Whether a reader still needs the task: its owner is alive and has not seen its end.
     pub has_live_owner: bool,
-    /// Whether it has notices that have not been acknowledged.
+    /// Whether the task has notices that have not been acknowledged.
     pub unread_notices: UnreadNotices,
 }
 
@@ -36,11 +37,12 @@ pub enum UnreadNotices {
     ForSession,
 }
 
-/// Multiple of the limits on number and size that tasks with unread notices may use. It bounds the
-/// tasks whose notices are never requested.
+/// Multiple of the limits on number and size up to which tasks with unread notices are kept.
+/// Without this bound, tasks whose notices are never requested would be kept forever.
 const UNREAD_LIMIT_FACTOR: u64 = 2;
 
-/// Limits on the ended tasks that are kept. Zero keeps none that may be deleted.
+/// Limits on the ended tasks that are kept. With a limit of zero, every task that may be deleted is
+/// deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionLimits {
     /// Longest time for which an ended task is kept.
@@ -59,14 +61,14 @@ impl Default for RetentionLimits {
 }
 
 /// Returns the tasks to delete, the oldest first, so that an interrupted deletion has removed the
-/// right ones.
+/// oldest ones.
 ///
-/// It returns no more than the limits require. Tasks without unread notices are deleted first. A
-/// task with unread notices is deleted when it is too old and no live session can request them, or
-/// when all others have been deleted and the remaining ones still exceed twice the limits. A task
-/// with [`EndedTask::has_live_owner`] is never returned, but counts: enough of them exceed the
-/// limits, and no data is lost. Tasks that ended in the same millisecond are ordered by id, so that
-/// two concurrent cleanups agree.
+/// The result contains no more tasks than the limits require, those without unread notices first. A
+/// task with unread notices is returned when it is too old and no live session can request the
+/// notices, or when all tasks without unread notices are returned and the remaining tasks still
+/// exceed twice the limits. A task with [`EndedTask::has_live_owner`] is never returned, but is
+/// included in the totals that are compared with the limits. Tasks that ended in the same
+/// millisecond are ordered by id, so that two concurrent cleanups agree.
 #[must_use]
 pub fn expired_tasks<Id: Copy + Ord>(
     ended: &[EndedTask<Id>],
@@ -104,8 +106,8 @@ pub fn expired_tasks<Id: Copy + Ord>(
     delete
 }
 
-/// Returns whether a time is at least `age` ago. A time in the future, after the clock was set
-/// back, is not.
+/// Returns whether a time is at least `age` ago. Returns false for a time in the future, which
+/// occurs after the clock was set back.
 #[must_use]
 pub fn is_older_than(at: UnixMs, age: Duration, now: UnixMs) -> bool {
     at <= now && self::age_at(at, now) >= age
@@ -266,8 +268,8 @@ mod tests {
                     && kept.iter().map(|task| task.bytes.0).sum::<u64>() <= bytes * times
             };
 
-            // No duplicates, none that is needed; read ones precede unread ones, each the oldest
-            // first.
+            // The result has no duplicates and no needed task. Tasks without unread notices precede
+            // those with unread notices, and each group is sorted with the oldest first.
             prop_assert_eq!(set.len(), expired_ids.len());
             prop_assert!(expired_ids.iter().all(|id| !find(id).has_live_owner));
             prop_assert!(expired_ids.is_sorted_by_key(|id| (!is_told(&find(id)), find(id).ended_at, *id)));
@@ -282,8 +284,8 @@ mod tests {
                     prop_assert!(goes < stays);
                 }
             }
-            // The limits hold unless only needed or unread tasks remain; then twice the limits
-            // hold.
+            // The limits hold unless only needed tasks or tasks with unread notices remain. With
+            // the latter, twice the limits hold.
             let deletable = |told: bool| kept.iter().any(|t| !t.has_live_owner && is_told(t) == told);
             prop_assert!(fits(&kept, 1) || !deletable(true));
             prop_assert!(fits(&kept, 2) || !deletable(false));

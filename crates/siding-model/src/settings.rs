@@ -3,13 +3,13 @@
 //! ```text
 //! built-in < system < host < user < project < environment < call
 //! ```
-//! Owns the table of keys, the parsing of single values, and the merge. Its input are [`Layer`]s,
-//! each filled from one source through [`Layer::set`], which accepts only valid values. The merge
-//! therefore cannot fail, and [`Settings`] never hold a value that needs another check. siding-core
-//! finds and reads the sources.
+//! Owns the table of keys, the parsing of single values, and the merge. The input of the merge is a
+//! list of [`Layer`]s, each filled from one source through [`Layer::set`], which accepts only valid
+//! values. The merge therefore cannot fail, and [`Settings`] never hold a value that needs another
+//! check. siding-core finds and reads the sources.
 //!
-//! Three rules take precedence over the order of layers. A violation is no error but a
-//! [`SettingsWarning`], so that an administrator's change does not break the commands of all users.
+//! Three rules take precedence over the order of layers. A violation gives a [`SettingsWarning`]
+//! instead of an error, so that an administrator's change does not break the commands of all users.
 //! First, a key that the system file locked keeps its value, and only the system file can raise
 //! `max_elapsed_hard_cap`; other layers may lower it, and no `max_elapsed` exceeds it. Second, a
 //! project cannot set `notify_webhook`, because a repository must not send a user's output

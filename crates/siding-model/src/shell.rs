@@ -1,5 +1,5 @@
-//! The parts of bash's syntax that siding knows: just enough to recognize a text that is nothing
-//! but the words of one program, which bash would merely execute.
+//! The parts of bash's syntax that siding knows: enough to recognize a text that consists only of
+//! the words of one program, which siding can execute without bash.
 
 /// Every word with a special meaning to bash as the first word (bash 5.2: `compgen -b` and `compgen
 /// -k`), sorted.
@@ -112,11 +112,11 @@ pub fn plain_program_words(text: &str) -> Option<Vec<&str>> {
     }
     let words: Vec<&str> = text.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
     let first = *words.first()?;
-    // An assignment, or a job.
+    // The first word is an assignment or a job (`%1`).
     if first.contains(['=', '%']) {
         return None;
     }
-    // Without arguments, these two builtins behave like the programs.
+    // Without arguments, the builtins `true` and `false` behave like the programs of these names.
     let is_same = matches!(words.as_slice(), ["true" | "false"]);
     (is_same || BASH_BUILTINS_AND_KEYWORDS.binary_search(&first).is_err()).then_some(words)
 }

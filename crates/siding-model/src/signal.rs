@@ -83,7 +83,7 @@ impl fmt::Display for Signal {
             Some(name) => write!(f, "SIG{name}"),
             None if number == RTMIN => write!(f, "SIGRTMIN"),
             None if number > RTMIN => write!(f, "SIGRTMIN+{}", number - RTMIN),
-            // 32 and 33 have no name, but a process may die of them.
+            // 32 and 33 have no name, but a process may die of one of these signals.
             None => write!(f, "SIG{number}"),
         }
     }

@@ -83,14 +83,14 @@ pub enum StdinMode {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnLeaderExit {
-    /// They continue, under the task's deadline and limits.
+    /// The descendants continue, under the task's deadline and limits.
     Linger,
-    /// They are stopped.
+    /// The descendants are stopped.
     Reap,
 }
 
-/// Everything that a shim needs to know about a task. The environment is not part of it, so that it
-/// is never written to disk.
+/// Everything that a shim needs to know about a task, except the environment, which must never be
+/// written to disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSpec {
     /// The task's id, and thereby its birthmark.
@@ -117,7 +117,7 @@ pub struct TaskSpec {
     pub cap_ms: u64,
     /// Signal that requests termination.
     pub signal: Signal,
-    /// Time between that signal and the kill, in milliseconds. Zero kills immediately.
+    /// Time between `signal` and the kill, in milliseconds. Zero kills immediately.
     pub grace_ms: u64,
     /// The treatment of descendants that outlive the leader.
     pub on_leader_exit: OnLeaderExit,
@@ -147,7 +147,7 @@ pub struct TaskSpec {
     /// The part of the network that the task may reach.
     #[serde(default, skip_serializing_if = "NetPolicy::is_host")]
     pub net: NetPolicy,
-    /// File name under `same/` by which a second launch of the same command is detected.
+    /// Name of the file under `same/` that makes a second launch of the same command detectable.
     pub same_key: String,
     /// The first task with the same command and directory that was still running when the caller
     /// insisted on this one.
@@ -177,14 +177,15 @@ impl TaskSpec {
         self.command.display_for_kind(self.task_id.kind())
     }
 
-    /// Returns whether the journal of the task may contain an `expiring` record. The cap counts,
-    /// not the deadline, because the deadline may be extended up to the cap.
+    /// Returns whether the journal of the task may contain an `expiring` record. The cap decides
+    /// and not the deadline, because the deadline may be extended up to the cap.
     pub(crate) const fn may_record_expiring(&self) -> bool {
         self.deadline_notice_ms > 0 && self.cap_ms >= MIN_NOTICE_LIFETIME_MS
     }
 }
 
-/// The built-in value of the setting, for tasks that were started before it existed.
+/// Returns the built-in value of the setting, for journals that were written before the setting
+/// existed.
 const fn stall_after_ms() -> u64 {
     45_000
 }

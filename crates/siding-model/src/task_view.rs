@@ -107,8 +107,8 @@ pub struct TaskView {
 }
 
 impl TaskView {
-    /// Returns the display name: the command, or, for a task that runs siding itself, its name,
-    /// which is more informative.
+    /// Returns the display name: the command, or the task's name if the task runs siding itself and
+    /// has a name, which is more informative than the command line.
     #[must_use]
     pub fn display_name(&self) -> &str {
         let name = self.name.as_deref().filter(|_| self.kind != TaskKind::LocalBash);

@@ -16,7 +16,7 @@ pub enum NetPolicy {
     /// Everything that siding itself can reach.
     #[default]
     Unrestricted,
-    /// Nothing, not even a loopback interface.
+    /// No network at all, not even a loopback interface.
     None,
     /// Only a loopback interface of its own.
     Loopback,
@@ -96,7 +96,8 @@ impl NetPolicy {
     pub fn is_within(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Unrestricted) | (Self::None, _) | (Self::Loopback, Self::Loopback) => true,
-            // A loopback interface of its own gives no access to what the other policies allow.
+            // A task with a loopback interface of its own reaches nothing outside, so `loopback` is
+            // within both.
             (Self::Loopback, Self::Ports(_) | Self::Allow(_)) => true,
             (Self::Ports(own), Self::Ports(others)) => own.is_subset_of(others),
             (Self::Allow(own), Self::Allow(others)) => own.is_subset_of(others),

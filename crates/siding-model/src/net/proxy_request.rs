@@ -2,7 +2,7 @@
 
 use super::remote_hosts::split_port;
 
-/// A request whose header is complete up to the empty line.
+/// A parsed request header, which ends at the empty line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyRequest {
     /// The target host as the client wrote it: untrusted text of a task.
@@ -40,8 +40,8 @@ impl ProxyRequest {
 
     /// Parses the header of a request, or returns `None` if it is not a valid proxy request.
     ///
-    /// A forwarded request asks the host to close the connection, so that the proxy sees each
-    /// request and none reaches another host on a reused connection. For the same reason `Host` is
+    /// A forwarded request asks the host to close the connection, so that each request passes the
+    /// proxy and none reaches another host on a reused connection. For the same reason `Host` is
     /// set to the target, whatever the client wrote, and a header that servers may interpret
     /// differently is rejected (RFC 9112, 2.2 and 5).
     #[must_use]
@@ -146,8 +146,8 @@ mod tests {
         );
     }
 
-    /// A server with many sites selects one by this header, and a policy that admits one site does
-    /// not admit the others.
+    /// A server with many sites selects one by this header, so a client-chosen value could reach a
+    /// site that the policy does not admit.
     #[test]
     fn the_forwarded_host_header_is_the_admitted_host() {
         let text = "GET http://u:p@Example.org:8080/ HTTP/1.1\r\nA: b\r\nhOsT: other.net\r\n\

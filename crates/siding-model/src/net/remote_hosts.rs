@@ -21,9 +21,10 @@ struct HostRule {
 enum HostPattern {
     /// This name, in lower case.
     Exact(String),
-    /// All names that end with a dot and this name, but not the name itself.
+    /// All names that end with a dot and this name, such as `a.example.org` for `example.org`, but
+    /// not this name itself.
     SubdomainsOf(String),
-    /// This address, if the client requests it as an address.
+    /// This address, if the client requests the address and not a name that resolves to it.
     Address(IpAddr),
 }
 
@@ -120,7 +121,7 @@ impl HostPattern {
                 && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         };
         // Some resolvers treat a name whose last label starts with a digit as an address (`127.1`,
-        // `0x7f.1`).
+        // `0x7f.1`), so no such name is accepted.
         let last_is_word = name
             .rsplit('.')
             .next()

@@ -2,7 +2,7 @@
 
 use super::{Notice, NoticeEvent, NoticeId};
 
-/// The part of a task's state that a result has shown.
+/// The part of a task's state that the result of a call has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
     /// The task's phase or outcome: the result of a wait or a stop.
@@ -17,8 +17,8 @@ pub enum Coverage {
 
 impl Coverage {
     /// Returns whether the result included this event. A matched line is part of the output, and a
-    /// limit is part of the state. A refused host and a near deadline are reported only by their
-    /// notice.
+    /// limit is part of the state. No result shows a refused host or a near deadline, so these
+    /// notices are always delivered.
     #[must_use]
     pub const fn includes(self, news: &NoticeEvent) -> bool {
         match news {

@@ -9,10 +9,10 @@ use crate::process::UnixMs;
 
 /// Delay after the first failure; each further failure doubles it.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Longest delay between two attempts, unless the server requests more.
+/// Longest delay between two attempts, unless the server requests a longer one.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
-/// Time after the first attempt during which further attempts are made. A restarting server is
-/// usually available again within it.
+/// Time after the first attempt during which further attempts are made. A server that restarts is
+/// usually available again within this time.
 pub const MAX_DELIVERY_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// The meaning of a server's response for a notice.

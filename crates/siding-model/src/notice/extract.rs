@@ -2,16 +2,16 @@
 //!
 //! | notice | record | expires |
 //! |---|---|---|
-//! | `ended` | the event that ended the task; the own end of an adopted one is reported by its host | never |
+//! | `ended` | the event that ended the task; an adopted command's own exit is reported by its host instead | never |
 //! | `lingering` | the leader's end, if the tree is alive and no stop was requested | when the task ends |
 //! | `stalled` | evidence of a stall | when the task writes, receives input, or ends |
 //! | `ready` | the readiness condition holds | when the task ends |
-//! | `expiring` | the deadline is near | when that deadline moves, or the task is stopped or ends |
+//! | `expiring` | the deadline is near | when the deadline moves, or the task is stopped or ends |
 //! | `limit` | an exceeded limit, or a refused host | never |
 //! | `matched` | a line that the monitor selects | never |
 //!
-//! A notice about the current state of a task expires with the task, because it would be wrong by
-//! then. A notice about a past event stays true.
+//! A notice about the current state of a task expires when the task ends, because the notice would
+//! be wrong by then. A notice about a past event stays true.
 
 use crate::id::TaskId;
 use crate::journal::{self, JournalError, TaskState};
@@ -23,9 +23,9 @@ use crate::record::Record;
 use super::text::{self, expiring_event, limit_event, ready_event, stall_event};
 use super::{Coverage, NoticeId};
 
-/// Time during which only the caller of a foreground task may take its result, in milliseconds. A
-/// caller needs a few milliseconds. If the caller was killed, other consumers receive the notice
-/// after this delay.
+/// Time during which only the caller of a foreground task receives the notice of its end, in
+/// milliseconds. A caller needs a few milliseconds to read the result. If the caller was killed,
+/// other consumers receive the notice after this delay.
 const CALLER_PRIORITY_MS: u64 = 5_000;
 
 /// The notices in a task's journal.
@@ -48,7 +48,8 @@ pub struct Notice {
     pub wall: UnixMs,
     /// Time that the task had run, in milliseconds of awake time.
     pub elapsed_ms: u64,
-    /// Placement of the task. In the foreground its caller receives the result.
+    /// Placement of the task. The caller of a foreground task receives the result, so others get
+    /// the notice later.
     pub placement: Placement,
     /// The event.
     pub event: NoticeEvent,
@@ -116,9 +117,9 @@ pub enum NoticeEvent {
 /// How certain the evidence for a stall is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StallCertainty {
-    /// The kernel's facts prove it.
+    /// The kernel's facts prove the cause of the stall.
     Hard,
-    /// The facts suggest it.
+    /// The facts suggest the cause of the stall.
     Soft,
 }
 
@@ -244,8 +245,8 @@ impl Notice {
     }
 }
 
-/// Removes all but the last of several stalls, which then states their number, and removes that one
-/// too if a later record, `resumed`, ended it.
+/// Keeps only the last of several stalls, with their number in its text, and drops that stall too
+/// if the later record at `resumed` ended it.
 ///
 /// A stall that is followed by another one is over, because the task has written in between; an
 /// agent that received the first one would answer a question that is no longer asked. The number
@@ -285,7 +286,8 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
             {
                 None
             }
-            // Whether it was supervised until its end is in the record after this one.
+            // The record after this one says whether the task was supervised until its end, so the
+            // note about readiness is added later.
             Phase::Ended { outcome, .. } => {
                 Some(NoticeEvent::Ended { outcome: outcome.clone(), readiness_note: None })
             }
@@ -317,11 +319,11 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
         Record::Event { .. }
         | Record::Accepted(_)
         | Record::Rescued { .. }
-        // Ends the notice of a stall.
+        // `resumed` gives no notice; it ends the notice of a stall.
         | Record::Resumed { .. }
-        // Reported together with the output.
+        // Lost output is shown together with the output itself.
         | Record::OutputLost { .. }
-        // Reported with the event that ended the task.
+        // `closed` adds facts to the notice of the event that ended the task.
         | Record::Closed(_) => None,
     }
 }

@@ -14,7 +14,7 @@ pub fn needs_person(notice: &NoticeView) -> bool {
     match notice.kind {
         NoticeKind::Stalled => is_waiting_for_input(notice),
         NoticeKind::Limit | NoticeKind::Expiring => true,
-        // The requester of a stop already knows about it.
+        // A stop on request is left out, because the requester knows about it.
         NoticeKind::Ended => matches!(
             notice.status,
             NoticeStatus::Failed

@@ -42,8 +42,8 @@ pub(super) fn expiring_event(
     let life_ms = deadline.ms_since(state.started);
     let cap_ms = cap.ms_since(state.started);
     let left_ms = deadline.ms_since(at);
-    // As long as the lifetime so far, in whole seconds, so that the duration is one word on a
-    // command line.
+    // Proposes as much time as the task has had so far, in whole seconds, so that the duration is
+    // one word on a command line.
     let more_ms = life_ms.min(cap.ms_since(deadline)) / 1_000 * 1_000;
     // Rounds to a second, because the shim wakes slightly late.
     let left = human((left_ms + 500) / 1_000 * 1_000);
@@ -62,7 +62,8 @@ pub(super) fn expiring_event(
     NoticeEvent::Expiring { deadline, text: says, evidence: into_fields(numbers) }
 }
 
-/// Returns the note that a task has ended before it was ready, as far as that was observed.
+/// Returns the note that a task has ended before it was ready, or that its readiness was not
+/// observed to the end.
 pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
     if !state.is_waiting_for_ready() {
         return None;
@@ -79,8 +80,8 @@ pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<Str
         | Outcome::Deadline { .. }
         | Outcome::Stopped { .. }
         | Outcome::Limit { .. } => {
-            // Between two shims the condition was not checked, nor after the last shim if it was
-            // killed: the process that closes the task in that case measures no peaks either.
+            // The condition was not checked between two shims, nor after the last shim was killed.
+            // In the second case another process closed the task, and its summary has no peaks.
             let to_its_end = state.closed.as_ref().is_none_or(|closed| closed.peaks.is_some());
             let never = if state.takeovers == 0 && to_its_end {
                 "it never became ready"

@@ -91,29 +91,29 @@ pub struct NoticeOutput {
 #[cfg_attr(feature = "schema", schemars(rename = "NoticeStatus"))]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeStatus {
-    /// It exited with code 0.
+    /// The task exited with code 0.
     Completed,
-    /// It exited with another code, died of a signal, or could not be started.
+    /// The task exited with another code, died of a signal, or could not be started.
     Failed,
-    /// It was stopped on request.
+    /// The task was stopped on request.
     Stopped,
-    /// Its deadline passed.
+    /// The task's deadline passed.
     TimedOut,
-    /// It exceeded a limit.
+    /// The task exceeded a limit.
     Limit,
-    /// It writes no output.
+    /// The task writes no output.
     Stalled,
-    /// Its shell has ended, and descendants are alive.
+    /// The task's shell has ended, and descendants are alive.
     Lingering,
-    /// It was released: its processes continue without supervision.
+    /// The task was released: its processes continue without supervision.
     Released,
-    /// Its end was not observed.
+    /// The task's end was not observed.
     Lost,
-    /// It wrote lines that its monitor selects.
+    /// The task wrote lines that its monitor selects.
     Matched,
-    /// Its readiness condition holds.
+    /// The task's readiness condition holds.
     Ready,
-    /// Its deadline is near.
+    /// The task's deadline is near.
     Expiring,
 }
 
@@ -290,9 +290,8 @@ fn masked_pipeline_statuses(state: &TaskState, news: &NoticeEvent) -> Option<Vec
 fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
     let is_told = news.kind() == NoticeKind::Matched;
     let room = MAX_HEADLINE_BYTES + if is_told { Monitor::MAX_TEXT_BYTES } else { 0 };
-    // For a matched notice the text is complete, and more output would contain lines that were not
-    // selected. A remote agent is an exception: the context of its question may be in its earlier
-    // output.
+    // A `matched` notice contains the selected lines, and other output was not selected. A remote
+    // agent is an exception: the context of its question may be in its earlier output.
     let is_all = is_told && task.kind() != id::TaskKind::RemoteAgent;
     let output = if is_all { "" } else { output };
     let mut text = news.headline().map(|head| shorten_text(&head, room)).unwrap_or_default();
@@ -313,8 +312,8 @@ fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
     text
 }
 
-/// Makes an untrusted text safe to show and cuts it to a size. An escape sequence may be cut, a
-/// character is not.
+/// Makes an untrusted text safe to show and cuts the result to `max` bytes, between characters but
+/// possibly inside an escape.
 fn shorten_text(text: &str, max: usize) -> String {
     let shown = make_visible(cut_head(text, max));
     if shown.len() <= max && text.len() <= max {

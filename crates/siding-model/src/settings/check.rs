@@ -12,7 +12,7 @@ pub(super) fn require_nonzero<V: Default + PartialEq>(value: &V) -> Result<(), &
     if *value == V::default() { Err("a value above zero") } else { Ok(()) }
 }
 
-/// Rejects SIGSTOP, which would suspend processes instead of ending them.
+/// Rejects SIGSTOP, which suspends processes and does not end them.
 pub(super) fn require_terminating_signal(signal: &Signal) -> Result<(), &'static str> {
     if *signal == Signal::STOP {
         Err("a signal that lets a process end, such as `TERM`")

@@ -22,7 +22,7 @@ pub enum HostBudget {
 
 impl HostBudget {
     const ALLOWED: &'static str = "`off` or a duration of at least a second, such as `15s`";
-    /// The shortest budget. A shorter one would move most commands to the background before they
+    /// The shortest budget. A shorter budget would move most commands to the background before they
     /// print anything.
     const MIN_BUDGET: Duration = Duration::from_secs(1);
 

@@ -90,7 +90,7 @@ pub struct UnknownHostKey {
 
 impl UnknownHostKey {
     /// Returns the finding for a name inside the `bash` object, or `None` for a known key and for
-    /// names that do not start with `background`, which belong to the host.
+    /// names that do not start with `background`, which are keys of the host itself.
     #[must_use]
     pub fn from_short_name(path: &Path, name: &str) -> Option<Self> {
         let is_known = HostKey::KNOWN_KEYS.iter().any(|key| key.short_name() == name);

@@ -1,5 +1,5 @@
-//! Settings whose value is a list. A layer's list replaces the one of the lower layers, as for
-//! other values.
+//! Settings whose value is a list. As with other values, a layer's list replaces the list of the
+//! lower layers; the two are not joined.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::value::{RawValue, Value, ValueError};
 use crate::socket_patterns::{self, SocketPattern};
 use crate::unowned::{BadOrphanRule, OrphanRule};
 
-/// Separates the items of a list that is given as one text, for example in a variable.
+/// Separates the items of a list that is given as one text, for example in an environment variable.
 const LIST_SEPARATOR: char = ',';
 
 const SOCKET_PATTERNS_ALLOWED: &str = "a list of texts, each an absolute path with `*` or `?` in its last part \

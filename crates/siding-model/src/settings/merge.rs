@@ -131,7 +131,7 @@ pub enum SettingsWarning {
         /// The settings layer that set the value.
         by: Origin,
     },
-    /// The whole settings file of a host.
+    /// A settings file of a host that cannot be read or parsed; all its values are ignored.
     #[error("`{path}`: {why}; its settings are not used", path = path.display())]
     HostFileUnusable {
         /// The file.
@@ -139,7 +139,7 @@ pub enum SettingsWarning {
         /// The error.
         why: String,
     },
-    /// A value in a host's settings file.
+    /// An invalid value in a host's settings file.
     #[error("`{path}`: `{name}`: {why}; it is not used", path = path.display())]
     BadHostValue {
         /// The file.
@@ -149,7 +149,7 @@ pub enum SettingsWarning {
         /// The mistake, and the allowed values.
         why: ValueError,
     },
-    /// A project file that belongs to another user.
+    /// A project file that another user owns.
     #[error(
         "`{path}` belongs to user {owner} and is not used: its owner would decide which \
          commands run",
@@ -322,7 +322,7 @@ impl Settings {
         false
     }
 
-    /// Drops a cap above the one in effect, unless the system file sets it.
+    /// Drops a layer's cap if it is above the cap in effect, unless the layer is the system file.
     ///
     /// Each layer can only lower the cap of the layers below it, so that a user's own lower cap
     /// also binds a project.
@@ -344,7 +344,7 @@ impl Settings {
         let cap_place = self.places[Key::MaxElapsedHardCap as usize].clone();
         let place = std::mem::replace(&mut self.places[Key::MaxElapsed as usize], cap_place);
         let requested = std::mem::replace(&mut self.max_elapsed, self.max_elapsed_hard_cap);
-        // Only a value that a source set explicitly deserves a warning.
+        // A built-in value above the cap is lowered without a warning, because no source set it.
         if place.origin != Origin::BuiltIn {
             self.warn_over_cap(Key::MaxElapsed, requested, place);
         }

@@ -29,8 +29,8 @@ pub(super) fn nearest_name<'c>(
     let name = to_snake_case(name);
     candidates.min_by_key(|candidate| {
         let candidate = to_snake_case(candidate);
-        // A prefix match precedes all others, because a truncated name is far away by edit
-        // distance.
+        // A prefix match precedes all others, because the edit distance from a truncated name to
+        // the full one is large.
         (!candidate.starts_with(&name), edit_distance(&name, &candidate))
     })
 }

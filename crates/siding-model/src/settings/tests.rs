@@ -343,7 +343,7 @@ fn only_the_system_file_can_raise_the_cap() {
                 "{place}: `max_elapsed_hard_cap` is `8h`, more than the cap of `4h` (built-in), which applies instead"
             )]
         );
-        // Up to the administrator's cap, a project's cap is no raise.
+        // A project may set a cap up to the administrator's cap.
         let settings = Settings::merge([
             layer(&system_source(), &[(cap, "9h")]),
             layer(&place, &[(cap, "8h")]),

@@ -43,7 +43,7 @@ impl fmt::Display for RawValue {
                 let items: Vec<String> = items.iter().map(ToString::to_string).collect();
                 f.write_str(&items.join(", "))
             }
-            // In a displayed list of tables, the names identify them.
+            // In a displayed list of tables, each table is shown by its name.
             Self::Table(table) => match table.get("name") {
                 Some(name) => write!(f, "{name}"),
                 None => f.write_str("a table"),
@@ -84,7 +84,7 @@ pub enum ValueError {
 
 impl ValueError {
     pub(super) fn not_allowed(raw: &RawValue, allowed: &'static str) -> Self {
-        // For a compound value, its type says more than its parts.
+        // The message names the type of a compound value, because its parts may be long.
         let found = match raw {
             RawValue::List(_) => "an array".to_owned(),
             RawValue::Table(_) => "a table".to_owned(),
@@ -118,7 +118,8 @@ impl Value for Duration {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         match raw {
             RawValue::Text(text) => Ok(duration::parse(&printable(text))?),
-            // Rejected as well, with the advice to add a unit.
+            // A number without a unit is always rejected; `parse` returns the error that advises to
+            // add a unit.
             RawValue::Integer(number) => Ok(duration::parse(&number.to_string())?),
             RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
                 Err(ValueError::not_allowed(raw, "a duration such as `15s`, `30m` or `1h30m`"))
@@ -299,12 +300,12 @@ impl Value for String {
 /// Whether the blocking budget applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AssistantMode {
-    /// It applies unless standard output is a terminal of a person.
+    /// The budget applies unless standard output is a terminal of a person.
     #[default]
     Auto,
-    /// It always applies.
+    /// The budget always applies.
     On,
-    /// It never applies.
+    /// The budget never applies.
     Off,
 }
 

@@ -13,7 +13,7 @@ const MAX_ADDRESS_BYTES: usize = 8000;
 
 /// The address to which notices are sent, if any.
 ///
-/// The path of such an address is often its password, so no text form shows more than scheme and
+/// The path of a webhook's address is often a secret, so no text form shows more than scheme and
 /// host.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Webhook(Option<String>);
@@ -22,7 +22,7 @@ impl Webhook {
     /// No webhook.
     pub const OFF: Self = Self(None);
 
-    /// Returns the complete address. It is only for the request and must not be printed.
+    /// Returns the complete address, which is only for the request and must not be printed.
     #[must_use]
     pub fn address(&self) -> Option<&str> {
         self.0.as_deref()
@@ -70,7 +70,8 @@ impl fmt::Debug for Webhook {
 impl Value for Webhook {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         let refused = || ValueError::NotAllowed {
-            // The value is not repeated, because a mistyped address contains the same secret.
+            // The message does not repeat the value, because a mistyped address may contain the
+            // secret.
             found: "this".to_owned(),
             allowed: "`off` or a whole address such as `https://example.org/hook`",
         };

@@ -94,6 +94,6 @@ pub struct WaitHit {
     pub task_id: TaskId,
     /// The condition as it was given: `exit`, `port:8080`.
     pub condition: String,
-    /// The observation that satisfied it; for `exit`, the outcome.
+    /// The observation that satisfied the condition; for `exit`, the outcome.
     pub detail: Option<WaitDetail>,
 }

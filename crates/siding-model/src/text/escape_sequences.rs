@@ -10,7 +10,7 @@
 //!                      └─ any other final ─────────────────────► Ground
 //! ```
 //! CAN and SUB cancel a sequence. A newline, a non-ASCII character or a control character ends a
-//! sequence that cannot contain it, and is then processed itself. A newline also ends an
+//! sequence in which it is not allowed, and is then processed itself. A newline also ends an
 //! unterminated string, so that a broken title hides no more than the remainder of its own line.
 
 /// State of the parser.
@@ -92,7 +92,8 @@ impl EscapeParser {
     fn step_ground(&mut self, c: char) -> CharAction {
         match c {
             '\x1b' => self.enter_state(Self::Escape),
-            // Shift in and shift out select character sets as well; `tput sgr0` writes one.
+            // Shift in and shift out select character sets as well, and `tput sgr0` writes shift
+            // in.
             '\x0e' | '\x0f' => CharAction::Ignore,
             '\u{9b}' => self.enter_state(Self::Csi(CsiParameter::None)),
             '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.enter_state(Self::ControlString),
@@ -112,8 +113,8 @@ impl EscapeParser {
     }
 }
 
-/// Returns the effect of a control sequence on a line. Only those that redraw it matter; all others
-/// set colors, move the cursor or query the terminal.
+/// Returns the effect of a control sequence on a line. Only sequences that redraw the line have an
+/// effect; all others set colors, move the cursor or query the terminal.
 fn csi_action(parameter: CsiParameter, last: char) -> CharAction {
     match (last, parameter) {
         ('G' | '`', CsiParameter::None | CsiParameter::One('0' | '1')) => CharAction::CursorHome,

@@ -1,4 +1,4 @@
-//! The current line, with the effects of a terminal within a line.
+//! The current line: applies carriage returns, backspaces and erasures as a terminal does.
 
 use super::repeated_lines::LineSink;
 
@@ -10,7 +10,7 @@ pub const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
 ///
 /// After `\r` the next character restarts the line: only the last state is kept, even where a
 /// terminal would leave the end of a longer state visible. The emitted part of an overlong line
-/// cannot be taken back, so a rewrite of it starts on a new line.
+/// cannot be taken back, so the rewritten text starts on a new line.
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     text: String,
@@ -71,7 +71,7 @@ impl LineBuffer {
         self.clear();
     }
 
-    /// Ends the text. The last line keeps its lack of a newline.
+    /// Ends the text. No newline is added to the last line.
     pub(super) fn finish(&mut self, out: &mut LineSink<'_>) {
         if !self.text.is_empty() {
             out.push_piece(&self.text);

@@ -105,7 +105,7 @@ impl RenderState {
         let Self { escapes, line, counter } = self;
         let mut out = LineSink { out, counter: counter.as_mut() };
         while !text.is_empty() {
-            // Nearly all output is plain text, which is processed in runs.
+            // Nearly all output is plain text, so a run of plain bytes is processed as a whole.
             if escapes.is_ground() {
                 let plain = text.bytes().position(is_special).unwrap_or(text.len());
                 let (run, rest) = text.split_at(plain);

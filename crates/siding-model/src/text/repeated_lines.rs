@@ -1,7 +1,7 @@
 //! Collapsing of repeated lines.
 
-/// Fewest repetitions after the first line that are replaced by a count: a single one is shorter
-/// than the count.
+/// Fewest repetitions after the first line that are replaced by a count; the count would take as
+/// much space as one repetition.
 const MIN_COUNTED_REPEATS: u64 = 2;
 /// Fewest repetitions of a blank line that are replaced by a count: blank lines structure the text
 /// and cost little.
@@ -12,7 +12,7 @@ const MIN_COUNTED_BLANK_REPEATS: u64 = 20;
 pub(super) struct RepeatCounter {
     /// The last line, while it can still repeat.
     last_line: Option<String>,
-    /// Number of repetitions since it was emitted.
+    /// Number of repetitions since `last_line` was emitted.
     repeat_count: u64,
 }
 

@@ -41,7 +41,7 @@ pub fn head_and_tail(text: &str, max_bytes: usize) -> Cow<'_, str> {
     Cow::Owned(join_head_tail(head, tail, (text.len() - head.len() - tail.len()) as u64))
 }
 
-/// The distribution of the available bytes.
+/// The numbers of bytes for the head and for the tail.
 #[derive(Debug, Clone, Copy)]
 struct HeadTailSizes {
     head: usize,
@@ -49,7 +49,7 @@ struct HeadTailSizes {
 }
 
 impl HeadTailSizes {
-    /// Returns `None` when hardly more than the marker would fit.
+    /// Divides `max_bytes`, or returns `None` when hardly more than the marker would fit.
     fn new(max_bytes: usize) -> Option<Self> {
         // A newline may have to precede the marker.
         let marker = omitted_marker(u64::MAX).len() + 1;
@@ -81,7 +81,7 @@ fn whole_lines_tail(tail: &str) -> &str {
 
 /// The streaming form of [`head_and_tail`], for text that may exceed the memory.
 ///
-/// Holds less than three times the maximum.
+/// Holds less than three times `max_bytes`.
 #[derive(Debug)]
 pub struct HeadAndTail {
     max_bytes: usize,
@@ -115,7 +115,8 @@ impl HeadAndTail {
             self.tail.clear();
         }
         self.tail.push_str(end);
-        // Trimming only occasionally keeps the cost per byte constant.
+        // The tail may grow to twice its size before it is trimmed, so that the cost per byte stays
+        // constant.
         if self.tail.len() > 2 * self.room.tail {
             let keep = cut_tail(&self.tail, self.room.tail).len();
             self.tail.drain(..self.tail.len() - keep);

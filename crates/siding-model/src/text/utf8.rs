@@ -31,7 +31,7 @@ impl Decoder {
                     self.len += 1;
                     bytes = rest;
                 }
-                // The new byte does not continue the held ones, but may start a character itself.
+                // The new byte does not continue the held bytes, but may start a character itself.
                 Err(_) => {
                     sink(REPLACEMENT);
                     self.len = 0;

@@ -49,7 +49,7 @@ fn wrap_line(line: &str, columns: usize, rows: &mut Vec<String>) {
         // A word that moves to the next row may fill that row as well.
         while used + wide > columns && !row.is_empty() {
             let rest = match blank.take() {
-                // The row breaks at this blank.
+                // The row breaks at this blank, which is dropped.
                 _ if c == ' ' => String::new(),
                 Some(at) => row.split_off(at),
                 None => String::new(),

@@ -51,9 +51,9 @@ impl ProcessInfo {
 /// The process on whose behalf the decision is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requester {
-    /// Its pid. Neither this process nor its ancestors are ever selected.
+    /// Pid of the requester. Neither this process nor its ancestors are ever selected.
     pub pid: i32,
-    /// Its user id. Only processes of this user are considered.
+    /// User id of the requester. Only processes of this user are considered.
     pub uid: u32,
     /// Least age of a process for rules without an age of their own.
     pub min_age: Duration,
@@ -85,7 +85,7 @@ pub struct KeptProcess {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeepReason {
-    /// A host process is alive above it or in its tree.
+    /// A host is alive among the ancestors of the process or in its tree.
     #[error("the host `{name}` ({pid}) is alive")]
     LiveHost {
         /// The host.
@@ -103,7 +103,7 @@ pub enum KeepReason {
         /// Least age for the rule.
         least: Duration,
     },
-    /// It was started by a living program that is neither a shell nor a helper.
+    /// The process was started by a living program that is neither a shell nor a helper.
     #[error("it belongs to `{name}` ({pid}), which is alive")]
     LiveParent {
         /// The program.
@@ -114,25 +114,25 @@ pub enum KeepReason {
     /// An ancestor is not visible.
     #[error("one of its ancestors is not visible from here")]
     HiddenAncestor,
-    /// Its tree contains a process of another user.
+    /// The tree contains a process of another user.
     #[error("{pid} in its tree belongs to another user")]
     OtherUser {
         /// That process.
         pid: i32,
     },
-    /// Its tree contains a process of a task, in this state directory or another one.
+    /// The tree contains a process of a task, in this state directory or another one.
     #[error("{pid} in its tree belongs to a task of siding")]
     OwnedByTask {
         /// That process.
         pid: i32,
     },
-    /// Its tree has a terminal, which a user may be using.
+    /// A process of the tree has a terminal, which a user may be using.
     #[error("{pid} in its tree has a terminal")]
     HasTerminal {
         /// That process.
         pid: i32,
     },
-    /// A process outside of all orphaned trees refers to its socket file.
+    /// A process outside of all orphaned trees refers to a socket file of the tree.
     #[error("{pid}, which is not an orphan, refers to its socket `{socket}`")]
     SocketInUse {
         /// That process.
@@ -140,7 +140,7 @@ pub enum KeepReason {
         /// The name of the socket file.
         socket: String,
     },
-    /// The requester is one of its descendants.
+    /// The requester is a descendant of the process.
     #[error("this command was started from its tree")]
     ContainsRequester,
 }

@@ -12,9 +12,9 @@ use crate::process::ProcRef;
 /// The default process to which orphans are reparented.
 const INIT_PID: i32 = 1;
 
-/// Programs to which orphans below them are reparented (`PR_SET_CHILD_SUBREAPER`, or the first
-/// process of a container). The kernel does not reveal this attribute, so the programs are
-/// recognized by name. A process below any other program does not count as an orphan.
+/// Programs to which the kernel reparents orphaned descendants (`PR_SET_CHILD_SUBREAPER`, or the
+/// first process of a container). The kernel does not reveal this attribute, so the programs are
+/// recognized by name. A process whose parent is any other program is no orphan.
 const SUBREAPER_PROGRAMS: &[&str] = &[
     "systemd",
     "init",
@@ -27,25 +27,25 @@ const SUBREAPER_PROGRAMS: &[&str] = &[
     "runsvdir",
 ];
 
-/// Programs that only execute another command: a tree of these does nothing on its own, while one
-/// below an editor or a server belongs to that program.
+/// Programs that only execute another command. A parent from this list may be ended with the tree;
+/// any other living parent, such as an editor or a server, still uses the tree.
 const WRAPPER_PROGRAMS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "nohup", "setsid", "timeout",
     "nice", "ionice", "stdbuf", "bwrap", "socat", "unshare", "setpriv", "xargs",
 ];
 
-/// The relays of the built-in rules. They read no terminal, so they may be ended despite the
-/// terminal inherited from their host.
+/// The relays of the built-in rules. A relay reads no terminal, so it may be ended despite the
+/// terminal that it inherited from its host.
 const RELAY_PROGRAMS: &[&str] = &["socat"];
 
 /// Decides which trees match which rule, and why other matching processes are kept.
 ///
-/// A tree is selected when one of its processes matches a rule and is old enough, the topmost
-/// process is as old, all of its processes belong to the requester's user and have no terminal, no
-/// host is alive above it or in it, none of it belongs to a task, and its parent is init or another
-/// process to which orphans are reparented. Younger processes below an old one are ended with it. A
-/// tree selected by a built-in rule is kept as long as a process outside of all such trees refers
-/// to one of its socket files.
+/// A tree is selected when all of this holds: one of its processes matches a rule and is old
+/// enough; its topmost process is old enough too; all its processes run as the requester's user,
+/// have no terminal and are part of no task; no host is alive above the tree or in it; and its
+/// parent is init or another process to which orphans are reparented. Younger processes of a
+/// selected tree are ended with the tree. A tree selected by a built-in rule is kept as long as a
+/// process outside of all selected trees refers to one of its socket files.
 #[must_use]
 pub fn select_orphan_trees(
     processes: &[ProcessInfo],
@@ -119,7 +119,8 @@ impl<'a> ProcessIndex<'a> {
         look
     }
 
-    /// Returns the ancestors of a process, the nearest first, and whether they lead up to init.
+    /// Returns the ancestors of a process, the nearest first, and whether the topmost one is a
+    /// child of init.
     fn ancestors(&self, process: &ProcessInfo) -> (Vec<&'a ProcessInfo>, bool) {
         let mut chain: Vec<&ProcessInfo> = Vec::new();
         let mut ppid = process.ppid;
@@ -134,7 +135,8 @@ impl<'a> ProcessIndex<'a> {
             }
             ppid = parent.ppid;
         }
-        // Init belongs to another user and is invisible where `/proc` hides such processes.
+        // Init runs as another user and is invisible where `/proc` hides the processes of other
+        // users.
         (chain, ppid == INIT_PID)
     }
 
@@ -180,7 +182,8 @@ impl<'a> ProcessIndex<'a> {
 
     /// Removes trees of built-in rules whose socket files are in use outside of all trees.
     ///
-    /// Repeats this until nothing changes, because the processes of a kept tree count as outside.
+    /// Repeats this until nothing changes, because a tree that was just kept may use the sockets of
+    /// another one.
     fn keep_trees_in_use(&self, processes: &[ProcessInfo], verdicts: &mut ReapDecision) {
         let is_built_in = |tree: &OrphanTree| {
             self.rules.iter().any(|(rule, _)| rule.name == tree.rule && rule.is_built_in())

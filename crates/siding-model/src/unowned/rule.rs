@@ -17,7 +17,7 @@ const CLAUDE_SANDBOX_PATTERN: &str = concat!(
     r".*(claude-(http|socks)-[^\s/]*|srt-mux-[0-9]+-[0-9]+)\.sock"
 );
 
-/// The names of socket files in those command lines.
+/// The names of socket files in command lines that match [`CLAUDE_SANDBOX_PATTERN`].
 const CLAUDE_SOCKET_PATTERN: &str =
     r#"(claude-(http|socks)-[^\s/,:;"']*?|srt-mux-[0-9]+-[0-9]+)\.sock"#;
 
@@ -47,7 +47,7 @@ pub enum BadOrphanRule {
     /// The pattern is not a regular expression.
     #[error("the `pattern` is not a regular expression: {0}")]
     Pattern(String),
-    /// The list of hosts is empty, so that no live session would be protected.
+    /// The list of hosts is empty, so the rule would protect no live session.
     #[error(
         "`hosts` must name at least one program whose sessions are protected, such as `claude`"
     )]

@@ -1,8 +1,8 @@
 //! The action of an automatic reaper run on unowned orphans.
 //!
-//! Session starts and the timer apply the built-in rules automatically. By default the first such
-//! run that finds an orphan only reports it; a recorded [`OrphanReport`] allows later runs to end
-//! orphans.
+//! Session starts and the timer apply the built-in rules automatically. By default the first
+//! automatic run that finds an orphan only reports it; a recorded [`OrphanReport`] allows later
+//! runs to end orphans.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +20,13 @@ pub enum UnownedReapMode {
     Off,
     /// A report in each run.
     Report,
-    /// The orphans are ended.
+    /// A termination of the orphans.
     End,
 }
 
 impl UnownedReapMode {
-    /// Returns the mode for this run: an `end` that was not set explicitly only reports until a
-    /// report was given on this machine.
+    /// Returns the mode for this run. A default `end` that nobody set explicitly becomes `report`
+    /// until a report was given on this machine.
     #[must_use]
     pub const fn effective(self, is_chosen: bool, is_reported: bool) -> Self {
         match self {

@@ -6,8 +6,8 @@ use crate::process::MonotonicMs;
 /// pause of 9 ms.
 const COST_FACTOR: u64 = 9;
 
-/// A polling schedule with growing pauses: fast for a condition that is about to hold, cheap
-/// otherwise.
+/// A polling schedule with growing pauses, which soon detects a condition that is about to hold and
+/// costs little in a long wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckBackoff {
     pause_ms: u64,
@@ -39,8 +39,8 @@ impl CheckBackoff {
 
 /// A polling schedule for waits that may last as long as a task, at very low cost.
 ///
-/// The pauses grow with the wait, so that a change is detected after at most a further twentieth of
-/// the wait so far, and at most [`Self::MAX_PAUSE_MS`].
+/// The pauses grow with the wait, so that a change is detected after at most a twentieth of the
+/// time waited so far, and after at most [`Self::MAX_PAUSE_MS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongWaitBackoff {
     started: MonotonicMs,

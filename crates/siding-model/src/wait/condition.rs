@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The valid forms, for messages.
 const FORMS: &str = "exit, output:REGEX, port:N, http:URL or file:PATH";
 
-/// A condition that a task can satisfy. In JSON it is its text form.
+/// A condition that a task can satisfy. JSON contains its text form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Condition {
@@ -103,7 +103,7 @@ impl fmt::Display for Condition {
             Self::Exit => f.write_str("exit"),
             Self::Output(pattern) => write!(f, "output:{pattern}"),
             Self::Port(port) => write!(f, "port:{port}"),
-            // A URL needs no prefix.
+            // A URL is written without the prefix `http:`, which `parse` does not require.
             Self::Http(url) => write!(f, "{url}"),
             Self::File(path) => write!(f, "file:{path}"),
         }

@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 pub enum WaitDetail {
     /// The task ended with this outcome.
     Outcome(Outcome),
-    /// It wrote this line.
+    /// The task wrote this line.
     Line {
         /// Stream offset of the start of the line.
         offset: u64,

@@ -15,14 +15,15 @@ pub enum Quantifier {
 /// An observation of the waiting caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitEvent {
-    /// A condition was satisfied. It counts as satisfied from then on, even if it changes later.
+    /// A condition was satisfied. The condition remains satisfied for this wait, even if it changes
+    /// later.
     Satisfied {
         /// Index of the task in the wait.
         task: usize,
         /// Index of the condition in the wait.
         condition: usize,
     },
-    /// A task ended. All conditions that its end could satisfy were checked before.
+    /// A task ended. The caller has already checked all conditions that the end could satisfy.
     Ended {
         /// Index of the task in the wait.
         task: usize,
@@ -86,8 +87,8 @@ impl WaitState {
     /// Processes an observation made at `now`. Returns the reason when the wait has ended; further
     /// observations change nothing.
     ///
-    /// An observation counts even after the bound has passed, because a slow check must not discard
-    /// what it found.
+    /// An observation is used even after the bound has passed, because the result of a slow check
+    /// must not be lost.
     pub fn step(&mut self, event: WaitEvent, now: MonotonicMs) -> Option<WaitVerdict> {
         if self.verdict.is_some() {
             return self.verdict;
